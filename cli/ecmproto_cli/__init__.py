@@ -1,0 +1,1 @@
+"""The command line: it only calls; no protocol logic lives here."""

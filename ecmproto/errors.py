@@ -1,0 +1,116 @@
+"""Every error ecmproto raises: attributes first, one English sentence out.
+
+``EcmprotoError`` is the root; catch it to catch them all.  Nothing else escapes the public
+functions for bad input.
+"""
+
+from __future__ import annotations
+
+
+class EcmprotoError(Exception):
+    """Root of the project's errors; ``str(error)`` is one sentence for a person."""
+
+
+class DecodeError(EcmprotoError):
+    """Octets that do not hold what their type says.
+
+    ``layer`` is the short name of the format being read, ``offset`` the octet of the frame at which
+    the missing or wrong thing starts, ``needed`` and ``got`` what the format wants and what is there.
+    """
+
+    def __init__(self, *, layer: str, offset: int, needed: str, got: str) -> None:
+        super().__init__(layer, offset, needed, got)
+        self.layer = layer
+        self.offset = offset
+        self.needed = needed
+        self.got = got
+
+    def __str__(self) -> str:
+        return f"{self.layer} at octet {self.offset}: needed {self.needed}, got {self.got}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_decode_error, (self.layer, self.offset, self.needed, self.got)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DecodeError) and self.args == other.args
+
+    def __hash__(self) -> int:
+        return hash(self.args)
+
+
+def _rebuild_decode_error(layer: str, offset: int, needed: str, got: str) -> DecodeError:
+    return DecodeError(layer=layer, offset=offset, needed=needed, got=got)
+
+
+class EncodeError(EcmprotoError):
+    """A value that its format cannot hold.
+
+    ``layer`` and ``field`` say where, ``needed`` what the format takes, ``got`` the value given.
+    """
+
+    def __init__(self, *, layer: str, field: str, needed: str, got: str) -> None:
+        super().__init__(layer, field, needed, got)
+        self.layer = layer
+        self.field = field
+        self.needed = needed
+        self.got = got
+
+    def __str__(self) -> str:
+        return f"{self.layer}.{self.field}: needed {self.needed}, got {self.got}"
+
+
+class CaptureError(EcmprotoError):
+    """A capture file that cannot be read on, or written.
+
+    ``path`` names the file, ``offset`` the octet of the (uncompressed) file where the trouble starts,
+    ``frame`` the number of whole frames read before it; ``needed`` and ``got`` as in DecodeError.
+    """
+
+    def __init__(self, *, path: str, offset: int, frame: int, needed: str, got: str) -> None:
+        super().__init__(path, offset, frame, needed, got)
+        self.path = path
+        self.offset = offset
+        self.frame = frame
+        self.needed = needed
+        self.got = got
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: at octet {self.offset}, after {self.frame} frames: "
+            f"needed {self.needed}, got {self.got}"
+        )
+
+
+class ParameterError(EcmprotoError):
+    """A parameter outside its documented range.
+
+    ``name`` is the parameter, ``needed`` its range and unit, ``got`` the value given.
+    """
+
+    def __init__(self, *, name: str, needed: str, got: str) -> None:
+        super().__init__(name, needed, got)
+        self.name = name
+        self.needed = needed
+        self.got = got
+
+    def __str__(self) -> str:
+        return f"{self.name}: needed {self.needed}, got {self.got}"
+
+
+class SpecError(EcmprotoError):
+    """A frame specification (command line, TOML or JSON) that says something impossible.
+
+    ``where`` is the place in the specification, ``needed`` and ``got`` as in the other errors,
+    ``hint`` the nearest thing that would be right, or empty.
+    """
+
+    def __init__(self, *, where: str, needed: str, got: str, hint: str = "") -> None:
+        super().__init__(where, needed, got, hint)
+        self.where = where
+        self.needed = needed
+        self.got = got
+        self.hint = hint
+
+    def __str__(self) -> str:
+        tail = f" ({self.hint})" if self.hint else ""
+        return f"{self.where}: needed {self.needed}, got {self.got}{tail}"

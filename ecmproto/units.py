@@ -1,0 +1,95 @@
+"""Units of the field and the conversions between them: ns, bit/s, octets, 64-octet units, quanta.
+
+KB = 1000 octets and kb/s = 1000 bit/s throughout (wire-formats, heading).
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from ecmproto.errors import ParameterError
+
+QUEUE_UNIT_OCTETS = 64
+"""cnmQOffset, cnmQDelta, Qoff, Qdelta and BCN's e_i count queues in units of 64 octets."""
+
+QUANTUM_BITS = 512
+"""One PAUSE or PFC quantum in bit times at the link's own rate (802.3 Annex 31B)."""
+
+NS_PER_S = 1_000_000_000
+
+WIRE_OVERHEAD_OCTETS = 24
+"""What serialisation adds to a frame without FCS: FCS 4, preamble and SFD 8, inter-packet gap 12."""
+
+RATE_INFINITY = 0xFFFFFFFF
+"""FECN's initial rate −1 in the 32-bit kb/s field: no limit yet."""
+
+
+def queue_units(octets: int) -> int:
+    """Return ``octets`` in 64-octet units, truncated toward zero (wire-formats 1.2)."""
+    return octets // QUEUE_UNIT_OCTETS if octets >= 0 else -(-octets // QUEUE_UNIT_OCTETS)
+
+
+def quanta_to_ns(quanta: int, rate_bps: int) -> int:
+    """Return how long a pause of ``quanta`` lasts at ``rate_bps``: ⌈q·512·10⁹/rate⌉ ns."""
+    return -(-quanta * QUANTUM_BITS * NS_PER_S // rate_bps)
+
+
+def serialisation_ns(octets: int, rate_bps: int) -> int:
+    """Return ⌈8·10⁹·octets/rate⌉ ns: the time ``octets`` take on a link of ``rate_bps``."""
+    return -(-8 * NS_PER_S * octets // rate_bps)
+
+
+_PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(?:bit/s|bps|b/s|b)?")
+_OCTETS = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(?:B|octets)?")
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|)")
+_TIME_NS = {"": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": NS_PER_S}
+
+
+def parse_rate(text: str) -> int:
+    """Return the bit/s that ``text`` names: ``10G``, ``2.5Gb/s``, ``100Mbps``, ``800000``."""
+    return _scaled(text, _RATE, _PREFIX, "rate", "a rate such as 10G, 2.5Gb/s or 100Mbps")
+
+
+def parse_octets(text: str) -> int:
+    """Return the octets that ``text`` names: ``33kB``, ``2.4MB``, ``150000``; kB = 1000 octets."""
+    return _scaled(text, _OCTETS, _PREFIX, "octets", "a size such as 33kB, 2.4MB or 150000")
+
+
+def parse_time(text: str) -> int:
+    """Return the ns that ``text`` names: ``15ms``, ``0.5us``, ``1s``; a bare number is ns."""
+    return _scaled(text, _TIME, _TIME_NS, "time", "a time such as 15ms, 500us or 1s")
+
+
+def _scaled(text: str, pattern: re.Pattern[str], factors: dict[str, int], name: str, needed: str) -> int:
+    match = pattern.fullmatch(text.strip())
+    value = Fraction(match[1]) * factors[match[2]] if match else None
+    if value is None or value.denominator != 1:
+        raise ParameterError(name=name, needed=needed, got=repr(text))
+    return int(value)
+
+
+def format_rate(rate_bps: float) -> str:
+    """Return a rate for a person: ``10 Gb/s``, ``2.35 Gb/s``, ``800 kb/s``."""
+    return _prefixed(rate_bps, "b/s")
+
+
+def format_octets(octets: float) -> str:
+    """Return a size for a person: ``26 kB``, ``1.5 MB``, ``640 B``; kB = 1000 octets."""
+    return _prefixed(octets, "B")
+
+
+def format_time(ns: float) -> str:
+    """Return a duration for a person: ``512 ns``, ``3.36 ms``, ``1.2 s``."""
+    for unit, factor in (("s", NS_PER_S), ("ms", 10**6), ("µs", 10**3)):
+        if abs(ns) >= factor:
+            return f"{ns / factor:.4g} {unit}"
+    return f"{ns:.4g} ns"
+
+
+def _prefixed(value: float, unit: str) -> str:
+    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= factor:
+            return f"{value / factor:.4g} {prefix}{unit}"
+    return f"{value:.4g} {unit}"
