@@ -1,0 +1,56 @@
+"""Enhanced BCN: the message with the link's capacity, and the RRT tag (S004 Figs 2, 3; wire-formats 5)."""
+
+from __future__ import annotations
+
+from ecmproto.errors import DecodeError
+from ecmproto.wire.experimental import Word, selector, short_sample
+from ecmproto.wire.schema import REST, layer, octets, sint, uint
+
+TYPES = {0: "normal", 1: "STOP"}
+
+
+@layer("bcn", title="BCN message", source="S004 Fig. 2; wire-formats 5", protocol=1)
+class BCN(Word):
+    """Feedback e and the capacity of the congested link; Type 1 says stop."""
+
+    cpid: int = uint(
+        64, default=0, kind="cpid", base="hex", doc="congestion point identifier: MAC and local number",
+        source="S004 III",
+    )  # fmt: skip
+    e: int = sint(
+        32, default=0, unit="64 octets", doc="e_i = (Qeq − Qlen) − w·ΔQ: positive means increase",
+        source="S004 eq. 1; wire-formats 5",
+    )  # fmt: skip
+    capacity: int = uint(
+        32, default=0, unit="kb/s", doc="C, capacity of the congested link", source="S004 IV; wire-formats 5"
+    )
+    payload: bytes = octets(
+        REST, doc="the sampled frame's first octets, from its DA", source="wire-formats 5"
+    )
+    announced_by = "message"
+    selected_by = (selector(1, 0), selector(1, 1))
+
+    def check(self, start: int, cut: bool) -> DecodeError | None:
+        """The payload is at least 24 octets, as in ECM."""
+        return short_sample("bcn", self.payload, cut, start + 18)
+
+
+@layer("rrttag", title="RRT tag", source="S004 Fig. 3; wire-formats 5", protocol=1)
+class RRTTag(Word):
+    """Rate-regulated tag: names the congestion point that regulates the frame's flow."""
+
+    cpid: int = uint(
+        64,
+        default=0,
+        kind="cpid",
+        base="hex",
+        doc="the rate regulator's congestion point",
+        source="S004 Fig. 3",
+    )
+    etype: int = uint(
+        16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
+        source="wire-formats 5", length_name="rrttag.len",
+    )  # fmt: skip
+    announced_by = "tag"
+    selected_by = (selector(1, 0),)
+    next_key = "etype"

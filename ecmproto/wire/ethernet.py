@@ -1,0 +1,87 @@
+"""Ethernet II and 802.3 headers, VLAN tags and the PBB I-TAG (802.3; 802.1Q clause 9).
+
+Every header and tag here ends with the EtherType, or 802.3 length, of what follows it.
+"""
+
+from __future__ import annotations
+
+from ecmproto.wire.schema import REST, Formats, Layer, layer, mac, octets, uint
+
+MAX_LENGTH = 1500
+"""The largest EtherType/length value that is an 802.3 length (802.3 3.2.6)."""
+
+_TYPE = "EtherType of what follows, or, up to 1500, its length in octets"
+_PCP = "priority code point"
+_DEI = "drop eligible indicator"
+
+
+@layer("eth", title="Ethernet", source="802.3 3.2")
+class Ethernet(Layer):
+    """Destination, source and the type or length of what follows."""
+
+    dst: bytes = mac(default=bytes(6), doc="destination address", source="802.3 3.2.3")
+    src: bytes = mac(default=bytes(6), doc="source address", source="802.3 3.2.3")
+    type: int = uint(
+        16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", name="eth.type", length_name="eth.len"
+    )
+    next_key = "type"
+
+
+@layer("vlan", title="VLAN tag (C-TAG)", source="802.1Q 9.6")
+class VLAN(Layer):
+    """A customer VLAN tag."""
+
+    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.6")
+    dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
+    id: int = uint(12, default=0, doc="VLAN identifier", source="802.1Q 9.6")
+    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.6", base="hex", length_name="vlan.len")
+    announced_by = "c_tag"
+    next_key = "etype"
+
+
+@layer("ieee8021ad", title="Service VLAN tag (S-TAG)", source="802.1Q 9.6")
+class STag(Layer):
+    """A service VLAN tag: provider bridges' outer tag, or the B-TAG of PBB."""
+
+    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.6")
+    dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
+    id: int = uint(12, default=0, doc="service VLAN identifier", source="802.1Q 9.6")
+    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.6", base="hex", length_name="ieee8021ad.len")
+    announced_by = "s_tag"
+    next_key = "etype"
+
+
+@layer("ieee8021ah", title="Backbone service instance tag (I-TAG)", source="802.1Q 9.7")
+class ITag(Layer):
+    """PBB's I-TAG with the customer addresses that follow its I-TCI."""
+
+    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.7")
+    drop: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.7")
+    nca: int = uint(1, default=0, doc="use customer addresses", source="802.1Q 9.7")
+    res1: int = uint(1, default=0, doc="reserved 1", source="802.1Q 9.7")
+    res2: int = uint(2, default=0, doc="reserved 2", source="802.1Q 9.7")
+    isid: int = uint(24, default=0, doc="backbone service instance identifier", source="802.1Q 9.7")
+    cdst: bytes = mac(default=bytes(6), doc="customer destination address", source="802.1Q 9.7")
+    csrc: bytes = mac(default=bytes(6), doc="customer source address", source="802.1Q 9.7")
+    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.7", base="hex", length_name="ieee8021ah.len")
+    announced_by = "i_tag"
+    next_key = "etype"
+
+
+@layer("msdu", title="MSDU", source="802.1Q; wire-formats 3")
+class MSDU(Layer):
+    """How an Encapsulated MSDU starts: the sampled frame's payload EtherType or length, no addresses."""
+
+    type: int = uint(16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", length_name="msdu.len")
+    next_key = "type"
+
+
+@layer("data", title="Data", source="802.3 3.2.7")
+class Data(Layer):
+    """Octets of no format known here: a payload, what a snap length left over, what is malformed."""
+
+    data: bytes = octets(REST, doc="the octets", source="802.3 3.2.7")
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Nothing to compute."""
+        return {}

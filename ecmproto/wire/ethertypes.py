@@ -1,0 +1,60 @@
+"""Which EtherType stands for what: the defaults of wire-formats 1, all of them changeable."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ecmproto.errors import ParameterError
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EtherTypes:
+    """The EtherType map that every entry point which encodes or decodes accepts.
+
+    Each value is in 0x0600..0xFFFF and no two roles may share one; ParameterError otherwise.
+    """
+
+    c_tag: int = 0x8100
+    """Customer VLAN tag (802.1Q)."""
+    s_tag: int = 0x88A8
+    """Service VLAN tag (802.1Q, provider bridging)."""
+    old_s_tag: int = 0x9100
+    """What provider bridges used before 0x88A8 was assigned; read like a C-TAG."""
+    i_tag: int = 0x88E7
+    """Backbone service instance tag (802.1Q, PBB)."""
+    cn_tag: int = 0x22E9
+    """Congestion notification tag (802.1Q)."""
+    cnm: int = 0x22E7
+    """Congestion notification message (802.1Q)."""
+    mac_control: int = 0x8808
+    """MAC Control: PAUSE and PFC (802.3)."""
+    lldp: int = 0x88CC
+    """Link layer discovery (802.1AB)."""
+    message: int = 0x88B5
+    """Messages of ECM, BCN, E²CM, FECN and DBP: local experimental 1 (this project's choice)."""
+    tag: int = 0x88B6
+    """CM-Tag, RRT tag and RD tag: local experimental 2 (this project's choice)."""
+
+    def __post_init__(self) -> None:
+        roles: dict[int, str] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, int) or not 0x0600 <= value <= 0xFFFF:
+                raise ParameterError(
+                    name=f"ethertype {field.name}", needed="0x0600..0xffff", got=_shown(value)
+                )
+            if value in roles:
+                raise ParameterError(
+                    name=f"ethertype {field.name}",
+                    needed="a value no other role has",
+                    got=f"{value:#06x}, which is {roles[value]}'s",
+                )
+            roles[value] = field.name
+
+
+def _shown(value: object) -> str:
+    return f"{value:#06x}" if isinstance(value, int) else repr(value)
+
+
+DEFAULT = EtherTypes()
+"""The map of wire-formats 1."""

@@ -1,0 +1,119 @@
+"""Every format, listed once, and which of them an EtherType announces.
+
+A new format is one class and one entry in ``FORMATS``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+
+from ecmproto.wire.bcn import BCN, RRTTag
+from ecmproto.wire.cn import CNM, CNTag
+from ecmproto.wire.e2cm import E2CM
+from ecmproto.wire.ecm import ECM, CMTag
+from ecmproto.wire.ethernet import MAX_LENGTH, MSDU, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.experimental import UnknownMessage, UnknownTag, selector
+from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.layout import Field
+from ecmproto.wire.lldp import TLV, CongestionNotificationTLV, tlv_at
+from ecmproto.wire.mac_control import PFC, MACControl, Pause
+from ecmproto.wire.schema import Layer
+
+FORMATS: tuple[type[Layer], ...] = (
+    Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
+    UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, IPv4, IPv6, TCP,
+    UDP, MSDU, Data,
+)  # fmt: skip
+
+BY_PREFIX: dict[str, type[Layer]] = {cls.prefix: cls for cls in FORMATS}
+
+
+def all_fields() -> Iterator[tuple[type[Layer], Field]]:
+    """Yield every format's every field."""
+    for cls in FORMATS:
+        for field in cls.layout:
+            yield cls, field
+
+
+Chooser = Callable[[bytes, int, int], type[Layer]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dispatch:
+    """The formats under one EtherType map; see `ecmproto.wire.schema.Formats`."""
+
+    ethertypes: EtherTypes
+    plain: dict[int, type[Layer]]
+    chosen: dict[int, Chooser]
+
+    def announced(self, value: int, data: bytes, pos: int, stop: int) -> tuple[type[Layer], int]:
+        """Return the format at ``data[pos:stop]`` that ``value``, an EtherType or length, announces."""
+        cls = self.plain.get(value)
+        if cls is not None:
+            return cls, stop
+        choose = self.chosen.get(value)
+        if choose is not None:
+            return choose(data, pos, stop), stop
+        return Data, pos + value if value <= MAX_LENGTH else stop
+
+    def ethertype_of(self, following: Layer | None) -> int | None:
+        """Return the EtherType that announces ``following``, None when none does."""
+        return None if following is None else announcement(type(following), self.ethertypes)
+
+
+def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
+    """Return the EtherType that announces a format, None for one that no EtherType does."""
+    if cls is CongestionNotificationTLV:
+        cls = TLV
+    role = cls.announced_by
+    if isinstance(role, int):
+        return role
+    return getattr(ethertypes, role) if role else None
+
+
+@functools.lru_cache(maxsize=32)
+def dispatch(ethertypes: EtherTypes = DEFAULT) -> Dispatch:
+    """Return the formats under ``ethertypes``."""
+    groups: dict[int, list[type[Layer]]] = {}
+    for cls in FORMATS:
+        value = announcement(cls, ethertypes)
+        if value is not None:
+            groups.setdefault(value, []).append(cls)
+    plain = {value: members[0] for value, members in groups.items() if len(members) == 1}
+    plain[ethertypes.old_s_tag] = VLAN
+    del plain[0x0806]
+    chosen = {
+        ethertypes.message: _by_selector(groups[ethertypes.message], 2, _discriminator, UnknownMessage),
+        ethertypes.tag: _by_selector(groups[ethertypes.tag], 2, _discriminator, UnknownTag),
+        ethertypes.mac_control: _by_selector(groups[ethertypes.mac_control], 2, _opcode, MACControl),
+        ethertypes.lldp: tlv_at,
+        0x0806: _by_selector(groups[0x0806], 6, _arp_sizes, Data),
+    }
+    return Dispatch(ethertypes, plain, chosen)
+
+
+def _by_selector(
+    members: list[type[Layer]], octets: int, select: Callable[[bytes, int], int], other: type[Layer]
+) -> Chooser:
+    by_value = {value: cls for cls in members for value in cls.selected_by}
+
+    def choose(data: bytes, pos: int, stop: int) -> type[Layer]:
+        return other if stop - pos < octets else by_value.get(select(data, pos), other)
+
+    return choose
+
+
+def _discriminator(data: bytes, pos: int) -> int:
+    return selector(data[pos] & 7, data[pos + 1] >> 4)
+
+
+def _opcode(data: bytes, pos: int) -> int:
+    return data[pos] << 8 | data[pos + 1]
+
+
+def _arp_sizes(data: bytes, pos: int) -> int:
+    return data[pos + 4] << 8 | data[pos + 5]
