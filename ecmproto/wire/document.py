@@ -1,0 +1,137 @@
+"""A frame as plain data (JSON, TOML) and back: ``{"layers": [{"layer": "cnm", "cnm.qntz_fb": 40, …}, …]}``.
+
+`to_document` gives every field under its whole name, with scaled twins (``cnm.q_offset_octets``) beside
+those that have a unit.  `from_document` reads that back, and what a person writes: field names without
+their prefix, fields left out, values in any form `ecmproto.wire.text.value_of` takes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from ecmproto.errors import SpecError
+from ecmproto.wire.decoder import encapsulated
+from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats import BY_PREFIX
+from ecmproto.wire.frame import Frame
+from ecmproto.wire.layout import Field
+from ecmproto.wire.schema import Layer
+from ecmproto.wire.text import json_of, scaled, value_of
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+
+_TAILS = ("padding", "trailer", "fcs")
+_DERIVED = ("cut", "error", "encapsulated")
+"""What a document says about a frame that its octets say already."""
+
+
+def to_document(frame: Frame) -> dict[str, Json]:
+    """Return the frame as plain data; `from_document` gives back an equal frame."""
+    document: dict[str, Json] = {"layers": [_layer_document(value) for value in frame.layers]}
+    for key in _TAILS:
+        octets: bytes = getattr(frame, key)
+        if octets:
+            document[key] = octets.hex()
+    if frame.cut:
+        document["cut"] = frame.cut
+    if frame.error is not None:
+        wrong = frame.error
+        document["error"] = {
+            "layer": wrong.layer,
+            "offset": wrong.offset,
+            "needed": wrong.needed,
+            "got": wrong.got,
+        }
+    inner = encapsulated(frame)
+    if inner is not None:
+        document["encapsulated"] = to_document(inner)
+    return document
+
+
+def _layer_document(value: Layer) -> dict[str, Json]:
+    document: dict[str, Json] = {"layer": value.prefix}
+    for field in value.layout:
+        got = getattr(value, field.key)
+        name = field.name_for(got)
+        document[name] = json_of(field, got)
+        derived = scaled(value, field)
+        if derived is not None:
+            document[f"{value.prefix}.{derived[0]}"] = derived[1]
+    return document
+
+
+def from_document(
+    document: object, *, where: str = "frame", ethertypes: EtherTypes = DEFAULT
+) -> tuple[Frame, tuple[frozenset[str], ...]]:
+    """Return the frame a document describes, and for each layer the keys that the document gives.
+
+    SpecError names ``where`` in the document something is wrong, and the nearest name that is right.
+    """
+    if not isinstance(document, Mapping):
+        raise SpecError(where=where, needed="an object with layers", got=type(document).__name__)
+    layers = document.get("layers")
+    if not isinstance(layers, list):
+        raise SpecError(where=f"{where}.layers", needed="a list of layers", got=repr(layers))
+    read = [layer_from(item, where=f"{where}.layers[{i}]") for i, item in enumerate(layers)]
+    tails = {}
+    for key in _TAILS:
+        try:
+            tails[key] = bytes.fromhex(str(document.get(key, "")))
+        except ValueError:
+            got = repr(document[key])
+            raise SpecError(where=f"{where}.{key}", needed="octets in hex", got=got) from None
+    frame = Frame(layers=tuple(value for value, _ in read), ethertypes=ethertypes, **tails)
+    return frame, tuple(given for _, given in read)
+
+
+def frame_keys() -> frozenset[str]:
+    """Return the keys of a frame's document; whoever adds keys of its own refuses all others."""
+    return frozenset(("layers", *_TAILS, *_DERIVED))
+
+
+def layer_from(item: object, *, where: str) -> tuple[Layer, frozenset[str]]:
+    """Return the layer that ``{"layer": NAME, FIELD: VALUE, …}`` describes, and the keys it gives."""
+    if not isinstance(item, Mapping) or not isinstance(item.get("layer"), str):
+        raise SpecError(where=where, needed='an object with "layer": NAME', got=repr(item))
+    cls = format_named(item["layer"], where=where)
+    values = {}
+    for name, given in item.items():
+        if name != "layer" and not _is_scaled(cls, name):
+            field = field_named(cls, name, where=where)
+            values[field.key] = value_of(field, given)
+    return cls(**values), frozenset(values)
+
+
+def format_named(name: str, *, where: str) -> type[Layer]:
+    """Return the format whose prefix is ``name``; SpecError with the nearest otherwise."""
+    cls = BY_PREFIX.get(name)
+    if cls is None:
+        raise SpecError(
+            where=where, needed="the name of a format", got=repr(name), hint=nearest(name, BY_PREFIX)
+        )
+    return cls
+
+
+def field_named(cls: type[Layer], name: str, *, where: str) -> Field:
+    """Return the field of ``cls`` with this key, whole name or length name; SpecError otherwise."""
+    for field in cls.layout:
+        if name in (field.key, field.name, field.meta.length_name, f"{cls.prefix}.{field.key}"):
+            return field
+    keys = [field.key for field in cls.layout]
+    short = name.removeprefix(f"{cls.prefix}.")
+    raise SpecError(where=where, needed=f"a field of {cls.prefix}", got=repr(name), hint=nearest(short, keys))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the hint that names the nearest known name, or all of them when none is near."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"one of {', '.join(names)}"
+
+
+def _is_scaled(cls: type[Layer], name: object) -> bool:
+    value = cls()
+    scaled_names = (scaled(value, field) for field in cls.layout)
+    return any(pair is not None and name == f"{cls.prefix}.{pair[0]}" for pair in scaled_names)
