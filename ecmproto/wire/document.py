@@ -20,7 +20,7 @@ from ecmproto.wire.layout import Field
 from ecmproto.wire.schema import Layer
 from ecmproto.wire.text import json_of, scaled, value_of
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 _TAILS = ("padding", "trailer", "fcs")
 _DERIVED = ("cut", "error", "encapsulated")
@@ -75,15 +75,22 @@ def from_document(
     if not isinstance(layers, list):
         raise SpecError(where=f"{where}.layers", needed="a list of layers", got=repr(layers))
     read = [layer_from(item, where=f"{where}.layers[{i}]") for i, item in enumerate(layers)]
-    tails = {}
-    for key in _TAILS:
-        try:
-            tails[key] = bytes.fromhex(str(document.get(key, "")))
-        except ValueError:
-            got = repr(document[key])
-            raise SpecError(where=f"{where}.{key}", needed="octets in hex", got=got) from None
-    frame = Frame(layers=tuple(value for value, _ in read), ethertypes=ethertypes, **tails)
+    frame = Frame(
+        layers=tuple(value for value, _ in read),
+        padding=_octets(document, "padding", where),
+        trailer=_octets(document, "trailer", where),
+        fcs=_octets(document, "fcs", where),
+        ethertypes=ethertypes,
+    )
     return frame, tuple(given for _, given in read)
+
+
+def _octets(document: Mapping[str, object], key: str, where: str) -> bytes:
+    try:
+        return bytes.fromhex(str(document.get(key, "")))
+    except ValueError:
+        got = repr(document[key])
+        raise SpecError(where=f"{where}.{key}", needed="octets in hex", got=got) from None
 
 
 def frame_keys() -> frozenset[str]:

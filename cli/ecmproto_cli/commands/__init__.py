@@ -1,0 +1,1 @@
+"""One file per command; each exposes ``command`` and imports what it needs inside."""

@@ -1,0 +1,36 @@
+"""``ecmproto fields``: the names that ``-e``, JSON and the documentation use, with their meaning."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import click
+
+from ecmproto_cli.failure import FINDINGS, CommandError
+from ecmproto_cli.options import color_option
+from ecmproto_cli.paint import paint
+
+
+@click.command()
+@click.argument("pattern", default="")
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to print them.")
+@color_option
+def command(pattern: str, form: str) -> None:
+    """List the fields whose name or description holds PATTERN (a regular expression)."""
+    from ecmproto.wire.catalogue import catalogue
+
+    try:
+        wanted = re.compile(pattern, re.IGNORECASE)
+    except re.error as error:
+        raise click.BadParameter(f"{pattern!r} is no regular expression: {error}") from None
+    entries = [e for e in catalogue() if wanted.search(e.name) or wanted.search(e.doc)]
+    if not entries:
+        raise CommandError(f"no field matches {pattern!r}", exit_code=FINDINGS, help="ecmproto fields")
+    if form == "json":
+        rows = [entry.as_dict() for entry in entries]
+        click.echo(json.dumps({"schema": "ecmproto/fields/1", "fields": rows}, indent=2, ensure_ascii=False))
+        return
+    width = max(len(entry.name) for entry in entries)
+    for entry in entries:
+        click.echo(f"{paint(entry.name.ljust(width), 'name')}  {entry.type:<8} {entry.doc}")

@@ -1,0 +1,63 @@
+"""How the command line fails: which exit code an error has, and the two lines it prints."""
+
+from __future__ import annotations
+
+import click
+
+from ecmproto.errors import CaptureError, EcmprotoError
+
+FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
+
+
+class CommandError(Exception):
+    """Ends a command with an exit code, one sentence and one line of help."""
+
+    def __init__(self, sentence: str, *, exit_code: int, help: str = "") -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
+        self.help = help
+
+
+def missing_extra(extra: str, error: ImportError) -> CommandError:
+    """Return the failure for an optional dependency that is not installed."""
+    return CommandError(
+        f"{error.name or error} is not installed",
+        exit_code=DEPENDENCY,
+        help=f"pip install 'ecmproto[{extra}]'",
+    )
+
+
+def exit_code_of(error: Exception) -> int | None:
+    """Return the exit code of an error that is the user's or the input's, None for a defect of ours."""
+    if isinstance(error, CaptureError):
+        return CAPTURE
+    if isinstance(error, EcmprotoError):
+        return USAGE
+    if isinstance(error, PermissionError):
+        return PERMISSION
+    return CAPTURE if isinstance(error, OSError) else None
+
+
+def report(error: Exception) -> None:
+    """Say on stderr what went wrong: one sentence, then one line of help where there is one."""
+    if isinstance(error, click.ClickException):
+        sentence, help = error.format_message(), _usage_help(error)
+    elif isinstance(error, CommandError):
+        sentence, help = str(error), error.help
+    elif isinstance(error, OSError) and error.filename is not None:
+        sentence, help = f"{error.filename}: {error.strerror}", ""
+    else:
+        sentence, help = str(error), ""
+    click.echo(f"ecmproto: {sentence}", err=True)
+    if help:
+        click.echo(f"help: {help}", err=True)
+
+
+def _usage_help(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path} --help" if context is not None else "ecmproto --help"
+
+
+def warn(sentence: str) -> None:
+    """Say something on stderr that does not stop the command."""
+    click.echo(f"ecmproto: warning: {sentence}", err=True)

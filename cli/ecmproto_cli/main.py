@@ -1,0 +1,99 @@
+"""The ``ecmproto`` command: a table of commands, each imported when it is called.
+
+Exit codes: 0 done; 1 findings or nothing done; 2 usage; 3 unreadable or malformed capture; 4 permission or
+missing interface; 5 missing optional dependency; 130 interrupted; 141 closed pipe.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from ecmproto._version import __version__
+from ecmproto_cli.failure import CommandError, exit_code_of, report
+
+COMMANDS = {
+    "dissect": "Show what is in a capture: lines, trees, hex, JSON, CSV, fields.",
+    "craft": "Build frames from a line, a specification or JSON, one or a million.",
+    "replay": "Run a capture through a software congestion point.",
+    "schema": "Draw the bit layout of a frame format.",
+    "fields": "List the fields that can be asked for by name.",
+    "completion": "Print the shell completion script for bash, zsh or fish.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in ``ecmproto_cli.commands`` and are imported one at a time."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order of their table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command; None when there is no such."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"ecmproto_cli.commands.{cmd_name}")
+        command: click.Command = module.command
+        command.short_help = COMMANDS[cmd_name]
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, importing none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a command; a misspelt one is answered with the nearest."""
+        if args and args[0] not in COMMANDS:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(COMMANDS)}"
+            ctx.fail(f"there is no command {args[0]!r} ({hint})")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="ecmproto", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Layer-2 Ethernet congestion management: QCN, ECM/BCN, E²CM, FECN, PAUSE and PFC."""
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(args: list[str]) -> int:
+    """Run the command line with ``args`` and return the exit code; errors are one sentence on stderr."""
+    try:
+        result = cli.main(args, prog_name="ecmproto", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # whoever read has gone: no complaint, and none from the interpreter's own flush at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("ecmproto: interrupted", err=True)
+        return 130
+    except click.ClickException as error:
+        report(error)
+        return error.exit_code
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except CommandError as error:
+        report(error)
+        return error.exit_code
+    except Exception as error:
+        code = exit_code_of(error)
+        if code is None:
+            raise
+        report(error)
+        return code
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,71 @@
+"""Options that several commands share, each defined once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ecmproto_cli.paint import color_callback
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def read_option(
+    help: str = "Capture to read: pcap or pcapng, plain, .gz or .zst; - is stdin.",
+) -> Callable[[F], F]:
+    """``-r FILE``."""
+    return click.option("-r", "--read", "path", metavar="FILE", required=True, help=help)
+
+
+def write_option(help: str) -> Callable[[F], F]:
+    """``-w FILE``."""
+    return click.option("-w", "--write", "output", metavar="FILE", help=help)
+
+
+def force_option(function: F) -> F:
+    """``--force``."""
+    return click.option("--force", is_flag=True, help="Overwrite an output file that exists.")(function)
+
+
+def color_option(function: F) -> F:
+    """``--color``; NO_COLOR is honoured."""
+    return click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        expose_value=False,
+        callback=color_callback,
+        help="Colour the output (auto: on a terminal without NO_COLOR).",
+    )(function)
+
+
+def ethertype_option(function: F) -> F:
+    """``--ethertype ROLE=VALUE``; the command gets ``ethertypes``, an `EtherTypes`."""
+    return click.option(
+        "--ethertype",
+        "ethertypes",
+        metavar="ROLE=VALUE",
+        multiple=True,
+        callback=_ethertypes,
+        help="Use another EtherType for a role, as in message=0x88b7; roles: c_tag s_tag old_s_tag i_tag "
+        "cn_tag cnm mac_control lldp message tag.",
+    )(function)
+
+
+def _ethertypes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> object:
+    from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+
+    roles = {field.name for field in dataclasses.fields(EtherTypes)}
+    changes = {}
+    for item in given:
+        role, _, value = item.partition("=")
+        if role not in roles:
+            raise click.BadParameter(f"there is no role {role!r} (one of {', '.join(sorted(roles))})")
+        try:
+            changes[role] = int(value, 0)
+        except ValueError:
+            raise click.BadParameter(f"{role}: needed a number such as 0x88b7, got {value!r}") from None
+    return dataclasses.replace(DEFAULT, **changes)

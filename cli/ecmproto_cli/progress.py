@@ -1,0 +1,37 @@
+"""A progress bar over a capture being read: on stderr, and only when that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
+
+import click
+
+T = TypeVar("T")
+
+
+class Sized(Protocol):
+    """What is read: how far, of how much (None: unknown)."""
+
+    @property
+    def octets_read(self) -> int:
+        """Octets read so far."""
+
+    @property
+    def size_octets(self) -> int | None:
+        """Octets in all."""
+
+
+def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
+    """Yield ``items``, drawing how far ``source`` has been read."""
+    if not sys.stderr.isatty() or not source.size_octets:
+        yield from items
+        return
+    bar = click.progressbar(length=source.size_octets, label=label, file=sys.stderr)
+    with bar:
+        done = 0
+        for item in items:
+            yield item
+            bar.update(source.octets_read - done)
+            done = source.octets_read
