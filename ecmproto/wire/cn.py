@@ -9,12 +9,15 @@ MAX_MSDU = 64
 """The most octets a CNM's Encapsulated MSDU may have."""
 
 
-@layer("cntag", title="Congestion notification tag (CN-TAG)", source="802.1Q 32.2.1; wire-formats 2")
+@layer("cntag", title="Congestion notification tag (CN-TAG)", source="802.1Q clause 33; wire-formats 2")
 class CNTag(Layer):
     """Names the flow of a data frame; 4 octets with its EtherType, after the VLAN tags."""
 
     flow_id: int = uint(
-        16, default=0, doc="flow, local to the source station, echoed in the CNM", source="S001; 802.1Q 32"
+        16,
+        default=0,
+        doc="flow, local to the source station, echoed in the CNM",
+        source="S001; wire-formats 2",
     )
     etype: int = uint(
         16,

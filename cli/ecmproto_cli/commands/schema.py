@@ -1,0 +1,39 @@
+"""``ecmproto schema``: how a frame format is laid out, read off its schema."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ecmproto_cli.options import color_option
+from ecmproto_cli.paint import paint
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "-T", "form", type=click.Choice(["diagram", "json", "md"]), default="diagram", help="How to print it."
+)
+@color_option
+def command(name: str | None, form: str) -> None:
+    """Draw the format called NAME (cnm, cntag, ecm, …); without NAME, list them all."""
+    from ecmproto.wire.document import format_named
+    from ecmproto.wire.formats import FORMATS
+    from ecmproto.wire.reference import as_dict, as_markdown, as_text
+
+    if name is None:
+        if form == "json":
+            formats = [as_dict(cls) for cls in FORMATS]
+            click.echo(
+                json.dumps({"schema": "ecmproto/formats/1", "formats": formats}, indent=2, ensure_ascii=False)
+            )
+            return
+        for cls in FORMATS:
+            click.echo(f"{paint(cls.prefix.ljust(12), 'name')} {cls.title}; {cls.source}")
+        return
+    cls = format_named(name.lower(), where="schema")
+    if form == "json":
+        click.echo(json.dumps(as_dict(cls), indent=2, ensure_ascii=False))
+    else:
+        click.echo(as_markdown(cls) if form == "md" else as_text(cls))
