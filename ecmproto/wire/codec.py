@@ -6,6 +6,7 @@ fields a few times faster, and a test holds every one of them to its construct s
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,7 @@ def generate(cls: type[Layer]) -> tuple[int, Parse, Build]:
         "new": object.__new__,
         "cls": cls,
         "int_from": int.from_bytes,
+        "index": operator.index,
         "explain": _explain(fields),
         "error": struct.error,
     }
@@ -125,13 +127,19 @@ def _build_source(words: list[list[Field]], tail: Field | None) -> str:
 
 
 def _pack_source(i: int, word: list[Field]) -> list[str]:
-    """Return the lines that range-check a word's fields and shift them together."""
+    """Return the lines that range-check a word's fields and shift them together.
+
+    A number of a fixed width (numpy's) would lose its upper bits in the shift, so each becomes an int
+    first; struct does the same for a number that has a code of its own.
+    """
     lines, terms = [], []
     shift = _width(word)
+    alone = len(word) == 1 and not _code(word).endswith("s")
     for field in word:
         shift -= field.bits or 0
         lines.append(f"  if not {field.minimum} <= self.{field.key} <= {field.maximum}: explain(self)")
-        terms.append(f"self.{field.key} << {shift}" if shift else f"self.{field.key}")
+        number = f"self.{field.key}" if alone else f"index(self.{field.key})"
+        terms.append(f"{number} << {shift}" if shift else number)
     joined = " | ".join(terms)
     if _code(word).endswith("s"):
         joined = f"({joined}).to_bytes({_width(word) // 8}, 'big')"
@@ -146,15 +154,19 @@ def _explain(fields: tuple[Field, ...]) -> Callable[[Layer], None]:
             got = getattr(value, field.key)
             shown = repr(got)
             if field.is_number:
-                if isinstance(got, int) and field.minimum <= got <= field.maximum:
+                if hasattr(got, "__index__") and field.minimum <= operator.index(got) <= field.maximum:
                     continue
                 needed = f"an integer in {field.minimum}..{field.maximum}"
-            elif isinstance(got, bytes | bytearray | memoryview):
-                if field.bits is None or len(got) == field.bits // 8:
+            elif field.bits is None:
+                if isinstance(got, bytes | bytearray | memoryview):
+                    continue
+                needed = "octets"
+            elif isinstance(got, bytes | bytearray):
+                if len(got) == field.bits // 8:
                     continue
                 needed, shown = f"{field.bits // 8} octets", f"{len(got)} octets"
             else:
-                needed = "octets" if field.bits is None else f"{field.bits // 8} octets"
+                needed = f"{field.bits // 8} octets"
             raise EncodeError(
                 layer=value.prefix,
                 field=field.key,

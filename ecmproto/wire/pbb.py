@@ -1,4 +1,4 @@
-"""What a provider backbone edge does to a CNM on its way out of the backbone (wire-formats 3.1; 802.1Q 32.16)."""
+"""What a provider backbone edge does to a CNM on its way out (wire-formats 3.1; 802.1Q 32.16)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _customer_layers(msdu: bytes, frame: Frame) -> _Stripped | None:
     itag = parsed[0]
     assert isinstance(itag, ITag)
     tags: list[VLAN | STag] = []
-    pos = _TYPE_OCTETS + ITag.fixed_octets - _TYPE_OCTETS
+    pos = ITag.fixed_octets  # its closing EtherType belongs to what follows
     while len(msdu) - pos >= _TYPE_OCTETS:
         ethertype = int.from_bytes(msdu[pos : pos + _TYPE_OCTETS], "big")
         cls = dispatch(types).plain.get(ethertype)

@@ -1,0 +1,49 @@
+# Two commands do everything: `make demo` and `make test`.  Both set up .venv by themselves.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/ecmproto
+
+.PHONY: demo test lint unit coverage bench docs pcaps clean
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/ready-dev: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]' --group dev
+	touch $@
+
+demo: $(VENV)/ready  ## the main job on the bundled captures
+	@BIN=$(BIN) sh docs/demo.sh
+
+test: lint unit  ## everything that CI runs
+
+lint: $(VENV)/ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/ready-dev
+	$(BIN)/pytest -n auto
+
+coverage: $(VENV)/ready-dev  ## with the kernels run as plain Python, so that their lines count too
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine
+	$(BIN)/coverage report
+
+bench: $(VENV)/ready-dev  ## figures beside peers, measured in the same run
+	$(BIN)/python -m bench
+
+docs: $(VENV)/ready-dev  ## the field reference, from the schemas
+	$(BIN)/python -m docs.reference
+
+pcaps: $(VENV)/ready-dev  ## the bundled captures, from their manifest
+	$(BIN)/python -m pcaps
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

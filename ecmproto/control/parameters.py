@@ -1,0 +1,227 @@
+"""Parameters of a mechanism: documented, checked when they are set, readable from ``name=value`` texts.
+
+A mechanism's parameters are a frozen dataclass derived from :class:`Parameters` whose fields carry their
+documentation: ``field(default=…, metadata=documented(…))``.  From it come the checks, the parsing of
+command lines and the tables in the documentation.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from ecmproto.errors import ParameterError
+from ecmproto.units import format_octets, format_rate, format_time, parse_octets, parse_rate, parse_time
+
+_KEY = "ecmproto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """What is known about one parameter.
+
+    ``name`` is the short name on a command line (``qeq``), ``attribute`` the dataclass field
+    (``qeq_octets``); ``minimum`` and ``maximum`` are inclusive and None for flags and sets; ``step``,
+    if not 0, is what the value must be a multiple of; ``unit`` is a key of :data:`UNITS`.
+    """
+
+    name: str
+    attribute: str
+    default: Any
+    unit: str
+    minimum: float | None
+    maximum: float | None
+    step: float
+    source: str
+    doc: str
+
+    @property
+    def range_text(self) -> str:
+        """The range and unit as a person reads them, for tables and errors."""
+        unit = UNITS[self.unit]
+        if self.minimum is None or self.maximum is None:
+            return unit.needed
+        text = f"{unit.format(self.minimum)} to {unit.format(self.maximum)}"
+        return f"{text} in steps of {self.step:g}" if self.step else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """How values of one unit are written, read and recognised."""
+
+    types: tuple[type, ...]
+    needed: str
+    parse: Callable[[str], Any]
+    format: Callable[[Any], str]
+
+
+def _flag(text: str) -> bool:
+    answers = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
+    return answers[text.strip().lower()]
+
+
+def _priorities(text: str) -> frozenset[int]:
+    """``all``, ``none``, or priorities and ranges of them: ``3,5-7``."""
+    text = text.strip().lower()
+    if text in ("all", "none"):
+        return frozenset(range(8)) if text == "all" else frozenset()
+    chosen: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not (len(first) == 1 and (not last or len(last) == 1)):
+            raise ValueError(part)
+        chosen.update(range(int(first), int(last or first) + 1))
+    return frozenset(chosen)
+
+
+def _listed(priorities: Iterable[int]) -> str:
+    return ",".join(str(priority) for priority in sorted(priorities)) or "none"
+
+
+def _exactly(value: float, text: str) -> str:
+    # "26 kB" for 26000, but never "26 kB" for 26001: errors and tables state what is compared.
+    return text if value == 0 or float(f"{value:.4g}") == value else f"{value:g}" if value < 1 else f"{value}"
+
+
+UNITS: Mapping[str, Unit] = {
+    "octets": Unit(
+        types=(int,),
+        needed="a size such as 33kB",
+        parse=parse_octets,
+        format=lambda v: _exactly(v, format_octets(v)),
+    ),
+    "bit/s": Unit(
+        types=(int,),
+        needed="a rate such as 10G",
+        parse=parse_rate,
+        format=lambda v: _exactly(v, format_rate(v)),
+    ),
+    "ns": Unit(
+        types=(int,),
+        needed="a time such as 15ms",
+        parse=parse_time,
+        format=lambda v: _exactly(v, format_time(v)),
+    ),
+    "count": Unit(types=(int,), needed="a whole number", parse=int, format=str),
+    "ratio": Unit(types=(float, int), needed="a number", parse=float, format=lambda v: f"{v:g}"),
+    "flag": Unit(types=(bool,), needed="yes or no", parse=_flag, format=lambda v: "yes" if v else "no"),
+    "priorities": Unit(
+        types=(frozenset,),
+        needed="priorities 0 to 7 such as 3,5-7, all or none",
+        parse=_priorities,
+        format=_listed,
+    ),
+}
+"""Every unit a parameter can have."""
+
+
+def documented(
+    name: str,
+    *,
+    unit: str,
+    source: str,
+    doc: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    step: float = 0,
+) -> dict[str, dict[str, Any]]:
+    """Return the ``metadata`` of a parameter's dataclass field; the arguments are Parameter's."""
+    if unit not in UNITS:
+        raise ValueError(f"unit of {name}: {unit!r} is not one of {', '.join(UNITS)}")
+    return {
+        _KEY: {
+            "name": name,
+            "unit": unit,
+            "source": source,
+            "doc": doc,
+            "minimum": minimum,
+            "maximum": maximum,
+            "step": step,
+        }
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Base of every mechanism's parameters; a value that exists is a value in range."""
+
+    def __post_init__(self) -> None:
+        """Check every field; raises ParameterError naming the first one out of its range."""
+        for parameter in self.describe():
+            check(parameter, getattr(self, parameter.attribute))
+
+    @classmethod
+    def describe(cls) -> tuple[Parameter, ...]:
+        """Return what is known about each parameter, in the order of the fields."""
+        return tuple(
+            Parameter(attribute=field.name, default=field.default, **field.metadata[_KEY])
+            for field in fields(cls)
+        )
+
+    @classmethod
+    def parse(cls, assignments: Iterable[str] | Mapping[str, str] = ()) -> Self:
+        """Return the parameters that texts such as ``qeq=33kB`` name, the rest at their defaults.
+
+        Short names and field names are both taken; of two assignments of one parameter the last wins.
+        Raises ParameterError for an unknown name (with the nearest one), a text that is no value of
+        the parameter's unit, or a value out of range.
+        """
+        pairs = assignments.items() if isinstance(assignments, Mapping) else map(_split, assignments)
+        known = {name: p for p in cls.describe() for name in (p.name, p.attribute)}
+        values: dict[str, Any] = {}
+        for name, text in pairs:
+            parameter = known.get(name)
+            if parameter is None:
+                raise unknown_name(name, sorted({p.name for p in known.values()}), kind="parameter")
+            values[parameter.attribute] = read(parameter, text)
+        return cls(**values)
+
+    def as_text(self) -> dict[str, str]:
+        """Return short name → value as text; ``parse`` of it gives an equal value."""
+        return {p.name: _round_trip(p, getattr(self, p.attribute)) for p in self.describe()}
+
+
+def check(parameter: Parameter, value: Any) -> None:
+    """Raise ParameterError unless ``value`` is one of ``parameter``'s."""
+    unit = UNITS[parameter.unit]
+    fits = isinstance(value, unit.types) and isinstance(value, bool) == (parameter.unit == "flag")
+    if fits and parameter.unit == "priorities":
+        fits = all(isinstance(priority, int) and 0 <= priority <= 7 for priority in value)
+    if fits and parameter.minimum is not None and parameter.maximum is not None:
+        fits = math.isfinite(value) and parameter.minimum <= value <= parameter.maximum
+        fits = fits and not (parameter.step and value / parameter.step % 1)
+    if not fits:
+        got = unit.format(value) if isinstance(value, unit.types) else repr(value)
+        raise ParameterError(name=parameter.name, needed=parameter.range_text, got=got)
+
+
+def read(parameter: Parameter, text: str) -> Any:
+    """Return the value of ``parameter`` that ``text`` names; raises ParameterError if it names none."""
+    try:
+        return UNITS[parameter.unit].parse(text)
+    except (ValueError, KeyError, ParameterError):
+        needed = f"{UNITS[parameter.unit].needed} ({parameter.range_text})"
+        if parameter.range_text == UNITS[parameter.unit].needed:
+            needed = parameter.range_text
+        raise ParameterError(name=parameter.name, needed=needed, got=repr(text)) from None
+
+
+def unknown_name(name: str, known: list[str], *, kind: str) -> ParameterError:
+    """Return the error for a ``name`` that is none of ``known``, offering the nearest one."""
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    return ParameterError(name=kind, needed=f"one of {', '.join(known)}", got=f"{name!r}{hint}")
+
+
+def _split(assignment: str) -> tuple[str, str]:
+    name, equals, text = assignment.partition("=")
+    if not equals:
+        raise ParameterError(name="parameter", needed="name=value, such as qeq=33kB", got=repr(assignment))
+    return name.strip(), text.strip()
+
+
+def _round_trip(parameter: Parameter, value: Any) -> str:
+    return UNITS[parameter.unit].format(value) if parameter.unit in ("flag", "priorities") else f"{value}"

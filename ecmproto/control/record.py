@@ -1,0 +1,59 @@
+"""State records: a class that names the fields, and memory that kernels and plain Python both change.
+
+A record type is a class with annotations only::
+
+    class State:
+        countdown_octets: int
+        reload_octets: Annotated[NDArray[np.float64], 8]
+
+``int`` is 64 bits signed, ``float`` 64 bits; an annotated array is a part of the record, of fixed shape.
+Compiled code is handed a pointer to the record, which costs nothing; plain Python gets and sets attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Record = TypeVar("_Record")
+_SCALARS: dict[Any, type[np.generic]] = {int: np.int64, float: np.float64}
+
+
+def record_dtype(kind: type[Any]) -> np.dtype[np.void]:
+    """Return the structured dtype of the annotated class ``kind``.
+
+    Raises ValueError for a field that numpy's own attributes (``base``, ``put``, …) would hide.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    hidden = [name for name in hints if hasattr(np.record, name) or hasattr(np.recarray, name)]
+    if hidden:
+        raise ValueError(f"{kind.__name__}: numpy records hide fields called {', '.join(hidden)}")
+    return np.dtype([_field(name, hint) for name, hint in hints.items()])
+
+
+def _field(name: str, hint: Any) -> tuple[Any, ...]:
+    if get_origin(hint) is not Annotated:
+        return (name, _SCALARS[hint])
+    array, shape = get_args(hint)
+    (scalar,) = get_args(get_args(array)[1])
+    return (name, scalar, shape)
+
+
+def new_records(kind: type[_Record], count: int) -> Sequence[_Record]:
+    """Return ``count`` zeroed records in one array (a numpy record array; see ``columns``)."""
+    records: Any = np.zeros(count, record_dtype(kind)).view(np.recarray)
+    typed: Sequence[_Record] = records
+    return typed
+
+
+def new_record(kind: type[_Record]) -> _Record:
+    """Return one zeroed record."""
+    return new_records(kind, 1)[0]
+
+
+def columns(records: Sequence[Any]) -> NDArray[Any]:
+    """Return what ``new_records`` gave as the structured array it is: ``columns(r)["name"]`` is a column."""
+    return np.asarray(records)

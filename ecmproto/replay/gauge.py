@@ -1,0 +1,127 @@
+"""Time-weighted statistics of queue levels, kept in bounded memory however long a replay runs.
+
+A gauge has one row per priority and one, :data:`TOTAL`, for the whole port.  A row knows its level (the
+octets in that queue now), the peak, the integral over time, and for how long each level stood: levels up to
+1 MiB in steps of 64 octets, larger ones in steps of a power of two that depend on the buffer; step 0 is
+"empty" exactly.  For the port's total there is also a trace: integral and peak in ``TRACE_SPANS`` spans of
+equal length, which double, folding neighbours together, whenever the replay outgrows them.
+
+The integrals are float64: exact to 2^53 octet·ns (nine million octet-seconds), then to 16 digits.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.kernel import compiled
+from ecmproto.control.record import new_record
+
+PRIORITIES = 8
+
+TOTAL = PRIORITIES
+"""The row of the whole port; rows 0 to 7 are the priorities."""
+
+TRACE_SPANS = 512
+
+_ROWS = PRIORITIES + 1
+_FINE_SHIFT = 6
+_FINE_STEPS = 16_384
+_FINE_LIMIT = _FINE_STEPS << _FINE_SHIFT
+_COARSE_STEPS = 16_384
+_STEPS = 1 + _FINE_STEPS + _COARSE_STEPS
+
+
+class Gauge:
+    """The state; a record (``control.record``).  Index 0 to 7 is a priority, 8 the whole port."""
+
+    level_octets: Annotated[NDArray[np.int64], _ROWS]
+    """The level, which has stood since …"""
+    since_ns: Annotated[NDArray[np.int64], _ROWS]
+    peak_octets: Annotated[NDArray[np.int64], _ROWS]
+    octet_ns: Annotated[NDArray[np.float64], _ROWS]
+    """The integral of the level over time up to ``since_ns``."""
+    held_ns: Annotated[NDArray[np.int64], (_ROWS, _STEPS)]
+    """How long each step of the level stood."""
+    coarse_shift: int
+    """log2 of the steps above 1 MiB, in octets."""
+    trace_shift: int
+    """log2 of the length of a trace span, in ns."""
+    trace_octet_ns: Annotated[NDArray[np.float64], TRACE_SPANS]
+    trace_peak_octets: Annotated[NDArray[np.int64], TRACE_SPANS]
+
+
+def new_gauge(buffer_octets: int) -> Gauge:
+    """Return an empty gauge for levels of 0 to ``buffer_octets``, all rows at time 0."""
+    gauge = new_record(Gauge)
+    gauge.coarse_shift = _FINE_SHIFT
+    while (buffer_octets - _FINE_LIMIT) >> int(gauge.coarse_shift) >= _COARSE_STEPS:
+        gauge.coarse_shift += 1
+    return gauge
+
+
+@compiled
+def step_of(gauge: Gauge, octets: int) -> int:
+    """Return the histogram step of a level: 0 for 0, else the step whose upper end is the first ≥ it."""
+    if octets <= _FINE_LIMIT:
+        return (octets + (1 << _FINE_SHIFT) - 1) >> _FINE_SHIFT
+    shift = gauge.coarse_shift
+    return _FINE_STEPS + ((octets - _FINE_LIMIT + (1 << shift) - 1) >> shift)
+
+
+def step_end(gauge: Gauge, step: int) -> int:
+    """Return the largest level that ``step_of`` puts into ``step``."""
+    if step <= _FINE_STEPS:
+        return step << _FINE_SHIFT
+    return _FINE_LIMIT + ((step - _FINE_STEPS) << int(gauge.coarse_shift))
+
+
+@compiled
+def change(gauge: Gauge, row: int, now_ns: int, octets: int) -> None:
+    """Add ``octets`` (negative to take away) to the level of ``row`` at ``now_ns``."""
+    settle(gauge, row, now_ns)
+    level = gauge.level_octets[row] + octets
+    gauge.level_octets[row] = level
+    gauge.peak_octets[row] = max(gauge.peak_octets[row], level)
+
+
+@compiled
+def settle(gauge: Gauge, row: int, now_ns: int) -> None:
+    """Enter into the statistics that ``row`` has stood at its level up to ``now_ns``."""
+    since_ns = gauge.since_ns[row]
+    level = gauge.level_octets[row]
+    elapsed_ns = now_ns - since_ns
+    gauge.since_ns[row] = now_ns
+    gauge.octet_ns[row] += float(elapsed_ns) * level
+    gauge.held_ns[row, step_of(gauge, level)] += elapsed_ns
+    if row == TOTAL and level > 0:
+        trace(gauge, since_ns, now_ns, level)
+
+
+@compiled
+def trace(gauge: Gauge, since_ns: int, now_ns: int, octets: int) -> None:
+    """Enter into the trace that the port stood at ``octets`` from ``since_ns`` to ``now_ns``."""
+    fit_trace(gauge, now_ns)
+    shift = gauge.trace_shift
+    start_ns = since_ns
+    while start_ns < now_ns:
+        span = start_ns >> shift
+        end_ns = min(now_ns, (span + 1) << shift)
+        gauge.trace_octet_ns[span] += float(end_ns - start_ns) * octets
+        gauge.trace_peak_octets[span] = max(gauge.trace_peak_octets[span], octets)
+        start_ns = end_ns
+
+
+@compiled
+def fit_trace(gauge: Gauge, now_ns: int) -> None:
+    """Double the trace's spans until they reach to ``now_ns``."""
+    while now_ns > TRACE_SPANS << gauge.trace_shift:
+        sums, peaks = gauge.trace_octet_ns, gauge.trace_peak_octets
+        for span in range(TRACE_SPANS // 2):
+            sums[span] = sums[2 * span] + sums[2 * span + 1]
+            peaks[span] = max(peaks[2 * span], peaks[2 * span + 1])
+        sums[TRACE_SPANS // 2 :] = 0.0
+        peaks[TRACE_SPANS // 2 :] = 0
+        gauge.trace_shift += 1

@@ -1,0 +1,187 @@
+"""A switch's output port: FIFO queues per priority, one finite buffer, strict priority, one line.
+
+The text of the port, compiled when it runs over batches.  Its rules (algorithms, heading):
+
+1. A frame arrives whole.  It is dropped if the octets waiting and in service would exceed the buffer with it;
+   else it joins its priority's queue.  Queues count octets without FCS; any other accounting is the caller's.
+2. The line serves the highest priority that waits (7 before 0), frame by frame, never preempting.  A frame
+   takes its octets plus the overhead (FCS, preamble, gap) at the line's rate.
+3. Departures are exact: in a busy period that starts at s, departure k is at s + ⌈8·10⁹·Σoctets/rate⌉ ns.
+   The end of service is carried as whole ns and a fraction, so nothing is ever rounded twice.
+4. Qlen of a priority is its waiting octets plus its frame in service.  At one instant, departures come first.
+5. Time does not run backwards: a frame stamped before the latest time seen arrives at that latest time, and
+   is counted as ``backwards``.
+
+Times are ns from the first arrival.  A port handles what it is given in any split into batches alike.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.kernel import compiled
+from ecmproto.control.record import new_record
+from ecmproto.errors import ParameterError
+from ecmproto.replay.gauge import PRIORITIES, TOTAL, Gauge, change, new_gauge
+from ecmproto.units import NS_PER_S
+
+LARGEST_BUFFER_OCTETS = 10**9
+"""Keeps octets · 8·10⁹ within 63 bits, whatever the rate."""
+
+_RATES_BPS = (1_000, 10**13)
+_LARGEST_OVERHEAD_OCTETS = 1_000
+_FIRST_SLOTS = 256
+
+
+class Line:
+    """The state of a port but for its frames and its gauge; a record (``control.record``).
+
+    Each priority's waiting frames are a ring in the port's slots: from ``slot_base[p]`` on, ``slot_mask[p]``
+    + 1 (a power of two) slots; ``slots_put[p]`` and ``slots_taken[p]`` count the frames ever put and taken.
+    """
+
+    buffer_octets: int
+    overhead_octets: int
+    work_per_octet: int
+    """An octet takes work_per_octet / work_per_ns ns, in lowest terms."""
+    work_per_ns: int
+    now_ns: int
+    """The latest time seen."""
+    served_ns: int
+    """The end of the current service in whole ns …"""
+    served_rest: int
+    """… and what is left over, in work."""
+    departure_ns: int
+    """The same end, rounded up."""
+    in_service_octets: int
+    """The frame on the line; 0 when idle."""
+    in_service_priority: int
+    waiting_mask: int
+    """Bit p: priority p has waiting frames."""
+    backwards: int
+    slot_base: Annotated[NDArray[np.int64], PRIORITIES]
+    slot_mask: Annotated[NDArray[np.int64], PRIORITIES]
+    slots_taken: Annotated[NDArray[np.int64], PRIORITIES]
+    slots_put: Annotated[NDArray[np.int64], PRIORITIES]
+
+
+class Port(NamedTuple):
+    """A port's state: records that the kernels change in place, and the octets of its waiting frames."""
+
+    line: Line
+    gauge: Gauge
+    slots: NDArray[np.int32]
+
+
+def new_port(*, rate_bps: int, buffer_octets: int, overhead_octets: int) -> Port:
+    """Return an idle, empty port at time 0.
+
+    ``rate_bps`` is 1 kb/s to 10 Tb/s, ``buffer_octets`` 1 to 10⁹, ``overhead_octets`` (what serialisation
+    adds to each frame) 0 to 1000; raises ParameterError otherwise.
+    """
+    _check("rate", rate_bps, *_RATES_BPS, "bit/s")
+    _check("buffer", buffer_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
+    _check("overhead", overhead_octets, 0, _LARGEST_OVERHEAD_OCTETS, "octets")
+    line = new_record(Line)
+    line.buffer_octets = buffer_octets
+    line.overhead_octets = overhead_octets
+    common = math.gcd(8 * NS_PER_S, rate_bps)
+    line.work_per_octet = 8 * NS_PER_S // common
+    line.work_per_ns = rate_bps // common
+    line.slot_base[:] = np.arange(PRIORITIES) * _FIRST_SLOTS
+    line.slot_mask[:] = _FIRST_SLOTS - 1
+    return Port(line, new_gauge(buffer_octets), np.zeros(PRIORITIES * _FIRST_SLOTS, np.int32))
+
+
+def _check(name: str, value: int, least: int, most: int, unit: str) -> None:
+    if not least <= value <= most:
+        raise ParameterError(name=name, needed=f"{least} to {most} {unit}", got=str(value))
+
+
+def with_room(port: Port, priority: int) -> Port:
+    """Return ``port`` with a ring twice as long for ``priority``; the old value is not to be used again.
+
+    Rings grow only when they are full, so they never exceed twice the frames that the buffer can hold.
+    """
+    line = port.line
+    rings = []
+    for p in range(PRIORITIES):
+        size = int(line.slot_mask[p]) + 1
+        order = (np.arange(size) + line.slots_taken[p]) & line.slot_mask[p]
+        ring = port.slots[line.slot_base[p] + order]
+        rings.append(np.concatenate([ring, np.zeros_like(ring)]) if p == priority else ring)
+    line.slots_put -= line.slots_taken
+    line.slots_taken[:] = 0
+    sizes = np.array([ring.size for ring in rings])
+    line.slot_mask[:] = sizes - 1
+    line.slot_base[:] = np.cumsum(sizes) - sizes
+    return port._replace(slots=np.concatenate(rings))
+
+
+@compiled
+def is_full(line: Line, priority: int) -> bool:
+    """Whether the ring of ``priority`` has no slot left: ask before ``arrive``, and use ``with_room``."""
+    return bool(line.slots_put[priority] - line.slots_taken[priority] > line.slot_mask[priority])
+
+
+@compiled
+def advance(line: Line, gauge: Gauge, slots: NDArray[np.int32], time_ns: int) -> int:
+    """Serve the port up to ``time_ns`` and return the time it is then (rules 3 to 5)."""
+    if time_ns < line.now_ns:
+        line.backwards += 1
+        return line.now_ns
+    line.now_ns = time_ns
+    while line.in_service_octets > 0 and line.departure_ns <= time_ns:
+        _depart(line, gauge, slots)
+    return time_ns
+
+
+@compiled
+def arrive(
+    line: Line, gauge: Gauge, slots: NDArray[np.int32], now_ns: int, priority: int, octets: int
+) -> bool:
+    """Enqueue a frame of 1 or more ``octets`` at ``now_ns``, or return False: dropped (rule 1)."""
+    if gauge.level_octets[TOTAL] + octets > line.buffer_octets:
+        return False
+    change(gauge, priority, now_ns, octets)
+    change(gauge, TOTAL, now_ns, octets)
+    if line.in_service_octets == 0:
+        line.served_ns = now_ns
+        line.served_rest = 0
+        _serve(line, priority, octets)
+    else:
+        slots[line.slot_base[priority] + (line.slots_put[priority] & line.slot_mask[priority])] = octets
+        line.slots_put[priority] += 1
+        line.waiting_mask |= 1 << priority
+    return True
+
+
+@compiled
+def _serve(line: Line, priority: int, octets: int) -> None:
+    work = (octets + line.overhead_octets) * line.work_per_octet + line.served_rest
+    line.served_ns += work // line.work_per_ns
+    line.served_rest = work % line.work_per_ns
+    line.departure_ns = line.served_ns + (1 if line.served_rest > 0 else 0)
+    line.in_service_priority = priority
+    line.in_service_octets = octets
+
+
+@compiled
+def _depart(line: Line, gauge: Gauge, slots: NDArray[np.int32]) -> None:
+    change(gauge, line.in_service_priority, line.departure_ns, -line.in_service_octets)
+    change(gauge, TOTAL, line.departure_ns, -line.in_service_octets)
+    if line.waiting_mask == 0:
+        line.in_service_octets = 0
+        return
+    priority = PRIORITIES - 1
+    while not (line.waiting_mask >> priority) & 1:
+        priority -= 1
+    octets = slots[line.slot_base[priority] + (line.slots_taken[priority] & line.slot_mask[priority])]
+    line.slots_taken[priority] += 1
+    if line.slots_taken[priority] == line.slots_put[priority]:
+        line.waiting_mask &= ~(1 << priority)
+    _serve(line, priority, int(octets))
