@@ -154,7 +154,7 @@ def _explain(fields: tuple[Field, ...]) -> Callable[[Layer], None]:
             got = getattr(value, field.key)
             shown = repr(got)
             if field.is_number:
-                if hasattr(got, "__index__") and field.minimum <= operator.index(got) <= field.maximum:
+                if _is_in_range(got, field):
                     continue
                 needed = f"an integer in {field.minimum}..{field.maximum}"
             elif field.bits is None:
@@ -175,3 +175,10 @@ def _explain(fields: tuple[Field, ...]) -> Callable[[Layer], None]:
             )
 
     return explain
+
+
+def _is_in_range(value: Any, field: Field) -> bool:
+    try:
+        return field.minimum <= operator.index(value) <= field.maximum
+    except TypeError:
+        return False

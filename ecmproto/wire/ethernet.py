@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from ecmproto.wire.schema import REST, Formats, Layer, layer, mac, octets, uint
 
-MAX_LENGTH = 1500
-"""The largest EtherType/length value that is an 802.3 length (802.3 3.2.6)."""
-
 _TYPE = "EtherType of what follows, or, up to 1500, its length in octets"
 _PCP = "priority code point"
 _DEI = "drop eligible indicator"

@@ -6,12 +6,18 @@ import dataclasses
 
 from ecmproto.errors import ParameterError
 
+MAX_LENGTH = 1500
+"""The largest EtherType/length value that is an 802.3 length (802.3 3.2.6)."""
+
+_UNCHANGEABLE = {0x0800: "IPv4", 0x0806: "ARP", 0x86DD: "IPv6"}
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EtherTypes:
     """The EtherType map that every entry point which encodes or decodes accepts.
 
-    Each value is in 0x0600..0xFFFF and no two roles may share one; ParameterError otherwise.
+    Each value is in 0x0600..0xFFFF, no two roles may share one, and IPv4, IPv6 and ARP keep theirs;
+    ParameterError otherwise.
     """
 
     c_tag: int = 0x8100
@@ -36,7 +42,7 @@ class EtherTypes:
     """CM-Tag, RRT tag and RD tag: local experimental 2 (this project's choice)."""
 
     def __post_init__(self) -> None:
-        roles: dict[int, str] = {}
+        roles = dict(_UNCHANGEABLE)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, int) or not 0x0600 <= value <= 0xFFFF:

@@ -13,8 +13,8 @@ from ecmproto.wire.bcn import BCN, RRTTag
 from ecmproto.wire.cn import CNM, CNTag
 from ecmproto.wire.e2cm import E2CM
 from ecmproto.wire.ecm import ECM, CMTag
-from ecmproto.wire.ethernet import MAX_LENGTH, MSDU, VLAN, Data, Ethernet, ITag, STag
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.ethernet import MSDU, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.wire.experimental import UnknownMessage, UnknownTag, selector
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
@@ -100,9 +100,11 @@ def _by_selector(
     members: list[type[Layer]], octets: int, select: Callable[[bytes, int], int], other: type[Layer]
 ) -> Chooser:
     by_value = {value: cls for cls in members for value in cls.selected_by}
+    # too short to say which: one that the octets cannot fill, so that this is an error and not Data
+    short = other if other.fixed_octets else members[0]
 
     def choose(data: bytes, pos: int, stop: int) -> type[Layer]:
-        return other if stop - pos < octets else by_value.get(select(data, pos), other)
+        return short if stop - pos < octets else by_value.get(select(data, pos), other)
 
     return choose
 

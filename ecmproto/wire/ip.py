@@ -10,6 +10,7 @@ from ecmproto.wire.ethernet import Data
 from ecmproto.wire.schema import Count, Following, Formats, Layer, address, layer, mac, octets, uint
 
 PROTO_TCP, PROTO_UDP = 6, 17
+NO_NEXT_HEADER = 59
 
 
 @layer("arp", title="ARP", source="RFC 826")
@@ -90,7 +91,7 @@ class IPv6(Layer):
     tclass: int = uint(8, default=0, base="hex", doc="traffic class", source="RFC 8200 3")
     flow: int = uint(20, default=0, base="hex", doc="flow label", source="RFC 8200 3")
     plen: int = uint(16, default=0, unit="octets", doc="payload length", source="RFC 8200 3")
-    nxt: int = uint(8, default=59, doc="next header", source="RFC 8200 3")
+    nxt: int = uint(8, default=NO_NEXT_HEADER, doc="next header", source="RFC 8200 3")
     hlim: int = uint(8, default=64, doc="hop limit", source="RFC 8200 3")
     src: bytes = address(128, default=bytes(16), doc="source address", source="RFC 8200 3")
     dst: bytes = address(128, default=bytes(16), doc="destination address", source="RFC 8200 3")
@@ -103,8 +104,9 @@ class IPv6(Layer):
         return DecodeError(layer="ipv6", offset=start, needed="version 6", got=str(self.version))
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """The next header says; a payload length of 0 is a jumbogram's or an offload's."""
-        return _transport(self.nxt), end + self.plen if self.plen else stop
+        """The next header says; a payload length of 0 is a jumbogram's or an offload's, or there is none."""
+        none = self.nxt == NO_NEXT_HEADER
+        return _transport(self.nxt), end + self.plen if self.plen or none else stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Payload length and next header."""

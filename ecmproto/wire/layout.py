@@ -11,6 +11,7 @@ from typing import Any
 
 from construct import BitsInteger, Renamed, Struct
 
+from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.schema import Count, Documented, FlatStruct, Kind, Meta
 
 
@@ -57,7 +58,7 @@ class Field:
 
     def name_for(self, value: int | bytes) -> str:
         """Return the name it goes by with this value: an EtherType ≤ 1500 is an 802.3 length."""
-        if self.meta.length_name and isinstance(value, int) and value <= 1500:
+        if self.meta.length_name and isinstance(value, int) and value <= MAX_LENGTH:
             return self.meta.length_name
         return self.name
 

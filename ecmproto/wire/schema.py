@@ -44,7 +44,7 @@ from construct import (
 )
 
 from ecmproto.errors import DecodeError
-from ecmproto.wire.ethertypes import EtherTypes
+from ecmproto.wire.ethertypes import MAX_LENGTH, EtherTypes
 
 if TYPE_CHECKING:
     from ecmproto.wire.layout import Field
@@ -255,8 +255,14 @@ class Layer:
         ``rest`` is what follows this layer in the frame (without padding), ``following`` the layer it
         starts with.
         """
-        ethertype = formats.ethertype_of(following) if self.next_key else None
-        return {} if ethertype is None else {self.next_key: ethertype}
+        if not self.next_key:
+            return {}
+        value: int = getattr(self, self.next_key)
+        ethertype = formats.ethertype_of(following)
+        if ethertype is None:
+            return {self.next_key: len(rest)} if value <= MAX_LENGTH >= len(rest) else {}
+        old = ethertype == formats.ethertypes.c_tag and value == formats.ethertypes.old_s_tag
+        return {} if old else {self.next_key: ethertype}
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Return the format of what follows in ``data[end:stop]`` and where that may reach.
@@ -284,7 +290,8 @@ class Layer:
 def _literal(field: Field, value: int | bytes) -> str:
     if isinstance(value, int):
         return f"{value:#x}" if field.meta.base == "hex" else str(value)
-    return f"bytes.fromhex('{value.hex()}')"
+    # a value is checked when encoded, not before, so it may be anything here
+    return f"bytes.fromhex('{value.hex()}')" if isinstance(value, bytes) else repr(value)
 
 
 L = TypeVar("L", bound=type[Layer])

@@ -12,6 +12,7 @@ import re
 from ecmproto.errors import SpecError
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY
 from ecmproto.wire.ecm import ECM, CMTag, ticks_to_ns
+from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.layout import Field
 from ecmproto.wire.schema import Layer
 
@@ -51,7 +52,7 @@ def json_of(field: Field, value: int | bytes) -> int | str:
 def text_of(field: Field, value: int | bytes) -> str:
     """Return a field's value as one word: as `json_of`, with EtherTypes and flags in hex."""
     if isinstance(value, int) and field.meta.base == "hex" and field.kind != "cpid":
-        if field.meta.length_name and value <= 1500:
+        if field.meta.length_name and value <= MAX_LENGTH:
             return str(value)
         return f"{value:#0{2 + -(-(field.bits or 0) // 4)}x}"
     return str(json_of(field, value))
