@@ -30,7 +30,17 @@ def compiled(function: _Function) -> _Function:
     A function calls other compiled functions by bare names (not as module attributes): that is how its
     cache learns of them.
     """
-    dispatcher: Any = numba.njit(function)
+    return _compile(function, forceinline=False)
+
+
+def inlined(function: _Function) -> _Function:
+    """As ``compiled``, for the small steps of every frame: their code goes into the caller's."""
+    return _compile(function, forceinline=True)
+
+
+def _compile(function: _Function, *, forceinline: bool) -> _Function:
+    # numpy's error model: no kernel divides by 0, and the check for it costs in each division.
+    dispatcher: Any = numba.njit(function, error_model="numpy", forceinline=forceinline)
     if not hasattr(dispatcher, "py_func"):
         return function
     digest = source_digest(function)

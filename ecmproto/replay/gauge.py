@@ -16,7 +16,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.kernel import compiled
+from ecmproto.control.kernel import compiled, inlined
 from ecmproto.control.record import new_record
 
 PRIORITIES = 8
@@ -62,7 +62,7 @@ def new_gauge(buffer_octets: int) -> Gauge:
     return gauge
 
 
-@compiled
+@inlined
 def step_of(gauge: Gauge, octets: int) -> int:
     """Return the histogram step of a level: 0 for 0, else the step whose upper end is the first ≥ it."""
     if octets <= _FINE_LIMIT:
@@ -78,7 +78,7 @@ def step_end(gauge: Gauge, step: int) -> int:
     return _FINE_LIMIT + ((step - _FINE_STEPS) << int(gauge.coarse_shift))
 
 
-@compiled
+@inlined
 def change(gauge: Gauge, row: int, now_ns: int, octets: int) -> None:
     """Add ``octets`` (negative to take away) to the level of ``row`` at ``now_ns``."""
     settle(gauge, row, now_ns)
@@ -87,7 +87,7 @@ def change(gauge: Gauge, row: int, now_ns: int, octets: int) -> None:
     gauge.peak_octets[row] = max(gauge.peak_octets[row], level)
 
 
-@compiled
+@inlined
 def settle(gauge: Gauge, row: int, now_ns: int) -> None:
     """Enter into the statistics that ``row`` has stood at its level up to ``now_ns``."""
     since_ns = gauge.since_ns[row]

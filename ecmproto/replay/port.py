@@ -23,7 +23,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.kernel import compiled
+from ecmproto.control.kernel import inlined
 from ecmproto.control.record import new_record
 from ecmproto.errors import ParameterError
 from ecmproto.replay.gauge import PRIORITIES, TOTAL, Gauge, change, new_gauge
@@ -122,13 +122,13 @@ def with_room(port: Port, priority: int) -> Port:
     return port._replace(slots=np.concatenate(rings))
 
 
-@compiled
+@inlined
 def is_full(line: Line, priority: int) -> bool:
     """Whether the ring of ``priority`` has no slot left: ask before ``arrive``, and use ``with_room``."""
     return bool(line.slots_put[priority] - line.slots_taken[priority] > line.slot_mask[priority])
 
 
-@compiled
+@inlined
 def advance(line: Line, gauge: Gauge, slots: NDArray[np.int32], time_ns: int) -> int:
     """Serve the port up to ``time_ns`` and return the time it is then (rules 3 to 5)."""
     if time_ns < line.now_ns:
@@ -140,7 +140,7 @@ def advance(line: Line, gauge: Gauge, slots: NDArray[np.int32], time_ns: int) ->
     return time_ns
 
 
-@compiled
+@inlined
 def arrive(
     line: Line, gauge: Gauge, slots: NDArray[np.int32], now_ns: int, priority: int, octets: int
 ) -> bool:
@@ -160,17 +160,19 @@ def arrive(
     return True
 
 
-@compiled
+@inlined
 def _serve(line: Line, priority: int, octets: int) -> None:
     work = (octets + line.overhead_octets) * line.work_per_octet + line.served_rest
-    line.served_ns += work // line.work_per_ns
-    line.served_rest = work % line.work_per_ns
-    line.departure_ns = line.served_ns + (1 if line.served_rest > 0 else 0)
+    whole_ns = work // line.work_per_ns
+    rest = work - whole_ns * line.work_per_ns
+    line.served_ns += whole_ns
+    line.served_rest = rest
+    line.departure_ns = line.served_ns + (rest > 0)
     line.in_service_priority = priority
     line.in_service_octets = octets
 
 
-@compiled
+@inlined
 def _depart(line: Line, gauge: Gauge, slots: NDArray[np.int32]) -> None:
     change(gauge, line.in_service_priority, line.departure_ns, -line.in_service_octets)
     change(gauge, TOTAL, line.departure_ns, -line.in_service_octets)

@@ -66,22 +66,24 @@ def run(
     not run, and the number of samples.  It stops early when ``samples`` or a ring is full.
     """
     line, gauge, slots = port
+    times_ns, lengths, priorities, occupies, sampled = arrivals
+    fates, qlens_octets = outcomes
     used = 0
-    for position in range(first, arrivals.time_ns.size):
-        priority = arrivals.priority[position]
-        octets = arrivals.octets[position]
+    for position in range(first, times_ns.size):
+        priority = priorities[position]
+        octets = lengths[position]
         if used == len(samples) or is_full(line, priority):
             return position, used
-        now_ns = advance(line, gauge, slots, arrivals.time_ns[position])
-        if not arrivals.occupies[position] or octets <= 0:
-            outcomes.fate[position] = PASSED_BY
-            outcomes.qlen_octets[position] = -1
+        now_ns = advance(line, gauge, slots, times_ns[position])
+        if not occupies[position] or octets <= 0:
+            fates[position] = PASSED_BY
+            qlens_octets[position] = -1
             continue
         enqueued = arrive(line, gauge, slots, now_ns, priority, octets)
         qlen_octets = gauge.level_octets[priority]
-        outcomes.fate[position] = ENQUEUED if enqueued else DROPPED
-        outcomes.qlen_octets[position] = qlen_octets
-        if enqueued and arrivals.sampled[position] and count(points[priority], octets):
+        fates[position] = ENQUEUED if enqueued else DROPPED
+        qlens_octets[position] = qlen_octets
+        if enqueued and sampled[position] and count(points[priority], octets):
             feedback = sample(points[priority], settings, generator, qlen_octets)
             record = samples[used]
             record.position = position
@@ -93,4 +95,4 @@ def run(
             record.fb_1024 = feedback.fb_1024
             record.qntz_fb = feedback.qntz_fb
             used += 1
-    return arrivals.time_ns.size, used
+    return times_ns.size, used

@@ -22,7 +22,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.kernel import compiled
+from ecmproto.control.kernel import compiled, inlined
 from ecmproto.control.qcn.parameters import SAMPLE_OCTETS, WEIGHT_DENOMINATOR, CongestionPointParameters
 from ecmproto.control.record import new_record
 
@@ -78,7 +78,7 @@ def start(state: State, settings: Settings, generator: np.random.Generator) -> N
     state.countdown_octets = reload_octets(settings, generator, 0)
 
 
-@compiled
+@inlined
 def count(state: State, octets: int) -> bool:
     """Count one enqueued frame of ``octets``; True makes this frame a sample (rule 1)."""
     state.countdown_octets -= octets
@@ -117,4 +117,4 @@ def reload_octets(settings: Settings, generator: np.random.Generator, qntz_fb: i
     Draws once from ``generator``; ``random()`` gives the same numbers in compiled and plain code.
     """
     spread = 1.0 - settings.jitter + 2.0 * settings.jitter * generator.random()
-    return int(math.floor(settings.reload_octets[qntz_fb // _QNTZ_FB_PER_STEP] * spread))
+    return math.floor(float(settings.reload_octets[qntz_fb // _QNTZ_FB_PER_STEP]) * spread)
