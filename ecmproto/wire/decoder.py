@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from ecmproto.errors import DecodeError
 from ecmproto.wire.bcn import BCN
 from ecmproto.wire.cn import CNM
@@ -12,7 +10,7 @@ from ecmproto.wire.ecm import ECM
 from ecmproto.wire.ethernet import MSDU, Data, Ethernet
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats import dispatch
-from ecmproto.wire.frame import MIN_OCTETS, Frame
+from ecmproto.wire.frame import MIN_OCTETS, Frame, assembled
 from ecmproto.wire.schema import Layer
 
 
@@ -52,8 +50,7 @@ def decode_lax(
     cut = max(0, (original_octets or 0) - captured)
     # the FCS is last on the wire, so a cut frame loses its FCS first
     last = captured - max(0, min(fcs_octets - cut, captured))
-    frame = _decode(octets, Ethernet, last, last + max(0, cut - fcs_octets), ethertypes)
-    return dataclasses.replace(frame, cut=cut) if cut else frame
+    return _decode(octets, Ethernet, last, last + max(0, cut - fcs_octets), cut, ethertypes)
 
 
 def encapsulated(frame: Frame) -> Frame | None:
@@ -71,19 +68,21 @@ def encapsulated(frame: Frame) -> Frame | None:
 
 
 def _sampled(data: bytes, first: type[Layer], frame: Frame) -> Frame:
-    return _decode(data, first, len(data), _UNBOUNDED, frame.ethertypes)
+    return _decode(data, first, len(data), _UNBOUNDED, 0, frame.ethertypes)
 
 
 _UNBOUNDED = 1 << 32
 """Longer than any frame: how long a sampled frame was is not known."""
 
 
-def _decode(data: bytes, cls: type[Layer] | None, last: int, reach: int, ethertypes: EtherTypes) -> Frame:
+def _decode(
+    data: bytes, cls: type[Layer] | None, last: int, reach: int, cut: int, ethertypes: EtherTypes
+) -> Frame:
     """Walk the layers from ``cls`` on.
 
-    ``data[:last]`` is the frame without its FCS; ``reach`` ≥ ``last`` is how far it went on the wire.
-    Inner lengths narrow ``stop`` and ``reach``; what needs more than ``stop`` is malformed only when it
-    needs more than ``reach`` too.
+    ``data[:last]`` is the frame without its FCS, ``reach`` ≥ ``last`` how far it went on the wire, ``cut``
+    what the capture says is missing.  Inner lengths narrow ``stop`` and ``reach``; what needs more than
+    ``stop`` is malformed only when it needs more than ``reach`` too.
     """
     formats = dispatch(ethertypes)
     layers: list[Layer] = []
@@ -108,21 +107,17 @@ def _decode(data: bytes, cls: type[Layer] | None, last: int, reach: int, etherty
             pos = _rest(data, end, last, layers, starts)
             break
         cls, bound = value.following(formats, data, end, stop)
-        if bound > reach:
-            error = error or _short(value.prefix, pos, bound - pos, reach - pos)
-        pos, stop, reach = end, min(stop, bound), min(reach, bound)
+        if bound != stop:
+            if bound > reach:
+                error = error or _short(value.prefix, pos, bound - pos, reach - pos)
+            stop, reach = min(stop, bound), min(reach, bound)
+        pos = end
     tail = data[pos:last]
     split = max(0, MIN_OCTETS - pos)
     if tail[:split].strip(b"\0"):
         split = 0
-    return Frame(
-        layers=tuple(layers),
-        padding=tail[:split],
-        trailer=tail[split:],
-        fcs=data[last:],
-        starts=tuple(starts),
-        error=error,
-        ethertypes=ethertypes,
+    return assembled(
+        tuple(layers), tail[:split], tail[split:], data[last:], tuple(starts), cut, error, ethertypes
     )
 
 

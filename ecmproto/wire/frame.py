@@ -111,3 +111,17 @@ class Frame:
         for value in self.layers:
             boundaries.append(boundaries[-1] + len(value.build()))
         return tuple(boundaries)
+
+
+_SETTERS = tuple(getattr(Frame, field.name).__set__ for field in dataclasses.fields(Frame))
+
+
+def assembled(*values: object) -> Frame:
+    """Return a `Frame` from the values of all its fields in order: a decoder's shortcut.
+
+    Setting the slots directly takes a quarter of the time of the frozen dataclass's constructor.
+    """
+    frame = object.__new__(Frame)
+    for set_value, value in zip(_SETTERS, values, strict=True):
+        set_value(frame, value)
+    return frame

@@ -1,0 +1,1 @@
+"""Benchmarks: figures beside peers, measured in the same run.  ``python -m bench [NAME…]``."""

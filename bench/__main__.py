@@ -1,0 +1,24 @@
+"""Run the benchmarks named on the command line, or all but the slow one.
+
+``python -m bench [single_frames] [startup] [captures] [sweeps] [memory]``
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+NAMES = ("startup", "single_frames", "captures", "sweeps")
+SLOW = ("memory",)
+
+
+def main() -> None:
+    """Run them in order."""
+    names = sys.argv[1:] or NAMES
+    for name in names:
+        if name not in (*NAMES, *SLOW):
+            sys.exit(f"bench: there is no benchmark {name!r}: one of {', '.join((*NAMES, *SLOW))}")
+        importlib.import_module(f"bench.{name}").run()
+
+
+main()

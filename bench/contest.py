@@ -1,0 +1,46 @@
+"""How contenders are measured: in turn, round after round, so that a drifting machine is fair to all."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+ROUNDS = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """What a contender reached: the median of the rounds, and the least and most of them."""
+
+    median: float
+    least: float
+    most: float
+
+
+def rates(contenders: Mapping[str, Callable[[], int]], rounds: int = ROUNDS) -> dict[str, Figure]:
+    """Return each contender's rate in things a second; one call does and returns a number of things."""
+    seen: dict[str, list[float]] = {name: [] for name in contenders}
+    for work in contenders.values():
+        work()  # caches, lazy imports, compilation
+    for _ in range(rounds):
+        for name, work in contenders.items():
+            start = time.perf_counter()
+            done = work()
+            seen[name].append(done / (time.perf_counter() - start))
+    return {
+        name: Figure(median=statistics.median(values), least=min(values), most=max(values))
+        for name, values in seen.items()
+    }
+
+
+def show(title: str, figures: Mapping[str, Figure], unit: str) -> None:
+    """Print the contenders' figures and the ratio of the first, ours, to each of the others."""
+    ours = next(iter(figures.values()))
+    print(f"\n{title}")
+    width = max(len(name) for name in figures)
+    for name, figure in figures.items():
+        ratio = "" if figure is ours else f"ecmproto is {ours.median / figure.median:8.2f} ×"
+        spread = f"({figure.least:,.0f}–{figure.most:,.0f})"
+        print(f"  {name.ljust(width)} {figure.median:>14,.0f} {unit:<9} {spread:<26} {ratio}")

@@ -1,0 +1,30 @@
+"""Writes ``docs/fields.md``, the field reference, from the schemas: ``make docs``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ecmproto.wire.formats import FORMATS
+from ecmproto.wire.reference import as_markdown
+
+PATH = Path(__file__).with_name("fields.md")
+
+HEADING = """\
+# Field reference
+
+Every frame format and tag, drawn from the schemas in `ecmproto/wire/` by `make docs`; do not edit by hand.
+Offsets count octets from the first one of the format itself, behind the EtherType that announces it; a
+place such as `14.3` is octet 14 from its bit 3 on, the most significant bit being 0. Everything is
+big-endian. What the sources are is written in [wire-formats.md](wire-formats.md); the names are the same
+in `-e`, JSON and `ecmproto fields`.
+"""
+
+
+def text() -> str:
+    """Return the reference as Markdown."""
+    return "\n".join([HEADING, *(f"{as_markdown(cls)}\n" for cls in FORMATS)])
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(), encoding="utf-8")
+    print(f"{PATH.name}: {len(FORMATS)} formats")
