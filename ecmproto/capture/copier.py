@@ -1,0 +1,168 @@
+"""Copying captures: records and blocks as they stand within a format, converted between the two."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePath
+from types import TracebackType
+
+import numpy as np
+
+from ecmproto.capture.batch import Batch
+from ecmproto.capture.container import (
+    INTERFACE_DESCRIPTION,
+    SECTION_HEADER,
+    Block,
+    Format,
+)
+from ecmproto.capture.linktypes import ETHERNET, linktype_name
+from ecmproto.capture.pcapng import comments
+from ecmproto.capture.reader import CaptureReader
+from ecmproto.capture.sink import open_sink
+from ecmproto.capture.writer import SNAPLEN, PcapngWriter, PcapWriter
+from ecmproto.errors import CaptureError
+
+_SUFFIXES: dict[str, Format] = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
+
+
+def format_of(path: str | os.PathLike[str], otherwise: Format) -> Format:
+    """Return the format that a file's name asks for (.gz and .zst aside), or ``otherwise``."""
+    suffixes = [suffix for suffix in PurePath(path).suffixes if suffix not in (".gz", ".zst")]
+    return _SUFFIXES.get(suffixes[-1].lower(), otherwise) if suffixes else otherwise
+
+
+class CaptureCopier:
+    """Writes what ``reader`` gives, or a selection of it, to ``path``.
+
+    Within a format nothing is rebuilt: pcap keeps the header and the records, pcapng every block (give it
+    all of ``reader.items()``, batches possibly narrowed by ``select``).  A section length is replaced by
+    "unknown", since a selection changes it.  Between the formats frames are rebuilt in nanoseconds;
+    ``warnings`` says what was lost.  The format is ``format``, else what the name
+    asks for, else the reader's.
+
+    Raises CaptureError when ``path`` cannot be written, and from ``write`` for frames of several link types
+    on the way to pcap.
+    """
+
+    def __init__(
+        self,
+        reader: CaptureReader,
+        path: str | os.PathLike[str],
+        *,
+        format: Format | None = None,
+        force: bool = False,
+    ) -> None:
+        self.format: Format = format or format_of(path, reader.format)
+        self.warnings: list[str] = []
+        self._reader = reader
+        self._path = os.fspath(path)
+        self._sink = open_sink(path, force=force)
+        self._sections = 0
+        self._pcap: PcapWriter | None = None
+        self._linktype = ETHERNET
+        self._pcapng: PcapngWriter | None = None
+        if self.format == "pcapng":
+            same = reader.format == "pcapng"
+            self._pcapng = PcapngWriter(self._sink, interfaces=reader.interfaces, bare=same)
+        elif reader.header is not None:
+            self._pcap = PcapWriter(self._sink, header=reader.header)
+
+    @property
+    def frames(self) -> int:
+        """How many frames were written."""
+        writer = self._pcap or self._pcapng
+        return writer.frames if writer else 0
+
+    @property
+    def partial(self) -> str:
+        """Where the output stays if it was not finished; empty once it was."""
+        return self._sink.partial
+
+    def write(self, item: Batch | Block) -> None:
+        """Write the frames of a batch, or a block."""
+        if isinstance(item, Block):
+            self._write_block(item)
+        elif self.format == self._reader.format:
+            self._write_records(item)
+        elif self._pcapng is not None:
+            self._pcapng.write_batch(item)
+        elif len(item):
+            self._convert_to_pcap(item)
+
+    def _write_block(self, block: Block) -> None:
+        if self._pcapng is not None:
+            self._sections += block.kind == SECTION_HEADER
+            self._pcapng.write_block(_open_ended(block))
+        elif block.kind not in (SECTION_HEADER, INTERFACE_DESCRIPTION):
+            self._warn(f"blocks of type {block.name} are lost: pcap has no place for them")
+
+    def _write_records(self, batch: Batch) -> None:
+        if self._pcapng is not None and not self._sections:
+            raise self._refusal("the section header in front of the frames (copy reader.items())", "frames")
+        writer = self._pcap or self._pcapng
+        assert writer is not None  # one of them is there from the start within a format
+        if batch.records is None:
+            writer.write_batch(batch)
+        else:
+            writer.write_records(batch)
+
+    def _convert_to_pcap(self, batch: Batch) -> None:
+        used = [self._reader.interfaces[i] for i in np.unique(batch.interface).tolist()]
+        if self._pcap is None:
+            self._linktype = used[0].linktype
+            same = {interface.fcs_octets for interface in used}
+            fcs = same.pop() if len(same) == 1 else 0
+            snaplen = max(SNAPLEN, *(interface.snaplen for interface in used))
+            self._pcap = PcapWriter(self._sink, linktype=self._linktype, snaplen=snaplen, fcs_octets=fcs)
+        other = next((i.linktype for i in used if i.linktype != self._linktype), None)
+        if other is not None:
+            needed = f"frames of one link type ({linktype_name(self._linktype)}) in a pcap file"
+            raise self._refusal(needed, f"{linktype_name(other)}; write pcapng instead")
+        self._note_losses(batch)
+        self._pcap.write_batch(batch)
+
+    def _note_losses(self, batch: Batch) -> None:
+        if batch.timed is not None and not batch.timed.all():
+            self._warn("frames of simple packet blocks have no time: they are written at 0")
+        if len(self._reader.interfaces) > 1:
+            self._warn("which interface a frame came from is lost: pcap has one")
+        captured = batch.captured + 3 & ~np.int64(3)
+        optioned = np.flatnonzero(batch.record_length > captured + 32)
+        if any(comments(batch, i) for i in optioned[:1000].tolist()):
+            self._warn("comments are lost: pcap has no place for them")
+        elif len(optioned):
+            self._warn("options of frames are lost: pcap has no place for them")
+
+    def _warn(self, warning: str) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+    def _refusal(self, needed: str, got: str) -> CaptureError:
+        return CaptureError(
+            path=self._path, offset=self._sink.octets, frame=self.frames, needed=needed, got=got
+        )
+
+    def close(self) -> None:
+        """Finish the copy and give it its final name."""
+        if self._pcap is None and self._pcapng is None:  # no frame came by: still a capture
+            interfaces = self._reader.interfaces
+            self._pcap = PcapWriter(self._sink, linktype=interfaces[0].linktype if interfaces else ETHERNET)
+        self._sink.commit()
+
+    def __enter__(self) -> CaptureCopier:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._sink.abandon()
+
+
+def _open_ended(block: Block) -> bytes:
+    """Return the block's octets, with the length of a section header's section left open."""
+    if block.kind != SECTION_HEADER:
+        return block.octets
+    return block.octets[:16] + b"\xff" * 8 + block.octets[24:]

@@ -1,0 +1,159 @@
+"""Safe outputs: written beside the target under a partial name, renamed when all is well.
+
+Nothing incomplete ever stands under the final name.  Where the work ends with an exception, the partial
+file stays beside (complete up to its last record, a compressed stream properly ended) and ``Sink.partial``
+names it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import sys
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import CaptureError
+
+_BUFFER_OCTETS = 1 << 20
+
+
+class Sink:
+    """An output opened by ``open_sink``: a context manager that commits on success only."""
+
+    def __init__(
+        self, path: str, file: Any, *, final: str = "", partial: str = "", force: bool = False
+    ) -> None:
+        self.path = path
+        self.partial = partial
+        """The partial file's name; empty for stdout, devices and pipes, and once it was renamed."""
+        self.octets = 0
+        self._final = final
+        self._force = force
+        self._raw = file
+        self._file = _compressing(file, path)
+        self._closed = False
+
+    def write(self, data: bytes | memoryview | NDArray[np.uint8] | str) -> None:
+        """Write octets, or text where the sink was opened for text; CaptureError when there is no room."""
+        if isinstance(data, np.ndarray):
+            data = data.data
+        octets = data.encode() if isinstance(data, str) else data
+        try:
+            self._file.write(octets)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error, f"room for {len(octets)} octets") from error
+        self.octets += len(octets)
+
+    def flush(self) -> None:
+        """Push what was written out, for who reads the other end."""
+        self._file.flush()
+
+    def commit(self) -> None:
+        """Finish the output and give it its final name."""
+        if self._closed:
+            return
+        self._end()
+        if not self.partial:
+            return
+        if not self._force and os.path.lexists(self._final):
+            raise _exists(self.path)
+        try:
+            os.replace(self.partial, self._final)
+        except OSError as error:
+            raise self._failed(error, "to rename the finished output") from error
+        self.partial = ""
+
+    def abandon(self) -> None:
+        """End the output where it is; an empty partial file is removed, any other stays as ``partial``."""
+        if self._closed:
+            return
+        with suppress(CaptureError):  # what ended the work says more
+            self._end()
+        if self.partial and not self.octets:
+            os.unlink(self.partial)
+            self.partial = ""
+
+    def _end(self) -> None:
+        self._closed = True
+        try:
+            if self._file is not self._raw:
+                self._file.close()
+            self._raw.flush()
+            if self._raw is not getattr(sys.stdout, "buffer", None):
+                self._raw.close()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error, "room for the end of the output") from error
+
+    def _failed(self, error: OSError, needed: str) -> CaptureError:
+        got = error.strerror or str(error)
+        return CaptureError(path=self.path, offset=self.octets, frame=0, needed=needed, got=got)
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.commit()
+        else:
+            self.abandon()
+
+
+def open_sink(path: str | os.PathLike[str], *, force: bool = False) -> Sink:
+    """Open an output: a path, or ``-`` for stdout; a path that ends in .gz or .zst is compressed.
+
+    An existing regular file is refused unless ``force``; devices and pipes are written directly.
+    Raises CaptureError when it cannot be written.
+    """
+    name = os.fspath(path)
+    if name == "-":
+        return Sink("-", sys.stdout.buffer)
+    try:
+        return _open(name, force)
+    except OSError as error:
+        got = error.strerror or str(error)
+        raise CaptureError(path=name, offset=0, frame=0, needed="a writable output", got=got) from error
+
+
+def _open(name: str, force: bool) -> Sink:
+    final = os.path.realpath(name)  # a link to the target stays a link
+    mode = os.stat(final).st_mode if os.path.exists(final) else None
+    if mode is not None and stat.S_ISDIR(mode):
+        raise CaptureError(path=name, offset=0, frame=0, needed="the name of a file", got="a directory")
+    if mode is not None and not stat.S_ISREG(mode):
+        return Sink(name, open(final, "wb", buffering=_BUFFER_OCTETS))
+    if mode is not None and not force:
+        raise _exists(name)
+    partial = f"{final}.{os.getpid()}.partial"
+    file = open(partial, "xb", buffering=_BUFFER_OCTETS)  # noqa: SIM115 (the sink closes it)
+    if mode is not None:
+        os.fchmod(file.fileno(), stat.S_IMODE(mode))
+    return Sink(name, file, final=final, partial=partial, force=force)
+
+
+def _exists(name: str) -> CaptureError:
+    return CaptureError(
+        path=name, offset=0, frame=0, needed="a name that is free, or --force", got="a file of that name"
+    )
+
+
+def _compressing(file: Any, path: str) -> Any:
+    if path.endswith(".gz"):
+        # No name and no time: the same frames give the same octets.
+        return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+    if path.endswith(".zst"):
+        import zstandard
+
+        return zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(file, closefd=False)
+    return file
