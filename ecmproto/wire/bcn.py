@@ -25,7 +25,7 @@ class BCN(Word):
         32, default=0, unit="kb/s", doc="C, capacity of the congested link", source="S004 IV; wire-formats 5"
     )
     payload: bytes = octets(
-        REST, doc="the sampled frame's first octets, from its DA", source="wire-formats 5"
+        REST, default=b"", doc="the sampled frame's first octets, from its DA", source="wire-formats 5"
     )
     announced_by = "message"
     selected_by = (selector(1, 0), selector(1, 1))

@@ -70,6 +70,7 @@ class CNM(Layer):
     )
     msdu: bytes = octets(
         Count(key="msdu_length"),
+        default=b"",
         doc="Encapsulated MSDU: the sampled frame from its payload EtherType or length on",
         source="S001; wire-formats 3",
     )

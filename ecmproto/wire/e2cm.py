@@ -45,6 +45,7 @@ class E2CM(Word):
     )  # fmt: skip
     payload: bytes = octets(
         Count(when=("type", BCN_TYPES)),
+        default=b"",
         doc="BCN types: the sampled frame's first octets, from its DA",
         source="wire-formats 6",
     )

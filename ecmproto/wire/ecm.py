@@ -35,7 +35,9 @@ class ECM(Word):
     )  # fmt: skip
     unit: int = uint(4, default=0, doc=_UNIT, source="S000 3.1")
     reserved2: int = uint(12, default=0, doc="0", source="wire-formats 4")
-    payload: bytes = octets(REST, doc="the sampled frame's first octets, from its DA", source="S000 3.1")
+    payload: bytes = octets(
+        REST, default=b"", doc="the sampled frame's first octets, from its DA", source="S000 3.1"
+    )
     announced_by = "message"
     selected_by = (selector(0, 0),)
 

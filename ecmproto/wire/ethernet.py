@@ -77,7 +77,7 @@ class MSDU(Layer):
 class Data(Layer):
     """Octets of no format known here: a payload, what a snap length left over, what is malformed."""
 
-    data: bytes = octets(REST, doc="the octets", source="802.3 3.2.7")
+    data: bytes = octets(REST, default=b"", doc="the octets", source="802.3 3.2.7")
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Nothing to compute."""

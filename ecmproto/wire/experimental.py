@@ -34,7 +34,7 @@ class Word(Layer):
 class UnknownMessage(Word):
     """A message whose Protocol or Type is unassigned; its octets are kept."""
 
-    body: bytes = octets(REST, doc="what follows the word", source=_SOURCE)
+    body: bytes = octets(REST, default=b"", doc="what follows the word", source=_SOURCE)
     announced_by = "message"
 
 
@@ -42,7 +42,7 @@ class UnknownMessage(Word):
 class UnknownTag(Word):
     """A tag whose Protocol or Type is unassigned: its length is unknown, so the rest of the frame is its."""
 
-    body: bytes = octets(REST, doc="what follows the word", source=_SOURCE)
+    body: bytes = octets(REST, default=b"", doc="what follows the word", source=_SOURCE)
     announced_by = "tag"
 
 

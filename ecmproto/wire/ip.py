@@ -56,7 +56,9 @@ class IPv4(Layer):
     checksum: int = uint(16, default=0, base="hex", doc="header checksum", source="RFC 791 3.1")
     src: bytes = address(32, default=bytes(4), doc="source address", source="RFC 791 3.1")
     dst: bytes = address(32, default=bytes(4), doc="destination address", source="RFC 791 3.1")
-    options: bytes = octets(Count(key="ihl", scale=4, minus=20), doc="options", source="RFC 791 3.1")
+    options: bytes = octets(
+        Count(key="ihl", scale=4, minus=20), default=b"", doc="options", source="RFC 791 3.1"
+    )
     announced_by = 0x0800
 
     def check(self, start: int, cut: bool) -> DecodeError | None:
@@ -144,7 +146,9 @@ class TCP(Layer):
     window_size_value: int = uint(16, default=0, doc="window", source="RFC 9293 3.1")
     checksum: int = uint(16, default=0, base="hex", doc="checksum", source="RFC 9293 3.1")
     urgent_pointer: int = uint(16, default=0, doc="urgent pointer", source="RFC 9293 3.1")
-    options: bytes = octets(Count(key="data_offset", scale=4, minus=20), doc="options", source="RFC 9293 3.1")
+    options: bytes = octets(
+        Count(key="data_offset", scale=4, minus=20), default=b"", doc="options", source="RFC 9293 3.1"
+    )
 
     def check(self, start: int, cut: bool) -> DecodeError | None:
         """A header of at least 20 octets."""

@@ -43,7 +43,7 @@ class TLV(Layer):
     type: int = _type(END)
     length: int = _length(0)
     value: bytes = octets(
-        Count(key="length"), doc="the information", source="802.1AB 8.4", name="lldp.tlv.value"
+        Count(key="length"), default=b"", doc="the information", source="802.1AB 8.4", name="lldp.tlv.value"
     )
     announced_by = "lldp"
 

@@ -32,7 +32,7 @@ class MACControl(Layer):
     """A MAC Control frame of an opcode not decoded here; its octets are kept."""
 
     opcode: int = _opcode(0)
-    body: bytes = octets(REST, doc="what follows the opcode", source="802.3 31.4.1.4")
+    body: bytes = octets(REST, default=b"", doc="what follows the opcode", source="802.3 31.4.1.4")
     announced_by = "mac_control"
 
 

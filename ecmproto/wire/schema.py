@@ -166,7 +166,7 @@ def sint(bits: int, *, default: int, doc: str, source: str, unit: str = "", name
     return _declare(bits, Meta(kind="sint", default=default, doc=doc, source=source, unit=unit, name=name))
 
 
-def mac(*, default: bytes = bytes(6), doc: str, source: str, name: str = "") -> Any:
+def mac(*, default: bytes, doc: str, source: str, name: str = "") -> Any:
     """Declare a MAC address: six octets."""
     return _declare(48, Meta(kind="mac", default=default, doc=doc, source=source, name=name))
 
@@ -177,8 +177,11 @@ def address(bits: Literal[32, 128], *, default: bytes, doc: str, source: str, na
     return _declare(bits, Meta(kind=kind, default=default, doc=doc, source=source, name=name))
 
 
-def octets(count: Count, *, default: bytes = b"", doc: str, source: str, name: str = "") -> Any:
-    """Declare the variable last field of a format."""
+def octets(count: Count, *, default: bytes, doc: str, source: str, name: str = "") -> Any:
+    """Declare the variable last field of a format.
+
+    Defaults are given in each declaration, since type checkers take a field without one for required.
+    """
     meta = Meta(kind="octets", default=default, doc=doc, source=source, name=name)
     return dataclasses.field(default=default, metadata={"width": Width(bits=None, meta=meta, count=count)})
 
