@@ -41,9 +41,9 @@ def serialisation_ns(octets: int, rate_bps: int) -> int:
 
 
 _PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(?:bit/s|bps|b/s|b)?")
-_OCTETS = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(?:B|octets)?")
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|)")
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKMGT]?)(?:bit/s|bps|b/s|b)?")
+_OCTETS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKMGT]?)(?:B|octets)?")
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ns|us|µs|ms|s|)")
 _TIME_NS = {"": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": NS_PER_S}
 
 

@@ -1,0 +1,122 @@
+"""The command line as a whole: help, version, exit codes, schema, fields, completion."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from ecmproto_cli.main import COMMANDS, run
+
+from ecmproto._version import __version__
+
+
+def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n  {name} " in shown for name in COMMANDS)
+
+
+def test_help_starts_without_the_heavy_libraries() -> None:
+    code = (
+        "import sys; from ecmproto_cli.main import run; run(['--help']);"
+        "sys.exit(bool({'numpy', 'numba', 'scapy', 'construct'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == 0
+    assert "Usage: ecmproto" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"ecmproto {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (
+            ["disect"],
+            2,
+            "ecmproto: there is no command 'disect' (did you mean 'dissect'?)\nhelp: ecmproto --help\n",
+        ),
+        (
+            ["schema", "cnn"],
+            2,
+            "ecmproto: schema: needed the name of a format, got 'cnn' (did you mean 'cnm'?)\n",
+        ),
+        (
+            ["fields", "no such field"],
+            1,
+            "ecmproto: no field matches 'no such field'\nhelp: ecmproto fields\n",
+        ),
+        (
+            ["schema", "--colour"],
+            2,
+            "ecmproto: No such option '--colour'. Did you mean '--color'?\nhelp: ecmproto schema --help\n",
+        ),
+        (
+            ["fields", "("],
+            2,
+            "ecmproto: Invalid value: '(' is no regular expression: missing ), unterminated subpattern at"
+            " position 0\nhelp: ecmproto fields --help\n",
+        ),
+    ],
+)
+def test_mistakes_are_one_sentence_and_one_line_of_help(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == code
+    captured = capsys.readouterr()
+    assert captured.err == said
+    assert captured.out == ""
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    command = f"{sys.executable} -m ecmproto_cli fields | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] in ("0", "141")
+
+
+def test_schema_draws_a_format(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "cnm"]) == 0
+    shown = capsys.readouterr().out
+    assert "|version|  reserved |  qntz_fb  |" in shown
+    assert "cnm.msdu_length" in shown
+
+
+def test_schema_as_json_and_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "ecm", "-T", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "ecm"
+    assert run(["schema", "-T", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["formats"]) > 20
+    assert run(["schema", "ecm", "-T", "md"]) == 0
+    assert capsys.readouterr().out.startswith("## ECM frame\n")
+
+
+def test_fields_finds_names_and_meanings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fields", "qntz"]) == 0
+    assert capsys.readouterr().out.startswith("cnm.qntz_fb  uint6    Quantized Feedback")
+    assert run(["fields", "^cntag", "-T", "json"]) == 0
+    names = [field["name"] for field in json.loads(capsys.readouterr().out)["fields"]]
+    assert names == ["cntag.flow_id", "cntag.etype", "cntag.len"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_for_the_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    assert "_ECMPROTO_COMPLETE" in capsys.readouterr().out
+
+
+def test_completion_completes_commands_and_options() -> None:
+    environment = {"_ECMPROTO_COMPLETE": "bash_complete", "COMP_WORDS": "ecmproto sch", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "ecmproto_cli"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "plain,schema\n"
