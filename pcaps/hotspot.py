@@ -15,7 +15,7 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto import UDP, VLAN, CNTag, CongestionNotificationTLV, Data, Ethernet, Frame, IPv4, TLV, encode
+from ecmproto import TLV, UDP, VLAN, CNTag, CongestionNotificationTLV, Data, Ethernet, Frame, IPv4, encode
 from ecmproto.capture import PcapWriter
 from ecmproto.units import WIRE_OVERHEAD_OCTETS, serialisation_ns
 from ecmproto.wire.lldp import DESTINATION as LLDP_DESTINATION
@@ -38,8 +38,8 @@ _SWITCH = _HOST + b"\xfe"
 def data_frame(source: int) -> bytes:
     """Return the frame that source 1..4 sends: VLAN, CN-TAG (not source 4), RoCEv2-like UDP."""
     tags = (VLAN(id=100, priority=3), *([CNTag(flow_id=source)] if source < SOURCES else []))
-    addresses = {"src": bytes([10, 0, 0, source]), "dst": bytes([10, 0, 0, 10])}
-    headers = (Ethernet(dst=_DESTINATION, src=_HOST + bytes([source])), *tags, IPv4(**addresses, ttl=64))
+    ip = IPv4(src=bytes([10, 0, 0, source]), dst=bytes([10, 0, 0, 10]))
+    headers = (Ethernet(dst=_DESTINATION, src=_HOST + bytes([source])), *tags, ip)
     udp = UDP(srcport=49152 + source, dstport=4791)
     used = len(encode(Frame(layers=(*headers, udp))))
     return encode(Frame(layers=(*headers, udp, Data(data=bytes(OCTETS - used)))), fix=True)

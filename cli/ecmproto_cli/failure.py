@@ -7,6 +7,7 @@ import click
 from ecmproto.errors import CaptureError, EcmprotoError
 
 FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
+INTERRUPTED, CLOSED_PIPE = 130, 141
 
 
 class CommandError(Exception):

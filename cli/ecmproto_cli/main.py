@@ -13,7 +13,7 @@ import sys
 import click
 
 from ecmproto._version import __version__
-from ecmproto_cli.failure import CommandError, exit_code_of, report
+from ecmproto_cli.failure import CLOSED_PIPE, INTERRUPTED, CommandError, exit_code_of, report
 
 COMMANDS = {
     "dissect": "Show what is in a capture: lines, trees, hex, JSON, CSV, fields.",
@@ -40,6 +40,15 @@ class LazyGroup(click.Group):
         command: click.Command = module.command
         command.short_help = COMMANDS[cmd_name]
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; a closed pipe leaves by its own exit code, not by click's 1."""
+        try:
+            result: object = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise CommandError(str(error), exit_code=CLOSED_PIPE) from error
+        return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, importing none of them."""
@@ -74,21 +83,20 @@ def run(args: list[str]) -> int:
     """Run the command line with ``args`` and return the exit code; errors are one sentence on stderr."""
     try:
         result = cli.main(args, prog_name="ecmproto", standalone_mode=False)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # whoever read has gone: no complaint, and none from the interpreter's own flush at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
     except (click.Abort, KeyboardInterrupt):
         click.echo("ecmproto: interrupted", err=True)
-        return 130
+        return INTERRUPTED
     except click.ClickException as error:
         report(error)
         return error.exit_code
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except CommandError as error:
-        report(error)
+        if error.exit_code == CLOSED_PIPE:
+            # whoever read has gone: no complaint, and none from the interpreter's own flush at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        else:
+            report(error)
         return error.exit_code
     except Exception as error:
         code = exit_code_of(error)
