@@ -1,0 +1,40 @@
+"""Scapy layers for every format: build, dissect, subclass them like Scapy's own.
+
+>>> from ecmproto.layers import CNM, CNTag, bind
+>>> from scapy.layers.l2 import Dot1Q, Ether
+>>> bind()                                     # explicit; unbind() undoes it
+>>> Ether(dst="02:00:00:00:00:01") / Dot1Q(prio=6) / CNTag(flow_id=7) / CNM(qntz_fb=40)
+
+Importing this binds nothing.  Scapy's own Dot1Q, Dot1AD (S-TAG) and Dot1AH (I-TAG) serve for VLAN and PBB
+tags.  So that importing stays quick, Scapy does not read the host's routes; whoever wants to send IP
+packets by route calls ``conf.route.resync()``, or imports ``scapy.all`` first.
+"""
+
+import sys
+
+from scapy.config import conf
+
+if "scapy.route" not in sys.modules:
+    conf.route_autoload = conf.route6_autoload = False
+
+# the layers load Scapy's, which reads those settings
+from ecmproto.layers.bcn import BCN, RRTTag
+from ecmproto.layers.bindings import bind, bound, bound_ethertypes, unbind
+from ecmproto.layers.cn import CNM, CNTag
+from ecmproto.layers.conversion import from_scapy, to_scapy
+from ecmproto.layers.e2cm import E2CM
+from ecmproto.layers.ecm import ECM, CMTag
+from ecmproto.layers.experimental import UnknownMessage, UnknownTag
+from ecmproto.layers.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.layers.fields import CPIDField, EtypeField
+from ecmproto.layers.lldp import LLDPTLV, LLDPCongestionNotification
+from ecmproto.layers.mac_control import PFC, MACControl, Pause
+from ecmproto.layers.tag import Tag
+from ecmproto.layers.tree import Branch, payload_text, payload_tree
+
+__all__ = [
+    "BCN", "CNM", "E2CM", "ECM", "LLDPTLV", "PFC", "Branch", "CMTag", "CNTag", "CPIDField", "DBPRateReport",
+    "EtypeField", "FECNReturn", "LLDPCongestionNotification", "MACControl", "Pause", "RDTag", "RRTTag", "Tag",
+    "UnknownMessage", "UnknownTag", "bind", "bound", "bound_ethertypes", "from_scapy", "payload_text",
+    "payload_tree", "to_scapy", "unbind",
+]  # fmt: skip
