@@ -1,0 +1,1 @@
+"""Fuzzing: Hypothesis strategies for every format (extra ``fuzz``)."""
