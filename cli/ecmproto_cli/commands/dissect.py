@@ -1,0 +1,240 @@
+"""``ecmproto dissect``: what is in a capture, as lines, trees, hex, fields, CSV or JSON, and copies of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto_cli.failure import warn
+from ecmproto_cli.options import color_option, ethertype_option, force_option, read_option, write_option
+from ecmproto_cli.paint import paint, wanted
+from ecmproto_cli.progress import watched
+from ecmproto_cli.stdout import Stdout
+
+if TYPE_CHECKING:
+    from ecmproto.capture import Batch, CaptureCopier, CaptureReader
+    from ecmproto.dissect import Form
+    from ecmproto.wire import EtherTypes
+
+FORMS = ("line", "tree", "json", "ndjson", "csv", "fields")
+
+
+@click.command()
+@read_option()
+@click.option("-V", "verbose", is_flag=True, help="Show every field of every layer; the same as -T tree.")
+@click.option("-x", "hex", is_flag=True, help="Show the octets too, with the layer that each belongs to.")
+@click.option("-T", "form", type=click.Choice(FORMS), help="How to show frames.  [default: line]")
+@click.option(
+    "-e", "fields", metavar="FIELD", multiple=True,
+    help="Show this field, with -T fields (the default then) or -T csv; `ecmproto fields` lists them. "
+    "encapsulated.FIELD is that of the frame a CNM, ECM, BCN or E²CM message shows.",
+)  # fmt: skip
+@click.option("--header", is_flag=True, help="Begin -T fields with a line of their names.")
+@click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames.")
+@write_option(
+    "Copy the frames shown to this capture, nothing rebuilt; shows nothing unless -V, -x, -T or -e asks."
+)
+@force_option
+@click.option("--deep", is_flag=True, help="Add Scapy's tree of the payload; with -V.")
+@ethertype_option
+@color_option
+def command(
+    path: str,
+    verbose: bool,
+    hex: bool,
+    form: str | None,
+    fields: tuple[str, ...],
+    header: bool,
+    limit: int | None,
+    output: str | None,
+    force: bool,
+    deep: bool,
+    ethertypes: EtherTypes,
+) -> None:
+    """Show what is in a capture, one line a frame unless something else is asked for.
+
+    \b
+    ecmproto dissect -r in.pcapng
+    ecmproto dissect -r in.pcapng -V -c 1
+    ecmproto dissect -r in.pcapng -T fields -e frame.number -e cnm.qntz_fb
+    ecmproto dissect -r in.pcapng -T json | ecmproto craft --from-json -w same.pcapng
+    """
+    asked = _Asked(verbose=verbose, hex=hex, form=form, fields=fields, header=header, deep=deep)
+    asked.check(output)
+    shown = output is None or asked.something
+    from ecmproto.capture import CaptureCopier, open_capture
+
+    with open_capture(path) as reader:
+        shape = asked.build(ethertypes) if shown else None
+        out = _Output(shape, reader, ethertypes, asked.kind)
+        with nullcontext() if output is None else CaptureCopier(reader, output, force=force) as copier:
+            _run(reader, out, copier, limit)
+        _report(reader, out, copier, output)
+
+
+_COMMENTED = ("tree", "json", "ndjson")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the options ask to see."""
+
+    verbose: bool
+    hex: bool
+    form: str | None
+    fields: tuple[str, ...]
+    header: bool
+    deep: bool
+
+    @property
+    def kind(self) -> str:
+        """The name of the form."""
+        return self.form or ("tree" if self.verbose or self.deep else "fields" if self.fields else "line")
+
+    @property
+    def something(self) -> bool:
+        """Whether anything is asked for explicitly."""
+        return bool(self.verbose or self.hex or self.form or self.fields or self.deep)
+
+    def check(self, output: str | None) -> None:
+        """Refuse what contradicts itself."""
+        kind = self.kind
+        if self.verbose and kind != "tree":
+            raise click.UsageError(f"-V is -T tree: it does not go with -T {kind} or -e")
+        if self.deep and kind != "tree":
+            raise click.UsageError(f"--deep goes with -V, not with -T {kind} or -e")
+        if self.hex and kind not in ("line", "tree"):
+            raise click.UsageError(f"-x goes with lines and -V, not with -T {kind} or -e")
+        if self.fields and kind not in ("fields", "csv"):
+            raise click.UsageError(f"-e goes with -T fields and -T csv, not with -T {kind} or -V")
+        if kind in ("fields", "csv") and not self.fields:
+            raise click.UsageError(f"-T {kind} needs a field: -e NAME (`ecmproto fields` lists them)")
+        if self.header and kind != "fields":
+            raise click.UsageError(f"--header goes with -T fields, not with -T {kind}")
+        if output == "-" and self.something:
+            raise click.UsageError("-w - sends the copy to stdout, where nothing else can be shown")
+
+    def build(self, ethertypes: EtherTypes) -> Form:
+        """Return the form."""
+        from ecmproto import dissect
+
+        style = paint if wanted() else dissect.plain
+        match self.kind:
+            case "json":
+                return dissect.Json()
+            case "ndjson":
+                return dissect.NdJson()
+            case "csv":
+                return dissect.Csv(self.fields)
+            case "fields":
+                return dissect.Tabs(self.fields, header=self.header)
+            case "tree":
+                form: Form = dissect.Trees(style, deep=_deep(ethertypes) if self.deep else None)
+            case _:
+                form = dissect.Lines(style)
+        return dissect.WithHex(form, style) if self.hex else form
+
+
+def _deep(ethertypes: EtherTypes) -> Callable[[bytes], str]:
+    from ecmproto.layers import payload_text
+
+    return lambda octets: payload_text(octets, ethertypes=ethertypes)
+
+
+class _Output:
+    """Frames on their way to stdout in a form, or, with no form, nowhere; counts what it is given."""
+
+    def __init__(self, form: Form | None, reader: CaptureReader, ethertypes: EtherTypes, kind: str) -> None:
+        self._form = form
+        self._reader = reader
+        self._ethertypes = ethertypes
+        self._commented = kind in _COMMENTED
+        self._stdout = Stdout("" if kind in ("line", "tree") else "utf-8")
+        self._begun = False
+        self.frames = 0
+        self.unknown: Counter[int] = Counter()
+        """Frames by the link types that nothing can be said of."""
+
+    def batch(self, batch: Batch) -> None:
+        """Show the frames of a batch."""
+        self.frames += len(batch)
+        self._count_unknown(batch)
+        if self._form is None:
+            return
+        from ecmproto.dissect import records
+
+        self._begin(self._form)
+        show, write = self._form.record, self._stdout.write
+        interfaces = self._reader.interfaces
+        for record in records(batch, interfaces, ethertypes=self._ethertypes, commented=self._commented):
+            write(show(record))
+        self._stdout.flush()
+
+    def end(self) -> None:
+        """Show what stands behind the last frame, so that an interrupted output is whole too."""
+        if self._form is not None:
+            self._begin(self._form)
+            self._stdout.write(self._form.end(self._reader))
+            self._stdout.flush()
+
+    def _begin(self, form: Form) -> None:
+        if not self._begun:
+            self._begun = True
+            self._stdout.write(form.begin(self._reader))
+
+    def _count_unknown(self, batch: Batch) -> None:
+        from ecmproto.dissect.linktype import KNOWN
+
+        odd = {each.index: each.linktype for each in self._reader.interfaces if each.linktype not in KNOWN}
+        for index, linktype in odd.items():
+            count = int((batch.interface == index).sum())
+            if count:
+                self.unknown[linktype] += count
+
+
+def _run(reader: CaptureReader, out: _Output, copier: CaptureCopier | None, limit: int | None) -> None:
+    """Show and copy what the reader gives, up to ``limit`` frames."""
+    from ecmproto.capture import Batch
+
+    items = reader.items() if sys.stdout.isatty() else watched(reader.items(), reader, "dissect")
+    try:
+        for item in items:
+            part = item
+            if isinstance(part, Batch):
+                if limit is not None and out.frames + len(part) > limit:
+                    part = part.select(range(limit - out.frames))
+                out.batch(part)
+            if copier is not None:
+                copier.write(part)
+            if out.frames == limit:
+                break
+    finally:
+        out.end()
+
+
+def _report(reader: CaptureReader, out: _Output, copier: CaptureCopier | None, output: str | None) -> None:
+    """Say on stderr what stdout does not show; raise what kept the capture from being read to its end."""
+    for warning in [*reader.warnings, *(copier.warnings if copier is not None else ())]:
+        warn(warning)
+    for linktype, count in out.unknown.items():
+        from ecmproto.capture import linktype_name
+
+        click.echo(
+            f"{_frames(count)} of link type {linktype_name(linktype)} ({linktype}) not decoded", err=True
+        )
+    if copier is not None:
+        click.echo(f"{_frames(copier.frames)} written to {output}", err=True)
+    elif not out.frames:
+        click.echo("0 frames", err=True)
+    if reader.problem is not None:
+        raise reader.problem
+
+
+def _frames(count: int) -> str:
+    return f"{count} frame{'s' if count != 1 else ''}"

@@ -1,0 +1,34 @@
+"""Much text on stdout, written in few pieces."""
+
+from __future__ import annotations
+
+import sys
+
+_PIECE_CHARACTERS = 1 << 16
+
+
+class Stdout:
+    """Collects text and writes it when there is enough of it, or when told to.
+
+    ``encoding`` is the terminal's unless given; characters it does not have become ``?``.
+    """
+
+    def __init__(self, encoding: str = "") -> None:
+        self._encoding = encoding or sys.stdout.encoding
+        self._parts: list[str] = []
+        self._characters = 0
+
+    def write(self, text: str) -> None:
+        """Write ``text`` now or later."""
+        self._parts.append(text)
+        self._characters += len(text)
+        if self._characters >= _PIECE_CHARACTERS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        octets = "".join(self._parts).encode(self._encoding, errors="replace")
+        self._parts.clear()
+        self._characters = 0
+        sys.stdout.buffer.write(octets)
+        sys.stdout.buffer.flush()

@@ -1,0 +1,54 @@
+"""What every form of output has in common: text before the frames, for each frame, and after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ecmproto.capture import CaptureReader
+from ecmproto.dissect.record import Record
+
+Paint = Callable[[str, str], str]
+"""Puts text into a named style: title, name, dim, congestion, pause, tag, error."""
+
+
+def plain(text: str, style: str) -> str:
+    """Return ``text`` as it is: the `Paint` that paints nothing."""
+    return text
+
+
+class Form(Protocol):
+    """A way of writing frames out; the three texts, joined, are the whole output."""
+
+    def begin(self, reader: CaptureReader) -> str:
+        """Return what stands before the first frame; called once ``reader`` has read up to it."""
+
+    def record(self, record: Record) -> str:
+        """Return one frame, with its line ends."""
+
+    def end(self, reader: CaptureReader) -> str:
+        """Return what stands behind the last frame."""
+
+
+class Listing:
+    """A form that has frames only."""
+
+    def begin(self, reader: CaptureReader) -> str:
+        """Return nothing."""
+        return ""
+
+    def end(self, reader: CaptureReader) -> str:
+        """Return nothing."""
+        return ""
+
+
+def printable(text: str) -> str:
+    """Return ``text`` from a capture without what a terminal would obey or a line could not hold."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def seconds_text(time_ns: int) -> str:
+    """Return a time in decimal seconds with nine places, exactly."""
+    sign = "-" if time_ns < 0 else ""
+    seconds, ns = divmod(abs(time_ns), 1_000_000_000)
+    return f"{sign}{seconds}.{ns:09d}"

@@ -1,0 +1,154 @@
+"""Frames as JSON: one document a capture, or one document a line; `ecmproto craft --from-json` reads both.
+
+The whole capture::
+
+    {"schema": "ecmproto/frames/1", "capture": {…}, "frames": [
+    {…},
+    {…}
+    ]}
+
+``capture`` says what it takes to write the file again:
+
+``format``            ``pcap`` or ``pcapng``
+``byte_order``        ``little`` or ``big``
+``ticks_per_second``  of its times: 1000000 or 1000000000 in pcap, the first interface's in pcapng
+``header``            pcap only: the 24 octets of the file header in hex (version, snaplen, link type word)
+``interfaces``        a list of objects: ``index`` ``linktype`` ``linktype_name`` ``snaplen``
+                      ``ticks_per_second`` ``offset_s`` ``fcs_octets`` and, of pcapng, ``section`` ``name``
+                      ``description`` ``options`` (a list of [code, hex])
+
+Interfaces that are described behind the first frame follow the frames as ``later_interfaces``.
+
+Each frame is an object on a line of its own:
+
+``number``            from 1
+``time_ns``           integer ns since 1970; null where the capture has no time for it
+``captured_octets``, ``original_octets``, ``interface`` (an index)
+``linktype``          where it is not Ethernet, with ``linktype_name``
+``comments``          where the record has some
+and what `ecmproto.wire.document.to_document` gives: ``layers`` ``padding`` ``trailer`` ``fcs`` ``cut``
+``error`` ``encapsulated``.
+
+A frame of another link type is one ``data`` layer; ``decoded`` beside it holds what can be said of it and,
+like ``encapsulated``, says nothing that the octets do not say.
+
+In the other form every line is such a frame with ``"schema": "ecmproto/frame/1"`` in front.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TypeAlias
+
+from ecmproto.capture import CaptureReader, Interface, linktype_name
+from ecmproto.dissect.form import Listing
+from ecmproto.dissect.record import Record
+from ecmproto.wire.document import Json as Document
+from ecmproto.wire.document import to_document
+from ecmproto.wire.ethernet import Data
+from ecmproto.wire.frame import Frame
+
+FRAMES_SCHEMA = "ecmproto/frames/1"
+FRAME_SCHEMA = "ecmproto/frame/1"
+
+RECORD_KEYS = frozenset(
+    (
+        "schema", "number", "time_ns", "captured_octets", "original_octets", "interface", "linktype",
+        "linktype_name", "comments", "decoded",
+    )
+)  # fmt: skip
+"""The keys a frame's document has beside those of `ecmproto.wire.document.frame_keys`."""
+
+_Object: TypeAlias = dict[str, Document]
+
+
+class Json:
+    """One document for the whole capture, written frame by frame."""
+
+    def __init__(self) -> None:
+        self._frames = 0
+        self._interfaces = 0
+
+    def begin(self, reader: CaptureReader) -> str:
+        """Return the document up to its first frame."""
+        self._interfaces = len(reader.interfaces)
+        capture = json.dumps(capture_document(reader), ensure_ascii=False)
+        return f'{{"schema": "{FRAMES_SCHEMA}", "capture": {capture}, "frames": ['
+
+    def record(self, record: Record) -> str:
+        """Return one frame on a line of its own."""
+        comma = "," if self._frames else ""
+        self._frames += 1
+        return f"{comma}\n{json.dumps(record_document(record), ensure_ascii=False)}"
+
+    def end(self, reader: CaptureReader) -> str:
+        """Return the document from behind its last frame."""
+        later = [
+            interface_document(interface, reader.format)
+            for interface in reader.interfaces[self._interfaces :]
+        ]
+        more = f', "later_interfaces": {json.dumps(later, ensure_ascii=False)}' if later else ""
+        return f"\n]{more}}}\n"
+
+
+class NdJson(Listing):
+    """One document a frame, one a line."""
+
+    def record(self, record: Record) -> str:
+        """Return the frame's line."""
+        document: _Object = {"schema": FRAME_SCHEMA, **record_document(record)}
+        return json.dumps(document, ensure_ascii=False) + "\n"
+
+
+def capture_document(reader: CaptureReader) -> _Object:
+    """Return what the capture itself says, as plain data; see the head of this file."""
+    document: _Object = {
+        "format": reader.format,
+        "byte_order": reader.byte_order,
+        "ticks_per_second": reader.resolution,
+    }
+    if reader.header is not None:
+        document["header"] = reader.header.octets.hex()
+    document["interfaces"] = [interface_document(each, reader.format) for each in reader.interfaces]
+    return document
+
+
+def interface_document(interface: Interface, format: str) -> _Object:
+    """Return an interface of the capture as plain data."""
+    document: _Object = {
+        "index": interface.index,
+        "linktype": interface.linktype,
+        "linktype_name": interface.linktype_name,
+        "snaplen": interface.snaplen,
+        "ticks_per_second": interface.ticks_per_second,
+        "offset_s": interface.offset_s,
+        "fcs_octets": interface.fcs_octets,
+    }
+    if format == "pcapng":
+        document["section"] = interface.section
+        document["name"] = interface.name
+        document["description"] = interface.description
+        document["options"] = [[code, value.hex()] for code, value in interface.options]
+    return document
+
+
+def record_document(record: Record) -> _Object:
+    """Return a frame of a capture as plain data; see the head of this file."""
+    document: _Object = {
+        "number": record.number,
+        "time_ns": record.time_ns,
+        "captured_octets": len(record.octets),
+        "original_octets": record.original_octets,
+        "interface": record.interface,
+    }
+    if record.comments:
+        document["comments"] = list(record.comments)
+    if record.is_ethernet:
+        return document | to_document(record.frame)
+    document["linktype"] = record.linktype
+    document["linktype_name"] = linktype_name(record.linktype)
+    whole = Frame(layers=(Data(data=record.octets),), cut=record.frame.cut)
+    document |= to_document(whole)
+    if record.frame.layers and not isinstance(record.frame.layers[0], Data):
+        document["decoded"] = to_document(record.frame)
+    return document

@@ -1,0 +1,98 @@
+"""What a field's value means to a person, beside the value itself."""
+
+from __future__ import annotations
+
+import functools
+
+from ecmproto.dissect.form import printable
+from ecmproto.units import QUEUE_UNIT_OCTETS, format_rate, format_time, quanta_to_ns
+from ecmproto.wire.e2cm import E2CM
+from ecmproto.wire.e2cm import TYPES as E2CM_TYPES
+from ecmproto.wire.ecm import ECM, CMTag, ticks_to_ns
+from ecmproto.wire.ethertypes import MAX_LENGTH, EtherTypes
+from ecmproto.wire.formats import FORMATS, announcement
+from ecmproto.wire.ip import PROTO_TCP, PROTO_UDP, TCP, IPv4, IPv6
+from ecmproto.wire.layout import Field
+from ecmproto.wire.lldp import TLV
+from ecmproto.wire.mac_control import PFC
+from ecmproto.wire.schema import Layer
+from ecmproto.wire.text import meaning_of, scaled
+
+_LINK_BPS = 10_000_000_000
+"""The rate pause times are shown for: a frame does not say how fast its link is."""
+_TEXT_TLVS = (4, 5, 6)
+_TCP_FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
+
+
+def meaning(value: Layer, field: Field, got: int | bytes, ethertypes: EtherTypes) -> str:
+    """Return what ``got``, the value of a layer's field, means; "" where it says all itself."""
+    if not isinstance(got, int):
+        return _text_of_tlv(value, field, got)
+    if (field.meta.base == "hex" and field.meta.length_name) or field.key == "etype":
+        return "octets, an 802.3 length" if got <= MAX_LENGTH else ethertype_names(ethertypes).get(got, "")
+    if field.meta.unit.startswith("quanta"):
+        return _pause_time(value, field, got)
+    special = _special(value, field, got)
+    return special or _scaled(value, field, got) or meaning_of(field, got)
+
+
+def _scaled(value: Layer, field: Field, got: int) -> str:
+    pair = scaled(value, field)
+    if pair is None:
+        return ""
+    name, number = pair
+    if number is None:
+        return "infinity: no limit yet"
+    if name.endswith("_octets"):
+        return f"× {QUEUE_UNIT_OCTETS} octets = {number} octets"
+    return f"kb/s = {format_rate(number)}" if name.endswith("_bps") else f"= {format_time(number)}"
+
+
+def _special(value: Layer, field: Field, got: int) -> str:
+    match value, field.key:
+        case E2CM(), "type":
+            return E2CM_TYPES.get(got, "unassigned")
+        case ECM() | CMTag(), "timestamp":
+            return f"ticks of 2^{value.unit} µs = {format_time(ticks_to_ns(value))}"
+        case IPv4(), "proto":
+            return {PROTO_TCP: "TCP", PROTO_UDP: "UDP"}.get(got, "")
+        case IPv6(), "nxt":
+            return {PROTO_TCP: "TCP", PROTO_UDP: "UDP"}.get(got, "")
+        case IPv4(), "flags":
+            return ", ".join(
+                name for bit, name in ((2, "don't fragment"), (1, "more fragments")) if got & bit
+            )
+        case TCP(), "flags":
+            return ", ".join(name for bit, name in enumerate(_TCP_FLAGS) if got >> bit & 1)
+    return ""
+
+
+def _pause_time(value: Layer, field: Field, got: int) -> str:
+    if isinstance(value, PFC) and not value.enabled(int(field.key.removeprefix("time"))):
+        return "quanta, not enabled"
+    if not got:
+        return "quanta: resume"
+    return f"quanta = {format_time(quanta_to_ns(got, _LINK_BPS))} at 10 Gb/s"
+
+
+def _text_of_tlv(value: Layer, field: Field, got: bytes) -> str:
+    if isinstance(value, TLV) and field.key == "value" and value.type in _TEXT_TLVS and got:
+        return f'"{printable(got.decode("utf-8", errors="replace"))}"'
+    return ""
+
+
+@functools.lru_cache(maxsize=32)
+def ethertype_names(ethertypes: EtherTypes) -> dict[int, str]:
+    """Return what each known EtherType announces."""
+    names: dict[int, str] = {}
+    for cls in FORMATS:
+        value = announcement(cls, ethertypes)
+        if value is not None:
+            names.setdefault(value, cls.title)
+    return names | {
+        ethertypes.message: "message of a pre-standard proposal",
+        ethertypes.tag: "tag of a pre-standard proposal",
+        ethertypes.mac_control: "MAC Control",
+        ethertypes.lldp: "LLDP",
+        ethertypes.old_s_tag: "VLAN tag (service, before 0x88a8)",
+    }
