@@ -1,0 +1,53 @@
+"""The cache of compiled code follows every source that went into it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+INNER = (
+    "from ecmproto.control.kernel import compiled\n@compiled\ndef inner(x: int) -> int:\n    return x + {}\n"
+)
+OUTER = (
+    "from ecmproto.control.kernel import compiled\nfrom inner_part import inner\n"
+    "@compiled\ndef outer(x: int) -> int:\n    return inner(x)\n"
+)
+TIME = (1_580_601_600, 1_580_601_600)
+
+
+def run_outer(folder: Path, **environment: str) -> tuple[str, str]:
+    code = "from outer_part import outer; print(outer(1))"
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        cwd=folder,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "NUMBA_DEBUG_CACHE": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *cache, result = done.stdout.splitlines()
+    return result, "\n".join(cache)
+
+
+def test_a_changed_callee_of_equal_size_and_time_is_compiled_anew(tmp_path: Path) -> None:
+    # Wheels carry one fixed time for every file: an upgrade must not run the old version's code.
+    (tmp_path / "outer_part.py").write_text(OUTER)
+    for added, expected in ((1, "2"), (2, "3")):
+        (tmp_path / "inner_part.py").write_text(INNER.format(added))
+        for part in ("inner_part.py", "outer_part.py"):
+            os.utime(tmp_path / part, TIME)
+        result, cache = run_outer(tmp_path, NUMBA_DISABLE_JIT="0")
+        assert result == expected
+        assert "data saved" in cache
+    result, cache = run_outer(tmp_path, NUMBA_DISABLE_JIT="0")
+    assert result == "3"
+    assert "data loaded" in cache
+    assert "saved" not in cache
+
+
+def test_without_the_compiler_the_text_runs_as_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "outer_part.py").write_text(OUTER)
+    (tmp_path / "inner_part.py").write_text(INNER.format(5))
+    assert run_outer(tmp_path, NUMBA_DISABLE_JIT="1") == ("6", "")
