@@ -39,7 +39,8 @@ class CPIDField(XLongField):
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
         """Return MAC and local number."""
-        return meaning_of(_CPID, x) if isinstance(x, int) else repr(x)
+        in_range = isinstance(x, int) and _CPID.minimum <= x <= _CPID.maximum
+        return meaning_of(_CPID, x) if in_range else repr(x)
 
 
 class EtypeField(XShortEnumField):

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ecmproto.layers import bound
+
+
+@pytest.fixture
+def bindings() -> Iterator[None]:
+    """The layers are bound under the default EtherType map."""
+    with bound():
+        yield
