@@ -1,0 +1,226 @@
+"""``ecmproto craft``: frames from a line, a specification or JSON, one or a hundred million."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import random
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ecmproto.errors import EncodeError, ParameterError, SpecError
+from ecmproto_cli.failure import FINDINGS, USAGE, CommandError, warn
+from ecmproto_cli.options import ethertype_option, force_option, write_option
+
+if TYPE_CHECKING:
+    from ecmproto.craft.recipe import Chunk, Recipe
+    from ecmproto.craft.spec import Reading
+    from ecmproto.wire.ethertypes import EtherTypes
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
+@click.option("--spec", metavar="FILE", help="Frames from a .toml or .json specification; - is stdin (JSON).")
+@click.option(
+    "--from-json", metavar="[FILE]", is_flag=False, flag_value="-",
+    help="Frames from what dissect -T json or ndjson, or craft -T json, wrote; octet for octet.",
+)  # fmt: skip
+@click.option(
+    "--fix", is_flag=True, help="With --from-json: compute types, lengths and checksums anew, and pad."
+)
+@click.option("--dst", metavar="MAC", help="Destination address.")
+@click.option("--src", metavar="MAC", help="Source address.")
+@click.option("--vlan", metavar="ID[,ID...]", help="VLAN tags, outermost first; all but the last are S-TAGs.")
+@click.option("--prio", metavar="P", help="Priority of the outermost VLAN tag.")
+@click.option("--flow", metavar="ID", help="Flow id of a CN-TAG.")
+@click.option(
+    "--sweep", "sweeps", metavar="FIELD=VALUES", multiple=True,
+    help="Sweep a field: a..b, a..b:step, a,b,c or random:N; the last sweep given runs fastest.",
+)  # fmt: skip
+@click.option(
+    "--count", type=click.IntRange(min=0, max=1 << 53), help="How many frames; a sweep starts over."
+)
+@click.option("--interval", metavar="TIME", help="Time between frames, such as 1us.")
+@click.option("--rate", metavar="N", help="Frames a second, such as 1000pps.")
+@click.option("--time", metavar="TIME", help="Time of the first frame since 1970 (default 0).")
+@click.option(
+    "-T", "form", type=click.Choice(["hex", "pcap", "pcapng", "python", "json", "ndjson"]),
+    help="What to write (default: what the output's name says, else hex).",
+)  # fmt: skip
+@write_option("Where to write; - is stdout (the default).")
+@force_option
+@click.option(
+    "--raw", is_flag=True, help="Exactly the layers and values given: nothing added, computed or padded."
+)
+@click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
+@ethertype_option
+def command(
+    words: tuple[str, ...],
+    spec: str | None,
+    from_json: str | None,
+    fix: bool,
+    interval: str | None,
+    rate: str | None,
+    time: str | None,
+    form: str | None,
+    output: str | None,
+    force: bool,
+    seed: int | None,
+    ethertypes: EtherTypes,
+    **line: object,
+) -> None:
+    """Build frames: LAYER FIELD=VALUE ... or --spec FILE or --from-json.
+
+    A field may belong to a layer that the frame implies: in "cnm qntz_fb=40 flow_id=7" the flow id makes a
+    CN-TAG.  What is left out gets a sensible value or is computed; what is given is kept, also when wrong.
+
+    \b
+    ecmproto craft cnm qntz_fb=40 flow_id=7 --vlan 5 --prio 3
+    ecmproto craft pfc prio3=65535 -w pfc.pcap
+    ecmproto craft cnm --sweep cntag.flow_id=0..65535 --sweep qntz_fb=0..15 -w sweep.pcap
+    ecmproto dissect -r in.pcap -T json | ecmproto craft --from-json -w same.pcap
+    """
+    from ecmproto.craft.spec import Reading
+
+    _check_sources(words, spec, from_json, fix, line)
+    form = _form(form, output)
+    seed = secrets.randbits(32) if seed is None else seed
+    reading = Reading(ethertypes=ethertypes, exact=from_json is not None, fix=fix, random=random.Random(seed))
+    untouched = reading.random.getstate()
+    try:
+        with ExitStack() as files:
+            if words:
+                recipes: Iterator[Recipe | Chunk] = iter([_from_line(words, line, reading)])
+            else:
+                recipes = _from_file(spec if spec is not None else str(from_json), reading, files)
+            _write(_timed(recipes, interval, rate, time), reading, form, output or "-", force)
+    except (SpecError, EncodeError, ParameterError) as error:
+        raise CommandError(str(error), exit_code=USAGE, help=_help(error)) from None
+    finally:
+        if reading.random.getstate() != untouched:
+            click.echo(f"ecmproto: seed {seed}", err=True)
+
+
+def _check_sources(
+    words: tuple[str, ...], spec: str | None, from_json: str | None, fix: bool, line: dict[str, Any]
+) -> None:
+    """Refuse what has no source, several, or options that belong to another one."""
+    sources = [bool(words), spec is not None, from_json is not None]
+    if sum(sources) != 1:
+        got = "several" if sum(sources) else "none"
+        raise click.UsageError(f"needed one of a LAYER, --spec or --from-json, got {got}")
+    if fix and from_json is None:
+        raise click.UsageError(
+            "--fix belongs to --from-json: other frames are always put right, but for --raw"
+        )
+    given = [name for name, value in line.items() if value not in (None, (), False)]
+    if given and not words:
+        name = "sweep" if given[0] == "sweeps" else given[0]
+        raise click.UsageError(f"--{name} belongs to a frame given as LAYER FIELD=VALUE ..., not to a file")
+
+
+def _form(form: str | None, output: str | None) -> str:
+    from ecmproto.craft.output import BINARY, FORMS, form_of_path
+
+    to_terminal = output in (None, "-")
+    if form is None:
+        form = "hex" if to_terminal else form_of_path(str(output))
+        if form is None:
+            needed = f"-T with one of {', '.join(FORMS)}, or a name that ends in .pcap, .json, .hex or .py"
+            raise click.UsageError(f"{output}: needed {needed}")
+    if form in BINARY and to_terminal and sys.stdout.isatty():
+        raise click.UsageError(f"-T {form} is no text for a terminal: needed -w FILE or a pipe")
+    return form
+
+
+def _from_line(words: tuple[str, ...], line: dict[str, Any], reading: Reading) -> Recipe:
+    from ecmproto.craft.line import stack_from_words
+    from ecmproto.craft.recipe import Recipe, count_of
+    from ecmproto.craft.spec import plan_of
+
+    stack = stack_from_words(words)
+    for name in ("dst", "src", "vlan", "prio", "flow"):
+        if line[name] is not None:
+            stack.give(name, line[name], None)
+    stack.settle()
+    sweeps: dict[str, object] = {}
+    for sweep in line["sweeps"]:
+        name, equals, values = sweep.partition("=")
+        if not equals or name in sweeps:
+            got = repr(sweep) if not equals else f"{name!r} twice"
+            raise SpecError(where="--sweep", needed="FIELD=VALUES, each field once", got=got)
+        sweeps[name] = values
+    plan = plan_of(stack, sweeps, random=reading.random, ethertypes=reading.ethertypes, raw=bool(line["raw"]))
+    recipe = Recipe(plan=plan, count=line["count"], where="--sweep")
+    count_of(recipe)
+    return recipe
+
+
+def _from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe | Chunk]:
+    from ecmproto.craft.spec import read_json, read_toml
+
+    if path == "-":
+        # the encoding is JSON's own, whatever the terminal's
+        stdin = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8")
+        return read_json(stdin, "stdin", reading)
+    if path.endswith(".toml"):
+        with open(path, "rb") as stream:
+            # few and small: a mistake in the last one is found before the first is written
+            return iter(list(read_toml(stream, path, reading)))
+    return read_json(files.enter_context(open(path, encoding="utf-8")), path, reading)
+
+
+def _timed(
+    recipes: Iterator[Recipe | Chunk], interval: str | None, rate: str | None, time: str | None
+) -> Iterator[Chunk]:
+    from ecmproto.craft.recipe import chunks
+    from ecmproto.craft.quantities import rate_of, time_of
+
+    if interval is not None and rate is not None:
+        raise click.UsageError("needed --interval or --rate, got both")
+    between = Fraction(time_of(interval, "--interval")) if interval is not None else Fraction(0)
+    between = rate_of(rate) if rate is not None else between
+    start_ns = 0 if time is None else time_of(time, "--time")
+    return chunks(recipes, start_ns=start_ns, interval_ns=between)
+
+
+def _write(chunks: Iterator[Chunk], reading: Reading, form: str, path: str, force: bool) -> None:
+    """Write the frames; the output is opened once there is a first one."""
+    from ecmproto.capture import open_sink
+    from ecmproto.craft.output import output_of
+
+    first = next(chunks, None)
+    if first is None:
+        raise CommandError(
+            "no frame was crafted", exit_code=FINDINGS, help="a count of at least 1, a document with frames"
+        )
+    sink = open_sink(path, force=force)
+    try:
+        with sink:
+            output = output_of(form, sink, reading.capture, ethertypes=reading.ethertypes)
+            for chunk in itertools.chain([first], chunks):
+                output.write(chunk)
+            output.finish()
+            sink.flush()
+    except BaseException:
+        if sink.partial:
+            warn(f"what was written before is in {sink.partial}")
+        raise
+    for sentence in output.warnings:
+        warn(sentence)
+
+
+def _help(error: SpecError | EncodeError | ParameterError) -> str:
+    """Return the command that shows what would have been right."""
+    from ecmproto.wire.formats import BY_PREFIX
+
+    place = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
+    words = place.replace(":", " ").replace(".", " ").split()
+    known = [word for word in words if word in BY_PREFIX]
+    return f"ecmproto schema {known[-1]}" if known else "ecmproto craft --help"

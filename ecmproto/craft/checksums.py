@@ -1,0 +1,86 @@
+"""Internet checksums over many frames at once (RFC 1071), and which of them a frame has.
+
+The encoder computes the checksum of an IPv4 header alone; here are those that also cover a pseudo header
+(TCP's, and UDP's over IPv6; UDP's over IPv4 stays 0, none), and all of them over swept frames.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.wire.frame import Frame
+from ecmproto.wire.ip import PROTO_TCP, PROTO_UDP, TCP, UDP, IPv4, IPv6
+
+Octets = NDArray[np.uint8]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Checksum:
+    """One checksum: the octet it stands at, the octet ranges it covers and what else it counts."""
+
+    layer: int
+    at: int
+    ranges: tuple[tuple[int, int], ...]
+    constant: int = 0
+    never_zero: bool = False
+    """UDP writes a sum of 0 as 0xFFFF, since 0 says that there is none (RFC 768)."""
+
+    def covers(self, octets: Collection[int]) -> bool:
+        """Return whether any of ``octets`` goes into it."""
+        return any(start <= octet < stop for start, stop in self.ranges for octet in octets)
+
+    def write(self, frames: Octets) -> None:
+        """Compute it for each row of ``frames`` (n × length) and write it there."""
+        frames[:, self.at : self.at + 2] = 0
+        total = np.full(len(frames), self.constant, dtype=np.uint64)
+        for start, stop in self.ranges:
+            part = frames[:, start:stop]
+            total += part[:, 0::2].sum(axis=1, dtype=np.uint64) << np.uint64(8)
+            total += part[:, 1::2].sum(axis=1, dtype=np.uint64)
+        for _ in range(4):
+            total = (total & np.uint64(0xFFFF)) + (total >> np.uint64(16))
+        result = ~total & np.uint64(0xFFFF)
+        if self.never_zero:
+            result[result == 0] = 0xFFFF
+        frames[:, self.at] = result >> np.uint64(8)
+        frames[:, self.at + 1] = result & np.uint64(0xFF)
+
+
+def checksums_of(frame: Frame, given: Sequence[Collection[str]]) -> tuple[Checksum, ...]:
+    """Return the checksums to compute, innermost first: those whose field was not given."""
+    starts = frame.boundaries()
+    found = []
+    for index, value in enumerate(frame.layers):
+        if "checksum" in given[index]:
+            continue
+        start, stop = starts[index], starts[index + 1]
+        if isinstance(value, IPv4):
+            found.append(Checksum(layer=index, at=start + 10, ranges=((start, stop),)))
+        elif isinstance(value, TCP | UDP) and index:
+            outer = _transport(frame, starts, index)
+            found += [outer] if outer else []
+    return tuple(reversed(found))
+
+
+def _transport(frame: Frame, starts: tuple[int, ...], index: int) -> Checksum | None:
+    """Return a segment's checksum with its pseudo header (RFC 9293 3.1, RFC 8200 8.1)."""
+    below, value = frame.layers[index - 1], frame.layers[index]
+    start, ip = starts[index], starts[index - 1]
+    is_tcp = isinstance(value, TCP)
+    if isinstance(below, IPv4) and is_tcp:
+        addresses = (ip + 12, ip + 20)
+    elif isinstance(below, IPv6):
+        addresses = (ip + 8, ip + 40)
+    else:
+        return None
+    return Checksum(
+        layer=index,
+        at=start + (16 if is_tcp else 6),
+        ranges=((start, starts[-1]), addresses),
+        constant=(PROTO_TCP if is_tcp else PROTO_UDP) + starts[-1] - start,
+        never_zero=not is_tcp,
+    )

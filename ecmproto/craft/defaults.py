@@ -1,0 +1,252 @@
+"""What a crafted frame holds where nothing was said: a small network, and each kind's place in it.
+
+A source station sends to a destination through a congestion point; its addresses are locally
+administered, its IP addresses the documentation's.  `complete` adds the layers a kind cannot do without
+and fills the fields left out, so that the bare name of a kind makes a frame that decodes.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from collections.abc import Callable
+
+from ecmproto.craft.stack import VLAN_TAGS, Part, Stack
+from ecmproto.wire.bcn import BCN, RRTTag
+from ecmproto.wire.cn import CNM, MAX_MSDU, CNTag
+from ecmproto.wire.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV, flow_id
+from ecmproto.wire.ecm import ECM, CMTag
+from ecmproto.wire.encoder import encode
+from ecmproto.wire.ethernet import Data, Ethernet, ITag
+from ecmproto.wire.fecn import DBPRateReport, FECNReturn
+from ecmproto.wire.frame import Frame
+from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.lldp import DESTINATION as LLDP_DESTINATION
+from ecmproto.wire.lldp import END, TLV, CongestionNotificationTLV
+from ecmproto.wire.mac_control import DESTINATION as MAC_CONTROL_DESTINATION
+from ecmproto.wire.mac_control import PFC, Pause
+from ecmproto.wire.schema import Layer
+from ecmproto.wire.text import cpid
+
+SOURCE = bytes.fromhex("020000000001")
+"""The station whose frames are sampled."""
+DESTINATION = bytes.fromhex("020000000002")
+"""Where they go."""
+CONGESTION_POINT = bytes.fromhex("0200000000c1")
+"""The bridge whose queue fills."""
+SOURCE_IP, DESTINATION_IP = (ipaddress.ip_address(f"192.0.2.{i}").packed for i in (1, 2))
+SOURCE_IP6, DESTINATION_IP6 = (ipaddress.ip_address(f"2001:db8::{i}").packed for i in (1, 2))
+SOURCE_PORT, DESTINATION_PORT = 49152, 4791
+"""UDP ports of a sampled frame: an ephemeral one and RoCEv2's."""
+
+SAMPLED_OCTETS = 48
+"""How much of a sampled frame an ECM, BCN or E²CM message shows (wire-formats 4)."""
+CNM_PRIORITY, MESSAGE_PRIORITY = 6, 7
+"""Priorities of CNMs and of the pre-standard messages (wire-formats 1.2)."""
+LINK_KBPS = 10_000_000
+_TTL_S = 120
+_CHASSIS, _PORT, _TTL = 1, 2, 3
+_BY_MAC, _BY_NAME = b"\x04", b"\x05"
+_SAMPLED_DATA = bytes(64)
+_PAYLOAD = bytes(18)
+
+Values = dict[str, int | bytes]
+
+
+def complete(stack: Stack) -> list[Values]:
+    """Add the layers a frame cannot do without; return each layer's values for the fields left out.
+
+    Given fields are the caller's to put on top; types, lengths and checksums are the encoder's to compute.
+    """
+    if stack.is_lldp:
+        _complete_lldp(stack)
+    _complete_ip(stack)
+    if not stack.parts or stack.parts[0].cls is not Ethernet:
+        stack.parts.insert(0, Part(Ethernet))
+    last = stack.parts[-1]
+    if last.cls.next_key and last.cls.next_key not in last.values:
+        stack.parts += [Part(IPv4), Part(UDP), Part(Data, {"data": _PAYLOAD})]
+    addresses = _addresses(stack)
+    return [_values_of(part, stack, addresses) for part in stack.parts]
+
+
+def _complete_ip(stack: Stack) -> None:
+    """UDP and TCP need IP under them, and IP something it carries."""
+    for index, part in enumerate(stack.parts):
+        below = stack.parts[index - 1].cls if index else None
+        if part.cls in (UDP, TCP) and below not in (IPv4, IPv6):
+            stack.parts.insert(index, Part(IPv4))
+            break
+    last = stack.parts[-1]
+    if (last.cls is IPv4 and "proto" not in last.values) or (last.cls is IPv6 and "nxt" not in last.values):
+        stack.parts += [Part(UDP), Part(Data, {"data": _PAYLOAD})]
+
+
+def _complete_lldp(stack: Stack) -> None:
+    """Chassis, port and time to live stand first in every LLDPDU, an end TLV last (802.1AB 8.2)."""
+    first = next(i for i, part in enumerate(stack.parts) if part.is_tlv)
+    if len(stack.parts) == first + 1 and not stack.parts[first].values and stack.parts[first].cls is TLV:
+        stack.parts[first] = Part(CongestionNotificationTLV)
+    source = stack.parts[0].values.get("src", CONGESTION_POINT) if stack.parts[0].cls is Ethernet else None
+    address = source if isinstance(source, bytes) else CONGESTION_POINT
+    if stack.parts[first].values.get("type") != _CHASSIS:
+        stack.parts[first:first] = [
+            Part(TLV, {"type": _CHASSIS, "value": _BY_MAC + address}),
+            Part(TLV, {"type": _PORT, "value": _BY_NAME + b"port1"}),
+            Part(TLV, {"type": _TTL, "value": _TTL_S.to_bytes(2, "big")}),
+        ]
+    last = stack.parts[-1]
+    if last.cls is not TLV or last.values.get("type", END) != END:
+        stack.parts.append(Part(TLV))
+
+
+def _kind(stack: Stack) -> Part:
+    """Return the part that says what kind of frame this is: a message, a control frame, else the last."""
+    kinds = ("cnm", "message", "mac_control", "lldp")  # every LLDPDU ends with a TLV of that announcement
+    return next((part for part in stack.parts if part.cls.announced_by in kinds), stack.parts[-1])
+
+
+def _addresses(stack: Stack) -> tuple[bytes, bytes]:
+    """Return DA and SA: those given, else those the kind of frame has."""
+    given = stack.parts[0].values
+    dst, src = _default_addresses(_kind(stack))
+    da, sa = given.get("dst", dst), given.get("src", src)
+    assert isinstance(da, bytes)
+    assert isinstance(sa, bytes)
+    return da, sa
+
+
+def _default_addresses(kind: Part) -> tuple[bytes, bytes]:
+    if kind.cls.announced_by == "mac_control":
+        return MAC_CONTROL_DESTINATION, CONGESTION_POINT
+    if kind.cls.announced_by == "lldp":
+        return LLDP_DESTINATION, CONGESTION_POINT
+    if kind.cls is E2CM and kind.values.get("type") == PROBE_REV:
+        return SOURCE, DESTINATION
+    if kind.cls in (FECNReturn, DBPRateReport):
+        return SOURCE, DESTINATION
+    if kind.cls is ARP:
+        return b"\xff" * 6, SOURCE
+    is_feedback = kind.cls.announced_by in ("cnm", "message") and not _is_forward_probe(kind)
+    return (SOURCE, CONGESTION_POINT) if is_feedback else (DESTINATION, SOURCE)
+
+
+def _is_forward_probe(part: Part) -> bool:
+    return part.cls is E2CM and part.values.get("type") == PROBE_FWD
+
+
+def _values_of(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    if part.cls in VLAN_TAGS:
+        outermost = next(stack.tags()) is part
+        return {"priority": _message_priority(_kind(stack))} if outermost else {}
+    fill = _FILL.get(part.cls)
+    return fill(part, stack, addresses) if fill else {}
+
+
+def _message_priority(kind: Part) -> int:
+    if kind.cls is CNM:
+        return CNM_PRIORITY
+    return MESSAGE_PRIORITY if kind.cls.announced_by == "message" and not _is_forward_probe(kind) else 0
+
+
+def _ethernet(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    return {"dst": addresses[0], "src": addresses[1]}
+
+
+def _i_tag(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    return {"cdst": DESTINATION, "csrc": SOURCE}
+
+
+def _cnm(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    station, point = addresses
+    dst = part.values.get("encap_dst", DESTINATION)
+    assert isinstance(dst, bytes)
+    msdu = _sampled((), dst, station)[12 : 12 + MAX_MSDU]
+    return {"cpid": cpid(point, 1), "encap_dst": dst, "msdu": msdu}
+
+
+def _feedback(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    station, point = addresses
+    tags: list[Layer] = []
+    for tag in stack.parts:
+        if tag.cls in VLAN_TAGS:
+            # the message has a priority of its own, the sampled frame that of untagged traffic
+            tags.append(tag.cls().replace(**_only(tag, "id")))
+        elif tag.cls is CNTag:
+            tags.append(CNTag().replace(**_only(tag, "flow_id")))
+    payload = _sampled(tuple(tags), DESTINATION, station)[:SAMPLED_OCTETS]
+    return {"cpid": cpid(point, 1), "payload": payload}
+
+
+def _only(part: Part, key: str) -> Values:
+    return {key: part.values[key]} if key in part.values else {}
+
+
+def _bcn(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    return _feedback(part, stack, addresses) | {"capacity": LINK_KBPS}
+
+
+def _e2cm(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    kind = part.values.get("type", 0)
+    backwards = kind in BCN_TYPES or kind == PROBE_REV
+    flow_src = addresses[0] if backwards else addresses[1]
+    flow_dst = DESTINATION if kind in BCN_TYPES else addresses[1] if backwards else addresses[0]
+    tag = next(stack.tags(), None)
+    priority = tag.values.get("priority", 0) if tag and kind == PROBE_FWD else 0
+    assert isinstance(priority, int)
+    hashed: Values = {"flow_id": flow_id(flow_dst, flow_src, priority)}
+    if kind in BCN_TYPES:
+        return _feedback(part, stack, addresses) | hashed
+    return hashed | {"cpid": cpid(flow_dst, 0)}
+
+
+@functools.lru_cache(maxsize=64)
+def _sampled(tags: tuple[Layer, ...], dst: bytes, src: bytes) -> bytes:
+    """Return the frame that a message is about: UDP from the source station, behind ``tags``."""
+    ip = IPv4(src=SOURCE_IP, dst=DESTINATION_IP)
+    udp = UDP(srcport=SOURCE_PORT, dstport=DESTINATION_PORT)
+    layers = (Ethernet(dst=dst, src=src), *tags, ip, udp, Data(data=_SAMPLED_DATA))
+    return encode(Frame(layers=layers), fix=True)
+
+
+def _tag(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    return {"cpid": cpid(CONGESTION_POINT, 1)}
+
+
+def _pause(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    return {"pause_time": 0xFFFF}
+
+
+def _pfc(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    """The times given are the ones enabled, 0 included: it resumes the priority."""
+    enabled = [priority for priority in range(8) if f"time{priority}" in part.values]
+    if enabled:
+        return {"class_enable_vector": sum(1 << priority for priority in enabled)}
+    return {} if part.values else {"class_enable_vector": 1 << 3, "time3": 0xFFFF}
+
+
+def _cn_tlv(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    return {} if part.values else {"cnpv": 1 << 3, "ready": 1 << 3}
+
+
+def _arp(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    return {"src_hw": addresses[1], "src_proto": SOURCE_IP, "dst_proto": DESTINATION_IP}
+
+
+def _ip(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    return {"src": SOURCE_IP, "dst": DESTINATION_IP}
+
+
+def _ip6(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    return {"src": SOURCE_IP6, "dst": DESTINATION_IP6}
+
+
+def _ports(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    return {"srcport": SOURCE_PORT, "dstport": DESTINATION_PORT}
+
+
+_FILL: dict[type[Layer], Callable[[Part, Stack, tuple[bytes, bytes]], Values]] = {
+    Ethernet: _ethernet, ITag: _i_tag, CNM: _cnm, ECM: _feedback, BCN: _bcn, E2CM: _e2cm, CMTag: _tag,
+    RRTTag: _tag, Pause: _pause, PFC: _pfc, CongestionNotificationTLV: _cn_tlv, ARP: _arp, IPv4: _ip,
+    IPv6: _ip6, UDP: _ports, TCP: _ports,
+}  # fmt: skip

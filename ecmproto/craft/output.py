@@ -1,0 +1,277 @@
+"""Crafted frames going out: hex, pcap, pcapng, a Python script, JSON; each written chunk by chunk."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from ecmproto.capture import Batch, PcapngWriter, PcapWriter, Sink, linktype_name
+from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.writer import SNAPLEN
+from ecmproto.craft.capture_info import CaptureInfo
+from ecmproto.craft.recipe import Chunk
+from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA, interface_document, record_document
+from ecmproto.dissect.record import Record, records
+from ecmproto.errors import SpecError
+from ecmproto.wire.decoder import decode_lax
+from ecmproto.wire.ethernet import Data
+from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.frame import Frame
+
+FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson")
+BINARY = ("pcap", "pcapng")
+SUFFIXES = {
+    ".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng", ".py": "python", ".json": "json",
+    ".ndjson": "ndjson", ".jsonl": "ndjson", ".hex": "hex", ".txt": "hex",
+}  # fmt: skip
+MAX_SCRIPT_FRAMES = 100_000
+
+
+class Output(Protocol):
+    """Where frames go; ``warnings`` are what the form could not hold."""
+
+    warnings: list[str]
+
+    def write(self, chunk: Chunk) -> None:
+        """Write the next frames."""
+
+    def finish(self) -> None:
+        """Write what stands behind the last one."""
+
+
+def form_of_path(path: str) -> str | None:
+    """Return the form that a file's name asks for, compressed or not; None when it asks for none."""
+    name = path.removesuffix(".gz").removesuffix(".zst")
+    return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
+
+
+def output_of(form: str, sink: Sink, capture: CaptureInfo, *, ethertypes: EtherTypes = DEFAULT) -> Output:
+    """Return the output of a form (one of ``FORMS``) that writes into ``sink``.
+
+    ``capture`` is what the frames read so far said of theirs; what nothing was said of is Ethernet.
+    """
+    capture.describe(0, ETHERNET)
+    makers: dict[str, Callable[[], Output]] = {
+        "hex": lambda: _Hex(sink),
+        "pcap": lambda: _Pcap(sink, capture),
+        "pcapng": lambda: _Pcapng(sink, capture),
+        "python": lambda: _Script(sink, ethertypes),
+        "json": lambda: _Json(sink, capture, ethertypes),
+        "ndjson": lambda: _NdJson(sink, capture, ethertypes),
+    }
+    return makers[form]()
+
+
+class _Text:
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.warnings: list[str] = []
+
+    def finish(self) -> None:
+        """Write nothing more."""
+
+
+class _Hex(_Text):
+    """Plain hex, a frame a line."""
+
+    def write(self, chunk: Chunk) -> None:
+        """Write a line a frame."""
+        self.sink.write("".join(f"{octets.hex()}\n" for octets in chunk.octets()))
+
+
+class _Pcap:
+    """A pcap file; the header is the document's own where it has one."""
+
+    def __init__(self, sink: Sink, capture: CaptureInfo) -> None:
+        first = capture.interfaces[0]
+        header = capture.header
+        self._linktype = header.interface.linktype if header else first.linktype
+        self._writer = PcapWriter(
+            sink,
+            linktype=first.linktype,
+            fcs_octets=first.fcs_octets,
+            byte_order=header.byte_order if header else capture.byte_order,
+            resolution=("us" if header.ticks_per_second == 1_000_000 else "ns")
+            if header
+            else capture.resolution,
+            header=header,
+            snaplen=first.snaplen or SNAPLEN,
+        )
+        self.warnings = self._writer.warnings
+
+    def write(self, chunk: Chunk) -> None:
+        """Write a record a frame."""
+        if chunk.linktype != self._linktype:
+            raise SpecError(
+                where="pcap",
+                needed=f"frames of one link type, here {linktype_name(self._linktype)}",
+                got=f"one of {linktype_name(chunk.linktype)}",
+                hint="pcapng takes them: -T pcapng",
+            )
+        if chunk.comments and not self.warnings:
+            self.warnings.append("comments are lost: pcap has no place for them")
+        _write(self._writer, chunk, interface=0)
+
+    def finish(self) -> None:
+        """Leave the file to its sink."""
+
+
+class _Pcapng:
+    """A pcapng file with the document's interfaces."""
+
+    def __init__(self, sink: Sink, capture: CaptureInfo) -> None:
+        self._capture = capture
+        self._writer = PcapngWriter(
+            sink,
+            interfaces=list(capture.interfaces),
+            byte_order=capture.byte_order,
+            resolution=capture.resolution,
+        )
+        self.warnings = self._writer.warnings
+
+    def write(self, chunk: Chunk) -> None:
+        """Write a block a frame."""
+        for interface in self._capture.interfaces[len(self._writer.interfaces) :]:
+            self._writer.add_interface(interface)
+        if chunk.comments:
+            self._writer.write_frame(
+                next(chunk.octets()),
+                int(chunk.time_ns[0]),
+                original=None if chunk.original is None else int(chunk.original[0]),
+                interface=chunk.interface,
+                comment="\n".join(chunk.comments),
+            )
+        else:
+            _write(self._writer, chunk, interface=chunk.interface)
+
+    def finish(self) -> None:
+        """Leave the file to its sink."""
+
+
+def _write(writer: PcapWriter | PcapngWriter, chunk: Chunk, *, interface: int) -> None:
+    if isinstance(chunk.frames, np.ndarray):
+        writer.write_matrix(chunk.frames, chunk.time_ns, original=chunk.original, interface=interface)
+    else:
+        batch = Batch.from_frames(
+            chunk.frames, time_ns=chunk.time_ns, original=chunk.original, interface=interface
+        )
+        writer.write_batch(batch)
+
+
+class _Records(_Text):
+    """What both JSON forms share: frames as `ecmproto.dissect` shows them."""
+
+    def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
+        super().__init__(sink)
+        self._capture = capture
+        self._ethertypes = ethertypes
+        self._count = 0
+
+    def _records(self, chunk: Chunk) -> list[Record]:
+        batch = Batch.from_frames(
+            list(chunk.octets()),
+            time_ns=chunk.time_ns,
+            original=chunk.original,
+            interface=chunk.interface,
+            first=self._count,
+        )
+        self._count += len(chunk)
+        found = list(records(batch, self._capture.interfaces, ethertypes=self._ethertypes))
+        if not chunk.comments:
+            return found
+        return [dataclasses.replace(record, comments=chunk.comments) for record in found]
+
+
+class _Json(_Records):
+    """One document for all frames."""
+
+    def write(self, chunk: Chunk) -> None:
+        """Write a line a frame."""
+        for record in self._records(chunk):
+            start = "," if record.number > 1 else self._begin()
+            self.sink.write(f"{start}\n{json.dumps(record_document(record), ensure_ascii=False)}")
+
+    def _begin(self) -> str:
+        capture = json.dumps(_capture_document(self._capture), ensure_ascii=False)
+        return f'{{"schema": "{FRAMES_SCHEMA}", "capture": {capture}, "frames": ['
+
+    def finish(self) -> None:
+        """Close the document."""
+        self.sink.write(("\n" if self._count else self._begin()) + "]}\n")
+
+
+class _NdJson(_Records):
+    """One document a frame, one a line."""
+
+    def write(self, chunk: Chunk) -> None:
+        """Write a line a frame."""
+        for record in self._records(chunk):
+            document = {"schema": FRAME_SCHEMA, **record_document(record)}
+            self.sink.write(json.dumps(document, ensure_ascii=False) + "\n")
+
+
+def _capture_document(capture: CaptureInfo) -> dict[str, object]:
+    first = capture.interfaces[0]
+    document: dict[str, object] = {
+        "format": capture.format,
+        "byte_order": capture.byte_order,
+        "ticks_per_second": 1_000_000 if capture.resolution == "us" else 1_000_000_000,
+    }
+    if capture.header is not None:
+        document["header"] = capture.header.octets.hex()
+        first = capture.header.interface
+    rest = capture.interfaces[1:]
+    document["interfaces"] = [interface_document(each, capture.format) for each in (first, *rest)]
+    return document
+
+
+class _Script(_Text):
+    """A Python script that makes the same octets."""
+
+    def __init__(self, sink: Sink, ethertypes: EtherTypes) -> None:
+        super().__init__(sink)
+        self._ethertypes = ethertypes
+        self._names: set[str] = set()
+        self._frames: list[str] = []
+
+    def write(self, chunk: Chunk) -> None:
+        """Keep the frames until the names to import are known."""
+        if len(self._frames) + len(chunk) > MAX_SCRIPT_FRAMES:
+            raise SpecError(
+                where="python",
+                needed=f"at most {MAX_SCRIPT_FRAMES:,} frames in a script",
+                got="more",
+                hint="a capture takes any number: -T pcap",
+            )
+        for octets in chunk.octets():
+            whole = Frame(layers=(Data(data=octets),))
+            is_ethernet = chunk.linktype == ETHERNET
+            frame = decode_lax(octets, ethertypes=self._ethertypes) if is_ethernet else whole
+            self._names |= {type(value).__name__ for value in frame.layers}
+            self._frames.append(_literal(frame))
+
+    def finish(self) -> None:
+        """Write the script."""
+        names = sorted(self._names | {"Frame", "encode"}, key=str.lower)
+        frames = "".join(f"    {frame},\n" for frame in self._frames)
+        self.sink.write(
+            '"""Frames made by ecmproto craft: run this to see their octets, or import FRAMES."""\n\n'
+            f"from ecmproto import {', '.join(names)}\n\n"
+            f"FRAMES = [\n{frames}]\n\n"
+            'if __name__ == "__main__":\n    for frame in FRAMES:\n        print(encode(frame).hex())\n'
+        )
+
+
+def _literal(frame: Frame) -> str:
+    """Return Python that makes an equal frame."""
+    layers = "".join(f"            {value!r},\n" for value in frame.layers)
+    tails = "".join(
+        f"        {key}=bytes.fromhex({octets.hex()!r}),\n"
+        for key in ("padding", "trailer", "fcs")
+        if (octets := getattr(frame, key))
+    )
+    return f"Frame(\n        layers=(\n{layers}        ),\n{tails}    )"

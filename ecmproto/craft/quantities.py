@@ -1,0 +1,63 @@
+"""Numbers, times and rates in specifications, checked; and the place of a mistake put in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any
+
+from ecmproto.craft.recipe import MAX_TIME_NS, interval_of_rate
+from ecmproto.errors import EncodeError, ParameterError, SpecError
+from ecmproto.units import parse_time
+
+
+def integer(item: Mapping[str, Any], key: str, default: int, highest: int, where: str) -> int:
+    """Return an integer of a document, or its default; SpecError when it is none in 0..highest."""
+    value = item.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
+        raise SpecError(where=f"{where}.{key}", needed=f"an integer in 0..{highest}", got=repr(value)[:60])
+    return value
+
+
+def time_of(given: object, where: str) -> int:
+    """Return the ns that ``"1us"`` or a number of ns says; SpecError otherwise."""
+    needed = "a time such as 15ms, 500us or 1s, in whole ns"
+    if isinstance(given, bool) or not isinstance(given, int | str):
+        raise SpecError(where=where, needed=needed, got=repr(given)[:60])
+    try:
+        value = parse_time(str(given))
+    except (ParameterError, ValueError):
+        raise SpecError(where=where, needed=needed, got=repr(given)[:60]) from None
+    if value > MAX_TIME_NS:
+        raise SpecError(where=where, needed="less than 2^63 ns", got=repr(given)[:60])
+    return value
+
+
+def rate_of(given: object) -> Fraction:
+    """Return the ns between frames at a rate such as ``1000`` or ``"1000pps"``."""
+    text = given.removesuffix("pps").strip() if isinstance(given, str) else str(given)
+    if (
+        isinstance(given, bool)
+        or not text.isascii()
+        or not text.isdigit()
+        or not 1 <= len(text) <= 12
+        or not int(text)
+    ):
+        raise SpecError(where="rate", needed="frames a second such as 1000 or 1000pps", got=repr(given)[:60])
+    return interval_of_rate(int(text))
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Put the place in the specification in front of what an error inside says."""
+    try:
+        yield
+    except SpecError as error:
+        raise SpecError(
+            where=f"{where}: {error.where}", needed=error.needed, got=error.got, hint=error.hint
+        ) from None
+    except EncodeError as error:
+        raise SpecError(
+            where=f"{where}: {error.layer}.{error.field}", needed=error.needed, got=error.got
+        ) from None

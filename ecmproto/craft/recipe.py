@@ -1,0 +1,137 @@
+"""How many frames of which kind at which times: what a line, a specification or a document comes to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.craft.sweep import Plan, Sweep
+from ecmproto.errors import SpecError
+from ecmproto.units import NS_PER_S
+
+UNASKED_FRAMES = 100_000_000
+"""More frames than this are built only when their number is asked for."""
+
+MAX_TIME_NS = (1 << 63) - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chunk:
+    """Some frames in order: a matrix with a frame a row, or a list of frames, and what their records say.
+
+    ``original`` is each frame's length on the wire where it differs from what is there; ``linktype`` is
+    the frames', ``comments`` are for a chunk of one frame.
+    """
+
+    frames: NDArray[np.uint8] | list[bytes]
+    time_ns: NDArray[np.int64]
+    original: NDArray[np.int64] | None = None
+    interface: int = 0
+    linktype: int = 1
+    comments: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def octets(self) -> Iterator[bytes]:
+        """Yield each frame's octets."""
+        if isinstance(self.frames, list):
+            yield from self.frames
+            return
+        length = self.frames.shape[1]
+        joined = self.frames.tobytes()
+        for start in range(0, length * len(self.frames), length):
+            yield joined[start : start + length]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recipe:
+    """One kind of frame, swept or not.
+
+    ``count`` frames are built (None: every combination once); a sweep starts over or ends early to make
+    that many.  ``interval_ns`` lies between two frames, exactly; ``time_ns`` is the first one's time, None
+    for what follows from the frames before.  ``where`` is the recipe's place in its specification.
+    """
+
+    plan: Plan
+    count: int | None = None
+    interval_ns: Fraction | None = None
+    time_ns: int | None = None
+    comments: tuple[str, ...] = ()
+    where: str = "sweep"
+
+
+def interval_of_rate(frames_per_s: int) -> Fraction:
+    """Return the ns between two frames at a rate."""
+    return Fraction(NS_PER_S, frames_per_s)
+
+
+def chunks(
+    recipes: Iterable[Recipe | Chunk], *, start_ns: int = 0, interval_ns: Fraction = Fraction(0)
+) -> Iterator[Chunk]:
+    """Yield the frames of every recipe in order; ready-made chunks pass through.
+
+    ``interval_ns`` is for recipes without one of their own.  SpecError for a sweep of more than
+    ``UNASKED_FRAMES`` without a count, and for times that no capture can hold.
+    """
+    clock = Fraction(start_ns)
+    for item in recipes:
+        if isinstance(item, Chunk):
+            yield item
+            continue
+        if item.time_ns is not None:
+            clock = Fraction(item.time_ns)
+        interval = interval_ns if item.interval_ns is None else item.interval_ns
+        count = count_of(item)
+        if clock + interval * count > MAX_TIME_NS:
+            needed = "times of less than 2^63 ns"
+            raise SpecError(
+                where=item.where, needed=needed, got=f"{count:,} frames {float(interval):g} ns apart"
+            )
+        done = 0
+        for frames in Sweep(item.plan).chunks(count):
+            times = _times(clock + interval * done, interval, len(frames))
+            done += len(frames)
+            yield from _labelled(frames, times, item.comments)
+        clock += interval * count
+
+
+def _labelled(
+    frames: NDArray[np.uint8] | list[bytes], times: NDArray[np.int64], comments: tuple[str, ...]
+) -> Iterator[Chunk]:
+    if not comments:
+        yield Chunk(frames=frames, time_ns=times)
+        return
+    for row in range(len(frames)):
+        yield Chunk(frames=frames[row : row + 1], time_ns=times[row : row + 1], comments=comments)
+
+
+def count_of(recipe: Recipe) -> int:
+    """Return how many frames a recipe makes; SpecError with the arithmetic when nobody asked for so many."""
+    if recipe.count is not None:
+        return recipe.count
+    total = recipe.plan.combinations
+    if total > UNASKED_FRAMES:
+        counts = [f"{axis.count:,}" for axis in recipe.plan.axes]
+        product = f"{' × '.join(counts)} = " if len(counts) > 1 else ""
+        raise SpecError(
+            where=recipe.where,
+            needed=f"at most {UNASKED_FRAMES:,} frames, or a count",
+            got=f"{product}{total:,} frames",
+            hint="a count of N builds the first N of them",
+        )
+    return total
+
+
+def _times(first: Fraction, interval: Fraction, count: int) -> NDArray[np.int64]:
+    """Return ⌊first + i·interval⌋ for i from 0 on, exactly."""
+    denominator = interval.denominator * first.denominator
+    start, step = int(first * denominator), int(interval * denominator)
+    if start + step * count > MAX_TIME_NS:
+        return np.array([(start + step * i) // denominator for i in range(count)], dtype=np.int64)
+    result: NDArray[np.int64] = (start + step * np.arange(count, dtype=np.int64)) // denominator
+    return result

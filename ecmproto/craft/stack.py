@@ -1,0 +1,243 @@
+"""The layers of one frame while it is being put together: which fields were given, and to whom.
+
+A field that the layer at hand does not have may belong to a layer that the kind of frame implies:
+``cnm flow_id=7`` means a CN-TAG in front of the CNM.  `Stack.locate` finds it, or says what is nearest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from ecmproto.errors import SpecError
+from ecmproto.wire.cn import CNM, CNTag
+from ecmproto.wire.document import format_named, nearest
+from ecmproto.wire.ethernet import VLAN, Ethernet, ITag, STag
+from ecmproto.wire.layout import Field
+from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
+from ecmproto.wire.schema import Layer
+from ecmproto.wire.text import value_of
+
+VLAN_TAGS = (VLAN, STag)
+_FRONT = (Ethernet, VLAN, STag, ITag)
+
+ALIASES: dict[str, dict[str, str]] = {
+    "pfc": {f"prio{priority}": f"time{priority}" for priority in range(8)}
+    | {"enable": "class_enable_vector"},
+    "pause": {"quanta": "pause_time", "time": "pause_time"},
+}
+"""What people call some fields, per format."""
+
+SHORTHANDS = {
+    "dst": "eth.dst",
+    "src": "eth.src",
+    "flow": "cntag.flow_id",
+    "vlan": "vlan.id",
+    "prio": "vlan.priority",
+}
+"""Names that mean a field of the frame whatever its kind; ``vlan`` and ``prio`` are the outermost tag's."""
+
+_NUMBERED = re.compile(r"(.+)#([1-9][0-9]{0,3})")
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Part:
+    """One layer to be: its format and the values given for its fields."""
+
+    cls: type[Layer]
+    values: dict[str, int | bytes] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_tlv(self) -> bool:
+        """Whether it is a TLV of LLDP."""
+        return self.cls in (TLV, CongestionNotificationTLV)
+
+    def give(self, field: Field, value: int | bytes) -> None:
+        """Take a field's value; SpecError when it has one already."""
+        if field.key in self.values:
+            raise SpecError(
+                where=f"{self.cls.prefix}.{field.key}", needed="each field once", got="the same field twice"
+            )
+        self.values[field.key] = value
+
+    def own(self, name: str) -> Field | None:
+        """Return the field of this layer that goes by ``name``, with or without its prefix."""
+        prefix = self.cls.prefix
+        key = ALIASES.get(prefix, {}).get(name.removeprefix(f"{prefix}."), name)
+        for field in self.cls.layout:
+            if key in (field.key, field.name, field.meta.length_name, f"{prefix}.{field.key}"):
+                return field
+        return None
+
+
+class Stack:
+    """The parts of one frame, outermost first."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.vlan_ids: list[int] | None = None
+        self.priority: int | None = None
+
+    def add(self, name: str, *, where: str) -> Part:
+        """Append a layer by its format's name; SpecError with the nearest name otherwise."""
+        part = Part(format_named(name, where=where))
+        self.parts.append(part)
+        return part
+
+    def get(self, cls: type[Layer]) -> Part | None:
+        """Return the outermost layer of a format."""
+        return next((part for part in self.parts if part.cls is cls), None)
+
+    @property
+    def is_mac_control(self) -> bool:
+        """Whether this is a PAUSE, a PFC or another MAC Control frame."""
+        return any(part.cls.announced_by == "mac_control" for part in self.parts)
+
+    @property
+    def is_lldp(self) -> bool:
+        """Whether this is an LLDPDU: every TLV of it is a layer."""
+        return any(part.is_tlv for part in self.parts)
+
+    def tags(self) -> Iterator[Part]:
+        """Yield the VLAN tags, outermost first."""
+        return (part for part in self.parts if part.cls in VLAN_TAGS)
+
+    def give(self, name: str, given: object, part: Part | None) -> None:
+        """Take ``name=given`` written behind ``part``, or of the frame; SpecError when no field is meant."""
+        own = part.own(name) if part else None
+        if own is None and name == "vlan":
+            self.give_vlans(given)
+        elif own is None and name == "prio":
+            self.give_priority(given)
+        else:
+            owner, field = self.locate(name, part)
+            owner.give(field, value_of(field, given))
+
+    def give_vlans(self, given: object) -> None:
+        """Take the VLAN ids of the tags, outermost first: a number or ``"100,5"``."""
+        if self.vlan_ids is not None:
+            raise SpecError(where="vlan", needed="VLAN ids once", got="them twice")
+        field = _field(VLAN, "id")
+        items = given.split(",") if isinstance(given, str) else given if isinstance(given, list) else [given]
+        self.vlan_ids = [_number(field, item) for item in items]
+
+    def give_priority(self, given: object) -> None:
+        """Take the outermost tag's priority."""
+        if self.priority is not None:
+            raise SpecError(where="prio", needed="the priority once", got="it twice")
+        self.priority = _number(_field(VLAN, "priority"), given)
+
+    def settle(self) -> None:
+        """Put in the tags that ``vlan`` and ``prio`` ask for.
+
+        Of several VLAN ids all but the last are S-TAGs'; a priority without a tag makes a priority tag.
+        """
+        ids, priority = self.vlan_ids, self.priority
+        self.vlan_ids = self.priority = None
+        if ids is None and priority is None:
+            return
+        self._refuse_tags("vlan" if ids is not None else "prio")
+        for index, number in enumerate(reversed(ids or ())):
+            tag = Part(STag if index else VLAN, {"id": number})
+            self.parts.insert(self._ethernet_end(), tag)
+        if priority is not None:
+            tag = self._outermost_tag()
+            tag.give(_field(tag.cls, "priority"), priority)
+
+    def locate(self, name: str, part: Part | None) -> tuple[Part, Field]:
+        """Return the layer and field that ``name`` means behind ``part``; an implied layer is put in.
+
+        ``vlan.id#2`` is the field of the second layer that has it.  SpecError with the nearest name.
+        """
+        numbered = _NUMBERED.fullmatch(name)
+        if numbered:
+            return self._nth(numbered[1], int(numbered[2]))
+        field = part.own(name) if part else None
+        if part and field:
+            return part, field
+        if name in ("vlan", "prio"):
+            self._refuse_tags(name)
+            tag = self._outermost_tag()
+            return tag, _field(tag.cls, "id" if name == "vlan" else "priority")
+        name = SHORTHANDS.get(name, name)
+        for other in reversed(self.parts) if part is None else self.parts:
+            field = other.own(name)
+            if field and (part is None or "." in name or other.cls in (*_FRONT, CNTag)):
+                return other, field
+        for cls in self._implied():
+            field = Part(cls).own(name)
+            if field:
+                return self._insert(cls), field
+        raise self._unknown(name, part)
+
+    def _nth(self, name: str, number: int) -> tuple[Part, Field]:
+        found = [(part, field) for part in self.parts if (field := part.own(name))]
+        if len(found) < number:
+            raise SpecError(
+                where=f"{name}#{number}", needed=f"{number} layers with {name}", got=f"{len(found)} of them"
+            )
+        return found[number - 1]
+
+    def _implied(self) -> tuple[type[Layer], ...]:
+        """Which formats this kind of frame implies when one of their fields is given."""
+        outside: tuple[type[Layer], ...] = (Ethernet,)
+        if self.is_mac_control or self.is_lldp:
+            return outside
+        # of the messages, only a CNM carries a CN-TAG (wire-formats 3 to 7)
+        message = any(part.cls.announced_by == "message" for part in self.parts)
+        return (Ethernet, VLAN) if message and not self.get(CNM) else (Ethernet, VLAN, CNTag)
+
+    def _insert(self, cls: type[Layer]) -> Part:
+        if cls is Ethernet:
+            place = 0
+        elif cls is VLAN:
+            place = self._ethernet_end()
+        else:
+            place = next((i for i, part in enumerate(self.parts) if part.cls not in _FRONT), len(self.parts))
+        part = Part(cls)
+        self.parts.insert(place, part)
+        return part
+
+    def _ethernet_end(self) -> int:
+        return 1 if self.parts and self.parts[0].cls is Ethernet else 0
+
+    def _outermost_tag(self) -> Part:
+        return next(self.tags(), None) or self._insert(VLAN)
+
+    def _refuse_tags(self, name: str) -> None:
+        if self.is_mac_control:
+            raise SpecError(
+                where=name,
+                needed="a frame that may have a VLAN tag",
+                got="a MAC Control frame, which never has one",
+                hint="to send one on purpose name the tag itself: vlan id=5 pfc …",
+            )
+
+    def _unknown(self, name: str, part: Part | None) -> SpecError:
+        near = [part] if part else self.parts
+        known = [field.key for each in near for field in each.cls.layout]
+        for each in near:
+            known += ALIASES.get(each.cls.prefix, {})
+        for cls in self._implied():
+            known += [field.name if "." in name else field.key for field in cls.layout]
+        what = " or ".join(dict.fromkeys(each.cls.prefix for each in near))
+        short = name if not part else name.removeprefix(f"{part.cls.prefix}.")
+        if "." in short:
+            known += [f"{each.cls.prefix}.{field.key}" for each in near for field in each.cls.layout]
+        return SpecError(
+            where=part.cls.prefix if part else "sweep",
+            needed=f"a field of {what} or of a layer it implies",
+            got=repr(name),
+            hint=nearest(short, dict.fromkeys(known)),
+        )
+
+
+def _field(cls: type[Layer], key: str) -> Field:
+    return next(field for field in cls.layout if field.key == key)
+
+
+def _number(field: Field, given: object) -> int:
+    value = value_of(field, given.strip() if isinstance(given, str) else given)
+    assert isinstance(value, int)
+    return value
