@@ -5,17 +5,42 @@
 ...     for batch in reader:
 ...         for record in records(batch, reader.interfaces):
 ...             print(lines.record(record), end="")
+
+The names are loaded when first used: who wants lines does not wait for JSON.
 """
 
-from ecmproto.dissect.fields import Csv, FieldReader, Tabs
-from ecmproto.dissect.form import Form, plain
-from ecmproto.dissect.hexdump import WithHex, hexdump
-from ecmproto.dissect.json import Json, NdJson, capture_document, record_document
-from ecmproto.dissect.record import Record, records
-from ecmproto.dissect.summary import Lines, describe
-from ecmproto.dissect.tree import Trees, tree
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ecmproto.dissect.fields import Csv, FieldReader, Tabs
+    from ecmproto.dissect.form import Form, plain
+    from ecmproto.dissect.hexdump import WithHex, hex_text
+    from ecmproto.dissect.json import Json, NdJson, capture_document, record_document
+    from ecmproto.dissect.record import Record, records
+    from ecmproto.dissect.summary import Lines, describe
+    from ecmproto.dissect.tree import Trees, tree_text
+
+_MODULES = {
+    "fields": ("Csv", "FieldReader", "Tabs"),
+    "form": ("Form", "plain"),
+    "hexdump": ("WithHex", "hex_text"),
+    "json": ("Json", "NdJson", "capture_document", "record_document"),
+    "record": ("Record", "records"),
+    "summary": ("Lines", "describe"),
+    "tree": ("Trees", "tree_text"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Csv", "FieldReader", "Form", "Json", "Lines", "NdJson", "Record", "Tabs", "Trees", "WithHex",
-    "capture_document", "describe", "hexdump", "plain", "record_document", "records", "tree",
+    "capture_document", "describe", "hex_text", "plain", "record_document", "records", "tree_text",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -139,7 +139,8 @@ def _value(field: Field) -> _Reader:
     key = field.key
     if field.kind in ("uint", "sint") and field.meta.base == "dec":
         return lambda value: str(getattr(value, key))
-    return lambda value: text_of(field, getattr(value, key))
+    # an empty octet string is no value, as in Wireshark
+    return lambda value: text_of(field, getattr(value, key)) or None
 
 
 def _named(field: Field, name: str) -> _Reader:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ecmproto.capture import CaptureReader
 from ecmproto.dissect.record import Record
+from ecmproto.units import NS_PER_S
 
 Paint = Callable[[str, str], str]
 """Puts text into a named style: title, name, dim, congestion, pause, tag, error."""
@@ -49,6 +50,6 @@ def printable(text: str) -> str:
 
 def seconds_text(time_ns: int) -> str:
     """Return a time in decimal seconds with nine places, exactly."""
-    sign = "-" if time_ns < 0 else ""
-    seconds, ns = divmod(abs(time_ns), 1_000_000_000)
-    return f"{sign}{seconds}.{ns:09d}"
+    seconds, ns = divmod(abs(time_ns), NS_PER_S)
+    text = f"{seconds}.{ns:09d}"
+    return text if time_ns >= 0 else f"-{text}"

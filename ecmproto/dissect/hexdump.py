@@ -33,14 +33,14 @@ class WithHex:
 
     def record(self, record: Record) -> str:
         """Return the frame in the other form, its octets, and an empty line."""
-        return self._form.record(record).rstrip("\n") + "\n" + hexdump(record, self._paint) + "\n"
+        return self._form.record(record).rstrip("\n") + "\n" + hex_text(record, self._paint) + "\n"
 
     def end(self, reader: CaptureReader) -> str:
         """Return what the other form ends with."""
         return self._form.end(reader)
 
 
-def hexdump(record: Record, paint: Paint = plain) -> str:
+def hex_text(record: Record, paint: Paint = plain) -> str:
     """Return the frame's octets, sixteen a row: offset, hex, text, layers."""
     octets, spans = record.octets, segments(record.frame)
     styles = [_STYLES[index % len(_STYLES)] for index in range(len(spans))]

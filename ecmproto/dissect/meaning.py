@@ -32,6 +32,8 @@ def meaning(value: Layer, field: Field, got: int | bytes, ethertypes: EtherTypes
         return "octets, an 802.3 length" if got <= MAX_LENGTH else ethertype_names(ethertypes).get(got, "")
     if field.meta.unit.startswith("quanta"):
         return _pause_time(value, field, got)
+    if field.meta.unit == "8 octets":
+        return f"× 8 octets = {8 * got} octets"
     special = _special(value, field, got)
     return special or _scaled(value, field, got) or meaning_of(field, got)
 

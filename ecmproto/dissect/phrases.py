@@ -18,6 +18,7 @@ from ecmproto.wire.ethernet import MSDU, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.experimental import UnknownMessage, UnknownTag
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.wire.frame import Frame
 from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
 from ecmproto.wire.mac_control import PFC, MACControl, Pause
@@ -32,34 +33,43 @@ _SYSTEM_NAME = 5
 
 
 class Phrases:
-    """What the layers of one frame have said so far, outermost first."""
+    """What the layers of one frame have said so far, outermost first.
 
-    __slots__ = (
-        "detail", "dst", "ethertype", "ip_dst", "ip_src", "kind", "message", "sampled_dst", "src", "tags",
-        "tlvs",
-    )  # fmt: skip
+    Defaults are the class's, so that a frame costs one list and what its layers say.
+    """
+
+    kind = ""
+    detail = ""
+    message = False
+    """Whether it is a message of congestion management: its detail goes before its tags."""
+    ethertype = -1
+    src = b""
+    dst = b""
+    sampled_dst = b""
+    ip: IPv4 | IPv6 | None = None
+    tlvs = 0
 
     def __init__(self) -> None:
-        self.kind = ""
-        self.detail = ""
         self.tags: list[str] = []
-        self.message = False
-        """Whether it is a message of congestion management: its detail goes before its tags."""
-        self.ethertype = -1
-        self.src = self.dst = self.ip_src = self.ip_dst = self.sampled_dst = b""
-        self.tlvs = 0
 
     @property
-    def unnamed(self) -> str:
-        """What to call a frame of which no layer gave a name."""
+    def name(self) -> str:
+        """What the frame is, by its EtherType where no layer gave a name."""
+        if self.kind:
+            return self.kind
         if self.ethertype < 0:
             return "data"
         return "LLC" if self.ethertype <= MAX_LENGTH else f"{self.ethertype:#06x}"
 
 
-def phrase(value: Layer, said: Phrases) -> None:
-    """Add what the layer says."""
-    _SAYINGS[type(value)](value, said)
+def phrases_of(frame: Frame) -> Phrases:
+    """Return what the layers of ``frame`` say."""
+    said = Phrases()
+    for value in frame.layers:
+        _SAYINGS[type(value)](value, said)
+    if said.ip is not None and not said.detail:
+        _ip_detail(said.ip, said)
+    return said
 
 
 def _ethernet(value: Ethernet, said: Phrases) -> None:
@@ -217,18 +227,16 @@ def _arp(value: ARP, said: Phrases) -> None:
         said.detail = f"opcode {value.opcode} {src} → {dst}"
 
 
-def _ipv4(value: IPv4, said: Phrases) -> None:
-    said.kind = "IPv4"
-    said.ip_src, said.ip_dst = value.src, value.dst
-    said.detail = f"{inet_ntoa(value.src)} → {inet_ntoa(value.dst)} {_protocol(value.proto)}"
-    if value.frag_offset:
+def _ip(value: IPv4 | IPv6, said: Phrases) -> None:
+    said.ip = value
+
+
+def _ip_detail(value: IPv4 | IPv6, said: Phrases) -> None:
+    said.kind, proto = ("IPv4", value.proto) if isinstance(value, IPv4) else ("IPv6", value.nxt)
+    name = _IP_PROTOCOLS.get(proto) or f"protocol {proto}"
+    said.detail = f"{ip_text(value.src)} → {ip_text(value.dst)} {name}"
+    if isinstance(value, IPv4) and value.frag_offset:
         said.detail += f" fragment at {value.frag_offset * 8}"
-
-
-def _ipv6(value: IPv6, said: Phrases) -> None:
-    said.kind = "IPv6"
-    said.ip_src, said.ip_dst = value.src, value.dst
-    said.detail = f"{_v6(value.src)} → {_v6(value.dst)} {_protocol(value.nxt)}"
 
 
 def _udp(value: UDP, said: Phrases) -> None:
@@ -249,7 +257,7 @@ def _cooked(value: Cooked, said: Phrases) -> None:
 
 
 def _data(value: Data, said: Phrases) -> None:
-    if not said.kind:
+    if not said.kind and said.ip is None:
         said.detail = f"{len(value.data)} octets"
 
 
@@ -258,7 +266,7 @@ _SAYINGS: dict[type[Layer], Callable[[Any, Phrases], None]] = {
     RRTTag: _rrt_tag, RDTag: _rd_tag, UnknownTag: _unknown_tag, CNM: _cnm, ECM: _ecm, BCN: _bcn, E2CM: _e2cm,
     FECNReturn: _rate_message("FECN"), DBPRateReport: _rate_message("DBP"), UnknownMessage: _unknown_message,
     Pause: _pause, PFC: _pfc, MACControl: _mac_control, TLV: _tlv, CongestionNotificationTLV: _cn_tlv,
-    ARP: _arp, IPv4: _ipv4, IPv6: _ipv6, UDP: _udp, TCP: _tcp, Data: _data, SLL: _cooked, SLL2: _cooked,
+    ARP: _arp, IPv4: _ip, IPv6: _ip, UDP: _udp, TCP: _tcp, Data: _data, SLL: _cooked, SLL2: _cooked,
 }  # fmt: skip
 
 
@@ -289,17 +297,15 @@ def _priorities(bits: int) -> str:
     return ",".join(str(n) for n in range(8) if bits >> n & 1) or "none"
 
 
-def _protocol(proto: int) -> str:
-    return _IP_PROTOCOLS.get(proto) or f"protocol {proto}"
-
-
-def _v6(address: bytes) -> str:
-    return inet_ntop(AF_INET6, address)
+def ip_text(address: bytes) -> str:
+    """Return an IPv4 or IPv6 address as text."""
+    return inet_ntoa(address) if len(address) == 4 else inet_ntop(AF_INET6, address)
 
 
 def _ports(src: int, dst: int, said: Phrases) -> str:
-    if len(said.ip_src) == 4:
-        return f"{inet_ntoa(said.ip_src)}:{src} → {inet_ntoa(said.ip_dst)}:{dst}"
-    if said.ip_src:
-        return f"[{_v6(said.ip_src)}]:{src} → [{_v6(said.ip_dst)}]:{dst}"
-    return f"port {src} → {dst}"
+    ip = said.ip
+    if ip is None:
+        return f"port {src} → {dst}"
+    if isinstance(ip, IPv4):
+        return f"{inet_ntoa(ip.src)}:{src} → {inet_ntoa(ip.dst)}:{dst}"
+    return f"[{ip_text(ip.src)}]:{src} → [{ip_text(ip.dst)}]:{dst}"

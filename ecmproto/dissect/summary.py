@@ -6,11 +6,9 @@ a data frame come before its addresses, because they decide where it queues.
 
 from __future__ import annotations
 
-from socket import AF_INET6, inet_ntoa, inet_ntop
-
-from ecmproto.capture.linktypes import linktype_name
+from ecmproto.capture.linktypes import ETHERNET, linktype_name
 from ecmproto.dissect.form import Listing, Paint, plain, seconds_text
-from ecmproto.dissect.phrases import Phrases, phrase
+from ecmproto.dissect.phrases import Phrases, ip_text, phrases_of
 from ecmproto.dissect.record import Record
 from ecmproto.wire.decoder import encapsulated
 from ecmproto.wire.fcs import frame_check_sequence
@@ -31,17 +29,20 @@ class Lines(Listing):
         self._paint = paint
         self._origin_ns: int | None = None
         self._pairs: dict[bytes, str] = {}
+        self._labels: dict[str, str] = {}
 
     def record(self, record: Record) -> str:
         """Return the frame's line."""
-        kind, info = describe(record.frame)
-        label = f"{kind:<5}"
-        if kind in _STYLES:
-            label = self._paint(label, _STYLES[kind])
+        frame = record.frame
+        said = phrases_of(frame)
+        name = said.kind or said.name
+        label = self._labels.get(name) or self._label(name)
         line = (
             f"{record.number:>5} {self._time(record.time_ns):>12} {self._addresses(record)} "
-            f"{record.original_octets:>5} {label} {info}{self._remarks(record)}"
+            f"{record.original_octets:>5} {label} {_told(frame, said, ' | ')}"
         )
+        if frame.cut or frame.error is not None or frame.fcs:
+            line += self._remarks(record)
         return line.rstrip() + "\n"
 
     def _time(self, time_ns: int | None) -> str:
@@ -52,16 +53,25 @@ class Lines(Listing):
         return seconds_text(time_ns - self._origin_ns)
 
     def _addresses(self, record: Record) -> str:
-        if not record.is_ethernet:
+        if record.linktype != ETHERNET:
             return f"{_other_addresses(record):<{_ADDRESSES_WIDTH}}"
         pair = record.octets[:12]
-        text = self._pairs.get(pair)
-        if text is None:
-            if len(self._pairs) >= _KNOWN_PAIRS:
-                self._pairs.clear()
-            text = f"{pair[6:].hex(':') or '-':>17} → {pair[:6].hex(':') or '-':<17}"
-            self._pairs[pair] = text
+        return self._pairs.get(pair) or self._pair(pair)
+
+    def _pair(self, pair: bytes) -> str:
+        if len(self._pairs) >= _KNOWN_PAIRS:
+            self._pairs.clear()
+        text = f"{pair[6:].hex(':') or '-':>17} → {pair[:6].hex(':') or '-':<17}"
+        self._pairs[pair] = text
         return text
+
+    def _label(self, name: str) -> str:
+        label = f"{name:<5}"
+        if name in _STYLES:
+            label = self._paint(label, _STYLES[name])
+        if not name.startswith("0x"):  # EtherTypes are too many to keep
+            self._labels[name] = label
+        return label
 
     def _remarks(self, record: Record) -> str:
         frame = record.frame
@@ -83,44 +93,37 @@ def fcs_holds(record: Record) -> bool:
     return len(fcs) != 4 or record.cut or frame_check_sequence(record.octets[:-4]) == fcs
 
 
-def describe(frame: Frame, separator: str = " | ") -> tuple[str, str]:
+def describe(frame: Frame) -> tuple[str, str]:
     """Return what a frame is, as one short word, and what matters about it."""
-    said = Phrases()
-    for value in frame.layers:
-        phrase(value, said)
-    parts = [said.detail] if said.detail else []
-    if said.message:
-        parts += said.tags
-        inner = encapsulated(frame)
-        if inner is not None:
-            parts.append(_sampled(inner, said))
-    else:
-        parts[:0] = said.tags
-    return said.kind or said.unnamed, separator.join(parts)
+    said = phrases_of(frame)
+    return said.name, _told(frame, said, " | ")
+
+
+def _told(frame: Frame, said: Phrases, separator: str) -> str:
+    tags = said.tags
+    if not said.message:
+        if not tags:
+            return said.detail
+        return separator.join([*tags, said.detail]) if said.detail else separator.join(tags)
+    parts = [said.detail, *tags]
+    inner = encapsulated(frame)
+    if inner is not None:
+        parts.append(_sampled(inner, said))
+    return separator.join(parts)
 
 
 def _sampled(inner: Frame, outer: Phrases) -> str:
     """Return what a sampled frame is; its source goes unsaid where the message is sent to it."""
-    kind, info = describe(inner, ", ")
-    said = Phrases()
-    for value in inner.layers[:1]:
-        phrase(value, said)
+    said = phrases_of(inner)
     source = "" if said.src in (b"", outer.dst) else said.src.hex(":") + " "
     destination = (said.dst or outer.sampled_dst).hex(":")
-    return f"of {source}→ {destination} {kind} {info}".rstrip()
+    return f"of {source}→ {destination} {said.name} {_told(inner, said, ', ')}".rstrip()
 
 
 def _other_addresses(record: Record) -> str:
-    said = Phrases()
-    for value in record.frame.layers:
-        phrase(value, said)
-    if said.ip_src:
-        return f"{ip_text(said.ip_src)} → {ip_text(said.ip_dst)}"
+    said = phrases_of(record.frame)
+    if said.ip is not None:
+        return f"{ip_text(said.ip.src)} → {ip_text(said.ip.dst)}"
     if said.src:
         return f"{said.src.hex(':'):>17} →"
     return f"link type {linktype_name(record.linktype)} ({record.linktype})"
-
-
-def ip_text(address: bytes) -> str:
-    """Return an IPv4 or IPv6 address as text."""
-    return inet_ntoa(address) if len(address) == 4 else inet_ntop(AF_INET6, address)

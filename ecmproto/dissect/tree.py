@@ -42,13 +42,13 @@ class Trees(Listing):
         """Return the frame's tree."""
         if self._origin_ns is None:
             self._origin_ns = record.time_ns
-        text = tree(record, self._paint, origin_ns=self._origin_ns)
+        text = tree_text(record, self._paint, origin_ns=self._origin_ns)
         if self._deep is not None and record.is_ethernet:
             text += self._paint("Scapy", "title") + "\n" + indent(self._deep(record.octets), _INDENT) + "\n"
         return text + "\n"
 
 
-def tree(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> str:
+def tree_text(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> str:
     """Return the tree of a frame; ``origin_ns`` is the time that its relative time counts from."""
     lines = [*_about(record, paint, origin_ns), *_layers(record.frame, paint, base=0)]
     lines += _tail(record, paint)
@@ -121,7 +121,9 @@ def layer_lines(value: Layer, start: int, stop: int, paint: Paint, frame: Frame)
     """Yield the lines of one layer that stands in octets ``start`` to ``stop`` (exclusive)."""
     where = f"octets {start}–{stop - 1}" if stop > start else f"at octet {start}, empty"
     yield paint(value.title, _style(value)) + paint(f"  {where}  [{value.source}]", "dim")
-    rows = [row for field in value.layout for row in _rows(value, field, frame)]
+    # options and payloads that are not there need no line
+    fields = [field for field in value.layout if getattr(value, field.key) != b""]
+    rows = [row for field in fields for row in _rows(value, field, frame)]
     name_width = max((len(row.name) for row in rows), default=0)
     bits_width = max((len(row.bits) for row in rows), default=0)
     value_width = min(24, max((len(row.value) for row in rows), default=0))
@@ -195,8 +197,6 @@ def bit_pattern(value: int, offset: int, bits: int, width: int) -> str:
 
 
 def _octets_text(octets: bytes) -> str:
-    if not octets:
-        return "–"
     shown = octets[:_SHOWN_OCTETS].hex()
     more = "…" if len(octets) > _SHOWN_OCTETS else ""
     return f"{shown}{more}  ({len(octets)} octet{'s' if len(octets) > 1 else ''})"
