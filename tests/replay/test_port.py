@@ -1,0 +1,170 @@
+"""The port and its congestion points: against an obvious event simulation, and rule by rule."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecmproto.capture.batch import Batch
+from ecmproto.control.qcn.parameters import CongestionPointParameters
+from ecmproto.replay.qcn_port import DROPPED, ENQUEUED, PASSED_BY
+from ecmproto.replay.replayed import ReplayedBatch
+from tests.replay.captures import batch_of, overload, replay
+from tests.replay.slow_port import Arriving, Level, SlowPort
+
+FATES = {PASSED_BY: "passed by", ENQUEUED: "enqueued", DROPPED: "dropped"}
+
+
+def flattened(parts: list[ReplayedBatch]) -> dict[str, list[int]]:
+    starts = np.cumsum([0] + [len(part.batch) for part in parts])
+    found: dict[str, list[int]] = {
+        "fate": [int(fate) for part in parts for fate in part.fate],
+        "qlen": [int(qlen) for part in parts for qlen in part.qlen_octets],
+        "position": [
+            int(start + position)
+            for start, part in zip(starts, parts, strict=False)
+            for position in part.samples["position"]
+        ],
+    }
+    for name in ("time_ns", "priority", "qlen_octets", "qoff_octets", "qdelta_octets", "fb_1024", "qntz_fb"):
+        found[name] = [int(value) for part in parts for value in part.samples[name]]
+    return found
+
+
+ARRIVALS = st.lists(
+    st.builds(
+        Arriving,
+        time_ns=st.integers(0, 300_000),
+        octets=st.one_of(st.integers(18, 9_000), st.sampled_from([60, 1_514, 30_000, 60_000])),
+        priority=st.integers(0, 7),
+        occupies=st.sampled_from([True] * 9 + [False]),
+        sampled=st.sampled_from([True] * 9 + [False]),
+    ),
+    min_size=1,
+    max_size=120,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    frames=ARRIVALS,
+    in_order=st.booleans(),
+    rate=st.sampled_from([10**10, 7_777_777_777, 10**9, 2_500_000_001, 99_999_989]),
+    buffer=st.sampled_from([9_000, 100_000, 2_000_000]),
+    overhead=st.sampled_from([0, 24]),
+    seed=st.integers(0, 2**32),
+    cuts=st.lists(st.integers(0, 120), max_size=4),
+)
+def test_equals_the_event_simulation_however_the_frames_are_batched(
+    frames: list[Arriving], in_order: bool, rate: int, buffer: int, overhead: int, seed: int, cuts: list[int]
+) -> None:
+    frames = sorted(frames) if in_order else frames
+    earliest = frames[0].time_ns
+    frames = [frame._replace(time_ns=frame.time_ns - earliest) for frame in frames]
+    slow = SlowPort(rate, buffer, overhead, seed)
+    slow.run(frames)
+    edges = sorted({0, len(frames), *(cut for cut in cuts if cut < len(frames))})
+    batches = [batch_of(frames[a:b], first=a) for a, b in pairwise(edges)]
+    real = replay(*batches, rate_bps=rate, buffer_octets=buffer, overhead_octets=overhead, seed=seed)
+    found = flattened(list(real))
+
+    assert [FATES[fate] for fate in found["fate"]] == slow.fates
+    assert found["qlen"] == slow.qlens
+    columns = (found[name] for name in ("position", "qoff_octets", "qdelta_octets", "fb_1024", "qntz_fb"))
+    expected = [(i, qoff, qdelta, fb * 1024, q) for i, qoff, qdelta, fb, q in slow.samples]
+    assert list(zip(*columns, strict=True)) == expected
+    summary = real.summary()
+    assert_statistics(summary.queue, slow.total)
+    for priority, statistics in summary.queue_by_priority.items():
+        assert_statistics(statistics, slow.levels[priority])
+    assert set(summary.queue_by_priority) == {p for p, level in slow.levels.items() if level.peak}
+    idle, whole = slow.total.held[0], sum(slow.total.held.values())
+    assert summary.utilisation == pytest.approx(1 - idle / whole if whole else 0, abs=1e-12)
+
+
+def assert_statistics(got: Any, exact: Level) -> None:
+    assert got.peak_octets == exact.peak
+    assert got.mean_octets == pytest.approx(float(exact.mean()), rel=1e-12)
+    for percent in (50, 90, 99):
+        expected = min(exact.peak, -(-exact.percentile(percent) // 64) * 64)
+        assert getattr(got, f"p{percent}_octets") == expected
+
+
+def test_departures_are_exact_in_a_long_busy_period() -> None:
+    # 60 + 24 octets at 7 Gb/s take 96 ns exactly; 61 + 24 take 97 1/7: seven of them, 680 ns.
+    frames = [Arriving(0, 61, 0)] * 7 + [Arriving(679, 60, 0), Arriving(680, 60, 0)]
+    (part,) = replay(batch_of(frames), rate_bps=7 * 10**9)
+    assert part.qlen_octets.tolist()[-2:] == [61 + 60, 60 + 60]
+
+
+def test_strict_priority_never_preempts() -> None:
+    # At 1 Gb/s without overhead an octet takes 8 ns.  The 0 in service finishes first, then 7, then 3.
+    frames = [
+        Arriving(0, 1000, 0), Arriving(10, 1000, 0), Arriving(20, 1000, 3), Arriving(30, 1000, 7),
+        Arriving(7_999, 100, 7), Arriving(8_000, 100, 0), Arriving(16_800, 100, 3), Arriving(24_799, 100, 3),
+        Arriving(24_800, 100, 3),
+    ]  # fmt: skip
+    (part,) = replay(batch_of(frames), rate_bps=10**9, overhead_octets=0)
+    assert part.qlen_octets.tolist() == [1000, 2000, 1000, 1000, 1100, 1100, 1100, 1200, 300]
+
+
+def test_a_frame_that_finds_the_buffer_full_is_dropped_and_a_smaller_one_is_not() -> None:
+    frames = [Arriving(0, 600, 0), Arriving(1, 500, 0), Arriving(1, 400, 5), Arriving(1, 1, 0)]
+    (part,) = replay(batch_of(frames), buffer_octets=1_000)
+    assert part.fate.tolist() == [ENQUEUED, DROPPED, ENQUEUED, DROPPED]
+    assert part.qlen_octets.tolist() == [600, 600, 400, 600]
+
+
+def test_dropped_arrivals_do_not_count_towards_sampling() -> None:
+    frames = [Arriving(0, 100_000, 0)] + [Arriving(1, 1_514, 0)] * 500
+    (part,) = replay(batch_of(frames), buffer_octets=100_000)
+    assert (part.fate == DROPPED).sum() == 500
+    assert len(part.samples) == 0
+    (part,) = replay(batch_of(frames), buffer_octets=1_000_000)
+    assert len(part.samples) > 0
+
+
+def test_frames_that_are_never_sampled_do_not_count_towards_a_sample() -> None:
+    (part,) = replay(batch_of([Arriving(i, 1_514, 0, sampled=False) for i in range(300)]))
+    assert (part.fate == ENQUEUED).all()
+    assert len(part.samples) == 0
+
+
+def test_mac_control_passes_by_but_its_time_counts() -> None:
+    frames = [Arriving(0, 60, 0), Arriving(10**6, 60, 0, occupies=False)]
+    run = replay(batch_of(frames))
+    (part,) = run
+    assert part.fate.tolist() == [ENQUEUED, PASSED_BY]
+    assert run.summary().duration_ns == 10**6
+
+
+def test_thousands_of_waiting_frames_of_every_priority_keep_their_order() -> None:
+    generator = np.random.default_rng(2)
+    frames = [Arriving(i, int(generator.integers(20, 90)), int(generator.integers(8))) for i in range(9_000)]
+    frames += [Arriving(10**5 + 1_000 * i, 60, 7) for i in range(500)]
+    slow = SlowPort(10**9, 10**6, 24, 1)
+    slow.run(frames)
+    found = flattened(list(replay(batch_of(frames), rate_bps=10**9, buffer_octets=10**6)))
+    assert found["qlen"] == slow.qlens
+
+
+def test_more_samples_in_a_batch_than_are_kept_at_once() -> None:
+    frames = [Arriving(i * 100, 60_000, 0) for i in range(9_000)]
+    parameters = CongestionPointParameters(sample_base_octets=10_000)
+    (part,) = replay(batch_of(frames), buffer_octets=10**9, parameters=parameters)
+    assert part.samples["position"].tolist() == list(range(9_000))
+
+
+def test_the_snap_length_does_not_matter() -> None:
+    frames = overload(3_000)
+    whole = [bytes(batch_of([frame]).frame(0)).ljust(frame.octets, b"\0") for frame in frames]
+    times = [frame.time_ns for frame in frames]
+    cut = Batch.from_frames([octets[:18] for octets in whole], time_ns=times, original=1_514)
+    results = [flattened(list(replay(batch))) for batch in (Batch.from_frames(whole, time_ns=times), cut)]
+    assert results[0] == results[1]
+    assert results[0]["position"]
