@@ -53,13 +53,16 @@ class ReplayedBatch:
 
     def notifications(self) -> Iterator[tuple[int, GeneratedFrame]]:
         """Yield each CNM with the position in the batch of the frame that caused it, in order."""
-        for sample in self.samples[self.answered]:
-            yield int(sample["position"]), self._notification(sample)
+        chosen = self.samples[self.answered]
+        numbers = self.batch.numbers[chosen["position"]].tolist()
+        names = chosen.dtype.names or ()
+        for number, row in zip(numbers, chosen.tolist(), strict=True):
+            sample = dict(zip(names, row, strict=True))
+            yield sample["position"], self._notification(number, sample)
 
-    def _notification(self, sample: Any) -> GeneratedFrame:
-        position, priority = int(sample["position"]), int(sample["priority"])
+    def _notification(self, cause: int, sample: dict[str, int]) -> GeneratedFrame:
+        position, priority = sample["position"], sample["priority"]
         length_octets = int(self.octets[position])
-        cause = int(self.batch.numbers[position])
         octets = notification(
             SampledFrame(
                 octets=self.batch.frame(position)[:length_octets],
@@ -67,9 +70,9 @@ class ReplayedBatch:
                 msdu_offset=int(self.classes.msdu_offset[position]),
                 priority=priority,
             ),
-            qntz_fb=int(sample["qntz_fb"]),
-            qoff_octets=int(sample["qoff_octets"]),
-            qdelta_octets=int(sample["qdelta_octets"]),
+            qntz_fb=sample["qntz_fb"],
+            qoff_octets=sample["qoff_octets"],
+            qdelta_octets=sample["qdelta_octets"],
             cpid=cpid(self.cp_mac, priority + 1),
             cp_mac=self.cp_mac,
             parameters=self.parameters,
@@ -84,12 +87,12 @@ class ReplayedBatch:
         )
 
 
-def _comment(cause: int, sample: Any) -> str:
+def _comment(cause: int, sample: dict[str, int]) -> str:
     """Return what a CNM came from; frames are numbered from 1, as capture tools show them."""
     return (
         f"CNM for frame {cause + 1}: priority {sample['priority']}, Qlen {sample['qlen_octets']}, "
         f"Qoff {sample['qoff_octets']}, Qdelta {sample['qdelta_octets']}, "
-        f"Fb {int(sample['fb_1024']) / WEIGHT_DENOMINATOR:.16g}, QntzFb {sample['qntz_fb']}"
+        f"Fb {sample['fb_1024'] / WEIGHT_DENOMINATOR:.16g}, QntzFb {sample['qntz_fb']}"
     )
 
 

@@ -70,7 +70,13 @@ def notification(
         msdu=msdu,
     )
     tags = _tags(layers, parameters.cnm_priority, ethertypes)
-    frame = _chained(Ethernet(dst=sampled.octets[6:12], src=cp_mac), tags, message, ethertypes.cnm)
+    # Each header's type announces what follows it.
+    types = [*(announced for announced, _ in tags), ethertypes.cnm]
+    frame = (
+        Ethernet(dst=sampled.octets[6:12], src=cp_mac, type=types[0]),
+        *(tag.replace(etype=etype) for (_, tag), etype in zip(tags, types[1:], strict=True)),
+        message,
+    )
     octets = encode(Frame(layers=frame, ethertypes=ethertypes))
     return octets.ljust(MIN_OCTETS, b"\0")
 
@@ -89,16 +95,6 @@ def _tags(
         elif isinstance(layer, CNTag) and not found:
             cn_tag, found = layer, True
     return [*stack, (ethertypes.cn_tag, cn_tag)]
-
-
-def _chained(
-    ethernet: Ethernet, tags: list[tuple[int, VLAN | STag | CNTag]], message: CNM, message_type: int
-) -> tuple[Layer, ...]:
-    """Return the layers with each header's type announcing the next."""
-    types = [*(announced for announced, _ in tags), message_type]
-    headers = [ethernet.replace(type=types[0])]
-    following = [tag.replace(etype=etype) for (_, tag), etype in zip(tags, types[1:], strict=True)]
-    return (*headers, *following, message)
 
 
 def _msdu(sampled: SampledFrame, limit_octets: int) -> bytes:
