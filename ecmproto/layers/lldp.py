@@ -14,7 +14,7 @@ from scapy.fields import (
     BitField,
     BitFieldLenField,
     FlagsField,
-    X3BytesField,
+    XBitField,
     XByteField,
     XStrLenField,
 )
@@ -72,7 +72,7 @@ class LLDPCongestionNotification(Packet):
     fields_desc = [
         BitEnumField("type", 127, 7, TYPES),
         BitField("length", _CN_OCTETS, 9),
-        X3BytesField("oui", OUI_8021),
+        XBitField("oui", OUI_8021, 24),
         XByteField("subtype", CN_SUBTYPE),
         FlagsField("cnpv", 0, 8, _PRIORITIES),
         FlagsField("ready", 0, 8, _PRIORITIES),

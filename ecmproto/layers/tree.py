@@ -24,6 +24,10 @@ DEEP_MODULES = (
 """The Scapy modules whose layers a tree shows; loaded with the first tree."""
 
 
+MAX_DEPTH = 8
+"""How deep packets within packets are shown: octets can be made that hold hundreds of them."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
     """One layer of a tree: its name, its fields as text, and the packets inside it.
@@ -58,29 +62,31 @@ def _lines(branches: tuple[Branch, ...], indent: str) -> Iterator[str]:
         yield from _lines(branch.branches, indent + "    ")
 
 
-def _branches(packet: Packet) -> Iterator[Branch]:
+def _branches(packet: Packet, depth: int = 0) -> Iterator[Branch]:
     layer = packet
     while not isinstance(layer, NoPayload):
-        yield _branch(layer)
+        yield _branch(layer, depth)
         layer = layer.payload
 
 
-def _branch(layer: Packet) -> Branch:
+def _branch(layer: Packet, depth: int) -> Branch:
     fields: list[tuple[str, str]] = []
-    inner: list[Branch] = []
+    inner: list[Packet] = []
     for field in layer.fields_desc:
         if isinstance(field, ConditionalField) and not field._evalcond(layer):
             continue
         value = layer.getfieldval(field.name)
         packets = [member for member in _members(value) if isinstance(member, Packet)]
         if packets:
-            inner += [branch for member in packets for branch in _branches(member)]
+            inner += packets
         else:
             fields.append((field.name, _text(layer, field, value)))
     if hasattr(type(layer), "encapsulated"):
         sampled = layer.encapsulated()
-        inner += _branches(sampled) if sampled is not None else ()
-    return Branch(name=str(layer.name), fields=tuple(fields), branches=tuple(inner))
+        inner += [] if sampled is None else [sampled]
+    shown = inner if depth < MAX_DEPTH else []
+    branches = tuple(branch for packet in shown for branch in _branches(packet, depth + 1))
+    return Branch(name=str(layer.name), fields=tuple(fields), branches=branches)
 
 
 def _members(value: Any) -> list[Any]:

@@ -100,6 +100,23 @@ def test_a_frame_that_ends_behind_an_ethertype_is_a_header(role: str, bindings: 
     assert to_scapy(header + b"\0").layers() == [Ether, Raw]
 
 
+@pytest.mark.parametrize(
+    "octets",
+    [
+        pytest.param(ETHERNET.replace(type=0x22E9).build() + bytes.fromhex("000122e9") * 2200, id="CN-TAGs"),
+        pytest.param(ETHERNET.replace(type=0x88CC).build() + b"\x0a\0" * 745, id="TLVs"),
+        pytest.param((ETHERNET.replace(type=0x88B5).build() + bytes(18)) * 281, id="ECM in ECM"),
+    ],
+)
+def test_frames_nested_hundreds_deep_are_dissected_and_shown(octets: bytes) -> None:
+    packet = to_scapy(octets)
+    assert bytes(packet) == octets
+    assert bytes(packet.copy()) == octets
+    assert packet.summary()
+    assert packet.show(dump=True)
+    assert payload_tree(octets)
+
+
 def test_scapy_says_nothing_about_hostile_octets(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         for sample in SAMPLES:
