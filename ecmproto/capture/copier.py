@@ -19,7 +19,7 @@ from ecmproto.capture.linktypes import ETHERNET, linktype_name
 from ecmproto.capture.pcapng import comments
 from ecmproto.capture.reader import CaptureReader
 from ecmproto.capture.sink import open_sink
-from ecmproto.capture.writer import SNAPLEN, PcapngWriter, PcapWriter
+from ecmproto.capture.writer import SNAPLEN, PcapngWriter, PcapWriter, packet_block
 from ecmproto.errors import CaptureError
 
 _SUFFIXES: dict[str, Format] = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
@@ -88,6 +88,22 @@ class CaptureCopier:
             self._pcapng.write_batch(item)
         elif len(item):
             self._convert_to_pcap(item)
+
+    def insert(self, octets: bytes, *, time_ns: int, interface: int, comment: str = "") -> None:
+        """Write a frame that the reader did not give, behind those it gave so far.
+
+        ``interface`` is one of the reader's; the time is written in that interface's ticks, the first one
+        not before ``time_ns``.  ``comment`` is left out of pcap, which has no place for it.
+        """
+        if self._pcap is not None:
+            self._pcap.write_frame(octets, time_ns)
+        elif self._pcapng is not None and self.format != self._reader.format:
+            self._pcapng.write_frame(octets, time_ns, interface=interface, comment=comment or None)
+        elif self._pcapng is not None:
+            described = self._reader.interfaces[interface]
+            block = packet_block(octets, described, self._reader.byte_order, time_ns=time_ns, comment=comment)
+            self._pcapng.write_block(block)
+            self._pcapng.frames += 1
 
     def _write_block(self, block: Block) -> None:
         if self._pcapng is not None:

@@ -11,9 +11,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecmproto._version import __version__
 from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Block, ByteOrder, Interface
+from ecmproto.capture.container import ENHANCED_PACKET, Block, ByteOrder, Interface
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.capture.options import (
     COMMENT,
@@ -194,7 +193,7 @@ class PcapngWriter(_Writer):
 
     def _write_section(self, comment: str | None) -> None:
         options = [(COMMENT, comment.encode())] if comment is not None else []
-        options.append((_SHB_APPLICATION, f"ecmproto {__version__}".encode()))
+        options.append((_SHB_APPLICATION, b"ecmproto"))
         body = struct.pack(self._order + "IHHq", 0x1A2B3C4D, 1, 0, -1)
         self.write_block(self._block(0x0A0D0D0A, body + build_options(options, self.builder.byte_order)))
 
@@ -244,3 +243,22 @@ class PcapngWriter(_Writer):
             needed = f"one of the {len(self.interfaces)} interfaces described"
             got = str(max(int(interface.max()), -int(interface.min())))
             raise EncodeError(layer="enhanced packet block", field="interface", needed=needed, got=got)
+
+
+def packet_block(
+    octets: bytes, interface: Interface, byte_order: ByteOrder, *, time_ns: int, comment: str = ""
+) -> bytes:
+    """Return an enhanced packet block of one frame in a section that exists, in the interface's own ticks."""
+    order = "<" if byte_order == "little" else ">"
+    since_ns = time_ns - interface.offset_s * NS_PER_S
+    ticks = -(-since_ns * interface.ticks_per_second // NS_PER_S)
+    if not 0 <= ticks < 1 << 64:
+        needed = "a time that the interface's clock can show"
+        raise EncodeError(layer="enhanced packet block", field="time", needed=needed, got=f"{time_ns} ns")
+    head = struct.pack(
+        order + "5I", interface.local_index, ticks >> 32, ticks & 0xFFFFFFFF, len(octets), len(octets)
+    )
+    options = build_options([(COMMENT, comment.encode())], byte_order) if comment else b""
+    body = head + octets + bytes(-len(octets) % 4) + options
+    total = len(body) + 12
+    return struct.pack(order + "II", ENHANCED_PACKET, total) + body + struct.pack(order + "I", total)

@@ -1,0 +1,39 @@
+"""Tables and small pictures on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ecmproto_cli.paint import paint
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def pairs(rows: Sequence[tuple[str, str]]) -> str:
+    """Return names and values, one pair a line, the names aligned."""
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"  {paint(name.ljust(width), 'name')}  {value}" for name, value in rows)
+
+
+def sparkline(values: Sequence[float], *, top: float, width: int) -> str:
+    """Return ``values`` as one line of ``width`` blocks at most, each the largest of its share of them."""
+    columns = min(width, len(values))
+    parts = [values[i * len(values) // columns : (i + 1) * len(values) // columns] for i in range(columns)]
+    return "".join(_block(max(part), top) for part in parts)
+
+
+def bars(counts: Sequence[tuple[str, int]], *, width: int) -> str:
+    """Return a bar chart, one line a count: label, bar, number."""
+    most = max((count for _, count in counts), default=0) or 1
+    label = max((len(name) for name, _ in counts), default=0)
+    lines = []
+    for name, count in counts:
+        bar = "█" * max(count > 0, count * width // most)
+        lines.append(f"  {name.rjust(label)}  {bar.ljust(width)} {count}")
+    return "\n".join(lines)
+
+
+def _block(value: float, top: float) -> str:
+    if value <= 0 or top <= 0:
+        return _BLOCKS[0]
+    return _BLOCKS[min(len(_BLOCKS) - 1, 1 + int(value / top * (len(_BLOCKS) - 2)))]
