@@ -1,0 +1,57 @@
+"""What all tests share: the Hypothesis profile, where things are, and which system programs must be there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+CI = bool(os.environ.get("CI"))
+REPOSITORY = Path(__file__).resolve().parent.parent
+SHARED_CAPTURES = REPOSITORY.parent / "shared" / "captures"
+
+# No deadlines: the machines that run this differ.  In CI the same examples every time.
+settings.register_profile(
+    "ecmproto",
+    deadline=None,
+    max_examples=50,
+    derandomize=CI,
+    database=None if CI else settings.default.database if settings.default else None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("thorough", settings.get_profile("ecmproto"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ecmproto"))
+
+
+def requires(program: str) -> str:
+    """Return the path of a system program; skip the test by its name without it, but in CI fail."""
+    path = shutil.which(program)
+    if path is None:
+        why = f"{program} is not installed: nothing to compare with"
+        if CI:
+            pytest.fail(why)
+        pytest.skip(why)
+    return path
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Where the repository stands."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def tshark() -> str:
+    """The path of tshark, as `requires` has it."""
+    return requires("tshark")
+
+
+@pytest.fixture(scope="session")
+def needs() -> Callable[[str], str]:
+    """`requires`, for tests that cannot import it."""
+    return requires

@@ -1,0 +1,650 @@
+"""Known answers: a frame of every format, octet by octet from wire-formats.md, beside what it says.
+
+None of the octets come from the code under test.  Stations are 02:00:00:00:00:01 and :02, the congestion
+point is 02:00:00:00:00:cc with local identifier 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ecmproto.wire import (
+    ARP,
+    BCN,
+    CNM,
+    E2CM,
+    ECM,
+    PFC,
+    TCP,
+    TLV,
+    UDP,
+    VLAN,
+    CMTag,
+    CNTag,
+    CongestionNotificationTLV,
+    Data,
+    DBPRateReport,
+    Ethernet,
+    FECNReturn,
+    IPv4,
+    IPv6,
+    ITag,
+    Layer,
+    MACControl,
+    Pause,
+    RDTag,
+    RRTTag,
+    STag,
+    UnknownMessage,
+    UnknownTag,
+)
+from tests.standards.octets import octets
+
+ONE = bytes.fromhex("020000000001")
+TWO = bytes.fromhex("020000000002")
+CP = bytes.fromhex("0200000000cc")
+CPID = 0x0200_0000_00CC_0001
+HOST_1, HOST_2 = bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KnownAnswer:
+    """A frame and what it says."""
+
+    name: str
+    octets: bytes
+    layers: tuple[Layer, ...]
+    padding: int = 0
+    trailer: bytes = b""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+IP_UDP = octets("""
+    45 00 00 2e   # version 4, header 5 words, DSCP 0, total length 46
+    00 00 00 00   # identification, flags, fragment offset
+    40 11 66 bd   # TTL 64, UDP, checksum by hand: ~(4500+002e+4011+0a00+0001+0a00+0002) = ~9942
+    0a 00 00 01   # 10.0.0.1
+    0a 00 00 02   # 10.0.0.2
+    03 e8 07 d0   # ports 1000, 2000
+    00 1a 00 00   # length 26, no checksum
+    00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10 11
+""")
+IP_UDP_LAYERS = (
+    IPv4(len=46, proto=17, checksum=0x66BD, src=HOST_1, dst=HOST_2),
+    UDP(srcport=1000, dstport=2000, length=26),
+    Data(data=bytes(range(18))),
+)
+
+CN_TAG = KnownAnswer(
+    name="CN-TAG behind a VLAN tag",
+    octets=octets("""
+        02 00 00 00 00 02   # DA
+        02 00 00 00 00 01   # SA
+        81 00 60 64         # C-TAG: priority 3, DEI 0, VLAN 100
+        22 e9 00 2a         # CN-TAG: flow 42
+        08 00               # payload: IPv4
+    """) + IP_UDP,
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x8100),
+        VLAN(priority=3, id=100, etype=0x22E9),
+        CNTag(flow_id=42, etype=0x0800),
+        *IP_UDP_LAYERS,
+    ),
+)  # fmt: skip
+
+CN_TAG_UNTAGGED = KnownAnswer(
+    name="CN-TAG without a VLAN tag",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        22 e9 ff ff         # CN-TAG: flow 65535
+        88 f7               # payload: an EtherType not decoded here
+    """) + bytes(range(42)),
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x22E9),
+        CNTag(flow_id=0xFFFF, etype=0x88F7),
+        Data(data=bytes(range(42))),
+    ),
+)  # fmt: skip
+
+CNM_SHORT = KnownAnswer(
+    name="short CNM, padded",
+    octets=octets("""
+        02 00 00 00 00 01         # DA: the sampled frame's source
+        02 00 00 00 00 cc         # SA: the congestion point
+        81 00 c0 64               # C-TAG: priority 6, VLAN 100
+        22 e9 00 2a               # CN-TAG: the sampled frame's flow
+        22 e7                     # CNM
+        00 28                     # version 0, ReservedV 0, Quantized Feedback 40
+        02 00 00 00 00 cc 00 01   # CPID: MAC, local identifier 1
+        ff 9c                     # cnmQOffset -100: congested
+        00 0c                     # cnmQDelta +12: growing
+        60 00                     # Encapsulated priority 3
+        02 00 00 00 00 02         # Encapsulated destination MAC
+        00 02                     # Encapsulated MSDU length
+        08 00                     # Encapsulated MSDU
+        00 00 00 00 00 00 00 00 00 00 00 00   # padding to 60
+    """),
+    layers=(
+        Ethernet(dst=ONE, src=CP, type=0x8100),
+        VLAN(priority=6, id=100, etype=0x22E9),
+        CNTag(flow_id=42, etype=0x22E7),
+        CNM(
+            qntz_fb=40, cpid=CPID, q_offset=-100, q_delta=12, encap_prio=3, encap_dst=TWO, msdu_length=2,
+            msdu=b"\x08\x00",
+        ),
+    ),
+    padding=12,
+)  # fmt: skip
+
+CNM_LONG = KnownAnswer(
+    name="CNM with an MSDU of 64 octets",
+    octets=octets("""
+        02 00 00 00 00 01 02 00 00 00 00 cc
+        22 e9 00 00               # CN-TAG: flow 0, the sampled frame had none
+        22 e7
+        00 3f                     # Quantized Feedback 63
+        02 00 00 00 00 cc 00 01
+        80 00                     # cnmQOffset -32768, saturated
+        7f ff                     # cnmQDelta 32767, saturated
+        e0 00                     # Encapsulated priority 7
+        02 00 00 00 00 02
+        00 40                     # Encapsulated MSDU length 64
+        88 f7                     # MSDU: payload EtherType
+    """) + bytes(range(62)),      # and 62 octets
+    layers=(
+        Ethernet(dst=ONE, src=CP, type=0x22E9),
+        CNTag(flow_id=0, etype=0x22E7),
+        CNM(
+            qntz_fb=63, cpid=CPID, q_offset=-32768, q_delta=32767, encap_prio=7, encap_dst=TWO,
+            msdu_length=64, msdu=b"\x88\xf7" + bytes(range(62)),
+        ),
+    ),
+)  # fmt: skip
+
+_SAMPLED_24 = octets("""
+    02 00 00 00 00 02 02 00 00 00 00 01   # the sampled frame: DA, SA
+    81 00 60 64                           # its VLAN tag
+    08 00 45 00 00 2e 00 00               # and eight octets more
+""")
+
+ECM_TAGGED = KnownAnswer(
+    name="ECM",
+    octets=octets("""
+        02 00 00 00 00 01 02 00 00 00 00 cc
+        81 00 e0 64               # C-TAG: priority 7, VLAN 100
+        88 b5                     # message
+        08 00                     # version 0, Q 1, protocol 0 (ECM), type 0, reserved 0
+        02 00 00 00 00 cc 00 01   # CPID
+        00 19                     # Qoff +25: congested
+        ff fd                     # Qdelta -3
+        12 34                     # timestamp
+        50 00                     # unit 5: one tick is 32 µs; reserved 0
+    """) + _SAMPLED_24,
+    layers=(
+        Ethernet(dst=ONE, src=CP, type=0x8100),
+        VLAN(priority=7, id=100, etype=0x88B5),
+        ECM(q=1, cpid=CPID, q_off=25, q_delta=-3, timestamp=0x1234, unit=5, payload=_SAMPLED_24),
+    ),
+)  # fmt: skip
+
+_SAMPLED_28 = octets("02 00 00 00 00 02 02 00 00 00 00 01 88 f7") + bytes(range(14))
+
+ECM_ZERO = KnownAnswer(
+    name="ECM(0,0), untagged",
+    octets=octets("""
+        02 00 00 00 00 01 02 00 00 00 00 cc
+        88 b5
+        00 00                     # word: ECM
+        02 00 00 00 00 cc 00 01
+        00 00 00 00               # Qoff 0, Qdelta 0
+        00 00 00 00               # no CM-Tag: timestamp 0, unit 0
+    """) + _SAMPLED_28,           # 28 octets when untagged: 60 in all
+    layers=(Ethernet(dst=ONE, src=CP, type=0x88B5), ECM(cpid=CPID, payload=_SAMPLED_28)),
+)  # fmt: skip
+
+_SAMPLED_48 = _SAMPLED_24 + bytes(range(24))
+
+ECM_MAX = KnownAnswer(
+    name="ECM-Max",
+    octets=octets("""
+        02 00 00 00 00 01 02 00 00 00 00 cc
+        88 b5
+        08 00                     # Q: Qdelta is saturated
+        02 00 00 00 00 cc 00 01
+        3f ff                     # Qoff = Qeq, the largest that is allowed: 16383
+        7f fe                     # Qdelta = 2 Qeq
+        00 00 00 00
+    """) + _SAMPLED_48,
+    layers=(
+        Ethernet(dst=ONE, src=CP, type=0x88B5),
+        ECM(q=1, cpid=CPID, q_off=16383, q_delta=32766, payload=_SAMPLED_48),
+    ),
+)  # fmt: skip
+
+CM_TAG = KnownAnswer(
+    name="CM-Tag",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        81 00 60 64
+        88 b6                     # tag
+        00 00                     # word: ECM
+        02 00 00 00 00 cc 00 01   # CPID of the rate limiter
+        00 ff                     # timestamp
+        30 00                     # unit 3, reserved 0
+        08 00
+    """) + IP_UDP,
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x8100),
+        VLAN(priority=3, id=100, etype=0x88B6),
+        CMTag(cpid=CPID, timestamp=255, unit=3, etype=0x0800),
+        *IP_UDP_LAYERS,
+    ),
+)  # fmt: skip
+
+CM_TAG_E2CM = KnownAnswer(
+    name="CM-Tag of E2CM",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        88 b6
+        02 00                     # word: protocol 2
+        02 00 00 00 00 cc 00 01
+        00 00 00 00
+        08 00
+    """) + IP_UDP,
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x88B6), CMTag(protocol=2, cpid=CPID, etype=0x0800), *IP_UDP_LAYERS,
+    ),
+)  # fmt: skip
+
+BCN_NORMAL = KnownAnswer(
+    name="BCN, normal",
+    octets=octets("""
+        02 00 00 00 00 01 02 00 00 00 00 cc
+        88 b5
+        01 00                     # word: protocol 1, type 0
+        02 00 00 00 00 cc 00 01
+        ff ff ff fb               # e = -5: decrease
+        00 98 96 80               # C = 10 000 000 kb/s
+    """) + _SAMPLED_28,
+    layers=(
+        Ethernet(dst=ONE, src=CP, type=0x88B5),
+        BCN(cpid=CPID, e=-5, capacity=10_000_000, payload=_SAMPLED_28),
+    ),
+)  # fmt: skip
+
+BCN_STOP = KnownAnswer(
+    name="BCN, STOP",
+    octets=octets("""
+        02 00 00 00 00 01 02 00 00 00 00 cc
+        81 00 e0 64
+        88 b5
+        01 10                     # word: protocol 1, type 1
+        02 00 00 00 00 cc 00 01
+        80 00 00 00               # e: the least there is
+        ff ff ff ff               # C: the most there is
+    """) + _SAMPLED_24,
+    layers=(
+        Ethernet(dst=ONE, src=CP, type=0x8100),
+        VLAN(priority=7, id=100, etype=0x88B5),
+        BCN(type=1, cpid=CPID, e=-(1 << 31), capacity=0xFFFFFFFF, payload=_SAMPLED_24),
+    ),
+)  # fmt: skip
+
+RRT_TAG = KnownAnswer(
+    name="RRT tag",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        88 b6
+        01 00                     # word: protocol 1
+        02 00 00 00 00 cc 00 01
+        08 00
+    """) + IP_UDP,
+    layers=(Ethernet(dst=TWO, src=ONE, type=0x88B6), RRTTag(cpid=CPID, etype=0x0800), *IP_UDP_LAYERS),
+)  # fmt: skip
+
+
+def _e2cm_message(type: int, name: str, offset: str, q_off: int, q_delta: int) -> KnownAnswer:
+    return KnownAnswer(
+        name=name,
+        octets=octets(f"""
+            02 00 00 00 00 01 02 00 00 00 00 cc
+            81 00 e0 64
+            88 b5
+            02 {type}0                   # word: protocol 2
+            02 00 00 00 00 cc 00 01
+            {offset}                     # Qoff, Qdelta
+            00 00 00 00                  # latency
+            4e dd                        # flow of DA …02, SA …01, priority 3
+            00 00 00 00                  # throughput
+        """) + _SAMPLED_24,
+        layers=(
+            Ethernet(dst=ONE, src=CP, type=0x8100),
+            VLAN(priority=7, id=100, etype=0x88B5),
+            E2CM(type=type, cpid=CPID, q_off=q_off, q_delta=q_delta, flow_id=0x4EDD, payload=_SAMPLED_24),
+        ),
+    )  # fmt: skip
+
+
+E2CM_BCN = _e2cm_message(0, "E2CM BCN", "00 19 ff fd", 25, -3)
+E2CM_BCN_MAX = _e2cm_message(1, "E2CM BCN_MAX", "3f ff 7f fe", 16383, 32766)
+E2CM_BCN_ZERO = _e2cm_message(2, "E2CM BCN_ZERO", "00 00 00 00", 0, 0)
+
+E2CM_PROBE_FWD = KnownAnswer(
+    name="E2CM BCN_PROBE_FWD",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01   # from the source to the destination
+        88 b5
+        02 30                     # word: protocol 2, type 3
+        02 00 00 00 00 02 00 00   # CPID: the destination's MAC, 0
+        00 00 00 00               # Qoff, Qdelta: 0 in probes
+        fe dc ba 98               # the source's timestamp modulo 2^32
+        4e dd                     # flow id
+        00 00 00 00               # throughput: 0 in FWD
+        00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+    """),
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x88B5),
+        E2CM(type=3, cpid=0x0200_0000_0002_0000, latency=0xFEDCBA98, flow_id=0x4EDD),
+    ),
+    padding=22,
+)  # fmt: skip
+
+E2CM_PROBE_REV = KnownAnswer(
+    name="E2CM BCN_PROBE_REV",
+    octets=octets("""
+        02 00 00 00 00 01 02 00 00 00 00 02   # back to the source
+        81 00 e0 64
+        88 b5
+        02 40                     # word: protocol 2, type 4
+        02 00 00 00 00 02 00 00
+        00 00 00 00
+        00 00 c3 50               # latency: 50 000 ns
+        4e dd
+        00 0f 42 40               # throughput: 1 000 000 kb/s
+        00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+    """),
+    layers=(
+        Ethernet(dst=ONE, src=TWO, type=0x8100),
+        VLAN(priority=7, id=100, etype=0x88B5),
+        E2CM(type=4, cpid=0x0200_0000_0002_0000, latency=50_000, flow_id=0x4EDD, throughput=1_000_000),
+    ),
+    padding=18,
+)  # fmt: skip
+
+RD_TAG = KnownAnswer(
+    name="RD tag",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        88 b6
+        03 00                     # word: protocol 3, type 0 (forward)
+        00 07                     # RLQ-ID 7
+        00 98 96 80               # rate 10 000 000 kb/s
+        08 00
+    """) + IP_UDP,
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x88B6), RDTag(rlq_id=7, rate=10_000_000, etype=0x0800),
+        *IP_UDP_LAYERS,
+    ),
+)  # fmt: skip
+
+_PADDING = "00" * 38
+
+FECN_RETURN = KnownAnswer(
+    name="FECN return",
+    octets=octets(f"""
+        02 00 00 00 00 01 02 00 00 00 00 02
+        88 b5
+        03 10                     # word: protocol 3, type 1 (returning)
+        00 07
+        ff ff ff fe               # the largest finite rate
+        {_PADDING}
+    """),
+    layers=(Ethernet(dst=ONE, src=TWO, type=0x88B5), FECNReturn(rlq_id=7, rate=0xFFFFFFFE)),
+    padding=38,
+)  # fmt: skip
+
+FECN_RETURN_INFINITY = KnownAnswer(
+    name="FECN return of the initial rate, infinity",
+    octets=octets(f"""
+        02 00 00 00 00 01 02 00 00 00 00 02
+        88 b5 03 10 00 01
+        ff ff ff ff               # -1
+        {_PADDING}
+    """),
+    layers=(Ethernet(dst=ONE, src=TWO, type=0x88B5), FECNReturn(rlq_id=1, rate=0xFFFFFFFF)),
+    padding=38,
+)  # fmt: skip
+
+DBP_REPORT = KnownAnswer(
+    name="DBP rate report",
+    octets=octets(f"""
+        02 00 00 00 00 01 02 00 00 00 00 02
+        88 b5
+        04 00                     # word: protocol 4, type 0
+        00 00                     # RLQ-ID 0
+        00 0f 42 40               # 1 000 000 kb/s
+        {_PADDING}
+    """),
+    layers=(Ethernet(dst=ONE, src=TWO, type=0x88B5), DBPRateReport(rate=1_000_000)),
+    padding=38,
+)  # fmt: skip
+
+MAC_CONTROL_DA = bytes.fromhex("0180c2000001")
+
+PAUSE = KnownAnswer(
+    name="PAUSE",
+    octets=octets("""
+        01 80 c2 00 00 01 02 00 00 00 00 01
+        88 08                     # MAC Control
+        00 01                     # PAUSE
+        ff ff                     # 65535 quanta
+    """) + bytes(42),
+    layers=(Ethernet(dst=MAC_CONTROL_DA, src=ONE, type=0x8808), Pause(pause_time=0xFFFF)),
+    padding=42,
+)  # fmt: skip
+
+PFC_FRAME = KnownAnswer(
+    name="PFC",
+    octets=octets("""
+        01 80 c2 00 00 01 02 00 00 00 00 01
+        88 08
+        01 01                     # PFC
+        00 88                     # enabled: priorities 3 and 7
+        00 01 00 02 00 03 ff ff   # times of priorities 0 to 3
+        00 05 00 06 00 07 00 08   # and 4 to 7
+    """) + bytes(26),
+    layers=(
+        Ethernet(dst=MAC_CONTROL_DA, src=ONE, type=0x8808),
+        PFC(
+            class_enable_vector=0x88, time0=1, time1=2, time2=3, time3=0xFFFF, time4=5, time5=6, time6=7,
+            time7=8,
+        ),
+    ),
+    padding=26,
+)  # fmt: skip
+
+MAC_CONTROL_OTHER = KnownAnswer(
+    name="MAC Control of another opcode",
+    octets=octets("""
+        01 80 c2 00 00 01 02 00 00 00 00 01
+        88 08
+        00 02                     # GATE (802.3 64.3.6.1)
+    """) + bytes(range(44)),
+    layers=(
+        Ethernet(dst=MAC_CONTROL_DA, src=ONE, type=0x8808), MACControl(opcode=2, body=bytes(range(44))),
+    ),
+)  # fmt: skip
+
+LLDP_CN = KnownAnswer(
+    name="LLDP with the Congestion Notification TLV",
+    octets=octets("""
+        01 80 c2 00 00 0e 02 00 00 00 00 01
+        88 cc
+        02 07 04 02 00 00 00 00 01   # Chassis ID: MAC address
+        04 07 03 02 00 00 00 00 01   # Port ID: MAC address
+        06 02 00 78                  # Time To Live: 120 s
+        fe 06                        # type 127, length 6
+        00 80 c2 08                  # OUI of 802.1, subtype Congestion Notification
+        48 40                        # CNPV: priorities 3 and 6; Ready: priority 6
+        00 00                        # End
+    """) + bytes(14),
+    layers=(
+        Ethernet(dst=bytes.fromhex("0180c200000e"), src=ONE, type=0x88CC),
+        TLV(type=1, length=7, value=b"\x04" + ONE),
+        TLV(type=2, length=7, value=b"\x03" + ONE),
+        TLV(type=3, length=2, value=b"\x00\x78"),
+        CongestionNotificationTLV(cnpv=0x48, ready=0x40),
+        TLV(),
+    ),
+    padding=14,
+)  # fmt: skip
+
+QINQ = KnownAnswer(
+    name="QinQ",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        88 a8 b0 c8               # S-TAG: priority 5, DEI 1, VLAN 200
+        81 00 60 64               # C-TAG: priority 3, VLAN 100
+        22 e9 00 2a               # CN-TAG
+        08 00
+    """) + IP_UDP,
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x88A8),
+        STag(priority=5, dei=1, id=200, etype=0x8100),
+        VLAN(priority=3, id=100, etype=0x22E9),
+        CNTag(flow_id=42, etype=0x0800),
+        *IP_UDP_LAYERS,
+    ),
+)  # fmt: skip
+
+PBB = KnownAnswer(
+    name="provider backbone",
+    octets=octets("""
+        02 00 00 00 00 bb 02 00 00 00 00 ba   # backbone DA, SA
+        88 a8 90 0a               # B-TAG: priority 4, DEI 1, B-VLAN 10
+        88 e7                     # I-TAG
+        6c                        # priority 3, drop 0, NCA 1, reserved 1, 00
+        00 12 34                  # I-SID 0x1234
+        02 00 00 00 00 02         # C-DA
+        02 00 00 00 00 01         # C-SA
+        81 00 60 64
+        22 e9 00 2a
+        08 00
+    """) + IP_UDP,
+    layers=(
+        Ethernet(dst=bytes.fromhex("0200000000bb"), src=bytes.fromhex("0200000000ba"), type=0x88A8),
+        STag(priority=4, dei=1, id=10, etype=0x88E7),
+        ITag(priority=3, nca=1, res1=1, isid=0x1234, cdst=TWO, csrc=ONE, etype=0x8100),
+        VLAN(priority=3, id=100, etype=0x22E9),
+        CNTag(flow_id=42, etype=0x0800),
+        *IP_UDP_LAYERS,
+    ),
+)  # fmt: skip
+
+LENGTH = KnownAnswer(
+    name="802.3 length",
+    octets=octets("""
+        01 80 c2 00 00 00 02 00 00 00 00 01
+        00 26                     # 38 octets follow
+        42 42 03                  # LLC: a spanning tree BPDU
+    """) + bytes(35) + bytes(8),
+    layers=(
+        Ethernet(dst=bytes.fromhex("0180c2000000"), src=ONE, type=38), Data(data=b"\x42\x42\x03" + bytes(35)),
+    ),
+    padding=8,
+)  # fmt: skip
+
+LENGTH_TAGGED = KnownAnswer(
+    name="802.3 length behind a VLAN tag and a CN-TAG",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        81 00 60 64
+        22 e9 00 01
+        00 04                     # the length counts what follows it
+        aa aa 03 00
+    """) + bytes(34),
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x8100),
+        VLAN(priority=3, id=100, etype=0x22E9),
+        CNTag(flow_id=1, etype=4),
+        Data(data=b"\xaa\xaa\x03\x00"),
+    ),
+    padding=34,
+)  # fmt: skip
+
+UNKNOWN_MESSAGE = KnownAnswer(
+    name="message of an unassigned protocol",
+    octets=octets("""
+        02 00 00 00 00 01 02 00 00 00 00 cc
+        88 b5
+        15 2f                     # version 1, protocol 5, type 2, reserved 15
+    """) + bytes(range(44)),
+    layers=(
+        Ethernet(dst=ONE, src=CP, type=0x88B5),
+        UnknownMessage(version=1, protocol=5, type=2, reserved=15, body=bytes(range(44))),
+    ),
+)  # fmt: skip
+
+UNKNOWN_TAG = KnownAnswer(
+    name="tag of an unassigned type",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        88 b6
+        03 10                     # protocol 3, but a message's type
+    """) + bytes(range(44)),
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x88B6), UnknownTag(protocol=3, type=1, body=bytes(range(44))),
+    ),
+)  # fmt: skip
+
+ARP_REQUEST = KnownAnswer(
+    name="ARP request",
+    octets=octets("""
+        ff ff ff ff ff ff 02 00 00 00 00 01
+        08 06
+        00 01 08 00 06 04 00 01   # Ethernet, IPv4, 6 and 4 octets, request
+        02 00 00 00 00 01 0a 00 00 01
+        00 00 00 00 00 00 0a 00 00 02
+    """) + bytes(18),
+    layers=(
+        Ethernet(dst=b"\xff" * 6, src=ONE, type=0x0806),
+        ARP(src_hw=ONE, src_proto=HOST_1, dst_proto=HOST_2),
+    ),
+    padding=18,
+)  # fmt: skip
+
+IPV6_TCP = KnownAnswer(
+    name="IPv6 and TCP with options",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        86 dd
+        6a b1 23 45               # version 6, class 0xab, flow 0x12345
+        00 1a 06 40               # payload 26, TCP, hop limit 64
+        fd 00 00 00 00 00 00 00 00 00 00 00 00 00 00 01
+        fd 00 00 00 00 00 00 00 00 00 00 00 00 00 00 02
+        00 50 c0 00               # ports 80, 49152
+        00 00 00 01 00 00 00 02   # sequence, acknowledgment
+        61 18 ff ff               # header 6 words, flags 0x118, window
+        12 34 00 00               # checksum, urgent pointer
+        02 04 05 b4               # option: MSS 1460
+        68 69                     # data
+    """),
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x86DD),
+        IPv6(
+            tclass=0xAB, flow=0x12345, plen=26, nxt=6, src=b"\xfd" + bytes(14) + b"\x01",
+            dst=b"\xfd" + bytes(14) + b"\x02",
+        ),
+        TCP(
+            srcport=80, dstport=49152, seq_raw=1, ack_raw=2, data_offset=6, flags=0x118,
+            window_size_value=0xFFFF, checksum=0x1234, options=b"\x02\x04\x05\xb4",
+        ),
+        Data(data=b"hi"),
+    ),
+)  # fmt: skip
+
+KNOWN_ANSWERS: tuple[KnownAnswer, ...] = tuple(
+    value for value in list(globals().values()) if isinstance(value, KnownAnswer)
+)

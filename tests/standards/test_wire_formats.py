@@ -1,0 +1,555 @@
+"""wire-formats.md sentence by sentence: one test for each that the codec can show, named by its clause."""
+
+from __future__ import annotations
+
+import pytest
+
+from ecmproto.errors import DecodeError
+from ecmproto.units import quanta_to_ns, queue_units
+from ecmproto.wire import (
+    BCN,
+    CNM,
+    E2CM,
+    ECM,
+    MSDU,
+    PFC,
+    VLAN,
+    CMTag,
+    CNTag,
+    CongestionNotificationTLV,
+    Data,
+    DBPRateReport,
+    Ethernet,
+    EtherTypes,
+    FECNReturn,
+    Frame,
+    ITag,
+    Layer,
+    Pause,
+    RDTag,
+    RRTTag,
+    STag,
+    UnknownMessage,
+    UnknownTag,
+    decode,
+    encapsulated,
+    encode,
+)
+from ecmproto.wire.e2cm import flow_id
+from ecmproto.wire.ecm import ticks_to_ns
+from ecmproto.wire.fcs import frame_check_sequence
+from ecmproto.wire.pbb import convert_cnm
+from ecmproto.wire.text import cpid
+from tests.standards import known_answers as known
+from tests.standards.known_answers import CP, CPID, ONE, TWO
+from tests.standards.octets import octets
+
+HEADER = TWO + ONE
+
+
+def behind(ethertype: int, body: str | bytes) -> bytes:
+    """Return a frame with this EtherType and body, untagged."""
+    return HEADER + ethertype.to_bytes(2, "big") + (octets(body) if isinstance(body, str) else body)
+
+
+# 1 EtherTypes
+
+
+@pytest.mark.parametrize(
+    ("ethertype", "cls", "size"),
+    [
+        (0x8100, VLAN, 4), (0x88A8, STag, 4), (0x88E7, ITag, 18), (0x22E9, CNTag, 4), (0x22E7, CNM, 24),
+        (0x88B5, ECM, 18 + 24), (0x88B6, CMTag, 16),
+    ],
+)  # fmt: skip
+def test_1_ethertypes(ethertype: int, cls: type[Layer], size: int) -> None:
+    assert isinstance(decode(behind(ethertype, bytes(size))).layers[1], cls)
+
+
+def test_1_mac_control_opcodes() -> None:
+    assert isinstance(decode(behind(0x8808, "0001 0000")).layers[1], Pause)
+    assert isinstance(decode(behind(0x8808, b"\x01\x01" + bytes(18))).layers[1], PFC)
+
+
+def test_1_lldp() -> None:
+    frame = decode(behind(0x88CC, "fe06 0080c2 08 ff 0f 0000"))
+    assert frame[CongestionNotificationTLV] == CongestionNotificationTLV(cnpv=0xFF, ready=0x0F)
+
+
+@pytest.mark.parametrize(
+    ("word", "cls"),
+    [("00", ECM), ("01", BCN), ("02", E2CM), ("0310", FECNReturn), ("04", DBPRateReport)],
+)
+def test_1_messages_of_the_proposals_share_0x88b5(word: str, cls: type[Layer]) -> None:
+    body = bytes.fromhex(word.ljust(4, "0")) + bytes(46)
+    assert isinstance(decode(behind(0x88B5, body)).layers[1], cls)
+
+
+@pytest.mark.parametrize(("word", "cls"), [("00", CMTag), ("02", CMTag), ("01", RRTTag), ("03", RDTag)])
+def test_1_tags_of_the_proposals_share_0x88b6(word: str, cls: type[Layer]) -> None:
+    assert isinstance(decode(behind(0x88B6, bytes.fromhex(word) + bytes(45))).layers[1], cls)
+
+
+def test_1_every_entry_point_accepts_a_different_map() -> None:
+    """A switch under test may use a vendor's values."""
+    vendor = EtherTypes(message=0x9001, tag=0x9002, cnm=0x9003, cn_tag=0x9004)
+    frame = Frame(layers=(Ethernet(), CNTag(flow_id=1), CNM(cpid=CPID)), ethertypes=vendor)
+    data = encode(frame, fix=True)
+    assert data[12:18] == bytes.fromhex("9004 0001 9003")
+    assert decode(data, ethertypes=vendor).layers[1:] == (CNTag(flow_id=1, etype=0x9003), CNM(cpid=CPID))
+    assert [type(value) for value in decode(data).layers] == [Ethernet, Data]
+
+
+# 1.1 the discriminator word
+
+
+def test_1_1_every_experimental_message_and_tag_begins_with_the_word() -> None:
+    for cls in (ECM, BCN, E2CM, FECNReturn, DBPRateReport, CMTag, RRTTag, RDTag, UnknownMessage, UnknownTag):
+        assert [(field.key, field.bit_offset, field.bits) for field in cls.layout[:5]] == [
+            ("version", 0, 4), ("q", 4, 1), ("protocol", 5, 3), ("type", 8, 4), ("reserved", 12, 4),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", [5, 6, 7])
+def test_1_1_an_unassigned_protocol_is_unknown_with_its_octets_kept(protocol: int) -> None:
+    body = bytes([protocol, 0x35, *range(44)])
+    message = decode(behind(0x88B5, body)).layers[1]
+    tag = decode(behind(0x88B6, body)).layers[1]
+    kept = bytes(range(44))
+    assert message == UnknownMessage(protocol=protocol, type=3, reserved=5, body=kept)
+    assert tag == UnknownTag(protocol=protocol, type=3, reserved=5, body=kept)
+
+
+@pytest.mark.parametrize("word", ["0010", "0120", "0250", "0300", "0320", "0410"])
+def test_1_1_an_unassigned_type_is_unknown_with_its_octets_kept(word: str) -> None:
+    frame = decode(behind(0x88B5, bytes.fromhex(word) + bytes(44)))
+    assert isinstance(frame.layers[1], UnknownMessage)
+    assert frame[UnknownMessage].body == bytes(44)
+
+
+@pytest.mark.parametrize(
+    "answer", [known.ECM_ZERO, known.BCN_NORMAL, known.RD_TAG, known.DBP_REPORT], ids=str
+)
+def test_1_1_a_higher_version_is_read_with_the_fields_of_this_one(answer: known.KnownAnswer) -> None:
+    data = bytearray(answer.octets)
+    data[14] |= 0xF0
+    expected = answer.layers[1].replace(version=15)
+    assert decode(data).layers == (answer.layers[0], expected, *answer.layers[2:])
+
+
+def test_1_1_reserved_bits_are_ignored_on_reception() -> None:
+    data = bytearray(known.ECM_ZERO.octets)
+    data[15] |= 0x0F
+    assert decode(data)[ECM] == known.ECM_ZERO.layers[1].replace(reserved=15)
+
+
+# 1.2 rules for all frames
+
+
+def test_1_2_decoders_accept_any_order_of_tags() -> None:
+    data = HEADER + octets("""
+        22e9 0001                                # CN-TAG first
+        88b6 0300 0001 00000001                  # RD tag
+        8100 2002                                # VLAN tag
+        88b6 0000 0200000000cc0001 0000 0000     # CM-Tag
+        88a8 4003                                # S-TAG
+        88f7 aabb
+    """)  # fmt: skip
+    kinds = [type(value) for value in decode(data).layers]
+    assert kinds == [Ethernet, CNTag, RDTag, VLAN, CMTag, STag, Data]
+
+
+def test_1_2_decoders_accept_any_depth() -> None:
+    data = HEADER + bytes.fromhex("8100 0001") * 1000 + b"\x88\xf7" + b"payload"
+    frame = decode(data)
+    assert len(frame.all(VLAN)) == 1000
+    assert frame.layers[-1] == Data(data=b"payload")
+    assert encode(frame) == data == encode(frame, fix=True)
+
+
+@pytest.mark.parametrize("value", [0, 4, 46, 1500])
+def test_1_2_a_value_up_to_1500_is_a_length_that_counts_what_follows(value: int) -> None:
+    data = HEADER + value.to_bytes(2, "big") + b"\x42" * value + bytes(max(0, 46 - value))
+    frame = decode(data)
+    assert b"".join(layer.data for layer in frame.all(Data)) == b"\x42" * value
+    assert frame.padding == bytes(max(0, 46 - value))
+
+
+def test_1_2_a_value_above_1500_is_no_length() -> None:
+    assert decode(behind(1501, bytes(46))).layers[1:] == (Data(data=bytes(46)),)
+
+
+def test_1_2_tags_go_before_the_length() -> None:
+    assert decode(known.LENGTH_TAGGED.octets).layers[-2:] == (
+        CNTag(flow_id=1, etype=4),
+        Data(data=b"\xaa\xaa\x03\x00"),
+    )
+
+
+def test_1_2_the_msdu_of_an_802_3_frame_starts_with_its_length() -> None:
+    cnm = CNM(msdu_length=6, msdu=bytes.fromhex("0004 aaaa0300"))
+    inner = encapsulated(Frame(layers=(Ethernet(type=0x22E7), cnm)))
+    assert inner is not None
+    assert inner.layers == (MSDU(type=4), Data(data=bytes.fromhex("aaaa0300")))
+
+
+@pytest.mark.parametrize(
+    ("octets_", "units"), [(63, 0), (64, 1), (-63, 0), (-64, -1), (-129, -2), (6400, 100)]
+)
+def test_1_2_units_are_truncated_toward_zero(octets_: int, units: int) -> None:
+    assert queue_units(octets_) == units
+
+
+def test_1_2_a_cpid_is_mac_and_local_identifier() -> None:
+    assert cpid(CP, 1) == cpid("02:00:00:00:00:cc", 1) == CPID
+    assert decode(known.CNM_SHORT.octets)[CNM].cpid == CPID
+
+
+def test_1_2_frames_carry_an_fcs_only_when_the_capture_says_so() -> None:
+    data = known.PAUSE.octets
+    assert decode(data).fcs == b""
+    fcs = frame_check_sequence(data)
+    frame = decode(data + fcs, fcs_octets=4)
+    assert (frame.layers, frame.padding, frame.fcs) == (known.PAUSE.layers, bytes(42), fcs)
+    assert decode(data + fcs).trailer == fcs
+
+
+def test_1_2_the_fcs_of_a_known_frame() -> None:
+    """802.3 3.2.9 is CRC-32, least significant octet first on the wire: of "123456789" it is cbf43926."""
+    assert frame_check_sequence(b"123456789") == bytes.fromhex("2639f4cb")
+
+
+def test_1_2_padding_is_told_from_payload_by_the_formats_own_length() -> None:
+    for answer in (known.CNM_SHORT, known.LLDP_CN, known.FECN_RETURN, known.PAUSE, known.ARP_REQUEST):
+        frame = decode(answer.octets)
+        assert frame.layers == answer.layers
+        assert frame.padding == bytes(answer.padding)
+        assert len(frame.padding) > 0
+
+
+def test_1_2_octets_beyond_the_length_are_trailer_and_survive() -> None:
+    data = known.CNM_SHORT.octets + b"\x00trailer"
+    frame = decode(data)
+    assert (frame.padding, frame.trailer) == (bytes(12), b"\x00trailer")
+    assert encode(frame) == data
+
+
+def test_1_2_padding_is_zero_and_other_octets_are_trailer() -> None:
+    data = known.CNM_SHORT.octets[:-1] + b"\x01"
+    frame = decode(data)
+    assert (frame.padding, frame.trailer) == (b"", bytes(11) + b"\x01")
+    assert encode(frame) == data
+
+
+@pytest.mark.parametrize("answer", known.KNOWN_ANSWERS, ids=str)
+def test_1_2_what_the_capture_cut_off_is_never_malformed(answer: known.KnownAnswer) -> None:
+    for kept in range(len(answer.octets)):
+        frame = decode(answer.octets[:kept], original_octets=len(answer.octets))
+        assert frame.cut == len(answer.octets) - kept
+
+
+# 2 CN-TAG
+
+
+def test_2_cn_tag_is_four_octets_with_its_ethertype_after_the_vlan_tags() -> None:
+    data = known.QINQ.octets
+    frame = decode(data)
+    (span,) = frame.spans("cntag.flow_id")
+    assert (span.start, span.stop) == (22, 24)
+    assert data[20:24] == bytes.fromhex("22e9 002a")
+
+
+def test_2_a_frame_without_a_cn_tag_is_legal() -> None:
+    assert CNTag not in decode(HEADER + b"\x08\x00" + known.IP_UDP)
+
+
+# 3 CNM
+
+
+@pytest.mark.parametrize("octets_", [0, 1, 23])
+def test_3_fewer_than_24_pdu_octets_are_malformed(octets_: int) -> None:
+    with pytest.raises(DecodeError, match=f"cnm at octet 14: needed 24 octets, got {octets_} octets"):
+        decode(behind(0x22E7, bytes(octets_)))
+
+
+def test_3_an_msdu_length_above_64_is_malformed() -> None:
+    body = bytes(22) + (65).to_bytes(2, "big") + bytes(65)
+    with pytest.raises(DecodeError, match=r"cnm at octet 36: needed msdu_length 0\.\.64, got 65"):
+        decode(behind(0x22E7, body))
+
+
+def test_3_an_msdu_length_above_the_octets_present_is_malformed() -> None:
+    body = bytes(22) + (64).to_bytes(2, "big") + bytes(63)
+    with pytest.raises(DecodeError, match="cnm at octet 14: needed 88 octets, got 87 octets"):
+        decode(behind(0x22E7, body))
+
+
+def test_3_the_receiver_trusts_the_msdu_length_and_not_the_frame_length() -> None:
+    frame = decode(known.CNM_SHORT.octets)
+    assert frame[CNM].msdu == b"\x08\x00"
+    assert frame.padding == bytes(12)
+
+
+@pytest.mark.parametrize("version", range(16))
+def test_3_any_version_is_read_as_0(version: int) -> None:
+    data = bytearray(known.CNM_LONG.octets)
+    data[18] |= version << 4
+    assert decode(data)[CNM] == known.CNM_LONG.layers[2].replace(version=version)
+
+
+def test_3_reserved_v_is_the_six_bits_between_version_and_feedback() -> None:
+    data = bytearray(known.CNM_LONG.octets)
+    data[18] |= 0x0F
+    data[19] |= 0xC0
+    assert decode(data)[CNM] == known.CNM_LONG.layers[2].replace(reserved=63)
+
+
+def test_3_the_offset_is_negative_when_congested_and_ecms_is_positive() -> None:
+    assert decode(known.CNM_SHORT.octets)[CNM].q_offset == -100
+    assert decode(known.ECM_TAGGED.octets)[ECM].q_off == 25
+
+
+def test_3_the_encapsulated_msdu_is_decoded_as_far_as_its_octets_go() -> None:
+    msdu = b"\x08\x00" + known.IP_UDP[:26]
+    frame = Frame(layers=(Ethernet(type=0x22E7), CNM(msdu_length=28, msdu=msdu)))
+    inner = encapsulated(frame)
+    assert inner is not None
+    assert inner.layers == (MSDU(type=0x0800), known.IP_UDP_LAYERS[0], Data(data=known.IP_UDP[20:26]))
+    assert inner.error is None
+
+
+# 3.1 conversion at a provider backbone edge
+
+_BACKBONE_MSDU = octets("""
+    88e7 60 001234 02 00 00 00 00 02 02 00 00 00 00 01   # I-TAG: priority 3, C-DA, C-SA
+    8100 60 64                                           # inner VLAN tag
+    22e9 00 2a                                           # inner CN-TAG
+    0800 4500
+""")  # fmt: skip
+
+
+def _backbone_cnm(msdu: bytes) -> Frame:
+    cnm = CNM(
+        qntz_fb=40, cpid=CPID, q_offset=-100, q_delta=12, encap_prio=4, encap_dst=CP, msdu_length=len(msdu),
+        msdu=msdu,
+    )  # fmt: skip
+    edge = bytes.fromhex("0200000000ba")
+    layers = (Ethernet(dst=edge, src=CP), STag(priority=6, id=10), CNTag(), cnm)
+    return decode(encode(Frame(layers=layers), fix=True))
+
+
+def test_3_1_a_cnm_is_converted_for_the_customer() -> None:
+    converted = convert_cnm(_backbone_cnm(_BACKBONE_MSDU))
+    assert converted is not None
+    assert converted.layers == (
+        Ethernet(dst=ONE, src=CP, type=0x8100),
+        VLAN(priority=6, id=100, etype=0x22E9),
+        CNTag(flow_id=42, etype=0x22E7),
+        CNM(
+            qntz_fb=40, cpid=CPID, q_offset=-100, q_delta=12, encap_prio=3, encap_dst=TWO, msdu_length=4,
+            msdu=bytes.fromhex("08004500"),
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kept", range(26))
+def test_3_1_a_msdu_that_ends_within_its_tags_is_not_convertible(kept: int) -> None:
+    assert convert_cnm(_backbone_cnm(_BACKBONE_MSDU[:kept])) is None
+
+
+def test_3_1_26_octets_reach_the_end_of_a_cn_tag_behind_a_vlan_tag() -> None:
+    converted = convert_cnm(_backbone_cnm(_BACKBONE_MSDU[:26]))
+    assert converted is not None
+    assert (converted[CNM].msdu_length, converted[CNM].msdu) == (0, b"")
+
+
+# 4 ECM
+
+
+def test_4_an_ecm_frame_of_24_octets_payload_is_64_octets_with_its_fcs() -> None:
+    """DA 6 + SA 6 + 802.1Q 4 + EtherType 2 + 18 + N 24 + FCS 4."""
+    assert len(known.ECM_TAGGED.octets) + 4 == 64
+    assert ECM.fixed_octets == 18
+
+
+def test_4_the_payload_is_every_octet_that_is_left() -> None:
+    data = known.ECM_ZERO.octets + bytes(100)
+    frame = decode(data)
+    assert len(frame[ECM].payload) == 128
+    assert frame.padding == frame.trailer == b""
+
+
+@pytest.mark.parametrize("answer", [known.ECM_TAGGED, known.BCN_STOP, known.E2CM_BCN], ids=str)
+def test_4_fewer_than_24_octets_of_the_sampled_frame_are_malformed(answer: known.KnownAnswer) -> None:
+    with pytest.raises(DecodeError, match="needed 24 octets of the sampled frame, got 23 octets"):
+        decode(answer.octets[:-1])
+
+
+def test_4_24_octets_show_da_sa_vlan_tag_and_eight_more() -> None:
+    inner = encapsulated(decode(known.ECM_TAGGED.octets))
+    assert inner is not None
+    assert inner.layers[:2] == (
+        Ethernet(dst=TWO, src=ONE, type=0x8100),
+        VLAN(priority=3, id=100, etype=0x0800),
+    )
+    assert len(encode(inner)) == 24
+
+
+def test_4_32_octets_carry_a_whole_cm_tag_behind_one_vlan_tag() -> None:
+    """The CM-Tag's EtherType and its body of 14 octets end at 32; what follows announces the payload."""
+    sampled = known.CM_TAG.octets[:34]
+    inner = encapsulated(Frame(layers=(Ethernet(type=0x88B5), ECM(payload=sampled))))
+    assert inner is not None
+    assert inner.layers[2] == known.CM_TAG.layers[2]
+    assert known.CM_TAG.octets[16:32] == bytes.fromhex("88b6 0000 0200000000cc0001 00ff 3000")
+
+
+def test_4_the_cm_tag_is_16_octets_with_its_ethertype() -> None:
+    assert CMTag.fixed_octets == 16  # its own EtherType is the field before it, the next one its last
+
+
+@pytest.mark.parametrize(
+    ("ticks", "unit", "ns"), [(1, 0, 1000), (255, 3, 2_040_000), (0x1234, 5, 149_120_000)]
+)
+def test_4_one_tick_of_the_timestamp_is_2_to_the_unit_us(ticks: int, unit: int, ns: int) -> None:
+    assert ticks_to_ns(CMTag(timestamp=ticks, unit=unit)) == ns
+    assert ticks_to_ns(ECM(timestamp=ticks, unit=unit)) == ns
+
+
+def test_4_ecm_max_saturates_with_q_set() -> None:
+    message = decode(known.ECM_MAX.octets)[ECM]
+    assert (message.q, message.q_off, message.q_delta) == (1, 16383, 2 * 16383)
+
+
+# 5 BCN and RRT tag
+
+
+def test_5_the_bcn_message_has_the_18_octets_of_ecm() -> None:
+    assert BCN.fixed_octets == ECM.fixed_octets == 18
+
+
+def test_5_e_is_signed_and_capacity_is_in_kb_s() -> None:
+    message = decode(known.BCN_NORMAL.octets)[BCN]
+    assert (message.e, message.capacity) == (-5, 10_000_000)
+
+
+def test_5_type_1_is_stop() -> None:
+    assert decode(known.BCN_STOP.octets)[BCN].type == 1
+
+
+def test_5_the_rrt_tag_is_12_octets_with_its_ethertype() -> None:
+    assert RRTTag.fixed_octets == 12
+
+
+# 6 E²CM
+
+
+@pytest.mark.parametrize("type_", range(5))
+def test_6_bcn_types_have_a_payload_and_probes_have_none(type_: int) -> None:
+    body = bytes([2, type_ << 4]) + bytes(22) + b"\x01" * 30
+    frame = decode(behind(0x88B5, body))
+    assert frame[E2CM].payload == (b"\x01" * 30 if type_ < 3 else b"")
+    assert frame.trailer == (b"" if type_ < 3 else b"\x01" * 30)
+
+
+def test_6_the_flow_id_of_the_worked_example() -> None:
+    """DA 02:00:00:00:00:02, SA 02:00:00:00:00:01, priority 3 gives 0x4EDD."""
+    assert flow_id(TWO, ONE, 3) == 0x4EDD
+    assert decode(known.E2CM_PROBE_REV.octets)[E2CM].flow_id == 0x4EDD
+
+
+def test_6_the_flow_id_is_crc_16_ccitt_false_over_13_octets() -> None:
+    """The published check value of that CRC: "123456789" gives 0x29B1; here as 6 + 3 octets of it."""
+    assert flow_id(b"123456", b"78", ord("9")) == 0x29B1
+
+
+def test_6_the_cpid_of_a_probe_is_the_destinations_mac_and_0() -> None:
+    assert decode(known.E2CM_PROBE_FWD.octets)[E2CM].cpid == cpid(TWO, 0)
+
+
+def test_6_frames_shorter_than_60_octets_are_padded() -> None:
+    probe = known.E2CM_PROBE_FWD
+    assert encode(Frame(layers=probe.layers), fix=True) == probe.octets
+    assert len(probe.octets) == 60
+
+
+def test_6_data_frames_carry_the_cm_tag_with_protocol_2() -> None:
+    assert decode(known.CM_TAG_E2CM.octets)[CMTag].protocol == 2
+
+
+# 7 FECN and DBP
+
+
+def test_7_the_rd_tag_is_10_octets_with_its_ethertype() -> None:
+    assert RDTag.fixed_octets == 10
+
+
+@pytest.mark.parametrize("cls", [RDTag, FECNReturn, DBPRateReport])
+def test_7_all_ones_is_the_initial_rate_infinity(cls: type[RDTag | FECNReturn | DBPRateReport]) -> None:
+    assert cls().rate == 0xFFFFFFFF
+
+
+def test_7_the_returning_frame_is_padded_to_60() -> None:
+    frame = Frame(layers=known.FECN_RETURN_INFINITY.layers)
+    assert len(encode(frame)) == 22
+    assert encode(frame, fix=True) == known.FECN_RETURN_INFINITY.octets
+
+
+def test_7_the_dbp_rate_report_has_the_body_of_the_fecn_return() -> None:
+    def places(cls: type[Layer]) -> list[tuple[str, int, int | None]]:
+        return [(field.key, field.bit_offset, field.bits) for field in cls.layout]
+
+    assert places(DBPRateReport) == places(FECNReturn)
+
+
+# 8 MAC Control
+
+
+@pytest.mark.parametrize(
+    ("gbps", "ten_quanta_ns"), [(1, 5120), (10, 512), (25, 205), (40, 128), (100, 52)]
+)  # fmt: skip
+def test_8_ten_quanta_last(gbps: int, ten_quanta_ns: int) -> None:
+    """One lasts 512, 51.2, 20.48, 12.8 and 5.12 ns; the sum is rounded up to whole ns, not each."""
+    assert quanta_to_ns(10, gbps * 10**9) == ten_quanta_ns
+
+
+@pytest.mark.parametrize(("gbps", "ns"), [(1, 512), (10, 52), (25, 21), (40, 13), (100, 6)])
+def test_8_one_quantum_is_512_bit_times_rounded_up(gbps: int, ns: int) -> None:
+    assert quanta_to_ns(1, gbps * 10**9) == ns
+
+
+def test_8_the_longest_pause_at_10_gb_s() -> None:
+    assert quanta_to_ns(0xFFFF, 10**10) == 3_355_392
+
+
+def test_8_all_eight_pfc_times_are_written() -> None:
+    """A widely used generator writes seven."""
+    message = PFC(**{f"time{priority}": priority + 1 for priority in range(8)})
+    assert message.build()[4:] == bytes.fromhex("0001000200030004 0005000600070008")
+    assert decode(known.PFC_FRAME.octets)[PFC].times == (1, 2, 3, 0xFFFF, 5, 6, 7, 8)
+
+
+def test_8_bit_n_of_the_enable_vector_is_priority_n() -> None:
+    message = decode(known.PFC_FRAME.octets)[PFC]
+    assert [priority for priority in range(8) if message.enabled(priority)] == [3, 7]
+
+
+# 9 LLDP
+
+
+def test_9_the_congestion_notification_tlv() -> None:
+    """Type 127, length 6, OUI 00-80-C2, subtype 8, CNPV and Ready, least significant bit priority 0."""
+    assert CongestionNotificationTLV(cnpv=0x48, ready=0x40).build() == bytes.fromhex("fe06 0080c2 08 48 40")
+
+
+@pytest.mark.parametrize("length", [4, 5, 7, 8])
+def test_9_its_length_is_six(length: int) -> None:
+    body = bytes([0xFE, length]) + bytes.fromhex("0080c208 4840 0000 0000")
+    with pytest.raises(DecodeError, match=f"lldpcn at octet 14: needed length 6, got {length}"):
+        decode(behind(0x88CC, body))
+
+
+def test_9_other_tlvs_are_kept_as_octets() -> None:
+    frame = decode(behind(0x88CC, "fe06 0080c2 01 0064 fe05 001b21 0102 0000"))
+    assert [type(value).__name__ for value in frame.layers[1:]] == ["TLV", "TLV", "TLV"]
+    assert encode(frame) == behind(0x88CC, "fe06 0080c2 01 0064 fe05 001b21 0102 0000")

@@ -1,0 +1,159 @@
+"""What surrounds the layers: lengths, padding, trailers, FCS, and how deep tags go."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.errors import DecodeError
+from ecmproto.fuzz.strategies import layers_of, octets_of
+from ecmproto.wire import (
+    VLAN,
+    CNTag,
+    Data,
+    Ethernet,
+    Frame,
+    IPv4,
+    ITag,
+    Pause,
+    STag,
+    decode,
+    decode_lax,
+    encode,
+)
+from ecmproto.wire.fcs import frame_check_sequence
+from tests.standards.known_answers import IP_UDP, PAUSE
+
+PAUSE_LAYERS = (Ethernet(type=0x8808), Pause())
+PAUSE_OCTETS = bytes(12) + b"\x88\x08\x00\x01\x00\x00"
+
+
+@pytest.mark.parametrize(
+    ("tail", "padding", "trailer"),
+    [
+        (b"", b"", b""),
+        (bytes(10), bytes(10), b""),
+        (bytes(42), bytes(42), b""),
+        (bytes(43), bytes(42), bytes(1)),
+        (bytes(42) + b"end", bytes(42), b"end"),
+        (bytes(41) + b"\x01", b"", bytes(41) + b"\x01"),
+        (b"\x01" + bytes(60), b"", b"\x01" + bytes(60)),
+        (bytes(10) + b"\x01" + bytes(60), b"", bytes(10) + b"\x01" + bytes(60)),
+    ],
+)
+def test_zero_octets_up_to_60_are_padding_and_all_others_trailer(
+    tail: bytes, padding: bytes, trailer: bytes
+) -> None:
+    frame = decode(PAUSE_OCTETS + tail)
+    assert (frame.layers, frame.padding, frame.trailer) == (PAUSE_LAYERS, padding, trailer)
+
+
+def test_a_frame_of_60_octets_or_more_has_no_padding() -> None:
+    octets = bytes(12) + b"\x08\x00" + IP_UDP
+    assert decode(octets + bytes(4)) == decode_lax(octets + bytes(4))
+    frame = decode(octets + bytes(4))
+    assert (frame.padding, frame.trailer) == (b"", bytes(4))
+
+
+@given(st.binary(max_size=80), st.integers(0, 4))
+def test_any_tail_survives(tail: bytes, fcs_octets: int) -> None:
+    octets = PAUSE_OCTETS + tail
+    frame = decode_lax(octets, fcs_octets=fcs_octets)
+    assert encode(frame) == octets
+    if len(tail) >= fcs_octets:
+        assert frame.layers == PAUSE_LAYERS
+        assert frame.padding + frame.trailer + frame.fcs == tail
+        assert len(frame.fcs) == fcs_octets
+
+
+@pytest.mark.parametrize("cut", range(8))
+def test_the_fcs_of_a_cut_frame(cut: int) -> None:
+    octets = PAUSE.octets + frame_check_sequence(PAUSE.octets)
+    frame = decode(octets[: len(octets) - cut], original_octets=len(octets), fcs_octets=4)
+    assert len(frame.fcs) == max(0, 4 - cut)
+    assert len(frame.padding) == 42 - max(0, cut - 4)
+
+
+def test_an_original_length_below_the_captured_one_cuts_nothing() -> None:
+    assert decode(PAUSE.octets, original_octets=10) == decode(PAUSE.octets)
+    assert decode(PAUSE.octets, original_octets=10).cut == 0
+
+
+_BEFORE_LENGTH = {
+    "eth": (Ethernet(),),
+    "vlan": (Ethernet(type=0x8100), VLAN(id=1)),
+    "s-tag and vlan": (Ethernet(type=0x88A8), STag(id=1, etype=0x8100), VLAN(id=2)),
+    "cn-tag": (Ethernet(type=0x22E9), CNTag(flow_id=1)),
+    "i-tag": (Ethernet(type=0x88E7), ITag(isid=1)),
+}
+
+
+@pytest.mark.parametrize("outer", _BEFORE_LENGTH.values(), ids=_BEFORE_LENGTH)
+@pytest.mark.parametrize(("length", "there"), [(0, 46), (3, 46), (46, 46), (1500, 1500), (46, 100)])
+def test_an_802_3_length_ends_the_payload(outer: tuple[Ethernet, ...], length: int, there: int) -> None:
+    head = b"".join(value.build() for value in outer)[:-2]
+    octets = head + length.to_bytes(2, "big") + b"\x42" * length + bytes(there - length)
+    frame = decode(octets)
+    payload = frame.layers[len(outer) :]
+    assert payload == ((Data(data=b"\x42" * length),) if length else ())
+    assert frame.padding + frame.trailer == bytes(there - length)
+    assert encode(frame) == octets
+
+
+@pytest.mark.parametrize("length", [1, 47, 1500])
+def test_an_802_3_length_beyond_the_frame_is_malformed(length: int) -> None:
+    octets = bytes(12) + length.to_bytes(2, "big") + bytes(length - 1)
+    with pytest.raises(
+        DecodeError, match=f"eth at octet 0: needed {14 + length} octets, got {13 + length} octets"
+    ):
+        decode(octets)
+    assert decode(octets, original_octets=14 + length).cut == 1
+
+
+def test_an_inner_length_bounds_what_is_inside() -> None:
+    """The IP packet ends where its total length says, within an 802.3Q frame that is padded."""
+    octets = (
+        bytes(12)
+        + b"\x81\x00\x00\x01\x08\x00"
+        + IP_UDP[:2]
+        + b"\x00\x1c"
+        + IP_UDP[4:24]
+        + b"\x00\x08\x00\x00"
+    )
+    frame = decode(octets + bytes(14))
+    assert [type(value).__name__ for value in frame.layers] == ["Ethernet", "VLAN", "IPv4", "UDP"]
+    assert frame.padding == bytes(14)
+
+
+def test_a_total_length_of_0_takes_what_is_there() -> None:
+    """Segmentation offload leaves it so."""
+    octets = bytes(12) + b"\x08\x00" + IP_UDP[:2] + b"\x00\x00" + IP_UDP[4:]
+    assert decode(octets).layers[-1] == Data(data=bytes(range(18)))
+
+
+def test_a_total_length_beyond_the_frame_is_malformed() -> None:
+    octets = bytes(12) + b"\x08\x00" + IP_UDP[:2] + b"\x00\x2f" + IP_UDP[4:]
+    with pytest.raises(DecodeError, match="ip at octet 14: needed 47 octets, got 46 octets"):
+        decode(octets)
+
+
+def test_a_later_fragment_has_no_ports() -> None:
+    octets = bytes(12) + b"\x08\x00" + IP_UDP[:6] + b"\x00\x01" + IP_UDP[8:]
+    assert [type(value) for value in decode(octets).layers] == [Ethernet, IPv4, Data]
+
+
+@given(
+    st.lists(layers_of(VLAN) | layers_of(STag) | layers_of(CNTag) | layers_of(ITag), min_size=30, max_size=60)
+)
+def test_deep_stacks_of_mixed_tags(tags: list[VLAN | STag | CNTag | ITag]) -> None:
+    octets = encode(Frame(layers=(Ethernet(), *tags, Pause())), fix=True)
+    frame = decode(octets)
+    assert [type(value) for value in frame.layers[1:-1]] == [type(tag) for tag in tags]
+    assert frame.layers[-1] == Pause()
+    assert encode(frame) == octets
+
+
+@given(octets_of())
+def test_decoding_twice_gives_equal_frames(octets: bytes) -> None:
+    assert decode_lax(octets) == decode_lax(octets)
