@@ -25,8 +25,9 @@ from ecmproto.wire.mac_control import PFC, MACControl, Pause
 from ecmproto.wire.schema import Layer
 
 _IP_PROTOCOLS = {
-    1: "ICMP", 2: "IGMP", 4: "IP in IP", 6: "TCP", 17: "UDP", 41: "IPv6 in IP", 47: "GRE", 50: "ESP",
-    58: "ICMPv6", 88: "EIGRP", 89: "OSPF", 103: "PIM", 112: "VRRP", 132: "SCTP",
+    0: "hop-by-hop options", 1: "ICMP", 2: "IGMP", 4: "IP in IP", 6: "TCP", 17: "UDP", 41: "IPv6 in IP",
+    43: "routing header", 44: "fragment", 47: "GRE", 50: "ESP", 51: "AH", 58: "ICMPv6", 59: "no next header",
+    60: "destination options", 88: "EIGRP", 89: "OSPF", 103: "PIM", 112: "VRRP", 132: "SCTP",
 }  # fmt: skip
 _TCP_FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR")
 _SYSTEM_NAME = 5
@@ -252,7 +253,9 @@ def _tcp(value: TCP, said: Phrases) -> None:
 
 
 def _cooked(value: Cooked, said: Phrases) -> None:
-    said.src, said.ethertype = value.sender, value.etype
+    said.src = value.sender
+    if value.etype > MAX_LENGTH:  # smaller ones are Linux's own numbers
+        said.ethertype = value.etype
     said.tags.append(PACKET_TYPES.get(value.pkttype, f"packet type {value.pkttype}"))
 
 

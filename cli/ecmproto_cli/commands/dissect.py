@@ -70,7 +70,7 @@ def command(
     shown = output is None or asked.something
     from ecmproto.capture import CaptureCopier, open_capture
 
-    with open_capture(path) as reader:
+    with open_capture(path, batch_frames=_BATCH_FRAMES) as reader:
         shape = asked.build(ethertypes) if shown else None
         out = _Output(shape, reader, ethertypes, asked.kind)
         with nullcontext() if output is None else CaptureCopier(reader, output, force=force) as copier:
@@ -79,6 +79,8 @@ def command(
 
 
 _COMMENTED = ("tree", "json", "ndjson")
+_BATCH_FRAMES = 4096
+"""Few enough that what a pipe brings is shown soon and a progress bar moves."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
