@@ -1,7 +1,8 @@
-"""Much text on stdout, written in few pieces."""
+"""Much text on stdout, written in few pieces, of which an interrupt loses none."""
 
 from __future__ import annotations
 
+import select
 import sys
 
 _PIECE_CHARACTERS = 1 << 16
@@ -17,6 +18,7 @@ class Stdout:
         self._encoding = encoding or sys.stdout.encoding
         self._parts: list[str] = []
         self._characters = 0
+        self._left = memoryview(b"")
 
     def write(self, text: str) -> None:
         """Write ``text`` now or later."""
@@ -26,9 +28,20 @@ class Stdout:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was collected."""
-        octets = "".join(self._parts).encode(self._encoding, errors="replace")
+        """Write what was collected; after an interrupt, called again, what is left of it."""
+        self._write_left()
+        self._left = memoryview("".join(self._parts).encode(self._encoding, errors="replace"))
         self._parts.clear()
         self._characters = 0
-        sys.stdout.buffer.write(octets)
-        sys.stdout.buffer.flush()
+        self._write_left()
+
+    def _write_left(self) -> None:
+        # A buffered writer that an interrupt ends in the middle forgets what it had not written yet.
+        sys.stdout.flush()
+        raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+        while self._left:
+            written = raw.write(self._left)
+            if written is None:  # a descriptor that does not wait
+                select.select([], [raw], [])
+            else:
+                self._left = self._left[written:]

@@ -9,6 +9,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,7 @@ def test_interrupted_document_is_whole(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         out = process.stdout.readline()
+        time.sleep(0.5)  # until the pipe is full and the interrupt comes in the middle of a write
         process.send_signal(signal.SIGINT)
         out += process.stdout.read()
         err = process.stderr.read()
