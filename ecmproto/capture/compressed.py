@@ -115,11 +115,15 @@ def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _salvage(member: Any, data: bytes) -> Iterator[bytes]:
-    """Yield what ``data`` gives before the octet that breaks the stream."""
-    for i in range(len(data)):
+    """Yield what ``data`` gives before the octet that breaks the stream, found by ever shorter steps."""
+    step = len(data) // 16 or 1
+    for i in range(0, len(data), step):
+        before = member.copy()
         try:
-            out = member.decompress(data[i : i + 1])
+            out = member.decompress(data[i : i + step])
         except zlib.error:
+            if step > 1:
+                yield from _salvage(before, data[i : i + step])
             return
         if out:
             yield out

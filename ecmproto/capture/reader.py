@@ -200,7 +200,7 @@ def _opened(path: str | os.PathLike[str] | BinaryIO) -> tuple[Any, str, bool]:
     if name == "-":
         return sys.stdin.buffer, "-", False
     try:
-        return open(name, "rb"), name, True
+        return open(name, "rb", buffering=0), name, True
     except (OSError, ValueError) as error:
         raise _unreadable(name, error) from error
 

@@ -8,6 +8,7 @@ names it.
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
 import stat
 import sys
@@ -135,11 +136,19 @@ def _open(name: str, force: bool) -> Sink:
         return Sink(name, open(final, "wb", buffering=_BUFFER_OCTETS))
     if mode is not None and not force:
         raise _exists(name)
-    partial = f"{final}.{os.getpid()}.partial"
-    file = open(partial, "xb", buffering=_BUFFER_OCTETS)  # noqa: SIM115 (the sink closes it)
+    file, partial = _beside(final)
     if mode is not None:
         os.fchmod(file.fileno(), stat.S_IMODE(mode))
     return Sink(name, file, final=final, partial=partial, force=force)
+
+
+def _beside(final: str) -> tuple[Any, str]:
+    """Open a partial file that no other process and no earlier attempt of this one holds."""
+    for attempt in itertools.count():
+        partial = f"{final}.{os.getpid()}{f'-{attempt}' if attempt else ''}.partial"
+        with suppress(FileExistsError):
+            return open(partial, "xb", buffering=_BUFFER_OCTETS), partial
+    raise AssertionError  # count() has no end
 
 
 def _exists(name: str) -> CaptureError:

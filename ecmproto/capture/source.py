@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 CHUNK_OCTETS = 8 << 20
 _RELEASE_OCTETS = 4 << 20
+_READ_OCTETS = 1 << 20
 
 
 class Source(Protocol):
@@ -163,11 +164,11 @@ class StreamSource:
 
 
 def _read_into(stream: Any, target: memoryview) -> int:
-    for name in ("readinto1", "readinto"):
-        method = getattr(stream, name, None)
-        if method is not None:
-            return int(method(target) or 0)
-    data: bytes = stream.read(len(target))
+    read = getattr(stream, "read1", None)
+    if read is None and hasattr(stream, "readinto"):
+        return int(stream.readinto(target) or 0)
+    # Of a buffered stream only read1 gives what is buffered without waiting for more.
+    data: bytes = (read or stream.read)(min(len(target), _READ_OCTETS))
     target[: len(data)] = data
     return len(data)
 

@@ -1,0 +1,201 @@
+"""pcapng files written octet by octet."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import pytest
+
+from ecmproto.capture import Batch, Block, comments, open_capture
+from ecmproto.errors import CaptureError
+from tests.capture.octets import block, description, enhanced, obsolete, option, section, simple, small_pcapng
+from tests.capture.seen import read
+
+HAND_WRITTEN = bytes.fromhex(
+    "0a0d0d0a 1c000000 4d3c2b1a 0100 0000 ffffffffffffffff 1c000000"  # section header, little-endian, 1.0
+    "01000000 20000000 0100 0000 00000400 0900 0100 09000000 00000000 20000000"  # Ethernet, if_tsresol 9
+    "06000000 28000000 00000000 01000000 02000000 05000000 40000000 0102030405 000000 28000000"  # 5 of 64
+)
+
+
+def test_hand_written() -> None:
+    seen, reader = read(HAND_WRITTEN)
+    assert (reader.format, reader.byte_order, reader.resolution) == ("pcapng", "little", 1_000_000_000)
+    assert [(s.time_ns, s.original, s.frame) for s in seen] == [((1 << 32) + 2, 64, bytes(range(1, 6)))]
+    assert seen[0].record == HAND_WRITTEN[-40:]
+    assert reader.problem is None
+
+
+def test_both_byte_orders_and_every_packet_block() -> None:
+    seen, reader = read(small_pcapng())
+    assert [s.frame for s in seen] == [b"one", b"twos", b"three", b"four", b"five"]
+    assert [s.time_ns for s in seen] == [1_000_000_007, 1_125_000_000, 0, 3, 5000]
+    assert [s.timed for s in seen] == [True, True, False, True, True]
+    assert [s.interface for s in seen] == [0, 1, 0, 0, 2]
+    assert [s.number for s in seen] == [0, 1, 2, 3, 4]
+    assert reader.problem is None
+
+
+def test_interfaces_are_numbered_over_all_sections() -> None:
+    _, reader = read(small_pcapng())
+    places = [(i.index, i.section, i.local_index, i.linktype, i.name) for i in reader.interfaces]
+    assert places == [(0, 0, 0, 1, "eth0"), (1, 0, 1, 101, ""), (2, 1, 0, 1, "")]
+    assert [i.ticks_per_second for i in reader.interfaces] == [10**9, 8, 10**6]
+
+
+def test_items_are_the_whole_file_in_order() -> None:
+    octets = small_pcapng()
+    with open_capture(io.BytesIO(octets)) as reader:
+        parts, kinds = [], []
+        for item in reader.items():
+            if isinstance(item, Block):
+                parts.append(item.octets)
+                kinds.append(item.name)
+                assert octets[item.offset : item.offset + 4] == item.octets[:4]
+            else:
+                parts.extend(item.record(i) for i in range(len(item)))
+    assert b"".join(parts) == octets
+    assert kinds[:3] == ["section header", "interface description", "interface description"]
+    assert kinds[3:5] == ["name resolution", "custom"]
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_mixed_packet_blocks_keep_their_order(big: bool) -> None:
+    head = section(big=big) + description(big=big, snaplen=4) + description(big=big, snaplen=9)
+    frames = (
+        simple(b"abcd", big=big, original=10)
+        + enhanced(b"efgh", big=big, ticks=2, interface=1)
+        + obsolete(b"ij", big=big, ticks=3, interface=1, drops=0xFFFF)
+        + simple(b"kl", big=big)
+    )
+    seen, _ = read(head + frames)
+    assert [s.frame for s in seen] == [b"abcd", b"efgh", b"ij", b"kl"]
+    assert [s.original for s in seen] == [10, 4, 2, 2]
+    assert [s.time_ns for s in seen] == [0, 2000, 3000, 0]
+    assert [s.interface for s in seen] == [0, 1, 1, 0]
+    assert [s.timed for s in seen] == [False, True, True, False]
+
+
+def test_a_simple_packet_block_is_cut_at_the_snaplen_whatever_its_padding() -> None:
+    seen, _ = read(section() + description(snaplen=5) + simple(b"abcde", original=100))
+    assert seen[0].frame == b"abcde"
+    seen, _ = read(section() + description() + simple(b"abcde\0\0\0", original=100))
+    assert seen[0].frame == b"abcde\0\0\0"
+
+
+def test_options_of_an_interface() -> None:
+    options = (
+        option(2, "Uplink µ".encode())
+        + option(3, b"to the core\0")
+        + option(14, struct.pack("<q", -3))
+        + option(13, b"\x04")
+        + option(9, b"\x03")
+        + option(0x9999, b"unknown")
+    )
+    seen, reader = read(section() + description(options=options) + enhanced(b"x", ticks=5001))
+    interface = reader.interfaces[0]
+    assert (interface.name, interface.description) == ("Uplink µ", "to the core")
+    assert (interface.ticks_per_second, interface.offset_s, interface.fcs_octets) == (1000, -3, 4)
+    assert interface.options[-1] == (0x9999, b"unknown")
+    assert seen[0].time_ns == 2_001_000_000
+
+
+def test_fcs_length_in_bits() -> None:
+    _, reader = read(section() + description(options=option(13, b"\x20")))
+    assert reader.interfaces[0].fcs_octets == 4
+
+
+def test_broken_options_are_a_warning() -> None:
+    seen, reader = read(section() + description(options=b"\x02\x00\xff\x00eth0") + enhanced(b"x"))
+    assert len(seen) == 1
+    assert reader.warnings == ["the options of interface 0 end in the middle"]
+
+
+def test_comments_of_a_frame() -> None:
+    with open_capture(io.BytesIO(small_pcapng())) as reader:
+        found = [comments(batch, i) for batch in reader for i in range(len(batch))]
+    assert found == [(), ("remark",), (), (), ()]
+    assert comments(Batch.from_frames([b"crafted"]), 0) == ()
+
+
+def test_an_interface_described_between_frames() -> None:
+    octets = section() + description() + enhanced(b"a") + description() + enhanced(b"b", interface=1)
+    seen, reader = read(octets)
+    assert [(s.frame, s.interface) for s in seen] == [(b"a", 0), (b"b", 1)]
+    assert reader.problem is None
+
+
+def test_times_beyond_64_bits_are_clamped_with_a_warning() -> None:
+    options = option(14, struct.pack("<q", 1 << 40))
+    seen, reader = read(section() + description(options=options) + enhanced(b"a", ticks=1))
+    assert seen[0].time_ns == (1 << 63) - 1
+    assert reader.warnings == ["times beyond 64 bits of nanoseconds were clamped"]
+
+
+@pytest.mark.parametrize(("version", "warned"), [((1, 0), 0), ((1, 2), 0), ((1, 1), 1), ((2, 0), 1)])
+def test_other_versions_are_a_warning(version: tuple[int, int], warned: int) -> None:
+    seen, reader = read(section(version=version) + description() + enhanced(b"x"))
+    assert (len(seen), len(reader.warnings)) == (1, warned)
+
+
+GOOD = section() + description() + enhanced(b"good")
+BAD_TAILS = {
+    "zero-length block": (bytes(64), 4, "at least 12"),
+    "block of four GiB": (struct.pack("<II", 0xABC, 0xFFFFFFFC) + bytes(99), 4, "at most 268435456"),
+    "length of no multiple of four": (struct.pack("<II", 0xABC, 21) + bytes(99), 4, "multiple of 4"),
+    "packet block too short for its header": (block(6, bytes(16)), 4, "at least 32"),
+    "lengths that differ": (block(0xABC, bytes(4))[:-4] + bytes(4), 12, "again at its end"),
+    "captured length beyond the block": (
+        enhanced(b"x").replace(b"\1\0\0\0\1", b"\5\0\0\0\1"),
+        20,
+        "at most 4",
+    ),
+    "captured length of four GiB": (
+        enhanced(b"x").replace(b"\1\0\0\0\1", b"\xff\xff\xff\xff\1"),
+        20,
+        "at most 4",
+    ),
+    "interface that is not there": (enhanced(b"x", interface=1), 8, "one of the 1 interfaces"),
+    "no interface in a new section": (section() + simple(b"x"), 28 + 8, "one of the 0 interfaces"),
+    "section of no byte order": (section().replace(b"\x4d\x3c", b"\x4d\x3d"), 8, "byte-order magic"),
+    "block cut short": (enhanced(b"long enough")[:-1], 0, "a block of 44 octets (type enhanced packet)"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TAILS)
+def test_a_bad_tail_is_reported_and_everything_before_it_used(name: str) -> None:
+    tail, at, needed = BAD_TAILS[name]
+    seen, reader = read(GOOD + tail)
+    assert [s.frame for s in seen] == [b"good"]
+    assert reader.problem is not None
+    assert (reader.problem.offset, reader.problem.frame) == (len(GOOD) + at, 1)
+    assert needed in reader.problem.needed
+
+
+def test_nothing_follows_a_bad_block() -> None:
+    seen, reader = read(GOOD + bytes(12) + enhanced(b"never"))
+    assert [s.frame for s in seen] == [b"good"]
+    assert list(reader.items()) == []
+
+
+def test_every_truncation_gives_the_whole_blocks_before_it() -> None:
+    octets = small_pcapng()
+    whole, _ = read(octets)
+    ends = [0]
+    while ends[-1] < len(octets):
+        big = ends[-1] >= octets.rindex(b"\x0a\x0d\x0d\x0a")
+        ends.append(
+            ends[-1] + int.from_bytes(octets[ends[-1] + 4 : ends[-1] + 8], "big" if big else "little")
+        )
+    first = ends[1]
+    for length in range(len(octets)):
+        if length < first:
+            with pytest.raises(CaptureError):
+                read(octets[:length])
+            continue
+        seen, reader = read(octets[:length])
+        assert seen == whole[: len(seen)]
+        assert (reader.problem is None) == (length in ends)
+        if reader.problem is not None:
+            assert reader.problem.offset == max(end for end in ends if end <= length)

@@ -1,0 +1,138 @@
+"""Safe outputs: nothing partial under the final name, nothing overwritten unasked."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+
+from ecmproto.capture import open_sink
+from ecmproto.errors import CaptureError
+
+
+def test_the_name_appears_when_all_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with open_sink(path) as sink:
+        sink.write(b"octets ")
+        sink.write("and text µ ")
+        sink.write(np.frombuffer(b"and arrays", dtype=np.uint8))
+        assert not path.exists()
+        assert Path(sink.partial).exists()
+    assert path.read_bytes() == "octets and text µ and arrays".encode()
+    assert os.listdir(tmp_path) == ["out"]
+    assert sink.octets == len(path.read_bytes())
+
+
+def test_an_existing_file_is_refused_unless_forced(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("precious")
+    path.chmod(0o640)
+    with pytest.raises(CaptureError, match="--force"):
+        open_sink(path)
+    assert path.read_text() == "precious"
+    with open_sink(path, force=True) as sink:
+        sink.write(b"new")
+        assert path.read_text() == "precious"
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_file_that_appeared_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    sink = open_sink(path)
+    sink.write(b"late")
+    path.write_text("precious")
+    with pytest.raises(CaptureError, match="--force"):
+        sink.commit()
+    assert path.read_text() == "precious"
+    assert Path(sink.partial).read_text() == "late"
+
+
+def write_and_fail(path: Path, data: bytes) -> str:
+    sink = open_sink(path)
+    with suppress(KeyboardInterrupt), sink:
+        sink.write(data)
+        raise KeyboardInterrupt
+    return sink.partial
+
+
+def test_an_exception_leaves_the_partial_beside(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    first, second = write_and_fail(path, b"first"), write_and_fail(path, b"second")
+    assert not path.exists()
+    assert first != second
+    assert (Path(first).read_bytes(), Path(second).read_bytes()) == (b"first", b"second")
+    assert first.endswith(".partial")
+
+
+def test_an_exception_before_anything_was_written_leaves_nothing(tmp_path: Path) -> None:
+    assert write_and_fail(tmp_path / "out", b"") == ""
+    assert os.listdir(tmp_path) == []
+
+
+def test_compressed_by_suffix(tmp_path: Path) -> None:
+    for name in ("a.gz", "b.gz", "c.zst"):
+        with open_sink(tmp_path / name) as sink:
+            sink.write(b"data" * 100)
+    assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"data" * 100
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert (
+        zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "c.zst").read_bytes())
+        == b"data" * 100
+    )
+
+
+def test_a_partial_compressed_file_is_properly_ended(tmp_path: Path) -> None:
+    partial = write_and_fail(tmp_path / "a.gz", b"so far")
+    assert gzip.decompress(Path(partial).read_bytes()) == b"so far"
+
+
+def test_devices_and_pipes_are_written_directly(tmp_path: Path) -> None:
+    with open_sink("/dev/null") as sink:
+        sink.write(b"x")
+        assert sink.partial == ""
+    assert not Path("/dev/null").is_file()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with open_sink(pipe) as sink:
+        sink.write(b"through")
+    assert os.read(descriptor, 100) == b"through"
+    os.close(descriptor)
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("target")
+    with open_sink(tmp_path / "link") as sink:
+        sink.write(b"x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"x"
+
+
+def test_standard_output_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw))
+    with open_sink("-") as sink:
+        sink.write(b"data")
+    assert raw.getvalue() == b"data"
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="the name of a file"):
+        open_sink(tmp_path)
+    with pytest.raises(CaptureError, match="a writable output"):
+        open_sink(tmp_path / "missing" / "out")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is not there to be full")
+def test_a_full_device_is_one_sentence() -> None:
+    sink = open_sink("/dev/full")
+    with pytest.raises(CaptureError, match=r"room for .* got No space left on device"), sink:
+        sink.write(bytes(1 << 21))

@@ -1,0 +1,50 @@
+"""The walks, interpreted and compiled: one text, one result."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ecmproto.capture import walk
+from tests.capture.octets import pcap_record, small_pcap, small_pcapng
+from tests.capture.seen import read
+
+
+@pytest.mark.parametrize("octets", [small_pcap(), small_pcapng()], ids=["pcap", "pcapng"])
+def test_compiled_and_interpreted_walks_agree_at_every_truncation(
+    octets: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = len(octets)
+    plain = {n: read(octets[:n]) for n in range(whole - 120 if whole > 200 else 24, whole + 1)}
+    monkeypatch.setattr(walk, "COMPILE_FROM_OCTETS", 0)
+    for n, (seen, reader) in plain.items():
+        # A stream of unknown size starts interpreted and goes on compiled once anything was walked.
+        again, compiled_reader = read(octets[:n], batch_frames=1)
+        assert again == seen
+        assert str(compiled_reader.problem) == str(reader.problem)
+
+
+def test_a_large_mapped_capture_is_walked_compiled() -> None:
+    octets = np.frombuffer(pcap_record(b"four", big=True) * 50, dtype=np.uint8)
+    arguments = (16, 262_144, 0, True)
+    small = walk.Walker(len(octets)).run(walk.walk_pcap, octets, 0, 10**9, 1000, *arguments)
+    large = walk.Walker(1 << 40).run(walk.walk_pcap, octets, 0, 10**9, 1000, *arguments)
+    assert small[0].tolist() == large[0].tolist() == list(range(0, 1000, 20))
+    assert small[1] == large[1] == 1000
+    assert walk.Walker(1 << 40)._large
+    assert not walk.Walker(1 << 20)._large
+
+
+def test_importing_captures_and_reading_a_small_one_needs_no_compiler() -> None:
+    program = (
+        "import io, sys\n"
+        "from ecmproto.capture import open_capture\n"
+        f"octets = {small_pcapng()!r}\n"
+        "with open_capture(io.BytesIO(octets)) as reader: assert sum(map(len, reader)) == 5\n"
+        "print(sorted({'numba', 'scapy', 'zstandard'} & sys.modules.keys()))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
