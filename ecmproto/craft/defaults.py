@@ -89,7 +89,7 @@ def _complete_lldp(stack: Stack) -> None:
         stack.parts[first] = Part(CongestionNotificationTLV)
     source = stack.parts[0].values.get("src", CONGESTION_POINT) if stack.parts[0].cls is Ethernet else None
     address = source if isinstance(source, bytes) else CONGESTION_POINT
-    if stack.parts[first].values.get("type") != _CHASSIS:
+    if stack.parts[first].cls is not TLV or stack.parts[first].values.get("type") != _CHASSIS:
         stack.parts[first:first] = [
             Part(TLV, {"type": _CHASSIS, "value": _BY_MAC + address}),
             Part(TLV, {"type": _PORT, "value": _BY_NAME + b"port1"}),

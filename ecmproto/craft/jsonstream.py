@@ -7,6 +7,7 @@ guessed: duplicate keys, NaN, nesting without end and broken text are refused wi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -17,6 +18,7 @@ MAX_VALUE_CHARACTERS = 64 << 20
 """The longest single value (a frame, say) that is read."""
 
 _SPACE = " \t\r\n"
+_NUMBER = re.compile(r"[0-9.eE+-]*")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -80,8 +82,7 @@ class JsonStream:
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
-                # a number may go on behind what has been read
-                if end < len(self._text) or self._ended:
+                if self._ended or not self._may_go_on(end):
                     self._at = end
                     return value
                 if not self._more():
@@ -94,8 +95,13 @@ class JsonStream:
                 raise self.error(refused.needed, refused.got) from None
             except RecursionError:
                 raise self.error("values nested less than a thousand deep", "deeper nesting") from None
-            except ValueError as error:  # a number of more digits than Python reads
-                raise self.error("numbers of a sane length", str(error)) from None
+            except ValueError:  # more digits than Python reads
+                raise self.error("numbers of at most 4,300 digits", "a longer one") from None
+
+    def _may_go_on(self, end: int) -> bool:
+        """Return whether what was read ends in the middle of a number: 1 | .5e | 3."""
+        rest = _NUMBER.match(self._text, end)
+        return rest is not None and rest.end() == len(self._text)
 
     def members(self) -> Iterator[str]:
         """Yield the keys of the object that starts here; the caller uses up each value."""

@@ -2,8 +2,8 @@
 
 One template is encoded; the bits of the swept fields are then set in many copies at once, and the
 checksums that cover them computed anew.  A swept field that decides what the frame looks like (octets of
-variable length, the type of an E²CM message) gets a template per value.  Frames come in batches of
-bounded size, so that a sweep of any length needs no more memory than a short one.
+variable length, the type of an E²CM message or of a TLV) gets a template per value.  Frames come in
+batches of bounded size, so that a sweep of any length needs no more memory than a short one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ecmproto.craft.stack import Stack
 from ecmproto.wire.e2cm import E2CM
 from ecmproto.wire.encoder import encode
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.lldp import TLV
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -223,7 +224,7 @@ class Sweep:
 
 def _shapes(axis: Axis) -> bool:
     """Return whether a field's value decides what else the frame holds."""
-    return axis.field.bits is None or (axis.part.cls is E2CM and axis.field.key == "type")
+    return axis.field.bits is None or (axis.part.cls in (E2CM, TLV) and axis.field.key == "type")
 
 
 def _column_values(axis: Axis) -> range | NDArray[np.uint64] | Sequence[int]:

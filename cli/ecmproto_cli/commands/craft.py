@@ -179,8 +179,8 @@ def _from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe
 def _timed(
     recipes: Iterator[Recipe | Chunk], interval: str | None, rate: str | None, time: str | None
 ) -> Iterator[Chunk]:
-    from ecmproto.craft.recipe import chunks
     from ecmproto.craft.quantities import rate_of, time_of
+    from ecmproto.craft.recipe import chunks
 
     if interval is not None and rate is not None:
         raise click.UsageError("needed --interval or --rate, got both")

@@ -1,0 +1,163 @@
+"""``ecmproto craft`` as people call it."""
+
+# ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ecmproto.capture import PcapWriter, open_capture
+from ecmproto.craft import build
+from ecmproto.wire import CNM, CNTag, decode, encode
+from ecmproto_cli.main import run
+
+CNM_HEX = encode(build("cnm", qntz_fb=40, flow_id=7, vlan=5, prio=3)).hex()
+
+
+def craft(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run the command in a process of its own."""
+    code = "import sys; from ecmproto_cli.main import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "craft", *arguments], input=stdin, capture_output=True, check=False
+    )
+
+
+def test_the_line_of_the_interface_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["craft", "cnm", "qntz_fb=40", "flow_id=7", "--vlan", "5", "--prio", "3"]) == 0
+    assert capsys.readouterr().out == CNM_HEX + "\n"
+
+
+def test_options_and_fields_are_the_same_thing(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["craft", "cnm", "dst=02:00:00:00:00:09", "vlan=1,2", "prio=4", "flow=3"])
+    run(["craft", "cnm", "--dst", "02:00:00:00:00:09", "--vlan", "1,2", "--prio", "4", "--flow", "3"])
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+
+
+def test_a_pipe_of_json_gives_the_same_octets() -> None:
+    made = craft("cnm", "qntz_fb=40", "flow_id=7", "--vlan", "5", "--prio", "3", "-T", "json")
+    again = craft("--from-json", stdin=made.stdout)
+    assert (again.returncode, again.stdout.decode()) == (0, CNM_HEX + "\n")
+    assert json.loads(made.stdout)["schema"] == "ecmproto/frames/1"
+
+
+def test_dissect_and_craft_give_the_same_file(tmp_path: Path) -> None:
+    path, same = tmp_path / "a.pcap", tmp_path / "same.pcap"
+    with PcapWriter(path, byte_order="big", resolution="us") as writer:
+        for length in range(0, 100, 3):
+            writer.write_frame(
+                bytes.fromhex(CNM_HEX)[:length], 10**18 + length * 1000, original=length + length % 2
+            )
+    code = "from ecmproto_cli.main import main; main()"
+    dissected = subprocess.run(
+        [sys.executable, "-c", code, "dissect", "-r", str(path), "-T", "json"],
+        capture_output=True,
+        check=True,
+    )
+    assert craft("--from-json", "-", "-w", str(same), stdin=dissected.stdout).returncode == 0
+    assert same.read_bytes() == path.read_bytes()
+
+
+def test_a_sweep_goes_into_a_capture(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    arguments = ["cnm", "--sweep", "cntag.flow_id=0..999", "--sweep", "qntz_fb=0..63:21", "--rate", "1000pps"]
+    assert run(["craft", *arguments, "-w", str(path)]) == 0
+    with open_capture(path) as reader:
+        (batch,) = list(reader)
+    assert len(batch) == 4000
+    last = decode(batch.frame(3999))
+    assert (last[CNTag].flow_id, last[CNM].qntz_fb) == (999, 63)
+    assert batch.time_ns[3999] == 3_999_000_000
+
+
+def test_a_specification_in_toml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "frames.toml"
+    path.write_text('[[frames]]\nframe = "cnm qntz_fb=40 flow_id=7 vlan=5 prio=3"\n')
+    assert run(["craft", "--spec", str(path)]) == 0
+    assert capsys.readouterr().out == CNM_HEX + "\n"
+
+
+def test_a_mistake_in_the_last_frame_of_a_specification_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "frames.toml"
+    path.write_text('[[frames]]\nframe = "cnm"\n[[frames]]\nframe = "cnm qntz_fb=64"\n')
+    assert run(["craft", "--spec", str(path), "-w", str(tmp_path / "out.pcap")]) == 2
+    assert [each.name for each in tmp_path.iterdir()] == ["frames.toml"]
+
+
+def test_an_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(b"mine")
+    assert run(["craft", "cnm", "-w", str(path)]) == 3
+    assert "--force" in capsys.readouterr().err
+    assert path.read_bytes() == b"mine"
+    assert run(["craft", "cnm", "-w", str(path), "--force"]) == 0
+    assert path.read_bytes() != b"mine"
+
+
+def test_draws_tell_their_seed_and_repeat_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["craft", "cnm", "--sweep", "qntz_fb=random:9"]) == 0
+    first = capsys.readouterr()
+    seed = first.err.removeprefix("ecmproto: seed ").strip()
+    assert run(["craft", "cnm", "--sweep", "qntz_fb=random:9", "--seed", seed]) == 0
+    assert capsys.readouterr() == first
+    run(["craft", "cnm"])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("arguments", [["cnm", "--count", "0"], ["--from-json", "-"]])
+def test_no_frame_is_no_success(arguments: list[str], tmp_path: Path) -> None:
+    ran = craft(*arguments, "-w", str(tmp_path / "x.pcap"), stdin=b'{"frames": []}')
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(b"ecmproto: no frame was crafted\nhelp: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "needed one of a LAYER, --spec or --from-json, got none\nhelp: ecmproto craft --help"),
+        ("cnm --spec x.toml", "needed one of a LAYER, --spec or --from-json, got several\nhelp: ecmproto craft --help"),
+        ("--spec x.toml --vlan 5", "--vlan belongs to a frame given as LAYER FIELD=VALUE ..., not to a file\nhelp: ecmproto craft --help"),
+        ("cnm --fix", "--fix belongs to --from-json: other frames are always put right, but for --raw\nhelp: ecmproto craft --help"),
+        ("cnm qntz_fb=64", "cnm.qntz_fb: needed an integer in 0..63, got 64\nhelp: ecmproto schema cnm"),
+        ("cnn", "frame: needed the name of a format, got 'cnn' (did you mean 'cnm'?)\nhelp: ecmproto craft --help"),
+        ("cnm --sweep qntz_fb", "--sweep: needed FIELD=VALUES, each field once, got 'qntz_fb'\nhelp: ecmproto craft --help"),
+        ("cnm --sweep qntz_fb=1 --sweep qntz_fb=2", "--sweep: needed FIELD=VALUES, each field once, got 'qntz_fb' twice\nhelp: ecmproto craft --help"),
+        ("cnm --rate 1 --interval 1", "needed --interval or --rate, got both\nhelp: ecmproto craft --help"),
+        ("cnm --rate x", "rate: needed frames a second such as 1000 or 1000pps, got 'x'\nhelp: ecmproto craft --help"),
+        ("cnm --time -1", "--time: needed a time such as 15ms, 500us or 1s, in whole ns, got '-1'\nhelp: ecmproto craft --help"),
+        ("pause --prio 3", "prio: needed a frame that may have a VLAN tag, got a MAC Control frame, which never has one"
+         " (to send one on purpose name the tag itself: vlan id=5 pfc …)\nhelp: ecmproto craft --help"),
+        ("cnm -w x.bin", "x.bin: needed -T with one of hex, pcap, pcapng, python, json, ndjson,"
+         " or a name that ends in .pcap, .json, .hex or .py\nhelp: ecmproto craft --help"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_sentence_and_one_line_of_help(
+    line: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["craft", *line.split()]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", f"ecmproto: {said}\n")
+
+
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["craft", "--spec", "no such.toml"]) == 3
+    assert capsys.readouterr().err == "ecmproto: no such.toml: No such file or directory\n"
+
+
+def test_a_document_that_breaks_off_leaves_no_file_under_the_final_name(tmp_path: Path) -> None:
+    frame = '{"layers": [{"layer": "data", "data": "00"}]}'
+    path = tmp_path / "out.pcap"
+    ran = craft("--from-json", "-w", str(path), stdin=f'{{"frames": [{(frame + ",") * 3000}'.encode())
+    assert ran.returncode == 2
+    assert not path.exists()
+    (partial,) = tmp_path.iterdir()
+    said = ran.stderr.decode()
+    assert said.startswith(f"ecmproto: warning: what was written before is in {partial}\n")
+    assert "needed JSON, got Expecting value" in said
+    assert "Traceback" not in said

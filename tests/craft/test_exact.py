@@ -1,0 +1,190 @@
+"""What dissect and craft write as JSON gives back the same octets, times and lengths: malformed and cut too."""
+
+# ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.capture import Interface, PcapngWriter, PcapWriter, comments, open_capture
+from ecmproto.capture.sink import Sink
+from ecmproto.craft import build
+from ecmproto.craft.output import output_of
+from ecmproto.craft.recipe import Chunk, chunks
+from ecmproto.craft.spec import Reading, read_json
+from ecmproto.dissect.form import Form
+from ecmproto.dissect.json import Json, NdJson
+from ecmproto.dissect.record import records
+from ecmproto.errors import SpecError
+from ecmproto.wire import decode_lax, encode
+from ecmproto.wire.document import to_document
+from ecmproto.wire.formats import FORMATS
+
+KINDS = [cls.prefix for cls in FORMATS]
+
+
+def dissected(path: Path, form: Form) -> str:
+    """Return what a capture is as text in a form."""
+    with open_capture(path) as reader:
+        text = None
+        parts = []
+        for batch in reader:
+            text = form.begin(reader) if text is None else text
+            parts += [form.record(record) for record in records(batch, reader.interfaces, commented=True)]
+        return (text or form.begin(reader)) + "".join(parts) + form.end(reader)
+
+
+def crafted(text: str, form: str) -> bytes:
+    """Return the output of a form for a JSON document."""
+    reading = Reading(exact=True)
+    made = list(chunks(read_json(io.StringIO(text), "in.json", reading)))
+    file = io.BytesIO()
+    output = output_of(form, Sink("out", file), reading.capture)
+    for chunk in made:
+        output.write(chunk)
+    output.finish()
+    return file.getvalue()
+
+
+def malformed() -> list[bytes]:
+    """Return frames of every kind: whole, cut at every length in steps, with octets inverted."""
+    whole = [encode(build(kind)) for kind in KINDS] + [encode(build("cnm", vlan="100,5", flow_id=7))]
+    found = []
+    for octets in whole:
+        found.append(octets)
+        found += [octets[:length] for length in range(0, len(octets), 9)]
+        found += [
+            octets[:at] + bytes([octets[at] ^ 0xFF]) + octets[at + 1 :] for at in range(12, len(octets), 7)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("byte_order", ["little", "big"])
+@pytest.mark.parametrize("resolution", ["ns", "us"])
+@pytest.mark.parametrize("fcs_octets", [0, 4])
+def test_a_pcap_comes_back_octet_for_octet(
+    tmp_path: Path, byte_order: Literal["little", "big"], resolution: Literal["ns", "us"], fcs_octets: int
+) -> None:
+    path = tmp_path / "a.pcap"
+    with PcapWriter(
+        path, byte_order=byte_order, resolution=resolution, snaplen=777, fcs_octets=fcs_octets
+    ) as writer:
+        for i, octets in enumerate(malformed()):
+            writer.write_frame(octets, 10**18 + i * 1_001_000, original=len(octets) + i % 3)
+    assert crafted(dissected(path, Json()), "pcap") == path.read_bytes()
+
+
+def test_a_line_a_frame_comes_back_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    with PcapWriter(path) as writer:
+        for i, octets in enumerate(malformed()):
+            writer.write_frame(octets, i, original=len(octets) + i % 3)
+    assert crafted(dissected(path, NdJson()), "pcap") == path.read_bytes()
+
+
+def test_a_pcapng_keeps_its_interfaces_and_comments(tmp_path: Path) -> None:
+    path, again = tmp_path / "a.pcapng", tmp_path / "b.pcapng"
+    interfaces = [
+        Interface(index=0, linktype=1, name="eth0", description="left", snaplen=99),
+        Interface(index=1, linktype=113, name="any"),
+    ]
+    with PcapngWriter(path, interfaces=interfaces, byte_order="big") as writer:
+        writer.write_frame(encode(build("cnm")), 5, interface=0, comment="größer")
+        writer.write_frame(bytes(range(20)), 7, interface=1, original=4000)
+        writer.write_frame(b"", 9, interface=0)
+    again.write_bytes(crafted(dissected(path, Json()), "pcapng"))
+    assert again.read_bytes() == path.read_bytes()
+    with open_capture(again) as reader:
+        (batch,) = list(reader)
+        assert comments(batch, 0) == ("größer",)
+
+
+@given(st.lists(st.binary(max_size=80), min_size=1, max_size=5))
+def test_any_octets_come_back(frames: list[bytes]) -> None:
+    items = [to_document(decode_lax(octets)) for octets in frames]
+    made = crafted(json.dumps({"frames": items}), "hex").decode()
+    assert made == "".join(f"{octets.hex()}\n" for octets in frames)
+
+
+@pytest.mark.parametrize("form", ["json", "ndjson"])
+def test_what_craft_writes_it_reads(form: str) -> None:
+    text = json.dumps({"frames": [to_document(decode_lax(octets)) for octets in malformed()]})
+    once = crafted(text, form).decode()
+    assert crafted(once, "hex") == crafted(text, "hex")
+    assert crafted(once, form).decode() == once
+
+
+def test_frames_of_another_link_type_need_pcapng(tmp_path: Path) -> None:
+    frame = {"layers": [{"layer": "data", "data": "00"}]}
+    text = json.dumps({"frames": [frame, frame | {"interface": 1, "linktype": 113}]})
+    assert crafted(text, "hex") == b"00\n00\n"
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(crafted(text, "pcapng"))
+    with open_capture(path) as reader:
+        list(reader)
+        assert [interface.linktype for interface in reader.interfaces] == [1, 113]
+    with pytest.raises(SpecError) as caught:
+        crafted(text, "pcap")
+    assert str(caught.value) == (
+        "pcap: needed frames of one link type, here ETHERNET, got one of LINUX_SLL (pcapng takes them: -T pcapng)"
+    )
+
+
+def test_an_octet_added_by_hand_makes_the_frame_longer() -> None:
+    frame = {"layers": [{"layer": "data", "data": "000102"}], "captured_octets": 2, "original_octets": 9}
+    (chunk,) = chunks(read_json(io.StringIO(json.dumps(frame)), "x", Reading(exact=True)))
+    assert isinstance(chunk, Chunk)
+    assert chunk.original is not None
+    assert chunk.original.tolist() == [10]
+
+
+def test_fix_puts_right_what_was_changed_by_hand_but_not_what_was_cut() -> None:
+    layers = [{"layer": "eth"}, {"layer": "cnm", "cnm.msdu": "0102", "cnm.msdu_length": 9}]
+    text = json.dumps({"frames": [{"layers": layers}, {"layers": layers, "cut": 3}]})
+    made = chunks(read_json(io.StringIO(text), "x", Reading(exact=True, fix=True)))
+    right, cut = (octets for chunk in made for octets in chunk.octets())
+    assert (len(right), right[12:14].hex(), right[36:40].hex()) == (60, "22e7", "00020102")
+    assert (len(cut), cut[12:14].hex(), cut[36:40].hex()) == (40, "0000", "00090102")
+
+
+FRAME = {"layers": [{"layer": "data", "data": "00"}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ({"frames": [3]}, "x: frames[0]: needed an object that describes a frame, got 3"),
+        ({"frames": [FRAME | {"tim_ns": 1}]}, "x: frames[0]: needed a key of a frame, got 'tim_ns' (did you mean 'time_ns'?)"),
+        ({"frames": [FRAME | {"time_ns": "1"}]}, "x: frames[0].time_ns: needed an integer in 0..9223372036854775807, got '1'"),
+        ({"frames": [FRAME | {"time_ns": True}]}, "x: frames[0].time_ns: needed an integer in 0..9223372036854775807, got True"),
+        ({"frames": [FRAME | {"time_ns": 1 << 63}]}, "x: frames[0].time_ns: needed an integer in 0..9223372036854775807, got "),
+        ({"frames": [FRAME | {"interface": 10**9}]}, "x: frames[0].interface: needed an integer in 0..65535, got 1000000000"),
+        ({"frames": [FRAME | {"original_octets": -1}]}, "x: frames[0].original_octets: needed an integer in 0..4294967295, got -1"),
+        ({"frames": [FRAME | {"comments": "a"}]}, "x: frames[0].comments: needed a list of texts, got 'a'"),
+        ({"frames": [{"layers": [{"layer": "cnm", "cnm.qntz_fb": 64}]}]}, "x: frames[0]: cnm.qntz_fb: needed an integer in 0..63, got 64"),
+        ({"capture": 3, "frames": []}, "x: capture: needed an object, got 3"),
+        ({"capture": {"format": "erf"}, "frames": []}, "x: capture.format: needed pcap or pcapng, got 'erf'"),
+        ({"capture": {"header": "00"}, "frames": []}, "x: capture.header: needed the 24 octets of a pcap header in hex, got '00'"),
+        ({"capture": {"interfaces": [1]}, "frames": []}, "x: capture.interfaces[0]: needed an object, got 1"),
+        ({"capture": {"interfaces": [{"linktype": 70000}]}, "frames": []}, "x: capture.interfaces[0].linktype: needed an integer in 0..65535, got 70000"),
+        ({"frames": [], "capture": {}}, "x, line 1: needed capture in front of frames, got it behind them"),
+    ],
+)  # fmt: skip
+def test_documents_that_no_capture_could_be_are_refused(document: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        list(chunks(read_json(io.StringIO(json.dumps(document)), "x", Reading(exact=True))))
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_header_whose_records_are_laid_out_otherwise_is_not_repeated() -> None:
+    # version 2.1 wrote the two lengths of a record the other way round
+    swapped = "a1b2c3d40002000100000000000000000000ffff00000001"
+    text = json.dumps({"capture": {"byte_order": "big", "header": swapped}, "frames": [FRAME]})
+    assert crafted(text, "pcap")[:8].hex() == "a1b23c4d00020004"

@@ -1,0 +1,101 @@
+"""Every form of output holds the same frames."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from ecmproto.capture import open_capture
+from ecmproto.capture.sink import Sink
+from ecmproto.craft import output as output_module
+from ecmproto.craft.capture_info import CaptureInfo
+from ecmproto.craft.line import stack_from_line
+from ecmproto.craft.output import FORMS, form_of_path, output_of
+from ecmproto.craft.recipe import Recipe, chunks, interval_of_rate
+from ecmproto.craft.spec import plan_of
+from ecmproto.errors import SpecError
+
+LINES = {
+    "cnm flow_id=7 vlan=5": {"qntz_fb": "1..3"},
+    "lldpcn": {},
+    "data data=00": {},
+    "pfc": {"prio3": "0..1"},
+}
+
+
+def recipes() -> list[Recipe]:
+    made = []
+    for line, sweeps in LINES.items():
+        stack = stack_from_line(line)
+        stack.settle()
+        plan = plan_of(stack, sweeps, random=Random(0))
+        made.append(Recipe(plan=plan, interval_ns=interval_of_rate(1000), comments=("x",) if sweeps else ()))
+    return made
+
+
+def written(form: str) -> bytes:
+    file = io.BytesIO()
+    output = output_of(form, Sink("out", file), CaptureInfo())
+    for chunk in chunks(recipes()):
+        output.write(chunk)
+    output.finish()
+    return file.getvalue()
+
+
+def octets() -> list[bytes]:
+    return [frame for chunk in chunks(recipes()) for frame in chunk.octets()]
+
+
+def test_hex_is_a_line_a_frame() -> None:
+    assert [bytes.fromhex(line) for line in written("hex").decode().splitlines()] == octets()
+
+
+@pytest.mark.parametrize("form", ["pcap", "pcapng"])
+def test_captures_hold_the_frames_and_their_times(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(written(form))
+    with open_capture(path) as reader:
+        batches = list(reader)
+        assert reader.problem is None
+    assert [frame for batch in batches for frame in batch.frames()] == octets()
+    assert [t for batch in batches for t in batch.time_ns.tolist()] == [i * 1_000_000 for i in range(7)]
+
+
+def test_a_script_prints_the_same_octets(tmp_path: Path) -> None:
+    script = tmp_path / "frames.py"
+    script.write_bytes(written("python"))
+    ran = subprocess.run([sys.executable, script], capture_output=True, check=True)
+    assert ran.stdout == written("hex")
+
+
+def test_a_script_of_too_many_frames_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_module, "MAX_SCRIPT_FRAMES", 3)
+    with pytest.raises(SpecError, match="needed at most 3 frames in a script"):
+        written("python")
+
+
+def test_pcap_says_that_comments_are_lost() -> None:
+    output = output_of("pcap", Sink("out", io.BytesIO()), CaptureInfo())
+    for chunk in chunks(recipes()):
+        output.write(chunk)
+    assert output.warnings == ["comments are lost: pcap has no place for them"]
+
+
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("a.pcap", "pcap"), ("a.pcapng.zst", "pcapng"), ("a.json.gz", "json"), ("a.py", "python"),
+        ("a.hex", "hex"), ("a.ndjson", "ndjson"), ("a", None), ("a.xyz", None),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_file_says_its_form(path: str, form: str | None) -> None:
+    assert form_of_path(path) == form
+
+
+def test_every_form_can_be_written() -> None:
+    assert all(written(form) for form in FORMS)

@@ -1,0 +1,152 @@
+"""Specifications in TOML and JSON: every key does what it says, every mistake is named with its place."""
+
+# ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
+
+from __future__ import annotations
+
+import io
+import json
+from random import Random
+
+import pytest
+
+from ecmproto.craft import build
+from ecmproto.craft.recipe import Chunk, chunks
+from ecmproto.craft.spec import Reading, read_json, read_toml
+from ecmproto.errors import SpecError
+from ecmproto.wire import CNM, VLAN, EtherTypes, decode, encode
+
+
+def toml(text: str, reading: Reading | None = None) -> list[Chunk]:
+    return list(chunks(read_toml(io.BytesIO(text.encode()), "x.toml", reading or Reading())))
+
+
+def frames(made: list[Chunk]) -> list[bytes]:
+    return [octets for chunk in made for octets in chunk.octets()]
+
+
+def times(made: list[Chunk]) -> list[int]:
+    return [time for chunk in made for time in chunk.time_ns.tolist()]
+
+
+def test_a_line_and_layers_say_the_same() -> None:
+    made = toml(
+        """
+        schema = "ecmproto/frames/1"
+        [[frames]]
+        frame = "cnm qntz_fb=40 flow_id=7"
+        vlan = 5
+        prio = 3
+        [[frames]]
+        layers = [
+            {layer = "eth"}, {layer = "vlan", id = 5, priority = 3}, {layer = "cntag", "cntag.flow_id" = 7},
+            {layer = "cnm", qntz_fb = 40},
+        ]
+        """
+    )
+    assert frames(made) == [encode(build("cnm", qntz_fb=40, flow_id=7, vlan=5, prio=3))] * 2
+
+
+def test_counts_times_and_sweeps() -> None:
+    made = toml(
+        """
+        [[frames]]
+        frame = "cnm"
+        count = 2
+        interval = "1us"
+        time = "1s"
+        [[frames]]
+        frame = "cnm"
+        sweep = {"cnm.qntz_fb" = "0..2", prio = [6, 7]}
+        rate = 1000
+        comment = "swept"
+        """
+    )
+    assert times(made)[:3] == [1_000_000_000, 1_000_001_000, 1_000_002_000]
+    assert times(made)[-1] == 1_000_002_000 + 5_000_000
+    swept = [decode(octets) for octets in frames(made)[2:]]
+    assert [(frame[CNM].qntz_fb, frame[VLAN].priority) for frame in swept] == [
+        (0, 6), (0, 7), (1, 6), (1, 7), (2, 6), (2, 7),
+    ]  # fmt: skip
+    assert [chunk.comments for chunk in made[1:]] == [("swept",)] * 6
+
+
+def test_raw_padding_trailer_and_fcs_stand_as_they_are() -> None:
+    made = toml(
+        """
+        [[frames]]
+        layers = [{layer = "eth", type = 0x22e7}, {layer = "cnm"}]
+        raw = true
+        [[frames]]
+        frame = "pause"
+        trailer = "ff"
+        fcs = "01020304"
+        """
+    )
+    assert frames(made)[0] == bytes(12) + b"\x22\xe7" + bytes(24)
+    assert frames(made)[1][-5:].hex() == "ff01020304"
+    assert len(frames(made)[1]) == 64
+
+
+def test_draws_follow_the_seed() -> None:
+    text = '[[frames]]\nframe = "cnm"\nsweep = {qntz_fb = "random:50"}'
+    first, same, other = (frames(toml(text, Reading(random=Random(seed)))) for seed in (1, 1, 2))
+    assert first == same
+    assert first != other
+
+
+def test_another_ethertype_map_is_used() -> None:
+    made = toml('[[frames]]\nframe = "ecm"', Reading(ethertypes=EtherTypes(message=0x88B7)))
+    assert frames(made)[0][12:14].hex() == "88b7"
+
+
+def test_json_takes_the_same_keys() -> None:
+    text = json.dumps({"schema": "ecmproto/frames/1", "frames": [{"frame": "cnm", "count": 2, "time_ns": 7}]})
+    made = list(chunks(read_json(io.StringIO(text), "x.json", Reading())))
+    assert frames(made) == [encode(build("cnm"))] * 2
+    assert times(made) == [7, 7]
+
+
+def test_dissected_frames_in_a_specification_are_taken_as_they_stand() -> None:
+    frame = {"layers": [{"layer": "data", "data": "0102"}]}
+    text = json.dumps({"frames": [frame | {"captured_octets": 2}, {"frame": "pause"}]})
+    made = list(chunks(read_json(io.StringIO(text), "x.json", Reading())))
+    assert frames(made) == [b"\x01\x02", encode(build("pause"))]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[[frames", "x.toml: needed a TOML file, got "),
+        ("a = " + "[" * 5000, "x.toml: needed a TOML file, got "),
+        ("frame = 1", "x.toml: needed schema and frames, got 'frame' (did you mean 'frames'?)"),
+        ("frames = 1", "x.toml: needed [[frames]], one for each, got 1"),
+        ("frames = [1]", "x.toml: frames[0]: needed an object that describes a frame, got 1"),
+        ('schema = "ecmproto/trace/1"', "x.toml: schema: needed 'ecmproto/frames/1', got 'ecmproto/trace/1'"),
+        ("[[frames]]", "x.toml: frames[0]: frame: needed frame = \"cnm …\" or layers = [{layer = \"cnm\", …}], got {}"),
+        ('[[frames]]\nfram = "cnm"', "x.toml: frames[0]: needed a key of a frame, got 'fram' (did you mean 'frame'?)"),
+        ('[[frames]]\nframe = "cnmm"', "x.toml: frames[0]: frame: needed the name of a format, got 'cnmm' (did you mean 'cnm'?)"),
+        ('[[frames]]\nframe = "cnm"\nvlan = 4096', "x.toml: frames[0]: vlan.id: needed an integer in 0..4095, got 4096"),
+        ('[[frames]]\nframe = "cnm"\nvlan = 1.5', "x.toml: frames[0]: vlan.id: needed an integer in 0..4095, got 1.5"),
+        ('[[frames]]\nlayers = [{layer = "cnm", qntz_fb = nan}]', "x.toml: frames[0]: cnm.qntz_fb: needed an integer in 0..63, got nan"),
+        ('[[frames]]\nlayers = [{qntz_fb = 1}]', "x.toml: frames[0]: layers[0]: needed an object with \"layer\": NAME, got "),
+        ('[[frames]]\nframe = "cnm"\ncount = -1', "x.toml: frames[0]: frame.count: needed an integer in 0.."),
+        ('[[frames]]\nframe = "cnm"\ncount = true', "x.toml: frames[0]: frame.count: needed an integer in 0.."),
+        ('[[frames]]\nframe = "cnm"\nraw = 1', "x.toml: frames[0]: raw: needed true or false, got 1"),
+        ('[[frames]]\nframe = "cnm"\nfcs = 1', "x.toml: frames[0]: fcs: needed octets in hex, got 1"),
+        ('[[frames]]\nframe = "cnm"\ncomment = 1', "x.toml: frames[0]: comment: needed text, got 1"),
+        ('[[frames]]\nframe = "cnm"\nsweep = "a"', "x.toml: frames[0]: sweep: needed an object such as "),
+        ('[[frames]]\nframe = "cnm"\nsweep = {a = "1"}', "x.toml: frames[0]: sweep: needed a field of cnm or of a layer it implies, got 'a'"),
+        ('[[frames]]\nframe = "cnm"\ntime = "1 fortnight"', "x.toml: frames[0]: time: needed a time such as 15ms, 500us or 1s, in whole ns, got '1 fortnight'"),
+        ('[[frames]]\nframe = "cnm"\ntime = "0.5ns"', "x.toml: frames[0]: time: needed a time such as 15ms, 500us or 1s, in whole ns, got '0.5ns'"),
+        ('[[frames]]\nframe = "cnm"\ntime = 9223372036854775808', "x.toml: frames[0]: time: needed less than 2^63 ns, got 9223372036854775808"),
+        ('[[frames]]\nframe = "cnm"\nrate = 0', "x.toml: frames[0]: rate: needed frames a second such as 1000 or 1000pps, got 0"),
+        ('[[frames]]\nframe = "cnm"\nrate = 1\ninterval = 1', "x.toml: frames[0]: rate: needed an interval or a rate, got both"),
+        ('[[frames]]\nframe = "cnm"\ntime = 1\ntime_ns = 1', "x.toml: frames[0]: time: needed time or time_ns, got both"),
+        ('[[frames]]\nframe = "cnm"\nframe = "cnm"', "x.toml: needed a TOML file, got Cannot overwrite a value"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named_with_their_place(text: str, sentence: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        toml(text)
+    assert str(caught.value).startswith(sentence)
