@@ -37,7 +37,7 @@ DIFFERENCES = {
     "dns.pcap.xz": "neither reads xz",
     "dns.pcap.lz4": "tshark reads lz4, we name it and the command to run",
     "sipmsg.log": "a text, refused by both",
-    "fuzz.pcap": "tshark guesses another record layout behind the first frame and shows a frame that is none; "
+    "fuzz.pcap": "tshark guesses another record layout and shows a second frame that is none; "
     "we stop at the impossible length",
     "ns3tcp-": "tshark refuses link types with reserved bits; the records are sound, so we warn and go on",
     "linktype-reserved-field-not-zero.pcap": "the same, with no record",
