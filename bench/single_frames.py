@@ -11,7 +11,7 @@ from bench.contest import rates, show
 from ecmproto import CNM, PFC, UDP, VLAN, CNTag, Data, Ethernet, Frame, IPv4, decode, encode
 
 SOURCE, DESTINATION = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
-ADDRESSES = {"src": bytes([10, 0, 0, 2]), "dst": bytes([10, 0, 0, 1])}
+IP = IPv4(src=bytes([10, 0, 0, 2]), dst=bytes([10, 0, 0, 1]))
 
 
 def run() -> None:
@@ -23,7 +23,7 @@ def run() -> None:
     from scapy.layers.l2 import Ether
 
     ethernet = Ethernet(dst=DESTINATION, src=SOURCE)
-    udp = (VLAN(id=5, priority=3), IPv4(**ADDRESSES), UDP(srcport=4791, dstport=4791), Data(data=bytes(64)))
+    udp = (VLAN(id=5, priority=3), IP, UDP(srcport=4791, dstport=4791), Data(data=bytes(64)))
     _contest("VLAN/IP/UDP", Frame(layers=(ethernet, *udp)), Ether, dpkt.ethernet.Ethernet)
 
     from scapy.contrib import mac_control  # noqa: F401 (binds MAC Control to Ethernet)

@@ -16,8 +16,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.kernel import compiled, inlined
-from ecmproto.control.record import new_record
+from ecmproto.kernel import compiled, inlined
+from ecmproto.record import new_record
 
 PRIORITIES = 8
 
@@ -35,7 +35,7 @@ _STEPS = 1 + _FINE_STEPS + _COARSE_STEPS
 
 
 class Gauge:
-    """The state; a record (``control.record``).  Index 0 to 7 is a priority, 8 the whole port."""
+    """The state; a record (``ecmproto.record``).  Index 0 to 7 is a priority, 8 the whole port."""
 
     level_octets: Annotated[NDArray[np.int64], _ROWS]
     """The level, which has stood since …"""

@@ -20,8 +20,8 @@ from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
 from ecmproto.control.qcn.congestion_point import LARGEST_QNTZ_FB, State, settings_record, start
 from ecmproto.control.qcn.parameters import CongestionPointParameters
-from ecmproto.control.record import columns, new_records
 from ecmproto.errors import ParameterError
+from ecmproto.record import columns, new_records
 from ecmproto.replay.gauge import PRIORITIES, TOTAL
 from ecmproto.replay.port import new_port, with_room
 from ecmproto.replay.qcn_port import DROPPED, PASSED_BY, Arrivals, Outcomes, Sample, run

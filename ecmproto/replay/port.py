@@ -23,9 +23,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.kernel import inlined
-from ecmproto.control.record import new_record
 from ecmproto.errors import ParameterError
+from ecmproto.kernel import inlined
+from ecmproto.record import new_record
 from ecmproto.replay.gauge import PRIORITIES, TOTAL, Gauge, change, new_gauge
 from ecmproto.units import NS_PER_S
 
@@ -38,7 +38,7 @@ _FIRST_SLOTS = 256
 
 
 class Line:
-    """The state of a port but for its frames and its gauge; a record (``control.record``).
+    """The state of a port but for its frames and its gauge; a record (``ecmproto.record``).
 
     Each priority's waiting frames are a ring in the port's slots: from ``slot_base[p]`` on, ``slot_mask[p]``
     + 1 (a power of two) slots; ``slots_put[p]`` and ``slots_taken[p]`` count the frames ever put and taken.

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.kernel import compiled
 from ecmproto.control.qcn.congestion_point import Settings, State, count, sample
+from ecmproto.kernel import compiled
 from ecmproto.replay.port import Port, advance, arrive, is_full
 
 PASSED_BY, ENQUEUED, DROPPED = 0, 1, 2
@@ -17,7 +17,7 @@ PASSED_BY, ENQUEUED, DROPPED = 0, 1, 2
 
 
 class Sample:
-    """One sampling instant of a congestion point; a record (``control.record``)."""
+    """One sampling instant of a congestion point; a record (``ecmproto.record``)."""
 
     position: int
     """Of the sampled frame in its batch."""

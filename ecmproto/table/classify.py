@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.kernel import compiled, inlined
+from ecmproto.kernel import compiled, inlined
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)

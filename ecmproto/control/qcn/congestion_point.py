@@ -22,9 +22,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.kernel import compiled, inlined
 from ecmproto.control.qcn.parameters import SAMPLE_OCTETS, WEIGHT_DENOMINATOR, CongestionPointParameters
-from ecmproto.control.record import new_record
+from ecmproto.kernel import compiled, inlined
+from ecmproto.record import new_record
 
 LARGEST_QNTZ_FB = 63
 _STEPS = len(SAMPLE_OCTETS)
@@ -32,7 +32,7 @@ _QNTZ_FB_PER_STEP = 8
 
 
 class State:
-    """What one congestion point remembers; a record (``control.record``)."""
+    """What one congestion point remembers; a record (``ecmproto.record``)."""
 
     countdown_octets: int
     """Enqueued octets until the next sample."""

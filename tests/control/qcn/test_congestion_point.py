@@ -20,7 +20,7 @@ from ecmproto.control.qcn.congestion_point import (
     start,
 )
 from ecmproto.control.qcn.parameters import CongestionPointParameters
-from ecmproto.control.record import new_record
+from ecmproto.record import new_record
 from tests.control.qcn.literal import LiteralCongestionPoint
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ecmproto.control.record import columns, new_records, record_dtype
+from ecmproto.record import columns, new_records, record_dtype
 
 
 class Good:

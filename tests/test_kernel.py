@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 INNER = (
-    "from ecmproto.control.kernel import compiled\n@compiled\ndef inner(x: int) -> int:\n    return x + {}\n"
+    "from ecmproto.kernel import compiled\n@compiled\ndef inner(x: int) -> int:\n    return x + {}\n"
 )
 OUTER = (
-    "from ecmproto.control.kernel import compiled\nfrom inner_part import inner\n"
+    "from ecmproto.kernel import compiled\nfrom inner_part import inner\n"
     "@compiled\ndef outer(x: int) -> int:\n    return inner(x)\n"
 )
 TIME = (1_580_601_600, 1_580_601_600)
