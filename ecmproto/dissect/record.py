@@ -12,6 +12,10 @@ from ecmproto.wire.decoder import decode_lax
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.frame import Frame
 
+_REPEATED_OCTETS = 128
+_REPEATED_FRAMES = 256
+"""A link under pause repeats itself: short frames of a batch are decoded once, and share their `Frame`."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
@@ -60,11 +64,18 @@ def records(
         batch.numbers.tolist(), times, batch.original.tolist(), batch.interface.tolist(), batch.frames(),
         strict=True,
     )  # fmt: skip
+    repeated: dict[tuple[int, bytes], Frame] = {}
     links = [(interface.linktype, interface.fcs_octets) for interface in interfaces]
     for index, (number, time_ns, original, interface, octets) in enumerate(rows):
         linktype, fcs_octets = links[interface]
         if linktype == ETHERNET:
-            frame = decode_lax(octets, original_octets=original, fcs_octets=fcs_octets, ethertypes=ethertypes)
+            whole = original == len(octets) <= _REPEATED_OCTETS
+            found = repeated.get((fcs_octets, octets)) if whole else None
+            frame = found or decode_lax(
+                octets, original_octets=original, fcs_octets=fcs_octets, ethertypes=ethertypes
+            )
+            if whole and found is None and len(repeated) < _REPEATED_FRAMES:
+                repeated[fcs_octets, octets] = frame
         else:
             frame = decode_linktype(linktype, octets, original_octets=original, ethertypes=ethertypes)
         yield Record(

@@ -20,6 +20,7 @@ _STYLES = dict.fromkeys(("CNM", "ECM", "BCN", "E2CM", "FECN", "DBP"), "congestio
 _ADDRESSES_WIDTH = 37
 """Two MAC addresses and an arrow."""
 _KNOWN_PAIRS = 4096
+_KNOWN_FRAMES = 256
 
 
 class Lines(Listing):
@@ -30,20 +31,32 @@ class Lines(Listing):
         self._origin_ns: int | None = None
         self._pairs: dict[bytes, str] = {}
         self._labels: dict[str, str] = {}
+        self._behind_time: dict[int, tuple[Frame, str]] = {}
+        """What stands behind the time, by the identity of frames that repeated records may share."""
 
     def record(self, record: Record) -> str:
         """Return the frame's line."""
         frame = record.frame
+        known = self._behind_time.get(id(frame))
+        if known is not None and known[0] is frame:
+            behind = known[1]
+        else:
+            behind = self._told(record)
+            if len(self._behind_time) >= _KNOWN_FRAMES:
+                self._behind_time.clear()
+            self._behind_time[id(frame)] = frame, behind
+        return f"{record.number:>5} {self._time(record.time_ns):>12} {behind}\n"
+
+    def _told(self, record: Record) -> str:
+        frame = record.frame
         said = phrases_of(frame)
         name = said.kind or said.name
         label = self._labels.get(name) or self._label(name)
-        line = (
-            f"{record.number:>5} {self._time(record.time_ns):>12} {self._addresses(record)} "
-            f"{record.original_octets:>5} {label} {_told(frame, said, ' | ')}"
-        )
+        addresses = self._addresses(record)
+        told = f"{addresses} {record.original_octets:>5} {label} {_told(frame, said, ' | ')}"
         if frame.cut or frame.error is not None or frame.fcs:
-            line += self._remarks(record)
-        return line.rstrip() + "\n"
+            told += self._remarks(record)
+        return told.rstrip()
 
     def _time(self, time_ns: int | None) -> str:
         if time_ns is None:
