@@ -16,6 +16,7 @@ from ecmproto.errors import (
     DecodeError,
     EcmprotoError,
     EncodeError,
+    OutputError,
     ParameterError,
     SpecError,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "ITag",
     "Layer",
     "MACControl",
+    "OutputError",
     "ParameterError",
     "Pause",
     "Placed",

@@ -60,7 +60,7 @@ class EncodeError(EcmprotoError):
 
 
 class CaptureError(EcmprotoError):
-    """A capture file that cannot be read on, or written.
+    """A capture file that cannot be read on, or frames that a capture file cannot hold.
 
     ``path`` names the file, ``offset`` the octet of the (uncompressed) file where the trouble starts,
     ``frame`` the number of whole frames read before it; ``needed`` and ``got`` as in DecodeError.
@@ -79,6 +79,19 @@ class CaptureError(EcmprotoError):
             f"{self.path}: at octet {self.offset}, after {self.frame} frames: "
             f"needed {self.needed}, got {self.got}"
         )
+
+
+class OutputError(EcmprotoError):
+    """An output that cannot be written: ``path`` names it, ``needed`` and ``got`` say why."""
+
+    def __init__(self, *, path: str, needed: str, got: str) -> None:
+        super().__init__(path, needed, got)
+        self.path = path
+        self.needed = needed
+        self.got = got
+
+    def __str__(self) -> str:
+        return f"{self.path}: needed {self.needed}, got {self.got}"
 
 
 class ParameterError(EcmprotoError):

@@ -30,12 +30,12 @@ def missing_extra(extra: str, error: ImportError) -> CommandError:
 
 def exit_code_of(error: Exception) -> int | None:
     """Return the exit code of an error that is the user's or the input's, None for a defect of ours."""
+    if isinstance(error.__cause__ or error, PermissionError):
+        return PERMISSION
     if isinstance(error, CaptureError):
         return CAPTURE
     if isinstance(error, EcmprotoError):
         return USAGE
-    if isinstance(error, PermissionError):
-        return PERMISSION
     return CAPTURE if isinstance(error, OSError) else None
 
 

@@ -20,7 +20,7 @@ from ecmproto.capture.pcapng import comments
 from ecmproto.capture.reader import CaptureReader
 from ecmproto.capture.sink import open_sink
 from ecmproto.capture.writer import SNAPLEN, PcapngWriter, PcapWriter, packet_block
-from ecmproto.errors import CaptureError
+from ecmproto.errors import OutputError
 
 _SUFFIXES: dict[str, Format] = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
 
@@ -40,7 +40,7 @@ class CaptureCopier:
     ``warnings`` says what was lost.  The format is ``format``, else what the name
     asks for, else the reader's.
 
-    Raises CaptureError when ``path`` cannot be written, and from ``write`` for frames of several link types
+    Raises OutputError when ``path`` cannot be written, from ``write`` also for frames of several link types
     on the way to pcap.
     """
 
@@ -153,10 +153,8 @@ class CaptureCopier:
         if warning not in self.warnings:
             self.warnings.append(warning)
 
-    def _refusal(self, needed: str, got: str) -> CaptureError:
-        return CaptureError(
-            path=self._path, offset=self._sink.octets, frame=self.frames, needed=needed, got=got
-        )
+    def _refusal(self, needed: str, got: str) -> OutputError:
+        return OutputError(path=self._path, needed=needed, got=got)
 
     def close(self) -> None:
         """Finish the copy and give it its final name."""

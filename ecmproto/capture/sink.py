@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import CaptureError
+from ecmproto.errors import OutputError
 
 _BUFFER_OCTETS = 1 << 20
 
@@ -41,7 +41,7 @@ class Sink:
         self._closed = False
 
     def write(self, data: bytes | memoryview | NDArray[np.uint8] | str) -> None:
-        """Write octets, or text where the sink was opened for text; CaptureError when there is no room."""
+        """Write octets, or text where the sink was opened for text; OutputError when there is no room."""
         if isinstance(data, np.ndarray):
             data = data.data
         octets = data.encode() if isinstance(data, str) else data
@@ -76,7 +76,7 @@ class Sink:
         """End the output where it is; an empty partial file is removed, any other stays as ``partial``."""
         if self._closed:
             return
-        with suppress(CaptureError):  # what ended the work says more
+        with suppress(OutputError):  # what ended the work says more
             self._end()
         if self.partial and not self.octets:
             os.unlink(self.partial)
@@ -95,9 +95,9 @@ class Sink:
         except OSError as error:
             raise self._failed(error, "room for the end of the output") from error
 
-    def _failed(self, error: OSError, needed: str) -> CaptureError:
+    def _failed(self, error: OSError, needed: str) -> OutputError:
         got = error.strerror or str(error)
-        return CaptureError(path=self.path, offset=self.octets, frame=0, needed=needed, got=got)
+        return OutputError(path=self.path, needed=needed, got=got)
 
     def __enter__(self) -> Sink:
         return self
@@ -115,7 +115,7 @@ def open_sink(path: str | os.PathLike[str], *, force: bool = False) -> Sink:
     """Open an output: a path, or ``-`` for stdout; a path that ends in .gz or .zst is compressed.
 
     An existing regular file is refused unless ``force``; devices and pipes are written directly.
-    Raises CaptureError when it cannot be written.
+    Raises OutputError when it cannot be written.
     """
     name = os.fspath(path)
     if name == "-":
@@ -124,14 +124,14 @@ def open_sink(path: str | os.PathLike[str], *, force: bool = False) -> Sink:
         return _open(name, force)
     except OSError as error:
         got = error.strerror or str(error)
-        raise CaptureError(path=name, offset=0, frame=0, needed="a writable output", got=got) from error
+        raise OutputError(path=name, needed="a writable output", got=got) from error
 
 
 def _open(name: str, force: bool) -> Sink:
     final = os.path.realpath(name)  # a link to the target stays a link
     mode = os.stat(final).st_mode if os.path.exists(final) else None
     if mode is not None and stat.S_ISDIR(mode):
-        raise CaptureError(path=name, offset=0, frame=0, needed="the name of a file", got="a directory")
+        raise OutputError(path=name, needed="the name of a file", got="a directory")
     if mode is not None and not stat.S_ISREG(mode):
         return Sink(name, open(final, "wb", buffering=_BUFFER_OCTETS))
     if mode is not None and not force:
@@ -151,10 +151,8 @@ def _beside(final: str) -> tuple[Any, str]:
     raise AssertionError  # count() has no end
 
 
-def _exists(name: str) -> CaptureError:
-    return CaptureError(
-        path=name, offset=0, frame=0, needed="a name that is free, or --force", got="a file of that name"
-    )
+def _exists(name: str) -> OutputError:
+    return OutputError(path=name, needed="a name that is free, or --force", got="a file of that name")
 
 
 def _compressing(file: Any, path: str) -> Any:

@@ -113,7 +113,7 @@ class PcapWriter(_Writer):
     """Writes a pcap file of one link type, in nanoseconds unless ``resolution`` is ``"us"``.
 
     ``header`` is another file's header, to be repeated as it stands in front of that file's records.
-    Raises CaptureError when ``target`` (a path, ``-``, or an open sink) cannot be written.
+    Raises OutputError when ``target`` (a path, ``-``, or an open sink) cannot be written.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class PcapngWriter(_Writer):
 
     ``interfaces`` are described in front of the frames, more can be added; frames name them by position.
     ``bare`` writes no block of its own, for a copy that brings its own section headers.
-    Raises CaptureError when ``target`` (a path, ``-``, or an open sink) cannot be written.
+    Raises OutputError when ``target`` (a path, ``-``, or an open sink) cannot be written.
     """
 
     def __init__(

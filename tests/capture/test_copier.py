@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ecmproto.capture import Batch, CaptureCopier, CaptureReader, comments, format_of, open_capture
-from ecmproto.errors import CaptureError
+from ecmproto.errors import OutputError
 from tests.capture.octets import (
     block,
     description,
@@ -112,7 +112,7 @@ def test_options_and_interfaces_that_pcap_cannot_hold(tmp_path: Path) -> None:
 def test_mixed_link_types_are_no_pcap(between: bytes, tmp_path: Path) -> None:
     octets = section() + description() + description(linktype=113) + enhanced(b"a") + between
     octets += enhanced(b"b", interface=1)
-    with pytest.raises(CaptureError, match=r"one link type \(ETHERNET\).*LINUX_SLL; write pcapng instead"):
+    with pytest.raises(OutputError, match=r"one link type \(ETHERNET\).*LINUX_SLL; write pcapng instead"):
         copy(octets, tmp_path / "a.pcap")
     assert not (tmp_path / "a.pcap").exists()
 
@@ -153,7 +153,7 @@ def test_pcapng_frames_without_their_section_are_refused(tmp_path: Path) -> None
         batch = next(iter(reader))
         with (
             CaptureCopier(reader, tmp_path / "a.pcapng") as copier,
-            pytest.raises(CaptureError, match="section header"),
+            pytest.raises(OutputError, match="section header"),
         ):
             copier.write(batch)
 

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from ecmproto.capture import open_sink
-from ecmproto.errors import CaptureError
+from ecmproto.errors import OutputError
 
 
 def test_the_name_appears_when_all_is_written(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_an_existing_file_is_refused_unless_forced(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("precious")
     path.chmod(0o640)
-    with pytest.raises(CaptureError, match="--force"):
+    with pytest.raises(OutputError, match="--force"):
         open_sink(path)
     assert path.read_text() == "precious"
     with open_sink(path, force=True) as sink:
@@ -49,7 +49,7 @@ def test_a_file_that_appeared_meanwhile_is_not_overwritten(tmp_path: Path) -> No
     sink = open_sink(path)
     sink.write(b"late")
     path.write_text("precious")
-    with pytest.raises(CaptureError, match="--force"):
+    with pytest.raises(OutputError, match="--force"):
         sink.commit()
     assert path.read_text() == "precious"
     assert Path(sink.partial).read_text() == "late"
@@ -125,14 +125,14 @@ def test_standard_output_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="the name of a file"):
+    with pytest.raises(OutputError, match="the name of a file"):
         open_sink(tmp_path)
-    with pytest.raises(CaptureError, match="a writable output"):
+    with pytest.raises(OutputError, match="a writable output"):
         open_sink(tmp_path / "missing" / "out")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is not there to be full")
 def test_a_full_device_is_one_sentence() -> None:
     sink = open_sink("/dev/full")
-    with pytest.raises(CaptureError, match=r"room for .* got No space left on device"), sink:
+    with pytest.raises(OutputError, match=r"room for .* got No space left on device"), sink:
         sink.write(bytes(1 << 21))
