@@ -9,6 +9,7 @@ from ecmproto.capture.container import ByteOrder, Format, Interface
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.capture.pcap import HEADER_OCTETS, PcapHeader, byte_order_of, parse_header
 from ecmproto.capture.records import Resolution
+from ecmproto.craft.quantities import is_text
 from ecmproto.errors import SpecError
 from ecmproto.units import NS_PER_S
 
@@ -61,7 +62,7 @@ def _interface(document: object, index: int, where: str) -> Interface:
     if not isinstance(document, Mapping):
         raise SpecError(where=where, needed="an object", got=_short(document))
     name, description = document.get("name", ""), document.get("description", "")
-    if not isinstance(name, str) or not isinstance(description, str):
+    if not is_text(name) or not is_text(description):
         raise SpecError(
             where=where, needed="a name and a description in text", got=_short([name, description])
         )
@@ -69,8 +70,8 @@ def _interface(document: object, index: int, where: str) -> Interface:
         index=index,
         linktype=_number(document, "linktype", ETHERNET, where, 0xFFFF),
         snaplen=_number(document, "snaplen", 0, where),
-        name=name,
-        description=description,
+        name=str(name),
+        description=str(description),
         ticks_per_second=_number(document, "ticks_per_second", NS_PER_S, where, 1 << 128),
         fcs_octets=_number(document, "fcs_octets", 0, where, 255),
     )
@@ -110,5 +111,5 @@ def _choice(document: Mapping[str, object], key: str, choices: tuple[str, ...], 
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = ascii(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

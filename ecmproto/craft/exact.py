@@ -10,7 +10,7 @@ import numpy as np
 
 from ecmproto.craft.builders import put_right
 from ecmproto.craft.capture_info import MAX_INTERFACES, CaptureInfo
-from ecmproto.craft.quantities import integer, placed
+from ecmproto.craft.quantities import integer, is_text, placed
 from ecmproto.craft.recipe import MAX_TIME_NS, Chunk
 from ecmproto.dissect.json import RECORD_KEYS
 from ecmproto.errors import SpecError
@@ -75,8 +75,8 @@ def exact(
     if captured != len(octets):  # a value was changed by hand: what was cut off stays cut off
         original = len(octets) + max(0, original - captured)
     comments = item.get("comments", [])
-    if not isinstance(comments, list) or not all(isinstance(each, str) for each in comments):
-        raise SpecError(where=f"{where}.comments", needed="a list of texts", got=repr(comments)[:60])
+    if not isinstance(comments, list) or not all(map(is_text, comments)):
+        raise SpecError(where=f"{where}.comments", needed="a list of texts", got=ascii(comments)[:60])
     return Exact(
         octets=octets,
         time_ns=0 if item.get("time_ns") is None else integer(item, "time_ns", 0, MAX_TIME_NS, where),

@@ -11,6 +11,7 @@ import numpy as np
 
 from ecmproto.capture import Batch, PcapngWriter, PcapWriter, Sink, linktype_name
 from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.options import COMMENT, build_options
 from ecmproto.capture.writer import SNAPLEN
 from ecmproto.craft.capture_info import CaptureInfo
 from ecmproto.craft.recipe import Chunk
@@ -28,6 +29,8 @@ SUFFIXES = {
     ".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng", ".py": "python", ".json": "json",
     ".ndjson": "ndjson", ".jsonl": "ndjson", ".hex": "hex", ".txt": "hex",
 }  # fmt: skip
+_MAX_PCAP_FCS_OCTETS = 30
+"""Four bits of a pcap header count words of two octets."""
 MAX_SCRIPT_FRAMES = 100_000
 
 
@@ -93,7 +96,7 @@ class _Pcap:
         self._writer = PcapWriter(
             sink,
             linktype=first.linktype,
-            fcs_octets=first.fcs_octets,
+            fcs_octets=first.fcs_octets if first.fcs_octets <= _MAX_PCAP_FCS_OCTETS else 0,
             byte_order=header.byte_order if header else capture.byte_order,
             resolution=("us" if header.ticks_per_second == 1_000_000 else "ns")
             if header
@@ -138,15 +141,20 @@ class _Pcapng:
         for interface in self._capture.interfaces[len(self._writer.interfaces) :]:
             self._writer.add_interface(interface)
         if chunk.comments:
-            self._writer.write_frame(
-                next(chunk.octets()),
-                int(chunk.time_ns[0]),
-                original=None if chunk.original is None else int(chunk.original[0]),
-                interface=chunk.interface,
-                comment="\n".join(chunk.comments),
-            )
+            self._writer.write_block(self._commented(chunk))
         else:
             _write(self._writer, chunk, interface=chunk.interface)
+
+    def _commented(self, chunk: Chunk) -> bytes:
+        """Return the block of a frame with each of its comments (pcapng 3.5)."""
+        batch = Batch.from_frames(
+            list(chunk.octets()), time_ns=chunk.time_ns, original=chunk.original, interface=chunk.interface
+        )
+        plain = self._writer.builder.from_batch(batch).tobytes()
+        order = self._capture.byte_order
+        comments = build_options([(COMMENT, each.encode()) for each in chunk.comments], order)
+        total = (len(plain) + len(comments)).to_bytes(4, order)
+        return plain[:4] + total + plain[8:-4] + comments + total
 
     def finish(self) -> None:
         """Leave the file to its sink."""

@@ -20,6 +20,18 @@ def integer(item: Mapping[str, Any], key: str, default: int, highest: int, where
     return value
 
 
+MAX_TEXT_OCTETS = 65_535
+"""The longest comment or name that pcapng has room for."""
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is text that a capture can hold: UTF-8, and not too long for an option."""
+    try:
+        return isinstance(value, str) and len(value.encode()) <= MAX_TEXT_OCTETS
+    except UnicodeEncodeError:  # JSON can write halves of characters
+        return False
+
+
 def time_of(given: object, where: str) -> int:
     """Return the ns that ``"1us"`` or a number of ns says; SpecError otherwise."""
     needed = "a time such as 15ms, 500us or 1s, in whole ns"

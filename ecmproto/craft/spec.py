@@ -29,10 +29,11 @@ from typing import IO, Any
 
 from ecmproto.craft.axis import axis_of
 from ecmproto.craft.capture_info import CaptureInfo, capture_info
+from ecmproto.craft.defaults import complete
 from ecmproto.craft.exact import Exact, chunk_of, exact
 from ecmproto.craft.jsonstream import JsonStream
 from ecmproto.craft.line import stack_from_line
-from ecmproto.craft.quantities import integer, placed, rate_of, time_of
+from ecmproto.craft.quantities import integer, is_text, placed, rate_of, time_of
 from ecmproto.craft.recipe import MAX_TIME_NS, Chunk, Recipe
 from ecmproto.craft.stack import Part, Stack
 from ecmproto.craft.sweep import Plan
@@ -40,6 +41,7 @@ from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA
 from ecmproto.errors import SpecError
 from ecmproto.wire.document import layer_from, nearest
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.layout import Field
 
 _SHORTHANDS = ("vlan", "prio", "dst", "src", "flow")
 _RECIPE_KEYS = (
@@ -166,7 +168,7 @@ def _recipe(item: Mapping[str, Any], where: str, reading: Reading) -> Recipe:
             **{key: _octets(item, key) for key in ("padding", "trailer", "fcs")},
         )
         comment = item.get("comment")
-        if comment is not None and not isinstance(comment, str):
+        if comment is not None and not is_text(comment):
             raise SpecError(where="comment", needed="text", got=repr(comment)[:60])
         return Recipe(
             plan=plan,
@@ -186,13 +188,26 @@ def plan_of(stack: Stack, sweeps: Mapping[str, object], *, random: Random, **opt
     """
     axes = []
     for name, values in sweeps.items():
-        part, field = stack.locate(name, None)
+        part, field = _located(stack, name, raw=bool(options.get("raw")))
         axis = axis_of(part, field, values, random)
         part.give(field, axis.at(0))
         axes.append(axis)
     plan = Plan(stack=stack, axes=tuple(axes), **options)
     plan.finished()
     return plan
+
+
+def _located(stack: Stack, name: str, *, raw: bool) -> tuple[Part, Field]:
+    """Return the layer and field a sweep means, also in a layer that the frame gets by default."""
+    try:
+        return stack.locate(name, None)
+    except SpecError:
+        whole = Stack()
+        whole.parts = list(stack.parts)
+        if raw or not complete(whole) or not any(part.own(name) for part in whole.parts):
+            raise
+        stack.parts = whole.parts
+        return stack.locate(name, None)
 
 
 def _stack(item: Mapping[str, Any]) -> Stack:

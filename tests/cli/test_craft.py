@@ -92,7 +92,7 @@ def test_a_mistake_in_the_last_frame_of_a_specification_writes_nothing(tmp_path:
 def test_an_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.pcap"
     path.write_bytes(b"mine")
-    assert run(["craft", "cnm", "-w", str(path)]) == 3
+    assert run(["craft", "cnm", "-w", str(path)]) == 2
     assert "--force" in capsys.readouterr().err
     assert path.read_bytes() == b"mine"
     assert run(["craft", "cnm", "-w", str(path), "--force"]) == 0

@@ -98,7 +98,7 @@ def test_a_pcapng_keeps_its_interfaces_and_comments(tmp_path: Path) -> None:
     with PcapngWriter(path, interfaces=interfaces, byte_order="big") as writer:
         writer.write_frame(encode(build("cnm")), 5, interface=0, comment="größer")
         writer.write_frame(bytes(range(20)), 7, interface=1, original=4000)
-        writer.write_frame(b"", 9, interface=0)
+        writer.write_frame(b"", 9, interface=0, comment="")
     again.write_bytes(crafted(dissected(path, Json()), "pcapng"))
     assert again.read_bytes() == path.read_bytes()
     with open_capture(again) as reader:
@@ -169,6 +169,9 @@ FRAME = {"layers": [{"layer": "data", "data": "00"}]}
         ({"frames": [FRAME | {"original_octets": -1}]}, "x: frames[0].original_octets: needed an integer in 0..4294967295, got -1"),
         ({"frames": [FRAME | {"comments": "a"}]}, "x: frames[0].comments: needed a list of texts, got 'a'"),
         ({"frames": [{"layers": [{"layer": "cnm", "cnm.qntz_fb": 64}]}]}, "x: frames[0]: cnm.qntz_fb: needed an integer in 0..63, got 64"),
+        ({"frames": [FRAME | {"comments": ["\ud800"]}]}, "x: frames[0].comments: needed a list of texts, got ['\\ud800']"),
+        ({"frames": [FRAME | {"comments": ["x" * 70_000]}]}, "x: frames[0].comments: needed a list of texts, got ['xxx"),
+        ({"capture": {"interfaces": [{"name": "\ud800"}]}, "frames": []}, "x: capture.interfaces[0]: needed a name and a description in text, got "),
         ({"capture": 3, "frames": []}, "x: capture: needed an object, got 3"),
         ({"capture": {"format": "erf"}, "frames": []}, "x: capture.format: needed pcap or pcapng, got 'erf'"),
         ({"capture": {"header": "00"}, "frames": []}, "x: capture.header: needed the 24 octets of a pcap header in hex, got '00'"),
@@ -181,6 +184,23 @@ def test_documents_that_no_capture_could_be_are_refused(document: dict[str, Any]
     with pytest.raises(SpecError) as caught:
         list(chunks(read_json(io.StringIO(json.dumps(document)), "x", Reading(exact=True))))
     assert str(caught.value).startswith(sentence)
+
+
+def test_several_comments_of_a_frame_stay_several(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(
+        crafted(json.dumps({"frames": [FRAME | {"comments": ["one", "", "three"]}, FRAME]}), "pcapng")
+    )
+    with open_capture(path) as reader:
+        (batch,) = list(reader)
+        assert reader.problem is None
+    assert [comments(batch, i) for i in range(2)] == [("one", "", "three"), ()]
+
+
+def test_an_fcs_that_pcap_has_no_words_for_is_left_out() -> None:
+    capture = {"format": "pcapng", "interfaces": [{"fcs_octets": 255}]}
+    text = json.dumps({"capture": capture, "frames": [FRAME]})
+    assert crafted(text, "pcap")[20:24].hex() == "01000000"
 
 
 def test_a_header_whose_records_are_laid_out_otherwise_is_not_repeated() -> None:

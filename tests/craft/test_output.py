@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from ecmproto.capture import open_capture
+from ecmproto.capture import open_capture, open_sink
 from ecmproto.capture.sink import Sink
 from ecmproto.craft import output as output_module
 from ecmproto.craft.capture_info import CaptureInfo
@@ -95,6 +95,34 @@ def test_pcap_says_that_comments_are_lost() -> None:
 )  # fmt: skip
 def test_the_name_of_a_file_says_its_form(path: str, form: str | None) -> None:
     assert form_of_path(path) == form
+
+
+@pytest.mark.parametrize(
+    ("line", "sweeps", "field"),
+    [
+        ("ip tcp data data=010203", {"ip.id": "0..99", "tcp.srcport": "random:30"}, "tcp"),
+        (
+            "ipv6 udp data data=0102",
+            {"ipv6.src": "2001:db8::fff0..2001:db8::1:ff", "udp.length": "10"},
+            "udp",
+        ),
+        ("ip len=25 udp", {"ip.ttl": "0..255"}, "ip"),
+    ],
+)
+def test_wireshark_finds_every_swept_checksum_right(
+    line: str, sweeps: dict[str, object], field: str, tmp_path: Path, tshark: str
+) -> None:
+    stack = stack_from_line(line)
+    made = list(chunks([Recipe(plan=plan_of(stack, sweeps, random=Random(3)))]))
+    path = tmp_path / "a.pcap"
+    with open_sink(path) as sink:
+        output = output_of("pcap", sink, CaptureInfo())
+        for chunk in made:
+            output.write(chunk)
+    checks = [word for name in ("ip", "tcp", "udp") for word in ("-o", f"{name}.check_checksum:TRUE")]
+    command = [tshark, "-r", str(path), *checks, "-T", "fields", "-e", f"{field}.checksum.status"]
+    shown = subprocess.run(command, capture_output=True, check=True).stdout.split()
+    assert shown == [b"1"] * sum(map(len, made))
 
 
 def test_every_form_can_be_written() -> None:

@@ -174,6 +174,15 @@ def test_implied_layers_are_put_in_for_a_sweep() -> None:
     assert len(frames) == 16
 
 
+def test_layers_a_frame_has_by_default_can_be_swept() -> None:
+    frames = [decode(octets) for octets in swept("cntag", {"ip.ttl": "1..3", "srcport": "7,8"})]
+    assert [(frame[IPv4].ttl, frame[UDP].srcport) for frame in frames] == [
+        (1, 7), (1, 8), (2, 7), (2, 8), (3, 7), (3, 8),
+    ]  # fmt: skip
+    with pytest.raises(SpecError, match=r"got 'ip\.ttl'"):
+        plan("eth type=1", {"ip.ttl": "1..3"})
+
+
 def test_the_largest_numbers_are_reached() -> None:
     sweep: dict[str, object] = {"cpid": "0000000000000000..ffffffffffffffff"}
     assert decode(swept("cnm", sweep, count=3)[2])[CNM].cpid == 2
