@@ -53,7 +53,7 @@ def values_of(field: Field) -> SearchStrategy[Any]:
     assert field.bits is not None, f"{field.name} is counted by another field"
     if field.is_number:
         simplest = st.just(field.meta.default)
-        return simplest | st.sampled_from(_boundaries(field)) | st.integers(field.minimum, field.maximum)
+        return simplest | st.integers(field.minimum, field.maximum) | st.sampled_from(_boundaries(field))
     octets = field.bits // 8
     edges = [field.meta.default, bytes(octets), b"\xff" * octets]
     return st.sampled_from(edges) | st.binary(min_size=octets, max_size=octets)
@@ -272,38 +272,34 @@ def addresses() -> SearchStrategy[bytes]:
 
 @functools.cache
 def vlan_stacks(max_size: int = 3) -> SearchStrategy[list[Layer]]:
-    """Return stacks of C-TAGs and S-TAGs, outermost first; the usual ones most often."""
-    c_tag: SearchStrategy[Layer] = layers_of(VLAN)
-    s_tag: SearchStrategy[Layer] = layers_of(STag)
-    return st.one_of(
-        _sequence(), _sequence(c_tag), _sequence(s_tag), _sequence(s_tag, c_tag),
-        st.lists(c_tag | s_tag, max_size=max_size),
-    )  # fmt: skip
-
-
-def _sequence(*layers: SearchStrategy[Layer]) -> SearchStrategy[list[Layer]]:
-    """Return one layer of each strategy, in order."""
-    return st.tuples(*layers).map(list)
+    """Return stacks of C-TAGs and S-TAGs, outermost first; half of them with the S-TAGs outside."""
+    tag: SearchStrategy[Layer] = layers_of(VLAN) | layers_of(STag)
+    return _stacks(tag, max_size)
 
 
 @functools.cache
 def tag_stacks(max_size: int = 5) -> SearchStrategy[list[Layer]]:
     """Return stacks of every tag there is: VLAN tags, I-TAGs, CN-TAGs and experimental tags.
 
-    Half are in the order of wire-formats 1.2 (VLAN stack, PBB's I-TAG and inner stack, CN-TAG, experimental
-    tags), the others in any.
+    Half are in the order of wire-formats 1.2 (S-TAGs, PBB's I-TAG, C-TAGs, CN-TAG, experimental tags), the
+    others in any.
     """
-    experimental: SearchStrategy[Layer] = cm_tags() | rrt_tags() | rd_tags()
-    cntag: SearchStrategy[Layer] = cn_tags()
-    i_tag: SearchStrategy[Layer] = layers_of(ITag)
-    any_tag = layers_of(VLAN) | layers_of(STag) | i_tag | cntag | experimental
-    pbb = st.tuples(i_tag, vlan_stacks(1)).map(lambda pair: [pair[0], *pair[1]])
-    parts = st.tuples(
-        vlan_stacks(2), _sequence() | pbb, st.lists(cntag, max_size=1), st.lists(experimental, max_size=2)
+    tag: SearchStrategy[Layer] = st.one_of(
+        layers_of(VLAN), layers_of(STag), cn_tags(), layers_of(ITag), cm_tags(), rrt_tags(), rd_tags()
     )
-    return parts.map(lambda lists: [tag for one in lists for tag in one]) | st.lists(
-        any_tag, max_size=max_size
-    )
+    return _stacks(tag, max_size)
+
+
+_ORDER = {STag: 0, ITag: 1, VLAN: 2, CNTag: 3}
+
+
+def _stacks(tag: SearchStrategy[Layer], max_size: int) -> SearchStrategy[list[Layer]]:
+    # one list, ordered afterwards, so that any tag of it can be dropped when it shrinks
+    return st.builds(_ordered, st.lists(tag, max_size=max_size), st.booleans())
+
+
+def _ordered(tags: list[Layer], sensibly: bool) -> list[Layer]:
+    return sorted(tags, key=lambda tag: _ORDER.get(type(tag), len(_ORDER))) if sensibly else tags
 
 
 @functools.cache

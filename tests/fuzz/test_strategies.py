@@ -1,0 +1,262 @@
+"""The strategies: whole frames are valid, everything comes up, and failures shrink to little."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from ecmproto.errors import EncodeError
+from ecmproto.fuzz import strategies
+from ecmproto.fuzz.strategies import (
+    bcn_messages,
+    cm_tags,
+    cn_tags,
+    cnms,
+    dbp_reports,
+    e2cm_messages,
+    e2cm_probes,
+    ecm_frames,
+    fecn_returns,
+    frames,
+    layers_of,
+    lldp_frames,
+    message_frames,
+    mutated,
+    octets_of,
+    pause_frames,
+    pfc_frames,
+    rd_tags,
+    rrt_tags,
+    tagged_frames,
+    truncated,
+    values_of,
+)
+from ecmproto.wire import (
+    BCN,
+    CNM,
+    E2CM,
+    ECM,
+    PFC,
+    TLV,
+    VLAN,
+    CMTag,
+    CNTag,
+    CongestionNotificationTLV,
+    Data,
+    DBPRateReport,
+    Ethernet,
+    FECNReturn,
+    Frame,
+    Layer,
+    Pause,
+    RDTag,
+    RRTTag,
+    decode,
+    decode_lax,
+    encode,
+)
+from ecmproto.wire.ethertypes import DEFAULT
+from ecmproto.wire.fcs import frame_check_sequence
+from ecmproto.wire.formats import FORMATS, announcement
+
+T = TypeVar("T")
+QUICK = settings(max_examples=2000, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+NAMED: tuple[tuple[Callable[..., SearchStrategy[Any]], type[Layer]], ...] = (
+    (cn_tags, CNTag), (cnms, CNM), (ecm_frames, ECM), (cm_tags, CMTag), (bcn_messages, BCN),
+    (rrt_tags, RRTTag), (e2cm_probes, E2CM), (e2cm_messages, E2CM), (rd_tags, RDTag),
+    (fecn_returns, FECNReturn), (dbp_reports, DBPRateReport),
+)  # fmt: skip
+
+
+def collected(strategy: SearchStrategy[Any], count: int = 300) -> list[Any]:
+    values: list[Any] = []
+
+    @settings(
+        max_examples=count,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def collect(value: Any) -> None:
+        values.append(value)
+
+    collect()
+    return values  # fmt: skip
+
+
+ANNOUNCED = [cls for cls in FORMATS if announcement(cls, DEFAULT) is not None]
+
+
+@pytest.mark.parametrize("cls", ANNOUNCED, ids=lambda cls: cls.prefix)
+@given(data=st.data())
+def test_a_layer_decodes_as_its_format(cls: type[Layer], data: st.DataObject) -> None:
+    value = data.draw(layers_of(cls))
+    ethertype = announcement(cls, DEFAULT)
+    assert ethertype is not None
+    octets = Ethernet(type=ethertype).build() + value.build()
+    assert decode_lax(octets, original_octets=1 << 17).layers[1] == value
+
+
+@pytest.mark.parametrize(("named", "cls"), NAMED, ids=[named.__name__ for named, _ in NAMED])
+@given(data=st.data())
+def test_named_strategies_take_overrides(
+    named: Callable[..., SearchStrategy[Any]], cls: type[Layer], data: st.DataObject
+) -> None:
+    keys = ("flow_id", "etype") if cls is CNTag else ("version", "reserved")
+    value = data.draw(named(**{keys[0]: 9, keys[1]: st.just(3)}))
+    assert type(value) is cls
+    assert [getattr(value, key) for key in keys] == [9, 3]
+
+
+@given(layers_of(CNM, msdu_length=64))
+def test_octets_fit_a_length_that_is_given(cnm: CNM) -> None:
+    assert len(cnm.msdu) == 64
+
+
+@given(layers_of(CNM, msdu_length=64, msdu=b"abc"))
+def test_a_length_and_octets_that_disagree_may_be_given(cnm: CNM) -> None:
+    assert (cnm.msdu_length, cnm.msdu) == (64, b"abc")
+
+
+@given(layers_of(VLAN, priority=8))
+def test_overrides_may_be_out_of_range(tag: VLAN) -> None:
+    with pytest.raises(EncodeError):
+        tag.build()
+
+
+def test_an_override_of_no_field_is_refused() -> None:
+    with pytest.raises(TypeError, match="CNM has no field nothing"):
+        cnms(nothing=1)
+
+
+@given(e2cm_probes())
+def test_probes_have_neither_feedback_nor_payload(probe: E2CM) -> None:
+    assert (probe.q_off, probe.q_delta, probe.payload) == (0, 0, b"")
+    assert probe.type in (3, 4)
+
+
+@given(e2cm_messages())
+def test_messages_of_e2cm_show_a_sample(message: E2CM) -> None:
+    assert len(message.payload) >= 24
+    assert message.type in (0, 1, 2)
+
+
+@pytest.mark.parametrize("fcs_octets", [0, 4])
+@given(data=st.data())
+def test_frames_are_whole_and_valid(fcs_octets: int, data: st.DataObject) -> None:
+    frame = data.draw(frames(fcs_octets=fcs_octets))
+    octets = encode(frame)
+    assert decode(octets, fcs_octets=fcs_octets) == frame
+    assert len(octets) >= 60 + fcs_octets
+    if fcs_octets:
+        assert frame.fcs == frame_check_sequence(octets[:-4])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "cls"),
+    [(pause_frames(), Pause), (pfc_frames(), PFC), (lldp_frames(), TLV), (message_frames(), Ethernet)],
+    ids=["pause", "pfc", "lldp", "message"],
+)
+@given(data=st.data())
+def test_frames_by_name(strategy: SearchStrategy[Frame], cls: type[Layer], data: st.DataObject) -> None:
+    frame = data.draw(strategy)
+    assert cls in frame
+    assert decode(encode(frame)) == frame
+
+
+def test_every_format_comes_up_in_frames() -> None:
+    seen = Counter(type(value) for frame in collected(frames(), 500) for value in frame.layers)
+    assert {cls.prefix for cls in FORMATS if cls not in seen} == {"msdu"}
+
+
+def test_tags_come_in_the_order_of_the_document_and_in_others() -> None:
+    stacks = {tuple(value.prefix for value in frame.layers) for frame in collected(tagged_frames(), 400)}
+    joined = {" ".join(stack) for stack in stacks}
+    for part in (
+        "ieee8021ad vlan",
+        "vlan cntag",
+        "cntag cmtag",
+        "ieee8021ad ieee8021ah",
+        "vlan vlan",
+        "cntag vlan",
+    ):
+        assert any(part in stack for stack in joined), part
+
+
+def test_old_s_tags_and_lengths_come_up() -> None:
+    values = [value for frame in collected(tagged_frames(), 250) for value in frame.layers if value.next_key]
+    types = {getattr(value, value.next_key) for value in values}
+    assert 0x9100 in types
+    assert any(0 < value <= 1500 for value in types)
+
+
+@pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
+def test_boundaries_come_up(cls: type[Layer]) -> None:
+    for field in cls.layout:
+        if field.is_number and (field.bits or 0) >= 8:
+            drawn = set(collected(values_of(field), 200))
+            assert {field.minimum, field.maximum, field.meta.default} <= drawn, field.name
+
+
+@given(truncated())
+def test_cut_frames_say_how_long_they_were(cut: tuple[bytes, int]) -> None:
+    octets, original = cut
+    assert len(octets) <= original
+    assert original >= 60
+
+
+@given(mutated(pause_frames()), octets_of(st.just(b"abc")))
+def test_sources_may_be_frames_or_octets(spoilt: bytes, octets: bytes) -> None:
+    assert isinstance(spoilt, bytes)
+    assert octets == b"abc"
+
+
+def test_spoilt_frames_are_mostly_spoilt() -> None:
+    whole = encode(Frame(layers=(Ethernet(type=0x8808), Pause(pause_time=7))), fix=True)
+    spoilt = collected(mutated(st.just(whole)), 200)
+    assert sum(octets != whole for octets in spoilt) > 150
+    assert {len(octets) < len(whole) for octets in spoilt} == {True, False}
+
+
+# shrinking
+
+
+def smallest(strategy: SearchStrategy[T], holds: Callable[[T], bool]) -> T:
+    """Return what an example that ``holds`` shrinks to, the same one every time."""
+    return find(strategy, holds, settings=QUICK, random=random.Random(1))
+
+
+def test_a_layer_shrinks_to_the_one_field_that_matters() -> None:
+    assert smallest(cnms(), lambda value: value.qntz_fb >= 10) == CNM(qntz_fb=10)
+    assert smallest(ecm_frames(), lambda value: value.q_off < -5) == ECM(q_off=-6, payload=bytes(24))
+
+
+def test_counted_octets_shrink_with_their_length() -> None:
+    assert smallest(cnms(), lambda value: len(value.msdu) >= 3) == CNM(msdu_length=3, msdu=bytes(3))
+
+
+def test_a_frame_shrinks_to_the_tag_that_matters() -> None:
+    frame = smallest(tagged_frames(), lambda frame: any(tag.id > 99 for tag in frame.all(VLAN)))
+    tags = [value for value in frame.layers if not isinstance(value, Ethernet | Data)]
+    assert len(tags) <= 2
+    assert [tag.replace(etype=0) for tag in frame.all(VLAN)][-1] == VLAN(id=100)
+
+
+def test_an_lldp_frame_shrinks_to_the_tlv_that_matters() -> None:
+    frame = smallest(lldp_frames(), lambda frame: CongestionNotificationTLV in frame)
+    assert frame.layers[1:] == (CongestionNotificationTLV(), TLV())
+
+
+def test_public_names_are_there() -> None:
+    for name in strategies.__all__:
+        assert getattr(strategies, name) is not None
