@@ -133,6 +133,9 @@ class PcapWriter(_Writer):
             resolution = "ns" if header.ticks_per_second == NS_PER_S else "us"
         super().__init__(target, RecordBuilder(byte_order=byte_order, resolution=resolution), force=force)
         self.snaplen = snaplen
+        # A repeated header may announce longer records than the usual (Kuznetzov's libpcap).
+        usual = self.builder.header_octets
+        self._more_header = bytes(header.record_header_octets - usual if header is not None else 0)
         # FCS lengths count 16-bit words, beside the bit that says there is one.
         word = linktype | (fcs_octets // 2 << 28 | 1 << 26 if fcs_octets else 0)
         magic = MAGIC_NS if resolution == "ns" else MAGIC_US
@@ -153,8 +156,12 @@ class PcapWriter(_Writer):
         lost = "comments are lost: pcap has no place for them"
         if comment is not None and lost not in self.warnings:
             self.warnings.append(lost)
-        frame = [octets]
-        self.write_batch(Batch.from_frames(frame, time_ns=time_ns, original=original, interface=interface))
+        batch = Batch.from_frames([octets], time_ns=time_ns, original=original, interface=interface)
+        self._check(batch.captured, batch.interface)
+        record = self.builder.from_batch(batch).tobytes()
+        head = self.builder.header_octets
+        self.sink.write(record[:head] + self._more_header + record[head:])
+        self.frames += 1
 
     def _check(self, captured: NDArray[np.int64], interface: NDArray[np.int64]) -> None:
         longest = int(captured.max()) if len(captured) else 0

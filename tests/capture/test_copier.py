@@ -188,3 +188,63 @@ def test_formats_by_name() -> None:
     assert format_of("x.PCAP", "pcapng") == "pcap"
     assert format_of("a.b.zst", "pcapng") == "pcapng"
     assert format_of("-", "pcap") == "pcap"
+
+
+def inserted(octets: bytes, path: Path, *, after: int) -> list[Seen]:
+    """Copy ``octets`` and insert a frame behind the one numbered ``after``; return what the copy holds."""
+    with open_capture(io.BytesIO(octets)) as reader, CaptureCopier(reader, path) as copier:
+        for item in reader.items():
+            if not isinstance(item, Batch):
+                copier.write(item)
+                continue
+            for i, number in enumerate(item.numbers.tolist()):
+                copier.write(item.select([i]))
+                if number == after:
+                    copier.insert(
+                        b"new",
+                        time_ns=int(item.time_ns[i]),
+                        interface=int(item.interface[i]),
+                        comment="why",
+                    )
+    return seen_in(path)[0]
+
+
+@pytest.mark.parametrize("after", range(5))
+def test_a_frame_inserted_into_pcapng_stands_at_its_neighbours_time_and_interface(
+    after: int, tmp_path: Path
+) -> None:
+    seen = inserted(small_pcapng(), tmp_path / "a.pcapng", after=after)
+    assert [s.frame for s in seen][after : after + 2] == [seen[after].frame, b"new"]
+    assert len(seen) == 6
+    assert (seen[after + 1].time_ns, seen[after + 1].interface) == (
+        seen[after].time_ns,
+        seen[after].interface,
+    )
+    with open_capture(tmp_path / "a.pcapng") as reader:
+        batches = [(batch, i) for batch in reader for i in range(len(batch))]
+        assert comments(*batches[after + 1]) == ("why",)
+
+
+@pytest.mark.parametrize("resolution", [6, 3, 9, 12, 0x80 | 20, 0x80 | 30, 0x80 | 34])
+def test_an_inserted_frame_never_stands_before_its_neighbour(resolution: int, tmp_path: Path) -> None:
+    ticks = 1_700_000_123
+    octets = section() + description(options=option(9, bytes([resolution])) + bytes(4))
+    seen = inserted(octets + enhanced(b"old", ticks=ticks), tmp_path / "a.pcapng", after=0)
+    assert seen[0].time_ns == seen[1].time_ns
+
+
+@pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34])
+@pytest.mark.parametrize("big", [False, True])
+def test_a_frame_inserted_into_pcap_has_the_files_own_records(magic: int, big: bool, tmp_path: Path) -> None:
+    extra = bytes(8) if magic == 0xA1B2CD34 else b""
+    records = [pcap_record(bytes([i]) * 4, seconds=i, ticks=7, big=big) for i in range(3)]
+    octets = pcap_header(magic=magic, big=big) + b"".join(r[:16] + extra + r[16:] for r in records)
+    seen = inserted(octets, tmp_path / "a.pcap", after=1)
+    assert [s.frame for s in seen] == [bytes(4), b"\1\1\1\1", b"new", b"\2\2\2\2"]
+    assert seen[2].time_ns == seen[1].time_ns
+
+
+@pytest.mark.parametrize("name", ["a.pcap", "a.pcapng"])
+def test_a_frame_is_inserted_while_the_format_changes(name: str, tmp_path: Path) -> None:
+    octets = small_pcap() if name == "a.pcapng" else section() + description() + enhanced(b"one", ticks=5) * 3
+    assert [s.frame for s in inserted(octets, tmp_path / name, after=2)][-1] == b"new"
