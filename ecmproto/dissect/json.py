@@ -61,6 +61,8 @@ RECORD_KEYS = frozenset(
 
 _Object: TypeAlias = dict[str, Document]
 
+_text = json.JSONEncoder(ensure_ascii=False).encode
+
 
 class Json:
     """One document for the whole capture, written frame by frame."""
@@ -72,14 +74,14 @@ class Json:
     def begin(self, reader: CaptureReader) -> str:
         """Return the document up to its first frame."""
         self._interfaces = len(reader.interfaces)
-        capture = json.dumps(capture_document(reader), ensure_ascii=False)
+        capture = _text(capture_document(reader))
         return f'{{"schema": "{FRAMES_SCHEMA}", "capture": {capture}, "frames": ['
 
     def record(self, record: Record) -> str:
         """Return one frame on a line of its own."""
         comma = "," if self._frames else ""
         self._frames += 1
-        return f"{comma}\n{json.dumps(record_document(record), ensure_ascii=False)}"
+        return f"{comma}\n{_text(record_document(record))}"
 
     def end(self, reader: CaptureReader) -> str:
         """Return the document from behind its last frame."""
@@ -87,7 +89,7 @@ class Json:
             interface_document(interface, reader.format)
             for interface in reader.interfaces[self._interfaces :]
         ]
-        more = f', "later_interfaces": {json.dumps(later, ensure_ascii=False)}' if later else ""
+        more = f', "later_interfaces": {_text(later)}' if later else ""
         return f"\n]{more}}}\n"
 
 
@@ -97,7 +99,7 @@ class NdJson(Listing):
     def record(self, record: Record) -> str:
         """Return the frame's line."""
         document: _Object = {"schema": FRAME_SCHEMA, **record_document(record)}
-        return json.dumps(document, ensure_ascii=False) + "\n"
+        return _text(document) + "\n"
 
 
 def capture_document(reader: CaptureReader) -> _Object:
