@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from ecmproto_cli.main import COMMANDS, run
 
 from ecmproto._version import __version__
+from ecmproto_cli.main import COMMANDS, run
 
 
 def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:

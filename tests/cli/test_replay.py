@@ -1,0 +1,179 @@
+"""``ecmproto replay`` as users run it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ecmproto import CNM, VLAN, CNTag, Ethernet, decode
+from ecmproto.capture import Interface, PcapngWriter, PcapWriter, comments, open_capture
+from ecmproto.wire.fcs import frame_check_sequence
+from ecmproto_cli.main import run
+from pcaps.hotspot import data_frame
+from pcaps.manifest import FOLDER
+
+HOTSPOT = str(FOLDER / "hotspot.pcap.gz")
+CONGESTED = ["--cp", "qcn", "--rate", "1G", "--seed", "1"]
+
+
+def frames_in(path: Path) -> list[tuple[int, bytes, tuple[str, ...]]]:
+    with open_capture(path) as reader:
+        return [
+            (int(batch.time_ns[i]), batch.frame(i), comments(batch, i))
+            for batch in reader
+            for i in range(len(batch))
+        ]
+
+
+def congested_capture(path: Path, *, fcs: bool = False, linktype: int = 1) -> None:
+    """Four hundred frames back to back at 10 Gb/s, in pcapng on the second of two interfaces."""
+    octets = data_frame(1)
+    octets += frame_check_sequence(octets) if fcs else b""
+    ports = [Interface(index=i, linktype=linktype, name=f"port{i}", fcs_octets=4 * fcs) for i in range(2)]
+    with PcapngWriter(str(path), interfaces=ports, comment="kept") as writer:
+        for i in range(400):
+            writer.write_frame(octets, 10**9 + 1220 * i, interface=1, comment=f"frame {i}")
+
+
+def test_the_table_tells_the_story(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "-r", HOTSPOT, "--cp", "qcn", "--seed", "1", "--color", "never"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "ecmproto: seed 1\n"
+    golden = Path(__file__).with_name("replay_table.txt")
+    assert captured.out.replace(HOTSPOT, "hotspot.pcap.gz") == golden.read_text(encoding="utf-8")
+
+
+def test_the_output_is_the_capture_with_the_messages_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "in.pcapng", tmp_path / "out.pcapng"
+    congested_capture(source)
+    assert run(["replay", "-r", str(source), *CONGESTED, "-T", "json", "-w", str(out)]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    before, after = frames_in(source), frames_in(out)
+    own = [frame for frame in after if not frame[2][0].startswith("CNM")]
+    sent = [frame for frame in after if frame[2][0].startswith("CNM")]
+    assert own == before
+    assert len(sent) == summary["cnms"] > 0
+    for index, (time_ns, octets, (comment,)) in enumerate(after):
+        if comment.startswith("CNM"):
+            cause = after[index - 1]
+            assert time_ns == cause[0]
+            assert comment.startswith(f"CNM for frame {before.index(cause) + 1}: priority 3, Qlen ")
+            message = decode(octets)
+            assert message[Ethernet].dst == decode(cause[1])[Ethernet].src
+            assert message[VLAN] == VLAN(id=100, priority=6, etype=0x22E9)
+            assert message[CNTag].flow_id == 1
+            assert message[CNM].msdu == cause[1][20:84]
+
+
+def test_a_pcapng_keeps_its_interfaces_and_blocks(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.pcapng", tmp_path / "out.pcapng"
+    congested_capture(source)
+    assert run(["replay", "-r", str(source), *CONGESTED, "-w", str(out)]) == 0
+    with open_capture(source) as before, open_capture(out) as after:
+        assert [item for item in before.items() if hasattr(item, "kind")] == [
+            item for item in after.items() if hasattr(item, "kind")
+        ]
+        assert [port.name for port in after.interfaces] == ["port0", "port1"]
+
+
+def test_messages_have_an_fcs_where_the_capture_has_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "in.pcapng", tmp_path / "out.pcapng"
+    congested_capture(source, fcs=True)
+    assert run(["replay", "-r", str(source), *CONGESTED, "-T", "json", "-w", str(out)]) == 0
+    assert json.loads(capsys.readouterr().out)["octets"] == 400 * 1500
+    for _, octets, _ in frames_in(out):
+        assert octets[-4:] == frame_check_sequence(octets[:-4])
+
+
+def test_the_same_seed_gives_the_same_octets(tmp_path: Path) -> None:
+    made = {}
+    for name, seed in (("a", "7"), ("b", "7"), ("c", "8")):
+        out = tmp_path / f"{name}.pcap"
+        assert run(["replay", "-r", HOTSPOT, "--cp", "qcn", "--seed", seed, "-w", str(out)]) == 0
+        made[name] = out.read_bytes()
+    assert made["a"] == made["b"] != made["c"]
+
+
+def test_a_seed_that_was_drawn_is_printed_and_repeats_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "-r", HOTSPOT, "--cp", "qcn", "-T", "json"]) == 0
+    captured = capsys.readouterr()
+    seed = captured.err.removeprefix("ecmproto: seed ").strip()
+    assert run(["replay", "-r", HOTSPOT, "--cp", "qcn", "-T", "json", "--seed", seed]) == 0
+    assert capsys.readouterr().out == captured.out
+
+
+def test_a_pipe_in_and_a_pipe_out(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ecmproto_cli", "replay", "-r", "-", *CONGESTED, "-w", "-"]
+    done = subprocess.run(command, input=Path(HOTSPOT).read_bytes(), capture_output=True, check=True)
+    out = tmp_path / "out.pcap"
+    out.write_bytes(done.stdout)
+    assert len(frames_in(out)) > 15_662
+    assert b"QCN congestion point, open loop" in done.stderr
+
+
+def test_what_can_be_read_of_a_cut_capture_is_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut, out = tmp_path / "cut.pcap", tmp_path / "out.pcap"
+    cut.write_bytes(gzip.decompress(Path(HOTSPOT).read_bytes())[:-100])
+    assert run(["replay", "-r", str(cut), *CONGESTED, "-T", "json", "-w", str(out)]) == 3
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["frames"] == 15_661
+    assert "after 15661 frames: needed" in captured.err
+    assert len(frames_in(out)) > 15_661
+
+
+def test_an_empty_capture_is_a_replay_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty.pcap"
+    with PcapWriter(str(empty)):
+        pass
+    assert run(["replay", "-r", str(empty), *CONGESTED]) == 0
+    assert "  frames   0, 0 B\n" in capsys.readouterr().out
+
+
+def test_frames_of_another_link_type_are_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "in.pcapng", tmp_path / "out.pcapng"
+    congested_capture(source, linktype=113)
+    assert run(["replay", "-r", str(source), *CONGESTED, "-w", str(out)]) == 3
+    assert (
+        "needed Ethernet frames for a replay, got link type LINUX_SLL on interface 1"
+        in capsys.readouterr().err
+    )
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--cp qcm", "mechanism: needed one of qcn, got 'qcm' (did you mean 'qcn'?)"),
+        ("--cp qcn --rate fast", "rate: needed a rate such as 10G, 2.5Gb/s or 100Mbps, got 'fast'"),
+        ("--cp qcn --rate 0", "rate: needed 1000 to 10000000000000 bit/s, got 0"),
+        ("--cp qcn --buffer 0", "buffer: needed 1 to 1000000000 octets, got 0"),
+        ("--cp qcn --param qeq=5", "qeq: needed 100 B to 4294967295, got 5 B"),
+        ("--cp qcn --cp-mac x", "MAC address: needed six octets such as 02:00:00:00:00:01, got 'x'"),
+        ("--cp qcn -T json -w -", "-w - sends the capture to stdout, where no report can be"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "-r", HOTSPOT, *arguments.split()]) == 2
+    assert capsys.readouterr().err.splitlines()[0] == f"ecmproto: {sentence}"
+
+
+def test_the_parameters_are_listed_with_ranges_and_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "--params", "qcn"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(
+        "qeq=26000  queue length that the congestion point steers to (Qeq)\n    100 B to "
+    )
+    assert all(f"\n{name}=" in shown for name in ("w", "sample_base", "jitter", "cnpv"))
