@@ -157,7 +157,7 @@ def _recipe(item: Mapping[str, Any], where: str, reading: Reading) -> Recipe:
         stack = _stack(item)
         for name in _SHORTHANDS:
             if name in item:
-                stack.give(name, item[name], stack.parts[-1])
+                stack.give(name, item[name], None)
         stack.settle()
         plan = plan_of(
             stack,

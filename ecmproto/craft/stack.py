@@ -29,14 +29,8 @@ ALIASES: dict[str, dict[str, str]] = {
 }
 """What people call some fields, per format."""
 
-SHORTHANDS = {
-    "dst": "eth.dst",
-    "src": "eth.src",
-    "flow": "cntag.flow_id",
-    "vlan": "vlan.id",
-    "prio": "vlan.priority",
-}
-"""Names that mean a field of the frame whatever its kind; ``vlan`` and ``prio`` are the outermost tag's."""
+SHORTHANDS = {"dst": "eth.dst", "src": "eth.src"}
+"""Names that mean a field of the frame whatever its kind, beside ``vlan``, ``prio`` and ``flow``."""
 
 _NUMBERED = re.compile(r"(.+)#([1-9][0-9]{0,3})")
 
@@ -160,6 +154,11 @@ class Stack:
             self._refuse_tags(name)
             tag = self._outermost_tag()
             return tag, _field(tag.cls, "id" if name == "vlan" else "priority")
+        if name == "flow":
+            # asked for by its own name, a CN-TAG goes into any frame that may be tagged
+            self._refuse_tags(name)
+            tag = self.get(CNTag) or self._insert(CNTag)
+            return tag, _field(CNTag, "flow_id")
         name = SHORTHANDS.get(name, name)
         for other in reversed(self.parts) if part is None else self.parts:
             field = other.own(name)
@@ -209,7 +208,7 @@ class Stack:
         if self.is_mac_control:
             raise SpecError(
                 where=name,
-                needed="a frame that may have a VLAN tag",
+                needed="a frame that may have a tag",
                 got="a MAC Control frame, which never has one",
                 hint="to send one on purpose name the tag itself: vlan id=5 pfc …",
             )

@@ -200,7 +200,8 @@ def test_only_a_cnm_among_the_messages_implies_a_cn_tag() -> None:
     with pytest.raises(SpecError, match="got 'flow_id'"):
         build("ecm", flow_id=1)
     assert build("e2cm", flow_id=1)[E2CM].flow_id == 1
-    assert build("cntag flow_id=7 ecm")[CNTag].flow_id == 7
+    assert build("cntag flow_id=7 ecm")[CNTag].flow_id == build("ecm flow=7")[CNTag].flow_id == 7
+    assert build("e2cm flow_id=1 flow=7")[CNTag].flow_id == 7
 
 
 def test_values_out_of_range_are_refused_in_the_encoders_words() -> None:

@@ -207,7 +207,6 @@ def _write(chunks: Iterator[Chunk], reading: Reading, form: str, path: str, forc
             for chunk in itertools.chain([first], chunks):
                 output.write(chunk)
             output.finish()
-            sink.flush()
     except BaseException:
         if sink.partial:
             warn(f"what was written before is in {sink.partial}")
