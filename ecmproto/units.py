@@ -6,7 +6,6 @@ KB = 1000 octets and kb/s = 1000 bit/s throughout (wire-formats, heading).
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 
 from ecmproto.errors import ParameterError
 
@@ -63,6 +62,8 @@ def parse_time(text: str) -> int:
 
 
 def _scaled(text: str, pattern: re.Pattern[str], factors: dict[str, int], name: str, needed: str) -> int:
+    from fractions import Fraction  # takes 20 ms to import, and few commands parse units
+
     match = pattern.fullmatch(text.strip())
     value = Fraction(match[1]) * factors[match[2]] if match else None
     if value is None or value.denominator != 1:

@@ -23,9 +23,13 @@ class Sized(Protocol):
         """Octets in all."""
 
 
+_WORTH_OCTETS = 4 << 20
+"""Below this a bar would only flash."""
+
+
 def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
     """Yield ``items``, drawing how far ``source`` has been read."""
-    if not sys.stderr.isatty() or not source.size_octets:
+    if not sys.stderr.isatty() or (source.size_octets or 0) < _WORTH_OCTETS:
         yield from items
         return
     bar = click.progressbar(length=source.size_octets, label=label, file=sys.stderr)
