@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 
@@ -32,7 +32,7 @@ def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
     if not sys.stderr.isatty() or (source.size_octets or 0) < _WORTH_OCTETS:
         yield from items
         return
-    bar = click.progressbar(length=source.size_octets, label=label, file=sys.stderr)
+    bar: Any = click.progressbar(length=source.size_octets, label=label, file=sys.stderr)
     with bar:
         done = 0
         for item in items:
