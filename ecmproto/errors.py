@@ -6,9 +6,24 @@ functions for bad input.
 
 from __future__ import annotations
 
+import functools
+import reprlib
+
 
 class EcmprotoError(Exception):
-    """Root of the project's errors; ``str(error)`` is one sentence for a person."""
+    """Root of the project's errors; ``str(error)`` is one sentence for a person.
+
+    Two errors of one type with the same attributes are equal, and errors can be copied and pickled.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return functools.partial(type(self), **vars(self)), ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.args == getattr(other, "args", None)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.args))
 
 
 class DecodeError(EcmprotoError):
@@ -27,19 +42,6 @@ class DecodeError(EcmprotoError):
 
     def __str__(self) -> str:
         return f"{self.layer} at octet {self.offset}: needed {self.needed}, got {self.got}"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_decode_error, (self.layer, self.offset, self.needed, self.got)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DecodeError) and self.args == other.args
-
-    def __hash__(self) -> int:
-        return hash(self.args)
-
-
-def _rebuild_decode_error(layer: str, offset: int, needed: str, got: str) -> DecodeError:
-    return DecodeError(layer=layer, offset=offset, needed=needed, got=got)
 
 
 class EncodeError(EcmprotoError):
@@ -127,3 +129,12 @@ class SpecError(EcmprotoError):
     def __str__(self) -> str:
         tail = f" ({self.hint})" if self.hint else ""
         return f"{self.where}: needed {self.needed}, got {self.got}{tail}"
+
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 100
+
+
+def shown(value: object) -> str:
+    """Return a value that was given as a sentence shows it: its repr, long ones cut in the middle."""
+    return _REPR.repr(value)

@@ -7,9 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-INNER = (
-    "from ecmproto.kernel import compiled\n@compiled\ndef inner(x: int) -> int:\n    return x + {}\n"
-)
+INNER = "from ecmproto.kernel import compiled\n@compiled\ndef inner(x: int) -> int:\n    return x + {}\n"
 OUTER = (
     "from ecmproto.kernel import compiled\nfrom inner_part import inner\n"
     "@compiled\ndef outer(x: int) -> int:\n    return inner(x)\n"

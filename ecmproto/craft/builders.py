@@ -15,7 +15,7 @@ from ecmproto.wire.encoder import encode, fixed
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.frame import Frame
 from ecmproto.wire.ip import TCP, IPv4, IPv6
-from ecmproto.wire.schema import Layer
+from ecmproto.wire.layer import Layer
 
 
 def build(kind: str, /, *, ethertypes: EtherTypes = DEFAULT, raw: bool = False, **fields: object) -> Frame:

@@ -21,11 +21,11 @@ from ecmproto.wire.ethernet import Data, Ethernet, ITag
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn
 from ecmproto.wire.frame import Frame
 from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.lldp import DESTINATION as LLDP_DESTINATION
 from ecmproto.wire.lldp import END, TLV, CongestionNotificationTLV
 from ecmproto.wire.mac_control import DESTINATION as MAC_CONTROL_DESTINATION
 from ecmproto.wire.mac_control import PFC, Pause
-from ecmproto.wire.schema import Layer
 from ecmproto.wire.text import cpid
 
 SOURCE = bytes.fromhex("020000000001")

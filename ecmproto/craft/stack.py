@@ -14,9 +14,9 @@ from ecmproto.errors import SpecError
 from ecmproto.wire.cn import CNM, CNTag
 from ecmproto.wire.document import format_named, nearest
 from ecmproto.wire.ethernet import VLAN, Ethernet, ITag, STag
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
-from ecmproto.wire.schema import Layer
 from ecmproto.wire.text import value_of
 
 VLAN_TAGS = (VLAN, STag)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ecmproto.capture import CaptureReader
 from ecmproto.dissect.form import seconds_text
-from ecmproto.dissect.linktype import FORMATS as LINKTYPE_FORMATS
 from ecmproto.dissect.record import Record
 from ecmproto.errors import SpecError
 from ecmproto.wire.catalogue import catalogue
@@ -20,8 +19,8 @@ from ecmproto.wire.decoder import encapsulated
 from ecmproto.wire.document import nearest
 from ecmproto.wire.formats import FORMATS
 from ecmproto.wire.frame import Frame
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
-from ecmproto.wire.schema import Layer
 from ecmproto.wire.text import text_of
 
 _OF_RECORD: dict[str, Callable[[Record], str]] = {
@@ -29,7 +28,7 @@ _OF_RECORD: dict[str, Callable[[Record], str]] = {
     "frame.time_epoch": lambda record: "" if record.time_ns is None else seconds_text(record.time_ns),
     "frame.len": lambda record: str(record.original_octets),
     "frame.cap_len": lambda record: str(len(record.octets)),
-    "frame.interface_id": lambda record: str(record.interface),
+    "frame.interface_id": lambda record: str(record.interface_id),
 }
 _OF_FRAME: dict[str, Callable[[Frame], str]] = {
     "frame.protocols": lambda frame: protocols(frame),
@@ -122,7 +121,7 @@ def _hint(name: str, known: list[str]) -> str:
 
 
 def _readers(name: str) -> Iterator[tuple[type[Layer], _Reader]]:
-    for cls in (*FORMATS, *LINKTYPE_FORMATS):
+    for cls in FORMATS:
         for field in cls.layout:
             meta = field.meta
             if name == field.name and not meta.length_name:

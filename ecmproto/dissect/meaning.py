@@ -12,11 +12,11 @@ from ecmproto.wire.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.wire.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats import FORMATS, announcement
 from ecmproto.wire.ip import PROTO_TCP, PROTO_UDP, TCP, IPv4, IPv6
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.lldp import TLV
 from ecmproto.wire.mac_control import PFC
-from ecmproto.wire.schema import Layer
-from ecmproto.wire.text import meaning_of, scaled
+from ecmproto.wire.text import meaning_of, scaled, scaled_key
 
 _LINK_BPS = 10_000_000_000
 """The rate pause times are shown for: a frame does not say how fast its link is."""
@@ -39,10 +39,10 @@ def meaning(value: Layer, field: Field, got: int | bytes, ethertypes: EtherTypes
 
 
 def _scaled(value: Layer, field: Field, got: int) -> str:
-    pair = scaled(value, field)
-    if pair is None:
+    name = scaled_key(type(value), field)
+    if not name:
         return ""
-    name, number = pair
+    number = scaled(value, field)
     if number is None:
         return "infinity: no limit yet"
     if name.endswith("_octets"):

@@ -7,10 +7,10 @@ from socket import AF_INET6, inet_ntoa, inet_ntop
 from typing import Any
 
 from ecmproto.dissect.form import printable
-from ecmproto.dissect.linktype import PACKET_TYPES, SLL, SLL2, Cooked
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, format_rate, format_time
 from ecmproto.wire.bcn import BCN, RRTTag
 from ecmproto.wire.cn import CNM, CNTag
+from ecmproto.wire.cooked import PACKET_TYPES, SLL, SLL2, Cooked
 from ecmproto.wire.e2cm import BCN_TYPES, E2CM
 from ecmproto.wire.e2cm import TYPES as E2CM_TYPES
 from ecmproto.wire.ecm import ECM, CMTag, ticks_to_ns
@@ -20,9 +20,9 @@ from ecmproto.wire.experimental import UnknownMessage, UnknownTag
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.wire.frame import Frame
 from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
 from ecmproto.wire.mac_control import PFC, MACControl, Pause
-from ecmproto.wire.schema import Layer
 
 _IP_PROTOCOLS = {
     0: "hop-by-hop options", 1: "ICMP", 2: "IGMP", 4: "IP in IP", 6: "TCP", 17: "UDP", 41: "IPv6 in IP",

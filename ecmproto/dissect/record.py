@@ -22,7 +22,8 @@ class Record:
     """A captured frame.
 
     ``number`` counts from 1 as in Wireshark; ``time_ns`` is since 1970, None where the capture has no time
-    for the frame; ``original_octets`` is its length on the wire.  ``frame`` is what the octets mean,
+    for the frame; ``original_octets`` is its length on the wire.  ``interface`` counts over the whole
+    capture, ``interface_id`` over its section, as Wireshark's does.  ``frame`` is what the octets mean,
     decoded laxly.
     """
 
@@ -34,6 +35,7 @@ class Record:
     linktype: int
     frame: Frame
     comments: tuple[str, ...] = ()
+    interface_id: int = 0
 
     @property
     def is_ethernet(self) -> bool:
@@ -65,9 +67,9 @@ def records(
         strict=True,
     )  # fmt: skip
     repeated: dict[tuple[int, bytes], Frame] = {}
-    links = [(interface.linktype, interface.fcs_octets) for interface in interfaces]
+    links = [(each.linktype, each.fcs_octets, each.local_index) for each in interfaces]
     for index, (number, time_ns, original, interface, octets) in enumerate(rows):
-        linktype, fcs_octets = links[interface]
+        linktype, fcs_octets, interface_id = links[interface]
         if linktype == ETHERNET:
             whole = original == len(octets) <= _REPEATED_OCTETS
             found = repeated.get((fcs_octets, octets)) if whole else None
@@ -87,4 +89,5 @@ def records(
             linktype=linktype,
             frame=frame,
             comments=comments(batch, index) if commented else (),
+            interface_id=interface_id,
         )

@@ -15,9 +15,9 @@ from ecmproto.dissect.summary import fcs_holds
 from ecmproto.wire.cn import CNM
 from ecmproto.wire.decoder import encapsulated
 from ecmproto.wire.frame import Frame
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.mac_control import PFC, MACControl, Pause
-from ecmproto.wire.schema import Layer
 from ecmproto.wire.text import text_of
 
 _SHOWN_OCTETS = 32

@@ -37,10 +37,11 @@ from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.wire.formats import FORMATS, announcement
 from ecmproto.wire.frame import Frame
 from ecmproto.wire.ip import ARP, NO_NEXT_HEADER, PROTO_TCP, PROTO_UDP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
 from ecmproto.wire.mac_control import PFC, MACControl, Pause
-from ecmproto.wire.schema import Count, Layer
+from ecmproto.wire.schema import Count
 
 T = TypeVar("T", bound=Layer)
 

@@ -18,10 +18,10 @@ from ecmproto.wire.experimental import UnknownMessage, UnknownTag
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.wire.frame import Frame, Placed, Span
 from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
 from ecmproto.wire.mac_control import PFC, MACControl, Pause
-from ecmproto.wire.schema import Layer
 
 __all__ = [
     "ARP", "BCN", "CNM", "E2CM", "ECM", "MSDU", "PFC", "TCP", "TLV", "UDP", "VLAN", "CMTag", "CNTag",

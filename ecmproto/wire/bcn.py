@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ecmproto.errors import DecodeError
+from ecmproto.wire.declaration import layer
 from ecmproto.wire.experimental import Word, selector, short_sample
-from ecmproto.wire.schema import REST, layer, octets, sint, uint
+from ecmproto.wire.schema import REST, octets, sint, uint
 
 TYPES = {0: "normal", 1: "STOP"}
 

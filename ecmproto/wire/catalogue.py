@@ -31,7 +31,7 @@ _FRAME = (
     ("frame.time_epoch", "time", "s", "time of capture in seconds since 1970, nine decimal places"),
     ("frame.len", "uint", "octets", "length on the wire"),
     ("frame.cap_len", "uint", "octets", "octets captured"),
-    ("frame.interface_id", "uint", "", "interface of the capture, from 0"),
+    ("frame.interface_id", "uint", "", "interface of its section of the capture, from 0"),
     ("frame.protocols", "text", "", "the layers, outermost first"),
     ("frame.error", "text", "", "what is malformed"),
     ("eth.padding", "octets", "", "zero octets that fill the frame up to 60"),

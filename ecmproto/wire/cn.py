@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ecmproto.errors import DecodeError
-from ecmproto.wire.schema import Count, Formats, Layer, layer, mac, octets, sint, uint
+from ecmproto.wire.declaration import layer
+from ecmproto.wire.layer import Formats, Layer
+from ecmproto.wire.schema import Count, mac, octets, sint, uint
 
 MAX_MSDU = 64
 """The most octets a CNM's Encapsulated MSDU may have."""

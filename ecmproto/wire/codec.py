@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ecmproto.errors import EncodeError
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
-from ecmproto.wire.schema import Layer
 
 _CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
 

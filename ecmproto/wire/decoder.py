@@ -11,7 +11,7 @@ from ecmproto.wire.ethernet import MSDU, Data, Ethernet
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats import dispatch
 from ecmproto.wire.frame import MIN_OCTETS, Frame, assembled
-from ecmproto.wire.schema import Layer
+from ecmproto.wire.layer import Layer
 
 
 def decode(
@@ -20,14 +20,18 @@ def decode(
     original_octets: int | None = None,
     fcs_octets: int = 0,
     ethertypes: EtherTypes = DEFAULT,
+    first: type[Layer] = Ethernet,
 ) -> Frame:
     """Decode one frame from its destination address on; DecodeError when it is malformed.
 
     ``original_octets`` is the frame's length on the wire where a snap length may have cut it: what is
     cut off is ``frame.cut``, never malformed.  ``fcs_octets`` says how many octets of FCS its end has.
-    A type that is known is decoded or raises; octets of an unknown type are `Data`.
+    ``first`` is the format it starts with, for octets that begin elsewhere.  A type that is known is
+    decoded or raises; octets of an unknown type are `Data`.
     """
-    frame = decode_lax(data, original_octets=original_octets, fcs_octets=fcs_octets, ethertypes=ethertypes)
+    frame = decode_lax(
+        data, original_octets=original_octets, fcs_octets=fcs_octets, ethertypes=ethertypes, first=first
+    )
     if frame.error is not None:
         raise frame.error
     return frame
@@ -39,6 +43,7 @@ def decode_lax(
     original_octets: int | None = None,
     fcs_octets: int = 0,
     ethertypes: EtherTypes = DEFAULT,
+    first: type[Layer] = Ethernet,
 ) -> Frame:
     """Decode one frame as far as it goes; what is malformed stands in ``frame.error``.
 
@@ -50,7 +55,7 @@ def decode_lax(
     cut = max(0, (original_octets or 0) - captured)
     # the FCS is last on the wire, so a cut frame loses its FCS first
     last = captured - max(0, min(fcs_octets - cut, captured))
-    return _decode(octets, Ethernet, last, last + max(0, cut - fcs_octets), cut, ethertypes)
+    return _decode(octets, first, last, last + max(0, cut - fcs_octets), cut, ethertypes)
 
 
 def encapsulated(frame: Frame) -> Frame | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
-from ecmproto.wire.schema import Layer
 
 ROW_BITS = 32
 

@@ -8,17 +8,18 @@ their prefix, fields left out, values in any form `ecmproto.wire.text.value_of` 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from ecmproto.errors import SpecError
+from ecmproto.errors import SpecError, shown
 from ecmproto.wire.decoder import encapsulated
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats import BY_PREFIX
 from ecmproto.wire.frame import Frame
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
-from ecmproto.wire.schema import Layer
-from ecmproto.wire.text import json_of, scaled, value_of
+from ecmproto.wire.text import json_of, scaled, scaled_key, value_of
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -51,15 +52,22 @@ def to_document(frame: Frame) -> dict[str, Json]:
 
 
 def _layer_document(value: Layer) -> dict[str, Json]:
-    document: dict[str, Json] = {"layer": value.prefix}
-    for field in value.layout:
+    cls = type(value)
+    document: dict[str, Json] = {"layer": cls.prefix}
+    for field, derived in zip(cls.layout, _derived_names(cls), strict=True):  # type: ignore[arg-type]  # classes hash
         got = getattr(value, field.key)
-        name = field.name_for(got)
+        name = field.name_for(got) if field.meta.length_name else field.name
         document[name] = json_of(field, got)
-        derived = scaled(value, field)
-        if derived is not None:
-            document[f"{value.prefix}.{derived[0]}"] = derived[1]
+        if derived:
+            document[derived] = scaled(value, field)
     return document
+
+
+@functools.cache
+def _derived_names(cls: type[Layer]) -> tuple[str, ...]:
+    """Return for each field of a format the name of its scaled twin, "" where it has none."""
+    keys = (scaled_key(cls, field) for field in cls.layout)
+    return tuple(f"{cls.prefix}.{key}" if key else "" for key in keys)
 
 
 def from_document(
@@ -73,7 +81,7 @@ def from_document(
         raise SpecError(where=where, needed="an object with layers", got=type(document).__name__)
     layers = document.get("layers")
     if not isinstance(layers, list):
-        raise SpecError(where=f"{where}.layers", needed="a list of layers", got=repr(layers))
+        raise SpecError(where=f"{where}.layers", needed="a list of layers", got=shown(layers))
     read = [layer_from(item, where=f"{where}.layers[{i}]") for i, item in enumerate(layers)]
     frame = Frame(
         layers=tuple(value for value, _ in read),
@@ -89,7 +97,7 @@ def _octets(document: Mapping[str, object], key: str, where: str) -> bytes:
     try:
         return bytes.fromhex(str(document.get(key, "")))
     except ValueError:
-        got = repr(document[key])
+        got = shown(document[key])
         raise SpecError(where=f"{where}.{key}", needed="octets in hex", got=got) from None
 
 
@@ -101,14 +109,19 @@ def frame_keys() -> frozenset[str]:
 def layer_from(item: object, *, where: str) -> tuple[Layer, frozenset[str]]:
     """Return the layer that ``{"layer": NAME, FIELD: VALUE, …}`` describes, and the keys it gives."""
     if not isinstance(item, Mapping) or not isinstance(item.get("layer"), str):
-        raise SpecError(where=where, needed='an object with "layer": NAME', got=repr(item))
+        raise SpecError(where=where, needed='an object with "layer": NAME', got=shown(item))
     cls = format_named(item["layer"], where=where)
-    values = {}
+    derived = _derived_names(cls)  # type: ignore[arg-type]  # classes hash
+    values: dict[str, int | bytes] = {}
     for name, given in item.items():
-        if name != "layer" and not _is_scaled(cls, name):
-            field = field_named(cls, name, where=where)
-            values[field.key] = value_of(field, given)
-    return cls(**values), frozenset(values)
+        if name == "layer" or name in derived:
+            continue
+        field = field_named(cls, name, where=where)
+        if field.key in values:
+            raise SpecError(where=where, needed=f"{field.name} once", got=f"{shown(name)} too")
+        values[field.key] = value_of(field, given)
+    make: Callable[..., Layer] = cls
+    return make(**values), frozenset(values)
 
 
 def format_named(name: str, *, where: str) -> type[Layer]:
@@ -116,19 +129,31 @@ def format_named(name: str, *, where: str) -> type[Layer]:
     cls = BY_PREFIX.get(name)
     if cls is None:
         raise SpecError(
-            where=where, needed="the name of a format", got=repr(name), hint=nearest(name, BY_PREFIX)
+            where=where, needed="the name of a format", got=shown(name), hint=nearest(name, BY_PREFIX)
         )
     return cls
 
 
 def field_named(cls: type[Layer], name: str, *, where: str) -> Field:
     """Return the field of ``cls`` with this key, whole name or length name; SpecError otherwise."""
-    for field in cls.layout:
-        if name in (field.key, field.name, field.meta.length_name, f"{cls.prefix}.{field.key}"):
-            return field
+    field = _fields_by_name(cls).get(name)  # type: ignore[arg-type]  # classes hash
+    if field is not None:
+        return field
     keys = [field.key for field in cls.layout]
     short = name.removeprefix(f"{cls.prefix}.")
-    raise SpecError(where=where, needed=f"a field of {cls.prefix}", got=repr(name), hint=nearest(short, keys))
+    raise SpecError(
+        where=where, needed=f"a field of {cls.prefix}", got=shown(name), hint=nearest(short, keys)
+    )
+
+
+@functools.cache
+def _fields_by_name(cls: type[Layer]) -> dict[str, Field]:
+    names = {}
+    for field in reversed(cls.layout):
+        for name in (field.key, field.name, field.meta.length_name, f"{cls.prefix}.{field.key}"):
+            names[name] = field
+    names.pop("", None)
+    return names
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -136,9 +161,3 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"one of {', '.join(names)}"
-
-
-def _is_scaled(cls: type[Layer], name: object) -> bool:
-    value = cls()
-    scaled_names = (scaled(value, field) for field in cls.layout)
-    return any(pair is not None and name == f"{cls.prefix}.{pair[0]}" for pair in scaled_names)

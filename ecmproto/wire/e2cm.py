@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ecmproto.errors import DecodeError
+from ecmproto.wire.declaration import layer
 from ecmproto.wire.experimental import Word, selector, short_sample
-from ecmproto.wire.schema import Count, layer, octets, sint, uint
+from ecmproto.wire.schema import Count, octets, sint, uint
 
 TYPES = {0: "BCN", 1: "BCN_MAX", 2: "BCN_ZERO", 3: "BCN_PROBE_FWD", 4: "BCN_PROBE_REV"}
 BCN_TYPES = (0, 1, 2)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ecmproto.errors import DecodeError
+from ecmproto.wire.declaration import layer
 from ecmproto.wire.experimental import Word, selector, short_sample
-from ecmproto.wire.schema import REST, Layer, layer, octets, sint, uint
+from ecmproto.wire.layer import Layer
+from ecmproto.wire.schema import REST, octets, sint, uint
 
 _UNIT = "one tick of the timestamp = 2^Unit µs"
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from ecmproto.wire.formats import dispatch
 from ecmproto.wire.frame import MIN_OCTETS, Frame
-from ecmproto.wire.schema import Layer
+from ecmproto.wire.layer import Layer
 
 
 def encode(frame: Frame, fix: bool = False) -> bytes:
@@ -43,4 +43,4 @@ def fixed(frame: Frame, given: Sequence[Collection[str]] = ()) -> Frame:
         following = value
     short = max(0, MIN_OCTETS - len(rest) - len(frame.trailer))
     padding = frame.padding if len(frame.padding) >= short else bytes(short)
-    return dataclasses.replace(frame, layers=tuple(layers), padding=padding, starts=(), error=None)
+    return dataclasses.replace(frame, layers=tuple(layers), padding=padding, error=None)

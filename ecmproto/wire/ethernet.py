@@ -5,7 +5,9 @@ Every header and tag here ends with the EtherType, or 802.3 length, of what foll
 
 from __future__ import annotations
 
-from ecmproto.wire.schema import REST, Formats, Layer, layer, mac, octets, uint
+from ecmproto.wire.declaration import layer
+from ecmproto.wire.layer import Formats, Layer
+from ecmproto.wire.schema import REST, mac, octets, uint
 
 _TYPE = "EtherType of what follows, or, up to 1500, its length in octets"
 _PCP = "priority code point"

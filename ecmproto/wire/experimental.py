@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ecmproto.errors import DecodeError
-from ecmproto.wire.schema import REST, Layer, layer, octets, uint
+from ecmproto.wire.declaration import layer
+from ecmproto.wire.layer import Layer
+from ecmproto.wire.schema import REST, octets, uint
 
 PROTOCOLS = {0: "ECM", 1: "BCN", 2: "E²CM", 3: "FECN", 4: "DBP"}
 """The Protocol values of the word; 5–7 are unassigned."""

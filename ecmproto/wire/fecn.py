@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ecmproto.units import RATE_INFINITY
+from ecmproto.wire.declaration import layer
 from ecmproto.wire.experimental import Word, selector
-from ecmproto.wire.schema import layer, uint
+from ecmproto.wire.schema import uint
 
 _RATE = "the least rate any switch allows so far; all ones is infinity, no limit yet"
 _RLQ = "rate-limited queue of the source, from 1"

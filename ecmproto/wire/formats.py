@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from ecmproto.wire.bcn import BCN, RRTTag
 from ecmproto.wire.cn import CNM, CNTag
+from ecmproto.wire.cooked import SLL, SLL2
 from ecmproto.wire.e2cm import E2CM
 from ecmproto.wire.ecm import ECM, CMTag
 from ecmproto.wire.ethernet import MSDU, VLAN, Data, Ethernet, ITag, STag
@@ -18,15 +19,15 @@ from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.wire.experimental import UnknownMessage, UnknownTag, selector
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV, tlv_at
 from ecmproto.wire.mac_control import PFC, MACControl, Pause
-from ecmproto.wire.schema import Layer
 
 FORMATS: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
     UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, IPv4, IPv6, TCP,
-    UDP, MSDU, Data,
+    UDP, MSDU, SLL, SLL2, Data,
 )  # fmt: skip
 
 BY_PREFIX: dict[str, type[Layer]] = {cls.prefix: cls for cls in FORMATS}
@@ -44,7 +45,7 @@ Chooser = Callable[[bytes, int, int], type[Layer]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dispatch:
-    """The formats under one EtherType map; see `ecmproto.wire.schema.Formats`."""
+    """The formats under one EtherType map; see `ecmproto.wire.layer.Formats`."""
 
     ethertypes: EtherTypes
     plain: dict[int, type[Layer]]
@@ -67,17 +68,20 @@ class Dispatch:
 
 def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
     """Return the EtherType that announces a format, None for one that no EtherType does."""
-    if cls is CongestionNotificationTLV:
-        cls = TLV
     role = cls.announced_by
     if isinstance(role, int):
         return role
     return getattr(ethertypes, role) if role else None
 
 
-@functools.lru_cache(maxsize=32)
 def dispatch(ethertypes: EtherTypes = DEFAULT) -> Dispatch:
     """Return the formats under ``ethertypes``."""
+    # hashing a map takes longer than decoding a tag, and it is nearly always this one
+    return _DEFAULT if ethertypes is DEFAULT else _dispatch(ethertypes)
+
+
+@functools.lru_cache(maxsize=32)
+def _dispatch(ethertypes: EtherTypes) -> Dispatch:
     groups: dict[int, list[type[Layer]]] = {}
     for cls in FORMATS:
         value = announcement(cls, ethertypes)
@@ -119,3 +123,6 @@ def _opcode(data: bytes, pos: int) -> int:
 
 def _arp_sizes(data: bytes, pos: int) -> int:
     return data[pos + 4] << 8 | data[pos + 5]
+
+
+_DEFAULT = _dispatch(DEFAULT)

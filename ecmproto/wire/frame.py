@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from ecmproto.errors import DecodeError
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
-from ecmproto.wire.schema import Layer
 
 T = TypeVar("T", bound=Layer)
 
@@ -55,8 +55,8 @@ class Frame:
     """Any other octets behind the last layer (``eth.trailer``)."""
     fcs: bytes = b""
     """Frame check sequence where the capture says that frames carry one (``eth.fcs``), else empty."""
-    starts: tuple[int, ...] = dataclasses.field(default=(), compare=False)
-    """The octet at which each layer starts, then the one at which the last ends."""
+    starts: tuple[int, ...] = dataclasses.field(default=(), compare=False, init=False)
+    """Where the decoder found each layer to start, then the last to end; empty in a frame made otherwise."""
     cut: int = dataclasses.field(default=0, compare=False)
     """Octets that the capture's snap length cut off the end."""
     error: DecodeError | None = dataclasses.field(default=None, compare=False)
@@ -83,13 +83,16 @@ class Frame:
 
     def fields(self) -> Iterator[Placed]:
         """Yield every field of every layer in wire order."""
+        boundaries = self.boundaries()
         for index in range(len(self.layers)):
-            yield from self.fields_of(index)
+            yield from self._placed(index, boundaries[index] * 8)
 
     def fields_of(self, index: int) -> Iterator[Placed]:
         """Yield the fields of layer ``index`` in wire order."""
+        return self._placed(index, self.boundaries()[index] * 8)
+
+    def _placed(self, index: int, base: int) -> Iterator[Placed]:
         value = self.layers[index]
-        base = self.boundaries()[index] * 8
         for field in value.layout:
             got: int | bytes = getattr(value, field.key)
             bits = field.bits if field.bits is not None else 8 * len(got)  # type: ignore[arg-type]

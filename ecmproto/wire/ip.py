@@ -6,8 +6,10 @@ Nothing deeper is decoded here; Scapy shows deeper trees on demand.
 from __future__ import annotations
 
 from ecmproto.errors import DecodeError
+from ecmproto.wire.declaration import layer
 from ecmproto.wire.ethernet import Data
-from ecmproto.wire.schema import Count, Following, Formats, Layer, address, layer, mac, octets, uint
+from ecmproto.wire.layer import Following, Formats, Layer
+from ecmproto.wire.schema import Count, address, mac, octets, uint
 
 PROTO_TCP, PROTO_UDP = 6, 17
 NO_NEXT_HEADER = 59

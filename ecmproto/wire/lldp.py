@@ -6,7 +6,9 @@ Sources: 802.1AB; 802.1Q Annex D; wire-formats 9.
 from __future__ import annotations
 
 from ecmproto.errors import DecodeError
-from ecmproto.wire.schema import Count, Following, Formats, Layer, layer, octets, uint
+from ecmproto.wire.declaration import layer
+from ecmproto.wire.layer import Following, Formats, Layer
+from ecmproto.wire.schema import Count, octets, uint
 
 DESTINATION = bytes.fromhex("0180c200000e")
 """Nearest bridge, where LLDP frames go by default (802.1AB 7.1)."""
@@ -77,6 +79,8 @@ class CongestionNotificationTLV(Layer):
         8, default=0, base="hex", doc="per-priority Ready indicators, bit n = priority n",
         source="802.1Q 33.5", name="lldp.ieee.802_1qau.ready", flags="lldp.ieee.802_1qau.ready.prio{}",
     )  # fmt: skip
+
+    announced_by = "lldp"
 
     def check(self, start: int, cut: bool) -> DecodeError | None:
         """The TLV's information is six octets."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ecmproto.wire.schema import REST, Layer, layer, octets, uint
+from ecmproto.wire.declaration import layer
+from ecmproto.wire.layer import Layer
+from ecmproto.wire.schema import REST, octets, uint
 
 DESTINATION = bytes.fromhex("0180c2000001")
 """Where MAC Control frames go (802.3 31B.1)."""

@@ -9,7 +9,7 @@ from ecmproto.wire.encoder import fixed
 from ecmproto.wire.ethernet import VLAN, Ethernet, ITag, STag
 from ecmproto.wire.formats import dispatch
 from ecmproto.wire.frame import Frame
-from ecmproto.wire.schema import Layer
+from ecmproto.wire.layer import Layer
 
 CNM_PRIORITY = 6
 """The priority a CNM travels in (wire-formats 1.2)."""

@@ -6,8 +6,8 @@ from ecmproto.wire.catalogue import type_of
 from ecmproto.wire.diagram import diagram, length_of
 from ecmproto.wire.ethertypes import DEFAULT
 from ecmproto.wire.formats import announcement
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
-from ecmproto.wire.schema import Layer
 
 
 def as_dict(cls: type[Layer]) -> dict[str, object]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from ecmproto.errors import SpecError
+from ecmproto.errors import SpecError, shown
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY
 from ecmproto.wire.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.wire.ethertypes import MAX_LENGTH
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
-from ecmproto.wire.schema import Layer
 
 _CPID = re.compile(r"((?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2})[/#](\d+)")
 _MAC = re.compile(r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-fA-F]{12}")
@@ -28,7 +28,7 @@ def mac_text(octets: bytes) -> str:
 def mac_of(text: str) -> bytes:
     """Return the six octets of a MAC address in text; SpecError otherwise."""
     if not _MAC.fullmatch(text):
-        raise SpecError(where="MAC address", needed="six octets such as 02:00:00:00:00:01", got=repr(text))
+        raise SpecError(where="MAC address", needed="six octets such as 02:00:00:00:00:01", got=shown(text))
     return bytes.fromhex(re.sub("[:-]", "", text))
 
 
@@ -79,7 +79,7 @@ def value_of(field: Field, given: object) -> int | bytes:
     """
     value = _number_of(field, given) if field.is_number else _octets_of(field, given)
     if value is None:
-        raise SpecError(where=field.name, needed=_needed(field), got=repr(given))
+        raise SpecError(where=field.name, needed=_needed(field), got=shown(given))
     return value
 
 
@@ -129,19 +129,22 @@ def _needed(field: Field) -> str:
     return kinds.get(field.kind) or f"an integer in {field.minimum}..{field.maximum}"
 
 
-def scaled(value: Layer, field: Field) -> tuple[str, int | None] | None:
-    """Return a field's derived JSON entry (``q_offset_octets``, ``rate_bps``, …), None when it has none.
+def scaled_key(cls: type[Layer], field: Field) -> str:
+    """Return the key of a field's derived JSON entry (``q_offset_octets``, ``rate_bps``, …), "" for none."""
+    if field.key == "timestamp" and issubclass(cls, ECM | CMTag):
+        return "timestamp_ns"
+    suffix = _SCALED_SUFFIX.get(field.meta.unit)
+    return f"{field.key}{suffix}" if suffix else ""
 
-    An infinite rate is None.
-    """
-    number: int = getattr(value, field.key) if field.is_number else 0
-    if field.meta.unit == "64 octets":
-        return f"{field.key}_octets", number * QUEUE_UNIT_OCTETS
+
+def scaled(value: Layer, field: Field) -> int | None:
+    """Return what a field's derived entry says; None is an infinite rate."""
+    if isinstance(value, ECM | CMTag) and field.key == "timestamp":
+        return ticks_to_ns(value)
+    number: int = getattr(value, field.key)
     if field.meta.unit == "kb/s":
-        infinite = number == RATE_INFINITY and field.key == "rate"
-        return f"{field.key}_bps", None if infinite else number * 1000
-    if field.meta.unit == "ns":
-        return f"{field.key}_ns", number
-    if field.key == "timestamp" and isinstance(value, ECM | CMTag):
-        return "timestamp_ns", ticks_to_ns(value)
-    return None
+        return None if field.key == "rate" and number == RATE_INFINITY else number * 1000
+    return number * QUEUE_UNIT_OCTETS if field.meta.unit == "64 octets" else number
+
+
+_SCALED_SUFFIX = {"64 octets": "_octets", "kb/s": "_bps", "ns": "_ns"}

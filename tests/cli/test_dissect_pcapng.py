@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ecmproto_cli.main import run
-from tests.capture.octets import block, description, enhanced, option, section, simple
+from tests.capture.octets import block, description, enhanced, option, section, simple, small_pcapng
 from tests.dissect.sample import CNM_OCTETS, FRAMES, write_sample
 
 COMMENT, IF_NAME, IF_TSRESOL, END = 1, 2, 9, bytes(4)
@@ -110,3 +110,11 @@ def test_document_gives_the_frames_of_a_pcapng_back(
         assert run(["dissect", "-r", str(path), "-T", "ndjson"]) == 0
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1]
+
+
+def test_interface_ids_count_by_section_as_wiresharks_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.pcapng").write_bytes(small_pcapng())
+    assert run(["dissect", "-r", str(tmp_path / "a.pcapng"), "-e", "frame.interface_id"]) == 0
+    assert capsys.readouterr().out.split() == ["0", "1", "0", "0", "0"]

@@ -27,7 +27,7 @@ from ecmproto.wire import (
 )
 from ecmproto.wire.e2cm import flow_id
 from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.schema import Layer
+from ecmproto.wire.layer import Layer
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)

@@ -256,4 +256,4 @@ def test_times_beyond_any_capture_are_refused() -> None:
 def test_every_format_has_a_line_that_sweeps_it() -> None:
     swept_formats = {part.cls for line in LINES for part in plan(line, {}).finished().parts}
     left = {cls.prefix for cls in FORMATS if cls not in swept_formats}
-    assert left == {"rrttag", "exptag", "macc", "msdu"}
+    assert left == {"rrttag", "exptag", "macc", "msdu", "sll", "sll2"}

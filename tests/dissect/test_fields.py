@@ -53,7 +53,8 @@ def test_value(name: str, frame: str, expected: str) -> None:
 
 
 def test_every_name_of_the_catalogue_can_be_asked_for() -> None:
-    names = [entry.name for entry in catalogue()]
+    # those of cooked captures have tests of their own
+    names = [entry.name for entry in catalogue() if not entry.name.startswith("sll")]
     rows = [FieldReader(names).row(record(octets)) for octets in FRAMES.values()]
     filled = {name for row in rows for name, text in zip(names, row, strict=True) if text}
     # what no frame of the sample has

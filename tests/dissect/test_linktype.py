@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ecmproto.dissect import FieldReader, Lines, record_document
-from ecmproto.dissect.linktype import SLL, SLL2
 from ecmproto.wire import UDP, Data, IPv4
+from ecmproto.wire.cooked import SLL, SLL2
 from tests.dissect.test_forms import record
 
 IP_UDP = bytes.fromhex("4500001e00000000401166cd0a0000010a000002c00012b7000a00006869")

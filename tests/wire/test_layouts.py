@@ -63,6 +63,10 @@ TABLES: dict[str, tuple[int, str]] = {
         | urgent_pointer 18.0 16 uint | options 20.0 + octets"""),
     "udp": (8, "srcport 0.0 16 uint | dstport 2.0 16 uint | length 4.0 16 uint | checksum 6.0 16 uint"),
     "msdu": (2, "type 0.0 16 uint"),
+    "sll": (16, """pkttype 0.0 16 uint | hatype 2.0 16 uint | halen 4.0 16 uint | src 6.0 48 mac
+        | unused 12.0 16 uint | etype 14.0 16 uint"""),
+    "sll2": (20, """etype 0.0 16 uint | reserved 2.0 16 uint | ifindex 4.0 32 uint | hatype 8.0 16 uint
+        | pkttype 10.0 8 uint | halen 11.0 8 uint | src 12.0 48 mac | unused 18.0 16 uint"""),
     "data": (0, "data 0.0 + octets"),
 }  # fmt: skip
 

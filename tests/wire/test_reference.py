@@ -40,10 +40,12 @@ def test_names_of_formats_are_unique() -> None:
 
 def test_names_of_fields_are_unique_but_where_formats_share_a_field() -> None:
     shared = {entry.name: entry.formats for entry in catalogue() if len(entry.formats) > 1}
+    cooked = ("pkttype", "hatype", "halen", "src.eth", "unused", "etype")
     assert shared == {
         "macc.opcode": ("pause", "pfc", "macc"),
         "lldp.tlv.type": ("lldp", "lldpcn"),
         "lldp.tlv.len": ("lldp", "lldpcn"),
+        **{f"sll.{key}": ("sll", "sll2") for key in cooked},
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,3 +126,19 @@ def test_equality_is_of_what_stands_in_the_frame() -> None:
     assert frame != Frame(layers=CNM_SHORT.layers)
     assert Frame(layers=(Ethernet(), VLAN())) != Frame(layers=(Ethernet(), VLAN(id=1)))
     assert len({frame, decode(CNM_SHORT.octets)}) == 1
+
+
+def test_a_changed_frame_has_its_own_spans() -> None:
+    decoded = decode(
+        bytes(12) + bytes.fromhex("81000005") + bytes.fromhex("22e9000708004500"), original_octets=99
+    )
+    changed = dataclasses.replace(decoded, layers=(decoded.layers[0], *decoded.layers[2:]))
+    assert decoded.spans("cntag.flow_id")[0].start == 18
+    assert changed.spans("cntag.flow_id")[0].start == 14
+    assert decoded.starts != ()
+
+
+def test_spans_of_a_deep_stack_take_no_square_of_time() -> None:
+    tags = (VLAN(etype=0x8100),) * 5000
+    placed = list(Frame(layers=(Ethernet(type=0x8100), *tags)).fields())
+    assert placed[-1].span.stop == 14 + 4 * 5000

@@ -13,7 +13,7 @@ from ecmproto.errors import SpecError
 from ecmproto.fuzz.strategies import layers_of
 from ecmproto.wire import CNM, E2CM, ECM, PFC, CMTag, Ethernet, Field, IPv4, IPv6, Layer, RDTag
 from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.text import cpid, json_of, mac_of, meaning_of, scaled, text_of, value_of
+from ecmproto.wire.text import cpid, json_of, mac_of, meaning_of, scaled, scaled_key, text_of, value_of
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
@@ -151,4 +151,6 @@ def test_meanings() -> None:
     ],
 )
 def test_scaled_twins(value: Layer, key: str, twin: tuple[str, int | None] | None) -> None:
-    assert scaled(value, field_of(type(value), key)) == twin
+    field = field_of(type(value), key)
+    name = scaled_key(type(value), field)
+    assert ((name, scaled(value, field)) if name else None) == twin

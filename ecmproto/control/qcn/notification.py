@@ -10,7 +10,7 @@ from ecmproto.units import queue_units
 from ecmproto.wire import CNM, VLAN, CNTag, Ethernet, EtherTypes, Frame, STag, decode_lax, encode
 from ecmproto.wire.ethertypes import DEFAULT
 from ecmproto.wire.frame import MIN_OCTETS
-from ecmproto.wire.schema import Layer
+from ecmproto.wire.layer import Layer
 
 _INT16 = (-(2**15), 2**15 - 1)
 _TYPE_OCTETS = 2

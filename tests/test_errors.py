@@ -1,0 +1,65 @@
+"""Errors carry what, where, needed and got, one sentence, and survive a trip to another process."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from ecmproto.errors import (
+    CaptureError,
+    DecodeError,
+    EcmprotoError,
+    EncodeError,
+    OutputError,
+    ParameterError,
+    SpecError,
+    shown,
+)
+
+ERRORS: list[tuple[EcmprotoError, str]] = [
+    (
+        DecodeError(layer="cnm", offset=22, needed="24 octets", got="10 octets"),
+        "cnm at octet 22: needed 24 octets, got 10 octets",
+    ),
+    (
+        EncodeError(layer="vlan", field="id", needed="an integer in 0..4095", got="4096"),
+        "vlan.id: needed an integer in 0..4095, got 4096",
+    ),
+    (
+        CaptureError(path="a.pcap", offset=24, frame=0, needed="a record", got="3 octets"),
+        "a.pcap: at octet 24, after 0 frames: needed a record, got 3 octets",
+    ),
+    (OutputError(path="a.pcap", needed="room", got="none"), "a.pcap: needed room, got none"),
+    (ParameterError(name="qeq", needed="100 B to 4 GB", got="5 B"), "qeq: needed 100 B to 4 GB, got 5 B"),
+    (
+        SpecError(where="frame", needed="a format", got="'cmn'", hint="did you mean 'cnm'?"),
+        "frame: needed a format, got 'cmn' (did you mean 'cnm'?)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "sentence"), ERRORS, ids=lambda value: type(value).__name__)
+def test_an_error_is_one_sentence(error: EcmprotoError, sentence: str) -> None:
+    assert str(error) == sentence
+
+
+@pytest.mark.parametrize("error", [error for error, _ in ERRORS], ids=lambda error: type(error).__name__)
+def test_errors_are_copied_and_pickled_whole(error: EcmprotoError) -> None:
+    for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert type(twin) is type(error)
+        assert twin == error
+        assert hash(twin) == hash(error)
+        assert vars(twin) == vars(error)
+
+
+def test_errors_differ_by_type_and_by_attribute() -> None:
+    assert len({error for error, _ in ERRORS}) == len(ERRORS)
+    assert ERRORS[3][0] != OutputError(path="b.pcap", needed="room", got="none")
+
+
+def test_what_was_given_is_shown_short() -> None:
+    assert shown(40) == "40"
+    assert len(shown("x" * 10**6)) <= 100
+    assert len(shown([["y" * 1000] * 1000])) < 2000
