@@ -1,4 +1,4 @@
-"""Much text on stdout, written in few pieces, of which an interrupt loses none."""
+"""Much text on stdout, written in few pieces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class Stdout:
         self._encoding = encoding or sys.stdout.encoding
         self._parts: list[str] = []
         self._characters = 0
-        self._left = memoryview(b"")
 
     def write(self, text: str) -> None:
         """Write ``text`` now or later."""
@@ -28,20 +27,16 @@ class Stdout:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was collected; after an interrupt, called again, what is left of it."""
-        self._write_left()
-        self._left = memoryview("".join(self._parts).encode(self._encoding, errors="replace"))
+        """Write what was collected."""
+        left = memoryview("".join(self._parts).encode(self._encoding, errors="replace"))
         self._parts.clear()
         self._characters = 0
-        self._write_left()
-
-    def _write_left(self) -> None:
-        # A buffered writer that an interrupt ends in the middle forgets what it had not written yet.
         sys.stdout.flush()
+        # The buffered writer of Python 3.11 loses octets when a signal comes in the middle of its write.
         raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
-        while self._left:
-            written = raw.write(self._left)
+        while left:
+            written = raw.write(left)
             if written is None:  # a descriptor that does not wait
                 select.select([], [raw], [])
             else:
-                self._left = self._left[written:]
+                left = left[written:]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto_cli.failure import warn
+from ecmproto_cli.interrupt import HeldInterrupt
 from ecmproto_cli.options import color_option, ethertype_option, force_option, read_option, write_option
 from ecmproto_cli.paint import paint, wanted
 from ecmproto_cli.progress import watched
@@ -163,8 +164,8 @@ class _Output:
         self.unknown: Counter[int] = Counter()
         """Frames by the link types that nothing can be said of."""
 
-    def batch(self, batch: Batch) -> None:
-        """Show the frames of a batch."""
+    def batch(self, batch: Batch, check: Callable[[], None]) -> None:
+        """Show the frames of a batch; ``check`` is called where a frame has been shown whole."""
         self.frames += len(batch)
         self._count_unknown(batch)
         if self._form is None:
@@ -176,6 +177,7 @@ class _Output:
         interfaces = self._reader.interfaces
         for record in records(batch, interfaces, ethertypes=self._ethertypes, commented=self._commented):
             write(show(record))
+            check()
         self._stdout.flush()
 
     def end(self) -> None:
@@ -205,19 +207,21 @@ def _run(reader: CaptureReader, out: _Output, copier: CaptureCopier | None, limi
     from ecmproto.capture import Batch
 
     items = reader.items() if sys.stdout.isatty() else watched(reader.items(), reader, "dissect")
-    try:
-        for item in items:
-            part = item
-            if isinstance(part, Batch):
-                if limit is not None and out.frames + len(part) > limit:
-                    part = part.select(range(limit - out.frames))
-                out.batch(part)
-            if copier is not None:
-                copier.write(part)
-            if out.frames == limit:
-                break
-    finally:
-        out.end()
+    with HeldInterrupt() as held:
+        try:
+            for item in items:
+                part = item
+                if isinstance(part, Batch):
+                    if limit is not None and out.frames + len(part) > limit:
+                        part = part.select(range(limit - out.frames))
+                    out.batch(part, held.check)
+                if copier is not None:
+                    copier.write(part)
+                held.check()
+                if out.frames == limit:
+                    break
+        finally:
+            out.end()
 
 
 def _report(reader: CaptureReader, out: _Output, copier: CaptureCopier | None, output: str | None) -> None:

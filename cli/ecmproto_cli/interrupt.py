@@ -1,0 +1,41 @@
+"""Ctrl-C held back until the work is at a place where it can stop with everything written whole."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+
+
+class HeldInterrupt:
+    """While entered, a first interrupt waits for the next `check`; a second one comes through at once."""
+
+    def __init__(self) -> None:
+        self._came = False
+        self._before: signal.Handlers | None = None
+
+    def check(self) -> None:
+        """Raise the KeyboardInterrupt that came, if one did."""
+        if self._came:
+            self._came = False
+            raise KeyboardInterrupt
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        if self._came:
+            raise KeyboardInterrupt
+        self._came = True
+
+    def __enter__(self) -> HeldInterrupt:
+        # only the main thread may ask for signals, and only it gets them
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.getsignal(signal.SIGINT)  # type: ignore[assignment]
+            signal.signal(signal.SIGINT, self._hold)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        if error is None:
+            self.check()
