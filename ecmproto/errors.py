@@ -65,7 +65,8 @@ class CaptureError(EcmprotoError):
     """A capture file that cannot be read on, or frames that a capture file cannot hold.
 
     ``path`` names the file, ``offset`` the octet of the (uncompressed) file where the trouble starts,
-    ``frame`` the number of whole frames read before it; ``needed`` and ``got`` as in DecodeError.
+    ``frame`` the number of whole frames read before it; ``needed`` and ``got`` as in DecodeError.  A file
+    that is no capture from its first octet on is told without a place.
     """
 
     def __init__(self, *, path: str, offset: int, frame: int, needed: str, got: str) -> None:
@@ -77,10 +78,8 @@ class CaptureError(EcmprotoError):
         self.got = got
 
     def __str__(self) -> str:
-        return (
-            f"{self.path}: at octet {self.offset}, after {self.frame} frames: "
-            f"needed {self.needed}, got {self.got}"
-        )
+        place = f" at octet {self.offset}, after {counted(self.frame, 'frame')}:" if self.offset else ""
+        return f"{self.path}:{place} needed {self.needed}, got {self.got}"
 
 
 class OutputError(EcmprotoError):
@@ -129,6 +128,11 @@ class SpecError(EcmprotoError):
     def __str__(self) -> str:
         tail = f" ({self.hint})" if self.hint else ""
         return f"{self.where}: needed {self.needed}, got {self.got}{tail}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: ``1 frame``, ``2 frames``."""
+    return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 _REPR = reprlib.Repr()

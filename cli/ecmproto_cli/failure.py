@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ecmproto.errors import CaptureError, EcmprotoError
+from ecmproto.errors import CaptureError, EcmprotoError, counted
 
 FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141
@@ -39,19 +39,27 @@ def exit_code_of(error: Exception) -> int | None:
     return CAPTURE if isinstance(error, OSError) else None
 
 
-def report(error: Exception) -> None:
-    """Say on stderr what went wrong: one sentence, then one line of help where there is one."""
+def report(error: Exception, command: str = "") -> None:
+    """Say on stderr what went wrong in ``command``: one sentence, then one line of help."""
+    help = f"ecmproto {command} --help" if command else "ecmproto --help"
     if isinstance(error, click.ClickException):
         sentence, help = error.format_message(), _usage_help(error)
     elif isinstance(error, CommandError):
-        sentence, help = str(error), error.help
+        sentence, help = str(error), error.help or help
+    elif isinstance(error, CaptureError):
+        sentence = str(error)
+        help = (
+            f"what stands before it, {counted(error.frame, 'frame')}, was used" if error.offset else _CAPTURES
+        )
     elif isinstance(error, OSError) and error.filename is not None:
-        sentence, help = f"{error.filename}: {error.strerror}", ""
+        sentence = f"{error.filename}: {error.strerror}"
     else:
-        sentence, help = str(error), ""
+        sentence = str(error)
     click.echo(f"ecmproto: {sentence}", err=True)
-    if help:
-        click.echo(f"help: {help}", err=True)
+    click.echo(f"help: {help}", err=True)
+
+
+_CAPTURES = "captures are pcap or pcapng files, plain, .gz or .zst, or - for stdin"
 
 
 def _usage_help(error: click.ClickException) -> str:

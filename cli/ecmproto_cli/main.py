@@ -81,6 +81,7 @@ def main() -> None:
 
 def run(args: list[str]) -> int:
     """Run the command line with ``args`` and return the exit code; errors are one sentence on stderr."""
+    command = args[0] if args and args[0] in COMMANDS else ""
     try:
         result = cli.main(args, prog_name="ecmproto", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
@@ -96,12 +97,12 @@ def run(args: list[str]) -> int:
             # whoever read has gone: no complaint, and none from the interpreter's own flush at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:
-            report(error)
+            report(error, command)
         return error.exit_code
     except Exception as error:
         code = exit_code_of(error)
         if code is None:
             raise
-        report(error)
+        report(error, command)
         return code
     return result if isinstance(result, int) else 0

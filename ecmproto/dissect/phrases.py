@@ -7,6 +7,7 @@ from socket import AF_INET6, inet_ntoa, inet_ntop
 from typing import Any
 
 from ecmproto.dissect.form import printable
+from ecmproto.errors import counted
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, format_rate, format_time
 from ecmproto.wire.bcn import BCN, RRTTag
 from ecmproto.wire.cn import CNM, CNTag
@@ -121,7 +122,7 @@ def _rd_tag(value: RDTag, said: Phrases) -> None:
 
 def _unknown_tag(value: UnknownTag, said: Phrases) -> None:
     said.kind = "tag?"
-    said.detail = f"experimental tag, protocol {value.protocol} type {value.type}, {len(value.body)} octets"
+    said.detail = _unassigned("tag", value.protocol, value.type, len(value.body))
 
 
 def _cnm(value: CNM, said: Phrases) -> None:
@@ -129,8 +130,8 @@ def _cnm(value: CNM, said: Phrases) -> None:
     said.tags = [tag for tag in said.tags if not tag.startswith("CN-TAG")]
     said.kind, said.message, said.sampled_dst = "CNM", True, value.encap_dst
     said.detail = (
-        f"Fb {value.qntz_fb} {flow} prio {value.encap_prio} Qoff {_queue(value.q_offset)} "
-        f"Qdelta {_queue(value.q_delta)} {_cpid(value.cpid, said)}"
+        f"Fb {value.qntz_fb} {flow} prio {value.encap_prio} QOffset {_queue(value.q_offset)} "
+        f"QDelta {_queue(value.q_delta)} {_cpid(value.cpid, said)}"
     )
 
 
@@ -181,9 +182,7 @@ def _rate_message(kind: str) -> Callable[[FECNReturn | DBPRateReport, Phrases], 
 
 def _unknown_message(value: UnknownMessage, said: Phrases) -> None:
     said.kind = "msg?"
-    said.detail = (
-        f"experimental message, protocol {value.protocol} type {value.type}, {len(value.body)} octets"
-    )
+    said.detail = _unassigned("message", value.protocol, value.type, len(value.body))
 
 
 def _pause(value: Pause, said: Phrases) -> None:
@@ -261,7 +260,7 @@ def _cooked(value: Cooked, said: Phrases) -> None:
 
 def _data(value: Data, said: Phrases) -> None:
     if not said.kind and said.ip is None:
-        said.detail = f"{len(value.data)} octets"
+        said.detail = counted(len(value.data), "octet")
 
 
 _SAYINGS: dict[type[Layer], Callable[[Any, Phrases], None]] = {
@@ -271,6 +270,10 @@ _SAYINGS: dict[type[Layer], Callable[[Any, Phrases], None]] = {
     Pause: _pause, PFC: _pfc, MACControl: _mac_control, TLV: _tlv, CongestionNotificationTLV: _cn_tlv,
     ARP: _arp, IPv4: _ip, IPv6: _ip, UDP: _udp, TCP: _tcp, Data: _data, SLL: _cooked, SLL2: _cooked,
 }  # fmt: skip
+
+
+def _unassigned(what: str, protocol: int, type: int, octets: int) -> str:
+    return f"experimental {what}, protocol {protocol} type {type}, {counted(octets, 'octet')}"
 
 
 def _queue(units: int) -> str:

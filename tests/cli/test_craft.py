@@ -147,7 +147,10 @@ def test_mistakes_are_one_sentence_and_one_line_of_help(
 
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["craft", "--spec", "no such.toml"]) == 3
-    assert capsys.readouterr().err == "ecmproto: no such.toml: No such file or directory\n"
+    assert (
+        capsys.readouterr().err
+        == "ecmproto: no such.toml: No such file or directory\nhelp: ecmproto craft --help\n"
+    )
 
 
 def test_a_document_that_breaks_off_leaves_no_file_under_the_final_name(tmp_path: Path) -> None:

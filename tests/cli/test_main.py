@@ -48,7 +48,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ["schema", "cnn"],
             2,
-            "ecmproto: schema: needed the name of a format, got 'cnn' (did you mean 'cnm'?)\n",
+            "ecmproto: schema: needed the name of a format, got 'cnn' (did you mean 'cnm'?)\n"
+            "help: ecmproto schema --help\n",
         ),
         (
             ["fields", "no such field"],

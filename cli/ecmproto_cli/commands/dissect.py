@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ecmproto.errors import counted
 from ecmproto_cli.failure import warn
 from ecmproto_cli.interrupt import HeldInterrupt
 from ecmproto_cli.options import color_option, ethertype_option, force_option, read_option, write_option
@@ -231,16 +232,11 @@ def _report(reader: CaptureReader, out: _Output, copier: CaptureCopier | None, o
     for linktype, count in out.unknown.items():
         from ecmproto.capture import linktype_name
 
-        click.echo(
-            f"{_frames(count)} of link type {linktype_name(linktype)} ({linktype}) not decoded", err=True
-        )
+        name = linktype_name(linktype)
+        click.echo(f"{counted(count, 'frame')} of link type {name} ({linktype}) not decoded", err=True)
     if copier is not None:
-        click.echo(f"{_frames(copier.frames)} written to {output}", err=True)
+        click.echo(f"{counted(copier.frames, 'frame')} written to {output}", err=True)
     elif not out.frames:
         click.echo("0 frames", err=True)
     if reader.problem is not None:
         raise reader.problem
-
-
-def _frames(count: int) -> str:
-    return f"{count} frame{'s' if count != 1 else ''}"
