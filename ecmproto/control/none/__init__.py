@@ -1,0 +1,1 @@
+"""No control at all: the baseline that every mechanism is compared with."""

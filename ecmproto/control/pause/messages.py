@@ -1,0 +1,66 @@
+"""PAUSE and PFC frames made from signals, and read for the reaction (wire-formats 8)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from ecmproto.control.pause.generation import Signal
+from ecmproto.control.pause.reaction import (
+    KIND_PAUSE,
+    KIND_PFC,
+    KIND_REFUSED,
+    PRIORITIES,
+    PauseFrame,
+)
+from ecmproto.errors import DecodeError
+from ecmproto.wire import PFC, Ethernet, EtherTypes, Frame, Pause, decode, encode
+from ecmproto.wire.ethertypes import DEFAULT
+from ecmproto.wire.frame import MIN_OCTETS
+from ecmproto.wire.mac_control import DESTINATION
+
+_REFUSED = PauseFrame(KIND_REFUSED, 0, (0, 0, 0, 0, 0, 0, 0, 0))
+_ALL = 0xFF
+
+
+def pause_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the octets of the PAUSE that says ``signal``, padded to 60, without FCS."""
+    return _frame(Pause(pause_time=signal.quanta), src, ethertypes)
+
+
+def pfc_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the octets of the PFC frame that says ``signal``, padded to 60, without FCS.
+
+    All eight times stand in it; those of priorities that are not enabled are 0.
+    """
+    times = {
+        f"time{priority}": signal.quanta
+        for priority in range(PRIORITIES)
+        if signal.enable_vector >> priority & 1
+    }
+    return _frame(PFC(class_enable_vector=signal.enable_vector, **times), src, ethertypes)
+
+
+def _frame(message: Pause | PFC, src: bytes, ethertypes: EtherTypes) -> bytes:
+    header = Ethernet(dst=DESTINATION, src=src, type=ethertypes.mac_control)
+    return encode(Frame(layers=(header, message), ethertypes=ethertypes)).ljust(MIN_OCTETS, b"\0")
+
+
+def read(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> PauseFrame:
+    """Return what the MAC Control frame ``octets`` (without FCS) says; never raises.
+
+    Anything but a whole, untagged PAUSE or PFC frame to 01-80-C2-00-00-01 is of KIND_REFUSED.
+    """
+    try:
+        layers = decode(octets, ethertypes=ethertypes).layers
+    except DecodeError:
+        return _REFUSED
+    match layers:
+        case (Ethernet(dst=address), Pause(pause_time=quanta), *_) if address == DESTINATION:
+            return PauseFrame(
+                KIND_PAUSE, _ALL, (quanta, quanta, quanta, quanta, quanta, quanta, quanta, quanta)
+            )
+        case (Ethernet(dst=address), PFC() as pfc, *_) if address == DESTINATION:
+            times = cast("tuple[int, int, int, int, int, int, int, int]", pfc.times)
+            return PauseFrame(KIND_PFC, pfc.class_enable_vector & _ALL, times)
+        case _:
+            return _REFUSED
