@@ -16,10 +16,14 @@ FRAMES = 1_000_000
 SLOW_FRAMES = 50_000
 
 
-def write_frames(path: Path, frames: int) -> None:
-    """Write a pcap of ``frames`` equal CNMs of 128 octets, one every µs."""
-    message = (VLAN(id=5, priority=6), CNTag(flow_id=7), CNM(qntz_fb=40, encap_prio=3, msdu=bytes(64)))
-    octets = encode(Frame(layers=(Ethernet(), *message), trailer=bytes(18)), fix=True)
+def message() -> bytes:
+    """Return a CN-tagged CNM of 128 octets."""
+    layers = (Ethernet(), VLAN(id=5, priority=6), CNTag(flow_id=7), CNM(qntz_fb=40, msdu=bytes(64)))
+    return encode(Frame(layers=layers, trailer=bytes(18)), fix=True)
+
+
+def write_frames(path: Path, frames: int, octets: bytes) -> None:
+    """Write a pcap of ``frames`` times the same frame, one every µs."""
     record = np.zeros(frames, dtype=[("head", "<u4", 4), ("octets", "u1", len(octets))])
     index = np.arange(frames)
     record["head"][:, 0], record["head"][:, 1] = np.divmod(index * 1000, 10**9)
@@ -37,8 +41,8 @@ def run() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         large, small = Path(folder) / "large.pcap", Path(folder) / "small.pcap"
-        write_frames(large, FRAMES)
-        write_frames(small, SLOW_FRAMES)
+        write_frames(large, FRAMES, message())
+        write_frames(small, SLOW_FRAMES, message())
 
         def index() -> int:
             with open_capture(str(large)) as reader:

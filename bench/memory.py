@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.captures import write_frames
+from bench.captures import message, write_frames
 
 OCTETS = 2_000_000_000
 CHUNK_FRAMES = 500_000
@@ -19,7 +19,7 @@ def run() -> None:
     command = str(Path(sys.executable).with_name("ecmproto"))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "large.pcap"
-        write_frames(path, CHUNK_FRAMES)
+        write_frames(path, CHUNK_FRAMES, message())
         body = path.read_bytes()[24:]
         with path.open("ab") as file:
             while file.tell() < OCTETS:

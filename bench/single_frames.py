@@ -1,14 +1,20 @@
-"""One frame at a time: decode and encode beside Scapy and dpkt, on frames all of them decode whole."""
+"""One frame at a time: decode and encode beside Scapy, dpkt and tshark, on frames that they decode whole."""
 
 from __future__ import annotations
 
+import subprocess
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dpkt
 
+from bench.captures import write_frames
 from bench.contest import rates, show
 from ecmproto import CNM, PFC, UDP, VLAN, CNTag, Data, Ethernet, Frame, IPv4, decode, encode
+
+TSHARK_FRAMES = 20_000
 
 SOURCE, DESTINATION = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 IP = IPv4(src=bytes([10, 0, 0, 2]), dst=bytes([10, 0, 0, 1]))
@@ -58,8 +64,18 @@ def _contest(
         read = dpkt_ethernet(octets)
         decoders["dpkt"] = lambda: _repeat(lambda: dpkt_ethernet(octets), 2000)
         encoders["dpkt"] = lambda: _repeat(lambda: bytes(read), 2000)
-    show(f"decode one frame: {title}, {len(octets)} octets", rates(decoders), "frames/s")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "one.pcap"
+        write_frames(path, TSHARK_FRAMES, octets)
+        decoders["tshark -V (process)"] = lambda: _with_tshark(path)
+        show(f"decode one frame: {title}, {len(octets)} octets", rates(decoders), "frames/s")
     show(f"encode one frame: {title}", rates(encoders), "frames/s")
+
+
+def _with_tshark(path: Path) -> int:
+    """Dissect every frame to its tree; the start of the process is a small part of it."""
+    subprocess.run(["tshark", "-n", "-V", "-r", str(path)], check=True, capture_output=True)
+    return TSHARK_FRAMES
 
 
 def _repeat(work: Callable[[], object], times: int) -> int:

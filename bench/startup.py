@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.captures import write_frames
+from bench.captures import message, write_frames
 
 ROUNDS = 7
 
@@ -21,7 +21,7 @@ def run() -> None:
     command = Path(sys.executable).with_name("ecmproto")
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / "small.pcap"
-        write_frames(small, 20)
+        write_frames(small, 20, message())
         _show(
             {
                 "python -c pass": [sys.executable, "-c", "pass"],
