@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,14 +46,20 @@ def _compile(function: _Function, *, forceinline: bool) -> _Function:
         return function
     digest = source_digest(function)
     _digests[id(dispatcher)] = digest
+    with suppress(RuntimeError):  # numba's word for no writable place: compiled anew in each process
+        _cache_by(digest, function, dispatcher)
+    typed: _Function = dispatcher
+    return typed
+
+
+def _cache_by(digest: str, function: Callable[..., Any], dispatcher: Any) -> None:
+    """Give ``dispatcher`` a cache that holds for these sources only."""
     cache: Any = FunctionCache(function)  # type: ignore[no-untyped-call]
     index: Any = getattr(cache, "_cache_file", None)
     # A numba without these two attributes compiles anew in each process: slower, never wrong.
     if hasattr(index, "_source_stamp") and hasattr(dispatcher, "_cache"):
         index._source_stamp = (index._source_stamp, digest)
         dispatcher._cache = cache
-    typed: _Function = dispatcher
-    return typed
 
 
 def source_digest(function: Callable[..., Any]) -> str:

@@ -49,3 +49,22 @@ def test_without_the_compiler_the_text_runs_as_it_stands(tmp_path: Path) -> None
     (tmp_path / "outer_part.py").write_text(OUTER)
     (tmp_path / "inner_part.py").write_text(INNER.format(5))
     assert run_outer(tmp_path, NUMBA_DISABLE_JIT="1") == ("6", "")
+
+
+def test_with_no_place_to_cache_kernels_compile_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "inner_part.py").write_text(INNER.format(1))
+    code = (
+        "import numba.core.caching as caching\n"
+        "caching.CompileResultCacheImpl._locator_classes = []\n"
+        "caching.CacheImpl._locator_classes = []\n"
+        "from inner_part import inner; print(inner(1), hasattr(inner, 'py_func'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "2 True\n"
