@@ -22,6 +22,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.control.qcn.jitter import spread
 from ecmproto.control.qcn.parameters import SAMPLE_OCTETS, WEIGHT_DENOMINATOR, CongestionPointParameters
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record
@@ -112,9 +113,6 @@ def quantize(settings: Settings, fb_1024: int) -> int:
 
 @compiled
 def reload_octets(settings: Settings, generator: np.random.Generator, qntz_fb: int) -> int:
-    """Return the octets to the next sample (rule 3): base[QntzFb div 8] × U(1 − jitter, 1 + jitter).
-
-    Draws once from ``generator``; ``random()`` gives the same numbers in compiled and plain code.
-    """
-    spread = 1.0 - settings.jitter + 2.0 * settings.jitter * generator.random()
-    return math.floor(float(settings.reload_octets[qntz_fb // _QNTZ_FB_PER_STEP]) * spread)
+    """Return the octets to the next sample (rule 3): base[QntzFb div 8] × U(1 − jitter, 1 + jitter)."""
+    base = float(settings.reload_octets[qntz_fb // _QNTZ_FB_PER_STEP])
+    return math.floor(base * spread(settings.jitter, generator))
