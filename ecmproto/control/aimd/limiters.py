@@ -7,13 +7,13 @@ the fine ones go to the maximum rate meanwhile and are released as they drain.
 Flows are small whole numbers that the caller has for its flows' keys; −1 is a flow it does not know.  The
 caller holds the queues::
 
-    index = route(limiters, flow, priority)     # −1: no match, the frame leaves at once and is never queued
-    join(limiters, index)                       # else it queues behind limiter ``index``
-    leaves_ns(limiters.slots[index], now_ns)    # when the queue's head may leave, if nothing changes
-    depart(limiters, settings, index, now_ns, octets)
+    index = route(limiters, flow, priority)                    # NO_LIMITER: the frame leaves at once
+    join(limiters, index)                                      # else it queues behind limiter ``index``
+    departure_ns(limiters, settings, index, now_ns)            # when the queue's head may leave
+    depart(limiters, settings, index, now_ns, octets)          # it does
 
-Times may not go back, and timers due (`ecmproto.control.aimd.timers`) come before what happens at the same
-time; `depart` and `react` see to that themselves.
+Frames that no limiter matches are never queued.  `ecmproto.control.aimd.departure` has the last two,
+`ecmproto.control.aimd.timers` the timers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.control.aimd.envelope import Refusals
 from ecmproto.control.aimd.parameters import PRIORITIES, ReactionPointParameters
 from ecmproto.control.cpid import NO_CPID
-from ecmproto.control.limiter import NEVER_NS, RateLimiter, leave, set_rate
+from ecmproto.control.limiter import NEVER_NS, RateLimiter, set_rate
 from ecmproto.errors import ParameterError
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record, new_records
@@ -90,7 +91,7 @@ class Counters:
     """Ignored: for a priority that is not rate limited, or none."""
 
 
-class Point(Counters):
+class Point(Counters, Refusals):
     """What a reaction point remembers beside its limiters, and what happened to it; a record."""
 
     active: int
@@ -111,12 +112,6 @@ class Point(Counters):
     """Increases that the link's capacity cut short."""
     saturated: int
     """Changes that α or β cut short."""
-    group_address: int
-    """Messages refused: to a group address."""
-    foreign_address: int
-    """Messages refused: to another station, or about another station's frame."""
-    malformed: int
-    """Messages refused: not decodable."""
     replaced_tags: int
     """Tags of its own kind that its frames carried already."""
 
@@ -191,6 +186,7 @@ def new_limiters(kind: type[Limiter], fine: int, settings: TableSettings, now_ns
     for slot in slots:
         slot.flow = NO_FLOW
         slot.expires_ns = NEVER_NS
+        slot.rtt_average_ns = NO_AVERAGE
     return Limiters(point, slots)
 
 
@@ -283,7 +279,7 @@ def allocate(
 @inlined
 def associate(limiter: Limiter, cpid: int) -> None:
     """Associate ``limiter`` with ``cpid``; another congestion point has another round-trip time."""
-    if limiter.cpid != cpid or cpid == NO_CPID:
+    if limiter.cpid != cpid:
         limiter.cpid = cpid
         limiter.rtt_average_ns = NO_AVERAGE
 
@@ -298,18 +294,6 @@ def _hand_over(limiters: Limiters, settings: TableSettings, priority: int, now_n
             if limiter.status == ACTIVE:
                 set_rate(limiter, now_ns, settings.link_bps)
                 release_idle(limiters, settings, index)
-
-
-@compiled
-def depart(limiters: Limiters, settings: TableSettings, index: int, now_ns: int, octets: int) -> None:
-    """Let the head of limiter ``index``'s queue, a frame of ``octets``, leave at ``now_ns``.
-
-    The caller has fired the timers due by then and `leaves_ns` says now.
-    """
-    limiter = limiters.slots[index]
-    leave(limiter, now_ns, octets)
-    limiter.waiting -= 1
-    release_idle(limiters, settings, index)
 
 
 @compiled

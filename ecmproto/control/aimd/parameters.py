@@ -25,7 +25,6 @@ UNSET: Any = None
 """The default of a parameter that follows from others; `Parameters.__post_init__` puts a number there."""
 
 _LAB = "S004 VI, in octets"
-_MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,6 +314,21 @@ class ReactionPointParameters(Parameters):
             unit="priorities",
             source="S000 2.1",
             doc="priorities that are rate limited; messages for others are ignored",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeParameters(Parameters):
+    """What the edge of a domain is set to."""
+
+    strip: bool = field(
+        default=True,
+        metadata=documented(
+            "strip",
+            unit="flag",
+            source="S004 IV.C; algorithms, heading",
+            doc="whether reaction points' tags are taken out of frames that leave the domain",
         ),
     )
 

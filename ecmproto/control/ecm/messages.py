@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from ecmproto.control.aimd.envelope import answer, opened
+from ecmproto.control.aimd.flow import Flow
+from ecmproto.control.aimd.tags import headers, tag_of, with_tag, without_tags
+from ecmproto.control.cpid import NO_CPID, signed_cpid, unsigned_cpid
+from ecmproto.control.ecm.parameters import CongestionPointParameters, ReactionPointParameters
+from ecmproto.wire import ECM, CMTag, EtherTypes
+from ecmproto.wire.ethertypes import DEFAULT
+
+if TYPE_CHECKING:
+    from ecmproto.control.aimd.limiters import Limiter, Point
+    from ecmproto.control.ecm.congestion_point import Feedback, State
+
+PROTOCOL = 0
+"""ECM in the discriminator word."""
 
 
 class Message(NamedTuple):
@@ -17,3 +33,91 @@ class Message(NamedTuple):
     unit: int
     tagged: bool
     """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
+
+
+def tag_cpid(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
+    """Return the CPID of a frame's CM-Tag as kernels take it, NO_CPID without one."""
+    tag = tag_of(headers(octets, ethertypes), CMTag, PROTOCOL)
+    return NO_CPID if tag is None else signed_cpid(tag.cpid)
+
+
+def ecm_frame(
+    sampled: bytes,
+    feedback: Feedback,
+    *,
+    state: State,
+    cp_mac: bytes,
+    parameters: CongestionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes | None:
+    """Return the ECM frame that answers a sampled frame, without FCS; None, counted, if none may be sent.
+
+    ``sampled`` is what was captured of the frame from its DA on.  Timestamp and Unit come from its CM-Tag.
+    """
+    tag = tag_of(headers(sampled, ethertypes), CMTag, PROTOCOL) or CMTag()
+    message = ECM(
+        q=feedback.q,
+        cpid=unsigned_cpid(state.cpid),
+        q_off=feedback.q_off,
+        q_delta=feedback.q_delta,
+        timestamp=tag.timestamp,
+        unit=tag.unit,
+    )
+    octets = answer(sampled, message, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
+    if octets is None:
+        state.unanswerable += 1
+    return octets
+
+
+def read(
+    octets: bytes,
+    *,
+    stations: Collection[bytes],
+    point: Point,
+    parameters: ReactionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> tuple[Message, Flow] | None:
+    """Return a received ECM frame's fields and the flow it is about; None, counted, if it is refused.
+
+    ``stations`` are the addresses whose frames this reaction point limits.  Any Version is read as 0.
+    """
+    found = opened(
+        octets, ECM, stations=stations, counters=point, parameters=parameters, ethertypes=ethertypes
+    )
+    if found is None:
+        return None
+    ecm = found.frame[ECM]
+    message = Message(
+        cpid=signed_cpid(ecm.cpid),
+        q_off=ecm.q_off,
+        q_delta=ecm.q_delta,
+        q=ecm.q,
+        timestamp=ecm.timestamp,
+        unit=ecm.unit,
+        tagged=tag_of(found.sampled, CMTag, PROTOCOL) is not None,
+    )
+    return message, found.flow
+
+
+def tagged(
+    octets: bytes,
+    limiter: Limiter,
+    *,
+    point: Point,
+    timestamp: int,
+    unit: int,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes:
+    """Return a frame that leaves ``limiter`` with its CM-Tag (rule 9); an older one is replaced, and counted.
+
+    ``timestamp`` is in ticks of 2^``unit`` µs, as `reaction_point.ticks` gives them.
+    """
+    tag = CMTag(cpid=unsigned_cpid(limiter.cpid), timestamp=timestamp, unit=unit)
+    octets, replaced = with_tag(octets, tag, ethertypes)
+    point.replaced_tags += replaced
+    return octets
+
+
+def untagged(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return a frame as its destination hands it on: without CM-Tag."""
+    return without_tags(octets, CMTag, PROTOCOL, ethertypes)[0]

@@ -1,21 +1,20 @@
 """The ECM reaction point: algorithms §1, rules RP 1-9, on the shared table of limiters.
 
-For each ECM frame about one of its flows the caller does ``receive(...)``; what it does with frames stands
-in `ecmproto.control.aimd.limiters`, with timers in `ecmproto.control.aimd.timers`.
+For each ECM frame about one of its flows the caller does ``receive(...)``; how frames and timers go stands
+in `ecmproto.control.aimd.limiters`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ecmproto.control.aimd.departure import depart, departure_ns
 from ecmproto.control.aimd.limiters import (
     NO_AVERAGE,
     NO_LIMITER,
     Limiter,
     Limiters,
     TableSettings,
-    allocate,
-    depart,
     join,
     new_limiters,
     route,
@@ -37,8 +36,8 @@ from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record
 
 __all__ = [
-    "Limiter", "Limiters", "Settings", "allocate", "depart", "join", "new_reaction_point", "next_timer_ns",
-    "on_timer", "receive", "route", "settings_record", "ticks",
+    "Limiter", "Limiters", "Settings", "depart", "departure_ns", "join", "new_reaction_point",
+    "next_timer_ns", "on_timer", "receive", "route", "settings_record", "ticks",
 ]  # fmt: skip
 
 _TICK_NS = 1000

@@ -1,0 +1,1 @@
+"""Enhanced BCN, backward congestion notification (S004): one folder, one mechanism."""

@@ -1,0 +1,109 @@
+"""BCN's frames: the BCN message and the RRT tag (S004 Figs 2 and 3; wire-formats 1.2 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from ecmproto.control.aimd.envelope import answer, opened
+from ecmproto.control.aimd.flow import Flow
+from ecmproto.control.aimd.tags import headers, tag_of, with_tag, without_tags
+from ecmproto.control.bcn.parameters import CongestionPointParameters, ReactionPointParameters
+from ecmproto.control.cpid import NO_CPID, signed_cpid, unsigned_cpid
+from ecmproto.wire import BCN, EtherTypes, RRTTag
+from ecmproto.wire.ethertypes import DEFAULT
+
+if TYPE_CHECKING:
+    from ecmproto.control.aimd.limiters import Limiter, Point
+    from ecmproto.control.bcn.congestion_point import Feedback, State
+
+PROTOCOL = 1
+"""BCN in the discriminator word."""
+
+NORMAL, STOP = range(2)
+"""The Type in the discriminator word."""
+
+_KILO = 1000
+_LARGEST_CAPACITY_KBPS = 0xFFFFFFFF
+
+
+class Message(NamedTuple):
+    """A BCN message's fields as a reaction point reads them, in the units of the wire."""
+
+    type: int
+    """NORMAL or STOP."""
+    cpid: int
+    """As `ecmproto.control.cpid` has it."""
+    e: int
+    capacity: int
+    """C in kb/s; 0 stands for the reaction point's own link."""
+
+
+def tag_cpid(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
+    """Return the CPID of a frame's RRT tag as kernels take it, NO_CPID without one."""
+    tag = tag_of(headers(octets, ethertypes), RRTTag, PROTOCOL)
+    return NO_CPID if tag is None else signed_cpid(tag.cpid)
+
+
+def bcn_message(
+    sampled: bytes,
+    feedback: Feedback,
+    *,
+    capacity_bps: int,
+    state: State,
+    cp_mac: bytes,
+    parameters: CongestionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes | None:
+    """Return the BCN message that answers a sampled frame, without FCS; None, counted, if none may be sent.
+
+    ``sampled`` is what was captured of the frame from its DA on; ``capacity_bps`` is the congested link's.
+    """
+    message = BCN(
+        type=feedback.kind,
+        cpid=unsigned_cpid(state.cpid),
+        e=feedback.e,
+        capacity=min(capacity_bps // _KILO, _LARGEST_CAPACITY_KBPS),
+    )
+    octets = answer(sampled, message, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
+    if octets is None:
+        state.unanswerable += 1
+    return octets
+
+
+def read(
+    octets: bytes,
+    *,
+    stations: Collection[bytes],
+    point: Point,
+    parameters: ReactionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> tuple[Message, Flow] | None:
+    """Return a received BCN message's fields and the flow it is about; None, counted, if it is refused.
+
+    ``stations`` are the addresses whose frames this reaction point limits.  Where Ru follows the congested
+    link's capacity, a message without one is malformed.
+    """
+    found = opened(
+        octets, BCN, stations=stations, counters=point, parameters=parameters, ethertypes=ethertypes
+    )
+    if found is None:
+        return None
+    bcn = found.frame[BCN]
+    if parameters.capacity_scaling and bcn.capacity == 0:
+        point.malformed += 1
+        return None
+    return Message(bcn.type, signed_cpid(bcn.cpid), bcn.e, bcn.capacity), found.flow
+
+
+def tagged(octets: bytes, limiter: Limiter, *, point: Point, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return a frame that leaves ``limiter`` with its RRT tag; an older one is replaced, and counted."""
+    tag = RRTTag(cpid=unsigned_cpid(limiter.cpid))
+    octets, replaced = with_tag(octets, tag, ethertypes)
+    point.replaced_tags += replaced
+    return octets
+
+
+def untagged(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return a frame as it leaves the BCN-aware region: without RRT tag (S004 IV.C)."""
+    return without_tags(octets, RRTTag, PROTOCOL, ethertypes)[0]
