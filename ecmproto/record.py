@@ -38,8 +38,15 @@ def _field(name: str, hint: Any) -> tuple[Any, ...]:
     if get_origin(hint) is not Annotated:
         return (name, _SCALARS[hint])
     array, shape = get_args(hint)
-    (scalar,) = get_args(get_args(array)[1])
-    return (name, scalar, shape)
+    (element,) = _scalars(array)
+    return (name, element, shape)
+
+
+def _scalars(hint: Any) -> set[type[np.generic]]:
+    """Return the scalar types that an array's annotation names, however numpy spells ``NDArray``."""
+    if isinstance(hint, type) and issubclass(hint, np.generic):
+        return {hint}
+    return set().union(*(_scalars(part) for part in get_args(hint)))
 
 
 def new_records(kind: type[_Record], count: int) -> Sequence[_Record]:
