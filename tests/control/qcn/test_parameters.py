@@ -7,7 +7,12 @@ import sys
 
 import pytest
 
+from ecmproto.control.mechanism import Role
+from ecmproto.control.parameters import Parameters
+from ecmproto.control.qcn.edge_parameters import EdgeParameters
+from ecmproto.control.qcn.mechanism import QCN
 from ecmproto.control.qcn.parameters import CongestionPointParameters
+from ecmproto.control.qcn.reaction_parameters import ReactionPointParameters
 from ecmproto.errors import ParameterError
 
 
@@ -68,11 +73,65 @@ def test_wrong_types_are_refused() -> None:
         CongestionPointParameters(cnpv=frozenset({8}))
 
 
-def test_every_parameter_is_documented() -> None:
-    for parameter in CongestionPointParameters.describe():
+ALL = (CongestionPointParameters, ReactionPointParameters, EdgeParameters)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_parameter_is_documented(kind: type[Parameters]) -> None:
+    for parameter in kind.describe():
         assert parameter.doc
         assert parameter.source
         assert parameter.range_text
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_parameters_text_form_reads_back(kind: type[Parameters]) -> None:
+    assert kind.parse(kind().as_text()) == kind()
+
+
+def test_defaults_of_the_reaction_point() -> None:
+    assert ReactionPointParameters().as_text() == {
+        "byte_reset": "150000", "time_reset": "15000000", "threshold": "5", "ai_rate": "5000000",
+        "hai_rate": "50000000", "gd": "0.0078125", "largest_decrease": "0.5", "min_rate": "10000000",
+        "max_rate": "0", "max_rps": "100", "jitter": "0.15", "standard": "no",
+    }  # fmt: skip
+
+
+def test_both_variants_of_the_reaction_point() -> None:
+    assert ReactionPointParameters().variant == "pseudocode"
+    assert ReactionPointParameters.parse(["standard=yes"]).variant == "standard"
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (["byte_reset=0"], "byte_reset: needed 1 B to 4294967295, got 0 B"),
+        (["time_reset=999ns"], "time_reset: needed 1 µs to 4294967295000000, got 999 ns"),
+        (["threshold=0"], "threshold: needed 1 to 4294967295, got 0"),
+        (["gd=0"], "gd: needed 4.65661e-10 to 1, got 0"),
+        (["largest_decrease=1"], "largest_decrease: needed 0 to 0.99, got 1"),
+        (["max_rps=101"], "max_rps: needed 1 to 100, got 101"),
+        (["min_rate=20M", "max_rate=15M"], "min_rate: needed at most the maximum rate, 15 Mb/s, got 20 Mb/s"),
+    ],
+)
+def test_bad_reaction_point_parameters_are_refused(assignments: list[str], message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        ReactionPointParameters.parse(assignments)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("role", "kind", "function"),
+    [
+        (Role.CONGESTION_POINT, CongestionPointParameters, "sample"),
+        (Role.REACTION_POINT, ReactionPointParameters, "receive"),
+        (Role.EDGE, EdgeParameters, "transmit"),
+    ],
+)
+def test_the_roles_of_qcn(role: Role, kind: type[Parameters], function: str) -> None:
+    part = QCN.role(role)
+    assert part.parameters is kind
+    assert hasattr(part.load(), function)
 
 
 def test_listing_mechanisms_and_reading_parameters_imports_neither_numba_nor_scapy() -> None:
