@@ -1,0 +1,145 @@
+"""E²CM's frames of congestion points: BCN, BCN_MAX, BCN_ZERO, and the CM-Tag (S002; wire-formats 1.2, 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from ecmproto.control.aimd.envelope import answer, opened
+from ecmproto.control.aimd.flow import Flow
+from ecmproto.control.aimd.tags import headers, priority_of, tag_of, with_tag, without_tags
+from ecmproto.control.cpid import NO_CPID, signed_cpid, unsigned_cpid
+from ecmproto.control.e2cm.parameters import CongestionPointParameters
+from ecmproto.control.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.wire import E2CM, CMTag, Ethernet, EtherTypes, decode_lax
+from ecmproto.wire.e2cm import BCN_TYPES, flow_id
+from ecmproto.wire.ethertypes import DEFAULT
+
+if TYPE_CHECKING:
+    from ecmproto.control.aimd.limiters import Limiter, Point
+    from ecmproto.control.e2cm.congestion_point import State
+    from ecmproto.control.ecm.congestion_point import Feedback
+
+PROTOCOL = 2
+"""E²CM in the discriminator word."""
+
+BCN, BCN_MAX, BCN_ZERO = BCN_TYPES
+NO_TYPE = -1
+
+
+class Message(NamedTuple):
+    """A congestion point's message as a reaction point reads it, in the units of the wire."""
+
+    type: int
+    """BCN, BCN_MAX or BCN_ZERO."""
+    cpid: int
+    """As `ecmproto.control.cpid` has it."""
+    q_off: int
+    q_delta: int
+    q: int
+    timestamp: int
+    """Of the CM-Tag that its payload shows; the message itself has none."""
+    unit: int
+    tagged: bool
+    """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
+
+
+def type_of(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
+    """Return the type of an E²CM frame, NO_TYPE of any other."""
+    found = decode_lax(octets, ethertypes=ethertypes).get(E2CM)
+    return NO_TYPE if found is None else found.type
+
+
+def tag_cpid(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
+    """Return the CPID of a frame's CM-Tag as kernels take it, NO_CPID without one."""
+    tag = tag_of(headers(octets, ethertypes), CMTag, PROTOCOL)
+    return NO_CPID if tag is None else signed_cpid(tag.cpid)
+
+
+def e2cm_message(
+    sampled: bytes,
+    feedback: Feedback,
+    *,
+    meter: State,
+    cp_mac: bytes,
+    parameters: CongestionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes | None:
+    """Return the message that answers a sampled frame, without FCS; None, counted, if none may be sent.
+
+    ``sampled`` is what was captured of the frame from its DA on.  ``feedback`` is not SILENT: the kinds of
+    messages are in the order of their types.
+    """
+    frame = headers(sampled, ethertypes)
+    ethernet = frame.get(Ethernet) or Ethernet()
+    message = E2CM(
+        q=feedback.q,
+        type=BCN_TYPES[feedback.kind - 1],
+        cpid=unsigned_cpid(meter.cpid),
+        q_off=feedback.q_off,
+        q_delta=feedback.q_delta,
+        flow_id=flow_id(ethernet.dst, ethernet.src, priority_of(frame)),
+    )
+    octets = answer(sampled, message, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
+    if octets is None:
+        meter.unanswerable += 1
+    return octets
+
+
+def read(
+    octets: bytes,
+    *,
+    stations: Collection[bytes],
+    point: Point,
+    parameters: ReactionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> tuple[Message, Flow] | None:
+    """Return a received message's fields and the flow it is about; None, counted, if it is refused.
+
+    ``stations`` are the addresses whose frames this reaction point limits.  Any Version is read as 0.
+    """
+    if type_of(octets, ethertypes) not in BCN_TYPES:
+        point.malformed += 1
+        return None
+    found = opened(
+        octets, E2CM, stations=stations, counters=point, parameters=parameters, ethertypes=ethertypes
+    )
+    if found is None:
+        return None
+    e2cm = found.frame[E2CM]
+    tag = tag_of(found.sampled, CMTag, PROTOCOL)
+    message = Message(
+        type=e2cm.type,
+        cpid=signed_cpid(e2cm.cpid),
+        q_off=e2cm.q_off,
+        q_delta=e2cm.q_delta,
+        q=e2cm.q,
+        timestamp=0 if tag is None else tag.timestamp,
+        unit=0 if tag is None else tag.unit,
+        tagged=tag is not None,
+    )
+    return message, found.flow
+
+
+def tagged(
+    octets: bytes,
+    limiter: Limiter,
+    *,
+    point: Point,
+    timestamp: int,
+    unit: int,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes:
+    """Return a frame that leaves ``limiter`` with its CM-Tag; an older one is replaced, and counted.
+
+    ``timestamp`` is in ticks of 2^``unit`` µs, as ECM's `reaction_point.ticks` gives them.
+    """
+    tag = CMTag(protocol=PROTOCOL, cpid=unsigned_cpid(limiter.cpid), timestamp=timestamp, unit=unit)
+    octets, replaced = with_tag(octets, tag, ethertypes)
+    point.replaced_tags += replaced
+    return octets
+
+
+def untagged(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return a frame as its destination hands it on: without CM-Tag."""
+    return without_tags(octets, CMTag, PROTOCOL, ethertypes)[0]

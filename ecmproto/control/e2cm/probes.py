@@ -1,0 +1,186 @@
+"""E²CM's probes as frames: BCN_PROBE_FWD out, BCN_PROBE_REV back (S002; wire-formats 1.2 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from ecmproto.control.aimd.envelope import Refusals, is_group
+from ecmproto.control.aimd.tags import headers, priority_of, tags
+from ecmproto.control.e2cm.parameters import EdgeParameters
+from ecmproto.control.e2cm.reaction_parameters import OWN_PRIORITY, ReactionPointParameters
+from ecmproto.errors import DecodeError
+from ecmproto.wire import E2CM, VLAN, Ethernet, EtherTypes, Frame, STag, decode, encode
+from ecmproto.wire.e2cm import PROBE_FWD, PROBE_REV, flow_id
+from ecmproto.wire.ethertypes import DEFAULT
+from ecmproto.wire.frame import MIN_OCTETS
+
+if TYPE_CHECKING:
+    from ecmproto.control.e2cm.edge_receiver import EdgeCounters, ProbeReply
+    from ecmproto.control.e2cm.probing import ProbeCounters
+
+_TIMESTAMPS = 2**32
+_LOCAL_IDENTIFIER_BITS = 16
+
+
+class ProbedFlow(NamedTuple):
+    """What probes call a flow, at the source and at the destination alike."""
+
+    dst: bytes
+    src: bytes
+    flow_id: int
+
+
+class Probe(NamedTuple):
+    """A forward probe that a destination is to answer."""
+
+    flow: ProbedFlow
+    timestamp_ns: int
+    """The source's clock, modulo 2^32."""
+    frame: Frame
+
+
+class Reply(NamedTuple):
+    """A reply that is for a source, fields as on the wire."""
+
+    flow: ProbedFlow
+    latency_ns: int
+    throughput_kbps: int
+
+
+def probed_flow_of(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> ProbedFlow:
+    """Return what probes call the flow of a data frame; ``octets`` are its first ones, from its DA on."""
+    return _probed_flow(headers(octets, ethertypes))
+
+
+def _probed_flow(frame: Frame) -> ProbedFlow:
+    dst, src = frame[Ethernet].dst, frame[Ethernet].src
+    return ProbedFlow(dst, src, flow_id(dst, src, priority_of(frame)))
+
+
+def forward_probe(
+    data: bytes,
+    *,
+    now_ns: int,
+    counters: ProbeCounters,
+    parameters: ReactionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes | None:
+    """Return the probe that follows the data frame ``data``, without FCS.
+
+    ``now_ns`` is the source's clock as the probe leaves.  None, counted, if the flow's destination is a
+    group, which has no one latency.
+    """
+    frame = headers(data, ethertypes)
+    flow = _probed_flow(frame)
+    if is_group(flow.dst):
+        counters.unprobeable += 1
+        return None
+    message = E2CM(
+        type=PROBE_FWD,
+        cpid=_destination_cpid(flow.dst),
+        latency=now_ns % _TIMESTAMPS,
+        flow_id=flow.flow_id,
+    )
+    priority = priority_of(frame) if parameters.probe_priority == OWN_PRIORITY else parameters.probe_priority
+    return _framed(frame, flow.dst, flow.src, priority, message, ethertypes)
+
+
+def read_probe(
+    octets: bytes,
+    *,
+    stations: Collection[bytes],
+    counters: EdgeCounters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Probe | None:
+    """Return a forward probe that one of ``stations`` received; None, counted, if it is refused."""
+    frame = _received(octets, PROBE_FWD, stations, counters, ethertypes)
+    if frame is None:
+        return None
+    dst, src = frame[Ethernet].dst, frame[Ethernet].src
+    if is_group(src) or src == dst:
+        counters.unanswerable += 1
+        return None
+    message = frame[E2CM]
+    return Probe(ProbedFlow(dst, src, message.flow_id), message.latency, frame)
+
+
+def probe_reply(
+    probe: Probe, reply: ProbeReply, *, parameters: EdgeParameters, ethertypes: EtherTypes = DEFAULT
+) -> bytes:
+    """Return the answer to ``probe``, without FCS."""
+    message = E2CM(
+        type=PROBE_REV,
+        cpid=_destination_cpid(probe.flow.dst),
+        latency=reply.latency_ns,
+        flow_id=probe.flow.flow_id,
+        throughput=reply.throughput_kbps,
+    )
+    priority = parameters.reply_priority
+    return _framed(probe.frame, probe.flow.src, probe.flow.dst, priority, message, ethertypes)
+
+
+def read_reply(
+    octets: bytes,
+    *,
+    stations: Collection[bytes],
+    counters: Refusals,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Reply | None:
+    """Return a probe's reply that one of ``stations`` received; None, counted, if it is refused.
+
+    Its flow is told by the CPID's MAC and the flow id (wire-formats 6): whether the station has sent
+    probes of it is the caller's to know.
+    """
+    frame = _received(octets, PROBE_REV, stations, counters, ethertypes)
+    if frame is None:
+        return None
+    message = frame[E2CM]
+    dst = (message.cpid >> _LOCAL_IDENTIFIER_BITS).to_bytes(6)
+    flow = ProbedFlow(dst, frame[Ethernet].dst, message.flow_id)
+    return Reply(flow, message.latency, message.throughput)
+
+
+def _received(
+    octets: bytes, type: int, stations: Collection[bytes], counters: Refusals, ethertypes: EtherTypes
+) -> Frame | None:
+    try:
+        frame = decode(octets, ethertypes=ethertypes)
+    except DecodeError:
+        frame = None
+    message = None if frame is None else frame.get(E2CM)
+    if frame is None or message is None or message.type != type:
+        counters.malformed += 1
+        return None
+    station = frame[Ethernet].dst
+    if is_group(station):
+        counters.group_address += 1
+        return None
+    if station not in stations:
+        counters.foreign_address += 1
+        return None
+    return frame
+
+
+def _destination_cpid(dst: bytes) -> int:
+    return int.from_bytes(dst) << _LOCAL_IDENTIFIER_BITS
+
+
+def _framed(
+    like: Frame, dst: bytes, src: bytes, priority: int, message: E2CM, ethertypes: EtherTypes
+) -> bytes:
+    """Return ``message`` behind the VLAN stack of ``like``, with ``priority`` in its outermost tag."""
+    announced: list[int] = []
+    stack: list[VLAN | STag] = []
+    for before, layer in pairwise((like.layers[0], *tags(like))):
+        if isinstance(layer, VLAN | STag):
+            announced.append(int(getattr(before, before.next_key)))
+            stack.append(layer if stack else layer.replace(priority=priority, dei=0))
+    types = [*announced, ethertypes.message]
+    layers = (
+        Ethernet(dst=dst, src=src, type=types[0]),
+        *(tag.replace(etype=etype) for tag, etype in zip(stack, types[1:], strict=True)),
+        message,
+    )
+    return encode(Frame(layers=layers, ethertypes=ethertypes)).ljust(MIN_OCTETS, b"\0")
