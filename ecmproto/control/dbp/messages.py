@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ecmproto.control.dbp.edge import Destination
 from ecmproto.control.fecn.congestion_point import LARGEST_RATE
-from ecmproto.control.fecn.messages import is_answerable, reply, with_layer
+from ecmproto.control.fecn.messages import is_answerable, is_malformed, reply, with_layer
 from ecmproto.control.fecn.reaction_point import Source
 from ecmproto.wire import DBPRateReport, Ethernet, EtherTypes, decode_lax
 from ecmproto.wire.ethertypes import DEFAULT
@@ -67,11 +67,9 @@ def received(
     cannot be decoded; None for any other frame.
     """
     frame = decode_lax(octets, ethertypes=ethertypes)
-    if frame.error is not None:
-        source.malformed_returns += 1
-        return None
     found = frame.get(DBPRateReport)
     if found is None:
+        source.malformed_returns += is_malformed(frame, DBPRateReport)
         return None
     header = frame[Ethernet]
     if header.dst != station_mac or header.src[0] & _GROUP_BIT:

@@ -22,6 +22,7 @@ from ecmproto.wire import (
     RDTag,
     RRTTag,
     STag,
+    UnknownMessage,
     decode_lax,
     encode,
 )
@@ -143,16 +144,19 @@ def received(
     None for any other frame.
     """
     frame = decode_lax(octets, ethertypes=ethertypes)
-    if frame.error is not None:
-        source.malformed_returns += 1
-        return None
     found = frame.get(FECNReturn)
     if found is None:
+        source.malformed_returns += is_malformed(frame, FECNReturn)
         return None
     if frame[Ethernet].dst != station_mac:
         source.foreign_returns += 1
         return None
     return Return(found.rlq_id, found.rate)
+
+
+def is_malformed(frame: Frame, message: type[Layer]) -> bool:
+    """Return whether ``frame`` is too short for the experimental message that it announces."""
+    return frame.error is not None and frame.error.layer in (message.prefix, UnknownMessage.prefix)
 
 
 def _tag_run(frame: Frame) -> int:

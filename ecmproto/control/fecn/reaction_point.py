@@ -37,8 +37,8 @@ class Source:
     """Frames of flows beyond the table, which share the last queue."""
     tags: int
     """Frames that were given an RD tag."""
-    untagged_tags: int
-    """Tags that a frame could not take because its headers were cut off."""
+    untaggable_frames: int
+    """Frames that were to be tagged, but whose headers were cut off."""
     returns: int
     """Returning frames that set a rate."""
     infinite_returns: int
@@ -60,6 +60,8 @@ class Queue(RateLimiter):
 
     used: int
     """Whether a frame ever arrived."""
+    waiting: int
+    """Frames in it, which the caller holds."""
     emptied_ns: int
     """When the last frame left."""
     tag_due_ns: int
@@ -130,20 +132,19 @@ def arrive(
     generator: np.random.Generator,
     flow: int,
     now_ns: int,
-    is_empty: bool,
 ) -> int:
     """Return the index of the queue that a frame of ``flow`` joins at ``now_ns``, ready for it.
 
-    ``flow`` is the dense number of a destination and priority, −1 when the caller ran out of them;
-    ``is_empty`` says that no frame waits there.  A queue that is new or was empty long enough starts anew.
-    Draws from ``generator`` if the phase is random.
+    ``flow`` is the dense number of a destination and priority, −1 when the caller ran out of them.  A queue
+    that is new or was empty long enough starts anew.  Draws from ``generator`` if the phase is random.
     """
     index = queue_index(queues, flow)
     if index != flow:
         source.shared_arrivals += 1
     queue = queues[index]
-    if queue.used == 0 or (is_empty and now_ns - queue.emptied_ns >= settings.idle_ns):
+    if queue.used == 0 or (queue.waiting == 0 and now_ns - queue.emptied_ns >= settings.idle_ns):
         restart(source, queue, settings, generator, now_ns)
+    queue.waiting += 1
     return index
 
 
@@ -183,6 +184,7 @@ def leave(
         source.tags += 1
         octets += tag_octets
     indebt(queue, now_ns, octets)
+    queue.waiting = max(0, queue.waiting - 1)
     queue.emptied_ns = now_ns
     return tagged
 
