@@ -104,7 +104,7 @@ class Station:
             )
             if min(timer_ns, leaving_ns) > until_ns:
                 break
-            self.now_ns = max(self.now_ns, min(timer_ns, leaving_ns))
+            self.now_ns = max(self.now_ns, int(min(timer_ns, leaving_ns)))
             if timer_ns <= leaving_ns:
                 on_timer(self.limiters, self.settings, self.now_ns)
             else:
