@@ -6,6 +6,7 @@ Written from the documents alone, to be read beside them; nothing here is taken 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 
 def f(q: float, qeq: float, linear: bool) -> float:
@@ -70,19 +71,19 @@ class LiteralSource:
         self.n0 = n0
         self.every_n = every_n
         self.rate = 0.0
-        self.last_tag = -math.inf
+        self.last_tag: Fraction | None = None
         self.untagged = 0
-        self.last_frame = -math.inf
+        self.last_frame: Fraction | None = None
 
-    def arrive(self, now_ms: float, empty: bool) -> None:
+    def arrive(self, now_ms: Fraction, empty: bool) -> None:
         # "starts at r0 = C/N0, also after 2T idle"
-        if self.last_frame == -math.inf or (empty and now_ms - self.last_frame >= 2):
+        if self.last_frame is None or (empty and now_ms - self.last_frame >= 2):
             self.rate = max(0.1, self.c / self.n0)
             self.last_frame = now_ms
-            self.last_tag = -math.inf
+            self.last_tag = None
             self.untagged = self.every_n
 
-    def leave(self, now_ms: float) -> bool:
+    def leave(self, now_ms: Fraction) -> bool:
         self.last_frame = now_ms
         if self.every_n:
             # "every nth packet is tagged"
@@ -92,12 +93,12 @@ class LiteralSource:
             self.untagged = 0
             return True
         # "Packet tagged if time since the last time tag was sent is more than τ"
-        if now_ms - self.last_tag < 1:
+        if self.last_tag is not None and now_ms - self.last_tag < 1:
             return False
         self.last_tag = now_ms
         return True
 
     def returned(self, rate_mbps: float) -> None:
         # "Source adjusts to the rate received": infinity is the link rate
-        if self.last_frame > -math.inf:
+        if self.last_frame is not None:
             self.rate = min(self.c, max(0.1, rate_mbps))

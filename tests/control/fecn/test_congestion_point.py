@@ -132,6 +132,15 @@ def test_enhancement_3_the_largest_increase_by_queue(qlen: int, factor: float) -
     assert switch.state.increase_bps == pytest.approx(5e8 * factor)
 
 
+def test_enhancement_3_limits_the_increase_over_the_last_rate() -> None:
+    switch = Switch(CongestionPointParameters(initial_sources=4, averaging=1.0))
+    switch.state.increase_bps = 3e8
+    switch.state.previous_rate_bps = 1e9
+    # 0.25 Gb/s more than r_i, though 1.75 Gb/s more than r_{i−1}: not limited.
+    assert switch.interval(FULL * 10 // 11, QEQ) == pytest.approx(2.75e9)
+    assert switch.state.limited_updates == 0
+
+
 def test_enhancement_3_decreases_are_not_limited() -> None:
     switch = Switch(CongestionPointParameters(initial_sources=2, averaging=1.0))
     switch.state.increase_bps = 1e6

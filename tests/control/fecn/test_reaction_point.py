@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -212,11 +214,10 @@ def test_equals_the_literal_transcription(n0: int, every_n: int, events: list[tu
             literal.returned(float("inf") if rate == RATE_INFINITY else rate / 1_000)
         else:
             station.arrive(0, now_ns)
-            literal.arrive(now_ns / MS, waiting == 0)
+            literal.arrive(Fraction(now_ns, MS), waiting == 0)
             waiting += 1
         if kind == "frame":
-            # The literal one counts in ms: its least step is far above what a float keeps apart.
-            assert station.leave(queue, now_ns) == literal.leave(now_ns / MS)
+            assert station.leave(queue, now_ns) == literal.leave(Fraction(now_ns, MS))
             waiting -= 1
         assert queue.rate_bps == pytest.approx(literal.rate * 1e6)
         assert queue.waiting == waiting
