@@ -179,7 +179,7 @@ def leave(
 
     ``tag_octets`` is what a tag adds to its length, which the limiter counts: 0 if it replaces one.
     """
-    tagged = is_tagged(queue, settings, now_ns)
+    tagged = takes_tag(queue, settings, now_ns)
     if tagged:
         source.tags += 1
         octets += tag_octets
@@ -190,7 +190,7 @@ def leave(
 
 
 @inlined
-def is_tagged(queue: Queue, settings: Settings, now_ns: int) -> bool:
+def takes_tag(queue: Queue, settings: Settings, now_ns: int) -> bool:
     """Return whether the frame that leaves at ``now_ns`` is to be tagged, and set up the next tag."""
     if settings.frames_per_tag > 0:
         if queue.frames_to_tag > 0:

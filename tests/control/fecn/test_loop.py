@@ -29,21 +29,21 @@ def test_known_answer_of_section_7_convergence_takes_log_lambda_of_n0_over_n(n0:
 
 def test_the_rates_become_equal_and_the_queue_stays_at_qeq() -> None:
     loop = Loop(4, n0=20)
-    loop.run_until(25 * MS)
+    loop.run_until(18 * MS)
     served = loop.served_octets
-    for ms in range(26, 36):
+    for ms in range(19, 24):
         loop.run_until(ms * MS)
         rates = loop.rates_bps()
         assert max(rates) - min(rates) <= 0.01 * 2.5e9
         assert rates == pytest.approx([2.5e9] * 4, rel=0.02)
         assert 0 < loop.qlen_octets(ms * MS) <= 30_000
-    assert loop.served_octets - served >= 0.98 * 10 * 1_250_000
+    assert loop.served_octets - served >= 0.98 * 5 * 1_250_000
     assert loop.drops == 0
 
 
 def test_a_random_phase_stays_fair() -> None:
     loop = Loop(4, n0=20, random_phase=True, seed=3)
-    loop.run_until(40 * MS)
+    loop.run_until(22 * MS)
     rates = loop.rates_bps()
     assert max(rates) - min(rates) <= 0.02 * 2.5e9
 
@@ -51,7 +51,7 @@ def test_a_random_phase_stays_fair() -> None:
 def test_trap_many_sources_that_start_at_line_rate_lose_frames() -> None:
     careful, careless = Loop(20, n0=40), Loop(20, n0=1)
     for loop in (careful, careless):
-        loop.run_until(3 * MS)
+        loop.run_until(MS)
     assert careful.drops == 0
     assert careless.drops > 1_000
 
