@@ -24,11 +24,15 @@ from tests.control.qcn.station import LINK_BPS, Station
 FLOWS = 5
 _MS = 1_000_000
 
+_FLOW = st.integers(0, FLOWS - 1)
 _EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("cnm"), st.integers(-1, FLOWS), st.sampled_from([0, 1, 7, 31, 63])),
-        st.tuples(st.just("frames"), st.integers(0, FLOWS - 1), st.integers(1, 60)),
-        st.tuples(st.just("pause"), st.just(0), st.sampled_from([0, 1_000, 2 * _MS, 15 * _MS, 300 * _MS])),
+        st.tuples(st.just("burst of cnms"), _FLOW, st.integers(1, 9)),
+        st.tuples(st.just("frames"), _FLOW, st.integers(1, 200)),
+        st.tuples(
+            st.just("pause"), st.just(0), st.sampled_from([0, 1_000, 2 * _MS, 15 * _MS, 70 * _MS, 300 * _MS])
+        ),
     ),
     max_size=60,
 )
@@ -48,6 +52,10 @@ class Pair:
             max_rps=max_rps,
             threshold=threshold,
         )
+
+    def cnm(self, flow: int, qntz_fb: int) -> None:
+        self.station.cnm(flow, qntz_fb)
+        self.literal.cnm(flow, qntz_fb, self.station.now_ns)
 
     def frames(self, flow: int, number: int) -> None:
         for _ in range(number):
@@ -101,8 +109,10 @@ def test_equals_the_literal_transcription(
     pair = Pair(seed, standard=standard, max_rps=max_rps, threshold=threshold)
     for kind, flow, number in events:
         if kind == "cnm":
-            pair.station.cnm(flow, number)
-            pair.literal.cnm(flow, number, pair.station.now_ns)
+            pair.cnm(flow, number)
+        elif kind == "burst of cnms":
+            for _ in range(number):
+                pair.cnm(flow, 63)
         elif kind == "frames":
             pair.frames(flow, number)
         else:
