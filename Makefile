@@ -39,8 +39,9 @@ coverage: $(VENV)/ready-dev  ## with the kernels run as plain Python, so that th
 bench: $(VENV)/ready-dev  ## figures beside peers, measured in the same run
 	$(BIN)/python -m bench
 
-docs: $(VENV)/ready-dev  ## the field reference, from the schemas
+docs: $(VENV)/ready-dev  ## the field and parameter references, from the declarations
 	$(BIN)/python -m docs.reference
+	$(BIN)/python -m docs.parameter_reference
 
 pcaps: $(VENV)/ready-dev  ## the bundled captures, from their manifest
 	$(BIN)/python -m pcaps

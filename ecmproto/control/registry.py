@@ -7,12 +7,19 @@ be taken over, and a foreign package is imported only when its mechanism is aske
 
 from __future__ import annotations
 
+from ecmproto.control.bcn.mechanism import BCN
+from ecmproto.control.dbp.mechanism import DBP
+from ecmproto.control.e2cm.mechanism import E2CM
+from ecmproto.control.ecm.mechanism import ECM
+from ecmproto.control.fecn.mechanism import FECN
 from ecmproto.control.mechanism import Mechanism
+from ecmproto.control.none.mechanism import NONE
 from ecmproto.control.parameters import unknown_name
+from ecmproto.control.pause.mechanism import PAUSE, PFC
 from ecmproto.control.qcn.mechanism import QCN
 from ecmproto.errors import ParameterError
 
-MECHANISMS: tuple[Mechanism, ...] = (QCN,)
+MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, PAUSE, PFC, NONE)
 """The mechanisms that ecmproto itself brings."""
 
 ENTRY_POINT_GROUP = "ecmproto.mechanisms"

@@ -156,7 +156,16 @@ def test_frames_of_another_link_type_are_refused_by_name(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("--cp qcm", "mechanism: needed one of qcn, got 'qcm' (did you mean 'qcn'?)"),
+        (
+            "--cp qcm",
+            "mechanism: needed one of qcn, ecm, bcn, e2cm, fecn, dbp, pause, pfc, none, got 'qcm' "
+            "(did you mean 'qcn'?)",
+        ),
+        (
+            "--cp ecm",
+            "Invalid value: --cp: no replay runs ecm's congestion point (it runs qcn's)",
+        ),
+        ("--cp none", "role: needed one that none has (none), got cp"),
         ("--cp qcn --rate fast", "rate: needed a rate such as 10G, 2.5Gb/s or 100Mbps, got 'fast'"),
         ("--cp qcn --rate 0", "rate: needed 1000 to 10000000000000 bit/s, got 0"),
         ("--cp qcn --buffer 0", "buffer: needed 1 to 1000000000 octets, got 0"),

@@ -7,10 +7,11 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from ecmproto.control.mechanism import Role
+from ecmproto.control.mechanism import Mechanism, Role
+from ecmproto.control.none.mechanism import NONE
 from ecmproto.control.qcn.mechanism import QCN
 from ecmproto.control.qcn.parameters import CongestionPointParameters
-from ecmproto.control.registry import ENTRY_POINT_GROUP, find_mechanism, mechanism_names
+from ecmproto.control.registry import ENTRY_POINT_GROUP, MECHANISMS, find_mechanism, mechanism_names
 from ecmproto.errors import ParameterError
 
 
@@ -35,9 +36,19 @@ def test_qcn_is_found_with_its_congestion_point() -> None:
     assert hasattr(qcn.role(Role.CONGESTION_POINT).load(), "sample")
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_every_mechanism_has_roles_that_load_and_parameters_that_read_back(mechanism: Mechanism) -> None:
+    assert find_mechanism(mechanism.name) is mechanism
+    for part in mechanism.roles.values():
+        assert part.load().__doc__
+        defaults = part.parameters()
+        assert part.parameters.parse(defaults.as_text()) == defaults
+        assert all(each.doc and each.source for each in part.parameters.describe())
+
+
 def test_a_role_that_a_mechanism_lacks_is_refused() -> None:
-    with pytest.raises(ParameterError, match="role: needed one that qcn has"):
-        QCN.role(Role.EDGE)
+    with pytest.raises(ParameterError, match=r"role: needed one that none has \(none\), got edge"):
+        NONE.role(Role.EDGE)
 
 
 def test_an_unknown_name_offers_the_nearest() -> None:
@@ -47,7 +58,8 @@ def test_an_unknown_name_offers_the_nearest() -> None:
 
 @pytest.mark.usefixtures("foreign")
 def test_foreign_mechanisms_are_listed_unimported_and_cannot_take_over_a_name() -> None:
-    assert mechanism_names() == ["qcn", "broken", "theirs", "wrong"]
+    own = ["qcn", "ecm", "bcn", "e2cm", "fecn", "dbp", "pause", "pfc", "none"]
+    assert mechanism_names() == [*own, "broken", "theirs", "wrong"]
     assert find_mechanism("theirs") is QCN
     assert find_mechanism("qcn") is QCN
 

@@ -1,0 +1,55 @@
+"""Writes ``docs/parameters.md``, every mechanism's parameters, from their declarations: ``make docs``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ecmproto.control.mechanism import Mechanism, Role
+from ecmproto.control.parameters import Parameters
+from ecmproto.control.registry import MECHANISMS
+
+PATH = Path(__file__).with_name("parameters.md")
+
+HEADING = """\
+# Parameter reference
+
+Every mechanism's parameters by role, from their declarations in `ecmproto/control/` by `make docs`; do not
+edit by hand. They are checked when they are set, one by one and against each other. The sources are
+explained in [sources.md](sources.md), the algorithms in [algorithms.md](algorithms.md).
+"""
+
+ROLES = {
+    Role.CONGESTION_POINT: "Congestion point",
+    Role.REACTION_POINT: "Reaction point",
+    Role.EDGE: "Edge",
+}
+
+
+def text() -> str:
+    """Return the reference as Markdown."""
+    return "\n".join([HEADING, *map(_mechanism, MECHANISMS)])
+
+
+def _mechanism(mechanism: Mechanism) -> str:
+    parts = [f"## {mechanism.title}\n\n`{mechanism.name}` — {mechanism.source}\n"]
+    for role, heading in ROLES.items():
+        if role in mechanism.roles:
+            parts.append(f"### {heading}\n\n{_table(mechanism.role(role).parameters)}\n")
+    return "\n".join(parts)
+
+
+def _table(parameters: type[Parameters]) -> str:
+    described = parameters.describe()
+    if not described:
+        return "No parameters."
+    defaults = parameters().as_text()
+    lines = ["| parameter | default | range | meaning | source |", "|---|---|---|---|---|"]
+    for each in described:
+        cells = (f"`{each.name}`", defaults[each.name], each.range_text, each.doc, each.source)
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(), encoding="utf-8")
+    print(f"{PATH.name}: {len(MECHANISMS)} mechanisms")
