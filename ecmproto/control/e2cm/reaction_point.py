@@ -249,7 +249,7 @@ def _adjust(
             allocate(limiters, settings, flow, priority, NO_CPID, now_ns)
         return
     limiter = limiters.slots[index]
-    if index >= fine_count(limiters) or limiter.draining == 1 or limiter.status == TIMED_OUT:
+    if index >= fine_count(limiters) or limiter.status == TIMED_OUT:
         counters.held_replies += 1
     elif feedback_octets < 0.0:
         decrease(limiters, settings, limiter, settings.flow_share * -feedback_octets, False, now_ns)

@@ -182,6 +182,16 @@ def test_4_state_resets_when_probing_restarts() -> None:
     assert station.reply(200, 50_000) == SKIPPED
 
 
+def test_4_state_resets_even_if_only_a_timer_saw_the_limiter_go() -> None:
+    station = limited()
+    queued(station, 20_000)
+    station.limiter().rate_bps = LINK
+    station.message(10**9, LARGEST)
+    assert station.source.limiters.point.released == 1
+    assert (station.probing().active, station.probing().replies) == (1, 0)
+    assert station.probing().flight_ns == NO_LATENCY
+
+
 def test_4_a_known_flight_time_is_known_again_after_a_restart() -> None:
     station = limited(flight_ns=400)
     assert queued(station, 0).queue_octets == 750
