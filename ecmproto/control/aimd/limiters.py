@@ -130,9 +130,7 @@ class TableSettings:
     """β·C."""
     tmax_ns: int
     restart_bps: float
-    """Rmin at first."""
-    restart_factor: float
-    """Rmin is multiplied by it at each expiry."""
+    """Rmin at first; it halves at each expiry."""
     tick_ns: int
     """Td."""
     self_increase_bps: float
@@ -168,7 +166,6 @@ def set_table(
     record.largest_increase_bps = parameters.largest_increase * link_rate_bps
     record.tmax_ns = parameters.tmax_ns
     record.restart_bps = float(restart_bps)
-    record.restart_factor = 0.5
     record.tick_ns = parameters.self_increase_ns
     record.self_increase_bps = float(self_increase_bps)
     record.enabled[:] = [int(priority in parameters.enabled) for priority in range(PRIORITIES)]

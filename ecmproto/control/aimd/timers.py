@@ -85,7 +85,7 @@ def _restart(limiters: Limiters, settings: TableSettings, limiter: Limiter, now_
     if limiter.draining == 1:
         restart_bps = settings.link_bps
     set_rate(limiter, now_ns, min(restart_bps, settings.link_bps))
-    limiter.restart_bps = max(limiter.restart_bps * settings.restart_factor, LEAST_RESTART_BPS)
+    limiter.restart_bps = max(0.5 * limiter.restart_bps, LEAST_RESTART_BPS)
     limiter.tmax_ns = min(2 * limiter.tmax_ns, LONGEST_TMAX_NS)
     limiter.status = ACTIVE
     limiter.expires_ns = NEVER_NS

@@ -64,8 +64,6 @@ def settings_record(parameters: ReactionPointParameters, link_rate_bps: int) -> 
         restart_bps=int(link_rate_bps * _RESTART_SHARE),
         self_increase_bps=parameters.self_increase_bps,
     )
-    # The restart's rate does not back off: each STOP sets it.
-    record.restart_factor = 1.0
     record.step_bps = parameters.increase_gain * parameters.rate_unit_bps
     record.share = parameters.decrease_gain
     record.capacity_scaling = int(parameters.capacity_scaling)
@@ -96,7 +94,10 @@ def receive(
 
 @compiled
 def demanded(settings: Settings, message: Message) -> Demand:
-    """Return what ``message`` asks for: the sign of e decides, whatever queue length made it be sent."""
+    """Return what ``message`` asks for: the sign of e decides, whatever queue length made it be sent.
+
+    The rate after a STOP does not back off, since each STOP sets it.
+    """
     capacity_bps = float(message.capacity) * _KILO if message.capacity > 0 else settings.link_bps
     scale = capacity_bps / REFERENCE_CAPACITY_BPS if settings.capacity_scaling != 0 else 1.0
     size = float(abs(message.e))

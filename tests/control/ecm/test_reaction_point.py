@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.control.aimd.limiters import ACTIVE, FREE, NO_AVERAGE, NO_LIMITER, TIMED_OUT
+from ecmproto.control.aimd.departure import depart
+from ecmproto.control.aimd.limiters import ACTIVE, FREE, NO_AVERAGE, NO_LIMITER, TIMED_OUT, join
 from ecmproto.control.aimd.timers import next_timer_ns, on_timer
 from ecmproto.control.ecm.messages import Message
 from ecmproto.control.ecm.parameters import ReactionPointParameters
@@ -255,16 +256,14 @@ def test_rule_4_self_increase_is_suspended_during_a_time_out() -> None:
 
 
 def test_rule_4_rmin_halves_and_tmax_doubles_within_bounds() -> None:
-    subject = station(self_increase_ns=10 * MS, rate_unit_bps=1_000_000)
+    subject = station(self_increase_ns=10 * MS, floor_bps=1_000, seed=3)
     seen = []
     for _ in range(20):
         subject.receive(STOP)
-        subject.now_ns = int(subject.limiter().expires_ns)
-        subject.advance(0)
-        seen.append((subject.rate(), int(subject.limiter().tmax_ns)))
-    rates, longest = zip(*seen, strict=True)
-    expected = [max(100e6 / 2**n, 1e6) for n in range(20)]
-    assert rates[:10] == tuple(expected[:10])
+        subject.advance(int(subject.limiter().expires_ns) - subject.now_ns)
+        seen.append((float(subject.limiter().restart_bps), int(subject.limiter().tmax_ns)))
+    rmins, longest = zip(*seen, strict=True)
+    assert rmins == tuple(max(100e6 / 2 ** (n + 1), 1e6) for n in range(20))
     assert longest == tuple(min(10_000 * 2 ** (n + 1), 10**9) for n in range(20))
 
 
@@ -595,6 +594,21 @@ def test_timers_that_are_late_catch_up_exactly() -> None:
     for one, other in zip(prompt.slots, late.slots, strict=True):
         assert (one.rate_bps, one.status, one.tmax_ns) == (other.rate_bps, other.status, other.tmax_ns)
     assert prompt.point.tick_ns == late.point.tick_ns
+
+
+def test_a_departure_counts_the_timers_due_before_it() -> None:
+    prompt, late = (station(link=100_000_000) for _ in range(2))
+    for subject in (prompt, late):
+        subject.receive(SLOWER)
+        for _ in range(2):
+            join(subject.limiters, 0)
+            depart(subject.limiters, subject.settings, 0, 0, 9_000)
+            join(subject.limiters, 0)
+    for tick in (1, 2):
+        on_timer(prompt.limiters, prompt.settings, tick * MS)
+    for subject in (prompt, late):
+        depart(subject.limiters, subject.settings, 0, 2 * MS + 5, 9_000)
+    assert prompt.limiter().tolist() == late.limiter().tolist()  # type: ignore[attr-defined]
 
 
 def test_very_late_timers_take_no_time_when_nothing_is_left_to_change() -> None:
