@@ -25,7 +25,8 @@ class Parameter:
 
     ``name`` is the short name on a command line (``qeq``), ``attribute`` the dataclass field
     (``qeq_octets``); ``minimum`` and ``maximum`` are inclusive and None for flags and sets; ``step``,
-    if not 0, is what the value must be a multiple of; ``unit`` is a key of :data:`UNITS`.
+    if not 0, is what the value must be a multiple of; ``unit`` is a key of :data:`UNITS`; a parameter of
+    the unit "choice" has one of ``choices``.
     """
 
     name: str
@@ -37,11 +38,14 @@ class Parameter:
     step: float
     source: str
     doc: str
+    choices: tuple[str, ...] = ()
 
     @property
     def range_text(self) -> str:
         """The range and unit as a person reads them, for tables and errors."""
         unit = UNITS[self.unit]
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
         if self.minimum is None or self.maximum is None:
             return unit.needed
         text = f"{unit.format(self.minimum)} to {unit.format(self.maximum)}"
@@ -108,6 +112,7 @@ UNITS: Mapping[str, Unit] = {
     "count": Unit(types=(int,), needed="a whole number", parse=int, format=str),
     "ratio": Unit(types=(float, int), needed="a number", parse=float, format=lambda v: f"{v:g}"),
     "flag": Unit(types=(bool,), needed="yes or no", parse=_flag, format=lambda v: "yes" if v else "no"),
+    "choice": Unit(types=(str,), needed="a word", parse=lambda text: text.strip().lower(), format=str),
     "priorities": Unit(
         types=(frozenset,),
         needed="priorities 0 to 7 such as 3,5-7, all or none",
@@ -127,6 +132,7 @@ def documented(
     minimum: float | None = None,
     maximum: float | None = None,
     step: float = 0,
+    choices: tuple[str, ...] = (),
 ) -> dict[str, dict[str, Any]]:
     """Return the ``metadata`` of a parameter's dataclass field; the arguments are Parameter's."""
     if unit not in UNITS:
@@ -140,6 +146,7 @@ def documented(
             "minimum": minimum,
             "maximum": maximum,
             "step": step,
+            "choices": choices,
         }
     }
 
@@ -190,11 +197,14 @@ def check(parameter: Parameter, value: Any) -> None:
     fits = isinstance(value, unit.types) and isinstance(value, bool) == (parameter.unit == "flag")
     if fits and parameter.unit == "priorities":
         fits = all(isinstance(priority, int) and 0 <= priority <= 7 for priority in value)
+    if fits and parameter.unit == "choice":
+        fits = value in parameter.choices
     if fits and parameter.minimum is not None and parameter.maximum is not None:
         fits = math.isfinite(value) and parameter.minimum <= value <= parameter.maximum
         fits = fits and not (parameter.step and value / parameter.step % 1)
     if not fits:
-        got = unit.format(value) if isinstance(value, unit.types) else repr(value)
+        plain = isinstance(value, unit.types) and parameter.unit != "choice"
+        got = unit.format(value) if plain else repr(value)
         raise ParameterError(name=parameter.name, needed=parameter.range_text, got=got)
 
 

@@ -44,14 +44,15 @@ class GenerationParameters(Parameters):
             doc="occupancy at or below which XON is sent (S003: 1 RTT)",
         ),
     )
-    pause_on_input: bool = field(
-        default=True,
+    pause_on: str = field(
+        default="input",
         metadata=documented(
-            "pause_on_input",
-            unit="flag",
+            "pause_on",
+            unit="choice",
+            choices=("input", "output"),
             source=f"{_SECTION}: per input in S002, on the output queue in S003 and S004",
-            doc="whether the marks are of what one input occupies, which is stopped, "
-            "or else of an output queue, and all that feed it are stopped",
+            doc="whose occupancy the marks are of: one input's, which is stopped, or an output queue's, and "
+            "all that feed it are stopped",
         ),
     )
     pause_quanta: int = field(

@@ -14,6 +14,10 @@ _MOST = 4_294_967_295
 """The largest value of the MIB's 32-bit objects."""
 
 
+PSEUDOCODE, STANDARD = "pseudocode", "standard"
+"""The two published readings of the rate increase."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReactionPointParameters(Parameters):
     """What the reaction points of a QCN station are set to.
@@ -142,14 +146,15 @@ class ReactionPointParameters(Parameters):
             doc="each reload is multiplied by a number drawn uniformly from 1 ± jitter (not if standard)",
         ),
     )
-    standard: bool = field(
-        default=False,
+    variant: str = field(
+        default=PSEUDOCODE,
         metadata=documented(
-            "standard",
-            unit="flag",
-            source="algorithms 3: the published pseudo-code (no), the state diagram of 802.1Q (yes)",
-            doc="variant: threshold reached counts as past it, hyper step one more, halving in hyper only, "
-            "no jitter",
+            "variant",
+            unit="choice",
+            choices=(PSEUDOCODE, STANDARD),
+            source="algorithms 3: the published pseudo-code, the state diagram of 802.1Q",
+            doc="which published reading; standard: threshold reached counts as past it, hyper step one "
+            "more, halving in hyper only, no jitter",
         ),
     )
 
@@ -160,9 +165,9 @@ class ReactionPointParameters(Parameters):
             check_rates(self.min_rate_bps, self.max_rate_bps)
 
     @property
-    def variant(self) -> str:
-        """Return which published reading this is: ``pseudocode`` or ``standard``."""
-        return "standard" if self.standard else "pseudocode"
+    def standard(self) -> bool:
+        """Whether the variant is that of 802.1Q's state diagram."""
+        return self.variant == STANDARD
 
     def highest_rate_bps(self, link_rate_bps: int) -> int:
         """Return the maximum rate on a link; raises ParameterError if the minimum is above it."""

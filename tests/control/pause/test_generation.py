@@ -95,7 +95,7 @@ def test_a_late_refresh_counts_on_from_when_it_was_sent() -> None:
 
 def test_a_link_stopped_for_two_queues_resumes_when_the_second_lets_go() -> None:
     # On the output queue: one XON must not undo another queue's XOFF.
-    sender = Sender(GenerationParameters(pause_on_input=False))
+    sender = Sender(GenerationParameters(pause_on="output"))
     assert sender.occupancy(0, 290_000, meter=0) == XOFF
     assert sender.occupancy(5, 290_000, meter=1) == NOTHING
     assert sender.occupancy(10, 0, meter=0) == NOTHING

@@ -93,13 +93,13 @@ def test_defaults_of_the_reaction_point() -> None:
     assert ReactionPointParameters().as_text() == {
         "byte_reset": "150000", "time_reset": "15000000", "threshold": "5", "ai_rate": "5000000",
         "hai_rate": "50000000", "gd": "0.0078125", "largest_decrease": "0.5", "min_rate": "10000000",
-        "max_rate": "0", "max_rps": "100", "jitter": "0.15", "standard": "no",
+        "max_rate": "0", "max_rps": "100", "jitter": "0.15", "variant": "pseudocode",
     }  # fmt: skip
 
 
 def test_both_variants_of_the_reaction_point() -> None:
     assert ReactionPointParameters().variant == "pseudocode"
-    assert ReactionPointParameters.parse(["standard=yes"]).variant == "standard"
+    assert ReactionPointParameters.parse(["variant=standard"]).variant == "standard"
 
 
 @pytest.mark.parametrize(

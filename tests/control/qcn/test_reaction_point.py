@@ -378,7 +378,7 @@ class TestStandardVariant:
 
     @staticmethod
     def station() -> Station:
-        return Station(ReactionPointParameters(standard=True))
+        return Station(ReactionPointParameters(variant="standard"))
 
     def test_no_jitter(self) -> None:
         station = self.station()

@@ -42,7 +42,9 @@ class Pair:
     """A station and its literal twin; a frame that leaves the one leaves the other at the same time."""
 
     def __init__(self, seed: int, *, standard: bool, max_rps: int, threshold: int) -> None:
-        parameters = ReactionPointParameters(standard=standard, max_rps=max_rps, threshold=threshold)
+        parameters = ReactionPointParameters(
+            variant="standard" if standard else "pseudocode", max_rps=max_rps, threshold=threshold
+        )
         self.station = Station(parameters, flows=FLOWS, seed=seed)
         self.literal = LiteralReactionPoint(
             np.random.default_rng(seed).random,
@@ -125,7 +127,9 @@ class AnyEvents(RuleBasedStateMachine):
 
     @initialize(standard=st.booleans(), max_rps=st.integers(1, 3), seed=st.integers(0, 99))
     def begin(self, standard: bool, max_rps: int, seed: int) -> None:
-        parameters = ReactionPointParameters(standard=standard, max_rps=max_rps, min_rate_bps=50_000_000)
+        parameters = ReactionPointParameters(
+            variant="standard" if standard else "pseudocode", max_rps=max_rps, min_rate_bps=50_000_000
+        )
         self.station = Station(parameters, flows=FLOWS, seed=seed)
         self.offered = 0
 
@@ -224,8 +228,8 @@ from tests.control.qcn.station import Station
 from ecmproto.control.qcn.reaction_parameters import ReactionPointParameters
 events = np.random.default_rng(77)
 found = []
-for standard in (False, True):
-    station = Station(ReactionPointParameters(standard=standard, max_rps=3), flows=6, seed=4)
+for variant in ("pseudocode", "standard"):
+    station = Station(ReactionPointParameters(variant=variant, max_rps=3), flows=6, seed=4)
     for kind, flow, number in zip(events.integers(0, 10, 1500), events.integers(-1, 7, 1500),
                                   events.integers(0, 64, 1500)):
         if kind < 1:
