@@ -7,7 +7,10 @@ from ecmproto.wire.declaration import layer
 from ecmproto.wire.experimental import Word, selector, short_sample
 from ecmproto.wire.schema import REST, octets, sint, uint
 
-TYPES = {0: "normal", 1: "STOP"}
+NORMAL, STOP = range(2)
+"""The Type in the discriminator word."""
+
+TYPES = {NORMAL: "normal", STOP: "STOP"}
 
 
 @layer("bcn", title="BCN message", source="S004 Fig. 2; wire-formats 5", protocol=1)

@@ -23,12 +23,12 @@ from ecmproto.control.aimd.measurement import (
 )
 from ecmproto.control.aimd.parameters import WEIGHT_DENOMINATOR
 from ecmproto.control.aimd.sampling import Sampler, SamplerSettings, count, draw, set_sampling
-from ecmproto.control.bcn.messages import NORMAL, STOP
 from ecmproto.control.bcn.parameters import CongestionPointParameters
 from ecmproto.control.cpid import signed_cpid
 from ecmproto.kernel import compiled
 from ecmproto.record import new_record
 from ecmproto.units import QUEUE_UNIT_OCTETS
+from ecmproto.wire.bcn import NORMAL, STOP
 
 __all__ = [
     "NORMAL", "SILENT", "STOP", "Feedback", "Settings", "State", "count", "new_state", "sample",

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 PROTOCOL = 1
 """BCN in the discriminator word."""
 
-NORMAL, STOP = range(2)
-"""The Type in the discriminator word."""
-
 _KILO = 1000
 _LARGEST_CAPACITY_KBPS = 0xFFFFFFFF
 

@@ -20,11 +20,11 @@ from ecmproto.control.aimd.limiters import (
 )
 from ecmproto.control.aimd.reaction import DECREASE, INCREASE, NOTHING, STOP, Demand, react
 from ecmproto.control.aimd.timers import next_timer_ns, on_timer
-from ecmproto.control.bcn.messages import STOP as STOP_TYPE
 from ecmproto.control.bcn.messages import Message
 from ecmproto.control.bcn.parameters import ReactionPointParameters
 from ecmproto.kernel import compiled
 from ecmproto.record import new_record
+from ecmproto.wire.bcn import STOP as STOP_TYPE
 
 __all__ = [
     "Limiter", "Limiters", "Settings", "depart", "departure_ns", "join", "new_reaction_point",

@@ -7,9 +7,10 @@ import pytest
 from ecmproto.control.aimd.limiters import Limiter, Point
 from ecmproto.control.bcn.congestion_point import Feedback, new_state
 from ecmproto.control.bcn.edge import untagged
-from ecmproto.control.bcn.messages import NORMAL, STOP, Message, bcn_message, read, tag_cpid, tagged
+from ecmproto.control.bcn.messages import Message, bcn_message, read, tag_cpid, tagged
 from ecmproto.control.bcn.parameters import CongestionPointParameters, ReactionPointParameters
 from ecmproto.record import new_record
+from ecmproto.wire.bcn import NORMAL, STOP
 
 DA, SA, CP = "020000000001", "020000000002", "0200000000cc"
 CPID = 0x0200_0000_00CC_0004

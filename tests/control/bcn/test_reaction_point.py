@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.control.aimd.limiters import NO_LIMITER, TIMED_OUT
-from ecmproto.control.bcn.messages import NORMAL, STOP, Message
+from ecmproto.control.bcn.messages import Message
 from ecmproto.control.bcn.parameters import ReactionPointParameters
 from ecmproto.control.bcn.reaction_point import new_reaction_point, receive, settings_record
+from ecmproto.wire.bcn import NORMAL, STOP
 from tests.control.aimd.station import Station
 from tests.control.bcn.literal import LiteralRegulator
 
