@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Record = TypeVar("_Record")
+_GAP_OCTETS = 8
 _SCALARS: dict[Any, type[np.generic]] = {int: np.int64, float: np.float64}
 
 
@@ -31,7 +32,21 @@ def record_dtype(kind: type[Any]) -> np.dtype[np.void]:
     hidden = [name for name in hints if hasattr(np.record, name) or hasattr(np.recarray, name)]
     if hidden:
         raise ValueError(f"{kind.__name__}: numpy records hide fields called {', '.join(hidden)}")
-    return np.dtype([_field(name, hint) for name, hint in hints.items()])
+    plain = np.dtype([_field(name, hint) for name, hint in hints.items()])
+    assert plain.names is not None
+    assert plain.fields is not None
+    # numba takes a record that begins with all of another's fields for a subtype of it: it warns, and which
+    # compiled function runs depends on what ran before.  Derived records begin a little later, which no
+    # compiled code shares.
+    shift = _GAP_OCTETS * (len(kind.__mro__) - 2)
+    return np.dtype(
+        {
+            "names": plain.names,
+            "formats": [plain.fields[name][0] for name in plain.names],
+            "offsets": [plain.fields[name][1] + shift for name in plain.names],
+            "itemsize": plain.itemsize + shift,
+        }
+    )
 
 
 def _field(name: str, hint: Any) -> tuple[Any, ...]:

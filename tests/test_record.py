@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -24,6 +28,50 @@ class Hidden:
 
 def test_annotations_become_fields() -> None:
     assert record_dtype(Good) == np.dtype([("count", "i8"), ("share", "f8"), ("parts", "i4", (2, 3))])
+
+
+class Better(Good):
+    more: int
+
+
+def test_a_derived_record_has_the_base_fields_first_but_in_no_place_of_theirs() -> None:
+    assert record_dtype(Better).names == ("count", "share", "parts", "more")
+    fields, base = record_dtype(Better).fields, record_dtype(Good).fields
+    assert fields is not None
+    assert base is not None
+    assert all(fields[name][:2] != base[name][:2] for name in base)
+
+
+OUTER = """
+from ecmproto.control.limiter import RateLimiter, leaves_ns
+from ecmproto.kernel import compiled
+from ecmproto.record import new_record
+
+class Slot(RateLimiter):
+    flow: int
+
+@compiled
+def outer(limiter: RateLimiter, now_ns: int) -> int:
+    return leaves_ns(limiter, now_ns)
+
+for kind, kernel in ((RateLimiter, leaves_ns), (Slot, outer), (RateLimiter, outer)):
+    limiter = new_record(kind)
+    limiter.rate_bps = 1e9
+    assert kernel(limiter, 5) == 5
+"""
+
+
+def test_code_compiled_for_a_base_record_serves_a_derived_one_without_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "outer_part.py").write_text(OUTER)
+    done = subprocess.run(
+        [sys.executable, "-B", "-W", "error", "-c", "import outer_part"],
+        cwd=tmp_path,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "0", "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_records_are_views_of_one_array() -> None:
