@@ -13,11 +13,12 @@ from collections.abc import Callable
 
 from ecmproto.craft.stack import VLAN_TAGS, Part, Stack
 from ecmproto.wire.bcn import BCN, RRTTag
-from ecmproto.wire.cn import CNM, MAX_MSDU, CNTag
+from ecmproto.wire.cn import CNM, CNM_PRIORITY, MAX_MSDU, CNTag
 from ecmproto.wire.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV, flow_id
 from ecmproto.wire.ecm import ECM, CMTag
 from ecmproto.wire.encoder import encode
 from ecmproto.wire.ethernet import Data, Ethernet, ITag
+from ecmproto.wire.experimental import MESSAGE_PRIORITY
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn
 from ecmproto.wire.frame import Frame
 from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
@@ -41,8 +42,6 @@ SOURCE_PORT, DESTINATION_PORT = 49152, 4791
 
 SAMPLED_OCTETS = 48
 """How much of a sampled frame an ECM, BCN or E²CM message shows (wire-formats 4)."""
-CNM_PRIORITY, MESSAGE_PRIORITY = 6, 7
-"""Priorities of CNMs and of the pre-standard messages (wire-formats 1.2)."""
 LINK_KBPS = 10_000_000
 _TTL_S = 120
 _CHASSIS, _PORT, _TTL = 1, 2, 3

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.qcn.notification import SampledFrame, cpid, notification
+from ecmproto.control.qcn.notification import SampledFrame, notification
 from ecmproto.control.qcn.parameters import WEIGHT_DENOMINATOR, CongestionPointParameters
 from ecmproto.table.classify import FrameClasses
 from ecmproto.wire.ethertypes import EtherTypes
+from ecmproto.wire.text import cpid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

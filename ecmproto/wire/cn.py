@@ -7,6 +7,9 @@ from ecmproto.wire.declaration import layer
 from ecmproto.wire.layer import Formats, Layer
 from ecmproto.wire.schema import Count, mac, octets, sint, uint
 
+CNM_PRIORITY = 6
+"""The priority a CNM travels in (wire-formats 1.2)."""
+
 MAX_MSDU = 64
 """The most octets a CNM's Encapsulated MSDU may have."""
 

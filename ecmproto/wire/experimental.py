@@ -10,6 +10,9 @@ from ecmproto.wire.schema import REST, octets, uint
 PROTOCOLS = {0: "ECM", 1: "BCN", 2: "E²CM", 3: "FECN", 4: "DBP"}
 """The Protocol values of the word; 5–7 are unassigned."""
 
+MESSAGE_PRIORITY = 7
+"""The priority a message travels in, forward probes aside (wire-formats 1.2)."""
+
 MIN_SAMPLED_OCTETS = 24
 """S000 3.1: at least 24 octets of the sampled frame ride in an ECM, BCN or E²CM message."""
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from ecmproto.wire.cn import CNM, CNTag
+from ecmproto.wire.cn import CNM, CNM_PRIORITY, CNTag
 from ecmproto.wire.encoder import fixed
 from ecmproto.wire.ethernet import VLAN, Ethernet, ITag, STag
 from ecmproto.wire.formats import dispatch
 from ecmproto.wire.frame import Frame
 from ecmproto.wire.layer import Layer
-
-CNM_PRIORITY = 6
-"""The priority a CNM travels in (wire-formats 1.2)."""
 
 _TYPE_OCTETS = 2
 _TAG_OCTETS = 4

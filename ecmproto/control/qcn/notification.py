@@ -8,14 +8,12 @@ from itertools import pairwise
 from ecmproto.control.qcn.parameters import CongestionPointParameters
 from ecmproto.units import queue_units
 from ecmproto.wire import CNM, VLAN, CNTag, Ethernet, EtherTypes, Frame, STag, decode_lax, encode
-from ecmproto.wire.ethertypes import DEFAULT
+from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.wire.frame import MIN_OCTETS
 from ecmproto.wire.layer import Layer
 
 _INT16 = (-(2**15), 2**15 - 1)
 _TYPE_OCTETS = 2
-_LARGEST_LENGTH = 1500
-_LOCAL_IDENTIFIER_BITS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +29,6 @@ class SampledFrame:
     length_octets: int
     msdu_offset: int
     priority: int
-
-
-def cpid(cp_mac: bytes, local_identifier: int) -> int:
-    """Return the CPID of a congestion point: its MAC (48 bits) and local identifier (16 bits, from 1)."""
-    return int.from_bytes(cp_mac) << _LOCAL_IDENTIFIER_BITS | local_identifier
 
 
 def notification(
@@ -101,7 +94,7 @@ def _msdu(sampled: SampledFrame, limit_octets: int) -> bytes:
     start = sampled.msdu_offset
     type_or_length = int.from_bytes(sampled.octets[start : start + _TYPE_OCTETS])
     stop = min(start + limit_octets, sampled.length_octets)
-    if type_or_length <= _LARGEST_LENGTH:
+    if type_or_length <= MAX_LENGTH:
         # A length tells padding apart (802.3 3.2.6).
         stop = min(stop, start + _TYPE_OCTETS + type_or_length)
     return sampled.octets[start:stop]

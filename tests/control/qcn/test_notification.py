@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from ecmproto.control.qcn.notification import SampledFrame, cpid, notification
+from ecmproto.control.qcn.notification import SampledFrame, notification
 from ecmproto.control.qcn.parameters import CongestionPointParameters
 from ecmproto.wire import CNM, VLAN, CNTag, Ethernet, EtherTypes, STag, decode
+from ecmproto.wire.text import cpid
 
 DA = "020000000001"
 SA = "020000000002"
