@@ -5,24 +5,32 @@ stale code in two cases which happen here: a function it calls lives in another 
 and an upgraded wheel, whose files all carry the same time.  ``@compiled`` therefore adds a digest of the
 function's source file, of every compiled function it calls and of the constants it takes from elsewhere.
 
-With ``NUMBA_DISABLE_JIT=1`` the decorator returns the function itself: the same text as plain Python.
+Kernels also call methods: those that an ``@interface`` names, on the NamedTuples that have them.  One loop
+then serves any mechanism; numba compiles it once for each, and the cache holds while their methods stay.
+
+With ``NUMBA_DISABLE_JIT=1`` the decorators return what they were given: the same text as plain Python.
 The module imports numba, so only modules that hold kernels import it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core.caching import FunctionCache
+from numba.core import types
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.extending import overload_method
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Interface = TypeVar("_Interface", bound=type[Any])
 _CONSTANTS = (bool, int, float, str, tuple)
 _digests: dict[int, str] = {}
+_methods: dict[str, inspect.Signature] = {}
 
 
 def compiled(function: _Function) -> _Function:
@@ -52,14 +60,82 @@ def _compile(function: _Function, *, forceinline: bool) -> _Function:
     return typed
 
 
+def interface(protocol: _Interface) -> _Interface:
+    """Let kernels call the public methods of ``protocol`` on every NamedTuple that has them.
+
+    The methods of such a NamedTuple are compiled like ``@inlined`` functions.  Raises ValueError for a
+    method that another interface has with other parameters.
+    """
+    for name, method in vars(protocol).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            _admit(name, inspect.signature(method))
+    return protocol
+
+
+def _admit(name: str, signature: inspect.Signature) -> None:
+    parameters = list(signature.parameters)
+    if name in _methods:
+        if list(_methods[name].parameters) != parameters:
+            raise ValueError(f"method {name}: another interface has it with other parameters")
+        return
+    _methods[name] = signature
+
+    def implementation(*arguments: Any) -> Any:
+        return getattr(arguments[0].instance_class, name)
+
+    implementation.__signature__ = signature  # type: ignore[attr-defined]
+    overload_method(types.BaseNamedTuple, name)(implementation)
+
+
+class _Cache(FunctionCache):
+    """numba's cache of one function, honest about the sources that its compiled forms come from.
+
+    Each combination of NamedTuples among the arguments has an index file of its own, so that one that
+    changed does not discard the others.
+    """
+
+    def __init__(self, function: Callable[..., Any], digest: str) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._digest = digest
+        self._base = self._impl.filename_base
+        self._path = self._cache_path
+        self._stamp = self._impl.locator.get_source_stamp()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        self._turn_to(sig)
+        return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        self._turn_to(sig)
+        super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    def _turn_to(self, signature: Any) -> None:
+        kinds = sorted(set(_kinds(getattr(signature, "args", signature))), key=repr)
+        digest = hashlib.sha256(self._digest.encode())
+        for kind in kinds:
+            for name in sorted(_methods):
+                method = getattr(kind, name, None)
+                if inspect.isfunction(method):
+                    digest.update(source_digest(method).encode())
+        base = "-".join([self._base, *(kind.__name__ for kind in kinds)])
+        stamp = (self._stamp, digest.hexdigest())
+        self._cache_file = IndexDataCacheFile(self._path, base, stamp)  # type: ignore[no-untyped-call]
+
+
+def _kinds(arguments: Any) -> Iterator[type[Any]]:
+    """Yield the classes with methods among ``arguments``, those inside others too."""
+    for argument in arguments:
+        if hasattr(argument, "instance_class"):
+            if any(hasattr(argument.instance_class, name) for name in _methods):
+                yield argument.instance_class
+            yield from _kinds(argument.types)
+
+
 def _cache_by(digest: str, function: Callable[..., Any], dispatcher: Any) -> None:
     """Give ``dispatcher`` a cache that holds for these sources only."""
-    cache: Any = FunctionCache(function)  # type: ignore[no-untyped-call]
-    index: Any = getattr(cache, "_cache_file", None)
-    # A numba without these two attributes compiles anew in each process: slower, never wrong.
-    if hasattr(index, "_source_stamp") and hasattr(dispatcher, "_cache"):
-        index._source_stamp = (index._source_stamp, digest)
-        dispatcher._cache = cache
+    # A numba without this attribute compiles anew in each process: slower, never wrong.
+    if hasattr(dispatcher, "_cache"):
+        dispatcher._cache = _Cache(function, digest)
 
 
 def source_digest(function: Callable[..., Any]) -> str:

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from ecmproto.kernel import interface
+
 INNER = "from ecmproto.kernel import compiled\n@compiled\ndef inner(x: int) -> int:\n    return x + {}\n"
 OUTER = (
     "from ecmproto.kernel import compiled\nfrom inner_part import inner\n"
@@ -68,3 +72,62 @@ def test_with_no_place_to_cache_kernels_compile_all_the_same(tmp_path: Path) -> 
         check=True,
     )
     assert done.stdout == "2 True\n"
+
+
+SHAPES = """
+from typing import NamedTuple
+from ecmproto.kernel import compiled, interface
+from inner_part import inner
+
+@interface
+class Shape:
+    def area(self, scale: int) -> int: ...
+
+class Square(NamedTuple):
+    side: int
+    def area(self, scale: int) -> int:
+        return inner(self.side) * scale
+
+class Frame(NamedTuple):
+    hole: Square
+    side: float
+    def area(self, scale: int) -> int:
+        return int(self.side) - self.hole.area(scale)
+
+@compiled
+def measured(shape: Shape, scale: int) -> int:
+    return shape.area(scale)
+
+def outer(x: int) -> int:
+    return measured(Square(x), 3) + measured(Frame(Square(x), 50.0), 2)
+"""
+
+
+def test_methods_of_an_interface_are_compiled_and_cached_by_what_they_call(tmp_path: Path) -> None:
+    (tmp_path / "outer_part.py").write_text(SHAPES)
+    for added, expected in ((1, str(6 + 46)), (2, str(9 + 44))):
+        (tmp_path / "inner_part.py").write_text(INNER.format(added))
+        for part in ("inner_part.py", "outer_part.py"):
+            os.utime(tmp_path / part, TIME)
+        assert run_outer(tmp_path, NUMBA_DISABLE_JIT="1") == (expected, "")
+        result, cache = run_outer(tmp_path, NUMBA_DISABLE_JIT="0")
+        assert result == expected
+        assert "data saved" in cache
+        result, cache = run_outer(tmp_path, NUMBA_DISABLE_JIT="0")
+        assert result == expected
+        assert "saved" not in cache
+
+
+def test_interfaces_share_a_method_only_with_equal_parameters() -> None:
+    class One:
+        def a_test_alone_has_this(self, now_ns: int) -> int:
+            return now_ns
+
+    class Other:
+        def a_test_alone_has_this(self, octets: int) -> int:
+            return octets
+
+    interface(One)
+    interface(One)
+    with pytest.raises(ValueError, match="another interface has it"):
+        interface(Other)
