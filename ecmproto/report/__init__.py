@@ -1,0 +1,1 @@
+"""Figures and one self-contained page from replays of a capture."""
