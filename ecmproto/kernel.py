@@ -47,6 +47,19 @@ def inlined(function: _Function) -> _Function:
     return _compile(function, forceinline=True)
 
 
+def expanded(function: _Function) -> _Function:
+    """Return ``function`` for kernels that take it in as if its text stood in theirs.
+
+    That is how a kernel gets a tuple that holds a record, which compiled functions cannot return.
+    """
+    dispatcher: Any = numba.njit(function, error_model="numpy", inline="always")
+    if not hasattr(dispatcher, "py_func"):
+        return function
+    _digests[id(dispatcher)] = source_digest(function)
+    typed: _Function = dispatcher
+    return typed
+
+
 def _compile(function: _Function, *, forceinline: bool) -> _Function:
     # numpy's error model: no kernel divides by 0, and the check for it costs in each division.
     dispatcher: Any = numba.njit(function, error_model="numpy", forceinline=forceinline)

@@ -45,12 +45,14 @@ class Mechanism:
     """A congestion management mechanism.
 
     ``name`` is what a command line calls it, ``title`` a line for a person, ``source`` the document
-    that defines it, ``roles`` the parts that it has.
+    that defines it, ``roles`` the parts that it has, ``machine`` what makes them run.
     """
 
     name: str
     title: str
     source: str
+    machine: str
+    """``package.module:Class`` of its `ecmproto.control.machine.Machine`."""
     roles: Mapping[Role, RolePart]
 
     def role(self, role: Role) -> RolePart:

@@ -10,6 +10,7 @@ BCN = Mechanism(
     name="bcn",
     title="Backward Congestion Notification, enhanced with the link's capacity",
     source="S004",
+    machine="ecmproto.control.bcn.machine:BCNMachine",
     roles={
         Role.CONGESTION_POINT: RolePart(
             parameters=CongestionPointParameters, module="ecmproto.control.bcn.congestion_point"

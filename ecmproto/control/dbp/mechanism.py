@@ -13,6 +13,7 @@ DBP = Mechanism(
     name="dbp",
     title="Destination-based probing: rate reports on the way back",
     source="S002 (M. Seaman's proposal), with the switch of S003",
+    machine="ecmproto.control.dbp.machine:DBPMachine",
     roles={
         Role.CONGESTION_POINT: RolePart(
             parameters=CongestionPointParameters, module="ecmproto.control.dbp.congestion_point"

@@ -10,6 +10,7 @@ E2CM = Mechanism(
     name="e2cm",
     title="Extended Ethernet Congestion Management (IBM's proposal of 2007)",
     source="S002",
+    machine="ecmproto.control.e2cm.machine:E2CMMachine",
     roles={
         Role.CONGESTION_POINT: RolePart(
             parameters=CongestionPointParameters, module="ecmproto.control.e2cm.congestion_point"

@@ -10,6 +10,7 @@ ECM = Mechanism(
     name="ecm",
     title="Ethernet Congestion Manager (Cisco's proposal of 2007)",
     source="S000",
+    machine="ecmproto.control.ecm.machine:ECMMachine",
     roles={
         Role.CONGESTION_POINT: RolePart(
             parameters=CongestionPointParameters, module="ecmproto.control.ecm.congestion_point"

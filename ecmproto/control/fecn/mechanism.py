@@ -13,6 +13,7 @@ FECN = Mechanism(
     name="fecn",
     title="Forward Explicit Congestion Notification",
     source="S003 (Jiang, Jain and So-In, IEEE 802.1au, March 2007)",
+    machine="ecmproto.control.fecn.machine:FECNMachine",
     roles={
         Role.CONGESTION_POINT: RolePart(
             parameters=CongestionPointParameters, module="ecmproto.control.fecn.congestion_point"

@@ -12,6 +12,7 @@ NONE = Mechanism(
     name="none",
     title="No congestion management (baseline)",
     source="algorithms §6",
+    machine="ecmproto.control.none.machine:IdleMachine",
     roles={},
 )
 """No control."""

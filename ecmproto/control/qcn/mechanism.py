@@ -11,6 +11,7 @@ QCN = Mechanism(
     name="qcn",
     title="Quantized Congestion Notification (802.1Qau)",
     source="S001 with the parameters of 802.1Q clauses 30-33",
+    machine="ecmproto.control.qcn.machine:QCNMachine",
     roles={
         Role.CONGESTION_POINT: RolePart(
             parameters=CongestionPointParameters, module="ecmproto.control.qcn.congestion_point"

@@ -1,0 +1,124 @@
+"""How the machines of a mechanism are made, and how what they say becomes octets.
+
+`machine_of` gives a :class:`Machine` for a mechanism of the registry with its parameters.  What that makes is
+driven as `ecmproto.control.protocol` says; frames go through the mechanism's own messages.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.idle import IdlePoint, IdleReceivers, IdleSenders
+from ecmproto.control.mechanism import Mechanism, Role
+from ecmproto.control.parameters import Parameters
+from ecmproto.control.protocol import CongestionPoint, Message, Receivers, Senders
+from ecmproto.wire import EtherTypes
+from ecmproto.wire.ethertypes import DEFAULT
+from ecmproto.wire.layer import Layer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where machines stand: rates in bit/s, the congestion point's address, how many stations and flows."""
+
+    rate_bps: int
+    """Of the port."""
+    link_rate_bps: int
+    """Of the stations' own links."""
+    cp_mac: bytes
+    stations: int
+    flows: int
+    """Flows that a station can have."""
+    ethertypes: EtherTypes = DEFAULT
+
+
+class FlowKey(NamedTuple):
+    """What makes frames of one station one flow, besides their source.
+
+    With ``cn_tag`` a frame that has a CN-TAG belongs to the flow of its priority and Flow ID, whatever its
+    addresses.
+    """
+
+    vlan: bool
+    dst: bool
+    priority: bool
+    cn_tag: bool
+
+
+class SampledFrame(NamedTuple):
+    """A frame that a message is about: what was captured of it, and its length; without FCS."""
+
+    octets: bytes
+    length_octets: int
+    msdu_offset: int
+    """Where its payload EtherType or length stands."""
+
+
+class Machine(ABC):
+    """A mechanism with its parameters set.
+
+    Without a method of its own for a role, a mechanism has none: its port only forwards, its stations send
+    as they please, its destinations keep silent.
+    """
+
+    flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
+    tag: type[Layer] | None = None
+    """The tag that data frames carry."""
+    tag_protocol = 0
+    """Its Protocol field, where it is an experimental one."""
+    feedback_label = ""
+    """What ``Message.fb_octets`` is called; empty if there is no such thing."""
+    set_point_octets: int | None = None
+    """The queue length that the congestion point steers to."""
+
+    def __init__(self, parameters: Mapping[Role, Parameters]) -> None:
+        self.parameters = parameters
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return the congestion point of a port, at its start at time 0."""
+        return IdlePoint()
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return the reaction points of ``place.stations`` stations, at their start at time 0."""
+        return IdleSenders()
+
+    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+        """Return the destinations behind the port, at their start at time 0."""
+        return IdleReceivers()
+
+    @abstractmethod
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the frame that ``message`` is, padded to 60 octets, without FCS.
+
+        ``about`` is the frame that caused it, or one of the flow that it is about.
+        """
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
+        """Return the fields of the tags of data frames, by name, for values as `protocol.Sent` has them."""
+        return {}
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return what one of the machines made here has counted, by name, over all its stations."""
+        return {}
+
+
+def machine_of(mechanism: Mechanism, parameters: Mapping[Role, Parameters]) -> Machine:
+    """Return ``mechanism`` with ``parameters``; a role that they lack has its defaults."""
+    module, _, name = mechanism.machine.rpartition(":")
+    kind: type[Any] = getattr(importlib.import_module(module), name)
+    chosen = {role: parameters.get(role, part.parameters()) for role, part in mechanism.roles.items()}
+    made: Machine = kind(chosen)
+    return made
+
+
+def total(records: Any, *names: str) -> dict[str, int]:
+    """Return the sums of the integer fields of ``records`` called ``names``."""
+    columns = np.asarray(records)
+    return {name: int(columns[name].sum()) for name in names}

@@ -1,0 +1,238 @@
+"""QCN as replay, laboratory and live drive it (`ecmproto.control.protocol`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.limiter import NEVER_NS, leaves_ns
+from ecmproto.control.machine import FlowKey, Machine, Place, SampledFrame, total
+from ecmproto.control.mechanism import Role
+from ecmproto.control.protocol import (
+    NO_LIMITER,
+    SILENT,
+    Arrival,
+    CongestionPoint,
+    Departure,
+    Message,
+    Outbox,
+    Receivers,
+    Senders,
+    Sent,
+    post,
+)
+from ecmproto.control.qcn import congestion_point as cp
+from ecmproto.control.qcn import reaction_point as rp
+from ecmproto.control.qcn.congestion_point import count, sample, start
+from ecmproto.control.qcn.messages import CNMFeedback
+from ecmproto.control.qcn.notification import SampledFrame as NotifiedFrame
+from ecmproto.control.qcn.notification import notification
+from ecmproto.control.qcn.parameters import WEIGHT_DENOMINATOR, CongestionPointParameters
+from ecmproto.control.qcn.reaction_parameters import ReactionPointParameters
+from ecmproto.control.qcn.reaction_point import (
+    Flow,
+    Limiter,
+    Limiters,
+    Point,
+    depart,
+    join,
+    next_timer_ns,
+    on_timer,
+    receive,
+    route,
+)
+from ecmproto.kernel import expanded
+from ecmproto.record import columns, new_records
+from ecmproto.wire import CNTag
+from ecmproto.wire.text import cpid
+
+CNM_KIND = 1
+PRIORITIES = 8
+TAG_OCTETS = 4
+"""What a CN-TAG adds to a frame."""
+LAST_FLOW_ID = 0xFFFF
+"""Flow ids that a station gives count down from here: those that frames bring along usually count up."""
+
+
+class Points(NamedTuple):
+    """The congestion points of a port, one a CN priority."""
+
+    states: Sequence[cp.State]
+    has_point: NDArray[np.bool_]
+    without_cn_tag: bool
+    """Whether a frame without CN-TAG is answered."""
+    settings: cp.Settings
+    generator: np.random.Generator
+
+    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Count an enqueued frame; post a CNM, or a silent sample, if it was sampled."""
+        priority = arrival.priority
+        if not (arrival.enqueued and arrival.sampled and self.has_point[priority]):
+            return
+        if not count(self.states[priority], arrival.octets):
+            return
+        found = sample(self.states[priority], self.settings, self.generator, arrival.qlen_octets)
+        kind = CNM_KIND if found.qntz_fb > 0 else SILENT
+        message = post(outbox, kind, arrival.now_ns, arrival.station, arrival.flow, priority)
+        message.qlen_octets = arrival.qlen_octets
+        message.qoff_octets = found.qoff_octets
+        message.qdelta_octets = found.qdelta_octets
+        message.fb_octets = found.fb_1024 / WEIGHT_DENOMINATOR
+        message.qntz_fb = found.qntz_fb
+        if not (arrival.answerable and (arrival.tagged or self.without_cn_tag)):
+            message.sent = 0
+
+    def forwarded(self, priority: int, tag: int) -> int:
+        """Return the CN-TAG as it came."""
+        return tag
+
+    def left(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Do nothing: departures are none of its business."""
+
+    def tick_ns(self) -> int:
+        """Return NEVER_NS: it has no timers."""
+        return NEVER_NS
+
+    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        """Do nothing."""
+
+
+class Stations(NamedTuple):
+    """The reaction points of stations, their records one station after the other."""
+
+    points: Sequence[Point]
+    slots: Sequence[Limiter]
+    flows: Sequence[Flow]
+    slots_each: int
+    flows_each: int
+    has_point: NDArray[np.bool_]
+    """By priority: whether frames get a CN-TAG."""
+    settings: rp.Settings
+    generator: np.random.Generator
+
+    def limiters(self) -> int:
+        """Return how many limiters a station has, the shared one included."""
+        return self.slots_each
+
+    def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
+        """Return the limiter of ``flow``."""
+        return route(_limiters(self, station), flow)
+
+    def join(self, station: int, limiter: int) -> None:
+        """Take note that a frame queues behind ``limiter``."""
+        join(_limiters(self, station), limiter)
+
+    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+        """Return when the head of the queue may leave."""
+        return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
+
+    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Give a frame of a CN priority its CN-TAG, and let the limiter count it with that."""
+        added, tagged, tag = 0, departure.tagged, departure.tag
+        if not tagged and self.has_point[departure.priority]:
+            added, tagged, tag = TAG_OCTETS, True, LAST_FLOW_ID - departure.flow
+        if departure.limiter != NO_LIMITER:
+            octets = departure.octets + added
+            limiters = _limiters(self, departure.station)
+            depart(limiters, self.settings, self.generator, departure.limiter, departure.now_ns, octets)
+        return Sent(tagged, tag, 0, added)
+
+    def heed(self, message: Message, now_ns: int) -> None:
+        """React to a CNM."""
+        feedback = CNMFeedback(0, message.priority, message.qntz_fb)
+        limiters = _limiters(self, message.station)
+        receive(limiters, self.settings, self.generator, feedback, message.flow, now_ns)
+
+    def timer_ns(self, station: int) -> int:
+        """Return when the first timer of the station's limiters is due."""
+        return next_timer_ns(_limiters(self, station))
+
+    def expire(self, station: int, now_ns: int) -> None:
+        """Let the timers that are due expire."""
+        on_timer(_limiters(self, station), self.settings, self.generator, now_ns)
+
+    def limit_bps(self, station: int, limiter: int) -> float:
+        """Return the limiter's current rate."""
+        return self.slots[station * self.slots_each + limiter].rate_bps
+
+
+@expanded
+def _limiters(stations: Stations, station: int) -> Limiters:
+    slot, flow = station * stations.slots_each, station * stations.flows_each
+    return Limiters(
+        stations.points[station],
+        stations.slots[slot : slot + stations.slots_each],
+        stations.flows[flow : flow + stations.flows_each],
+    )
+
+
+class QCNMachine(Machine):
+    """QCN with its parameters set."""
+
+    flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
+    tag = CNTag
+    feedback_label = "Fb"
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: CongestionPointParameters = parameters[Role.CONGESTION_POINT]
+        self._rp: ReactionPointParameters = parameters[Role.REACTION_POINT]
+        self.set_point_octets = self._cp.qeq_octets
+        self._has_point = np.isin(np.arange(PRIORITIES), list(self._cp.cnpv))
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return one congestion point for each CN priority."""
+        states = new_records(cp.State, PRIORITIES)
+        settings = cp.settings_record(self._cp)
+        for priority in sorted(self._cp.cnpv):
+            start(states[priority], settings, generator)
+        return Points(states, self._has_point, self._cp.cnm_without_cn_tag, settings, generator)
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return reaction points without active limiters."""
+        settings = rp.settings_record(self._rp, link_rate_bps=place.link_rate_bps)
+        one = rp.new_reaction_point(self._rp, flows=place.flows)
+        slots = new_records(Limiter, place.stations * len(one.slots))
+        columns(slots)[:] = np.tile(columns(one.slots), place.stations)
+        points = new_records(Point, place.stations)
+        columns(points)[:] = np.asarray(one.point)
+        flows = new_records(Flow, place.stations * place.flows)
+        return Stations(
+            points, slots, flows, len(one.slots), place.flows, self._has_point, settings, generator
+        )
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the CNM."""
+        return notification(
+            NotifiedFrame(
+                octets=about.octets,
+                length_octets=about.length_octets,
+                msdu_offset=about.msdu_offset,
+                priority=message.priority,
+            ),
+            qntz_fb=message.qntz_fb,
+            qoff_octets=message.qoff_octets,
+            qdelta_octets=message.qdelta_octets,
+            cpid=cpid(place.cp_mac, message.priority + 1),
+            cp_mac=place.cp_mac,
+            parameters=self._cp,
+            ethertypes=place.ethertypes,
+        )
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the CN-TAGs' Flow IDs."""
+        return {"flow_id": tag}
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return what the reaction points have counted."""
+        if not isinstance(machine, Stations):
+            return {}
+        return total(
+            machine.points, "messages", "decreased", "without_feedback", "unknown_flow", "created",
+            "released", "sharing", "byte_expiries", "time_expiries",
+        )  # fmt: skip
