@@ -121,7 +121,7 @@ class Messages:
 
     def __post_init__(self) -> None:
         _equal(self.time_ns, self.row, *((self.strength,) if self.strength is not None else ()))
-        if self.row.size and not (0 <= self.row.min() and self.row.max() < len(self.labels)):
+        if self.row.size and not (self.row.min() >= 0 and self.row.max() < len(self.labels)):
             raise ValueError(f"rows of messages: needed 0 to {len(self.labels) - 1}")
 
 

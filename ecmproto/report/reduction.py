@@ -1,0 +1,101 @@
+"""Curves and points reduced to what a figure can show, so that its size does not grow with the capture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.report.run import Pause
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def _starts(slots: int, most: int) -> Integers:
+    return np.arange(0, slots, max(1, -(-slots // most)), dtype=np.int64)
+
+
+def coarse_edges(edges_ns: Integers, most: int) -> Floats:
+    """Return the edges that are left when neighbouring slots are joined into at most ``most``."""
+    slots = max(0, len(edges_ns) - 1)
+    if not slots:
+        return np.empty(0)
+    return np.append(edges_ns[_starts(slots, most)], edges_ns[-1]).astype(np.float64)
+
+
+def coarse_means(edges_ns: Integers, values: NDArray[Any], most: int) -> Floats:
+    """Return the means over the joined slots, weighted by their lengths; NaN where no slot has a number."""
+    if not len(values):
+        return np.empty(0)
+    starts = _starts(len(values), most)
+    known = np.isfinite(values)
+    weight = np.where(known, np.maximum(np.diff(edges_ns), 1), 0).astype(np.float64)
+    sums = np.add.reduceat(np.where(known, values, 0.0) * weight, starts)
+    weights = np.add.reduceat(weight, starts)
+    return np.divide(sums, weights, out=np.full(len(starts), np.nan), where=weights > 0)
+
+
+def coarse_peaks(values: NDArray[Any], most: int) -> Floats:
+    """Return the greatest number of each group of joined slots; NaN where there is none."""
+    if not len(values):
+        return np.empty(0)
+    floor = np.where(np.isfinite(values), values, -np.inf)
+    peaks = np.maximum.reduceat(floor, _starts(len(values), most))
+    return np.where(np.isfinite(peaks), peaks, np.nan)
+
+
+def bin_of(time_ns: Integers, duration_ns: int, bins: int) -> Integers:
+    """Return in which of ``bins`` equal spans of the run each time lies; times outside go to the ends."""
+    position = time_ns.astype(np.float64) * (bins / max(1, duration_ns))
+    return np.clip(position, 0, bins - 1).astype(np.int64)
+
+
+def bin_centres(duration_ns: int, bins: int) -> Floats:
+    """Return the middle of each of ``bins`` equal spans of the run, in ns."""
+    return (np.arange(bins) + 0.5) * (max(1, duration_ns) / bins)
+
+
+def extremes(time_ns: Integers, values: Floats, duration_ns: int, bins: int) -> tuple[Floats, Floats]:
+    """Return the points as they are, or if they are many the least and the greatest one of each span."""
+    known = np.isfinite(values)
+    time, values = time_ns[known].astype(np.float64), values[known].astype(np.float64)
+    if len(values) <= 2 * bins:
+        return time, values
+    place = bin_of(time_ns[known], duration_ns, bins)
+    order = np.lexsort((values, place))
+    first = np.flatnonzero(np.diff(place[order], prepend=-1))
+    last = np.append(first[1:], len(order)) - 1
+    kept = np.unique(order[np.concatenate((first, last))])
+    return time[kept], values[kept]
+
+
+def paused_shares(pauses: Sequence[Pause], duration_ns: int, bins: int) -> Floats:
+    """Return the share of each span of the run in which at least one of ``pauses`` lasted."""
+    edges = np.linspace(0.0, float(max(1, duration_ns)), bins + 1)
+    starts, ends = _merged(pauses)
+    if not len(starts):
+        return np.zeros(bins)
+    paused = np.concatenate(([0.0], np.cumsum(ends - starts)))
+    times = np.stack((starts, ends), axis=1).ravel()
+    until = np.stack((paused[:-1], paused[1:]), axis=1).ravel()
+    return np.clip(np.diff(np.interp(edges, times, until)) / np.diff(edges), 0.0, 1.0)
+
+
+def paused_ns(pauses: Sequence[Pause]) -> int:
+    """Return for how long at least one of ``pauses`` lasted."""
+    starts, ends = _merged(pauses)
+    return int(np.sum(ends - starts))
+
+
+def _merged(pauses: Sequence[Pause]) -> tuple[Floats, Floats]:
+    """Return starts and ends of the spans, those that overlap joined."""
+    spans = np.array(sorted((p.start_ns, max(p.start_ns, p.end_ns)) for p in pauses), dtype=np.float64)
+    if not len(spans):
+        return np.empty(0), np.empty(0)
+    reach = np.maximum.accumulate(spans[:, 1])
+    new = np.append(True, spans[1:, 0] > reach[:-1])
+    last = np.append(np.flatnonzero(new)[1:], len(spans)) - 1
+    return spans[new, 0], reach[last]
