@@ -6,6 +6,7 @@ from typing import cast
 
 from ecmproto.control.pause.generation import Signal
 from ecmproto.control.pause.reaction import (
+    ALL_PRIORITIES,
     KIND_PAUSE,
     KIND_PFC,
     KIND_REFUSED,
@@ -19,7 +20,6 @@ from ecmproto.wire.frame import MIN_OCTETS
 from ecmproto.wire.mac_control import DESTINATION
 
 _REFUSED = PauseFrame(KIND_REFUSED, 0, (0, 0, 0, 0, 0, 0, 0, 0))
-_ALL = 0xFF
 
 
 def pause_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
@@ -57,10 +57,10 @@ def read(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> PauseFrame:
     match layers:
         case (Ethernet(dst=address), Pause(pause_time=quanta), *_) if address == DESTINATION:
             return PauseFrame(
-                KIND_PAUSE, _ALL, (quanta, quanta, quanta, quanta, quanta, quanta, quanta, quanta)
+                KIND_PAUSE, ALL_PRIORITIES, (quanta, quanta, quanta, quanta, quanta, quanta, quanta, quanta)
             )
         case (Ethernet(dst=address), PFC() as pfc, *_) if address == DESTINATION:
             times = cast("tuple[int, int, int, int, int, int, int, int]", pfc.times)
-            return PauseFrame(KIND_PFC, pfc.class_enable_vector & _ALL, times)
+            return PauseFrame(KIND_PFC, pfc.class_enable_vector & ALL_PRIORITIES, times)
         case _:
             return _REFUSED

@@ -20,6 +20,7 @@ from ecmproto.record import new_record
 from ecmproto.units import quanta_to_ns
 
 PRIORITIES = 8
+ALL_PRIORITIES = 0xFF
 
 KIND_PAUSE, KIND_PFC, KIND_REFUSED = 0, 1, 2
 """What a received frame is: PAUSE, PFC, or neither as it should be."""
@@ -51,7 +52,7 @@ class Settings:
 
     rate_bps: int
     kind: int
-    """The kind of frame that is obeyed."""
+    """The kind of frame that is obeyed; KIND_REFUSED: none is."""
     priority_mask: int
     """Bit n: priority n obeys."""
 
