@@ -23,7 +23,8 @@ def coarse_edges(edges_ns: Integers, most: int) -> Floats:
     slots = max(0, len(edges_ns) - 1)
     if not slots:
         return np.empty(0)
-    return np.append(edges_ns[_starts(slots, most)], edges_ns[-1]).astype(np.float64)
+    edges: Floats = np.append(edges_ns[_starts(slots, most)], edges_ns[-1]).astype(np.float64)
+    return edges
 
 
 def coarse_means(edges_ns: Integers, values: NDArray[Any], most: int) -> Floats:
@@ -35,7 +36,9 @@ def coarse_means(edges_ns: Integers, values: NDArray[Any], most: int) -> Floats:
     weight = np.where(known, np.maximum(np.diff(edges_ns), 1), 0).astype(np.float64)
     sums = np.add.reduceat(np.where(known, values, 0.0) * weight, starts)
     weights = np.add.reduceat(weight, starts)
-    return np.divide(sums, weights, out=np.full(len(starts), np.nan), where=weights > 0)
+    means: Floats = np.full(len(starts), np.nan)
+    np.divide(sums, weights, out=means, where=weights > 0)
+    return means
 
 
 def coarse_peaks(values: NDArray[Any], most: int) -> Floats:
@@ -43,8 +46,9 @@ def coarse_peaks(values: NDArray[Any], most: int) -> Floats:
     if not len(values):
         return np.empty(0)
     floor = np.where(np.isfinite(values), values, -np.inf)
-    peaks = np.maximum.reduceat(floor, _starts(len(values), most))
-    return np.where(np.isfinite(peaks), peaks, np.nan)
+    peaks: Floats = np.maximum.reduceat(floor, _starts(len(values), most))
+    peaks[np.isneginf(peaks)] = np.nan
+    return peaks
 
 
 def bin_of(time_ns: Integers, duration_ns: int, bins: int) -> Integers:
@@ -55,7 +59,8 @@ def bin_of(time_ns: Integers, duration_ns: int, bins: int) -> Integers:
 
 def bin_centres(duration_ns: int, bins: int) -> Floats:
     """Return the middle of each of ``bins`` equal spans of the run, in ns."""
-    return (np.arange(bins) + 0.5) * (max(1, duration_ns) / bins)
+    centres: Floats = (np.arange(bins, dtype=np.float64) + 0.5) * (max(1, duration_ns) / bins)
+    return centres
 
 
 def extremes(time_ns: Integers, values: Floats, duration_ns: int, bins: int) -> tuple[Floats, Floats]:
@@ -81,7 +86,8 @@ def paused_shares(pauses: Sequence[Pause], duration_ns: int, bins: int) -> Float
     paused = np.concatenate(([0.0], np.cumsum(ends - starts)))
     times = np.stack((starts, ends), axis=1).ravel()
     until = np.stack((paused[:-1], paused[1:]), axis=1).ravel()
-    return np.clip(np.diff(np.interp(edges, times, until)) / np.diff(edges), 0.0, 1.0)
+    shares: Floats = np.diff(np.interp(edges, times, until)) / np.diff(edges)
+    return shares.clip(0.0, 1.0)
 
 
 def paused_ns(pauses: Sequence[Pause]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -91,7 +92,7 @@ class Sheet:
             color=colour.light,
         )
 
-    def legend(self, entries: list[Entry], left_px: float, top_px: float, right_px: float) -> None:
+    def legend(self, entries: Sequence[Entry], left_px: float, top_px: float, right_px: float) -> None:
         """Set ``entries`` in lines from ``left_px`` to ``right_px``."""
         size = self.form.text_px - 1
         x_px, y_px = left_px, top_px
@@ -104,16 +105,6 @@ class Sheet:
             base = y_px + _LEGEND_LINE_PX / 2 + 0.36 * size
             self.text(x_px + _SWATCH_PX, base, entry.text, colour=MUTED, size_px=size, room_px=room)
             x_px += width
-
-    def legend_px(self, entries: list[Entry], left_px: float, right_px: float) -> float:
-        """Return how high the legend will be."""
-        x_px, lines = left_px, 1
-        for entry in entries:
-            width = _entry_px(entry, self.form.text_px - 1)
-            if x_px > left_px and x_px + width > right_px:
-                x_px, lines = left_px, lines + 1
-            x_px += width
-        return lines * _LEGEND_LINE_PX if entries else 0
 
     def _swatch(self, handle: Line2D | Patch, x_px: float, y_px: float) -> None:
         from matplotlib.lines import Line2D
@@ -142,6 +133,17 @@ _LONGEST = 200
 _SWATCH_PX = 29
 _LEGEND_LINE_PX = 20
 _LEGEND_GAP_PX = 18
+
+
+def legend_px(entries: Sequence[Entry], form: Format, left_px: float, right_px: float) -> float:
+    """Return how high a legend set from ``left_px`` to ``right_px`` is."""
+    x_px, lines = left_px, 1
+    for entry in entries:
+        width = _entry_px(entry, form.text_px - 1)
+        if x_px > left_px and x_px + width > right_px:
+            x_px, lines = left_px, lines + 1
+        x_px += width
+    return lines * _LEGEND_LINE_PX if entries else 0
 
 
 def _entry_px(entry: Entry, size_px: float) -> float:

@@ -1,0 +1,109 @@
+"""The feedback that a congestion point computed, sample by sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import counted
+from ecmproto.report.palette import INK, LineStyle, line_style
+from ecmproto.report.panels import Panels, TimeAxis, value_axis
+from ecmproto.report.reduction import extremes
+from ecmproto.report.run import Run
+from ecmproto.report.scale import Scale, labelled_scale
+from ecmproto.report.sheet import Entry, Format
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DOTTED_BELOW = 160
+"""Fewer points than these get a dot at their tip."""
+
+
+class FeedbackPanels(Panels):
+    """Panels of the feedback; mechanisms measure different things, so each run has its own scale."""
+
+    def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
+        super().__init__([run for run in runs if np.isfinite(run.feedback.value).any()], time, form)
+        self._ends = self._common_ends()
+        priorities = [np.unique(run.feedback.priority) for run in self.runs]
+        self._priorities: list[int] = np.unique(np.concatenate(priorities)).tolist() if priorities else []
+
+    def unit(self, run: Run) -> str:
+        """Return the axis' prefixed unit."""
+        return self._label(run)[1].unit
+
+    def readout(self, run: Run) -> str:
+        """Return the run's figures in short."""
+        return f"{self._label(run)[0]} · {counted(len(run.feedback.value), 'sample')}"
+
+    def entries(self) -> list[Entry]:
+        """Return what the lines mean."""
+        from matplotlib.lines import Line2D
+
+        if len(self._priorities) < 2:
+            return []
+        return [
+            Entry(handle=Line2D((), (), **_line(self._style(priority))), text=_priority_text(priority))
+            for priority in self._priorities
+        ]
+
+    def draw(self, axes: Axes, run: Run) -> None:
+        """Draw the run's panel."""
+        scale = self._label(run)[1]
+        least, most = (end / scale.factor for end in self._ends[run.feedback_label])
+        margin = 0.07 * (most - least) or 0.5
+        value_axis(axes, least - (margin if least < 0 else 0), most + (margin if most > 0 else 0), self.form)
+        axes.axhline(0, color=INK.light, linewidth=0.8)
+        for priority in self._priorities:
+            chosen = run.feedback.priority == priority
+            time, values = extremes(
+                run.feedback.time_ns[chosen],
+                run.feedback.value[chosen],
+                self.time.span_ns,
+                self.form.spans,
+            )
+            self._needles(axes, time / self.time.scale.factor, values / scale.factor, self._style(priority))
+
+    def _needles(
+        self, axes: Axes, time: NDArray[np.float64], values: NDArray[np.float64], style: LineStyle
+    ) -> None:
+        """Draw a line from 0 to each value, all in one path."""
+        gap = np.full(len(time), np.nan)
+        across = np.stack((time, time, gap), axis=1).ravel()
+        upward = np.stack((np.zeros(len(time)), values, gap), axis=1).ravel()
+        axes.plot(across, upward, color=style.colour.light, linewidth=0.9, solid_capstyle="butt")
+        if len(self._priorities) > 1 or len(values) < _DOTTED_BELOW:
+            axes.plot(time, values, **_line(style) | {"linestyle": "none", "markersize": 3})
+
+    def _common_ends(self) -> dict[str, tuple[float, float]]:
+        """Return the least and the greatest value under each label, 0 among them."""
+        ends: dict[str, tuple[float, float]] = {}
+        for run in self.runs:
+            values = run.feedback.value[np.isfinite(run.feedback.value)]
+            least, most = ends.get(run.feedback_label, (0.0, 0.0))
+            ends[run.feedback_label] = min(least, float(values.min())), max(most, float(values.max()))
+        return ends
+
+    def _label(self, run: Run) -> tuple[str, Scale]:
+        return labelled_scale(run.feedback_label, max(map(abs, self._ends[run.feedback_label])))
+
+    def _style(self, priority: int) -> LineStyle:
+        return line_style(self._priorities.index(priority))
+
+
+def _line(style: LineStyle) -> dict[str, Any]:
+    return {
+        "color": style.colour.light,
+        "marker": style.marker,
+        "markersize": 5,
+        "markeredgewidth": 0,
+        "linewidth": 0.9,
+    }
+
+
+def _priority_text(priority: int) -> str:
+    return f"priority {priority}" if priority >= 0 else "all priorities"

@@ -1,0 +1,165 @@
+"""Panels with one row per flow or sender: messages, and what was dropped or paused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import counted
+from ecmproto.report.palette import ALERT, QUEUE, Colour, line_style
+from ecmproto.report.panels import BASE, REACH, Panels, TimeAxis, row_axis
+from ecmproto.report.printable import width_em
+from ecmproto.report.reduction import Floats, bin_centres, bin_of, paused_ns, paused_shares
+from ecmproto.report.run import Pause, Run
+from ecmproto.report.scale import value_text
+from ecmproto.report.sheet import Format, fitting
+from ecmproto.units import format_time
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_ROWS = 16
+_LABEL_SHARE = 0.32
+"""Labels of rows take this part of the width at most."""
+_LEAST_HEIGHT = 0.3
+"""Height of the weakest message, as a part of the strongest one's."""
+_PAUSE = line_style(6).colour
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row: a height from 0 to 1 for each span of the run, and the whole in words."""
+
+    label: str
+    total: str
+    heights: Floats
+    colour: Colour
+
+
+class RowPanels(Panels):
+    """Panels made of rows; what they are is decided by :meth:`rows_of`."""
+
+    right_px = 74.0
+
+    def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
+        super().__init__(runs, time, form)
+        self._rows = {id(run): self.rows_of(run) for run in runs}
+        self.runs = [run for run in runs if self._rows[id(run)]]
+        size, room = form.text_px - 1, _LABEL_SHARE * form.width_px
+        texts = [fitting(row.label, room, size) for run in self.runs for row in self._rows[id(run)]]
+        widest = max((width_em(text) * size for text in texts), default=0.0)
+        self.left_px = max(float(form.left_px), min(room, widest) + 12)
+
+    def rows_of(self, run: Run) -> list[Row]:
+        """Return the rows of a run."""
+        raise NotImplementedError
+
+    def height_px(self, run: Run) -> float:
+        """Return the height of the axes."""
+        return self.form.row_px * len(self._rows[id(run)])
+
+    def draw(self, axes: Axes, run: Run) -> None:
+        """Draw the run's panel."""
+        rows = self._rows[id(run)]
+        size, room = self.form.text_px - 1, _LABEL_SHARE * self.form.width_px
+        row_axis(
+            axes, [fitting(row.label, room, size) for row in rows], [row.total for row in rows], self.form
+        )
+        for place, row in enumerate(rows):
+            self.draw_row(axes, place, row)
+
+    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+        """Draw one row."""
+        raise NotImplementedError
+
+
+class MessagePanels(RowPanels):
+    """The raster of messages: a tick where a flow got one, the higher the stronger it was."""
+
+    def rows_of(self, run: Run) -> list[Row]:
+        """Return the rows of a run."""
+        messages, spans = run.messages, self.form.spans
+        counts = np.bincount(messages.row, minlength=len(messages.labels))
+        if not counts.sum():
+            return []
+        strength = np.ones(len(messages.row)) if messages.strength is None else messages.strength
+        strength = np.clip(np.nan_to_num(strength), 0, 1)
+        place = bin_of(messages.time_ns, self.time.span_ns, spans)
+        rows = []
+        for label, of_row in _grouped(messages.labels, counts):
+            chosen = np.isin(messages.row, of_row)
+            heights = np.zeros(spans)
+            marked = _LEAST_HEIGHT + (1 - _LEAST_HEIGHT) * strength[chosen]
+            np.maximum.at(heights, place[chosen], marked)
+            total = value_text(int(chosen.sum()), "count")
+            rows.append(Row(label=label, total=total, heights=heights, colour=QUEUE))
+        return rows
+
+    def readout(self, run: Run) -> str:
+        """Return the run's figures in short."""
+        return counted(len(run.messages.row), "message")
+
+    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+        """Draw one row."""
+        marked = row.heights > 0
+        centres = bin_centres(self.time.span_ns, len(row.heights))[marked] / self.time.scale.factor
+        gap = np.full(len(centres), np.nan)
+        base = np.full(len(centres), place + BASE)
+        across = np.stack((centres, centres, gap), axis=1).ravel()
+        upward = np.stack((base, base - REACH * row.heights[marked], gap), axis=1).ravel()
+        width = max(1.0, 0.4 * self.form.width_px / self.form.spans)
+        axes.plot(across, upward, color=row.colour.light, linewidth=width, solid_capstyle="butt")
+
+
+class LossPanels(RowPanels):
+    """Dropped frames and paused senders: a row for the drops, then one per sender that was stopped."""
+
+    def rows_of(self, run: Run) -> list[Row]:
+        """Return the rows of a run."""
+        drops = [self._drops(run)] if int(run.drops.count.sum()) else []
+        return drops + self._pauses(run)
+
+    def _drops(self, run: Run) -> Row:
+        spans = self.form.spans
+        place = bin_of(run.drops.time_ns, self.time.span_ns, spans)
+        counts = np.bincount(place, weights=run.drops.count, minlength=spans)
+        total = counted(int(run.drops.count.sum()), "frame")
+        heights = counts / counts.max()
+        return Row(label="dropped", total=total, heights=heights, colour=ALERT)
+
+    def _pauses(self, run: Run) -> list[Row]:
+        by_label: dict[str, list[Pause]] = {}
+        for pause in run.pauses:
+            by_label.setdefault(pause.label, []).append(pause)
+        labels = tuple(by_label)
+        lengths = np.array([paused_ns(by_label[label]) for label in labels], dtype=np.int64)
+        rows = []
+        for label, members in _grouped(labels, lengths):
+            chosen = [by_label[labels[member]] for member in members]
+            shares = [paused_shares(pauses, self.time.span_ns, self.form.spans) for pauses in chosen]
+            total = format_time(float(lengths[members].sum()))
+            heights = np.mean(shares, axis=0)
+            rows.append(Row(label=f"paused: {label}", total=total, heights=heights, colour=_PAUSE))
+        return rows
+
+    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+        """Draw one row."""
+        edges = np.linspace(0, max(1, self.time.span_ns), len(row.heights) + 1) / self.time.scale.factor
+        base = place + BASE
+        axes.stairs(
+            base - REACH * row.heights, edges, baseline=base, fill=True, color=row.colour.light, linewidth=0
+        )
+
+
+def _grouped(labels: Sequence[str], weights: NDArray[np.int64]) -> list[tuple[str, list[int]]]:
+    """Return the rows to show: those that weigh most by themselves, in order, and the rest together."""
+    present = np.flatnonzero(weights).tolist()
+    if len(present) <= _ROWS:
+        return [(labels[row], [row]) for row in present]
+    heaviest = sorted(present, key=lambda row: -int(weights[row]))[: _ROWS - 1]
+    rest = sorted(set(present) - set(heaviest))
+    return [*((labels[row], [row]) for row in sorted(heaviest)), (f"{len(rest)} others", rest)]
