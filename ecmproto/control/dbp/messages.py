@@ -39,8 +39,13 @@ def report(
     if not is_answerable(octets, station_mac=station_mac):
         destination.unanswerable += 1
         return None
-    body = DBPRateReport(rate=min(LARGEST_RATE, link_rate_bps // _BPS_PER_KBPS))
+    body = DBPRateReport(rate=receiving_rate(link_rate_bps))
     return reply(octets, body, station_mac=station_mac, priority=priority, ethertypes=ethertypes)
+
+
+def receiving_rate(link_rate_bps: int) -> int:
+    """Return the rate that a report starts with: the receiving link's speed in kb/s, always a finite one."""
+    return min(LARGEST_RATE, link_rate_bps // _BPS_PER_KBPS)
 
 
 def rate_of(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> int | None:

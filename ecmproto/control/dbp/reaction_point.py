@@ -15,19 +15,20 @@ from ecmproto.control.fecn.reaction_point import (
     Return,
     Settings,
     Source,
-    arrive,
+    join,
     leave,
     next_timer_ns,
     on_return,
     queue_index,
     queue_records,
+    route,
     source_settings_record,
     start,
 )
 from ecmproto.kernel import compiled
 
 __all__ = [
-    "Queue", "Settings", "Source", "arrive", "leave", "next_timer_ns", "on_report", "queue_records",
+    "Queue", "Settings", "Source", "join", "leave", "next_timer_ns", "on_report", "queue_records", "route",
     "settings_record", "start",
 ]  # fmt: skip
 

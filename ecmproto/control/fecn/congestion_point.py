@@ -222,15 +222,21 @@ def queue_control(settings: Settings, qlen_octets: int) -> float:
     return float(max(settings.c, settings.a * qeq / (settings.a * qeq + (settings.a - 1.0) * excess)))
 
 
+@inlined
+def advertised(state: State) -> int:
+    """Return the advertised rate as on the wire: whole kb/s, at most the largest finite rate."""
+    return int(min(LARGEST_RATE, math.floor(state.rate_bps / _BPS_PER_KBPS)))
+
+
 @compiled
 def lowered(state: State, rate: int) -> int:
     """Return what an RD tag with ``rate`` carries on: the lesser of it and the advertised rate, in kb/s.
 
     ``rate`` is unsigned, as on the wire: infinity is more than any advertised rate.
     """
-    advertised = min(LARGEST_RATE, math.floor(state.rate_bps / _BPS_PER_KBPS))
+    least = advertised(state)
     state.tags += 1
-    if advertised >= rate:
+    if least >= rate:
         return rate
     state.lowered_tags += 1
-    return advertised
+    return least

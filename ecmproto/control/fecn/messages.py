@@ -135,6 +135,18 @@ def reply(
     return encode(Frame(layers=layers, ethertypes=ethertypes)).ljust(MIN_OCTETS, b"\0")
 
 
+def answer(
+    octets: bytes, body: Layer, *, port_mac: bytes, priority: int, ethertypes: EtherTypes = DEFAULT
+) -> bytes:
+    """Return the frame with ``body`` that the destination of ``octets`` answers with, as `reply` makes it.
+
+    A group has no address to answer from: ``port_mac`` stands for it.
+    """
+    is_group = octets[:1] and octets[0] & _GROUP_BIT
+    station_mac = port_mac if is_group else octets[:_ADDRESS_OCTETS]
+    return reply(octets, body, station_mac=station_mac, priority=priority, ethertypes=ethertypes)
+
+
 def received(
     octets: bytes, source: Source, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
 ) -> Return | None:

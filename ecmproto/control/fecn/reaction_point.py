@@ -1,9 +1,10 @@
 """The FECN reaction point: the source of algorithms §5 item 1, with S003's enhancement 5.
 
 A source has one record of :class:`Source` and a table of :class:`Queue`, rate-limited queues (RLQ) per
-destination and priority; the RLQ-ID of ``queues[i]`` is i + 1.  The frames wait at the caller, who calls
-:func:`arrive` when one comes, asks ``limiter.leaves_ns`` when the first may go, and calls :func:`leave` when
-it goes, which says whether to tag it.  Returning frames go through :func:`on_return`.
+destination and priority; the RLQ-ID of ``queues[i]`` is i + 1.  The frames wait at the caller, who asks
+:func:`route` where one belongs when it comes and calls :func:`join` when it waits there, asks
+``limiter.leaves_ns`` when the first may go, and calls :func:`leave` when it goes, which says whether to tag
+it.  Returning frames go through :func:`on_return`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ class Source:
     """What a source remembers besides its queues; a record (``ecmproto.record``)."""
 
     link_rate_bps: float
+    routed_flow: int
+    """The flow of the frame that was routed last, and when, for `join`."""
+    routed_ns: int
     restarts: int
     """Queues that started at r0, first or after an idle time."""
     shared_arrivals: int
@@ -59,7 +63,7 @@ class Queue(RateLimiter):
     """One rate-limited queue; a record."""
 
     used: int
-    """Whether a frame ever arrived."""
+    """Whether a frame ever joined it."""
     waiting: int
     """Frames in it, which the caller holds."""
     emptied_ns: int
@@ -124,28 +128,34 @@ def next_timer_ns(source: Source) -> int:
     return NEVER_NS
 
 
-@compiled
-def arrive(
-    source: Source,
-    queues: Sequence[Queue],
-    settings: Settings,
-    generator: np.random.Generator,
-    flow: int,
-    now_ns: int,
-) -> int:
-    """Return the index of the queue that a frame of ``flow`` joins at ``now_ns``, ready for it.
+@inlined
+def route(source: Source, queues: Sequence[Queue], flow: int, now_ns: int) -> int:
+    """Return the index of the queue for a frame of ``flow`` that comes at ``now_ns``.
 
-    ``flow`` is the dense number of a destination and priority, −1 when the caller ran out of them.  A queue
-    that is new or was empty long enough starts anew.  Draws from ``generator`` if the phase is random.
+    ``flow`` is the dense number of a destination and priority, −1 when the caller ran out of them.  Nothing
+    is counted or started before the frame joins: the caller may have no room for it.
     """
-    index = queue_index(queues, flow)
-    if index != flow:
+    source.routed_flow = flow
+    source.routed_ns = now_ns
+    return queue_index(queues, flow)
+
+
+@compiled
+def join(
+    source: Source, queues: Sequence[Queue], settings: Settings, generator: np.random.Generator, index: int
+) -> None:
+    """Let the frame that was routed last join ``queues[index]``, where it was routed to.
+
+    A queue that is new or was empty long enough starts anew, which draws from ``generator`` if the phase is
+    random.
+    """
+    now_ns = source.routed_ns
+    if index != source.routed_flow:
         source.shared_arrivals += 1
     queue = queues[index]
     if queue.used == 0 or (queue.waiting == 0 and now_ns - queue.emptied_ns >= settings.idle_ns):
         restart(source, queue, settings, generator, now_ns)
     queue.waiting += 1
-    return index
 
 
 @inlined

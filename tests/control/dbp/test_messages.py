@@ -12,10 +12,11 @@ from ecmproto.control.dbp.messages import Report, rate_of, received, report, wit
 from ecmproto.control.dbp.parameters import CongestionPointParameters, ReactionPointParameters
 from ecmproto.control.dbp.reaction_point import (
     Source,
-    arrive,
+    join,
     leave,
     on_report,
     queue_records,
+    route,
     settings_record,
 )
 from ecmproto.control.dbp.reaction_point import start as start_source
@@ -87,17 +88,18 @@ def test_item_5_a_source_takes_the_rate_for_all_that_it_sends_there_and_tags_not
     record, queues, source = settings_record(parameters), queue_records(parameters), new_record(Source)
     start_source(source, 1e10)
     generator = np.random.default_rng(1)
-    assert arrive(source, queues, record, generator, 0, 0) == 0
+    assert route(source, queues, 0, 0) == 0
+    join(source, queues, record, generator, 0)
     assert queues[0].rate_bps == 5e8
     on_report(source, queues, record, 0, 2_500_000, 0)
     assert queues[0].rate_bps == 2.5e9
     assert not leave(source, queues[0], record, 0, 1_500)
     assert queues[0].debt_bits == 12_000
     # 2T idle are 20 ms here.
-    arrive(source, queues, record, generator, 0, 19_999_999)
+    join(source, queues, record, generator, route(source, queues, 0, 19_999_999))
     assert queues[0].rate_bps == 2.5e9
     assert not leave(source, queues[0], record, 19_999_999, 1_500)
-    arrive(source, queues, record, generator, 0, 39_999_999)
+    join(source, queues, record, generator, route(source, queues, 0, 39_999_999))
     assert queues[0].rate_bps == 5e8
 
 
@@ -106,7 +108,7 @@ def test_a_report_from_a_destination_without_queue_is_ignored(flow: int, unknown
     parameters = ReactionPointParameters(queues=2)
     record, queues, source = settings_record(parameters), queue_records(parameters), new_record(Source)
     start_source(source, 1e10)
-    arrive(source, queues, record, np.random.default_rng(1), 0, 0)
+    join(source, queues, record, np.random.default_rng(1), route(source, queues, 0, 0))
     on_report(source, queues, record, flow, 1_000_000, 0)
     assert source.unknown_returns == unknown
     assert queues[0].rate_bps == (5e8 if unknown else 1e9)

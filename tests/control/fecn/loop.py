@@ -60,8 +60,12 @@ class Loop:
         self.push(cp.next_timer_ns(self.switch), _TICK, 0, 0)
         for index, state in enumerate(self.sources):
             rp.start(state, 1e10)
-            rp.arrive(state, self.tables[index], self.settings, self.generator, 0, 0)
+            self.offer(index, 0)
             self.push(0, _DEPARTURE, index, 0)
+
+    def offer(self, index: int, now_ns: int) -> None:
+        source, queues = self.sources[index], self.tables[index]
+        rp.join(source, queues, self.settings, self.generator, rp.route(source, queues, 0, now_ns))
 
     def push(self, time_ns: int, kind: int, index: int, value: int) -> None:
         """Schedule an event; at one time ticks come first, and equals keep their order."""
@@ -92,7 +96,7 @@ class Loop:
             return  # the rate fell since this was scheduled, or another event was first
         tagged = rp.leave(self.sources[index], queue, self.settings, now_ns, OCTETS)
         self.push(now_ns + _LINK_NS, _ARRIVAL, index, tagged)
-        rp.arrive(self.sources[index], self.tables[index], self.settings, self.generator, 0, now_ns)
+        self.offer(index, now_ns)
         self.push(leaves_ns(queue, now_ns), _DEPARTURE, index, 0)
 
     def arrival(self, now_ns: int, index: int, tagged: bool) -> None:

@@ -16,11 +16,12 @@ from ecmproto.control.fecn.reaction_point import (
     Queue,
     Return,
     Source,
-    arrive,
+    join,
     leave,
     next_timer_ns,
     on_return,
     queue_records,
+    route,
     settings_record,
     start,
 )
@@ -46,7 +47,8 @@ class Station:
         start(self.source, C)
 
     def arrive(self, flow: int, now_ns: int) -> Queue:
-        index = arrive(self.source, self.queues, self.settings, self.generator, flow, now_ns)
+        index = route(self.source, self.queues, flow, now_ns)
+        join(self.source, self.queues, self.settings, self.generator, index)
         return self.queues[index]
 
     def leave(self, queue: Queue, now_ns: int, octets: int = 1_500) -> bool:

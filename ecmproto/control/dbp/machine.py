@@ -1,0 +1,82 @@
+"""DBP as replay, laboratory and live drive it (`ecmproto.control.protocol`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ecmproto.control.dbp.parameters import (
+    CongestionPointParameters,
+    EdgeParameters,
+    ReactionPointParameters,
+)
+from ecmproto.control.dbp.reaction_point import on_report, settings_record
+from ecmproto.control.dbp.receivers import REPORT_KIND, DBPReceivers, new_destinations
+from ecmproto.control.fecn.messages import answer
+from ecmproto.control.fecn.stations import FECNStations, new_stations, queues_of, station_counters
+from ecmproto.control.fecn.switch import FECNPort, new_port, port_counters
+from ecmproto.control.machine import FlowKey, Machine, Place, SampledFrame, total
+from ecmproto.control.mechanism import Role
+from ecmproto.control.protocol import CongestionPoint, Message, Receivers, Senders
+from ecmproto.wire import DBPRateReport
+
+
+class DBPStations(FECNStations):
+    """FECN's sources, which tag nothing here and take their rates from reports."""
+
+    __slots__ = ()
+
+    def heed(self, message: Message, now_ns: int) -> None:
+        """Take the rate that a report brings for its flow's queue."""
+        queues = queues_of(self.queues, self.queues_each, message.station)
+        on_report(self.sources[message.station], queues, self.settings, message.flow, message.rate, now_ns)
+
+
+class DBPMachine(Machine):
+    """DBP with its parameters set."""
+
+    flow_key = FlowKey(vlan=False, dst=True, priority=False, cn_tag=False)
+    kinds = MappingProxyType({REPORT_KIND: "DBP rate report"})
+    answers = frozenset({REPORT_KIND})
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: CongestionPointParameters = parameters[Role.CONGESTION_POINT]
+        self._rp: ReactionPointParameters = parameters[Role.REACTION_POINT]
+        self._edge: EdgeParameters = parameters[Role.EDGE]
+        self.set_point_octets = self._cp.qeq_octets
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return the port's congestion point, one for all priorities."""
+        return new_port(self._cp, place, generator)
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return sources of which no queue was used yet."""
+        return DBPStations(*new_stations(self._rp, settings_record(self._rp), place, generator))
+
+    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+        """Return destinations that have heard nothing."""
+        return new_destinations(self._edge, place, generator)
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the rate report, as it comes out of the port's switch."""
+        return answer(
+            about.octets,
+            DBPRateReport(rate=int(message.rate)),
+            port_mac=place.cp_mac,
+            priority=self._edge.report_priority,
+            ethertypes=place.ethertypes,
+        )
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return what the congestion point, the sources or the destinations have counted."""
+        if isinstance(machine, FECNPort):
+            return port_counters(machine)
+        if isinstance(machine, FECNStations):
+            return station_counters(machine)
+        if isinstance(machine, DBPReceivers):
+            return total(machine.destination, "reports", "unheard_frames")
+        return {}

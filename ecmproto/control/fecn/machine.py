@@ -1,0 +1,108 @@
+"""FECN as replay, laboratory and live drive it (`ecmproto.control.protocol`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.fecn.edge import Edge
+from ecmproto.control.fecn.messages import answer
+from ecmproto.control.fecn.parameters import (
+    CongestionPointParameters,
+    EdgeParameters,
+    ReactionPointParameters,
+)
+from ecmproto.control.fecn.reaction_point import settings_record
+from ecmproto.control.fecn.stations import FECNStations, new_stations, station_counters
+from ecmproto.control.fecn.switch import FECNPort, new_port, port_counters
+from ecmproto.control.limiter import NEVER_NS
+from ecmproto.control.machine import FlowKey, Machine, Place, SampledFrame, total
+from ecmproto.control.mechanism import Role
+from ecmproto.control.protocol import CongestionPoint, Delivery, Message, Outbox, Receivers, Senders, post
+from ecmproto.record import new_record
+from ecmproto.wire import FECNReturn, RDTag
+
+RETURN_KIND = 1
+
+
+class FECNReceivers(NamedTuple):
+    """The edge receivers behind the port: each strips RD tags and sends them back."""
+
+    edge: Edge
+
+    def delivered(self, delivery: Delivery, outbox: Outbox) -> None:
+        """Post the returning frame of a tagged one."""
+        if not delivery.tagged:
+            return
+        self.edge.stripped += 1
+        self.edge.returns += 1
+        message = post(
+            outbox, RETURN_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority
+        )
+        message.rlq_id = delivery.mark
+        message.rate = delivery.tag
+
+    def report_ns(self) -> int:
+        """Return NEVER_NS."""
+        return NEVER_NS
+
+    def report(self, now_ns: int, outbox: Outbox) -> None:
+        """Do nothing: receivers speak only when a tag comes."""
+
+
+class FECNMachine(Machine):
+    """FECN with its parameters set."""
+
+    flow_key = FlowKey(vlan=False, dst=True, priority=True, cn_tag=False)
+    tag = RDTag
+    tag_protocol = 3
+    kinds = MappingProxyType({RETURN_KIND: "FECN return"})
+    answers = frozenset({RETURN_KIND})
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: CongestionPointParameters = parameters[Role.CONGESTION_POINT]
+        self._rp: ReactionPointParameters = parameters[Role.REACTION_POINT]
+        self._edge: EdgeParameters = parameters[Role.EDGE]
+        self.set_point_octets = self._cp.qeq_octets
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return the port's congestion point, one for all priorities."""
+        return new_port(self._cp, place, generator)
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return sources of which no queue was used yet."""
+        return new_stations(self._rp, settings_record(self._rp), place, generator)
+
+    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+        """Return edge receivers."""
+        return FECNReceivers(new_record(Edge))
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the returning frame."""
+        body = FECNReturn(rlq_id=int(message.rlq_id), rate=int(message.rate))
+        return answer(
+            about.octets,
+            body,
+            port_mac=place.cp_mac,
+            priority=self._edge.return_priority,
+            ethertypes=place.ethertypes,
+        )
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the RD tags' rates and RLQ-IDs."""
+        return {"rlq_id": mark, "rate": tag}
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return what the congestion point, the sources or the receivers have counted."""
+        if isinstance(machine, FECNPort):
+            return port_counters(machine)
+        if isinstance(machine, FECNStations):
+            return station_counters(machine)
+        if isinstance(machine, FECNReceivers):
+            return total(machine.edge, "stripped", "returns")
+        return {}
