@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import reprlib
+import unicodedata
 
 
 class EcmprotoError(Exception):
@@ -111,6 +112,29 @@ class ParameterError(EcmprotoError):
         return f"{self.name}: needed {self.needed}, got {self.got}"
 
 
+class FilterError(EcmprotoError):
+    """A display filter that cannot be understood, or that compares what cannot be compared.
+
+    ``filter`` is the whole text, ``start`` and ``stop`` (exclusive) the characters of it that are wrong;
+    ``needed`` and ``got`` as in the other errors, ``hint`` the nearest thing that would be right, or empty.
+    The sentence is followed by the filter with carets under these characters.
+    """
+
+    def __init__(self, *, filter: str, start: int, stop: int, needed: str, got: str, hint: str = "") -> None:
+        super().__init__(filter, start, stop, needed, got, hint)
+        self.filter = filter
+        self.start = start
+        self.stop = stop
+        self.needed = needed
+        self.got = got
+        self.hint = hint
+
+    def __str__(self) -> str:
+        tail = f" ({self.hint})" if self.hint else ""
+        told = f"filter at character {self.start + 1}: needed {self.needed}, got {self.got}{tail}"
+        return f"{told}\n{pointed(self.filter, self.start, self.stop)}"
+
+
 class SpecError(EcmprotoError):
     """A frame specification (command line, TOML or JSON) that says something impossible.
 
@@ -142,3 +166,36 @@ _REPR.maxstring = _REPR.maxother = 100
 def shown(value: object) -> str:
     """Return a value that was given as a sentence shows it: its repr, long ones cut in the middle."""
     return _REPR.repr(value)
+
+
+_POINTED_CHARACTERS = 50
+"""How much of a long line is shown in front of a place, from it on, and behind it."""
+
+
+def pointed(text: str, start: int, stop: int) -> str:
+    """Return the line of ``text`` around ``start`` and, below it, carets under ``start`` to ``stop``.
+
+    Of a long line, what stands near; what a terminal would obey is shown as a replacement character.
+    """
+    first = max(0, start - _POINTED_CHARACTERS)
+    stop = min(max(stop, start + 1), start + _POINTED_CHARACTERS)
+    last = stop + _POINTED_CHARACTERS
+    parts = (text[first:start], text[start:stop], text[stop:last])
+    before, marked, behind = map(_on_one_line, parts)
+    before, behind = "…" * (first > 0) + before, behind + "…" * (last < len(text))
+    carets = "^" * max(1, _columns(marked))
+    return f"  {before}{marked}{behind}".rstrip() + f"\n  {' ' * _columns(before)}{carets}"
+
+
+def _on_one_line(text: str) -> str:
+    """Return ``text`` with white space as spaces and without what a terminal would obey."""
+    return "".join(
+        " " if char.isspace() else char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for char in text
+    )
+
+
+def _columns(text: str) -> int:
+    """Return how many columns of a terminal ``text`` takes."""
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)

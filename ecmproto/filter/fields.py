@@ -1,0 +1,152 @@
+"""What a filter can ask for by name: fields and layers, the kind of their values and where they come from.
+
+Everything here is read off the schemas, so that a new format is in filters as soon as it is listed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from ecmproto.wire.catalogue import catalogue
+from ecmproto.wire.document import nearest
+from ecmproto.wire.formats import FORMATS
+from ecmproto.wire.layer import Layer
+from ecmproto.wire.layout import Field as WireField
+
+Kind = Literal["number", "mac", "ipv4", "ipv6", "cpid", "octets", "text", "time", "layer"]
+"""What values are: int, but bytes for MAC and IP addresses and octets, and str for text; a time is in ns."""
+
+Origin = Literal["record", "frame", "layers"]
+Part = Literal["whole", "type", "length", "bit"]
+
+INNER = "encapsulated"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a layer has a field: its attribute ``key``, whole or in part.
+
+    A field that is an EtherType or an 802.3 length goes by two names: ``part`` is "type" or "length" then,
+    and it is there under one of them at a time.  "bit" is bit ``bit``, 0 the least significant.
+    """
+
+    format: type[Layer]
+    key: str
+    part: Part = "whole"
+    bit: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field or layer that a filter names; equal when the names are.
+
+    ``origin`` says whether it comes from the capture's record, the frame as a whole or its layers;
+    ``sources`` are those in layers, ``formats`` what a layer's name stands for.  ``inner`` means that of the
+    frame that a message shows.  ``bits`` is the width of a number, 64 where nothing else is known.
+    """
+
+    name: str
+    kind: Kind = dataclasses.field(compare=False)
+    origin: Origin = dataclasses.field(compare=False, default="layers")
+    sources: tuple[Source, ...] = dataclasses.field(compare=False, default=(), repr=False)
+    formats: tuple[type[Layer], ...] = dataclasses.field(compare=False, default=(), repr=False)
+    inner: bool = dataclasses.field(compare=False, default=False)
+    signed: bool = dataclasses.field(compare=False, default=False)
+    bits: int = dataclasses.field(compare=False, default=64)
+    names: Mapping[int, str] = dataclasses.field(compare=False, default_factory=dict, repr=False)
+    """Code points that have a name."""
+
+
+_BOTH_ENDS = {
+    "eth.addr": ("eth.dst", "eth.src"),
+    "ip.addr": ("ip.src", "ip.dst"),
+    "ipv6.addr": ("ipv6.src", "ipv6.dst"),
+    "tcp.port": ("tcp.srcport", "tcp.dstport"),
+    "udp.port": ("udp.srcport", "udp.dstport"),
+}
+"""Wireshark's names for what either end has."""
+
+
+def find(name: str) -> Field | None:
+    """Return the field or layer called ``name``; None when there is none."""
+    if name == INNER or not name.startswith(f"{INNER}."):
+        return known().get(name)
+    outer = known().get(name.removeprefix(f"{INNER}."))
+    if outer is None or outer.origin == "record" or outer.inner:
+        return None
+    return dataclasses.replace(outer, name=str(name), inner=True)
+
+
+def hint(name: str) -> str:
+    """Return which name is near ``name``, or where they are listed."""
+    prefix = f"{INNER}." if name.startswith(f"{INNER}.") else ""
+    told = nearest(name.removeprefix(prefix).lower(), known())
+    if not told.startswith("did"):
+        return "`ecmproto fields` lists them"
+    return told.replace("'", f"'{prefix}", 1)
+
+
+@functools.cache
+def known() -> Mapping[str, Field]:
+    """Return every field and layer by its name, but for those of encapsulated frames."""
+    fields: dict[str, Field] = {}
+    for field in (*_layers(), *_of_capture(), *_of_layers()):
+        fields[field.name] = _merged(fields[field.name], field) if field.name in fields else field
+    for name, ends in _BOTH_ENDS.items():
+        sources = [source for end in ends for source in fields[end].sources]
+        fields[name] = dataclasses.replace(fields[ends[0]], name=name, sources=tuple(sources))
+    return fields
+
+
+def _merged(field: Field, other: Field) -> Field:
+    return dataclasses.replace(field, sources=field.sources + other.sources, bits=max(field.bits, other.bits))
+
+
+def _layers() -> Iterator[Field]:
+    """Yield a layer for every format's own name, and for what Wireshark names the formats of a protocol."""
+    formats: dict[str, list[type[Layer]]] = {}
+    for cls in FORMATS:
+        for name in {cls.prefix: 0} | {field.name.partition(".")[0]: 0 for field in cls.layout}:
+            formats.setdefault(name, []).append(cls)
+    yield Field(name="frame", kind="layer", origin="record")
+    yield Field(name=INNER, kind="layer", origin="frame", inner=True)
+    for name, classes in formats.items():
+        yield Field(name=name, kind="layer", formats=tuple(classes))
+
+
+_CAPTURE_KINDS: dict[str, Kind] = {"uint": "number", "time": "time", "text": "text", "octets": "octets"}
+_RECORD = ("frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_id")
+
+
+def _of_capture() -> Iterator[Field]:
+    for entry in catalogue():
+        if entry.formats == ("frame",):
+            origin: Origin = "record" if entry.name in _RECORD else "frame"
+            yield Field(name=entry.name, kind=_CAPTURE_KINDS[entry.type], origin=origin)
+
+
+_NUMBERS: dict[str, Kind] = {"uint": "number", "sint": "number"}
+
+
+def _of_layers() -> Iterator[Field]:
+    for cls in FORMATS:
+        for field in cls.layout:
+            yield from _of_layer(cls, field)
+
+
+def _of_layer(cls: type[Layer], field: WireField) -> Iterator[Field]:
+    meta = field.meta
+    kind: Kind = _NUMBERS.get(field.kind) or field.kind  # type: ignore[assignment]  # the others are the same
+    bits = field.bits or 0
+    whole = Source(format=cls, key=field.key, part="type" if meta.length_name else "whole")
+    signed = field.kind == "sint"
+    yield Field(name=field.name, kind=kind, sources=(whole,), signed=signed, bits=bits, names=meta.names)
+    if meta.length_name:
+        length = dataclasses.replace(whole, part="length")
+        yield Field(name=meta.length_name, kind=kind, sources=(length,), bits=bits)
+    for bit in range(8 if meta.flags else 0):
+        single = Source(format=cls, key=field.key, part="bit", bit=bit)
+        yield Field(name=meta.flags.format(bit), kind="number", sources=(single,), bits=1)
