@@ -20,6 +20,19 @@ def read_option(
     return click.option("-r", "--read", "path", metavar="FILE", required=True, help=help)
 
 
+def filter_option(help: str) -> Callable[[F], F]:
+    """``-Y FILTER``; the command gets ``filter``, a `Filter`, or None."""
+    return click.option("-Y", "--filter", "filter", metavar="FILTER", callback=_filter, help=help)
+
+
+def _filter(ctx: click.Context, param: click.Parameter, given: str | None) -> object:
+    if given is None:
+        return None
+    from ecmproto.filter import compile_filter
+
+    return compile_filter(given)
+
+
 def write_option(help: str) -> Callable[[F], F]:
     """``-w FILE``."""
     return click.option("-w", "--write", "output", metavar="FILE", help=help)

@@ -11,9 +11,10 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 
 from ecmproto.capture import CaptureReader
-from ecmproto.dissect.form import seconds_text
+from ecmproto.dissect.form import Listing, seconds_text
 from ecmproto.dissect.record import Record
 from ecmproto.errors import SpecError
+from ecmproto.filter.reading import protocols
 from ecmproto.wire.catalogue import catalogue
 from ecmproto.wire.decoder import encapsulated
 from ecmproto.wire.document import nearest
@@ -31,7 +32,7 @@ _OF_RECORD: dict[str, Callable[[Record], str]] = {
     "frame.interface_id": lambda record: str(record.interface_id),
 }
 _OF_FRAME: dict[str, Callable[[Frame], str]] = {
-    "frame.protocols": lambda frame: protocols(frame),
+    "frame.protocols": protocols,
     "frame.error": lambda frame: "" if frame.error is None else str(frame.error),
     "eth.padding": lambda frame: frame.padding.hex(),
     "eth.trailer": lambda frame: frame.trailer.hex(),
@@ -41,15 +42,6 @@ _INNER = "encapsulated."
 
 _Reader = Callable[[Layer], str | None]
 """Reads one field of a layer as text; None where the layer's value goes by another name."""
-
-
-def protocols(frame: Frame) -> str:
-    """Return the names of the layers, outermost first, colon-separated; a run of LLDP TLVs counts once."""
-    names: list[str] = []
-    for value in frame.layers:
-        if value.prefix != "lldp" or names[-1:] != ["lldp"]:
-            names.append(value.prefix)
-    return ":".join(names)
 
 
 class FieldReader:
@@ -156,7 +148,7 @@ def _flag(field: Field, bit: int) -> _Reader:
     return lambda value: str(getattr(value, field.key) >> bit & 1)
 
 
-class Tabs:
+class Tabs(Listing):
     """Rows with tabs between the values, as ``tshark -T fields`` writes them; a header on request."""
 
     def __init__(self, names: Sequence[str], *, header: bool = False) -> None:
@@ -171,12 +163,8 @@ class Tabs:
         """Return the frame's row."""
         return "\t".join(self._reader.row(record)) + "\n"
 
-    def end(self, reader: CaptureReader) -> str:
-        """Return nothing."""
-        return ""
 
-
-class Csv:
+class Csv(Listing):
     """Rows as CSV (RFC 4180 quoting, LF line ends) with a header."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -189,10 +177,6 @@ class Csv:
     def record(self, record: Record) -> str:
         """Return the frame's row."""
         return _csv_row(self._reader.row(record))
-
-    def end(self, reader: CaptureReader) -> str:
-        """Return nothing."""
-        return ""
 
 
 def _csv_row(values: Sequence[str]) -> str:

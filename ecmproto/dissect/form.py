@@ -24,6 +24,9 @@ class Form(Protocol):
     def begin(self, reader: CaptureReader) -> str:
         """Return what stands before the first frame; called once ``reader`` has read up to it."""
 
+    def passed(self, record: Record) -> None:
+        """Take note of a frame in front of the next one that is not to be shown."""
+
     def record(self, record: Record) -> str:
         """Return one frame, with its line ends."""
 
@@ -32,11 +35,19 @@ class Form(Protocol):
 
 
 class Listing:
-    """A form that has frames only."""
+    """A form that has frames only, with times that count from the capture's first frame, shown or not."""
+
+    origin_ns: int | None = None
+    """The time that times count from."""
 
     def begin(self, reader: CaptureReader) -> str:
         """Return nothing."""
         return ""
+
+    def passed(self, record: Record) -> None:
+        """Count times from it if it is the first."""
+        if self.origin_ns is None:
+            self.origin_ns = record.time_ns
 
     def end(self, reader: CaptureReader) -> str:
         """Return nothing."""

@@ -31,6 +31,10 @@ class WithHex:
         """Return what the other form begins with."""
         return self._form.begin(reader)
 
+    def passed(self, record: Record) -> None:
+        """Let the other form know."""
+        self._form.passed(record)
+
     def record(self, record: Record) -> str:
         """Return the frame in the other form, its octets, and an empty line."""
         return self._form.record(record).rstrip("\n") + "\n" + hex_text(record, self._paint) + "\n"

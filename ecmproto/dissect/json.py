@@ -64,7 +64,7 @@ _Object: TypeAlias = dict[str, Document]
 _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
-class Json:
+class Json(Listing):
     """One document for the whole capture, written frame by frame."""
 
     def __init__(self) -> None:

@@ -28,7 +28,6 @@ class Lines(Listing):
 
     def __init__(self, paint: Paint = plain) -> None:
         self._paint = paint
-        self._origin_ns: int | None = None
         self._pairs: dict[bytes, str] = {}
         self._labels: dict[str, str] = {}
         self._behind_time: dict[int, tuple[Frame, str]] = {}
@@ -61,9 +60,9 @@ class Lines(Listing):
     def _time(self, time_ns: int | None) -> str:
         if time_ns is None:
             return "-"
-        if self._origin_ns is None:
-            self._origin_ns = time_ns
-        return seconds_text(time_ns - self._origin_ns)
+        if self.origin_ns is None:
+            self.origin_ns = time_ns
+        return seconds_text(time_ns - self.origin_ns)
 
     def _addresses(self, record: Record) -> str:
         if record.linktype != ETHERNET:

@@ -36,13 +36,12 @@ class Trees(Listing):
     def __init__(self, paint: Paint = plain, *, deep: Callable[[bytes], str] | None = None) -> None:
         self._paint = paint
         self._deep = deep
-        self._origin_ns: int | None = None
 
     def record(self, record: Record) -> str:
         """Return the frame's tree."""
-        if self._origin_ns is None:
-            self._origin_ns = record.time_ns
-        text = tree_text(record, self._paint, origin_ns=self._origin_ns)
+        if self.origin_ns is None:
+            self.origin_ns = record.time_ns
+        text = tree_text(record, self._paint, origin_ns=self.origin_ns)
         if self._deep is not None and record.is_ethernet:
             text += self._paint("Scapy", "title") + "\n" + indent(self._deep(record.octets), _INDENT) + "\n"
         return text + "\n"

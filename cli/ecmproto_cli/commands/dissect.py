@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,22 @@ import click
 from ecmproto.errors import counted
 from ecmproto_cli.failure import warn
 from ecmproto_cli.interrupt import HeldInterrupt
-from ecmproto_cli.options import color_option, ethertype_option, force_option, read_option, write_option
+from ecmproto_cli.options import (
+    color_option,
+    ethertype_option,
+    filter_option,
+    force_option,
+    read_option,
+    write_option,
+)
 from ecmproto_cli.paint import paint, wanted
 from ecmproto_cli.progress import watched
 from ecmproto_cli.stdout import Stdout
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch, CaptureCopier, CaptureReader
-    from ecmproto.dissect import Form
+    from ecmproto.dissect import Form, Record
+    from ecmproto.filter import Filter
     from ecmproto.wire import EtherTypes
 
 FORMS = ("line", "tree", "json", "ndjson", "csv", "fields")
@@ -29,6 +37,7 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields")
 
 @click.command()
 @read_option()
+@filter_option("Show, and with -w copy, only frames that this display filter selects, as in Wireshark.")
 @click.option("-V", "verbose", is_flag=True, help="Show every field of every layer; the same as -T tree.")
 @click.option("-x", "hex", is_flag=True, help="Show the octets too, with the layer that each belongs to.")
 @click.option("-T", "form", type=click.Choice(FORMS), help="How to show frames.  [default: line]")
@@ -38,7 +47,7 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields")
     "encapsulated.FIELD is that of the frame a CNM, ECM, BCN or E²CM message shows.",
 )  # fmt: skip
 @click.option("--header", is_flag=True, help="Begin -T fields with a line of their names.")
-@click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames.")
+@click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @write_option(
     "Copy the frames shown to this capture, nothing rebuilt; shows nothing unless -V, -x, -T or -e asks."
 )
@@ -48,6 +57,7 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields")
 @color_option
 def command(
     path: str,
+    filter: Filter | None,
     verbose: bool,
     hex: bool,
     form: str | None,
@@ -64,6 +74,7 @@ def command(
     \b
     ecmproto dissect -r in.pcapng
     ecmproto dissect -r in.pcapng -V -c 1
+    ecmproto dissect -r in.pcapng -Y 'cnm.qntz_fb > 40 and vlan.priority == 6'
     ecmproto dissect -r in.pcapng -T fields -e frame.number -e cnm.qntz_fb
     ecmproto dissect -r in.pcapng -T json | ecmproto craft --from-json -w same.pcapng
     """
@@ -74,7 +85,7 @@ def command(
 
     with open_capture(path, batch_frames=_BATCH_FRAMES) as reader:
         shape = asked.build(ethertypes) if shown else None
-        out = _Output(shape, reader, ethertypes, asked.kind)
+        out = _Output(shape, reader, ethertypes, asked.kind, filter)
         with nullcontext() if output is None else CaptureCopier(reader, output, force=force) as copier:
             _run(reader, out, copier, limit)
         _report(reader, out, copier, output)
@@ -154,32 +165,59 @@ def _deep(ethertypes: EtherTypes) -> Callable[[bytes], str]:
 class _Output:
     """Frames on their way to stdout in a form, or, with no form, nowhere; counts what it is given."""
 
-    def __init__(self, form: Form | None, reader: CaptureReader, ethertypes: EtherTypes, kind: str) -> None:
+    def __init__(
+        self,
+        form: Form | None,
+        reader: CaptureReader,
+        ethertypes: EtherTypes,
+        kind: str,
+        filter: Filter | None,
+    ) -> None:
         self._form = form
         self._reader = reader
         self._ethertypes = ethertypes
         self._commented = kind in _COMMENTED
+        self._filter = filter
         self._stdout = Stdout("" if kind in ("line", "tree") else "utf-8")
         self._begun = False
         self.frames = 0
+        """Frames read, those that the filter left out too."""
+        self.selected = 0
         self.unknown: Counter[int] = Counter()
         """Frames by the link types that nothing can be said of."""
 
-    def batch(self, batch: Batch, check: Callable[[], None]) -> None:
-        """Show the frames of a batch; ``check`` is called where a frame has been shown whole."""
+    def batch(self, batch: Batch, check: Callable[[], None]) -> Batch:
+        """Show the frames of a batch that the filter selects, and return them.
+
+        ``check`` is called where a frame has been shown whole.
+        """
         self.frames += len(batch)
         self._count_unknown(batch)
-        if self._form is None:
-            return
+        if self._form is not None:
+            self._begin(self._form)
+        elif self._filter is None:
+            self.selected += len(batch)
+            return batch
+        selected = [index for index, record in enumerate(self._records(batch)) if self._show(record, check)]
+        self._stdout.flush()
+        self.selected += len(selected)
+        return batch if len(selected) == len(batch) else batch.select(selected)
+
+    def _records(self, batch: Batch) -> Iterator[Record]:
         from ecmproto.dissect import records
 
-        self._begin(self._form)
-        show, write = self._form.record, self._stdout.write
-        interfaces = self._reader.interfaces
-        for record in records(batch, interfaces, ethertypes=self._ethertypes, commented=self._commented):
-            write(show(record))
-            check()
-        self._stdout.flush()
+        interfaces, ethertypes = self._reader.interfaces, self._ethertypes
+        return records(batch, interfaces, ethertypes=ethertypes, commented=self._commented)
+
+    def _show(self, record: Record, check: Callable[[], None]) -> bool:
+        """Show a frame if the filter selects it; return whether it does."""
+        selected = self._filter is None or self._filter.matches(record)
+        if self._form is not None and selected:
+            self._stdout.write(self._form.record(record))
+        elif self._form is not None:
+            self._form.passed(record)
+        check()
+        return selected
 
     def end(self) -> None:
         """Show what stands behind the last frame, so that an interrupted output is whole too."""
@@ -215,7 +253,7 @@ def _run(reader: CaptureReader, out: _Output, copier: CaptureCopier | None, limi
                 if isinstance(part, Batch):
                     if limit is not None and out.frames + len(part) > limit:
                         part = part.select(range(limit - out.frames))
-                    out.batch(part, held.check)
+                    part = out.batch(part, held.check)
                 if copier is not None:
                     copier.write(part)
                 held.check()
@@ -236,7 +274,8 @@ def _report(reader: CaptureReader, out: _Output, copier: CaptureCopier | None, o
         click.echo(f"{counted(count, 'frame')} of link type {name} ({linktype}) not decoded", err=True)
     if copier is not None:
         click.echo(f"{counted(copier.frames, 'frame')} written to {output}", err=True)
-    elif not out.frames:
-        click.echo("0 frames", err=True)
+    elif not out.selected:
+        told = f"0 of {counted(out.frames, 'frame')} selected" if out.frames else "0 frames"
+        click.echo(told, err=True)
     if reader.problem is not None:
         raise reader.problem
