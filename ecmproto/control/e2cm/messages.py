@@ -65,25 +65,40 @@ def e2cm_message(
     parameters: CongestionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes | None:
-    """Return the message that answers a sampled frame, without FCS; None, counted, if none may be sent.
+    """Return the message that answers a sampled frame, as `e2cm_frame`; it is counted if none may be sent."""
+    octets = e2cm_frame(
+        sampled, feedback, cpid=meter.cpid, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes
+    )
+    if octets is None:
+        meter.unanswerable += 1
+    return octets
+
+
+def e2cm_frame(
+    sampled: bytes,
+    feedback: Feedback,
+    *,
+    cpid: int,
+    cp_mac: bytes,
+    parameters: CongestionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes | None:
+    """Return the message that answers a sampled frame, without FCS; None if none may be sent.
 
     ``sampled`` is what was captured of the frame from its DA on.  ``feedback`` is not SILENT: the kinds of
-    messages are in the order of their types.
+    messages are in the order of their types.  ``cpid`` is as `ecmproto.control.cpid` has it.
     """
     frame = headers(sampled, ethertypes)
     ethernet = frame.get(Ethernet) or Ethernet()
     message = E2CM(
         q=feedback.q,
         type=BCN_TYPES[feedback.kind - 1],
-        cpid=unsigned_cpid(meter.cpid),
+        cpid=unsigned_cpid(cpid),
         q_off=feedback.q_off,
         q_delta=feedback.q_delta,
         flow_id=flow_id(ethernet.dst, ethernet.src, priority_of(frame)),
     )
-    octets = answer(sampled, message, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
-    if octets is None:
-        meter.unanswerable += 1
-    return octets
+    return answer(sampled, message, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
 
 
 def read(

@@ -67,20 +67,33 @@ def forward_probe(
     parameters: ReactionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes | None:
-    """Return the probe that follows the data frame ``data``, without FCS.
+    """Return the probe that follows the data frame ``data``, as `probe_frame`.
 
-    ``now_ns`` is the source's clock as the probe leaves.  None, counted, if the flow's destination is a
-    group, which has no one latency.
+    None, counted, if the flow's destination is a group, which has no one latency.
+    """
+    if is_group(headers(data, ethertypes)[Ethernet].dst):
+        counters.unprobeable += 1
+        return None
+    return probe_frame(data, timestamp_ns=now_ns, parameters=parameters, ethertypes=ethertypes)
+
+
+def probe_frame(
+    data: bytes,
+    *,
+    timestamp_ns: int,
+    parameters: ReactionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes:
+    """Return a probe of the flow of the data frame ``data``, without FCS.
+
+    ``timestamp_ns`` is the source's clock as the probe leaves.
     """
     frame = headers(data, ethertypes)
     flow = _probed_flow(frame)
-    if is_group(flow.dst):
-        counters.unprobeable += 1
-        return None
     message = E2CM(
         type=PROBE_FWD,
         cpid=_destination_cpid(flow.dst),
-        latency=now_ns % _TIMESTAMPS,
+        latency=timestamp_ns % _TIMESTAMPS,
         flow_id=flow.flow_id,
     )
     priority = priority_of(frame) if parameters.probe_priority == OWN_PRIORITY else parameters.probe_priority

@@ -1,0 +1,145 @@
+"""E²CM as replay, laboratory and live drive it (`ecmproto.control.protocol`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.aimd.tags import headers
+from ecmproto.control.e2cm.congestion_point import Feedback
+from ecmproto.control.e2cm.edge_receiver import ProbeReply
+from ecmproto.control.e2cm.messages import PROTOCOL, e2cm_frame
+from ecmproto.control.e2cm.parameters import CongestionPointParameters, EdgeParameters
+from ecmproto.control.e2cm.probes import Probe, probe_frame, probe_reply, probed_flow_of
+from ecmproto.control.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.control.e2cm.receivers import REPLY_KIND, Destinations, new_destinations
+from ecmproto.control.e2cm.stations import UNIT_SHIFT, Stations, new_stations
+from ecmproto.control.e2cm.switch import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND, Points, new_points
+from ecmproto.control.machine import FlowKey, Machine, Place, SampledFrame, total
+from ecmproto.control.mechanism import Role
+from ecmproto.control.protocol import PROBE_KIND, CongestionPoint, Message, Receivers, Senders
+from ecmproto.wire import CMTag
+
+
+class E2CMMachine(Machine):
+    """E²CM with its parameters set."""
+
+    tag = CMTag
+    tag_protocol = PROTOCOL
+    kinds = MappingProxyType(
+        {
+            BCN_KIND: "BCN",
+            BCN_MAX_KIND: "BCN_MAX",
+            BCN_ZERO_KIND: "BCN_ZERO",
+            REPLY_KIND: "BCN_PROBE_REV",
+            PROBE_KIND: "BCN_PROBE_FWD",
+        }
+    )
+    answers = frozenset({REPLY_KIND})
+    feedback_label = "Fb"
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: CongestionPointParameters = parameters[Role.CONGESTION_POINT]
+        self._rp: ReactionPointParameters = parameters[Role.REACTION_POINT]
+        self._edge: EdgeParameters = parameters[Role.EDGE]
+        self.set_point_octets = self._cp.qeq_octets
+        self.flow_key = FlowKey(
+            vlan=self._rp.key_vlan, dst=self._rp.key_dst, priority=self._rp.key_priority, cn_tag=False
+        )
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return one congestion point for each enabled priority."""
+        return new_points(self._cp, place, generator)
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return reaction points without active limiters."""
+        return new_stations(self._rp, place, generator)
+
+    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+        """Return edge receivers that no probe has come to."""
+        return new_destinations(self._edge, place)
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the message of a congestion point, the probe or its reply.
+
+        Raises ValueError for another kind, and for a message that ``about``'s source may not get.
+        """
+        if message.kind == PROBE_KIND:
+            return probe_frame(
+                about.octets,
+                timestamp_ns=int(message.latency),
+                parameters=self._rp,
+                ethertypes=place.ethertypes,
+            )
+        if message.kind == REPLY_KIND:
+            return self._reply(message, about, place)
+        if BCN_KIND <= message.kind <= BCN_ZERO_KIND:
+            return self._feedback(message, about, place)
+        raise ValueError(f"E²CM sends no message of kind {message.kind}")
+
+    def _feedback(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        feedback = Feedback(
+            kind=int(message.kind),
+            qoff_octets=int(message.qoff_octets),
+            qdelta_octets=int(message.qdelta_octets),
+            q_off=int(message.q_off),
+            q_delta=int(message.q_delta),
+            q=int(message.q),
+        )
+        octets = e2cm_frame(
+            about.octets,
+            feedback,
+            cpid=int(message.cpid),
+            cp_mac=place.cp_mac,
+            parameters=self._cp,
+            ethertypes=place.ethertypes,
+        )
+        if octets is None:
+            raise ValueError("the source of the sampled frame takes no messages")
+        return octets
+
+    def _reply(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        flow, ethertypes = probed_flow_of(about.octets, place.ethertypes), place.ethertypes
+        # What a reply takes from its probe, the probe took from the data frame.
+        probe = Probe(flow, 0, headers(about.octets, ethertypes))
+        measured = ProbeReply(int(message.latency), int(message.throughput))
+        return probe_reply(probe, measured, parameters=self._edge, ethertypes=ethertypes)
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the CM-Tags' CPIDs, timestamps and units."""
+        return {
+            "cpid": tag.astype(np.int64).view(np.uint64),
+            "timestamp": mark & 0xFFFF,
+            "unit": mark >> UNIT_SHIFT,
+        }
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return what one of the machines has counted; replies' own limiters as ``allocated_by_replies``."""
+        if isinstance(machine, Points):
+            return total(
+                machine.meters, "samples", "regular", "saturated", "severe", "balanced", "unassociated",
+                "truncated", "withheld", "unanswerable",
+            )  # fmt: skip
+        if isinstance(machine, Stations):
+            return _stations_counters(machine)
+        if isinstance(machine, Destinations):
+            return total(machine.edge, "probes", "unmeasured_probes") | {"flows": int(machine.edge.taken)}
+        return {}
+
+
+def _stations_counters(stations: Stations) -> dict[str, int]:
+    heeded = total(
+        stations.points, "messages", "allocated", "decreased", "increased", "stopped", "neutral",
+        "in_time_out", "unassociated", "unlimited", "unknown_flow", "disabled", "time_outs", "restarts",
+        "coarse_allocated", "released", "floored", "capped", "saturated", "replaced_tags",
+    )  # fmt: skip
+    probed = total(
+        stations.counters, "probes", "reactions", "unknown_replies", "idle_replies", "first_replies",
+        "unmeasured_replies", "held_replies",
+    )  # fmt: skip
+    return heeded | probed | {"allocated_by_replies": total(stations.counters, "allocated")["allocated"]}
