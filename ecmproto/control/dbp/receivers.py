@@ -72,8 +72,9 @@ class DBPReceivers(NamedTuple):
             source = self.due[self.round.posted]
             self.round.posted += 1
             station, flow = source // self.flows_each, source % self.flows_each
-            message = post(outbox, REPORT_KIND, now_ns, station, flow, 0)
-            message.rate = self.rate
+            post(outbox, REPORT_KIND, now_ns, station, flow, 0)
+            # Plain Python gets a copy of a record that a compiled function returns.
+            outbox.messages[outbox.posted.count - 1].rate = self.rate
 
 
 @compiled

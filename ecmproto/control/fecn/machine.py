@@ -40,9 +40,9 @@ class FECNReceivers(NamedTuple):
             return
         self.edge.stripped += 1
         self.edge.returns += 1
-        message = post(
-            outbox, RETURN_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority
-        )
+        post(outbox, RETURN_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority)
+        # Plain Python gets a copy of a record that a compiled function returns.
+        message = outbox.messages[outbox.posted.count - 1]
         message.rlq_id = delivery.mark
         message.rate = delivery.tag
 

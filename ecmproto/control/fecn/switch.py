@@ -55,7 +55,9 @@ class FECNPort(NamedTuple):
         qlen_octets = qlens_octets.sum()
         on_timer(self.state, self.settings, now_ns, qlen_octets)
         if has_room(outbox, 1):
-            message = post(outbox, SILENT, now_ns, EVERY_STATION, -1, 0)
+            post(outbox, SILENT, now_ns, EVERY_STATION, -1, 0)
+            # Plain Python gets a copy of a record that a compiled function returns.
+            message = outbox.messages[outbox.posted.count - 1]
             message.qlen_octets = qlen_octets
             message.rate = advertised(self.state)
 
