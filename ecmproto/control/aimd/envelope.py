@@ -6,19 +6,21 @@ frame's first octets as payload.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from ecmproto.control.aimd.flow import Flow, flow_of_frame
 from ecmproto.control.aimd.parameters import CongestionPointParameters, ReactionPointParameters
-from ecmproto.control.aimd.tags import headers, tags
+from ecmproto.control.aimd.tags import headers, outer_vlan, tags
 from ecmproto.errors import DecodeError
 from ecmproto.wire import BCN, E2CM, ECM, VLAN, Ethernet, EtherTypes, Frame, STag, decode, encode
 from ecmproto.wire.ethertypes import DEFAULT
 from ecmproto.wire.frame import MIN_OCTETS
+from ecmproto.wire.layer import Layer
 
 _Message = TypeVar("_Message", bound=ECM | BCN | E2CM)
+_Fields = TypeVar("_Fields")
 
 _ADDRESS_OCTETS = 6
 _HEADER_OCTETS = 14
@@ -46,6 +48,10 @@ class Opened(NamedTuple):
     sampled: Frame
 
 
+def _admits_all(message: object) -> bool:
+    return True
+
+
 def is_group(address: bytes) -> bool:
     """Return whether a MAC address is a group's."""
     return bool(address[0] & 1)
@@ -67,31 +73,75 @@ def answer(
     source = sampled[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS]
     if len(sampled) < _HEADER_OCTETS or is_group(source) or source == cp_mac:
         return None
-    stack = _vlan_stack(headers(sampled, ethertypes), parameters)
-    least = _LEAST_PAYLOAD_OCTETS if stack else _LEAST_PAYLOAD_UNTAGGED_OCTETS
+    frame = headers(sampled, ethertypes)
+    least = _LEAST_PAYLOAD_UNTAGGED_OCTETS if outer_vlan(frame) is None else _LEAST_PAYLOAD_OCTETS
     payload = sampled[: max(parameters.payload_octets, least)].ljust(least, b"\0")
-    # Each header's type announces what follows it.
-    types = [*(announced for announced, _ in stack), ethertypes.message]
-    layers = (
-        Ethernet(dst=source, src=cp_mac, type=types[0]),
-        *(tag.replace(etype=etype) for (_, tag), etype in zip(stack, types[1:], strict=True)),
+    return framed(
         message.replace(payload=payload),
+        frame,
+        dst=source,
+        src=cp_mac,
+        priority=None if parameters.keep_priority else parameters.message_priority,
+        ethertypes=ethertypes,
     )
-    return encode(Frame(layers=layers, ethertypes=ethertypes)).ljust(MIN_OCTETS, b"\0")
 
 
-def _vlan_stack(frame: Frame, parameters: CongestionPointParameters) -> list[tuple[int, VLAN | STag]]:
-    """Return the message's VLAN tags, each with the EtherType that announces it."""
+def framed(
+    message: Layer,
+    like: Frame,
+    *,
+    dst: bytes,
+    src: bytes,
+    priority: int | None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes:
+    """Return the octets of ``message`` behind the VLAN stack of ``like``, padded to 60, without FCS.
+
+    Of the stack only the outermost tag changes: it gets ``priority`` (None keeps its own) and DEI 0.
+    """
     stack: list[tuple[int, VLAN | STag]] = []
-    for before, layer in pairwise((frame.layers[0], *tags(frame))):
+    for before, layer in pairwise((like.layers[0], *tags(like))):
         if not isinstance(layer, VLAN | STag):
             continue
         tag: VLAN | STag = layer
         if not stack:
-            priority = tag.priority if parameters.keep_priority else parameters.message_priority
-            tag = layer.replace(priority=priority, dei=0)
+            tag = layer.replace(priority=layer.priority if priority is None else priority, dei=0)
         stack.append((int(getattr(before, before.next_key)), tag))
-    return stack
+    # Each header's type announces what follows it.
+    types = [*(announced for announced, _ in stack), ethertypes.message]
+    layers = (
+        Ethernet(dst=dst, src=src, type=types[0]),
+        *(tag.replace(etype=etype) for (_, tag), etype in zip(stack, types[1:], strict=True)),
+        message,
+    )
+    return encode(Frame(layers=layers, ethertypes=ethertypes)).ljust(MIN_OCTETS, b"\0")
+
+
+def received(
+    octets: bytes,
+    kind: type[_Message],
+    fields: Callable[[_Message, Frame], _Fields],
+    *,
+    stations: Collection[bytes],
+    counters: Refusals,
+    parameters: ReactionPointParameters,
+    admits: Callable[[_Message], bool] = _admits_all,
+    ethertypes: EtherTypes = DEFAULT,
+) -> tuple[_Fields, Flow] | None:
+    """Return what a received message of ``kind`` says and the flow it is about; None as `opened`.
+
+    ``fields`` is given the message and the sampled frame's headers that it shows.
+    """
+    found = opened(
+        octets,
+        kind,
+        stations=stations,
+        counters=counters,
+        parameters=parameters,
+        admits=admits,
+        ethertypes=ethertypes,
+    )
+    return None if found is None else (fields(found.frame[kind], found.sampled), found.flow)
 
 
 def opened(
@@ -101,18 +151,19 @@ def opened(
     stations: Collection[bytes],
     counters: Refusals,
     parameters: ReactionPointParameters,
+    admits: Callable[[_Message], bool] = _admits_all,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Opened | None:
     """Return a received message of ``kind`` taken apart, or None if it is refused, which is counted.
 
     ``stations`` are the addresses whose frames the reaction point limits: the message must be to one of
-    them, and about a frame of that same one.
+    them, and about a frame of that same one.  One that ``admits`` denies is malformed.
     """
     try:
         frame = decode(octets, ethertypes=ethertypes)
     except DecodeError:
         frame = None
-    if frame is None or kind not in frame:
+    if frame is None or kind not in frame or not admits(frame[kind]):
         counters.malformed += 1
         return None
     station = frame[Ethernet].dst

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from ecmproto.control.aimd.envelope import answer, opened
+from ecmproto.control.aimd.envelope import answer, received
 from ecmproto.control.aimd.flow import Flow
 from ecmproto.control.aimd.tags import headers, tag_of, with_tag, without_tags
 from ecmproto.control.bcn.parameters import CongestionPointParameters, ReactionPointParameters
 from ecmproto.control.cpid import NO_CPID, signed_cpid, unsigned_cpid
-from ecmproto.wire import BCN, EtherTypes, RRTTag
+from ecmproto.wire import BCN, EtherTypes, Frame, RRTTag
 from ecmproto.wire.ethertypes import DEFAULT
 
 if TYPE_CHECKING:
@@ -56,16 +56,29 @@ def bcn_message(
 
     ``sampled`` is what was captured of the frame from its DA on; ``capacity_bps`` is the congested link's.
     """
-    message = BCN(
-        type=feedback.kind,
-        cpid=unsigned_cpid(state.cpid),
-        e=feedback.e,
-        capacity=min(capacity_bps // _KILO, _LARGEST_CAPACITY_KBPS),
-    )
-    octets = answer(sampled, message, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
+    message = Message(feedback.kind, state.cpid, feedback.e, capacity_kbps(capacity_bps))
+    octets = frame_of(message, sampled, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
     if octets is None:
         state.unanswerable += 1
     return octets
+
+
+def capacity_kbps(capacity_bps: int) -> int:
+    """Return a link's capacity as messages carry it."""
+    return min(capacity_bps // _KILO, _LARGEST_CAPACITY_KBPS)
+
+
+def frame_of(
+    message: Message,
+    sampled: bytes,
+    *,
+    cp_mac: bytes,
+    parameters: CongestionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes | None:
+    """Return the frame that carries ``message`` to the source of ``sampled``; None if none may be sent."""
+    bcn = BCN(type=message.type, cpid=unsigned_cpid(message.cpid), e=message.e, capacity=message.capacity)
+    return answer(sampled, bcn, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
 
 
 def read(
@@ -81,16 +94,20 @@ def read(
     ``stations`` are the addresses whose frames this reaction point limits.  Where Ru follows the congested
     link's capacity, a message without one is malformed.
     """
-    found = opened(
-        octets, BCN, stations=stations, counters=point, parameters=parameters, ethertypes=ethertypes
+    return received(
+        octets,
+        BCN,
+        _fields,
+        stations=stations,
+        counters=point,
+        parameters=parameters,
+        admits=lambda bcn: bcn.capacity > 0 or not parameters.capacity_scaling,
+        ethertypes=ethertypes,
     )
-    if found is None:
-        return None
-    bcn = found.frame[BCN]
-    if parameters.capacity_scaling and bcn.capacity == 0:
-        point.malformed += 1
-        return None
-    return Message(bcn.type, signed_cpid(bcn.cpid), bcn.e, bcn.capacity), found.flow
+
+
+def _fields(bcn: BCN, sampled: Frame) -> Message:
+    return Message(bcn.type, signed_cpid(bcn.cpid), bcn.e, bcn.capacity)
 
 
 def tagged(octets: bytes, limiter: Limiter, *, point: Point, ethertypes: EtherTypes = DEFAULT) -> bytes:

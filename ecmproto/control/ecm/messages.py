@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from ecmproto.control.aimd.envelope import answer, opened
+from ecmproto.control.aimd.envelope import answer, received
 from ecmproto.control.aimd.flow import Flow
 from ecmproto.control.aimd.tags import headers, tag_of, with_tag, without_tags
 from ecmproto.control.cpid import NO_CPID, signed_cpid, unsigned_cpid
 from ecmproto.control.ecm.parameters import CongestionPointParameters, ReactionPointParameters
-from ecmproto.wire import ECM, CMTag, EtherTypes
+from ecmproto.wire import ECM, CMTag, EtherTypes, Frame
 from ecmproto.wire.ethertypes import DEFAULT
 
 if TYPE_CHECKING:
@@ -54,19 +54,40 @@ def ecm_frame(
 
     ``sampled`` is what was captured of the frame from its DA on.  Timestamp and Unit come from its CM-Tag.
     """
-    tag = tag_of(headers(sampled, ethertypes), CMTag, PROTOCOL) or CMTag()
-    message = ECM(
-        q=feedback.q,
-        cpid=unsigned_cpid(state.cpid),
+    tag = tag_of(headers(sampled, ethertypes), CMTag, PROTOCOL)
+    message = Message(
+        cpid=state.cpid,
         q_off=feedback.q_off,
         q_delta=feedback.q_delta,
-        timestamp=tag.timestamp,
-        unit=tag.unit,
+        q=feedback.q,
+        timestamp=0 if tag is None else tag.timestamp,
+        unit=0 if tag is None else tag.unit,
+        tagged=tag is not None,
     )
-    octets = answer(sampled, message, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
+    octets = frame_of(message, sampled, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
     if octets is None:
         state.unanswerable += 1
     return octets
+
+
+def frame_of(
+    message: Message,
+    sampled: bytes,
+    *,
+    cp_mac: bytes,
+    parameters: CongestionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes | None:
+    """Return the frame that carries ``message`` to the source of ``sampled``; None if none may be sent."""
+    ecm = ECM(
+        q=message.q,
+        cpid=unsigned_cpid(message.cpid),
+        q_off=message.q_off,
+        q_delta=message.q_delta,
+        timestamp=message.timestamp,
+        unit=message.unit,
+    )
+    return answer(sampled, ecm, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
 
 
 def read(
@@ -81,22 +102,21 @@ def read(
 
     ``stations`` are the addresses whose frames this reaction point limits.  Any Version is read as 0.
     """
-    found = opened(
-        octets, ECM, stations=stations, counters=point, parameters=parameters, ethertypes=ethertypes
+    return received(
+        octets, ECM, _fields, stations=stations, counters=point, parameters=parameters, ethertypes=ethertypes
     )
-    if found is None:
-        return None
-    ecm = found.frame[ECM]
-    message = Message(
+
+
+def _fields(ecm: ECM, sampled: Frame) -> Message:
+    return Message(
         cpid=signed_cpid(ecm.cpid),
         q_off=ecm.q_off,
         q_delta=ecm.q_delta,
         q=ecm.q,
         timestamp=ecm.timestamp,
         unit=ecm.unit,
-        tagged=tag_of(found.sampled, CMTag, PROTOCOL) is not None,
+        tagged=tag_of(sampled, CMTag, PROTOCOL) is not None,
     )
-    return message, found.flow
 
 
 def tagged(
