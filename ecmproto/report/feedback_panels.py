@@ -19,6 +19,8 @@ from ecmproto.report.sheet import Entry, Format
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_RATE = "(bit/s)"
+"""What ends the label of feedback that is a rate: it stays in force until the next."""
 _DOTTED_BELOW = 160
 """Fewer points than these get a dot at their tip."""
 
@@ -66,7 +68,11 @@ class FeedbackPanels(Panels):
                 self.time.span_ns,
                 self.form.spans,
             )
-            self._needles(axes, time / self.time.scale.factor, values / scale.factor, self._style(priority))
+            across, upward = time / self.time.scale.factor, values / scale.factor
+            if run.feedback_label.endswith(_RATE):
+                axes.step(across, upward, where="post", **_line(self._style(priority)) | {"marker": ""})
+            else:
+                self._needles(axes, across, upward, self._style(priority))
 
     def _needles(
         self, axes: Axes, time: NDArray[np.float64], values: NDArray[np.float64], style: LineStyle
@@ -101,7 +107,7 @@ def _line(style: LineStyle) -> dict[str, Any]:
         "marker": style.marker,
         "markersize": 5,
         "markeredgewidth": 0,
-        "linewidth": 0.9,
+        "linewidth": 1.2,
     }
 
 

@@ -49,7 +49,6 @@ TIME_PX = 42.0
 """Room for the numbers and the name of the time axis."""
 _BASE_PX = 9.0
 """How far above the axes the base line of what stands over them lies."""
-_NARROW_PX = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +89,13 @@ def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
     return sheet.figure
 
 
-def header_px(panels: Panels, run: Run, form: Format) -> float:
+def header_px(panels: Panels, run: Run, form: Format, *, title: bool = True) -> float:
     """Return the room for what stands above a panel's axes."""
-    return _TITLE_PX + (_READOUT_PX if form.width_px < _NARROW_PX and panels.readout(run) else 0)
+    return _TITLE_PX + (_READOUT_PX if form.narrow and title and panels.readout(run) else 0)
 
 
 def panel(sheet: Sheet, panels: Panels, run: Run, place: Place, *, title: str) -> Axes:
-    """Draw one run's panel with its ``title`` and readout above it, and return its axes."""
+    """Draw one run's panel with its ``title``, if any, and readout above it, and return its axes."""
     form, small_px = sheet.form, sheet.form.text_px - 1
     room_px = place.right_px - place.left_px
     axes = sheet.axes(place.left_px, place.top_px, room_px, panels.height_px(run))
@@ -104,9 +103,10 @@ def panel(sheet: Sheet, panels: Panels, run: Run, place: Place, *, title: str) -
     base_px = place.top_px - _BASE_PX
     sheet.text(place.left_px - 6, base_px, panels.unit(run), align="right", colour=MUTED, size_px=small_px)
     readout = panels.readout(run)
-    if header_px(panels, run, form) > _TITLE_PX:
+    if form.narrow:
         sheet.text(place.left_px, base_px, readout, colour=MUTED, size_px=small_px, room_px=room_px)
-        sheet.text(place.left_px, base_px - _READOUT_PX, title, bold=True, room_px=room_px)
+        base_px -= _READOUT_PX if readout else 0
+        sheet.text(place.left_px, base_px, title, bold=True, room_px=room_px)
     else:
         sheet.text(place.left_px, base_px, title, bold=True, room_px=room_px)
         sheet.text(place.right_px, base_px, readout, align="right", colour=MUTED, size_px=small_px)

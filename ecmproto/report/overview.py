@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,9 @@ from ecmproto.report.figures import (
 )
 from ecmproto.report.names import short_names
 from ecmproto.report.palette import MUTED
-from ecmproto.report.panels import Panels, time_axis
+from ecmproto.report.panels import Panels
 from ecmproto.report.run import Report, Run
-from ecmproto.report.sheet import NARROW, WIDE, Format, Sheet, legend_px
+from ecmproto.report.sheet import NARROW, WIDE, Sheet, legend_px
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,6 +32,7 @@ _COLUMN = replace(NARROW, width_px=440, spans=160)
 _MARGIN_PX = 24.0
 _TITLE_PX = 76.0
 _NAME_PX = 44.0
+_BETWEEN_PX = 36.0
 _HEADING_PX = 34.0
 
 
@@ -43,25 +44,35 @@ class _Row:
     panels: Panels
     legend_px: float
     height_px: float
-    """Of the axes, with what stands above them."""
+    """From the heading to the name of the time axis."""
+
+    @property
+    def stands_for_all(self) -> bool:
+        """Whether the one panel is every run's."""
+        return bool(self.panels.title(self.panels.runs[0]))
 
 
 def overview(report: Report) -> Figure:
     """Draw everything that ``report`` shows; call it inside of ``canvas.drawn_svg`` or its PNG twin."""
     runs = report.runs
     across = _across(len(runs))
-    form = replace(WIDE, spans=WIDE.spans) if across == 1 else _COLUMN
+    form = WIDE if across == 1 else _COLUMN
     width_px = 2 * _MARGIN_PX + across * form.width_px
-    rows = _rows(runs, form, width_px)
+    kinds = {kind: panels_of(kind, runs, form) for kind in KINDS}
     bands = [runs[first : first + across] for first in range(0, len(runs), across)]
-    band_px = _NAME_PX + sum(_HEADING_PX + row.legend_px + row.height_px + TIME_PX for row in rows)
-    sheet = Sheet(form, _TITLE_PX + band_px * len(bands) + _MARGIN_PX, width_px=width_px)
+    rows = [_rows(kinds, band, width_px - _MARGIN_PX) for band in bands]
+    heights_px = [_NAME_PX + sum(row.height_px for row in of_band) for of_band in rows]
+    sheet = Sheet(
+        form, _TITLE_PX + sum(heights_px) + _BETWEEN_PX * (len(bands) - 1) + _MARGIN_PX, width_px=width_px
+    )
     room_px = width_px - 2 * _MARGIN_PX
     sheet.text(_MARGIN_PX, 34, report.title, bold=True, size_px=19, room_px=room_px)
     sheet.text(_MARGIN_PX, 56, report.capture, colour=MUTED, room_px=room_px)
     names = dict(zip(map(id, runs), short_names(runs), strict=True))
-    for number, band in enumerate(bands):
-        _draw_band(sheet, band, rows, names, _TITLE_PX + number * band_px)
+    top_px = _TITLE_PX
+    for band, of_band, height_px in zip(bands, rows, heights_px, strict=True):
+        _draw_band(sheet, band, of_band, names, top_px)
+        top_px += height_px + _BETWEEN_PX
     return sheet.figure
 
 
@@ -71,15 +82,19 @@ def _across(runs: int) -> int:
     return -(-runs // bands) if runs else 1
 
 
-def _rows(runs: Sequence[Run], form: Format, width_px: float) -> list[_Row]:
+def _rows(kinds: Mapping[Kind, Panels], band: Sequence[Run], right_px: float) -> list[_Row]:
+    """Return the kinds of which some run of ``band`` has a panel."""
     rows = []
-    for kind in KINDS:
-        panels = panels_of(kind, runs, form)
-        if not panels.runs:
-            continue
-        height_px = max(header_px(panels, run, form) + panels.height_px(run) for run in panels.runs)
-        legend = legend_px(panels.entries(), form, _MARGIN_PX, width_px - _MARGIN_PX)
-        rows.append(_Row(kind=kind, panels=panels, legend_px=legend, height_px=height_px))
+    for kind, panels in kinds.items():
+        heights_px = [
+            header_px(panels, run, panels.form, title=False) + panels.height_px(run)
+            for run in band
+            if run in panels.runs
+        ]
+        if heights_px:
+            legend = legend_px(panels.entries(), panels.form, _MARGIN_PX, right_px)
+            height_px = _HEADING_PX + legend + max(heights_px) + TIME_PX
+            rows.append(_Row(kind=kind, panels=panels, legend_px=legend, height_px=height_px))
     return rows
 
 
@@ -94,28 +109,28 @@ def _draw_band(
     top_px += _NAME_PX
     for row in rows:
         sheet.text(_MARGIN_PX, top_px + 24, HEADINGS[row.kind], bold=True)
-        top_px += _HEADING_PX
-        sheet.legend(row.panels.entries(), _MARGIN_PX, top_px, sheet.width_px - _MARGIN_PX)
-        top_px += row.legend_px
+        panels_px = top_px + _HEADING_PX + row.legend_px
+        right_px = sheet.width_px - _MARGIN_PX
+        sheet.legend(row.panels.entries(), _MARGIN_PX, top_px + _HEADING_PX, right_px)
         for column, run in enumerate(band):
             if run in row.panels.runs:
-                _draw_panel(sheet, row, run, _MARGIN_PX + column * column_px, top_px, names[id(run)])
+                _draw_panel(sheet, row.panels, run, _MARGIN_PX + column * column_px, panels_px)
             else:
-                sheet.text(_MARGIN_PX + column * column_px, top_px + 20, _ABSENT[row.kind], colour=MUTED)
-        top_px += row.height_px + TIME_PX
+                absent = "as in the first run" if row.stands_for_all else _ABSENT[row.kind]
+                sheet.text(_MARGIN_PX + column * column_px, panels_px + 20, absent, colour=MUTED)
+        top_px += row.height_px
 
 
-def _draw_panel(sheet: Sheet, row: _Row, run: Run, left_px: float, top_px: float, name: str) -> None:
-    panels, form = row.panels, sheet.form
+def _draw_panel(sheet: Sheet, panels: Panels, run: Run, left_px: float, top_px: float) -> None:
+    form = sheet.form
     place = Place(
         left_px=left_px + panels.left_px,
-        top_px=top_px + header_px(panels, run, form),
+        top_px=top_px + header_px(panels, run, form, title=False),
         right_px=left_px + form.width_px - panels.right_px,
     )
-    axes = panel(sheet, panels, run, place, title=panels.title(run) or name)
-    time = time_axis(list(row.panels.runs))
-    time.put_on(axes)
-    time_numbers(sheet, axes, time, place, panels.height_px(run))
+    axes = panel(sheet, panels, run, place, title=panels.title(run))
+    panels.time.put_on(axes)
+    time_numbers(sheet, axes, panels.time, place, panels.height_px(run))
 
 
 _ABSENT: dict[Kind, str] = {

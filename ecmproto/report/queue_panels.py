@@ -56,9 +56,9 @@ class QueuePanels(Panels):
         means = [measure.value for measure in run.measures if measure.key == "queue_mean_octets"]
         if means:
             parts.insert(0, f"mean {format_octets(means[0])}")
-        if run.set_point_octets is not None:
+        if run.set_point_octets is not None and not self.form.narrow:
             parts.append(f"set point {format_octets(run.set_point_octets)}")
-        if run.buffer_octets is not None:
+        if run.buffer_octets is not None and not self.form.narrow:
             parts.append(f"buffer {format_octets(run.buffer_octets)}")
         return " · ".join(parts)
 

@@ -16,7 +16,7 @@ from ecmproto.report.printable import width_em
 from ecmproto.report.reduction import Floats, bin_centres, bin_of, paused_ns, paused_shares
 from ecmproto.report.run import Pause, Run
 from ecmproto.report.scale import value_text
-from ecmproto.report.sheet import Format, fitting
+from ecmproto.report.sheet import Entry, Format, fitting
 from ecmproto.units import format_time
 
 if TYPE_CHECKING:
@@ -123,13 +123,25 @@ class LossPanels(RowPanels):
         drops = [self._drops(run)] if int(run.drops.count.sum()) else []
         return drops + self._pauses(run)
 
+    def entries(self) -> list[Entry]:
+        """Return what the lines mean."""
+        from matplotlib.patches import Patch
+
+        drops, pauses = (Patch(facecolor=colour.light, alpha=1, linewidth=0) for colour in (ALERT, _PAUSE))
+        entries = []
+        if any(int(run.drops.count.sum()) for run in self.runs):
+            entries.append(Entry(handle=drops, text="frames dropped"))
+        if any(run.pauses for run in self.runs):
+            entries.append(Entry(handle=pauses, text="sender paused: full height = all the time"))
+        return entries
+
     def _drops(self, run: Run) -> Row:
         spans = self.form.spans
         place = bin_of(run.drops.time_ns, self.time.span_ns, spans)
         counts = np.bincount(place, weights=run.drops.count, minlength=spans)
-        total = counted(int(run.drops.count.sum()), "frame")
+        total = value_text(int(run.drops.count.sum()), "count")
         heights = counts / counts.max()
-        return Row(label="dropped", total=total, heights=heights, colour=ALERT)
+        return Row(label="frames dropped", total=total, heights=heights, colour=ALERT)
 
     def _pauses(self, run: Run) -> list[Row]:
         by_label: dict[str, list[Pause]] = {}
@@ -143,7 +155,7 @@ class LossPanels(RowPanels):
             shares = [paused_shares(pauses, self.time.span_ns, self.form.spans) for pauses in chosen]
             total = format_time(float(lengths[members].sum()))
             heights = np.mean(shares, axis=0)
-            rows.append(Row(label=f"paused: {label}", total=total, heights=heights, colour=_PAUSE))
+            rows.append(Row(label=label, total=total, heights=heights, colour=_PAUSE))
         return rows
 
     def draw_row(self, axes: Axes, place: int, row: Row) -> None:

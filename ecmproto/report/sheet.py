@@ -31,6 +31,11 @@ class Format:
     left_px: int
     """Room for the values of the vertical axis."""
 
+    @property
+    def narrow(self) -> bool:
+        """Whether the figure has to say less, on more lines."""
+        return self.width_px < 600
+
 
 WIDE = Format(width_px=1040, text_px=13, spans=300, panel_px=128, row_px=19, left_px=56)
 NARROW = Format(width_px=360, text_px=12, spans=130, panel_px=112, row_px=17, left_px=46)
@@ -111,10 +116,9 @@ class Sheet:
         from matplotlib.patches import Rectangle
 
         if isinstance(handle, Line2D):
-            line = Line2D((x_px, x_px + 11, x_px + 22), (y_px,) * 3, transform=self._px(), markevery=[1])
-            style, marker = handle.get_linestyle(), handle.get_marker()
+            line = Line2D((x_px, x_px + 11, x_px + 22), (y_px,) * 3)
             line.update_from(handle)
-            line.set(linestyle=style, marker=marker, markevery=[1], transform=self._px())
+            line.set(marker=handle.get_marker(), markevery=[1], transform=self._px())
             self.figure.add_artist(line)
             return
         area = Rectangle((x_px, y_px - 5), 22, 10, transform=self._px())

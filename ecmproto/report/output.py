@@ -1,0 +1,56 @@
+"""The doors: a report as the octets of an HTML, PNG or SVG file, chosen by a file's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+
+from ecmproto.errors import OutputError
+from ecmproto.report.canvas import drawn_png, drawn_svg, require_matplotlib
+from ecmproto.report.html import html_page
+from ecmproto.report.overview import overview
+from ecmproto.report.run import Report
+from ecmproto.report.vector import standalone_svg
+
+_COMPRESSED = (".gz", ".zst")
+
+
+def report_html(report: Report) -> bytes:
+    """Return ``report`` as a self-contained HTML page; raises MissingDependencyError without matplotlib."""
+    return html_page(report).encode()
+
+
+def report_png(report: Report) -> bytes:
+    """Return everything ``report`` shows as one PNG; raises MissingDependencyError without matplotlib."""
+    return drawn_png(lambda: overview(report))
+
+
+def report_svg(report: Report) -> bytes:
+    """Return everything ``report`` shows as one SVG; raises MissingDependencyError without matplotlib."""
+    return standalone_svg(drawn_svg(lambda: overview(report)), title=report.title)
+
+
+FORMS: Mapping[str, Callable[[Report], bytes]] = {
+    ".html": report_html,
+    ".htm": report_html,
+    ".png": report_png,
+    ".svg": report_svg,
+}
+"""What makes a report's octets, by the suffix of the file's name."""
+
+
+def report_form(path: str) -> Callable[[Report], bytes]:
+    """Return what makes the octets for a file called ``path``, with .gz or .zst behind it or not.
+
+    Call it before the work that fills the report.  Raises OutputError for a suffix that is none of FORMS
+    and MissingDependencyError where matplotlib is missing; the octets are for the caller to write.
+    """
+    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    form = FORMS.get(suffixes[-1]) if suffixes else None
+    if form is None:
+        needed = f"a name that ends in {', '.join(FORMS)}"
+        raise OutputError(path=path, needed=needed, got=suffixes[-1] if suffixes else "no suffix")
+    require_matplotlib()
+    return form
