@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ecmproto.report.run import Measure, Run
-from ecmproto.report.scale import ABSENT, finite, measure_text
+from ecmproto.report.scale import ABSENT, finite, measure_text, value_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A value in words; whether it is the best of its row; its part of the row's greatest, 0 to 1."""
+    """A value in words; whether it is the best of its row; its part of the row's greatest, 0 to 1.
+
+    Values that read alike are best together.
+    """
 
     text: str
     best: bool
@@ -46,16 +49,17 @@ def _row(measures: list[Measure | None]) -> ComparisonRow:
     known = [measure for measure in measures if measure is not None]
     values = [measure.value for measure in known if finite(measure.value)]
     better = known[0].better
-    best = None
-    if better and len(values) > 1 and min(values) < max(values):
-        best = min(values) if better == "low" else max(values)
+    best = ""
+    if better and len(values) > 1:
+        ends = value_text(min(values), known[0].unit), value_text(max(values), known[0].unit)
+        best = ends[better == "high"] if ends[0] != ends[1] else ""
     most = max(map(abs, values), default=0)
     cells = tuple(_cell(measure, best, most) for measure in measures)
     return ComparisonRow(label=known[0].label, better=better or "", cells=cells)
 
 
-def _cell(measure: Measure | None, best: float | None, most: float) -> Cell:
+def _cell(measure: Measure | None, best: str, most: float) -> Cell:
     if measure is None or not finite(measure.value):
         return Cell(text=ABSENT, best=False, part=0.0)
-    part = abs(measure.value) / most if most else 0.0
-    return Cell(text=measure_text(measure), best=measure.value == best, part=part)
+    text = measure_text(measure)
+    return Cell(text=text, best=text == best, part=abs(measure.value) / most if most else 0.0)

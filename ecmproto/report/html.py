@@ -8,13 +8,13 @@ from ecmproto.report.canvas import drawn_svg
 from ecmproto.report.comparison import Cell, ComparisonRow, comparison
 from ecmproto.report.figures import HEADINGS, KINDS, Kind, panels_of, stacked
 from ecmproto.report.markup import Markup, element, joined
-from ecmproto.report.names import short_names
+from ecmproto.report.names import listed, short_names
 from ecmproto.report.run import Report, Run
 from ecmproto.report.sheet import NARROW, WIDE, Format
 from ecmproto.report.stylesheet import stylesheet
 from ecmproto.report.summary import alternative, summary
 from ecmproto.report.vector import page_svg
-from ecmproto.report.words import GLOSSARY, MECHANISMS, READING
+from ecmproto.report.words import COMPARING, GLOSSARY, MECHANISMS, READING
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """What a browser may load for the page: nothing."""
@@ -30,7 +30,7 @@ def html_page(report: Report) -> str:
         _section("results", "What came out", _results(report.runs)),
         *(_section(kind, HEADINGS[kind], figure) for kind, figure in figures),
         _section("runs", "What was run", _runs(report.runs)),
-        _section("words", "Words", element("dl", *_pairs(GLOSSARY))),
+        _section("words", "Words used", element("dl", *_pairs(GLOSSARY))),
         _section("notes", "Notes", _notes(report.notes)),
     ]
     shown = [section for section in sections if section]
@@ -90,7 +90,7 @@ def _results(runs: Sequence[Run]) -> Markup:
         element("caption", caption, id="results-caption"),
         element("thead", head),
         element("tbody", *body),
-        class_="results",
+        class_="results" if len(runs) > 1 else "results single",
     )
     return element(
         "div", table, class_="scroll", tabindex="0", role="region", aria_labelledby="results-caption"
@@ -102,16 +102,18 @@ def _column_heads(names: Sequence[str]) -> list[Markup]:
 
 
 def _result_row(row: ComparisonRow) -> Markup:
-    hint = {"low": "less is better", "high": "more is better"}.get(row.better)
-    label = joined(row.label, " ", element("span", hint, class_="hint")) if hint else row.label
     compared = len(row.cells) > 1 and bool(row.better)
+    label = joined(row.label)
+    if compared:
+        hint = "less is better" if row.better == "low" else "more is better"
+        label = joined(row.label, " ", element("span", hint, class_="hint"))
     return element(
         "tr", element("th", label, scope="row"), *(_result_cell(cell, compared) for cell in row.cells)
     )
 
 
 def _result_cell(cell: Cell, compared: bool) -> Markup:
-    bar = element("span", class_="bar", style=f"--part:{100 * cell.part:.0f}%") if compared else Markup()
+    bar = element("span", class_="bar", style=f"--part:{cell.part:.3f}") if compared else Markup()
     if not cell.best:
         return element("td", cell.text, bar)
     mark = joined(element("span", "★ ", aria_hidden="true"), element("span", "best: ", class_="hidden"))
@@ -123,7 +125,8 @@ def _figure(kind: Kind, runs: Sequence[Run]) -> Markup:
     shown = panels_of(kind, runs, WIDE).runs
     if not shown:
         return Markup()
-    caption = element("figcaption", READING[kind], _missing(kind, runs, shown))
+    besides = COMPARING.get(kind, "") if len(shown) > 1 else ""
+    caption = element("figcaption", READING[kind], besides, _missing(kind, runs, shown))
     pictures = [
         _picture(kind, runs, shown, form, name) for form, name in ((WIDE, "wide"), (NARROW, "narrow"))
     ]
@@ -143,7 +146,7 @@ def _missing(kind: Kind, runs: Sequence[Run], shown: Sequence[Run]) -> str:
         return ""
     if kind == "sent":
         return " Without feedback every run's sources send the same, so one panel stands for all."
-    return f" Nothing of the kind happened with {', '.join(absent)}."
+    return f" Nothing of the kind happened with {listed(absent)}."
 
 
 def _runs(runs: Sequence[Run]) -> Markup:

@@ -137,6 +137,7 @@ _LONGEST = 200
 _SWATCH_PX = 29
 _LEGEND_LINE_PX = 20
 _LEGEND_GAP_PX = 18
+_LEGEND_BELOW_PX = 6
 
 
 def legend_px(entries: Sequence[Entry], form: Format, left_px: float, right_px: float) -> float:
@@ -147,7 +148,7 @@ def legend_px(entries: Sequence[Entry], form: Format, left_px: float, right_px: 
         if x_px > left_px and x_px + width > right_px:
             x_px, lines = left_px, lines + 1
         x_px += width
-    return lines * _LEGEND_LINE_PX if entries else 0
+    return lines * _LEGEND_LINE_PX + _LEGEND_BELOW_PX if entries else 0
 
 
 def _entry_px(entry: Entry, size_px: float) -> float:

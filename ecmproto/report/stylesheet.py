@@ -33,10 +33,11 @@ th,td{padding:.42rem .9rem .42rem 0;text-align:left;vertical-align:top;border-bo
 thead th{border-bottom:2px solid var(--muted);vertical-align:bottom}
 tbody th{font-weight:400}
 .results{width:100%}
+.single{width:auto;min-width:min(100%,30rem)}
 .results td,.results thead th+th{text-align:right;white-space:nowrap;padding-left:.6rem;padding-right:.2rem}
 .results tbody th{min-width:9.5rem}
 .results .best{font-weight:700}
-.bar{display:block;height:4px;margin-top:3px;margin-left:auto;width:var(--part);background:var(--others);
+.bar{display:block;height:4px;margin-top:3px;margin-left:auto;width:calc(4.8rem*var(--part));background:var(--others);
  border-radius:2px;opacity:.75}
 .best .bar{background:var(--queue);opacity:1}
 .hint{color:var(--muted);font-size:.85em;white-space:nowrap}
@@ -55,6 +56,7 @@ code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:
  .narrow{display:block}
  .results tbody th,.results thead th:first-child{position:sticky;left:0;background:var(--paper)}
  .results tbody th{min-width:7.5rem}
+ caption{max-width:calc(100vw - 2.2rem)}
  dl{grid-template-columns:1fr;gap:0}
  dd{margin-bottom:.5rem}
 }

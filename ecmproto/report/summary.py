@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ecmproto.report.comparison import measured
 from ecmproto.report.figures import Kind
-from ecmproto.report.names import short_names
+from ecmproto.report.names import listed, short_names
 from ecmproto.report.run import Report, Run
 from ecmproto.report.scale import greatest, value_text
 from ecmproto.units import format_octets, format_time
@@ -30,7 +30,7 @@ def _replayed(report: Report) -> str:
         return f"{what} of {report.capture} were sent through a simulated switch port with {runs[0].title}."
     return (
         f"{what} of {report.capture} were sent through the same simulated switch port {len(runs)} times, "
-        f"each time with another way to manage congestion: {_listed(short_names(runs))}."
+        f"each time with another way to manage congestion: {listed(short_names(runs))}."
     )
 
 
@@ -53,9 +53,9 @@ def _several(runs: Sequence[Run]) -> list[str]:
     lossless = [name for name, _, dropped in losses if dropped == 0]
     lossy = [(name, run, dropped) for name, run, dropped in losses if dropped]
     if lossy:
-        kept = f"No frame was lost with {_listed(lossless)}; " if lossless else ""
+        kept = f"No frame was lost with {listed(lossless)}; " if lossless else ""
         parts = [f"with {name} {_lost(run, dropped)}" for name, run, dropped in lossy]
-        sentences.append(f"{kept}{_listed(parts)}." if kept else f"{_capital(_listed(parts))}.")
+        sentences.append(f"{kept}{listed(parts)}." if kept else f"{_capital(listed(parts))}.")
     elif lossless:
         sentences.append("No frame was lost with any of them." if len(lossless) == len(runs) else "")
     sentences.append(_queues(names, runs))
@@ -100,16 +100,12 @@ def _paused(run: Run, who: str) -> list[str]:
 
 def alternative(kind: Kind, runs: Sequence[Run], heading: str) -> str:
     """Return what a screen reader says instead of a figure."""
-    names = _listed(short_names(runs))
+    names = listed(short_names(runs))
     if kind != "queue":
         return f"{heading} over time for {names}. The table of results has the figures."
     peaks = [greatest(run.queue.peak_octets.tolist()) for run in runs]
     longest = [f"{name} {format_octets(peak)}" for name, peak in zip(short_names(runs), peaks, strict=True)]
-    return f"{heading} over time. Longest queue: {_listed(longest)}."
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+    return f"{heading} over time. Longest queue: {listed(longest)}."
 
 
 def _capital(text: str) -> str:

@@ -62,9 +62,8 @@ READING: Mapping[Kind, str] = {
         "the source; where there is none, the source sends as it pleases."
     ),
     "feedback": (
-        "What the congestion point computed at each sample. Below zero it asks for less, above zero "
-        "the port has room; an advertised rate is drawn as it is. Mechanisms measure different "
-        "things, so compare the shapes, not the heights."
+        "What the congestion point computed at each sample. Below zero it asks for less, above "
+        "zero the port has room; an advertised rate is drawn as it is."
     ),
     "messages": (
         "Each mark is a message that told this flow's source to change its rate. The higher the "
@@ -72,6 +71,11 @@ READING: Mapping[Kind, str] = {
     ),
 }
 """How to read each kind of figure."""
+
+COMPARING: Mapping[Kind, str] = {
+    "feedback": " Mechanisms measure different things: compare the shapes, not the heights.",
+}
+"""What else is to be known where a figure compares runs."""
 
 GLOSSARY: Sequence[tuple[str, str]] = (
     ("Congestion point", "the queue at a switch's output port where frames wait for the line"),
