@@ -75,6 +75,10 @@ class Feedback(NamedTuple):
 
     kind: int
     """SILENT, NORMAL or STOP."""
+    qoff_octets: int
+    """Qlen − Qeq, clamped."""
+    qdelta_octets: int
+    """Clamped."""
     e_8: int
     """e in 1/8 octet, exact, before Qscale."""
     e: int
@@ -121,16 +125,16 @@ def sample(
     e_8 = -(WEIGHT_DENOMINATOR * qoff + settings.weight_8 * qdelta)
     if qlen_octets > settings.qsc_octets:
         state.stops += 1
-        return Feedback(STOP, e_8, 0)
+        return Feedback(STOP, qoff, qdelta, e_8, 0)
     if qoff <= 0 and tag_cpid != state.cpid:
         state.unassociated += 1
-        return Feedback(SILENT, e_8, 0)
+        return Feedback(SILENT, qoff, qdelta, e_8, 0)
     if e_8 == 0:
         state.balanced += 1
-        return Feedback(SILENT, e_8, 0)
+        return Feedback(SILENT, qoff, qdelta, e_8, 0)
     e = truncated_quotient(e_8 * settings.qscale_8, _UNIT_64)
     if e == 0:
         state.truncated += 1
-        return Feedback(SILENT, e_8, 0)
+        return Feedback(SILENT, qoff, qdelta, e_8, 0)
     state.normal += 1
-    return Feedback(NORMAL, e_8, e)
+    return Feedback(NORMAL, qoff, qdelta, e_8, e)

@@ -1,52 +1,63 @@
 """When a BCN switch sends PAUSE to its upstream ports (S004 IV.A and B; algorithms §2 and §6).
 
-This decides on and off by the output queue's length; timers, refreshing and frames are the PAUSE
-mechanism's.
+What counts is the port's whole output queue, all priorities: PAUSE stops the links whole.  Marks, times and
+refreshing are the PAUSE mechanism's.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ecmproto.control.aimd.sampling import OFF_OCTETS
 from ecmproto.control.bcn.parameters import CongestionPointParameters
-from ecmproto.kernel import inlined
+from ecmproto.control.pause.generation import Meter, Settings, State, demand, judge, on_timer, settings_record
+from ecmproto.control.pause.parameters import GenerationParameters
+from ecmproto.control.pause.reaction import ALL_PRIORITIES
+from ecmproto.control.protocol import EVERY_STATION, PAUSE_KIND, Outbox, has_room, post
+from ecmproto.kernel import compiled
 from ecmproto.record import new_record
 
-NO_SIGNAL, PAUSE, RESUME = range(3)
+_WHOLE_LINK = 0
+"""The class that PAUSE stops."""
 
 
-class Gate:
-    """Whether the upstream ports are paused; a record (``ecmproto.record``)."""
+class Threshold(NamedTuple):
+    """The output queue against Qst, and what the upstream ports, all alike, have been told."""
 
-    paused: int
-    pauses: int
-    resumes: int
-
-
-class GateSettings:
-    """A record."""
-
-    high_octets: int
-    """Qst, or OFF_OCTETS."""
-    low_octets: int
+    meter: Meter
+    told: State
+    settings: Settings
 
 
-def gate_settings(parameters: CongestionPointParameters) -> GateSettings:
-    """Return the record of settings for ``parameters``."""
-    record = new_record(GateSettings)
-    record.high_octets = parameters.qst_octets or OFF_OCTETS
-    record.low_octets = parameters.qst_low_octets
-    return record
+def new_threshold(parameters: CongestionPointParameters, link_rate_bps: int) -> Threshold:
+    """Return the threshold with nobody paused; the upstream links are of ``link_rate_bps``."""
+    settings = settings_record(GenerationParameters(pause_on="output"), rate_bps=link_rate_bps)
+    settings.high_octets = parameters.qst_octets or OFF_OCTETS
+    settings.low_octets = parameters.qst_low_octets
+    return Threshold(new_record(Meter), new_record(State), settings)
 
 
-@inlined
-def signal(gate: Gate, settings: GateSettings, qlen_octets: int) -> int:
-    """Return what to send the upstream ports after a change of the queue: NO_SIGNAL, PAUSE or RESUME."""
-    if gate.paused == 0 and qlen_octets > settings.high_octets:
-        gate.paused = 1
-        gate.pauses += 1
-        return PAUSE
-    if gate.paused == 1 and qlen_octets <= settings.low_octets:
-        gate.paused = 0
-        gate.resumes += 1
-        return RESUME
-    return NO_SIGNAL
+@compiled
+def watch(threshold: Threshold, now_ns: int, port_octets: int, outbox: Outbox) -> None:
+    """Post the PAUSE that a change of the output queue to ``port_octets`` asks for, if it does."""
+    change = judge(threshold.meter, threshold.settings, port_octets)
+    if change != 0:
+        signal = demand(threshold.told, threshold.settings, now_ns, _WHOLE_LINK, change)
+        _tell(now_ns, port_octets, signal.quanta, outbox)
+
+
+@compiled
+def refresh(threshold: Threshold, now_ns: int, port_octets: int, outbox: Outbox) -> None:
+    """Post the PAUSE anew if that is due and there is room."""
+    if has_room(outbox, 1):
+        signal = on_timer(threshold.told, threshold.settings, now_ns)
+        if signal.enable_vector != 0:
+            _tell(now_ns, port_octets, signal.quanta, outbox)
+
+
+@compiled
+def _tell(now_ns: int, port_octets: int, quanta: int, outbox: Outbox) -> None:
+    message = post(outbox, PAUSE_KIND, now_ns, EVERY_STATION, -1, 0)
+    message.qlen_octets = port_octets
+    message.enable_vector = ALL_PRIORITIES
+    message.quanta = quanta

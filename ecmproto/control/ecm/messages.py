@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 PROTOCOL = 0
 """ECM in the discriminator word."""
 
+LEAST_SHOWN_OCTETS = 32
+"""The payload that shows a whole CM-Tag behind one VLAN tag (wire-formats 4)."""
+
 
 class Message(NamedTuple):
     """An ECM frame's fields as a reaction point reads them, in the units of the wire."""

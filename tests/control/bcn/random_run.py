@@ -7,24 +7,21 @@ import numpy as np
 from ecmproto.control.bcn import congestion_point, reaction_point
 from ecmproto.control.bcn.messages import Message
 from ecmproto.control.bcn.parameters import CongestionPointParameters, ReactionPointParameters
-from ecmproto.control.bcn.pause_threshold import Gate, gate_settings, signal
-from ecmproto.record import new_record
 from tests.control.aimd.station import Station
 
 
 def samples(seed: int) -> list[str]:
     parameters = CongestionPointParameters(
-        fixed_octets=10_000, oversampling_shift=2, qsc_octets=60_000, qst_octets=70_000, qscale=1.5
+        fixed_octets=10_000, oversampling_shift=2, qsc_octets=60_000, qscale=1.5
     )
-    settings, threshold = congestion_point.settings_record(parameters), gate_settings(parameters)
-    state, gate = congestion_point.new_state(1 << 16 | 1), new_record(Gate)
+    settings = congestion_point.settings_record(parameters)
+    state = congestion_point.new_state(1 << 16 | 1)
     generator, choices = np.random.default_rng(seed), np.random.default_rng(seed + 1)
     congestion_point.start(state, settings, generator)
     found = []
     qlen = 0
     for octets, step, tag in choices.integers((64, -3000, 0), (1519, 3100, 2), (3_000, 3)).tolist():
         qlen = max(octets, qlen + step)
-        found.append(str(int(signal(gate, threshold, qlen))))
         if congestion_point.count(state, settings, octets, qlen, True):
             feedback = congestion_point.sample(state, settings, generator, qlen, tag * int(state.cpid))
             found.append(repr(tuple(map(int, feedback))))

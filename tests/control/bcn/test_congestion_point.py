@@ -22,13 +22,16 @@ from ecmproto.control.bcn.congestion_point import (
     start,
 )
 from ecmproto.control.bcn.parameters import CongestionPointParameters
-from ecmproto.control.bcn.pause_threshold import NO_SIGNAL, PAUSE, RESUME, Gate, gate_settings, signal
+from ecmproto.control.bcn.pause_threshold import Threshold, new_threshold, refresh, watch
+from ecmproto.control.limiter import NEVER_NS
+from ecmproto.control.pause.generation import next_timer_ns
+from ecmproto.control.protocol import EVERY_STATION, PAUSE_KIND, new_outbox
 from ecmproto.errors import ParameterError
-from ecmproto.record import new_record
 from tests.control.bcn import literal
 
 CPID = 0xF200_0000_00CC_0001
 QEQ = 64 * 100
+LINK = 10_000_000_000
 
 
 class Point:
@@ -77,7 +80,9 @@ def test_e_is_positive_when_the_queue_is_short() -> None:
 def test_a_positive_condition_may_carry_a_negative_e() -> None:
     point = Point()
     point.sample(0)
-    assert point.sample(QEQ - 64, CPID) == Feedback(NORMAL, 8 * (64 - 2 * (QEQ - 64)), 1 - 2 * 99)
+    assert point.sample(QEQ - 64, CPID) == Feedback(
+        NORMAL, -64, QEQ - 64, 8 * (64 - 2 * (QEQ - 64)), 1 - 2 * 99
+    )
 
 
 @pytest.mark.parametrize(("before", "qlen", "e"), [(0, 5 * QEQ, -100 - 400), (5 * QEQ, 0, 100 + 400)])
@@ -90,10 +95,10 @@ def test_both_parts_are_clamped(before: int, qlen: int, e: int) -> None:
 def test_e_0_is_not_sent_neither_exact_nor_truncated() -> None:
     point = Point(weight=1.0)
     point.sample(QEQ // 2)
-    assert point.sample(QEQ // 2 + QEQ // 4, CPID) == Feedback(SILENT, 0, 0)
+    assert point.sample(QEQ // 2 + QEQ // 4, CPID) == Feedback(SILENT, -QEQ // 4, QEQ // 4, 0, 0)
     assert point.state.balanced == 1
     point.sample(QEQ)
-    assert point.sample(QEQ + 31) == Feedback(SILENT, -8 * 62, 0)
+    assert point.sample(QEQ + 31) == Feedback(SILENT, 31, 31, -8 * 62, 0)
     assert point.state.truncated == 1
     assert point.sample(QEQ + 64).e == -1
 
@@ -161,18 +166,44 @@ def test_equals_the_literal_transcription(
     assert state.samples == state.normal + state.stops + suppressed
 
 
+def paused(threshold: Threshold, now_ns: int, port_octets: int, step: Any = watch) -> int | None:
+    """Return the quanta that ``step`` makes the upstream ports be told, None if nothing."""
+    outbox = new_outbox(1)
+    step(threshold, now_ns, port_octets, outbox)
+    if outbox.posted.count == 0:
+        return None
+    message = outbox.messages[0]
+    assert (message.kind, message.station, message.sent) == (PAUSE_KIND, EVERY_STATION, 1)
+    assert (message.time_ns, message.qlen_octets) == (now_ns, port_octets)
+    return int(message.quanta)
+
+
 def test_pause_above_qst_and_resume_at_the_lower_mark() -> None:
-    settings = gate_settings(CongestionPointParameters(qst_octets=135_000, qst_low_octets=60_000))
-    gate = new_record(Gate)
+    parameters = CongestionPointParameters(qst_octets=135_000, qst_low_octets=60_000)
+    threshold = new_threshold(parameters, LINK)
     levels = [0, 135_000, 135_001, 140_000, 60_001, 60_000, 59_000, 135_001]
-    expected = [NO_SIGNAL, NO_SIGNAL, PAUSE, NO_SIGNAL, NO_SIGNAL, RESUME, NO_SIGNAL, PAUSE]
-    assert [signal(gate, settings, level) for level in levels] == expected
-    assert (gate.pauses, gate.resumes, gate.paused) == (2, 1, 1)
+    expected = [None, None, 0xFFFF, None, None, 0, None, 0xFFFF]
+    assert [paused(threshold, 5, level) for level in levels] == expected
+    assert (threshold.told.xoff_frames, threshold.told.xon_frames) == (2, 1)
+
+
+def test_a_pause_is_refreshed_at_half_its_time() -> None:
+    threshold = new_threshold(CongestionPointParameters(qst_octets=135_000), LINK)
+    half_ns = 0xFFFF * 512 // 10 // 2
+    assert paused(threshold, 7, 140_000) == 0xFFFF
+    assert next_timer_ns(threshold.told) == 7 + half_ns
+    assert paused(threshold, 6 + half_ns, 130_000, refresh) is None
+    assert paused(threshold, 7 + half_ns, 130_000, refresh) == 0xFFFF
+    assert next_timer_ns(threshold.told) == 7 + 2 * half_ns
+    full = new_outbox(0)
+    refresh(threshold, 7 + 2 * half_ns, 130_000, full)
+    assert next_timer_ns(threshold.told) == 7 + 2 * half_ns  # still due
+    assert paused(threshold, 8 + 2 * half_ns, 0) == 0
+    assert next_timer_ns(threshold.told) == NEVER_NS
 
 
 def test_pause_is_off_unless_asked_for() -> None:
-    gate = new_record(Gate)
-    assert signal(gate, gate_settings(CongestionPointParameters()), 10**9) == NO_SIGNAL
+    assert paused(new_threshold(CongestionPointParameters(), LINK), 0, 10**9) is None
 
 
 def test_thresholds_must_be_in_order() -> None:

@@ -24,7 +24,7 @@ def sampled(header: str = "") -> bytes:
 
 def answered(frame: bytes, kind: int = NORMAL, e: int = -75, capacity_bps: int = 10_000_000_999) -> bytes:
     found = bcn_message(
-        frame, Feedback(kind, 0, e), capacity_bps=capacity_bps, state=new_state(CPID),
+        frame, Feedback(kind, 0, 0, 0, e), capacity_bps=capacity_bps, state=new_state(CPID),
         cp_mac=bytes.fromhex(CP), parameters=CongestionPointParameters(),
     )  # fmt: skip
     assert found is not None
@@ -51,7 +51,7 @@ def test_no_message_goes_to_a_group() -> None:
     state = new_state(CPID)
     frame = bytes.fromhex(DA + "030000000002" + PAYLOAD)
     found = bcn_message(
-        frame, Feedback(STOP, 0, 0), capacity_bps=10**10, state=state, cp_mac=bytes.fromhex(CP),
+        frame, Feedback(STOP, 0, 0, 0, 0), capacity_bps=10**10, state=state, cp_mac=bytes.fromhex(CP),
         parameters=CongestionPointParameters(),
     )  # fmt: skip
     assert found is None

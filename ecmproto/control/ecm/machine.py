@@ -1,0 +1,91 @@
+"""ECM as replay, laboratory and live drive it (`ecmproto.control.protocol`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.aimd.stations import flow_key_of, new_stations, station_counters
+from ecmproto.control.ecm.messages import PROTOCOL, frame_of
+from ecmproto.control.ecm.messages import Message as Feedback
+from ecmproto.control.ecm.parameters import CongestionPointParameters, ReactionPointParameters
+from ecmproto.control.ecm.reaction_point import settings_record
+from ecmproto.control.ecm.stations import TIMESTAMP_BITS, TIMESTAMP_MASK, ECMStations
+from ecmproto.control.ecm.switch import (
+    ECM_KIND,
+    ECM_MAX_KIND,
+    ECM_ZERO_KIND,
+    Points,
+    new_points,
+    point_counters,
+)
+from ecmproto.control.machine import Machine, Place, SampledFrame
+from ecmproto.control.mechanism import Role
+from ecmproto.control.protocol import CongestionPoint, Message, Receivers, Senders
+from ecmproto.wire import CMTag
+
+
+class ECMMachine(Machine):
+    """ECM with its parameters set."""
+
+    tag = CMTag
+    tag_protocol = PROTOCOL
+    kinds = MappingProxyType({ECM_KIND: "ECM", ECM_MAX_KIND: "ECM-Max", ECM_ZERO_KIND: "ECM(0,0)"})
+    feedback_label = "Fb"
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: CongestionPointParameters = parameters[Role.CONGESTION_POINT]
+        self._rp: ReactionPointParameters = parameters[Role.REACTION_POINT]
+        self.set_point_octets = self._cp.qeq_octets
+        self.flow_key = flow_key_of(self._rp)
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return one congestion point for each enabled priority."""
+        return new_points(self._cp, self._rp.weight, place, generator)
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return reaction points without active limiters.
+
+        Raises ParameterError if the floor is above the initial rate on the stations' links.
+        """
+        settings = settings_record(self._rp, place.link_rate_bps)
+        return new_stations(
+            ECMStations, self._rp, settings, place, generator, timestamp_unit=self._rp.timestamp_unit
+        )
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the ECM frame; raises ValueError if the source of ``about`` may not get one."""
+        feedback = Feedback(
+            cpid=int(message.cpid),
+            q_off=int(message.q_off),
+            q_delta=int(message.q_delta),
+            q=int(message.q),
+            timestamp=int(message.timestamp),
+            unit=int(message.unit),
+            tagged=bool(message.tagged),
+        )
+        octets = frame_of(
+            feedback, about.octets, cp_mac=place.cp_mac, parameters=self._cp, ethertypes=place.ethertypes
+        )
+        if octets is None:
+            raise ValueError("the source of the sampled frame takes no messages")
+        return octets
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the CM-Tags' CPIDs, timestamps and units."""
+        return {
+            "cpid": tag.astype(np.uint64),
+            "timestamp": mark & TIMESTAMP_MASK,
+            "unit": mark >> TIMESTAMP_BITS,
+        }
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return what the congestion points or the reaction points have counted."""
+        if isinstance(machine, Points):
+            return point_counters(machine)
+        return station_counters(machine) if isinstance(machine, ECMStations) else {}
