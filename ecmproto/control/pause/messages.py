@@ -13,7 +13,8 @@ from ecmproto.control.pause.reaction import (
     PRIORITIES,
     PauseFrame,
 )
-from ecmproto.errors import DecodeError
+from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND, Message
+from ecmproto.errors import DecodeError, ParameterError
 from ecmproto.wire import PFC, Ethernet, EtherTypes, Frame, Pause, decode, encode
 from ecmproto.wire.ethertypes import DEFAULT
 from ecmproto.wire.frame import MIN_OCTETS
@@ -38,6 +39,19 @@ def pfc_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -
         if signal.enable_vector >> priority & 1
     }
     return _frame(PFC(class_enable_vector=signal.enable_vector, **times), src, ethertypes)
+
+
+def flow_control_frame(message: Message, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the octets of a PAUSE_KIND or PFC_KIND message, whichever machine posted it.
+
+    Padded to 60, without FCS.  Raises ParameterError for a message of another kind.
+    """
+    signal = Signal(int(message.enable_vector), int(message.quanta))
+    if message.kind == PAUSE_KIND:
+        return pause_frame(signal, src=src, ethertypes=ethertypes)
+    if message.kind == PFC_KIND:
+        return pfc_frame(signal, src=src, ethertypes=ethertypes)
+    raise ParameterError(name="message", needed="PAUSE or PFC", got=f"kind {message.kind}")
 
 
 def _frame(message: Pause | PFC, src: bytes, ethertypes: EtherTypes) -> bytes:
