@@ -1,0 +1,194 @@
+"""The sending ends of many stations, beneath any mechanism."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.control.pause.gate import Gates, counters, new_gates, obey, opens_ns, paused_ns
+from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND, SILENT, Message
+from ecmproto.record import new_record
+from tests.control.pause.literal import LiteralReceiver
+
+ALL = frozenset(range(8))
+QUANTUM_IS_1_NS = 512 * 10**9
+QUANTUM_IS_10_NS = 512 * 10**8
+
+
+def gates(
+    stations: int = 1,
+    *,
+    rate_bps: int = QUANTUM_IS_1_NS,
+    pause: bool = True,
+    pfc_priorities: frozenset[int] = ALL,
+) -> Gates:
+    return new_gates(stations, rate_bps=rate_bps, pause=pause, pfc_priorities=pfc_priorities)
+
+
+def message(kind: int, quanta: int, *priorities: int) -> Message:
+    made = new_record(Message)
+    made.kind, made.quanta = kind, quanta
+    made.enable_vector = sum(1 << priority for priority in priorities)
+    return made
+
+
+def opening(ends: Gates, station: int, now_ns: int) -> list[int]:
+    return [opens_ns(ends, station, priority, now_ns) for priority in range(8)]
+
+
+def test_pfc_stops_the_enabled_priorities_of_its_station_alone() -> None:
+    ends = gates(3)
+    obey(ends, 1, message(PFC_KIND, 100, 3, 5), 10)
+    assert opening(ends, 1, 10) == [10, 10, 10, 110, 10, 110, 10, 10]
+    assert opening(ends, 0, 10) == opening(ends, 2, 10) == [10] * 8
+
+
+def test_pause_stops_all_priorities_whatever_its_vector() -> None:
+    ends = gates()
+    obey(ends, 0, message(PAUSE_KIND, 100, 0), 10)
+    assert opening(ends, 0, 10) == [110] * 8
+    assert opening(ends, 0, 200) == [200] * 8
+
+
+def test_neither_kind_resumes_what_the_other_has_stopped() -> None:
+    ends = gates()
+    obey(ends, 0, message(PAUSE_KIND, 100), 0)
+    obey(ends, 0, message(PFC_KIND, 300, 3), 0)
+    obey(ends, 0, message(PFC_KIND, 0, 4), 10)
+    assert opening(ends, 0, 10)[3:5] == [300, 100]
+    obey(ends, 0, message(PAUSE_KIND, 0), 20)
+    assert opening(ends, 0, 20)[3:5] == [300, 20]
+    obey(ends, 0, message(PFC_KIND, 0, 3), 30)
+    assert opening(ends, 0, 30) == [30] * 8
+
+
+def test_what_a_station_does_not_obey_is_counted() -> None:
+    ends = gates(2, pause=False, pfc_priorities=frozenset({3}))
+    obey(ends, 0, message(PAUSE_KIND, 100), 0)
+    obey(ends, 1, message(PFC_KIND, 100, 3, 4), 0)
+    obey(ends, 1, message(SILENT, 100, 3), 0)
+    assert opening(ends, 0, 0) == [0] * 8
+    assert opening(ends, 1, 0) == [0, 0, 0, 100, 0, 0, 0, 0]
+    assert counters(ends) == {
+        "pause_frames": 0,
+        "pfc_frames": 1,
+        "ignored_frames": 1,
+        "ignored_times": 1,
+        "refused_frames": 1,
+    }
+
+
+def test_without_priorities_pfc_is_not_obeyed_at_all() -> None:
+    ends = gates(pfc_priorities=frozenset())
+    obey(ends, 0, message(PFC_KIND, 100, 3), 0)
+    assert opening(ends, 0, 0) == [0] * 8
+    assert counters(ends)["ignored_frames"] == 1
+
+
+def test_the_paused_time_counts_what_both_kinds_stop_once() -> None:
+    ends = gates(2)
+    obey(ends, 0, message(PAUSE_KIND, 100), 0)
+    obey(ends, 0, message(PFC_KIND, 100, 3), 50)
+    assert paused_ns(ends, 0, 3, 70) == 70
+    assert paused_ns(ends, 0, 3, 1000) == 150
+    assert paused_ns(ends, 0, 4, 1000) == 100
+    assert paused_ns(ends, 1, 3, 1000) == 0
+    # Asking changes nothing: an early answer does not settle a later one.
+    assert paused_ns(ends, 0, 3, 70) == 70
+    obey(ends, 0, message(PFC_KIND, 20, 3), 200)
+    assert paused_ns(ends, 0, 3, 1000) == 170
+
+
+_MESSAGES = st.tuples(
+    st.integers(0, 40),
+    st.sampled_from([PAUSE_KIND, PFC_KIND]),
+    st.integers(0, 60),
+    st.sets(st.integers(0, 7)),
+)
+
+
+@given(st.lists(_MESSAGES, max_size=12), st.booleans(), st.frozensets(st.integers(0, 7)))
+def test_a_priority_is_open_exactly_when_no_timer_of_the_literal_receivers_runs(
+    steps: list[tuple[int, int, int, set[int]]], pause: bool, pfc_priorities: frozenset[int]
+) -> None:
+    ends = gates(pause=pause, pfc_priorities=pfc_priorities)
+    literal_pause, literal_pfc = LiteralReceiver(QUANTUM_IS_1_NS), LiteralReceiver(QUANTUM_IS_1_NS)
+    now_ns = 0
+    for gap_ns, kind, quanta, priorities in steps:
+        now_ns += gap_ns
+        obey(ends, 0, message(kind, quanta, *priorities), now_ns)
+        if kind == PAUSE_KIND and pause:
+            literal_pause.receive(now_ns, 0xFF, [quanta] * 8)
+        if kind == PFC_KIND:
+            vector = sum(1 << priority for priority in priorities & pfc_priorities)
+            literal_pfc.receive(now_ns, vector, [quanta] * 8)
+        for priority in range(8):
+            start_ns = opens_ns(ends, 0, priority, now_ns)
+            stopped = [
+                literal_pause.paused(priority, at_ns) or literal_pfc.paused(priority, at_ns)
+                for at_ns in range(now_ns, start_ns + 1)
+            ]
+            assert stopped == [True] * (start_ns - now_ns) + [False]
+    for priority in range(8):
+        total = sum(
+            literal_pause.paused(priority, at_ns) or literal_pfc.paused(priority, at_ns)
+            for at_ns in range(now_ns)
+        )
+        assert paused_ns(ends, 0, priority, now_ns) == total
+
+
+class Station:
+    """A link with a queue for each priority, that starts frames as its gate lets it."""
+
+    def __init__(self, ends: Gates, frame_ns: int) -> None:
+        self.ends, self.frame_ns, self.free_ns = ends, frame_ns, 0
+        self.ready: list[tuple[int, int]] = []
+        self.started: list[tuple[int, int]] = []
+
+    def run(self, until_ns: int) -> None:
+        """Start what may start before ``until_ns``: the earliest first."""
+        while self.ready:
+            starts = [
+                (opens_ns(self.ends, 0, priority, max(ready_ns, self.free_ns)), index)
+                for index, (ready_ns, priority) in enumerate(self.ready)
+            ]
+            start_ns, index = min(starts)
+            if start_ns >= until_ns:
+                return
+            self.started.append((start_ns, self.ready.pop(index)[1]))
+            self.free_ns = start_ns + self.frame_ns
+
+
+@given(
+    messages=st.lists(_MESSAGES, max_size=12),
+    frames=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 7)), max_size=25),
+    frame_ns=st.integers(1, 50),
+)
+def test_a_paused_priority_never_starts_a_frame_before_its_resume(
+    messages: list[tuple[int, int, int, set[int]]], frames: list[tuple[int, int]], frame_ns: int
+) -> None:
+    station = Station(gates(rate_bps=QUANTUM_IS_10_NS), frame_ns)
+    station.ready = sorted(frames)
+    literal = {kind: LiteralReceiver(QUANTUM_IS_10_NS) for kind in (PAUSE_KIND, PFC_KIND)}
+    now_ns = 0
+    for gap_ns, kind, quanta, priorities in messages:
+        now_ns += gap_ns
+        # What has started is through whatever comes; what has not is asked for anew.
+        station.run(now_ns)
+        obey(station.ends, 0, message(kind, quanta, *priorities), now_ns)
+        vector = 0xFF if kind == PAUSE_KIND else sum(1 << priority for priority in priorities)
+        literal[kind].receive(now_ns, vector, [quanta] * 8)
+    station.run(10**9)
+    assert len(station.started) == len(frames)
+    for start_ns, priority in station.started:
+        assert not any(receiver.paused(priority, start_ns) for receiver in literal.values())
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "lasts_ns"), [(10**9, 512), (10**10, 52), (25 * 10**9, 21), (10**11, 6)]
+)
+def test_a_pause_lasts_by_the_links_rate_rounded_up(rate_bps: int, lasts_ns: int) -> None:
+    ends = gates(rate_bps=rate_bps)
+    obey(ends, 0, message(PFC_KIND, 1, 6), 7)
+    assert opens_ns(ends, 0, 6, 7) == 7 + lasts_ns
