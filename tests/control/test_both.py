@@ -1,0 +1,155 @@
+"""Two congestion points on one port."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ecmproto.control.both import Both
+from ecmproto.control.idle import IdlePoint
+from ecmproto.control.limiter import NEVER_NS
+from ecmproto.control.machine import Place, machine_of
+from ecmproto.control.mechanism import Role
+from ecmproto.control.pause.machine import Point
+from ecmproto.control.pause.mechanism import PFC
+from ecmproto.control.pause.parameters import PFCGenerationParameters
+from ecmproto.control.protocol import PFC_KIND, SILENT, Arrival, CongestionPoint, Outbox, new_outbox, post
+from ecmproto.control.qcn.machine import CNM_KIND, Points
+from ecmproto.control.qcn.mechanism import QCN
+from ecmproto.control.qcn.parameters import CongestionPointParameters
+from ecmproto.record import columns
+from tests.conftest import REPOSITORY
+from tests.control.crossing import crossing, said, show, shown
+
+PLACE = Place(rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes(6), stations=3, flows=1)
+FRAMES = crossing(5, steps=1500, stations=3, buffer_octets=60_000, gap_ns=2_000)
+
+
+def qcn() -> CongestionPoint:
+    parameters = CongestionPointParameters(qeq_octets=10_000)
+    machine = machine_of(QCN, {Role.CONGESTION_POINT: parameters})
+    return machine.congestion_point(PLACE, np.random.default_rng(3))
+
+
+def pfc() -> CongestionPoint:
+    parameters = PFCGenerationParameters(high_octets=8_000, low_octets=2_000, pause_quanta=300)
+    machine = machine_of(PFC, {Role.CONGESTION_POINT: parameters})
+    return machine.congestion_point(PLACE, np.random.default_rng(3))
+
+
+def both_ways() -> list[Any]:
+    """Return what QCN over PFC says about the crossing, and PFC over QCN."""
+    return [said(shown(Both(qcn(), pfc()), FRAMES)), said(shown(Both(pfc(), qcn()), FRAMES))]
+
+
+def states(point: CongestionPoint) -> list[bytes]:
+    """Return the octets of what a point remembers."""
+    if isinstance(point, Points):
+        return [columns(point.states).tobytes()]
+    assert isinstance(point, Point)
+    return [columns(point.links).tobytes(), columns(point.meters).tobytes(), point.octets.tobytes()]
+
+
+def test_qcn_over_pfc_says_what_each_says_alone() -> None:
+    alone_qcn, alone_pfc = qcn(), pfc()
+    expected_qcn, expected_pfc = said(shown(alone_qcn, FRAMES)), said(shown(alone_pfc, FRAMES))
+    both = Both(qcn(), pfc())
+    outbox = shown(both, FRAMES)
+    assert said(outbox, CNM_KIND, SILENT) == expected_qcn
+    assert said(outbox, PFC_KIND) == expected_pfc
+    assert said(outbox, CNM_KIND)
+    assert {message.quanta for message in outbox.messages[: int(outbox.posted.count)]} == {0, 300}
+    assert states(both.first) == states(alone_qcn)
+    assert states(both.second) == states(alone_pfc)
+
+
+def test_the_crossing_makes_pfc_refresh() -> None:
+    # Or the equality above would say nothing about ticks.
+    outbox = new_outbox(4 * FRAMES.now_ns.size)
+    assert show(Both(qcn(), pfc()), FRAMES, outbox) > 3
+
+
+def test_compiled_and_plain_runs_are_identical() -> None:
+    other = "0" if os.environ.get("NUMBA_DISABLE_JIT", "0") == "1" else "1"
+    done = subprocess.run(
+        [sys.executable, "-c", "from tests.control.test_both import both_ways; print(both_ways())"],
+        cwd=REPOSITORY,
+        env={**os.environ, "NUMBA_DISABLE_JIT": other},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(both_ways())
+
+
+class Diary(NamedTuple):
+    """A congestion point that writes down what it sees; it multiplies tags by ``factor`` and adds 1."""
+
+    kind: int
+    factor: int
+    due_ns: list[int]
+    seen: list[Any]
+
+    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+        self.seen.append(arrival)
+        post(outbox, self.kind, arrival.now_ns, arrival.station, arrival.flow, arrival.priority)
+
+    def forwarded(self, priority: int, tag: int) -> int:
+        return tag * self.factor + 1
+
+    def left(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        self.seen.append((now_ns, station, priority, octets, port_octets))
+        post(outbox, self.kind, now_ns, station, -1, priority)
+
+    def tick_ns(self) -> int:
+        return self.due_ns[0]
+
+    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        self.seen.append((now_ns, qlens_octets.tolist()))
+        post(outbox, self.kind, now_ns, -1, -1, 0)
+
+
+def diaries(first_due_ns: int = NEVER_NS, second_due_ns: int = NEVER_NS) -> tuple[Diary, Diary]:
+    return Diary(1, 2, [first_due_ns], []), Diary(2, 10, [second_due_ns], [])
+
+
+def test_both_see_every_frame_and_the_first_comes_first() -> None:
+    first, second = diaries()
+    both, outbox = Both(first, second), new_outbox(8)
+    arrival = Arrival(5, 1, 2, 3, 100, True, True, True, True, 9, 8, 100, 200)
+    both.arrived(arrival, outbox)
+    both.left(7, 1, 3, 100, 100, outbox)
+    assert first.seen == second.seen == [arrival, (7, 1, 3, 100, 100)]
+    assert [int(outbox.messages[index].kind) for index in range(int(outbox.posted.count))] == [1, 2, 1, 2]
+
+
+def test_a_tag_passes_the_first_and_then_the_second() -> None:
+    assert Both(*diaries()).forwarded(3, 5) == (5 * 2 + 1) * 10 + 1
+
+
+@pytest.mark.parametrize(
+    ("first_due_ns", "second_due_ns", "called"),
+    [(10, 20, [1]), (20, 10, [2]), (10, 10, [1, 2]), (NEVER_NS, 10, [2])],
+)
+def test_the_earlier_tick_calls_those_that_are_due(
+    first_due_ns: int, second_due_ns: int, called: list[int]
+) -> None:
+    first, second = diaries(first_due_ns, second_due_ns)
+    both, outbox = Both(first, second), new_outbox(8)
+    assert both.tick_ns() == 10
+    both.tick(10, np.arange(8), outbox)
+    assert [int(outbox.messages[index].kind) for index in range(int(outbox.posted.count))] == called
+    for diary in (first, second):
+        assert diary.seen == ([(10, list(range(8)))] if diary.kind in called else [])
+
+
+def test_two_that_say_nothing_need_no_tick() -> None:
+    assert Both(IdlePoint(), Both(IdlePoint(), IdlePoint())).tick_ns() == NEVER_NS
