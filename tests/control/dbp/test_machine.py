@@ -118,6 +118,19 @@ def test_reports_wait_for_room_and_a_frame_of_their_time_comes_after_them() -> N
     assert reported(receivers, 99 * MS, new_outbox(4)) == [(30, [(0, 0)])]
 
 
+def test_reports_that_still_wait_are_not_lost_when_the_next_are_due() -> None:
+    receivers, outbox = receivers_of(place(1, 3)), new_outbox(2)
+    for flow in range(3):
+        deliver(receivers, 0, flow, 5, outbox)
+    receivers.report(10 * MS, outbox)
+    deliver(receivers, 0, 0, 20 * MS, outbox)
+    outbox.posted.count = 0
+    assert receivers.report_ns() == 10 * MS
+    receivers.report(20 * MS, outbox)
+    assert [int(message.flow) for message in outbox.messages[: outbox.posted.count]] == [2]
+    assert receivers.report_ns() == 20 * MS
+
+
 def test_stations_beyond_the_table_of_sources_get_no_reports() -> None:
     receivers, outbox = receivers_of(place(3, 2), sources="2"), new_outbox(4)
     for station in range(3):
