@@ -72,11 +72,11 @@ def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
     """
     panels, names, time = panels_of(kind, runs, form), short_names(runs), time_axis(runs)
     left_px, right_px = panels.left_px, form.width_px - panels.right_px
-    top_px = _PAD_PX + legend_px(panels.entries(), form, left_px, right_px)
+    top_px = _PAD_PX + legend_px(panels.entries(), form, form.left_px, form.width_px)
     rows_px = sum(header_px(panels, run, form) + panels.height_px(run) for run in panels.runs)
     gaps_px = _BETWEEN_PX * (len(panels.runs) - 1)
     sheet = Sheet(form, top_px + rows_px + gaps_px + TIME_PX)
-    sheet.legend(panels.entries(), left_px, _PAD_PX, right_px)
+    sheet.legend(panels.entries(), form.left_px, _PAD_PX, form.width_px)
     for run in panels.runs:
         top_px += header_px(panels, run, form)
         place = Place(left_px=left_px, top_px=top_px, right_px=right_px)

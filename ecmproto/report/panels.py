@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ecmproto.report.palette import GRID, MUTED
+from ecmproto.report.palette import GRID, INK, MUTED
 from ecmproto.report.run import Run
 from ecmproto.report.scale import Scale, greatest, time_scale
 from ecmproto.report.sheet import Entry, Format
@@ -98,31 +98,44 @@ def number_text(value: float, position: object = None) -> str:
     return f"{value:.6g}".replace("-", "\N{MINUS SIGN}")
 
 
-def row_axis(axes: Axes, labels: Sequence[str], totals: Sequence[str], form: Format) -> None:
-    """Set the vertical axis to one row per label, the first on top, with ``totals`` at the right."""
-    rows = range(len(labels))
-    axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.set_yticks(list(rows), list(labels))
-    axes.tick_params(axis="y", length=0, pad=6, labelsize=form.text_px - 1)
+def row_axis(axes: Axes, rows: Sequence[tuple[str, str]], form: Format) -> None:
+    """Set the vertical axis to one row for each label and total, the first on top.
+
+    They stand left and right of the axes, in narrow figures above the row.
+    """
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    axes.hlines(
-        [row + BASE for row in rows], 0, 1, GRID.light, linewidth=0.8, transform=axes.get_yaxis_transform()
+    across = axes.get_yaxis_transform()
+    for place, (label, total) in enumerate(rows):
+        axes.plot((0, 1), (place + BASE,) * 2, color=GRID.light, linewidth=0.8, transform=across)
+        height = place - _TEXT_ABOVE if form.narrow else place
+        _beside(axes, label, 0, height, form, INK.light if form.narrow else MUTED.light)
+        _beside(axes, total, 1, height, form, MUTED.light)
+
+
+def _beside(axes: Axes, text: str, side: int, height: float, form: Format, colour: str) -> None:
+    """Write ``text`` at the left (0) or right (1) end of the axes: outside, or inside if it is narrow."""
+    inside = form.narrow
+    axes.annotate(
+        text,
+        (side, height),
+        (0 if inside else (-6, 6)[side], 0),
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        ha=("left", "right")[side if inside else 1 - side],
+        va="center",
+        fontsize=form.text_px - 1,
+        color=colour,
+        annotation_clip=False,
     )
-    for row, total in enumerate(totals):
-        axes.annotate(
-            total,
-            (1, row),
-            (6, 0),
-            xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points",
-            va="center",
-            fontsize=form.text_px - 1,
-            color=MUTED.light,
-            annotation_clip=False,
-        )
 
 
 BASE = 0.4
 """How far below its middle the base line of a row lies, in rows."""
-REACH = 0.8
-"""How high the highest mark of a row is, in rows."""
+_TEXT_ABOVE = 0.25
+
+
+def row_reach(form: Format) -> float:
+    """Return how high the highest mark of a row is, in rows."""
+    return 0.45 if form.narrow else 0.8

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import counted
 from ecmproto.report.palette import ALERT, QUEUE, Colour, line_style
-from ecmproto.report.panels import BASE, REACH, Panels, TimeAxis, row_axis
+from ecmproto.report.panels import BASE, Panels, TimeAxis, row_axis, row_reach
 from ecmproto.report.printable import width_em
 from ecmproto.report.reduction import Floats, bin_centres, bin_of, paused_ns, paused_shares
 from ecmproto.report.run import Pause, Run
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 _ROWS = 16
 _LABEL_SHARE = 0.32
+_NARROW_LABEL_SHARE = 0.6
 """Labels of rows take this part of the width at most."""
+_TOTAL_PX = 74.0
 _LEAST_HEIGHT = 0.3
 """Height of the weakest message, as a part of the strongest one's."""
 _PAUSE = line_style(6).colour
@@ -43,16 +45,19 @@ class Row:
 class RowPanels(Panels):
     """Panels made of rows; what they are is decided by :meth:`rows_of`."""
 
-    right_px = 74.0
-
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__(runs, time, form)
         self._rows = {id(run): self.rows_of(run) for run in runs}
         self.runs = [run for run in runs if self._rows[id(run)]]
-        size, room = form.text_px - 1, _LABEL_SHARE * form.width_px
-        texts = [fitting(row.label, room, size) for run in self.runs for row in self._rows[id(run)]]
+        if form.narrow:
+            self._room_px = _NARROW_LABEL_SHARE * form.width_px
+            return
+        self.right_px = _TOTAL_PX
+        self._room_px = _LABEL_SHARE * form.width_px
+        size = form.text_px - 1
+        texts = [fitting(row.label, self._room_px, size) for run in self.runs for row in self._rows[id(run)]]
         widest = max((width_em(text) * size for text in texts), default=0.0)
-        self.left_px = max(float(form.left_px), min(room, widest) + 12)
+        self.left_px = max(self.left_px, min(self._room_px, widest) + 12)
 
     def rows_of(self, run: Run) -> list[Row]:
         """Return the rows of a run."""
@@ -65,10 +70,8 @@ class RowPanels(Panels):
     def draw(self, axes: Axes, run: Run) -> None:
         """Draw the run's panel."""
         rows = self._rows[id(run)]
-        size, room = self.form.text_px - 1, _LABEL_SHARE * self.form.width_px
-        row_axis(
-            axes, [fitting(row.label, room, size) for row in rows], [row.total for row in rows], self.form
-        )
+        size = self.form.text_px - 1
+        row_axis(axes, [(fitting(row.label, self._room_px, size), row.total) for row in rows], self.form)
         for place, row in enumerate(rows):
             self.draw_row(axes, place, row)
 
@@ -110,7 +113,7 @@ class MessagePanels(RowPanels):
         gap = np.full(len(centres), np.nan)
         base = np.full(len(centres), place + BASE)
         across = np.stack((centres, centres, gap), axis=1).ravel()
-        upward = np.stack((base, base - REACH * row.heights[marked], gap), axis=1).ravel()
+        upward = np.stack((base, base - row_reach(self.form) * row.heights[marked], gap), axis=1).ravel()
         width = max(1.0, 0.4 * self.form.width_px / self.form.spans)
         axes.plot(across, upward, color=row.colour.light, linewidth=width, solid_capstyle="butt")
 
@@ -132,7 +135,7 @@ class LossPanels(RowPanels):
         if any(int(run.drops.count.sum()) for run in self.runs):
             entries.append(Entry(handle=drops, text="frames dropped"))
         if any(run.pauses for run in self.runs):
-            entries.append(Entry(handle=pauses, text="sender paused: full height = all the time"))
+            entries.append(Entry(handle=pauses, text="sender paused"))
         return entries
 
     def _drops(self, run: Run) -> Row:
@@ -163,7 +166,12 @@ class LossPanels(RowPanels):
         edges = np.linspace(0, max(1, self.time.span_ns), len(row.heights) + 1) / self.time.scale.factor
         base = place + BASE
         axes.stairs(
-            base - REACH * row.heights, edges, baseline=base, fill=True, color=row.colour.light, linewidth=0
+            base - row_reach(self.form) * row.heights,
+            edges,
+            baseline=base,
+            fill=True,
+            color=row.colour.light,
+            linewidth=0,
         )
 
 

@@ -38,7 +38,7 @@ class Format:
 
 
 WIDE = Format(width_px=1040, text_px=13, spans=300, panel_px=128, row_px=19, left_px=56)
-NARROW = Format(width_px=360, text_px=12, spans=130, panel_px=112, row_px=17, left_px=46)
+NARROW = Format(width_px=360, text_px=12, spans=130, panel_px=112, row_px=36, left_px=46)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
