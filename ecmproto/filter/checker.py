@@ -42,6 +42,9 @@ MAX_DEPTH = 100
 _MAX_PARTS = 10
 """How many slices of slices, and masks, an operand may have."""
 
+_NUMBER_BITS = 62
+"""More are too many for some field."""
+
 _RELATIONS: dict[str, tuple[Relation, bool]] = {
     "==": ("==", False), "eq": ("==", False), "any_eq": ("==", False),
     "===": ("==", True), "all_eq": ("==", True),
@@ -57,7 +60,7 @@ _SLICED = frozenset(("mac", "ipv4", "ipv6", "cpid", "octets", "text", "layer"))
 _MASKED = frozenset(("number", "mac", "ipv4", "ipv6", "cpid", "octets"))
 _SEARCHED = frozenset(("mac", "octets", "text", "layer"))
 
-_NUMBER = r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)"
+_NUMBER = r"-?(?:0[xX][0-9a-fA-F]{1,8}|0[0-7]{0,9}|[1-9][0-9]{0,8})"
 _RANGE = re.compile(rf"\s*(?:({_NUMBER})?\s*:\s*({_NUMBER})?|({_NUMBER})\s*-\s*({_NUMBER})|({_NUMBER}))\s*")
 
 
@@ -298,6 +301,8 @@ def _literal_hint(token: Token, kind: Kind) -> str:
         return "hexadecimal digits come in pairs"
     if kind in ("octets", "text"):
         return "text stands in double quotes"
+    if kind == "number" and (whole_number(token) or 0).bit_length() > _NUMBER_BITS:
+        return "numbers have at most 64 bits"
     return fields.hint(token) if re.match(r"[a-z_0-9]{1,40}\.[a-z]", token) else ""
 
 
@@ -354,4 +359,5 @@ def _range(
 
 def _int(text: str) -> int:
     number = whole_number(text)
-    return number if number is not None else int(text)
+    assert number is not None, text
+    return number

@@ -43,13 +43,10 @@ _RELATIONS: dict[Relation, Callable[[Any, Any], bool]] = {
 def predicate(test: Test) -> Predicate:
     """Return the function that tells whether ``test`` holds of a captured frame."""
     match test:
-        case Present(operand=Masked() as operand):
-            return _some(_reader(operand), _is_set)
         case Present(operand=Field() as field):
             return is_there(field)
-        case Present(operand=operand):
-            read = _reader(operand)
-            return lambda captured: len(read(captured)) > 0
+        case Present():
+            return _some(_reader(test.operand), _is_set if isinstance(test.operand, Masked) else bool)
         case Comparison():
             return _comparison(test)
         case Match():
@@ -112,6 +109,7 @@ def _each(read: Reader, holds: _Holds) -> Predicate:
 
 
 def _is_set(value: Value) -> bool:
+    """Whether a bit of a masked value is."""
     return any(value) if isinstance(value, bytes) else bool(value)
 
 
@@ -168,14 +166,13 @@ def _sliced(operand: Slice) -> Reader:
     def read(captured: Captured) -> list[Value]:
         values = inner(captured)
         whole = [value.to_bytes(8) for value in values] if is_number else values  # type: ignore[union-attr]
-        cut = [_cut(value, ranges) for value in whole]
-        return [value for value in cut if value]
+        return [_cut(value, ranges) for value in whole]
 
     return read
 
 
 def _cut(value: Any, ranges: Sequence[Range]) -> Any:
-    """Return the parts of ``value``, octets or text, that ``ranges`` say and that it has."""
+    """Return the parts of ``value``, octets or text, that ``ranges`` say and that it has, maybe none."""
     size = len(value)
     parts = value[:0]
     for part in ranges:

@@ -50,12 +50,12 @@ class Field:
 
     name: str
     kind: Kind = dataclasses.field(compare=False)
-    origin: Origin = dataclasses.field(compare=False, default="layers")
+    origin: Origin = dataclasses.field(compare=False, default="layers", repr=False)
     sources: tuple[Source, ...] = dataclasses.field(compare=False, default=(), repr=False)
     formats: tuple[type[Layer], ...] = dataclasses.field(compare=False, default=(), repr=False)
-    inner: bool = dataclasses.field(compare=False, default=False)
-    signed: bool = dataclasses.field(compare=False, default=False)
-    bits: int = dataclasses.field(compare=False, default=64)
+    inner: bool = dataclasses.field(compare=False, default=False, repr=False)
+    signed: bool = dataclasses.field(compare=False, default=False, repr=False)
+    bits: int = dataclasses.field(compare=False, default=64, repr=False)
     names: Mapping[int, str] = dataclasses.field(compare=False, default_factory=dict, repr=False)
     """Code points that have a name."""
 
@@ -83,7 +83,8 @@ def find(name: str) -> Field | None:
 def hint(name: str) -> str:
     """Return which name is near ``name``, or where they are listed."""
     prefix = f"{INNER}." if name.startswith(f"{INNER}.") else ""
-    told = nearest(name.removeprefix(prefix).lower(), known())
+    possible = [other for other in known() if find(prefix + other) is not None]
+    told = nearest(name.removeprefix(prefix).lower(), possible)
     if not told.startswith("did"):
         return "`ecmproto fields` lists them"
     return told.replace("'", f"'{prefix}", 1)

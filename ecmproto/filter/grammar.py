@@ -26,7 +26,8 @@ to the end of the last layer.  ``encapsulated.NAME`` is the field or layer of th
 
 Slices are of addresses, CPIDs, octets, text and layers: ``[i:n]`` n octets from i, ``[i-j]`` from i to j,
 ``[i]`` one, ``[:n]`` the first n, ``[i:]`` all from i, several joined by commas; negative positions count
-from the end.  A part that reaches beyond the end is left out, and a slice that is nothing is no value.
+from the end.  A part that reaches beyond the end is left out.  What is left may be nothing: then the slice
+alone does not hold, but it can be compared, and is less than any other octets.
 
 Values:
 
@@ -50,6 +51,7 @@ Where this differs from Wireshark on purpose:
   Any other number only has to fit into 64 bits: ``vlan.id < 70000`` is true.
 - A range that ends before it begins is refused; in Wireshark it holds nothing.
 - Octets of an odd number of digits, but for a single one, are refused; Wireshark reads something into some.
+- Slices may be of one octet written ``[2-2]``, and may stand before ``in``.
 - Strings are always in quotes, so that a misspelt field is not taken for one; hosts have no names.
 - ``contains`` takes a string for MAC addresses too, but no empty one; of layers, ``==`` compares slices only.
 - Regular expressions are Python's (`re`, on octets), not PCRE2's; they differ in rare constructs.
@@ -151,18 +153,23 @@ def _possible(error: UnexpectedToken) -> set[str]:
     return {spelling.get(name, name) for name in error.accepts}
 
 
+_ENDS = {"$END": "the end of the filter", ")": "')'"}
+
+
 def _needed(possible: set[str]) -> str:
     if "(" in possible:
         return "a test such as frame.len > 1000"
     if "WORD" in possible:
         return "a field or a value"
     if "==" in possible:
-        ends = "the end of the filter" if "$END" in possible else "')'"
-        return f"an operator such as ==, 'and', 'or' or {ends}"
+        ends = [end for end in (")", "$END") if end in possible]
+        if not ends:
+            return "an operator such as =="
+        return f"an operator such as ==, 'and', 'or' or {_ENDS[ends[0]]}"
     if "$END" in possible:
-        return "'and', 'or' or the end of the filter"
+        return f"'and', 'or' or {_ENDS['$END']}"
     if ")" in possible:
-        return "'and', 'or' or ')'"
+        return f"'and', 'or' or {_ENDS[')']}"
     return " or ".join(sorted(map(repr, possible)))
 
 

@@ -31,7 +31,7 @@ class Range:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """Parts of an operand's values one after the other; a part beyond the end is left out."""
+    """Parts of an operand's values one after the other; one that reaches beyond the end is left out."""
 
     of: Field | Slice
     ranges: tuple[Range, ...]
@@ -78,7 +78,8 @@ Right: TypeAlias = Constant | Network | Operand
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """The frame has the layer, or a value of the operand; of a `Masked` one, with a bit that is set."""
+    """The frame has the layer, or a value of the operand: of a `Slice`, one that is not empty, of a `Masked`
+    one, with a bit that is set."""
 
     operand: Operand
 
