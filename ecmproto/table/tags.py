@@ -160,8 +160,9 @@ def _others(
 
 @inlined
 def _cpid(buffer: NDArray[np.uint8], start: int) -> int:
-    cpid = 0
-    for octet in range(start, start + 8):
+    # The first octet has the sign, so that no number has more than 64 bits, as plain Python's would.
+    cpid = signed(buffer[start]) - ((signed(buffer[start]) & 0x80) << 1)
+    for octet in range(start + 1, start + 8):
         cpid = (cpid << 8) | signed(buffer[octet])
     return cpid
 
