@@ -9,6 +9,7 @@ import numpy as np
 
 from ecmproto.control.e2cm.machine import E2CMMachine
 from ecmproto.control.e2cm.mechanism import E2CM
+from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import Place, machine_of
 from ecmproto.control.mechanism import Role
 from ecmproto.control.parameters import Parameters
@@ -59,7 +60,7 @@ def wait(senders: Senders, station: int, limiter: int, now_ns: int) -> int:
     while True:
         leaves_ns = senders.leaves_ns(station, limiter, now_ns)
         due_ns = senders.timer_ns(station)
-        if leaves_ns < due_ns:
+        if leaves_ns < due_ns or due_ns == NEVER_NS:
             return leaves_ns
         now_ns = max(now_ns, due_ns)
         senders.expire(station, now_ns)
