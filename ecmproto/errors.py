@@ -154,6 +154,28 @@ class SpecError(EcmprotoError):
         return f"{self.where}: needed {self.needed}, got {self.got}{tail}"
 
 
+class MissingDependencyError(EcmprotoError):
+    """An optional dependency that is not installed.
+
+    ``package`` is what is missing, ``extra`` the extra of this project that brings it, ``purpose`` what
+    needs it.
+    """
+
+    def __init__(self, *, package: str, extra: str, purpose: str) -> None:
+        super().__init__(package, extra, purpose)
+        self.package = package
+        self.extra = extra
+        self.purpose = purpose
+
+    @property
+    def remedy(self) -> str:
+        """The command to type."""
+        return f"pip install 'ecmproto[{self.extra}]'"
+
+    def __str__(self) -> str:
+        return f"{self.purpose}: needed {self.package}, which is not installed ({self.remedy})"
+
+
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun: ``1 frame``, ``2 frames``."""
     return f"{count} {noun}{'s' if count != 1 else ''}"

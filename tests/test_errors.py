@@ -12,6 +12,7 @@ from ecmproto.errors import (
     DecodeError,
     EcmprotoError,
     EncodeError,
+    MissingDependencyError,
     OutputError,
     ParameterError,
     SpecError,
@@ -36,6 +37,10 @@ ERRORS: list[tuple[EcmprotoError, str]] = [
     (
         SpecError(where="frame", needed="a format", got="'cmn'", hint="did you mean 'cnm'?"),
         "frame: needed a format, got 'cmn' (did you mean 'cnm'?)",
+    ),
+    (
+        MissingDependencyError(package="matplotlib", extra="report", purpose="figures of a report"),
+        "figures of a report: needed matplotlib, which is not installed (pip install 'ecmproto[report]')",
     ),
 ]
 

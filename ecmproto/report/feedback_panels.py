@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ecmproto.errors import counted
 from ecmproto.report.palette import INK, LineStyle, line_style
 from ecmproto.report.panels import Panels, TimeAxis, value_axis
-from ecmproto.report.reduction import extremes
+from ecmproto.report.reduction import drawable, extremes
 from ecmproto.report.run import Run
 from ecmproto.report.scale import Scale, labelled_scale
 from ecmproto.report.sheet import Entry, Format
@@ -29,7 +29,7 @@ class FeedbackPanels(Panels):
     """Panels of the feedback; mechanisms measure different things, so each run has its own scale."""
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
-        super().__init__([run for run in runs if np.isfinite(run.feedback.value).any()], time, form)
+        super().__init__([run for run in runs if drawable(run.feedback.value).any()], time, form)
         self._ends = self._common_ends()
         priorities = [np.unique(run.feedback.priority) for run in self.runs]
         self._priorities: list[int] = np.unique(np.concatenate(priorities)).tolist() if priorities else []
@@ -57,8 +57,8 @@ class FeedbackPanels(Panels):
         """Draw the run's panel."""
         scale = self._label(run)[1]
         least, most = (end / scale.factor for end in self._ends[run.feedback_label])
-        margin = 0.07 * (most - least) or 0.5
-        value_axis(axes, least - (margin if least < 0 else 0), most + (margin if most > 0 else 0), self.form)
+        margin = 0.07 * (most - least) or 1.0
+        value_axis(axes, least - margin * (least < 0), most + margin * (most > 0 or least == 0), self.form)
         axes.axhline(0, color=INK.light, linewidth=0.8)
         for priority in self._priorities:
             chosen = run.feedback.priority == priority
@@ -89,7 +89,7 @@ class FeedbackPanels(Panels):
         """Return the least and the greatest value under each label, 0 among them."""
         ends: dict[str, tuple[float, float]] = {}
         for run in self.runs:
-            values = run.feedback.value[np.isfinite(run.feedback.value)]
+            values = run.feedback.value[drawable(run.feedback.value)]
             least, most = ends.get(run.feedback_label, (0.0, 0.0))
             ends[run.feedback_label] = min(least, float(values.min())), max(most, float(values.max()))
         return ends

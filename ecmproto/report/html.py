@@ -25,22 +25,17 @@ def html_page(report: Report) -> str:
 
     Raises MissingDependencyError without matplotlib.
     """
-    figures = [(kind, figure) for kind in KINDS if (figure := _figure(kind, report.runs))]
-    sections = [
-        _section("results", "What came out", _results(report.runs)),
-        *(_section(kind, HEADINGS[kind], figure) for kind, figure in figures),
-        _section("runs", "What was run", _runs(report.runs)),
-        _section("words", "Words used", element("dl", *_pairs(GLOSSARY))),
-        _section("notes", "Notes", _notes(report.notes)),
+    parts = [
+        ("results", "What came out", _results(report.runs)),
+        *((kind, HEADINGS[kind], _figure(kind, report.runs)) for kind in KINDS),
+        ("runs", "What was run", _runs(report.runs)),
+        ("words", "Words used", element("dl", *_pairs(GLOSSARY))),
+        ("notes", "Notes", _notes(report.notes)),
     ]
-    shown = [section for section in sections if section]
-    links = [
-        ("results", "Results"),
-        *((kind, HEADINGS[kind]) for kind, _ in figures),
-        ("runs", "Runs"),
-        ("words", "Words"),
-    ]
-    body = element("div", _header(report, links), element("main", *shown), class_="page")
+    shown = [(name, heading, content) for name, heading, content in parts if content]
+    links = [(name, heading) for name, heading, _ in shown]
+    sections = [_section(name, heading, content) for name, heading, content in shown]
+    body = element("div", _header(report, links), element("main", *sections), class_="page")
     return f"<!DOCTYPE html>\n{element('html', _head(report), element('body', body), lang='en')}\n"
 
 
@@ -67,9 +62,6 @@ def _header(report: Report, links: Sequence[tuple[str, str]]) -> Markup:
 
 
 def _section(name: str, heading: str, content: Markup) -> Markup:
-    """Return a part of the page, or nothing if it has no content."""
-    if not content:
-        return Markup()
     title = element("h2", heading, id=f"{name}-heading")
     return element("section", title, content, id=name, aria_labelledby=f"{name}-heading")
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from ecmproto.report.comparison import measured
 from ecmproto.report.palette import ALERT, INK, QUEUE
 from ecmproto.report.panels import Panels, TimeAxis, value_axis
-from ecmproto.report.reduction import coarse_edges, coarse_means, coarse_peaks
+from ecmproto.report.reduction import coarse_edges, coarse_means, coarse_peaks, highest
 from ecmproto.report.run import Run
 from ecmproto.report.scale import greatest, octet_scale
 from ecmproto.report.sheet import Entry, Format
@@ -53,9 +52,9 @@ class QueuePanels(Panels):
         if not len(run.queue.mean_octets):
             return "nothing queued"
         parts = [f"peak {format_octets(greatest([_longest(run)]))}"]
-        means = [measure.value for measure in run.measures if measure.key == "queue_mean_octets"]
-        if means:
-            parts.insert(0, f"mean {format_octets(means[0])}")
+        mean = measured(run, "queue_mean_octets")
+        if mean is not None:
+            parts.insert(0, f"mean {format_octets(mean)}")
         if run.set_point_octets is not None and not self.form.narrow:
             parts.append(f"set point {format_octets(run.set_point_octets)}")
         if run.buffer_octets is not None and not self.form.narrow:
@@ -107,6 +106,4 @@ class QueuePanels(Panels):
 
 
 def _longest(run: Run) -> float:
-    lengths = np.concatenate((run.queue.peak_octets, run.queue.mean_octets))
-    lengths = lengths[np.isfinite(lengths)]
-    return float(lengths.max()) if len(lengths) else 0.0
+    return max(highest(run.queue.peak_octets), highest(run.queue.mean_octets))

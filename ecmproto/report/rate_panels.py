@@ -9,7 +9,7 @@ import numpy as np
 
 from ecmproto.report.palette import MUTED, OTHERS, LineStyle, line_style
 from ecmproto.report.panels import Panels, TimeAxis, value_axis
-from ecmproto.report.reduction import Floats, coarse_edges, coarse_means
+from ecmproto.report.reduction import Floats, coarse_edges, coarse_means, highest
 from ecmproto.report.run import FlowCurves, Run
 from ecmproto.report.scale import greatest, rate_scale
 from ecmproto.report.sheet import Entry, Format
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _MARKS = 7
 """How many markers a line has along the whole axis."""
 _DOTS = (0, (1, 1.6))
-_FEW = 2
-"""Curves of so few slots are drawn by their markers."""
 
 
 class RatePanels(Panels):
@@ -31,7 +29,7 @@ class RatePanels(Panels):
         super().__init__([run for run in runs if any(len(flow.sent_bps) for flow in run.flows)], time, form)
         labels = dict.fromkeys(flow.label for run in self.runs for flow in run.flows)
         self._places = {label: place for place, label in enumerate(labels)}
-        self._top_bps = greatest(_highest(curve) for curve in self._all_curves()) or 1.0
+        self._top_bps = greatest(highest(curve) for curve in self._all_curves()) or 1.0
         self._scale = rate_scale(self._top_bps)
 
     def unit(self, run: Run) -> str:
@@ -119,11 +117,6 @@ def _line(style: LineStyle) -> dict[str, Any]:
         "markeredgewidth": 0,
         "linewidth": 1.4,
     }
-
-
-def _highest(values: Floats) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.max()) if len(known) else 0.0
 
 
 def _sent_alike(one: Run, other: Run) -> bool:

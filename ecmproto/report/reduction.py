@@ -14,6 +14,22 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
+_LARGEST = 1e30
+"""Greater values are no measurements, and sums of them overflow: they are left out like NaN."""
+
+
+def drawable(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which of ``values`` are numbers that a figure can show."""
+    with np.errstate(invalid="ignore"):
+        small: NDArray[np.bool_] = np.abs(values) <= _LARGEST
+    return small
+
+
+def highest(values: NDArray[Any]) -> float:
+    """Return the greatest drawable one of ``values``; 0 if there is none."""
+    return float(values.max(initial=0.0, where=drawable(values)))
+
+
 def _starts(slots: int, most: int) -> Integers:
     return np.arange(0, slots, max(1, -(-slots // most)), dtype=np.int64)
 
@@ -32,7 +48,7 @@ def coarse_means(edges_ns: Integers, values: NDArray[Any], most: int) -> Floats:
     if not len(values):
         return np.empty(0)
     starts = _starts(len(values), most)
-    known = np.isfinite(values)
+    known = drawable(values)
     weight = np.where(known, np.maximum(np.diff(edges_ns), 1), 0).astype(np.float64)
     sums = np.add.reduceat(np.where(known, values, 0.0) * weight, starts)
     weights = np.add.reduceat(weight, starts)
@@ -45,7 +61,7 @@ def coarse_peaks(values: NDArray[Any], most: int) -> Floats:
     """Return the greatest number of each group of joined slots; NaN where there is none."""
     if not len(values):
         return np.empty(0)
-    floor = np.where(np.isfinite(values), values, -np.inf)
+    floor = np.where(drawable(values), values, -np.inf)
     peaks: Floats = np.maximum.reduceat(floor, _starts(len(values), most))
     peaks[np.isneginf(peaks)] = np.nan
     return peaks
@@ -65,7 +81,7 @@ def bin_centres(duration_ns: int, bins: int) -> Floats:
 
 def extremes(time_ns: Integers, values: Floats, duration_ns: int, bins: int) -> tuple[Floats, Floats]:
     """Return the points as they are, or if they are many the least and the greatest one of each span."""
-    known = np.isfinite(values)
+    known = drawable(values)
     time, values = time_ns[known].astype(np.float64), values[known].astype(np.float64)
     if len(values) <= 2 * bins:
         return time, values

@@ -1,0 +1,91 @@
+"""The table that compares runs, and the sentences about them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ecmproto.report.comparison import comparison
+from ecmproto.report.names import listed, short_names
+from ecmproto.report.run import Measure, Run
+from ecmproto.report.scale import ABSENT
+from ecmproto.report.summary import summary
+from tests.report.sample import full_run, measure, measures, report_of
+
+
+def run(name: str, *of: Measure) -> Run:
+    return Run(name=name, title=name, duration_ns=0, measures=of)
+
+
+def best(*values: float, better: str | None = "low") -> list[bool]:
+    runs = [run("qcn", measure("k", value, better=better)) for value in values]
+    return [cell.best for cell in comparison(runs)[0].cells]
+
+
+def test_the_best_is_the_good_end() -> None:
+    assert best(1, 2, 3) == [True, False, False]
+    assert best(1, 2, 3, better="high") == [False, False, True]
+    assert best(1, 2, 3, better=None) == [False, False, False]
+
+
+def test_equals_are_best_together_and_nobody_where_all_are_equal() -> None:
+    assert best(0, 0, 7) == [True, True, False]
+    assert best(5, 5, 5) == [False, False, False]
+    assert best(1.000001, 1.0, 2) == [True, True, False]
+
+
+def test_what_is_no_number_is_neither_best_nor_in_the_way() -> None:
+    assert best(math.nan, 1, 2) == [False, True, False]
+    assert best(math.inf, 1, better="high") == [False, False]
+    assert best(4) == [False]
+
+
+def test_runs_are_matched_by_key_and_may_lack_a_measure() -> None:
+    rows = comparison([run("a", measure("x", 1), measure("y", 2)), run("b", measure("y", 4))])
+    assert [row.label for row in rows] == ["x", "y"]
+    assert [[cell.text for cell in row.cells] for row in rows] == [["1 B", ABSENT], ["2 B", "4 B"]]
+    assert [cell.part for cell in rows[1].cells] == [0.5, 1.0]
+
+
+def test_names_are_short_and_all_different() -> None:
+    names = short_names([run(name) for name in ("qcn", "e2cm", "none", "qcn", "qcn", "")])
+    assert names == ["QCN", "E²CM", "no control", "QCN (2)", "QCN (3)", "run"]
+
+
+def test_lists_read_as_in_a_sentence() -> None:
+    assert [listed([]), listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
+
+
+def test_one_run_is_told_with_what_it_lost() -> None:
+    one = replace(full_run(label="x"), title="QCN", measures=measures(dropped=21))
+    assert summary(report_of(one)) == [
+        "The 1\N{NARROW NO-BREAK SPACE}000 frames of hotspot.pcap were sent through a simulated switch port "
+        "with QCN.",
+        "21 frames (2.1 %) were lost.",
+        "The queue was 26 kB long on average, and 52 kB at its longest.",
+    ]
+
+
+def test_several_runs_are_told_by_their_ends() -> None:
+    runs = [
+        run("qcn", *measures(mean=26_000)),
+        run("pfc", *measures(mean=90_000), measure("paused_ns", 2_000_000, unit="ns")),
+        run("none", *measures(dropped=1, mean=400_000)),
+    ]
+    assert summary(report_of(*runs))[1:] == [
+        "No frame was lost with QCN and PFC; with no control 1 frame (0.100 %) was lost.",
+        "On average the queue was shortest with QCN (26 kB) and longest with no control (400 kB).",
+        "With PFC senders were made to pause for 2 ms in all.",
+    ]
+
+
+def test_nothing_is_told_as_nothing() -> None:
+    assert summary(report_of()) == ["Nothing was replayed from hotspot.pcap."]
+    empty = run("qcn", *measures(frames=0, mean=math.nan))
+    assert summary(report_of(empty)) == ["hotspot.pcap holds no frame that reaches the port."]
+    assert summary(report_of(run("qcn"), run("ecm")))[1:] == []

@@ -1,0 +1,93 @@
+"""Curves and points keep what matters when they are reduced."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ecmproto.report.reduction import (
+    bin_of,
+    coarse_edges,
+    coarse_means,
+    coarse_peaks,
+    drawable,
+    extremes,
+    highest,
+    paused_ns,
+    paused_shares,
+)
+from ecmproto.report.run import Pause
+from tests.report.sample import floats, integers
+
+SLOTS = st.lists(st.tuples(st.integers(1, 1000), st.floats(0, 1e9)), min_size=1, max_size=60)
+
+
+@given(SLOTS, st.integers(1, 70))
+def test_joined_slots_keep_the_area_and_the_peak(slots: list[tuple[int, float]], most: int) -> None:
+    edges = np.cumsum([0, *(width for width, _ in slots)])
+    values = floats(*(value for _, value in slots))
+    joined = coarse_edges(edges, most)
+    means, peaks = coarse_means(edges, values, most), coarse_peaks(values, most)
+    assert len(means) == len(peaks) == len(joined) - 1 <= most
+    assert (joined[0], joined[-1]) == (0, edges[-1])
+    assert np.isclose(np.sum(means * np.diff(joined)), np.sum(values * np.diff(edges)))
+    assert peaks.max() == values.max()
+    assert np.all(means <= peaks * (1 + 1e-12))
+
+
+def test_a_mean_leaves_out_what_is_no_number() -> None:
+    edges = integers(0, 1, 3, 4, 5)
+    means = coarse_means(edges, floats(4, np.nan, np.inf, np.nan), 2)
+    assert means[0] == 4
+    assert np.isnan(means[1])
+    assert np.isnan(coarse_peaks(floats(np.nan, np.inf), 1)).all()
+
+
+def test_a_slot_without_length_has_its_value() -> None:
+    assert coarse_means(integers(7, 7), floats(3), 10).tolist() == [3]
+
+
+def test_nothing_stays_nothing() -> None:
+    none = integers()
+    assert not len(coarse_edges(none, 5))
+    assert not len(coarse_means(none, floats(), 5))
+    assert not len(coarse_peaks(floats(), 5))
+
+
+def test_numbers_whose_sums_overflow_are_not_drawn() -> None:
+    assert drawable(floats(1, -1e29, 1e300, np.nan, -np.inf)).tolist() == [True, True, False, False, False]
+    assert highest(floats(5, 1e300, np.nan)) == 5
+    assert highest(floats(np.nan)) == 0
+
+
+def test_times_outside_the_run_go_to_its_ends() -> None:
+    assert bin_of(integers(-5, 0, 50, 99, 100, 10**18), 100, 10).tolist() == [0, 0, 5, 9, 9, 9]
+    assert bin_of(integers(0), 0, 10).tolist() == [0]
+
+
+def test_many_points_keep_the_least_and_the_greatest_of_each_span() -> None:
+    time = np.arange(10_000, dtype=np.int64)
+    values: NDArray[np.float64] = np.sin(time / 50) * time
+    kept_time, kept = extremes(time, values, 10_000, 20)
+    assert len(kept) <= 40
+    assert (kept.min(), kept.max()) == (values.min(), values.max())
+    assert np.all(np.diff(kept_time) > 0)
+    spans = [values[first : first + 500] for first in range(0, 10_000, 500)]
+    assert {value for span in spans for value in (span.min(), span.max())} == set(kept.tolist())
+
+
+def test_few_points_stay_as_they_are_but_for_what_is_no_number() -> None:
+    time, values = extremes(integers(1, 2, 3), floats(5, np.nan, 7), 10, 20)
+    assert (time.tolist(), values.tolist()) == ([1, 3], [5, 7])
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=12))
+def test_shares_of_pauses_add_up_to_the_time_paused(spans: list[tuple[int, int]]) -> None:
+    pauses = [Pause(start_ns=start, end_ns=end, label="") for start, end in spans]
+    paused = {ns for start, end in spans for ns in range(start, end)}
+    assert paused_ns(pauses) == len(paused)
+    shares = paused_shares(pauses, 100, 10)
+    counted = [sum(10 * place <= ns < 10 * place + 10 for ns in paused) / 10 for place in range(10)]
+    np.testing.assert_allclose(shares, counted, atol=1e-9)
