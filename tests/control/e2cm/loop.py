@@ -9,7 +9,6 @@ import numpy as np
 
 from ecmproto.control.e2cm.machine import E2CMMachine
 from ecmproto.control.e2cm.mechanism import E2CM
-from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import Place, machine_of
 from ecmproto.control.mechanism import Role
 from ecmproto.control.parameters import Parameters
@@ -38,6 +37,8 @@ PLACE = Place(
 )
 PRIORITY = 3
 PROBE_OCTETS = 60
+PATIENCE_NS = 1_000_000_000
+"""A frame that waits longer will not leave."""
 
 
 @compiled
@@ -57,10 +58,11 @@ def limiter_of(senders: Senders, station: int, flow: int, priority: int, now_ns:
 @compiled
 def wait(senders: Senders, station: int, limiter: int, now_ns: int) -> int:
     """Return when the head of the limiter's queue leaves, the station's timers expired until then."""
+    last_ns = now_ns + PATIENCE_NS
     while True:
         leaves_ns = senders.leaves_ns(station, limiter, now_ns)
         due_ns = senders.timer_ns(station)
-        if leaves_ns < due_ns or due_ns == NEVER_NS:
+        if leaves_ns < due_ns or due_ns > last_ns:
             return leaves_ns
         now_ns = max(now_ns, due_ns)
         senders.expire(station, now_ns)

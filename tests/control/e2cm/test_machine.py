@@ -208,6 +208,18 @@ def test_unsampled_frames_and_disabled_priorities_are_passed_over() -> None:
     assert made.counters(point)["samples"] == 0
 
 
+def test_octets_are_counted_by_priority() -> None:
+    cp = CongestionPointParameters(fixed_octets=3_000, random_octets=0)
+    point: Any = machine({Role.CONGESTION_POINT: cp}).congestion_point(PLACE, np.random.default_rng(1))
+    outbox, found = new_outbox(4), []
+    for priority in (1, 2, 2, 1):
+        arrival = Arrival(5, 0, 0, priority, 1_500, True, True, True, False, 0, 0, 90_000, 90_000)
+        arrive(point, arrival, outbox)
+        found.append(int(outbox.posted.count))
+    assert found == [0, 0, 1, 2]
+    assert [message.cpid & 0xFFFF for message in outbox.messages[:2]] == [3, 2]
+
+
 # The stations
 
 
@@ -267,6 +279,25 @@ def test_probes_may_travel_with_a_priority_of_their_own() -> None:
     loop = limited(ReactionPointParameters(probe_frames=1, probe_priority=5))
     (probe,) = [message for message in loop.data(0) if message.kind == PROBE_KIND]
     assert probe.priority == 5
+
+
+def test_a_probe_tells_the_time_modulo_2_to_the_32() -> None:
+    loop = limited(ReactionPointParameters(probe_frames=1))
+    loop.now_ns = 2**32 + 5
+    (probe,) = [message for message in loop.data(0) if message.kind == PROBE_KIND]
+    assert (probe.latency, probe.time_ns) == (5, 2**32 + 5)
+
+
+def test_a_reply_may_limit_an_autonomous_flow_in_its_own_priority() -> None:
+    rp = ReactionPointParameters(autonomous=True, probe_frames=1, enabled=frozenset({PRIORITY}))
+    loop = Loop(machine({Role.REACTION_POINT: rp}))
+    loop.data(0, flow=2)
+    reply = bcn(flow=2, kind=REPLY_KIND)
+    for latency, throughput in ((10, 0), (90_000, 9_000_000)):
+        reply.latency, reply.throughput = latency, throughput
+        heed(loop.senders, reply, loop.now_ns)
+    assert loop.machine.counters(loop.senders)["allocated_by_replies"] == 1
+    assert (loop.senders.slots[0].flow, loop.senders.slots[0].priority) == (2, PRIORITY)
 
 
 def test_a_known_flight_time_is_what_the_first_probe_starts_from() -> None:
