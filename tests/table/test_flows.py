@@ -1,0 +1,202 @@
+"""Stations and flows: as a dictionary of their keys numbers them, whatever the batches and the order."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.control.aimd.flow import flow_of
+from ecmproto.control.aimd.tags import headers, outer_vlan, priority_of, tags
+from ecmproto.control.ecm.parameters import ReactionPointParameters
+from ecmproto.control.machine import FlowKey
+from ecmproto.errors import ParameterError
+from ecmproto.table.flows import Flow, FlowTable
+from ecmproto.wire import CNTag, EtherTypes
+from tests.table.frames import CUT, ORDINARY, STACKS, batch_of
+
+KEYS = st.builds(FlowKey, st.booleans(), st.booleans(), st.booleans(), st.booleans())
+ALL = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
+GROUP = 1
+SOURCES = [bytes.fromhex(text) for text in ("020000000002", "800000000001", "00ffffffffff", "030000000001")]
+DESTINATIONS = [bytes.fromhex(text) for text in ("020000000001", "feffffffffff", "ffffffffffff")]
+
+
+def _addressed(octets: bytes, destination: bytes, source: bytes) -> bytes:
+    return (destination + source)[: len(octets)] + octets[12:]
+
+
+SHALLOW = st.one_of(STACKS, ORDINARY, st.binary(max_size=60)).filter(lambda octets: len(octets) <= 250)
+FRAMES = st.lists(
+    st.builds(
+        _addressed,
+        st.one_of(SHALLOW, CUT.filter(lambda octets: len(octets) <= 250)),
+        st.sampled_from(DESTINATIONS),
+        st.sampled_from(SOURCES),
+    ),
+    max_size=30,
+)
+
+
+def expected(frames: list[bytes], key: FlowKey, max_stations: int, max_flows: int) -> list[tuple[int, int]]:
+    stations: dict[bytes, dict[object, int]] = {}
+    numbers = []
+    for octets in frames:
+        source = octets[6:12]
+        known = len(source) == 6 and not source[0] & GROUP
+        if not known or (source not in stations and len(stations) == max_stations):
+            numbers.append((-1, -1))
+            continue
+        flows = stations.setdefault(source, {})
+        told = _key(octets, key)
+        flow = flows.setdefault(told, len(flows)) if told in flows or len(flows) < max_flows else -1
+        numbers.append((list(stations).index(source), flow))
+    return numbers
+
+
+def _key(octets: bytes, key: FlowKey) -> object:
+    frame = headers(octets)
+    vlan, priority = outer_vlan(frame), priority_of(frame)
+    cn_tag = next((layer for layer in tags(frame) if isinstance(layer, CNTag)), None)
+    if key.cn_tag and cn_tag is not None:
+        return "cn", priority, cn_tag.flow_id
+    return (
+        None if vlan is None or not key.vlan else vlan.id,
+        octets[:6] if key.dst else None,
+        priority if key.priority else None,
+    )
+
+
+@given(
+    frames=FRAMES,
+    key=KEYS,
+    limits=st.tuples(st.integers(1, 4), st.integers(1, 6)),
+    cuts=st.lists(st.integers(0, 30), max_size=4),
+)
+def test_numbers_are_those_of_a_dictionary_however_batched(
+    frames: list[bytes], key: FlowKey, limits: tuple[int, int], cuts: list[int]
+) -> None:
+    table = FlowTable(key, max_stations=limits[0], max_flows=limits[1])
+    numbers = []
+    for start, stop in itertools.pairwise([0, *sorted(cuts), len(frames)]):
+        batch = table.number(*batch_of(frames[start:stop]))
+        numbers += list(zip(batch.station.tolist(), batch.flow.tolist(), strict=True))
+    wanted = expected(frames, key, *limits)
+    assert numbers[: len(frames)] == wanted
+    counts = table.counts
+    assert table.stations == len({station for station, _ in wanted} - {-1})
+    assert table.count == len({pair for pair in wanted if -1 not in pair})
+    without_station = counts.group_sources + counts.cut_sources + counts.beyond_stations
+    assert without_station == sum(station < 0 for station, _ in wanted)
+    assert counts.beyond_flows == sum(station >= 0 > flow for station, flow in wanted)
+
+
+@given(frames=FRAMES)
+def test_flows_are_those_of_the_reaction_points(frames: list[bytes]) -> None:
+    frames = [octets for octets in frames if len(octets) >= 14]
+    table = FlowTable(FlowKey(vlan=True, dst=True, priority=True, cn_tag=False))
+    batch = table.number(*batch_of(frames))
+    parameters = ReactionPointParameters()
+    for (i, one), (j, other) in itertools.combinations(enumerate(frames), 2):
+        if batch.station[i] >= 0 and batch.station[j] >= 0:
+            same = (batch.station[i], batch.flow[i]) == (batch.station[j], batch.flow[j])
+            assert same == (flow_of(one, parameters).key == flow_of(other, parameters).key)
+
+
+def many(stations: int, flows: int) -> list[bytes]:
+    frames = []
+    for number in np.random.default_rng(1).permutation(stations * flows).tolist():
+        station, flow = divmod(number, flows)
+        frames.append(b"\2" + flow.to_bytes(5) + b"\2" + station.to_bytes(5) + b"\x08\0")
+    return frames
+
+
+def test_a_table_grows_without_a_trace() -> None:
+    frames = many(200, 3)
+    table = FlowTable(FlowKey(vlan=False, dst=True, priority=False, cn_tag=False), max_stations=190)
+    batch = table.number(*batch_of(frames + frames))
+    wanted = expected(frames + frames, table.key, 190, 1024)
+    assert list(zip(batch.station.tolist(), batch.flow.tolist(), strict=True)) == wanted
+    assert (table.stations, table.count) == (190, 570)
+    assert table.counts.beyond_stations == 60
+    assert [flow.source for flow in table.flows()[:3]] == [octets[6:12] for octets in frames[:3]]
+
+
+FRAME = "020000000001 020000000002 "
+TAGGED = FRAME + "8100 a005 22e9 0007 0800"
+
+
+@pytest.mark.parametrize(
+    ("frame", "key", "label"),
+    [
+        (FRAME + "0800", ALL, "02:00:00:00:00:02 → 02:00:00:00:00:01"),
+        (TAGGED, ALL, "02:00:00:00:00:02, CN flow 7, priority 5"),
+        (TAGGED, FlowKey(True, True, True, False),
+         "02:00:00:00:00:02 → 02:00:00:00:00:01, VLAN 5, priority 5"),
+        (TAGGED, FlowKey(True, False, False, False), "02:00:00:00:00:02, VLAN 5"),
+        (TAGGED, FlowKey(False, False, False, False), "02:00:00:00:00:02"),
+        (FRAME + "8100 e000 0800", ALL, "02:00:00:00:00:02 → 02:00:00:00:00:01, VLAN 0, priority 7"),
+        (FRAME + "22e9 0000 0800", ALL, "02:00:00:00:00:02, CN flow 0"),
+    ],
+)  # fmt: skip
+def test_flows_have_labels(frame: str, key: FlowKey, label: str) -> None:
+    table = FlowTable(key, max_flows=100)
+    octets = bytes.fromhex(frame)
+    other = octets[:6] + b"\4" + octets[7:]
+    batch = table.number(*batch_of([other, octets]))
+    numbers = table.numbers(*batch)
+    assert numbers.tolist() == [0, 100]
+    assert table.labels()[100] == table.labels([100])[100] == table.flow(100).label == label
+
+
+def test_a_flow_has_its_key_as_values() -> None:
+    table = FlowTable(ALL)
+    table.number(*batch_of([bytes.fromhex(TAGGED), bytes.fromhex(FRAME + "8100 2fff 0800")]))
+    source, destination = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
+    assert table.flows() == [
+        Flow(station=0, flow=0, source=source, destination=None, vlan=None, priority=5, cn_flow=7),
+        Flow(station=0, flow=1, source=source, destination=destination, vlan=4095, priority=1, cn_flow=None),
+    ]
+    assert table.source(0) == source
+    for number in (-1, 2, 1024):
+        with pytest.raises(KeyError):
+            table.flow(number)
+    for station in (-1, 1):
+        with pytest.raises(IndexError):
+            table.source(station)
+
+
+def test_frames_that_are_not_chosen_have_no_numbers_and_make_none() -> None:
+    frames = [bytes.fromhex(FRAME + "0800"), bytes.fromhex(FRAME.replace("2 ", "3 ") + "0800")]
+    table = FlowTable(ALL)
+    batch = table.number(*batch_of(frames), chosen=np.array([False, True]))
+    assert batch.station.tolist() == batch.flow.tolist() == [-1, 0]
+    assert table.numbers(*batch).tolist() == [-1, 0]
+    assert table.source(0) == frames[1][6:12]
+    with pytest.raises(ParameterError, match="chosen: needed 2 values, got 1"):
+        table.number(*batch_of(frames), chosen=np.array([True]))
+    none = table.number(*batch_of([]), chosen=np.zeros(0, np.bool_))
+    assert len(none.station) == 0
+
+
+def test_a_map_of_ethertypes_replaces_the_default_one() -> None:
+    frame = bytes.fromhex(FRAME + "9abc 0007 0800")
+    table = FlowTable(ALL, ethertypes=EtherTypes(cn_tag=0x9ABC))
+    table.number(*batch_of([frame]))
+    assert table.flows()[0].cn_flow == 7
+
+
+@pytest.mark.parametrize(
+    ("stations", "flows", "told"),
+    [
+        (0, 1, "max_stations: needed 1 to"),
+        (1, 0, "max_flows: needed 1 to"),
+        (2**20, 2**11, "max_flows: needed 1 to 2047"),
+    ],
+)
+def test_limits_are_checked(stations: int, flows: int, told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        FlowTable(ALL, max_stations=stations, max_flows=flows)
