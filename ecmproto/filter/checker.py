@@ -29,6 +29,7 @@ from ecmproto.filter.tree import (
     Right,
     Slice,
     Test,
+    rank,
 )
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class _Checker:
                 self._fail(child, f"{A[value.kind]} without a prefix")
         assert isinstance(first, Constant)
         assert isinstance(last, Constant)
-        if first.value > last.value:  # type: ignore[operator]  # both are of the operand's kind
+        if rank(first.value) > rank(last.value):
             self._fail(node, "a range whose end is not before its start")
         return Interval(first=first, last=last)
 

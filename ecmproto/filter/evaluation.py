@@ -28,6 +28,7 @@ from ecmproto.filter.tree import (
     Slice,
     Test,
     Value,
+    rank,
 )
 
 Predicate: TypeAlias = Callable[[Captured], bool]
@@ -66,7 +67,7 @@ def predicate(test: Test) -> Predicate:
 
 def _comparison(test: Comparison) -> Predicate:
     read = _searched(test.left) if test.relation == "contains" else _reader(test.left)
-    relation, right = _RELATIONS[test.relation], test.right
+    relation, right = _relation(test), test.right
     if isinstance(right, Constant):
         value = right.value
         if test.relation == "==" and not test.every:
@@ -84,6 +85,13 @@ def _comparison(test: Comparison) -> Predicate:
         return there and combined(relation(left, right) for left in lefts for right in rights)
 
     return compare
+
+
+def _relation(test: Comparison) -> Callable[[Any, Any], bool]:
+    relation = _RELATIONS[test.relation]
+    if test.relation in ("==", "!=", "contains") or "octets" not in (test.left.kind, test.right.kind):
+        return relation
+    return lambda left, right: relation(rank(left), rank(right))  # octets differ in length
 
 
 def _of_values(read: Reader, holds: _Holds, every: bool) -> Predicate:
@@ -121,14 +129,16 @@ def _matches(pattern: bytes) -> _Holds:
 def _in(items: Sequence[Item]) -> _Holds:
     single = frozenset(item.value for item in items if isinstance(item, Constant))
     networks = [(_mask(item), int.from_bytes(item.address)) for item in items if isinstance(item, Network)]
-    intervals = [(item.first.value, item.last.value) for item in items if isinstance(item, Interval)]
+    intervals = [
+        (rank(item.first.value), rank(item.last.value)) for item in items if isinstance(item, Interval)
+    ]
 
     def is_one(value: Any) -> bool:
         if value in single:
             return True
         if any(int.from_bytes(value) & mask == address for mask, address in networks):
             return True
-        return any(first <= value <= last for first, last in intervals)
+        return any(first <= rank(value) <= last for first, last in intervals)
 
     return is_one
 

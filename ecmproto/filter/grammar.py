@@ -27,7 +27,7 @@ to the end of the last layer.  ``encapsulated.NAME`` is the field or layer of th
 Slices are of addresses, CPIDs, octets, text and layers: ``[i:n]`` n octets from i, ``[i-j]`` from i to j,
 ``[i]`` one, ``[:n]`` the first n, ``[i:]`` all from i, several joined by commas; negative positions count
 from the end.  A part that reaches beyond the end is left out.  What is left may be nothing: then the slice
-alone does not hold, but it can be compared, and is less than any other octets.
+alone does not hold, but it can be compared.  Of octets the longer are greater, whatever they are.
 
 Values:
 

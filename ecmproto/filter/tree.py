@@ -13,6 +13,12 @@ from ecmproto.filter.fields import Field, Kind
 
 Value: TypeAlias = int | bytes | str
 
+
+def rank(value: Value) -> tuple[int, Value]:
+    """Return what values of a kind are ordered by: of octets, the longer are greater, as in Wireshark."""
+    return (len(value), value) if isinstance(value, bytes) else (0, value)
+
+
 Relation = Literal["==", "!=", "<", "<=", ">", ">=", "contains"]
 
 
