@@ -1,10 +1,11 @@
-"""The doors: a report as the octets of an HTML, PNG or SVG file, chosen by a file's name."""
+"""The doors: a report as an HTML, PNG or SVG file, chosen by the file's name, or as its octets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
 
+from ecmproto.capture.sink import open_sink
 from ecmproto.errors import OutputError
 from ecmproto.report.canvas import drawn_png, drawn_svg, require_matplotlib
 from ecmproto.report.html import html_page
@@ -43,7 +44,7 @@ def report_form(path: str) -> Callable[[Report], bytes]:
     """Return what makes the octets for a file called ``path``, with .gz or .zst behind it or not.
 
     Call it before the work that fills the report.  Raises OutputError for a suffix that is none of FORMS
-    and MissingDependencyError where matplotlib is missing; the octets are for the caller to write.
+    and MissingDependencyError where matplotlib is missing.
     """
     suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
@@ -54,3 +55,14 @@ def report_form(path: str) -> Callable[[Report], bytes]:
         raise OutputError(path=path, needed=needed, got=suffixes[-1] if suffixes else "no suffix")
     require_matplotlib()
     return form
+
+
+def write_report(report: Report, path: str, *, force: bool = False) -> None:
+    """Write ``report`` to ``path``, in the form that its suffix names: beside it first, renamed when whole.
+
+    Raises as :func:`report_form` does, and OutputError where the file cannot be written, or stands there
+    already and ``force`` is not set.
+    """
+    octets = report_form(path)(report)
+    with open_sink(path, force=force) as sink:
+        sink.write(octets)

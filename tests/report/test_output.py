@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 import subprocess
 import sys
 import zlib
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from ecmproto.errors import MissingDependencyError, OutputError
-from ecmproto.report.output import FORMS, report_form, report_html, report_png, report_svg
+from ecmproto.report.output import FORMS, report_form, report_html, report_png, report_svg, write_report
 from ecmproto.report.run import (
     Drops,
     Feedback,
@@ -201,6 +203,19 @@ def test_forms_are_chosen_by_suffix() -> None:
         with pytest.raises(OutputError, match=r"needed a name that ends in \.html") as caught:
             report_form(path)
         assert caught.value.got == got
+
+
+def test_a_written_report_is_whole_and_replaces_nothing_unasked(tmp_path: Path) -> None:
+    path = tmp_path / "out.svg"
+    path.write_text("precious")
+    with pytest.raises(OutputError, match="a name that is free"):
+        write_report(report_of(BARE), str(path))
+    assert path.read_text() == "precious"
+    write_report(report_of(BARE), str(path), force=True)
+    assert path.read_bytes() == report_svg(report_of(BARE))
+    write_report(report_of(BARE), f"{path}.gz")
+    assert gzip.decompress((tmp_path / "out.svg.gz").read_bytes()) == path.read_bytes()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out.svg", "out.svg.gz"]
 
 
 def test_without_matplotlib_the_extra_is_named_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
