@@ -29,7 +29,8 @@ class RatePanels(Panels):
         super().__init__([run for run in runs if any(len(flow.sent_bps) for flow in run.flows)], time, form)
         labels = dict.fromkeys(flow.label for run in self.runs for flow in run.flows)
         self._places = {label: place for place, label in enumerate(labels)}
-        self._top_bps = greatest(highest(curve) for curve in self._all_curves()) or 1.0
+        drawn = [self._drawn(flow, self._curve(flow)) for run in self.runs for flow in run.flows]
+        self._top_bps = greatest(map(highest, drawn)) or 1.0
         self._scale = rate_scale(self._top_bps)
 
     def unit(self, run: Run) -> str:
@@ -56,7 +57,7 @@ class RatePanels(Panels):
 
     def _draw(self, axes: Axes, flow: FlowCurves, values: Floats, **look: Any) -> None:
         edges = coarse_edges(flow.edges_ns, self.form.spans) / self.time.scale.factor
-        rates = coarse_means(flow.edges_ns, values, self.form.spans) / self._scale.factor
+        rates = self._drawn(flow, values) / self._scale.factor
         step = max(1, len(rates) // _MARKS)
         start = step * self._places[flow.label] // max(1, len(self._places))
         line = _line(self._style(flow.label)) | {"markevery": (min(start, len(rates) - 1), step)} | look
@@ -66,8 +67,8 @@ class RatePanels(Panels):
     def _curve(self, flow: FlowCurves) -> Floats:
         return flow.delivered_bps
 
-    def _all_curves(self) -> list[Floats]:
-        return [self._curve(flow) for run in self.runs for flow in run.flows]
+    def _drawn(self, flow: FlowCurves, values: Floats) -> Floats:
+        return coarse_means(flow.edges_ns, values, self.form.spans)
 
     def _style(self, label: str) -> LineStyle:
         if label.casefold().startswith("others"):

@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ecmproto.report.canvas import new_figure
+from ecmproto.report.panels import time_axis
+from ecmproto.report.rate_panels import RatePanels
 from ecmproto.report.reduction import (
     bin_of,
     coarse_edges,
@@ -18,7 +21,8 @@ from ecmproto.report.reduction import (
     paused_ns,
     paused_shares,
 )
-from ecmproto.report.run import Pause
+from ecmproto.report.run import FlowCurves, Pause, Run
+from ecmproto.report.sheet import WIDE
 from tests.report.sample import floats, integers
 
 SLOTS = st.lists(st.tuples(st.integers(1, 1000), st.floats(0, 1e9)), min_size=1, max_size=60)
@@ -91,3 +95,14 @@ def test_shares_of_pauses_add_up_to_the_time_paused(spans: list[tuple[int, int]]
     shares = paused_shares(pauses, 100, 10)
     counted = [sum(10 * place <= ns < 10 * place + 10 for ns in paused) / 10 for place in range(10)]
     np.testing.assert_allclose(shares, counted, atol=1e-9)
+
+
+def test_a_rate_axis_reaches_to_what_is_drawn_not_to_what_was_averaged_away() -> None:
+    slots = 10 * WIDE.spans
+    edges = np.arange(slots + 1, dtype=np.int64)
+    bursts = np.where(np.arange(slots) % 10 == 0, 1e10, 0.0)
+    flow = FlowCurves(label="a", edges_ns=edges, sent_bps=bursts, delivered_bps=bursts)
+    run = Run(name="a", title="a", duration_ns=slots, flows=(flow,))
+    axes = new_figure(100, 100).add_subplot()
+    RatePanels([run], time_axis([run]), WIDE).draw(axes, run)
+    assert axes.get_ylim() == (0, 1.06)
