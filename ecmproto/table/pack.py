@@ -98,7 +98,6 @@ def _put_numbers(rows: NDArray[np.uint8], field: Field, column: NDArray[Any]) ->
     numbers = (
         column.astype(np.int64).view(np.uint64) if column.dtype.kind == "i" else column.astype(np.uint64)
     )
-    numbers &= np.uint64((1 << field.bits) - 1)
     for octet in range(field.bit_offset // _OCTET, last + 1):
         # This octet's bits begin so far above the number's lowest one.
         shift = (last - octet) * _OCTET - below

@@ -134,7 +134,7 @@ def _place(buffer: NDArray[np.uint8], start: int, octets: int, roles: NDArray[np
             old_tags += 1
             removed += length
         elif in_stack:
-            in_stack = is_stack and not cut and (own == FECN or behind - removed <= _SHOWN_OCTETS)
+            in_stack = is_stack and (own == FECN or behind - removed <= _SHOWN_OCTETS)
             stack_end = behind if in_stack else stack_end
         at = behind
     tag_at = NOWHERE if cut or octets - removed < HEADER_OCTETS else stack_end

@@ -21,6 +21,7 @@ from tests.table.frames import CUT, ORDINARY, STACKS, batch_of
 KEYS = st.builds(FlowKey, st.booleans(), st.booleans(), st.booleans(), st.booleans())
 ALL = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
 GROUP = 1
+FRAME = "020000000001 020000000002 "
 SOURCES = [bytes.fromhex(text) for text in ("020000000002", "800000000001", "00ffffffffff", "030000000001")]
 DESTINATIONS = [bytes.fromhex(text) for text in ("020000000001", "feffffffffff", "ffffffffffff")]
 
@@ -106,6 +107,15 @@ def test_flows_are_those_of_the_reaction_points(frames: list[bytes]) -> None:
             assert same == (flow_of(one, parameters).key == flow_of(other, parameters).key)
 
 
+def test_flow_id_and_priority_alone_make_the_flow_of_frames_with_cn_tags() -> None:
+    tags = ("8100 a005 22e9 0007", "8100 a006 22e9 0007", "8100 c005 22e9 0007", "8100 a005 22e9 0008")
+    frames = [bytes.fromhex(f"{FRAME}{tag} 0800") for tag in (*tags, "8100 a005", "22e9 0007")]
+    frames.append(b"\4" + frames[0][1:])
+    for parts in itertools.product([False, True], repeat=3):
+        batch = FlowTable(FlowKey(*parts, True)).number(*batch_of(frames))
+        assert batch.flow.tolist() == [0, 0, 1, 2, 3, 4, 0]
+
+
 def many(stations: int, flows: int) -> list[bytes]:
     frames = []
     for number in np.random.default_rng(1).permutation(stations * flows).tolist():
@@ -125,7 +135,6 @@ def test_a_table_grows_without_a_trace() -> None:
     assert [flow.source for flow in table.flows()[:3]] == [octets[6:12] for octets in frames[:3]]
 
 
-FRAME = "020000000001 020000000002 "
 TAGGED = FRAME + "8100 a005 22e9 0007 0800"
 
 

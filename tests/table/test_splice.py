@@ -16,7 +16,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.table.splice import Removals, Splice, spliced, spliced_batch
 from ecmproto.table.tags import older_cn_tags, older_tags, tags_of
 from ecmproto.wire import CMTag, CNTag, Layer, RDTag, RRTTag
-from tests.table.frames import ANY, ORDINARY, batch_of, texts
+from tests.table.frames import ANY, DA, ORDINARY, SA, batch_of, texts
 
 FRAMES = st.lists(ANY, min_size=1, max_size=6)
 OWN: dict[int, CMTag | RRTTag | RDTag] = {
@@ -67,6 +67,35 @@ def test_cm_and_rrt_tags_go_in_and_out_as_in_single_frames(frames: list[bytes], 
     assert without_own(frames, protocol) == [
         without_tags(octets, type(tag), protocol)[0] for octets in frames
     ]
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 2])
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_tags_at_the_edge_of_what_is_looked_at_go_in_and_out_as_in_single_frames(
+    protocol: int, before: int
+) -> None:
+    tag = OWN[protocol]
+    assert not isinstance(tag, RDTag)
+    own, vlan = inserted(tag, 0x88B6, 1).tobytes(), bytes.fromhex("8100 a005")
+    frames = [
+        DA + SA + own * before + vlan * vlans + bytes.fromhex(odd) + own + b"\x08\0" + bytes(9)
+        for vlans in range(40, 70)
+        for odd in ("", "88b6 0300 0001 00000002")
+    ]
+    assert with_own(frames, protocol) == [with_tag(octets, tag)[0] for octets in frames]
+    assert without_own(frames, protocol) == [
+        without_tags(octets, type(tag), protocol)[0] for octets in frames
+    ]
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 2])
+def test_where_nothing_but_the_old_tag_was_captured_none_replaces_it(protocol: int) -> None:
+    tag = OWN[protocol]
+    assert not isinstance(tag, RDTag)
+    whole = DA + SA + inserted(tag, 0x88B6, 1).tobytes() + b"\x08\0"
+    frames = [whole[:length] for length in range(len(whole) + 1)]
+    assert with_own(frames, protocol) == [with_tag(octets, tag)[0] for octets in frames]
+    assert with_own(frames, protocol)[-2:] == [DA + SA + b"\x08", whole]
 
 
 @given(frames=FRAMES)

@@ -102,6 +102,22 @@ def test_cm_tags_count_as_for_single_frames(frames: list[bytes], protocol: int) 
         assert (tags.cm_timestamp[i], tags.cm_unit[i]) == (tag.timestamp, tag.unit)
 
 
+@pytest.mark.parametrize("tag", [CM, E2CM, RRT])
+def test_tags_count_as_far_into_a_frame_as_for_single_frames(tag: str) -> None:
+    frames = [bytes.fromhex(MACS + VLAN * n + tag + "0800") for n in range(50, 66)]
+    tags = of(*frames)
+    found = [
+        any(
+            tag_of(headers(octets), kind, protocol)
+            for kind, protocol in ((CMTag, 0), (CMTag, 2), (RRTTag, 1))
+        )
+        for octets in frames
+    ]
+    assert ((tags.cm_protocol >= 0) | tags.rrt_tagged).tolist() == found
+    assert True in found
+    assert False in found
+
+
 @given(frames=FRAMES, protocol=st.sampled_from([None, 1, 3]))
 def test_for_others_the_newest_cm_tag_of_either_protocol_counts(
     frames: list[bytes], protocol: int | None
