@@ -111,8 +111,9 @@ def test_flow_id_and_priority_alone_make_the_flow_of_frames_with_cn_tags() -> No
     tags = ("8100 a005 22e9 0007", "8100 a006 22e9 0007", "8100 c005 22e9 0007", "8100 a005 22e9 0008")
     frames = [bytes.fromhex(f"{FRAME}{tag} 0800") for tag in (*tags, "8100 a005", "22e9 0007")]
     frames.append(b"\4" + frames[0][1:])
-    for parts in itertools.product([False, True], repeat=3):
-        batch = FlowTable(FlowKey(*parts, True)).number(*batch_of(frames))
+    for vlan, dst, priority in itertools.product([False, True], repeat=3):
+        key = FlowKey(vlan, dst, priority, cn_tag=True)
+        batch = FlowTable(key).number(*batch_of(frames))
         assert batch.flow.tolist() == [0, 0, 1, 2, 3, 4, 0]
 
 
