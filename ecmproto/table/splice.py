@@ -180,20 +180,22 @@ def _copy(buffer: Octets, offset: Int64, captured: Int64, edits: _Edits, out: Oc
     more_frame, more_at, more_octets = more
     end = next_more = 0
     for i in range(len(offset)):
-        start, piece, row_at = offset[i], 0, at[i]
-        if removed[i] > 0:
-            stop = removed_at[i]
-            row, over = inserted[i], written[i]
-            end, row_at = _put(buffer, start, piece, stop, row_at, row, written_at[i], over, out, end)
-            piece = stop + removed[i]
-        while next_more < len(more_frame) and more_frame[next_more] == i:
-            stop = more_at[next_more]
-            row, over = inserted[i], written[i]
-            end, row_at = _put(buffer, start, piece, stop, row_at, row, written_at[i], over, out, end)
-            piece = stop + more_octets[next_more]
-            next_more += 1
+        piece, row_at = 0, at[i]
         row, over = inserted[i], written[i]
-        end, row_at = _put(buffer, start, piece, captured[i], row_at, row, written_at[i], over, out, end)
+        is_first, is_last = removed[i] > 0, False
+        while not is_last:
+            # Up to what is taken out next, or to the frame's end.
+            if is_first:
+                stop, behind = removed_at[i], removed_at[i] + removed[i]
+                is_first = False
+            elif next_more < len(more_frame) and more_frame[next_more] == i:
+                stop, behind = more_at[next_more], more_at[next_more] + more_octets[next_more]
+                next_more += 1
+            else:
+                stop = behind = captured[i]
+                is_last = True
+            end, row_at = _put(buffer, offset[i], piece, stop, row_at, row, written_at[i], over, out, end)
+            piece = behind
 
 
 @inlined
