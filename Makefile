@@ -14,7 +14,7 @@ $(VENV)/ready: pyproject.toml
 	touch $@
 
 $(VENV)/ready-dev: $(VENV)/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]' --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]' --group dev
 	touch $@
 
 demo: $(VENV)/ready  ## the main job on the bundled captures

@@ -173,7 +173,7 @@ class MissingDependencyError(EcmprotoError):
         return f"pip install 'ecmproto[{self.extra}]'"
 
     def __str__(self) -> str:
-        return f"{self.purpose}: needed {self.package}, which is not installed ({self.remedy})"
+        return f"{self.purpose}: needed {self.package}, which is not installed"
 
 
 def counted(count: int, noun: str) -> str:

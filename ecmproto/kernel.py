@@ -130,7 +130,7 @@ class _Cache(FunctionCache):
                 method = getattr(kind, name, None)
                 if inspect.isfunction(method):
                     digest.update(source_digest(method).encode())
-        base = "-".join([self._base, *(kind.__name__ for kind in kinds)])
+        base = "-".join([self._base, *(f"{kind.__module__}.{kind.__name__}" for kind in kinds)])
         stamp = (self._stamp, digest.hexdigest())
         self._cache_file = IndexDataCacheFile(self._path, base, stamp)  # type: ignore[no-untyped-call]
 

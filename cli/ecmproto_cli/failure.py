@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ecmproto.errors import CaptureError, EcmprotoError, counted
+from ecmproto.errors import CaptureError, EcmprotoError, MissingDependencyError, counted
 
 FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141
@@ -19,21 +19,14 @@ class CommandError(Exception):
         self.help = help
 
 
-def missing_extra(extra: str, error: ImportError) -> CommandError:
-    """Return the failure for an optional dependency that is not installed."""
-    return CommandError(
-        f"{error.name or error} is not installed",
-        exit_code=DEPENDENCY,
-        help=f"pip install 'ecmproto[{extra}]'",
-    )
-
-
 def exit_code_of(error: Exception) -> int | None:
     """Return the exit code of an error that is the user's or the input's, None for a defect of ours."""
     if isinstance(error.__cause__ or error, PermissionError):
         return PERMISSION
     if isinstance(error, CaptureError):
         return CAPTURE
+    if isinstance(error, MissingDependencyError):
+        return DEPENDENCY
     if isinstance(error, EcmprotoError):
         return USAGE
     return CAPTURE if isinstance(error, OSError) else None
@@ -51,6 +44,8 @@ def report(error: Exception, command: str = "") -> None:
         help = (
             f"what stands before it, {counted(error.frame, 'frame')}, was used" if error.offset else _CAPTURES
         )
+    elif isinstance(error, MissingDependencyError):
+        sentence, help = str(error), error.remedy
     elif isinstance(error, OSError) and error.filename is not None:
         sentence = f"{error.filename}: {error.strerror}"
     else:

@@ -2,72 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
 from ecmproto_cli.paint import paint
-from ecmproto_cli.table import bars, pairs, sparkline
+from ecmproto_cli.table import bars, columns_of, pairs, sparkline
 
 if TYPE_CHECKING:
-    from ecmproto.replay.summary import QueueStatistics, ReplaySummary
+    from ecmproto.replay.flow_series import FlowRates
+    from ecmproto.replay.summary import (
+        PortSummary,
+        QueueStatistics,
+        QueueTrace,
+        ReplaySummary,
+        StationsSummary,
+    )
 
 _WIDTH = 80
+_NAMES = 13
 _FB_STEP = 8
+_FLOWS_SHOWN = 16
 
 
-def replay_table(summary: ReplaySummary, path: str) -> str:
-    """Return the summary as a table, the queue over time and the histogram of the feedback."""
+def replay_table(summary: ReplaySummary, path: str, title: str) -> str:
+    """Return the summary as a table, the queues over time and the histogram of the feedback."""
     parts = [
-        paint(f"{path} through a QCN congestion point, open loop", "title"),
-        pairs(_port(summary)),
-        pairs(_counts(summary)),
-        pairs(_queues(summary)),
+        paint(f"{path} through {title}, {summary.loop} loop", "title"),
+        pairs(_facts(summary), width=_NAMES),
     ]
-    if summary.duration_ns:
-        parts.append(_trace(summary))
-    if summary.samples:
-        parts.append(_feedback(summary.fb_histogram))
+    parts.append(pairs(_arrivals(summary), width=_NAMES))
+    for port in summary.ports:
+        if len(summary.ports) > 1:
+            parts.append(paint(port.name, "title"))
+        parts.append(pairs([*_counts(port), *_queues(port, summary)], width=_NAMES))
+        if summary.duration_ns:
+            parts.append(_trace(port.trace))
+        if port.fb_histogram:
+            parts.append(_feedback(port.fb_histogram))
+    if summary.stations is not None:
+        parts.append(pairs(_stations(summary.stations), width=_NAMES))
+    if summary.flows and summary.duration_ns:
+        parts.append(_flows(summary.flows, summary.duration_ns))
     return "\n\n".join(parts)
 
 
-def _port(summary: ReplaySummary) -> list[tuple[str, str]]:
-    shown = ", ".join(f"{name} {value}" for name, value in summary.parameters.items())
-    return [
+def _facts(summary: ReplaySummary) -> list[tuple[str, str]]:
+    rows = [
         ("port", f"{format_rate(summary.rate_bps)}, {summary.overhead_octets} octets of overhead a frame"),
         ("buffer", format_octets(summary.buffer_octets)),
-        ("parameters", shown),
-        ("seed", str(summary.seed)),
     ]
+    shown = {"cp"} if summary.stations is None else set(summary.parameters)
+    for role, values in summary.parameters.items():
+        if role in shown and values:
+            text = ", ".join(f"{name} {value}" for name, value in values.items())
+            rows.append((f"{role} parameters", text))
+    return [*rows, ("seed", str(summary.seed))]
 
 
-def _counts(summary: ReplaySummary) -> list[tuple[str, str]]:
+def _arrivals(summary: ReplaySummary) -> list[tuple[str, str]]:
     offered = ""
     if summary.duration_ns:
         rate_bps = 8 * summary.octets * NS_PER_S / summary.duration_ns
         offered = f" in {format_time(summary.duration_ns)} ({format_rate(rate_bps)})"
-    rows = [
-        ("frames", f"{summary.frames}, {format_octets(summary.octets)}{offered}"),
-        ("dropped", f"{summary.dropped_frames}, {format_octets(summary.dropped_octets)}"),
-        ("samples", str(summary.samples)),
-        ("CNMs", str(summary.cnms)),
-    ]
+    rows = [("frames", f"{summary.frames}, {format_octets(summary.octets)}{offered}")]
     others = (
-        ("unanswered", summary.unanswered, "congested samples whose source no CNM can or may reach"),
-        ("passed by", summary.passed_by, "frames that occupy no queue: MAC Control, link-local"),
+        ("passed by", summary.passed_by, "frames that occupy no queue: MAC Control, link-local, of no port"),
         ("backwards", summary.backwards, "frames stamped before an earlier one, taken at that one's time"),
         ("untimed", summary.untimed, "frames without a time, taken at the time of the one before"),
     )
-    return rows + [(name, f"{count}  ({meaning})") for name, count, meaning in others if count]
+    return rows + _noted(others)
 
 
-def _queues(summary: ReplaySummary) -> list[tuple[str, str]]:
-    rows = [("queue", _lengths(summary.queue))]
-    if len(summary.queue_by_priority) > 1:
+def _noted(rows: Sequence[tuple[str, int, str]]) -> list[tuple[str, str]]:
+    return [(name, f"{count}  ({meaning})") for name, count, meaning in rows if count]
+
+
+def _counts(port: PortSummary) -> list[tuple[str, str]]:
+    rows = [("dropped", f"{port.dropped_frames}, {format_octets(port.dropped_octets)}")]
+    if port.samples:
+        rows.append(("samples", str(port.samples)))
+    rows += [(f"{name} sent", str(count)) for name, count in port.messages.items()]
+    unanswered = "congested samples whose source no message can or may reach"
+    return rows + _noted([("unanswered", port.unanswered, unanswered)])
+
+
+def _queues(port: PortSummary, summary: ReplaySummary) -> list[tuple[str, str]]:
+    rows = [("queue", _lengths(port.queue))]
+    if summary.stations is not None:
+        rows.append(("second half", f"mean {format_octets(port.second_half_mean_octets)}"))
+    if len(port.queue_by_priority) > 1:
         rows += [
-            (f"priority {priority}", _lengths(queue)) for priority, queue in summary.queue_by_priority.items()
+            (f"priority {priority}", _lengths(queue)) for priority, queue in port.queue_by_priority.items()
         ]
-    return [*rows, ("line busy", f"{100 * summary.utilisation:.1f} %")]
+    return [*rows, ("line busy", f"{100 * port.utilisation:.1f} %")]
 
 
 def _lengths(queue: QueueStatistics) -> str:
@@ -81,11 +109,31 @@ def _lengths(queue: QueueStatistics) -> str:
     return ", ".join(f"{name} {format_octets(value)}" for name, value in values)
 
 
-def _trace(summary: ReplaySummary) -> str:
-    peaks = summary.trace.peak_octets
-    top = max(peaks)
-    line = sparkline(peaks, top=top, width=_WIDTH)
-    end = format_time(summary.trace.span_ns * len(peaks))
+def _stations(stations: StationsSummary) -> list[tuple[str, str]]:
+    rows = [
+        ("stations", f"{stations.stations} on {format_rate(stations.link_rate_bps)}, {stations.flows} flows"),
+        ("feedback", f"{stations.messages} messages, {format_time(stations.feedback_delay_ns)} on their way"),
+        ("held out", f"{stations.held_out_frames}, {format_octets(stations.held_out_octets)}"
+         f"  (frames that found their station's queue of {format_octets(stations.queue_octets)} full)"),
+        ("limited", f"{stations.limited_frames} frames waited, at most "
+         f"{format_octets(stations.longest_wait_octets)} behind one limiter"),
+        ("delivered", f"{stations.delivered_frames}, {format_octets(stations.delivered_octets)}"),
+        ("fairness", f"{stations.fairness:.4f}  (Jain's index of the flows' rates in the second half)"),
+    ]  # fmt: skip
+    if stations.probes:
+        rows.append(("probes", str(stations.probes)))
+    if stations.paused_ns:
+        rows.append(("paused", f"{format_time(stations.paused_ns)}  (over all stations and priorities)"))
+    counted = ", ".join(
+        f"{name.replace('_', ' ')} {count}" for name, count in stations.counters.items() if count
+    )
+    return [*rows, *([("counted", counted)] if counted else [])]
+
+
+def _trace(trace: QueueTrace) -> str:
+    top = max(trace.peak_octets)
+    line = sparkline(trace.peak_octets, top=top, width=_WIDTH)
+    end = format_time(trace.span_ns * len(trace.peak_octets))
     scale = f"0{end.rjust(len(line) - 1)}"
     title = paint(f"queue over time, full height {format_octets(top)}", "title")
     return f"{title}\n  {paint(line, 'congestion')}\n  {scale}"
@@ -99,3 +147,60 @@ def _feedback(histogram: Sequence[int]) -> str:
         last = first + _FB_STEP - 1
         counts.append((f"{low}–{last}", sum(histogram[low : last + 1])))
     return f"{paint('samples by quantized feedback', 'title')}\n{bars(counts, width=40)}"
+
+
+def _flows(flows: Sequence[FlowRates], duration_ns: int) -> str:
+    rows = []
+    for flow in flows[:_FLOWS_SHOWN]:
+        offered = format_rate(8 * flow.offered_octets * NS_PER_S / duration_ns)
+        text = f"offered {offered}, in the second half {format_rate(flow.second_half_bps)} through"
+        if flow.dropped_octets:
+            text += f", {format_octets(flow.dropped_octets)} dropped"
+        rows.append((flow.label, text))
+    if len(flows) > _FLOWS_SHOWN:
+        rows.append(("…", f"and {len(flows) - _FLOWS_SHOWN} more"))
+    return f"{paint('flows', 'title')}\n{pairs(rows)}"
+
+
+def comparison_table(summaries: Sequence[ReplaySummary], path: str) -> str:
+    """Return several mechanisms side by side: a line a figure, then each queue over time."""
+    names = [summary.mechanism for summary in summaries]
+    first = summaries[0]
+    rows = [("", names)] + [(label, [show(summary) for summary in summaries]) for label, show in _MEASURES]
+    if all(summary.stations is not None for summary in summaries):
+        rows += [(label, [show(summary) for summary in summaries]) for label, show in _STATION_MEASURES]
+    top = max(max(summary.ports[0].trace.peak_octets, default=0) for summary in summaries)
+    name_width = max(map(len, names))
+    curves = [
+        f"  {name.ljust(name_width)}  "
+        + paint(sparkline(s.ports[0].trace.peak_octets, top=top, width=_WIDTH - name_width), "congestion")
+        for name, s in zip(names, summaries, strict=True)
+    ]
+    title = f"{path} through {', '.join(names)}, {first.loop} loop"
+    port = f"{format_rate(first.rate_bps)}, buffer {format_octets(first.buffer_octets)}, seed {first.seed}"
+    return "\n\n".join(
+        [
+            paint(title, "title"),
+            pairs([("port", port)]),
+            columns_of(rows),
+            paint(f"queues over time, full height {format_octets(top)}", "title") + "\n" + "\n".join(curves),
+        ]
+    )
+
+
+_MEASURES: Sequence[tuple[str, Callable[[ReplaySummary], str]]] = (
+    ("dropped frames", lambda s: str(s.ports[0].dropped_frames)),
+    ("mean queue", lambda s: format_octets(s.ports[0].queue.mean_octets)),
+    ("second half", lambda s: format_octets(s.ports[0].second_half_mean_octets)),
+    ("p99 queue", lambda s: format_octets(s.ports[0].queue.p99_octets)),
+    ("peak queue", lambda s: format_octets(s.ports[0].queue.peak_octets)),
+    ("line busy", lambda s: f"{100 * s.ports[0].utilisation:.1f} %"),
+    ("messages", lambda s: str(sum(s.ports[0].messages.values()))),
+)
+
+_STATION_MEASURES: Sequence[tuple[str, Callable[[ReplaySummary], str]]] = (
+    ("through", lambda s: format_rate(sum(flow.second_half_bps for flow in s.flows))),
+    ("fairness", lambda s: f"{s.stations.fairness:.4f}" if s.stations else ""),
+    ("held out", lambda s: str(s.stations.held_out_frames) if s.stations else ""),
+    ("paused", lambda s: format_time(s.stations.paused_ns) if s.stations else ""),
+)

@@ -9,9 +9,9 @@ from ecmproto_cli.paint import paint
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-def pairs(rows: Sequence[tuple[str, str]]) -> str:
-    """Return names and values, one pair a line, the names aligned."""
-    width = max(len(name) for name, _ in rows)
+def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0) -> str:
+    """Return names and values, one pair a line, the names aligned, to ``width`` at least."""
+    width = max(width, *(len(name) for name, _ in rows))
     return "\n".join(f"  {paint(name.ljust(width), 'name')}  {value}" for name, value in rows)
 
 
@@ -37,3 +37,14 @@ def _block(value: float, top: float) -> str:
     if value <= 0 or top <= 0:
         return _BLOCKS[0]
     return _BLOCKS[min(len(_BLOCKS) - 1, 1 + int(value / top * (len(_BLOCKS) - 2)))]
+
+
+def columns_of(rows: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Return a table: in each line a name and its values, these aligned to the right under one another."""
+    name_width = max(len(name) for name, _ in rows)
+    widths = [max(map(len, column)) for column in zip(*(values for _, values in rows), strict=True)]
+    lines = []
+    for name, values in rows:
+        cells = "  ".join(value.rjust(width) for value, width in zip(values, widths, strict=True))
+        lines.append(f"  {paint(name.ljust(name_width), 'name')}  {cells}")
+    return "\n".join(lines)

@@ -10,6 +10,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ from ecmproto.control.protocol import CongestionPoint, Message, Receivers, Sende
 from ecmproto.wire import EtherTypes
 from ecmproto.wire.ethertypes import DEFAULT
 from ecmproto.wire.layer import Layer
+
+UNKNOWN_NS = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,8 @@ class Place:
     stations: int
     flows: int
     """Flows that a station can have."""
+    flight_ns: int = UNKNOWN_NS
+    """How long a probe behind a data frame takes to its destination when nothing else is under way."""
     ethertypes: EtherTypes = DEFAULT
 
 
@@ -68,11 +73,19 @@ class Machine(ABC):
     as they please, its destinations keep silent.
     """
 
+    name = "none"
+    """The mechanism's, as the registry has it."""
+    knows_stations = False
+    """Whether its congestion point must be told a frame's station."""
     flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
     tag: type[Layer] | None = None
     """The tag that data frames carry."""
     tag_protocol = 0
     """Its Protocol field, where it is an experimental one."""
+    kinds: Mapping[int, str] = MappingProxyType({})
+    """What its kinds of messages are called."""
+    answers: frozenset[int] = frozenset()
+    """Those of them that destinations send, not the congestion point about a frame that it sampled."""
     feedback_label = ""
     """What ``Message.fb_octets`` is called; empty if there is no such thing."""
     set_point_octets: int | None = None
@@ -80,6 +93,10 @@ class Machine(ABC):
 
     def __init__(self, parameters: Mapping[Role, Parameters]) -> None:
         self.parameters = parameters
+
+    def parameters_as_text(self) -> dict[str, dict[str, str]]:
+        """Return the values of all parameters by role and name."""
+        return {role.value: parameters.as_text() for role, parameters in self.parameters.items()}
 
     def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of a port, at its start at time 0."""
@@ -115,6 +132,7 @@ def machine_of(mechanism: Mechanism, parameters: Mapping[Role, Parameters]) -> M
     kind: type[Any] = getattr(importlib.import_module(module), name)
     chosen = {role: parameters.get(role, part.parameters()) for role, part in mechanism.roles.items()}
     made: Machine = kind(chosen)
+    made.name = mechanism.name
     return made
 
 

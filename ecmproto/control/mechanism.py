@@ -6,12 +6,12 @@ The code of a role is named, not imported: kernels need numba, and listing mecha
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
 
-from ecmproto.control.parameters import Parameters
+from ecmproto.control.parameters import Parameters, unknown_name
 from ecmproto.errors import ParameterError
 
 
@@ -54,6 +54,38 @@ class Mechanism:
     machine: str
     """``package.module:Class`` of its `ecmproto.control.machine.Machine`."""
     roles: Mapping[Role, RolePart]
+
+    def parse(self, assignments: Iterable[str]) -> dict[Role, Parameters]:
+        """Return the parameters of all roles that texts such as ``qeq=33kB`` or ``rp.w=2`` set.
+
+        Without a role a name is for every role that has it.  Raises ParameterError as `Parameters.parse`.
+        """
+        chosen: dict[Role, list[str]] = {role: [] for role in self.roles}
+        for assignment in assignments:
+            for role, text in self._addressed(assignment):
+                chosen[role].append(text)
+        return {role: part.parameters.parse(chosen[role]) for role, part in self.roles.items()}
+
+    def _addressed(self, assignment: str) -> list[tuple[Role, str]]:
+        """Return which roles an assignment is for."""
+        prefix, dot, rest = assignment.partition(".")
+        if dot and prefix in {role.value for role in Role}:
+            self.role(Role(prefix))
+            return [(Role(prefix), rest)]
+        if not self.roles:
+            needed = f"none: {self.name} has no parameters"
+            raise ParameterError(name="parameter", needed=needed, got=assignment)
+        name, equals, _ = assignment.partition("=")
+        described = {role: part.parameters.describe() for role, part in self.roles.items()}
+        found = [
+            role
+            for role, known in described.items()
+            if any(name.strip() in (p.name, p.attribute) for p in known)
+        ]
+        if equals and not found:
+            names = sorted({p.name for known in described.values() for p in known})
+            raise unknown_name(name, names, kind=f"parameter of {self.name}")
+        return [(role, assignment) for role in found or list(self.roles)[:1]]
 
     def role(self, role: Role) -> RolePart:
         """Return the part for ``role``; raises ParameterError if the mechanism has none."""

@@ -24,7 +24,8 @@ from ecmproto.kernel import compiled, inlined, interface
 from ecmproto.record import new_record, new_records
 
 NO_LIMITER = -1
-EVERY_STATION = -1
+EVERY_STATION = -2
+NO_STATION = -1
 
 SILENT = 0
 """The kind of a message that is not sent: a sample that found nothing to say.  Others are a mechanism's."""

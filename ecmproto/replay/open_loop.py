@@ -1,11 +1,11 @@
-"""Open-loop replay through QCN: the capture is the arrival process of one port, whatever the CNMs say.
+"""Open-loop replay: the capture is the arrival process of one or several ports, whatever their messages say.
 
->>> replay = replay_open_loop(batches, rate_bps=10**10, buffer_octets=500_000, parameters=…, seed=1, cp_mac=…)
+>>> replay = replay_open_loop(batches, machine=machine_of(QCN, {}), port=PortFacts(…), seed=1)
 >>> for piece in merged(replay):       # replayed.merged; or: for replayed in replay
 ...     ...
 >>> replay.summary()
 
-Captures stream through: memory is a batch, the port's buffer and statistics of fixed size.
+Captures stream through: memory is a batch, the ports' buffers and statistics of fixed size.
 """
 
 from __future__ import annotations
@@ -18,28 +18,63 @@ from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
-from ecmproto.control.qcn.congestion_point import LARGEST_QNTZ_FB, State, settings_record, start
-from ecmproto.control.qcn.parameters import CongestionPointParameters
-from ecmproto.errors import ParameterError
-from ecmproto.record import columns, new_records
-from ecmproto.replay.gauge import PRIORITIES, TOTAL
+from ecmproto.control.machine import Machine, Place
+from ecmproto.control.protocol import new_outbox
+from ecmproto.record import columns
+from ecmproto.replay.counts import PortCounts
+from ecmproto.replay.facts import PortFacts, check_seed
+from ecmproto.replay.fates import DROPPED, PASSED_BY
+from ecmproto.replay.flow_series import FlowSeries
+from ecmproto.replay.intake import Intake, Taken
+from ecmproto.replay.labels import flow_labels
+from ecmproto.replay.open_port import Arrivals, Outcomes, run
 from ecmproto.replay.port import new_port, with_room
-from ecmproto.replay.qcn_port import DROPPED, PASSED_BY, Arrivals, Outcomes, Sample, run
+from ecmproto.replay.ports import NO_PORT, ONE_PORT, Ports
 from ecmproto.replay.replayed import ReplayedBatch
-from ecmproto.replay.summary import (
-    ReplaySummary,
-    priorities_used,
-    queue_statistics,
-    queue_trace,
-    settled,
-    utilisation,
-)
-from ecmproto.table.classify import FrameClasses, classify
-from ecmproto.units import WIRE_OVERHEAD_OCTETS
+from ecmproto.replay.summary import PortSummary, ReplaySummary, port_summary
+from ecmproto.table.flows import FlowTable
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
-_SAMPLES_AT_ONCE = 4096
-_TIME_LIMIT_NS = 2**62 - 1
+_MESSAGES_AT_ONCE = 4096
+_LARGEST_STATIONS = 4096
+
+
+class _Port:
+    """One port under way."""
+
+    def __init__(
+        self, name: str, number: int, machine: Machine, facts: PortFacts, place: Place, seed: int
+    ) -> None:
+        self.name = name
+        self.counts = PortCounts(machine)
+        self.state = new_port(facts)
+        self.place = place
+        # The first port draws from the seed alone, so that it does not matter how many there are.
+        generator = np.random.default_rng([seed, number] if number else seed)
+        self.point = machine.congestion_point(place, generator)
+        self.outbox = new_outbox(_MESSAGES_AT_ONCE)
+
+    def run(self, arrivals: Arrivals, outcomes: Outcomes) -> NDArray[Any]:
+        """Run all ``arrivals``, making room wherever the kernel stops for it; return the messages."""
+        pieces = []
+        position, count = 0, len(arrivals.time_ns)
+        while True:
+            before = position
+            position = run(self.state, self.point, arrivals, outcomes, self.outbox, position)
+            used = self.outbox.posted.count
+            pieces.append(columns(self.outbox.messages)[:used].copy())
+            self.outbox.posted.count = 0
+            if position == count:
+                break
+            if position == before and not used:
+                self.state = with_room(self.state, int(arrivals.priority[position]))
+        messages: NDArray[Any] = np.concatenate(pieces)
+        self.counts.add_messages(messages)
+        return messages
+
+    def summary(self, now_ns: int) -> PortSummary:
+        """Return what has come to the port so far, the time being ``now_ns``."""
+        return port_summary(self.name, self.state.gauge, now_ns, self.counts)
 
 
 class OpenLoopReplay:
@@ -49,191 +84,180 @@ class OpenLoopReplay:
         self,
         batches: Iterable[Batch],
         *,
-        rate_bps: int,
-        buffer_octets: int,
-        parameters: CongestionPointParameters,
+        machine: Machine,
+        port: PortFacts,
         seed: int,
-        cp_mac: bytes,
-        overhead_octets: int,
+        ports: Ports,
+        with_flows: bool,
         ethertypes: EtherTypes,
         interfaces: Sequence[Interface],
     ) -> None:
-        _check_mac(cp_mac)
-        if seed < 0:
-            raise ParameterError(name="seed", needed="a whole number from 0 on", got=str(seed))
+        check_seed(seed)
+        self.machine = machine
         self._batches = batches
-        self._rate_bps = rate_bps
-        self._parameters = parameters
+        self._facts = port
         self._seed = seed
-        self._cp_mac = cp_mac
+        self._chooser = ports
         self._ethertypes = ethertypes
-        self._interfaces = interfaces
-        self._port = new_port(rate_bps=rate_bps, buffer_octets=buffer_octets, overhead_octets=overhead_octets)
-        self._settings = settings_record(parameters)
-        self._generator = np.random.default_rng(seed)
-        self._points = new_records(State, PRIORITIES)
-        for priority in sorted(parameters.cnpv):
-            start(self._points[priority], self._settings, self._generator)
-        self._has_point = np.isin(np.arange(PRIORITIES), list(parameters.cnpv))
-        self._buffer_of_samples = new_records(Sample, _SAMPLES_AT_ONCE)
-        self._first_time_ns: int | None = None
-        self._counts = dict.fromkeys(_COUNTS, 0)
-        self._fb_histogram = np.zeros(LARGEST_QNTZ_FB + 1, np.int64)
+        numbered = with_flows or machine.knows_stations
+        self._flows = FlowTable(machine.flow_key, max_stations=_LARGEST_STATIONS) if numbered else None
+        self._series = FlowSeries() if with_flows else None
+        self._intake = Intake(
+            machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=interfaces, flows=self._flows
+        )
+        self._ports: list[_Port] = []
+        self._frames = self._octets = self._passed_by = self._untimed = self._backwards = 0
+        self._now_ns = 0
 
     def __iter__(self) -> Iterator[ReplayedBatch]:
         for batch in self._batches:
-            replayed = self._replay(batch)
-            self._count(replayed)
+            replayed = self._replay(self._intake.take(batch))
             yield replayed
 
     def summary(self) -> ReplaySummary:
         """Return what the replay has come to so far; its end, once iterated."""
-        line, gauge, _ = self._port
-        now_ns = int(line.now_ns)
-        settled(gauge, now_ns)
+        if not self._ports:
+            self._port(0)
         return ReplaySummary(
-            **self._counts,
-            first_time_ns=self._first_time_ns or 0,
-            duration_ns=now_ns,
-            backwards=int(line.backwards) - self._counts["untimed"],
-            utilisation=utilisation(gauge),
-            queue=queue_statistics(gauge, TOTAL),
-            queue_by_priority={p: queue_statistics(gauge, p) for p in priorities_used(gauge)},
-            fb_histogram=tuple(self._fb_histogram.tolist()),
-            trace=queue_trace(gauge),
-            rate_bps=self._rate_bps,
-            buffer_octets=int(line.buffer_octets),
-            overhead_octets=int(line.overhead_octets),
+            mechanism=self.machine.name,
+            frames=self._frames,
+            octets=self._octets,
+            first_time_ns=self._intake.first_time_ns or 0,
+            duration_ns=self._now_ns,
+            passed_by=self._passed_by,
+            backwards=self._backwards,
+            untimed=self._untimed,
+            ports=tuple(port.summary(self._now_ns) for port in self._ports),
+            stations=None,
+            flows=() if self._series is None else self._series.rates(self.flow_labels(), self._now_ns),
+            flow_span_ns=0 if self._series is None else self._series.span_ns,
+            rate_bps=self._facts.rate_bps,
+            buffer_octets=self._facts.buffer_octets,
+            overhead_octets=self._facts.overhead_octets,
             seed=self._seed,
-            parameters=self._parameters.as_text(),
+            parameters=self.machine.parameters_as_text(),
         )
 
-    def _replay(self, batch: Batch) -> ReplayedBatch:
-        octets = self._octets(batch)
-        classes = classify(
-            batch.buffer, batch.offset, batch.captured, ethertypes=self._ethertypes, own_mac=self._cp_mac
+    def flow_labels(self) -> dict[int, str]:
+        """Return what flows are called, by their own numbers; empty without flows."""
+        return {} if self._flows is None else flow_labels(self._flows)
+
+    def flow_numbers(self, replayed: ReplayedBatch) -> NDArray[np.int64]:
+        """Return the number of the flow that each message of ``replayed`` is about, −1 for none."""
+        messages = replayed.messages
+        if self._flows is None:
+            return np.full(len(messages), -1)
+        return self._flows.numbers(messages["station"], messages["flow"])
+
+    def _replay(self, taken: Taken) -> ReplayedBatch:
+        count = len(taken.batch)
+        outcomes = Outcomes(
+            np.full(count, PASSED_BY, np.uint8),
+            np.full(count, -1, np.int64),
+            taken.arrivals.tag.copy(),
         )
-        arrivals = Arrivals(
-            time_ns=self._times(batch),
-            octets=octets,
-            priority=classes.priority,
-            occupies=classes.occupies,
-            sampled=classes.sampled & self._has_point[classes.priority],
-        )
-        outcomes = Outcomes(np.zeros(len(batch), np.uint8), np.zeros(len(batch), np.int64))
-        samples = self._run(arrivals, outcomes)
+        port = self._chooser.of(taken)
+        pieces, numbers = [columns(new_outbox(0).messages)], [np.zeros(0, np.int64)]
+        for number in np.unique(port).tolist():
+            if number != NO_PORT:
+                pieces.append(self._run(number, port, taken.arrivals, outcomes))
+                numbers.append(np.full(len(pieces[-1]), number))
+        messages, of_port = np.concatenate(pieces), np.concatenate(numbers)
+        # Ticks stand before the first frame of the batch, whatever comes after them.
+        order = np.lexsort((messages["cause"], messages["time_ns"]))
+        self._count(taken, outcomes)
         return ReplayedBatch(
-            batch=batch,
-            classes=classes,
-            octets=octets,
+            taken=taken,
             fate=outcomes.fate,
             qlen_octets=outcomes.qlen_octets,
-            samples=samples,
-            answered=self._answered(classes, samples),
-            cp_mac=self._cp_mac,
-            parameters=self._parameters,
-            ethertypes=self._ethertypes,
+            tag=outcomes.tag,
+            messages=messages[order],
+            port=of_port[order],
+            places=tuple(port.place for port in self._ports),
+            machine=self.machine,
+            first_time_ns=self._intake.first_time_ns or 0,
         )
 
-    def _run(self, arrivals: Arrivals, outcomes: Outcomes) -> NDArray[Any]:
-        """Run all ``arrivals``, making room wherever the kernel stops for it; return the samples."""
-        pieces = []
-        position, count = 0, len(arrivals.time_ns)
-        while True:
-            position, used = run(
-                self._port, self._points, self._settings, self._generator,
-                arrivals, outcomes, self._buffer_of_samples, position,
-            )  # fmt: skip
-            pieces.append(columns(self._buffer_of_samples)[:used].copy())
-            if position == count:
-                return np.concatenate(pieces)
-            if used < _SAMPLES_AT_ONCE:
-                self._port = with_room(self._port, int(arrivals.priority[position]))
+    def _run(
+        self, number: int, port: NDArray[np.int64], arrivals: Arrivals, outcomes: Outcomes
+    ) -> NDArray[Any]:
+        """Run the frames of port ``number``; return its messages, their causes as positions in the batch."""
+        chosen = np.flatnonzero(port == number)
+        if len(chosen) == len(port):
+            messages = self._port(number).run(arrivals, outcomes)
+        else:
+            part = Outcomes._make(column[chosen] for column in outcomes)
+            messages = self._port(number).run(Arrivals._make(column[chosen] for column in arrivals), part)
+            outcomes.fate[chosen] = part.fate
+            outcomes.qlen_octets[chosen] = part.qlen_octets
+            outcomes.tag[chosen] = part.tag
+            caused = messages["cause"] >= 0
+            messages["cause"][caused] = chosen[messages["cause"][caused]]
+        came = chosen[outcomes.fate[chosen] != PASSED_BY]
+        self._port(number).counts.add_frames(
+            arrivals.time_ns[came], arrivals.octets[came], outcomes.fate[came] == DROPPED
+        )
+        return messages
 
-    def _octets(self, batch: Batch) -> NDArray[np.int64]:
-        """Return the frames' lengths without FCS.  No record claims less than it holds."""
-        octets = np.maximum(batch.original, batch.captured)
-        fcs_octets = np.array([interface.fcs_octets for interface in self._interfaces], np.int64)
-        if fcs_octets.any():
-            octets -= fcs_octets[batch.interface]
-        return np.maximum(octets, 0)
+    def _port(self, number: int) -> _Port:
+        while len(self._ports) <= number:
+            self._ports.append(self._new_port(len(self._ports)))
+        return self._ports[number]
 
-    def _times(self, batch: Batch) -> NDArray[np.int64]:
-        """Return arrival times in ns from the first frame that has one, kept within ±146 years of it."""
-        timed = np.ones(len(batch), np.bool_) if batch.timed is None else batch.timed
-        times_ns = np.clip(batch.time_ns, -_TIME_LIMIT_NS, _TIME_LIMIT_NS)
-        if self._first_time_ns is None and timed.any():
-            self._first_time_ns = int(times_ns[timed][0])
-        relative_ns = np.minimum(times_ns - (self._first_time_ns or 0), _TIME_LIMIT_NS)
-        # A frame without a time is one stamped before everything: it arrives at the latest time seen.
-        return np.where(timed, relative_ns, np.int64(-_TIME_LIMIT_NS))
+    def _new_port(self, number: int) -> _Port:
+        # Each port of a switch has an address of its own.
+        mac = (int.from_bytes(self._facts.cp_mac) + number) % (1 << 48)
+        place = Place(
+            rate_bps=self._facts.rate_bps,
+            link_rate_bps=self._facts.rate_bps,
+            cp_mac=mac.to_bytes(6),
+            stations=_LARGEST_STATIONS if self.machine.knows_stations else 1,
+            flows=1,
+            ethertypes=self._ethertypes,
+        )
+        return _Port(self._chooser.name(number), number, self.machine, self._facts, place, self._seed)
 
-    def _answered(self, classes: FrameClasses, samples: NDArray[Any]) -> NDArray[np.bool_]:
-        position = samples["position"]
-        answered: NDArray[np.bool_] = (samples["qntz_fb"] > 0) & classes.answerable[position]
-        if not self._parameters.cnm_without_cn_tag:
-            answered &= classes.cn_tagged[position]
-        return answered
-
-    def _count(self, replayed: ReplayedBatch) -> None:
-        dropped = replayed.fate == DROPPED
-        timed = replayed.batch.timed
-        cnms = int(replayed.answered.sum())
-        new = {
-            "frames": len(replayed.batch),
-            "octets": int(replayed.octets.sum()),
-            "passed_by": int((replayed.fate == PASSED_BY).sum()),
-            "dropped_frames": int(dropped.sum()),
-            "dropped_octets": int(replayed.octets[dropped].sum()),
-            "samples": len(replayed.samples),
-            "cnms": cnms,
-            "unanswered": int((replayed.samples["qntz_fb"] > 0).sum()) - cnms,
-            "untimed": 0 if timed is None else int((~timed).sum()),
-        }
-        for name, value in new.items():
-            self._counts[name] += value
-        self._fb_histogram += np.bincount(replayed.samples["qntz_fb"], minlength=LARGEST_QNTZ_FB + 1)
-
-
-_COUNTS = (
-    "frames", "octets", "passed_by", "dropped_frames", "dropped_octets", "samples", "cnms", "unanswered",
-    "untimed",
-)  # fmt: skip
+    def _count(self, taken: Taken, outcomes: Outcomes) -> None:
+        arrivals = taken.arrivals
+        self._frames += len(taken.batch)
+        self._octets += int(arrivals.octets.sum())
+        self._passed_by += int((outcomes.fate == PASSED_BY).sum())
+        self._untimed += taken.untimed
+        self._backwards += taken.backwards
+        if len(arrivals.time_ns):
+            self._now_ns = int(arrivals.time_ns[-1])
+        if self._series is not None and self._flows is not None:
+            number = self._flows.numbers(arrivals.station, arrivals.flow)
+            self._series.offered(number, arrivals.time_ns, arrivals.octets)
+            self._series.passed(number, arrivals.time_ns, arrivals.octets, outcomes.fate)
 
 
 def replay_open_loop(
     batches: Iterable[Batch],
     *,
-    rate_bps: int,
-    buffer_octets: int,
-    parameters: CongestionPointParameters,
+    machine: Machine,
+    port: PortFacts,
     seed: int,
-    cp_mac: bytes,
-    overhead_octets: int = WIRE_OVERHEAD_OCTETS,
+    ports: Ports = ONE_PORT,
+    with_flows: bool = False,
     ethertypes: EtherTypes = DEFAULT,
     interfaces: Sequence[Interface] = (),
 ) -> OpenLoopReplay:
-    """Return the replay of ``batches`` of Ethernet frames through one port with QCN congestion points.
+    """Return the replay of ``batches`` of Ethernet frames through ports with ``machine``'s congestion point.
 
-    The port serves ``rate_bps``, its queues share ``buffer_octets``, and each frame takes ``overhead_octets``
-    more on the line.  ``seed`` makes the sampling's randomness; equal arguments give equal results however
-    the frames are batched.  CNMs come from ``cp_mac``; the congestion point of priority p has local
-    identifier p + 1.  ``interfaces`` (a reader's own list, which may grow) tell where frames end with an
-    FCS, which queues do not count.  ParameterError for a value out of range.
+    ``ports`` says which port a frame goes to; all are as ``port`` says, each with its own buffer and, from
+    ``port.cp_mac`` on, its own address.  ``seed`` makes the randomness; equal arguments give equal results
+    however the frames are batched.  ``with_flows`` asks for the rates of flows.  ``interfaces`` (a reader's
+    own list, which may grow) tell where frames end with an FCS, which queues do not count.  ParameterError
+    for a value out of range.
     """
     return OpenLoopReplay(
         batches,
-        rate_bps=rate_bps,
-        buffer_octets=buffer_octets,
-        parameters=parameters,
+        machine=machine,
+        port=port,
         seed=seed,
-        cp_mac=cp_mac,
-        overhead_octets=overhead_octets,
+        ports=ports,
+        with_flows=with_flows,
         ethertypes=ethertypes,
         interfaces=interfaces,
     )
-
-
-def _check_mac(cp_mac: bytes) -> None:
-    if len(cp_mac) != 6 or cp_mac[0] & 1:
-        raise ParameterError(name="cp_mac", needed="an individual address of 6 octets", got=cp_mac.hex("-"))

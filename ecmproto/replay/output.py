@@ -1,4 +1,4 @@
-"""The capture that a replay leaves: the one it read, with the generated frames at their time."""
+"""The capture that an open-loop replay leaves: the one it read, with the generated frames at their time."""
 
 from __future__ import annotations
 
@@ -6,18 +6,55 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ecmproto.capture import Batch, CaptureCopier, CaptureReader
+from ecmproto.capture import Batch, Block, CaptureCopier, CaptureReader
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.errors import CaptureError
-from ecmproto.replay.open_loop import OpenLoopReplay
-from ecmproto.replay.replayed import GeneratedFrame, merged
+from ecmproto.replay.generated import GeneratedFrame
+from ecmproto.replay.replayed import ReplayedBatch, merged
 from ecmproto.wire.fcs import frame_check_sequence
 
 _FCS_OCTETS = 4
 
 
-def batches_of(reader: CaptureReader, copier: CaptureCopier | None) -> Iterator[Batch]:
-    """Yield a capture's batches for a replay, handing its other blocks to ``copier`` on the way.
+class OpenLoopOutput:
+    """Copies a capture through ``copier`` with the generated frames in it.
+
+    The capture's own frames stay as they stand, but for tags that a port rewrote.  A generated frame stands
+    behind its cause: on that one's interface, with an FCS where that one has it, and in pcapng with a comment
+    that says what it came from.
+    """
+
+    def __init__(self, reader: CaptureReader, copier: CaptureCopier) -> None:
+        self._reader = reader
+        self._copier = copier
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was lost."""
+        return self._copier.warnings
+
+    def write_block(self, block: Block) -> None:
+        """Copy what stands between the capture's frames."""
+        self._copier.write(block)
+
+    def write(self, replayed: ReplayedBatch) -> None:
+        """Write a batch with what it caused."""
+        for item in merged([replayed]):
+            if isinstance(item, GeneratedFrame):
+                self._insert(item)
+            else:
+                self._copier.write(item)
+
+    def _insert(self, frame: GeneratedFrame) -> None:
+        described = self._reader.interfaces[frame.interface]
+        fcs = frame_check_sequence(frame.octets) if described.fcs_octets == _FCS_OCTETS else b""
+        self._copier.insert(
+            frame.octets + fcs, time_ns=frame.time_ns, interface=frame.interface, comment=frame.comment
+        )
+
+
+def batches_of(reader: CaptureReader, output: OpenLoopOutput | None) -> Iterator[Batch]:
+    """Yield a capture's batches for a replay, handing its other blocks to ``output`` on the way.
 
     CaptureError when one holds frames that are not Ethernet's.
     """
@@ -25,8 +62,8 @@ def batches_of(reader: CaptureReader, copier: CaptureCopier | None) -> Iterator[
         if isinstance(item, Batch):
             _check_ethernet(item, reader)
             yield item
-        elif copier is not None:
-            copier.write(item)
+        elif output is not None:
+            output.write_block(item)
 
 
 def _check_ethernet(batch: Batch, reader: CaptureReader) -> None:
@@ -40,24 +77,3 @@ def _check_ethernet(batch: Batch, reader: CaptureReader) -> None:
                 needed="Ethernet frames for a replay",
                 got=f"link type {described.linktype_name} on interface {interface}",
             )
-
-
-def write_replay(replay: OpenLoopReplay, reader: CaptureReader, copier: CaptureCopier | None) -> None:
-    """Run the replay and write every frame of it; with no ``copier``, only run it.
-
-    The capture's own frames stay as they stand, a generated one stands behind its cause: on that one's
-    interface, with an FCS where that one has it, and in pcapng with a comment that says what it came from.
-    """
-    if copier is None:
-        for _ in replay:
-            pass
-        return
-    for item in merged(replay):
-        if isinstance(item, GeneratedFrame):
-            described = reader.interfaces[item.interface]
-            fcs = frame_check_sequence(item.octets) if described.fcs_octets == _FCS_OCTETS else b""
-            copier.insert(
-                item.octets + fcs, time_ns=item.time_ns, interface=item.interface, comment=item.comment
-            )
-        else:
-            copier.write(item)

@@ -9,8 +9,7 @@ The text of the port, compiled when it runs over batches.  Its rules (algorithms
 3. Departures are exact: in a busy period that starts at s, departure k is at s + ⌈8·10⁹·Σoctets/rate⌉ ns.
    The end of service is carried as whole ns and a fraction, so nothing is ever rounded twice.
 4. Qlen of a priority is its waiting octets plus its frame in service.  At one instant, departures come first.
-5. Time does not run backwards: a frame stamped before the latest time seen arrives at that latest time, and
-   is counted as ``backwards``.
+5. Time does not run backwards; that is the caller's to see to.
 
 Times are ns from the first arrival.  A port handles what it is given in any split into batches alike.
 """
@@ -23,18 +22,15 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import ParameterError
 from ecmproto.kernel import inlined
 from ecmproto.record import new_record
+from ecmproto.replay.facts import PortFacts
 from ecmproto.replay.gauge import PRIORITIES, TOTAL, Gauge, change, new_gauge
 from ecmproto.units import NS_PER_S
 
-LARGEST_BUFFER_OCTETS = 10**9
-"""Keeps octets · 8·10⁹ within 63 bits, whatever the rate."""
-
-_RATES_BPS = (1_000, 10**13)
-_LARGEST_OVERHEAD_OCTETS = 1_000
 _FIRST_SLOTS = 256
+_TOKEN_SHIFT = 32
+_OCTETS_MASK = (1 << _TOKEN_SHIFT) - 1
 
 
 class Line:
@@ -49,8 +45,6 @@ class Line:
     work_per_octet: int
     """An octet takes work_per_octet / work_per_ns ns, in lowest terms."""
     work_per_ns: int
-    now_ns: int
-    """The latest time seen."""
     served_ns: int
     """The end of the current service in whole ns …"""
     served_rest: int
@@ -60,9 +54,9 @@ class Line:
     in_service_octets: int
     """The frame on the line; 0 when idle."""
     in_service_priority: int
+    in_service_token: int
     waiting_mask: int
     """Bit p: priority p has waiting frames."""
-    backwards: int
     slot_base: Annotated[NDArray[np.int64], PRIORITIES]
     slot_mask: Annotated[NDArray[np.int64], PRIORITIES]
     slots_taken: Annotated[NDArray[np.int64], PRIORITIES]
@@ -70,36 +64,28 @@ class Line:
 
 
 class Port(NamedTuple):
-    """A port's state: records that the kernels change in place, and the octets of its waiting frames."""
+    """A port's state: records that the kernels change in place, and its waiting frames.
+
+    A slot holds a frame's octets, and above 32 bits its token: a number of the caller's, from 0 on.
+    """
 
     line: Line
     gauge: Gauge
-    slots: NDArray[np.int32]
+    slots: NDArray[np.int64]
 
 
-def new_port(*, rate_bps: int, buffer_octets: int, overhead_octets: int) -> Port:
-    """Return an idle, empty port at time 0.
-
-    ``rate_bps`` is 1 kb/s to 10 Tb/s, ``buffer_octets`` 1 to 10⁹, ``overhead_octets`` (what serialisation
-    adds to each frame) 0 to 1000; raises ParameterError otherwise.
-    """
-    _check("rate", rate_bps, *_RATES_BPS, "bit/s")
-    _check("buffer", buffer_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
-    _check("overhead", overhead_octets, 0, _LARGEST_OVERHEAD_OCTETS, "octets")
+def new_port(facts: PortFacts) -> Port:
+    """Return an idle, empty port at time 0."""
     line = new_record(Line)
-    line.buffer_octets = buffer_octets
-    line.overhead_octets = overhead_octets
-    common = math.gcd(8 * NS_PER_S, rate_bps)
+    line.buffer_octets = facts.buffer_octets
+    line.overhead_octets = facts.overhead_octets
+    common = math.gcd(8 * NS_PER_S, facts.rate_bps)
     line.work_per_octet = 8 * NS_PER_S // common
-    line.work_per_ns = rate_bps // common
+    line.work_per_ns = facts.rate_bps // common
     line.slot_base[:] = np.arange(PRIORITIES) * _FIRST_SLOTS
     line.slot_mask[:] = _FIRST_SLOTS - 1
-    return Port(line, new_gauge(buffer_octets), np.zeros(PRIORITIES * _FIRST_SLOTS, np.int32))
-
-
-def _check(name: str, value: int, least: int, most: int, unit: str) -> None:
-    if not least <= value <= most:
-        raise ParameterError(name=name, needed=f"{least} to {most} {unit}", got=str(value))
+    slots = np.zeros(PRIORITIES * _FIRST_SLOTS, np.int64)
+    return Port(line, new_gauge(facts.buffer_octets), slots)
 
 
 def with_room(port: Port, priority: int) -> Port:
@@ -129,22 +115,15 @@ def is_full(line: Line, priority: int) -> bool:
 
 
 @inlined
-def advance(line: Line, gauge: Gauge, slots: NDArray[np.int32], time_ns: int) -> int:
-    """Serve the port up to ``time_ns`` and return the time it is then (rules 3 to 5)."""
-    if time_ns < line.now_ns:
-        line.backwards += 1
-        return line.now_ns
-    line.now_ns = time_ns
-    while line.in_service_octets > 0 and line.departure_ns <= time_ns:
-        _depart(line, gauge, slots)
-    return time_ns
+def departs(line: Line, now_ns: int) -> bool:
+    """Whether the frame on the line is through by ``now_ns``."""
+    return bool(line.in_service_octets > 0 and line.departure_ns <= now_ns)
 
 
 @inlined
-def arrive(
-    line: Line, gauge: Gauge, slots: NDArray[np.int32], now_ns: int, priority: int, octets: int
-) -> bool:
+def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int) -> bool:
     """Enqueue a frame of 1 or more ``octets`` at ``now_ns``, or return False: dropped (rule 1)."""
+    line, gauge, slots = port
     if gauge.level_octets[TOTAL] + octets > line.buffer_octets:
         return False
     change(gauge, priority, now_ns, octets)
@@ -152,16 +131,17 @@ def arrive(
     if line.in_service_octets == 0:
         line.served_ns = now_ns
         line.served_rest = 0
-        _serve(line, priority, octets)
+        _serve(line, priority, octets, token)
     else:
-        slots[line.slot_base[priority] + (line.slots_put[priority] & line.slot_mask[priority])] = octets
+        slot = line.slot_base[priority] + (line.slots_put[priority] & line.slot_mask[priority])
+        slots[slot] = (token << _TOKEN_SHIFT) | octets
         line.slots_put[priority] += 1
         line.waiting_mask |= 1 << priority
     return True
 
 
 @inlined
-def _serve(line: Line, priority: int, octets: int) -> None:
+def _serve(line: Line, priority: int, octets: int, token: int) -> None:
     work = (octets + line.overhead_octets) * line.work_per_octet + line.served_rest
     whole_ns = work // line.work_per_ns
     rest = work - whole_ns * line.work_per_ns
@@ -170,20 +150,25 @@ def _serve(line: Line, priority: int, octets: int) -> None:
     line.departure_ns = line.served_ns + (rest > 0)
     line.in_service_priority = priority
     line.in_service_octets = octets
+    line.in_service_token = token
 
 
 @inlined
-def _depart(line: Line, gauge: Gauge, slots: NDArray[np.int32]) -> None:
+def depart(port: Port) -> int:
+    """Let the frame on the line depart, put the next one on it (rule 2); return the token of the first."""
+    line, gauge, slots = port
+    token = line.in_service_token
     change(gauge, line.in_service_priority, line.departure_ns, -line.in_service_octets)
     change(gauge, TOTAL, line.departure_ns, -line.in_service_octets)
     if line.waiting_mask == 0:
         line.in_service_octets = 0
-        return
+        return token
     priority = PRIORITIES - 1
     while not (line.waiting_mask >> priority) & 1:
         priority -= 1
-    octets = slots[line.slot_base[priority] + (line.slots_taken[priority] & line.slot_mask[priority])]
+    slot = slots[line.slot_base[priority] + (line.slots_taken[priority] & line.slot_mask[priority])]
     line.slots_taken[priority] += 1
     if line.slots_taken[priority] == line.slots_put[priority]:
         line.waiting_mask &= ~(1 << priority)
-    _serve(line, priority, int(octets))
+    _serve(line, priority, slot & _OCTETS_MASK, slot >> _TOKEN_SHIFT)
+    return token

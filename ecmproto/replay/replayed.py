@@ -1,4 +1,4 @@
-"""What comes out of a replay: batches with each frame's fate, and the frames made on the way, in order."""
+"""What comes out of an open-loop replay: batches with each frame's fate, and the frames made on the way."""
 
 from __future__ import annotations
 
@@ -10,103 +10,93 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.qcn.notification import SampledFrame, notification
-from ecmproto.control.qcn.parameters import WEIGHT_DENOMINATOR, CongestionPointParameters
-from ecmproto.table.classify import FrameClasses
-from ecmproto.wire.ethertypes import EtherTypes
-from ecmproto.wire.text import cpid
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratedFrame:
-    """A frame that the replay made, to stand in the output right behind the frame that caused it."""
-
-    octets: bytes
-    """Without FCS."""
-    time_ns: int
-    """The capture time of the frame that caused it."""
-    interface: int
-    cause: int
-    """The 0-based number of that frame in the capture."""
-    comment: str
+from ecmproto.control.machine import Machine, Place, SampledFrame
+from ecmproto.replay.generated import NO_CAUSE, GeneratedFrame, comment_of, octets_of
+from ecmproto.replay.intake import Taken
+from ecmproto.replay.tagging import with_rates
+from ecmproto.wire import RDTag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReplayedBatch:
-    """A batch after it went through the port.
+    """A batch after it went through its ports.
 
-    Per frame: ``classes``, ``fate`` (``qcn_port.PASSED_BY``, ``ENQUEUED``, ``DROPPED``) and ``qlen_octets``,
-    the length of its priority's queue after it (−1 if it passed by).  ``samples`` has the columns of
-    ``qcn_port.Sample``, its times in ns from the first arrival; ``answered`` says which of them get a CNM.
+    Per frame: ``fate`` (``replay.fates``), ``qlen_octets``, the length of its priority's queue after it (−1
+    if it passed by), and ``tag``, what it carries on of the mechanism's tag.  ``messages`` has the columns of
+    `protocol.Message`, silent samples included, in order; ``cause`` is a position in the batch, or −1, and
+    times are ns from the first arrival.  ``port`` is which port each is from, ``places`` where those stand.
     """
 
-    batch: Batch
-    classes: FrameClasses
-    octets: NDArray[np.int64]
-    """Length of each frame on the wire without FCS."""
+    taken: Taken
     fate: NDArray[np.uint8]
     qlen_octets: NDArray[np.int64]
-    samples: NDArray[Any]
-    answered: NDArray[np.bool_]
-    cp_mac: bytes
-    parameters: CongestionPointParameters
-    ethertypes: EtherTypes
+    tag: NDArray[np.int64]
+    messages: NDArray[Any]
+    port: NDArray[np.int64]
+    places: tuple[Place, ...]
+    machine: Machine
+    first_time_ns: int
 
-    def notifications(self) -> Iterator[tuple[int, GeneratedFrame]]:
-        """Yield each CNM with the position in the batch of the frame that caused it, in order."""
-        chosen = self.samples[self.answered]
-        numbers = self.batch.numbers[chosen["position"]].tolist()
-        names = chosen.dtype.names or ()
-        for number, row in zip(numbers, chosen.tolist(), strict=True):
-            sample = dict(zip(names, row, strict=True))
-            yield sample["position"], self._notification(number, sample)
+    @property
+    def batch(self) -> Batch:
+        """The batch as it came."""
+        return self.taken.batch
 
-    def _notification(self, cause: int, sample: dict[str, int]) -> GeneratedFrame:
-        position, priority = sample["position"], sample["priority"]
-        length_octets = int(self.octets[position])
-        octets = notification(
-            SampledFrame(
-                octets=self.batch.frame(position)[:length_octets],
-                length_octets=length_octets,
-                msdu_offset=int(self.classes.msdu_offset[position]),
-                priority=priority,
-            ),
-            qntz_fb=sample["qntz_fb"],
-            qoff_octets=sample["qoff_octets"],
-            qdelta_octets=sample["qdelta_octets"],
-            cpid=cpid(self.cp_mac, priority + 1),
-            cp_mac=self.cp_mac,
-            parameters=self.parameters,
-            ethertypes=self.ethertypes,
-        )
+    def forwarded(self) -> Batch:
+        """Return the batch as the ports let it go on: its tags as they rewrote them."""
+        changed = np.flatnonzero(self.tag != self.taken.arrivals.tag)
+        if not len(changed) or self.machine.tag is not RDTag:
+            return self.batch
+        return with_rates(self.batch, changed, self.tag[changed], self.places[0].ethertypes)
+
+    def generated(self) -> Iterator[tuple[int, GeneratedFrame]]:
+        """Yield each frame that was made with the position of the frame it stands behind (−1: before all)."""
+        chosen = np.flatnonzero(self.messages["sent"] == 1)
+        messages: Any = self.messages[chosen].view(np.recarray)
+        cause = messages["cause"]
+        before = np.searchsorted(self.taken.arrivals.time_ns, messages["time_ns"]) - 1
+        behind = np.where(cause >= 0, cause, before)
+        for index in np.argsort(behind, kind="stable").tolist():
+            place = self.places[int(self.port[chosen[index]])]
+            yield int(behind[index]), self._frame(messages[index], int(behind[index]), place)
+
+    def _frame(self, message: Any, behind: int, place: Place) -> GeneratedFrame:
+        position = int(message.cause)
+        cause, time_ns = NO_CAUSE, self.first_time_ns + int(message.time_ns)
+        if position != NO_CAUSE:
+            cause, time_ns = int(self.batch.numbers[position]), int(self.batch.time_ns[position])
         return GeneratedFrame(
-            octets=octets,
-            time_ns=int(self.batch.time_ns[position]),
-            interface=int(self.batch.interface[position]),
+            octets=octets_of(self.machine, message, self._about(position), place),
+            time_ns=time_ns,
+            interface=int(self.batch.interface[max(0, behind)]),
             cause=cause,
-            comment=_comment(cause, sample),
+            comment=comment_of(self.machine, message, cause),
         )
 
-
-def _comment(cause: int, sample: dict[str, int]) -> str:
-    """Return what a CNM came from; frames are numbered from 1, as capture tools show them."""
-    return (
-        f"CNM for frame {cause + 1}: priority {sample['priority']}, Qlen {sample['qlen_octets']}, "
-        f"Qoff {sample['qoff_octets']}, Qdelta {sample['qdelta_octets']}, "
-        f"Fb {sample['fb_1024'] / WEIGHT_DENOMINATOR:.16g}, QntzFb {sample['qntz_fb']}"
-    )
+    def _about(self, position: int) -> SampledFrame:
+        if position == NO_CAUSE:
+            return SampledFrame(b"", 0, 0)
+        length_octets = int(self.taken.arrivals.octets[position])
+        return SampledFrame(
+            self.batch.frame(position)[:length_octets],
+            length_octets,
+            int(self.taken.classes.msdu_offset[position]),
+        )
 
 
 def merged(replay: Iterable[ReplayedBatch]) -> Iterator[Batch | GeneratedFrame]:
-    """Yield all frames in the order of the output: runs of input frames as batches, CNMs between them.
+    """Yield all frames in the order of the output: runs of input frames as batches, generated ones between.
 
-    Input frames keep their order, times and octets; a CNM follows the frame that caused it at the same ns.
+    Input frames keep their order, times and octets, but for tags that the ports rewrote; a message follows
+    the frame that caused it at the same ns.
     """
     for replayed in replay:
+        batch = replayed.forwarded()
         done = 0
-        for position, cnm in replayed.notifications():
-            yield replayed.batch.select(np.arange(done, position + 1))
-            yield cnm
-            done = position + 1
-        if done < len(replayed.batch):
-            yield replayed.batch.select(np.arange(done, len(replayed.batch))) if done else replayed.batch
+        for behind, frame in replayed.generated():
+            if behind >= done:
+                yield batch.select(np.arange(done, behind + 1))
+                done = behind + 1
+            yield frame
+        if done < len(batch):
+            yield batch.select(np.arange(done, len(batch))) if done else batch

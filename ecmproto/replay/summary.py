@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ecmproto.replay.counts import PortCounts
+from ecmproto.replay.flow_series import FlowRates
 from ecmproto.replay.gauge import PRIORITIES, TOTAL, TRACE_SPANS, Gauge, fit_trace, settle, step_end
 
 _PERCENTILES = (50, 90, 99)
@@ -41,50 +43,170 @@ class QueueTrace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaySummary:
-    """A replay in numbers.  The time it is about runs from the first arrival to the last.
+class DropTrace:
+    """Dropped frames over time: per span of ``span_ns`` from the first arrival on, how many."""
 
-    ``frames`` and ``octets`` (without FCS) are all that came; of these ``passed_by`` occupied no queue (MAC
-    Control, link-local, empty) and ``dropped_frames`` found the buffer full.  ``samples`` counts sampling
-    instants, ``cnms`` the messages sent, ``unanswered`` congested samples that got none: a group or own
-    source address, a header cut off, or no CN-TAG where that matters.  ``fb_histogram`` counts samples by
-    quantized feedback 0 to 63.  ``backwards`` frames were stamped before an earlier frame,
-    ``untimed`` ones not at all: both arrive at the latest time seen.  ``utilisation`` is the share of time
-    in which the line was busy.
+    span_ns: int
+    frames: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortSummary:
+    """A port in numbers.
+
+    ``frames`` and ``octets`` (without FCS) came to it, of which ``dropped_frames`` found the buffer full.
+    ``samples`` counts sampling instants and ``messages`` what was sent, by kind; ``unanswered`` samples found
+    congestion, but their frame's source may not be answered: a group or the port's own address, a header
+    cut off, or no CN-TAG where that matters.  ``fb_histogram`` counts samples by quantized feedback 0 to 63
+    where the mechanism has that, else it is empty.  ``utilisation`` is the share of time in which the line
+    was busy; ``second_half_mean_octets`` the mean length in the second half of the time.
     """
 
+    name: str
+    frames: int
+    octets: int
+    dropped_frames: int
+    dropped_octets: int
+    samples: int
+    messages: dict[str, int]
+    unanswered: int
+    utilisation: float
+    queue: QueueStatistics
+    second_half_mean_octets: float
+    queue_by_priority: dict[int, QueueStatistics]
+    """For each priority that had a frame in its queue."""
+    fb_histogram: tuple[int, ...]
+    trace: QueueTrace
+    drops: DropTrace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StationsSummary:
+    """What became of frames and messages at the stations of a closed loop.
+
+    ``held_out_frames`` found their station's queue full; ``limited_frames`` waited behind a limiter;
+    ``messages`` reached a station.  ``counters`` are the mechanism's own, over all stations.
+    """
+
+    stations: int
+    flows: int
+    link_rate_bps: int
+    feedback_delay_ns: int
+    queue_octets: int
+    held_out_frames: int
+    held_out_octets: int
+    limited_frames: int
+    delivered_frames: int
+    delivered_octets: int
+    probes: int
+    messages: int
+    longest_wait_octets: int
+    paused_ns: int
+    """Over all stations and priorities."""
+    fairness: float
+    """Jain's index of what the flows got through in the second half of the time; 1 is equal."""
+    counters: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySummary:
+    """A replay in numbers.  The time it is about runs from the first arrival of the capture to the last.
+
+    ``frames`` and ``octets`` (without FCS) are all that came; of these ``passed_by`` occupied no queue (MAC
+    Control, link-local, empty) or belonged to no port.  ``backwards`` frames were stamped before an earlier
+    frame, ``untimed`` ones not at all: both arrive at the latest time seen.
+    """
+
+    mechanism: str
     frames: int
     octets: int
     first_time_ns: int
     duration_ns: int
     passed_by: int
-    dropped_frames: int
-    dropped_octets: int
-    samples: int
-    cnms: int
-    unanswered: int
     backwards: int
     untimed: int
-    utilisation: float
-    queue: QueueStatistics
-    queue_by_priority: dict[int, QueueStatistics]
-    """For each priority that had a frame in its queue."""
-    fb_histogram: tuple[int, ...]
-    trace: QueueTrace
+    ports: tuple[PortSummary, ...]
+    stations: StationsSummary | None
+    """Only of a closed loop."""
+    flows: tuple[FlowRates, ...]
+    """Only where flows were asked for; of a closed loop always."""
+    flow_span_ns: int
     rate_bps: int
     buffer_octets: int
     overhead_octets: int
     seed: int
-    parameters: dict[str, str]
+    parameters: dict[str, dict[str, str]]
+    """By role and name."""
+
+    @property
+    def loop(self) -> str:
+        """Return ``open`` or ``closed``."""
+        return "open" if self.stations is None else "closed"
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as dicts, lists and numbers."""
-        values = dataclasses.asdict(self)
-        values["queue_by_priority"] = {str(p): queue for p, queue in values["queue_by_priority"].items()}
-        values["fb_histogram"] = list(self.fb_histogram)
-        values["trace"]["mean_octets"] = list(self.trace.mean_octets)
-        values["trace"]["peak_octets"] = list(self.trace.peak_octets)
-        return values
+        plain: dict[str, Any] = _plain(self)
+        return {"loop": self.loop} | plain
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return [None if np.isnan(each) else each for each in value.tolist()]
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def port_summary(name: str, gauge: Gauge, now_ns: int, counts: PortCounts) -> PortSummary:
+    """Return the summary of a port at ``now_ns``."""
+    settled(gauge, now_ns)
+    trace = queue_trace(gauge)
+    summary = PortSummary(
+        name=name,
+        frames=0,
+        octets=0,
+        dropped_frames=0,
+        dropped_octets=0,
+        samples=0,
+        messages={},
+        unanswered=0,
+        utilisation=utilisation(gauge),
+        queue=queue_statistics(gauge, TOTAL),
+        second_half_mean_octets=_second_half(trace),
+        queue_by_priority={p: queue_statistics(gauge, p) for p in priorities_used(gauge)},
+        fb_histogram=(),
+        trace=trace,
+        drops=DropTrace(span_ns=1, frames=()),
+    )
+    return with_counts(summary, counts)
+
+
+def with_counts(summary: PortSummary, counts: PortCounts) -> PortSummary:
+    """Return ``summary`` with what has been counted by now."""
+    return dataclasses.replace(
+        summary,
+        frames=counts.frames,
+        octets=counts.octets,
+        dropped_frames=counts.dropped_frames,
+        dropped_octets=counts.dropped_octets,
+        samples=counts.samples,
+        messages=dict(sorted(counts.messages.items())),
+        unanswered=counts.unanswered,
+        drops=_drops(counts),
+        fb_histogram=tuple(counts.qntz_fb.tolist()) if counts.qntz_fb[1:].any() else (),
+    )
+
+
+def _drops(counts: PortCounts) -> DropTrace:
+    frames = np.trim_zeros(counts.drops.values[0], "b").astype(np.int64)
+    return DropTrace(span_ns=counts.drops.span_ns, frames=tuple(frames.tolist()))
+
+
+def _second_half(trace: QueueTrace) -> float:
+    half = trace.mean_octets[len(trace.mean_octets) // 2 :]
+    return sum(half) / len(half)
 
 
 def settled(gauge: Gauge, now_ns: int) -> None:

@@ -145,6 +145,8 @@ def _feedback(rows: NDArray[Any], *, rates: bool) -> Feedback:
     if rates:
         chosen = rows[~shared & (rows["kind"] == SILENT) & (rows["rate_kbps"] > 0)]
         value = chosen["rate_kbps"] * 1000.0
+        # One rate for all priorities of the port.
+        chosen["priority"] = -1
     else:
         chosen = rows[~shared & (rows["qlen_octets"] > 0)]
         value = chosen["fb_octets"]
@@ -166,7 +168,7 @@ def _flow(flow: FlowRates, summary: ReplaySummary) -> FlowCurves:
     return FlowCurves(
         label=flow.label,
         edges_ns=np.arange(len(flow.passed_bps) + 1) * summary.flow_span_ns,
-        sent_bps=flow.offered_bps,
+        sent_bps=flow.sent_bps,
         delivered_bps=flow.passed_bps,
         limit_bps=flow.limit_bps if closed and not np.isnan(flow.limit_bps).all() else None,
     )
@@ -176,7 +178,7 @@ def _folded(flows: Sequence[FlowRates], summary: ReplaySummary) -> FlowCurves:
     return FlowCurves(
         label=_OTHERS,
         edges_ns=np.arange(len(flows[0].passed_bps) + 1) * summary.flow_span_ns,
-        sent_bps=np.sum([flow.offered_bps for flow in flows], axis=0),
+        sent_bps=np.sum([flow.sent_bps for flow in flows], axis=0),
         delivered_bps=np.sum([flow.passed_bps for flow in flows], axis=0),
     )
 

@@ -59,7 +59,7 @@ def test_the_output_is_the_capture_with_the_messages_in_it(
     own = [frame for frame in after if not frame[2][0].startswith("CNM")]
     sent = [frame for frame in after if frame[2][0].startswith("CNM")]
     assert own == before
-    assert len(sent) == summary["cnms"] > 0
+    assert len(sent) == summary["ports"][0]["messages"]["CNM"] > 0
     for index, (time_ns, octets, (comment,)) in enumerate(after):
         if comment.startswith("CNM"):
             cause = after[index - 1]
@@ -117,7 +117,7 @@ def test_a_pipe_in_and_a_pipe_out(tmp_path: Path) -> None:
     out = tmp_path / "out.pcap"
     out.write_bytes(done.stdout)
     assert len(frames_in(out)) > 15_662
-    assert b"QCN congestion point, open loop" in done.stderr
+    assert b"(802.1Qau), open loop" in done.stderr
 
 
 def test_what_can_be_read_of_a_cut_capture_is_replayed(
@@ -137,7 +137,7 @@ def test_an_empty_capture_is_a_replay_of_nothing(tmp_path: Path, capsys: pytest.
     with PcapWriter(str(empty)):
         pass
     assert run(["replay", "-r", str(empty), *CONGESTED]) == 0
-    assert "  frames   0, 0 B\n" in capsys.readouterr().out
+    assert "  frames         0, 0 B\n" in capsys.readouterr().out
 
 
 def test_frames_of_another_link_type_are_refused_by_name(
@@ -162,10 +162,14 @@ def test_frames_of_another_link_type_are_refused_by_name(
             "(did you mean 'qcn'?)",
         ),
         (
-            "--cp ecm",
-            "Invalid value: --cp: no replay runs ecm's congestion point (it runs qcn's)",
+            "--cp ecm --rp qcn",
+            "--rp qcn: reaction points of qcn do not understand ecm's messages",
         ),
-        ("--cp none", "role: needed one that none has (none), got cp"),
+        ("--rate 1G", "Missing option '--cp' or '--compare': which mechanism?"),
+        ("--compare qcn --cp qcn", "--compare names the mechanisms itself: leave --cp and --rp out"),
+        ("--cp none --param a=1", "parameter: needed none: none has no parameters, got a=1"),
+        ("--cp qcn --rp qcn --ports dst", "--ports is for open loops: a closed loop has one port"),
+        ("--cp qcn --samples x.txt", "x.txt: needed a name that ends in .csv or .parquet, got another"),
         ("--cp qcn --rate fast", "rate: needed a rate such as 10G, 2.5Gb/s or 100Mbps, got 'fast'"),
         ("--cp qcn --rate 0", "rate: needed 1000 to 10000000000000 bit/s, got 0"),
         ("--cp qcn --buffer 0", "buffer: needed 1 to 1000000000 octets, got 0"),
@@ -183,6 +187,6 @@ def test_the_parameters_are_listed_with_ranges_and_sources(capsys: pytest.Captur
     assert run(["replay", "--params", "qcn"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(
-        "qeq=26000  queue length that the congestion point steers to (Qeq)\n    100 B to "
+        "cp.qeq=26000  queue length that the congestion point steers to (Qeq)\n    100 B to "
     )
-    assert all(f"\n{name}=" in shown for name in ("w", "sample_base", "jitter", "cnpv"))
+    assert all(f"\n{name}=" in shown for name in ("cp.w", "cp.sample_base", "rp.gd", "edge.mode"))

@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 
 from ecmproto.capture.batch import Batch
+from ecmproto.control.machine import machine_of
+from ecmproto.control.mechanism import Role
+from ecmproto.control.qcn.mechanism import QCN
 from ecmproto.control.qcn.parameters import CongestionPointParameters
+from ecmproto.replay.facts import PortFacts
+from ecmproto.replay.generated import GeneratedFrame
 from ecmproto.replay.open_loop import OpenLoopReplay, replay_open_loop
-from ecmproto.replay.replayed import GeneratedFrame, merged
+from ecmproto.replay.replayed import merged
 from tests.replay.slow_port import Arriving
 
 ADDRESSES = bytes.fromhex("020000000001" + "020000000002")
@@ -36,12 +41,28 @@ def batch_of(frames: Sequence[Arriving], *, first: int = 0) -> Batch:
     )
 
 
-def replay(*batches: Batch, **options: Any) -> OpenLoopReplay:
-    options.setdefault("rate_bps", TEN_G)
-    options.setdefault("buffer_octets", 500_000)
-    options.setdefault("parameters", CongestionPointParameters())
-    options.setdefault("seed", 1)
-    return replay_open_loop(batches, cp_mac=CP_MAC, **options)
+def replay(
+    *batches: Batch,
+    rate_bps: int = TEN_G,
+    buffer_octets: int = 500_000,
+    overhead_octets: int = 24,
+    parameters: CongestionPointParameters | None = None,
+    seed: int = 1,
+    **options: Any,
+) -> OpenLoopReplay:
+    """Return a replay through QCN's congestion point."""
+    return replay_open_loop(
+        batches,
+        machine=machine_of(QCN, {} if parameters is None else {Role.CONGESTION_POINT: parameters}),
+        port=PortFacts(
+            rate_bps=rate_bps,
+            buffer_octets=buffer_octets,
+            overhead_octets=overhead_octets,
+            cp_mac=CP_MAC,
+        ),
+        seed=seed,
+        **options,
+    )
 
 
 def overload(count: int, *, seed: int = 1, load: float = 1.3, octets: int = 1514) -> list[Arriving]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
 from ecmproto.control.qcn.parameters import CongestionPointParameters
 from ecmproto.errors import ParameterError
-from ecmproto.replay.open_loop import replay_open_loop
-from ecmproto.replay.qcn_port import DROPPED, ENQUEUED, PASSED_BY
+from ecmproto.replay.facts import PortFacts
+from ecmproto.replay.fates import DROPPED, ENQUEUED, PASSED_BY
 from tests.replay.captures import batch_of, overload, replay
 from tests.replay.slow_port import Arriving
 
@@ -50,9 +51,9 @@ def test_absurd_times_and_lengths_harm_nothing() -> None:
     batch = Batch.from_frames([bytes(60)] * 6, time_ns=extremes, original=[60, 2**32 - 1, 0, 1, 60, 60])
     run = replay(batch)
     (part,) = run
-    assert part.octets.tolist() == [60, 2**32 - 1, 60, 60, 60, 60]
+    assert part.taken.arrivals.octets.tolist() == [60, 2**32 - 1, 60, 60, 60, 60]
     summary = run.summary()
-    assert summary.dropped_frames == 1
+    assert summary.ports[0].dropped_frames == 1
     assert summary.backwards == 3
     assert summary.duration_ns == 2**62 - 1
 
@@ -65,7 +66,7 @@ def test_empty_frames_pass_by() -> None:
 def test_only_the_cn_priorities_have_a_congestion_point() -> None:
     run = replay(batch_of(overload(3_000)), parameters=CongestionPointParameters.parse(["cnpv=3"]))
     (part,) = run
-    assert set(part.samples["priority"].tolist()) == {3}
+    assert set(part.messages["priority"].tolist()) == {3}
 
 
 def test_summary_adds_up_and_is_plain() -> None:
@@ -75,12 +76,13 @@ def test_summary_adds_up_and_is_plain() -> None:
     summary = run.summary()
     assert summary.frames == 5_000
     assert summary.octets == 5_000 * 1_514
-    assert summary.dropped_frames == sum(int((part.fate == DROPPED).sum()) for part in parts) > 0
-    assert summary.dropped_octets == summary.dropped_frames * 1_514
-    assert summary.samples == sum(summary.fb_histogram) > 0
-    assert summary.cnms == sum(summary.fb_histogram[1:]) > 0
-    assert (summary.unanswered, summary.seed) == (0, 9)
-    assert 0.99 < summary.utilisation < 1
+    (port,) = summary.ports
+    assert port.dropped_frames == sum(int((part.fate == DROPPED).sum()) for part in parts) > 0
+    assert port.dropped_octets == port.dropped_frames * 1_514 == 1_514 * sum(port.drops.frames)
+    assert port.samples == sum(port.fb_histogram) > 0
+    assert port.messages == {"CNM": sum(port.fb_histogram[1:])}
+    assert (port.unanswered, summary.seed) == (0, 9)
+    assert 0.99 < port.utilisation < 1
     assert summary.first_time_ns == 1_600_000_000_000_000_000
     assert json.loads(json.dumps(summary.as_dict())) == summary.as_dict()
 
@@ -89,21 +91,23 @@ def test_the_trace_agrees_with_the_statistics() -> None:
     run = replay(batch_of(overload(4_000)))
     list(run)
     summary = run.summary()
-    trace = summary.trace
+    (port,) = summary.ports
+    trace = port.trace
     spans = len(trace.mean_octets)
     assert 256 <= spans <= 512
     last_ns = summary.duration_ns - (spans - 1) * trace.span_ns
     integral = sum(trace.mean_octets[:-1]) * trace.span_ns + trace.mean_octets[-1] * last_ns
-    assert integral / summary.duration_ns == pytest.approx(summary.queue.mean_octets)
+    assert integral / summary.duration_ns == pytest.approx(port.queue.mean_octets)
     # The level after the last arrival stands for no time at all.
-    assert max(trace.peak_octets) in (summary.queue.peak_octets, summary.queue.peak_octets - 1_514)
+    assert max(trace.peak_octets) in (port.queue.peak_octets, port.queue.peak_octets - 1_514)
 
 
 def test_nothing_replayed_is_a_summary_of_zeros() -> None:
     summary = replay().summary()
-    assert (summary.frames, summary.duration_ns, summary.utilisation) == (0, 0, 0.0)
-    assert (summary.queue.mean_octets, summary.queue.p99_octets) == (0.0, 0)
-    assert summary.queue_by_priority == {}
+    (port,) = summary.ports
+    assert (summary.frames, summary.duration_ns, port.utilisation) == (0, 0, 0.0)
+    assert (port.queue.mean_octets, port.queue.p99_octets) == (0.0, 0)
+    assert port.queue_by_priority == {}
 
 
 @pytest.mark.parametrize(
@@ -115,15 +119,13 @@ def test_nothing_replayed_is_a_summary_of_zeros() -> None:
         ({"seed": -1}, "seed: needed a whole number from 0 on, got -1"),
     ],
 )
-def test_settings_out_of_range_are_refused(options: dict[str, int], message: str) -> None:
+def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError) as caught:
-        replay(**options)
+        replay(**options).summary()
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("cp_mac", [b"", bytes(5), bytes.fromhex("0180c2000001")])
 def test_messages_come_from_an_individual_address(cp_mac: bytes) -> None:
     with pytest.raises(ParameterError, match="cp_mac"):
-        replay_open_loop(
-            [], rate_bps=1000, buffer_octets=1, parameters=CongestionPointParameters(), seed=0, cp_mac=cp_mac
-        )
+        PortFacts(rate_bps=1000, buffer_octets=1, cp_mac=cp_mac)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ecmproto.capture.batch import Batch
 from ecmproto.control.qcn.parameters import CongestionPointParameters
-from ecmproto.replay.qcn_port import DROPPED, ENQUEUED, PASSED_BY
+from ecmproto.replay.fates import DROPPED, ENQUEUED, PASSED_BY
 from ecmproto.replay.replayed import ReplayedBatch
 from tests.replay.captures import batch_of, overload, replay
 from tests.replay.slow_port import Arriving, Level, SlowPort
@@ -28,11 +28,12 @@ def flattened(parts: list[ReplayedBatch]) -> dict[str, list[int]]:
         "position": [
             int(start + position)
             for start, part in zip(starts, parts, strict=False)
-            for position in part.samples["position"]
+            for position in part.messages["cause"]
         ],
     }
-    for name in ("time_ns", "priority", "qlen_octets", "qoff_octets", "qdelta_octets", "fb_1024", "qntz_fb"):
-        found[name] = [int(value) for part in parts for value in part.samples[name]]
+    for name in ("time_ns", "priority", "qlen_octets", "qoff_octets", "qdelta_octets", "qntz_fb"):
+        found[name] = [int(value) for part in parts for value in part.messages[name]]
+    found["fb_1024"] = [int(1024 * value) for part in parts for value in part.messages["fb_octets"]]
     return found
 
 
@@ -79,12 +80,13 @@ def test_equals_the_event_simulation_however_the_frames_are_batched(
     expected = [(i, qoff, qdelta, fb * 1024, q) for i, qoff, qdelta, fb, q in slow.samples]
     assert list(zip(*columns, strict=True)) == expected
     summary = real.summary()
-    assert_statistics(summary.queue, slow.total)
-    for priority, statistics in summary.queue_by_priority.items():
+    (port,) = summary.ports
+    assert_statistics(port.queue, slow.total)
+    for priority, statistics in port.queue_by_priority.items():
         assert_statistics(statistics, slow.levels[priority])
-    assert set(summary.queue_by_priority) == {p for p, level in slow.levels.items() if level.peak}
+    assert set(port.queue_by_priority) == {p for p, level in slow.levels.items() if level.peak}
     idle, whole = slow.total.held[0], sum(slow.total.held.values())
-    assert summary.utilisation == pytest.approx(1 - idle / whole if whole else 0, abs=1e-12)
+    assert port.utilisation == pytest.approx(1 - idle / whole if whole else 0, abs=1e-12)
 
 
 def assert_statistics(got: Any, exact: Level) -> None:
@@ -124,15 +126,15 @@ def test_dropped_arrivals_do_not_count_towards_sampling() -> None:
     frames = [Arriving(0, 100_000, 0)] + [Arriving(1, 1_514, 0)] * 500
     (part,) = replay(batch_of(frames), buffer_octets=100_000)
     assert (part.fate == DROPPED).sum() == 500
-    assert len(part.samples) == 0
+    assert len(part.messages) == 0
     (part,) = replay(batch_of(frames), buffer_octets=1_000_000)
-    assert len(part.samples) > 0
+    assert len(part.messages) > 0
 
 
 def test_frames_that_are_never_sampled_do_not_count_towards_a_sample() -> None:
     (part,) = replay(batch_of([Arriving(i, 1_514, 0, sampled=False) for i in range(300)]))
     assert (part.fate == ENQUEUED).all()
-    assert len(part.samples) == 0
+    assert len(part.messages) == 0
 
 
 def test_mac_control_passes_by_but_its_time_counts() -> None:
@@ -157,7 +159,7 @@ def test_more_samples_in_a_batch_than_are_kept_at_once() -> None:
     frames = [Arriving(i * 100, 60_000, 0) for i in range(9_000)]
     parameters = CongestionPointParameters(sample_base_octets=10_000)
     (part,) = replay(batch_of(frames), buffer_octets=10**9, parameters=parameters)
-    assert part.samples["position"].tolist() == list(range(9_000))
+    assert part.messages["cause"].tolist() == list(range(9_000))
 
 
 def test_the_snap_length_does_not_matter() -> None:

@@ -31,7 +31,7 @@ def test_merged_output_is_the_input_with_each_cnm_right_behind_its_cause() -> No
     ]
     cnms = [(before, row) for before, row in pairwise(merged_frames)
             if row[0] == "cnm"]  # fmt: skip
-    assert len(cnms) == run.summary().cnms > 10
+    assert len(cnms) == run.summary().ports[0].messages["CNM"] > 10
     for (kind, time, sampled, number), (_, cnm_time, octets, cause, comment) in cnms:
         assert (kind, time, number) == ("in", cnm_time, cause)
         cnm = decode(octets)[CNM]
@@ -53,8 +53,9 @@ def test_what_may_not_be_answered_is_sampled_but_gets_no_cnm() -> None:
     group = bytes.fromhex("020000000001" + "030000000002" + "0800").ljust(60, b"\0")
     run = replay(Batch.from_frames([group] * 500, time_ns=np.arange(500), original=1_514))
     assert len(output(run)) == 500
-    assert run.summary().unanswered > 0
-    assert run.summary().cnms == 0
+    (port,) = run.summary().ports
+    assert port.unanswered > 0
+    assert port.messages == {}
 
 
 def test_frames_without_cn_tag_are_answered_by_choice() -> None:
@@ -63,7 +64,8 @@ def test_frames_without_cn_tag_are_answered_by_choice() -> None:
     for parameters in (CongestionPointParameters(), silent):
         run = replay(batch_of(overload(2_000)), parameters=parameters)
         list(run)
-        counts.append((run.summary().cnms, run.summary().unanswered))
+        (port,) = run.summary().ports
+        counts.append((port.messages.get("CNM", 0), port.unanswered))
     assert counts[0][0] == counts[1][1] > 0
     assert counts[0][1] == counts[1][0] == 0
 

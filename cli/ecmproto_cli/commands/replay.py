@@ -1,134 +1,179 @@
-"""``ecmproto replay``: a capture as the arrival process of a software switch port."""
+"""``ecmproto replay``: a capture through a software switch port, and stations that react to it."""
 
 from __future__ import annotations
 
-import json
 import secrets
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.failure import warn
 from ecmproto_cli.options import color_option, ethertype_option, force_option, read_option, write_option
-from ecmproto_cli.progress import watched
 
 if TYPE_CHECKING:
-    from ecmproto.control.qcn.parameters import CongestionPointParameters
     from ecmproto.wire import EtherTypes
 
 
 def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str | None) -> None:
-    """Print the parameters of a mechanism's congestion point and leave."""
+    """Print the parameters of a mechanism's roles and leave."""
     if mechanism is None or ctx.resilient_parsing:
         return
-    from ecmproto.control.mechanism import Role
     from ecmproto.control.registry import find_mechanism
 
-    parameters = find_mechanism(mechanism).role(Role.CONGESTION_POINT).parameters
-    defaults = parameters().as_text()
-    for parameter in parameters.describe():
-        click.echo(f"{parameter.name}={defaults[parameter.name]}  {parameter.doc}")
-        click.echo(f"    {parameter.range_text}; {parameter.source}")
+    for role, part in find_mechanism(mechanism).roles.items():
+        defaults = part.parameters().as_text()
+        for parameter in part.parameters.describe():
+            click.echo(f"{role.value}.{parameter.name}={defaults[parameter.name]}  {parameter.doc}")
+            click.echo(f"    {parameter.range_text}; {parameter.source}")
     ctx.exit()
 
 
 @click.command()
 @read_option()
-@click.option("--cp", "mechanism", metavar="MECHANISM", required=True, help="Whose congestion point: qcn.")
+@click.option("--cp", metavar="MECHANISM", help="Whose congestion point the port has.")
+@click.option(
+    "--rp", metavar="MECHANISM",
+    help="Whose reaction points the stations have, which closes the loop; the same as --cp.",
+)  # fmt: skip
+@click.option(
+    "--compare", metavar="MECHANISM,…",
+    help="Run the capture through several mechanisms, closed loop, side by side.",
+)  # fmt: skip
 @click.option("--rate", default="10G", show_default=True, help="Rate at which the port serves its queues.")
 @click.option("--buffer", default="500kB", show_default=True, help="Octets that the port's queues share.")
 @click.option(
-    "--param", "assignments", metavar="NAME=VALUE", multiple=True,
-    help="A parameter of the congestion point, as in qeq=33kB.",
+    "--ports", "ports", default="one", show_default=True, metavar="one|dst|interface|FILTER;…",
+    help="Open loop: one port, one per destination or interface, or one per display filter.",
+)  # fmt: skip
+@click.option("--link-rate", help="Rate of the stations' own links.  [default: --rate]")
+@click.option(
+    "--feedback-delay", default="10us", show_default=True,
+    help="From the port, or a destination, back to a station.",
+)  # fmt: skip
+@click.option("--rp-queue", default="1MB", show_default=True, help="What each queue of a station holds.")
+@click.option(
+    "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
+)
+@click.option(
+    "--param", "assignments", metavar="[ROLE.]NAME=VALUE", multiple=True,
+    help="A parameter of the mechanism, as in qeq=33kB or rp.gd=0.01.",
 )  # fmt: skip
 @click.option(
     "--params", metavar="MECHANISM", is_eager=True, expose_value=False, callback=_list_parameters,
     help="List a mechanism's parameters and leave.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of the sampling's jitter.  [default: drawn]")
-@click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address CNMs come from.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]")
+@click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
 @click.option(
     "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),
     help="Octets a frame takes on the line besides its own: FCS, preamble, gap.",
 )  # fmt: skip
-@write_option("Write the capture with the CNMs in it, each behind the frame that caused it.")
+@write_option("Write the capture as it would have been, with all generated frames in it.")
+@click.option(
+    "--report",
+    metavar="FILE",
+    multiple=True,
+    help="Write a report: .html, .png or .svg; needs ecmproto[report].",
+)
+@click.option("--samples", metavar="FILE", help="Write every sample and message: .csv or .parquet.")
+@click.option("--flows", metavar="FILE", help="Write the flows' rates over time: .csv or .parquet.")
 @force_option
 @click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to report.")
 @ethertype_option
 @color_option
 def command(
     path: str,
-    mechanism: str,
+    cp: str | None,
+    rp: str | None,
+    compare: str | None,
     rate: str,
     buffer: str,
+    ports: str,
+    link_rate: str | None,
+    feedback_delay: str,
+    rp_queue: str,
+    flow_control: str | None,
     assignments: tuple[str, ...],
     seed: int | None,
     cp_mac: str,
     overhead: int,
     output: str | None,
+    report: tuple[str, ...],
+    samples: str | None,
+    flows: str | None,
     force: bool,
     form: str,
     ethertypes: EtherTypes,
 ) -> None:
-    """Run a capture through a software congestion point.
+    """Run a capture through a software congestion point, and reaction points.
 
-    Open loop: the captured frames arrive at one output port when they were captured, whatever messages it
-    sends. The port serves a queue per priority at --rate and drops what its buffer cannot hold; its
-    congestion point samples frames and answers the sampled ones' sources with CNMs.
+    Open loop (--cp): the captured frames arrive at a port when they were captured, whatever messages it
+    sends. Closed loop (--rp as well): each source is a station that sends the captured frames when its
+    reaction point lets it, and the port's messages reach it. The port serves a queue per priority at --rate
+    and drops what its buffer cannot hold.
 
     \b
     ecmproto replay -r in.pcap --cp qcn --rate 10G -w out.pcapng
+    ecmproto replay -r in.pcap --cp qcn --rp qcn --report out.html
+    ecmproto replay -r in.pcap --compare qcn,ecm,fecn,e2cm,pfc,none --report out.html
     """
     if output == "-" and form == "json":
         raise click.UsageError("-w - sends the capture to stdout, where no report can be")
-    from ecmproto.units import parse_octets, parse_rate
+    names = _mechanisms(cp, rp, compare)
+    if len(names) > 1 and (output or samples or flows):
+        raise click.UsageError("-w, --samples and --flows are for one mechanism, --compare is for several")
+    closed = rp is not None or compare is not None
+    if closed and ports != "one":
+        raise click.UsageError("--ports is for open loops: a closed loop has one port")
+
+    from ecmproto.replay.facts import LoopFacts, PortFacts
+    from ecmproto.units import parse_octets, parse_rate, parse_time
     from ecmproto.wire.text import mac_of
+    from ecmproto_cli.replaying import Request, replay_all
 
-    parameters = _parameters(mechanism, assignments)
-    rate_bps, buffer_octets, cp = parse_rate(rate), parse_octets(buffer), mac_of(cp_mac)
     drawn = secrets.randbelow(2**32) if seed is None else seed
-
-    from ecmproto.capture import CaptureCopier, open_capture
-    from ecmproto.replay.open_loop import replay_open_loop
-    from ecmproto.replay.output import batches_of, write_replay
-
-    with open_capture(path) as reader:
-        with CaptureCopier(reader, output, force=force) if output else nullcontext() as copier:
-            replay = replay_open_loop(
-                watched(batches_of(reader, copier), reader, "replay"),
-                rate_bps=rate_bps,
-                buffer_octets=buffer_octets,
-                parameters=parameters,
-                seed=drawn,
-                cp_mac=cp,
-                overhead_octets=overhead,
-                ethertypes=ethertypes,
-                interfaces=reader.interfaces,
-            )
-            click.echo(f"ecmproto: seed {drawn}", err=True)
-            write_replay(replay, reader, copier)
-        for warning in [*reader.warnings, *(copier.warnings if copier else ())]:
-            warn(warning)
-        summary = replay.summary()
-        if form == "json":
-            document = {"schema": "ecmproto/replay/1", "capture": path, "mechanism": mechanism}
-            click.echo(json.dumps(document | summary.as_dict(), indent=2))
-        else:
-            from ecmproto_cli.replay_table import replay_table
-
-            click.echo(replay_table(summary, path), err=output == "-")
-        if reader.problem is not None:
-            raise reader.problem
+    port = PortFacts(
+        rate_bps=parse_rate(rate),
+        buffer_octets=parse_octets(buffer),
+        overhead_octets=overhead,
+        cp_mac=mac_of(cp_mac),
+    )
+    loop = LoopFacts(
+        link_rate_bps=parse_rate(link_rate or rate),
+        feedback_delay_ns=parse_time(feedback_delay),
+        queue_octets=parse_octets(rp_queue),
+    )
+    replay_all(
+        Request(
+            path=path,
+            names=names,
+            assignments=assignments,
+            port=port,
+            loop=loop if closed else None,
+            ports=ports,
+            flow_control=flow_control,
+            seed=drawn,
+            ethertypes=ethertypes,
+            output=output,
+            reports=report,
+            samples=samples,
+            flows=flows,
+            force=force,
+            form=form,
+        )
+    )
 
 
-def _parameters(mechanism: str, assignments: tuple[str, ...]) -> CongestionPointParameters:
-    """Return the parameters of the mechanism's congestion point with the assignments made."""
-    from ecmproto.control.mechanism import Role
-    from ecmproto.control.qcn.parameters import CongestionPointParameters
-    from ecmproto.control.registry import find_mechanism
-
-    parameters = find_mechanism(mechanism).role(Role.CONGESTION_POINT).parameters.parse(assignments)
-    if not isinstance(parameters, CongestionPointParameters):
-        raise click.BadParameter(f"--cp: no replay runs {mechanism}'s congestion point (it runs qcn's)")
-    return parameters
+def _mechanisms(cp: str | None, rp: str | None, compare: str | None) -> list[str]:
+    """Return which mechanisms are to be replayed."""
+    if compare is not None:
+        if cp or rp:
+            raise click.UsageError("--compare names the mechanisms itself: leave --cp and --rp out")
+        names = [name.strip() for name in compare.split(",") if name.strip()]
+        if not names:
+            raise click.UsageError("--compare needs mechanisms, as in qcn,ecm,none")
+        return list(dict.fromkeys(names))
+    if cp is None:
+        raise click.UsageError("Missing option '--cp' or '--compare': which mechanism?")
+    if rp not in (None, cp):
+        raise click.UsageError(f"--rp {rp}: reaction points of {rp} do not understand {cp}'s messages")
+    return [cp]

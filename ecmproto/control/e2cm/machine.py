@@ -17,9 +17,9 @@ from ecmproto.control.e2cm.parameters import CongestionPointParameters, EdgePara
 from ecmproto.control.e2cm.probes import Probe, probe_frame, probe_reply, probed_flow_of
 from ecmproto.control.e2cm.reaction_parameters import ReactionPointParameters
 from ecmproto.control.e2cm.receivers import REPLY_KIND, Destinations, new_destinations
-from ecmproto.control.e2cm.stations import UNIT_SHIFT, Stations, new_stations
+from ecmproto.control.e2cm.stations import UNIT_SHIFT, Stations, new_stations, set_flight
 from ecmproto.control.e2cm.switch import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND, Points, new_points
-from ecmproto.control.machine import FlowKey, Machine, Place, SampledFrame, total
+from ecmproto.control.machine import UNKNOWN_NS, FlowKey, Machine, Place, SampledFrame, total
 from ecmproto.control.mechanism import Role
 from ecmproto.control.protocol import PROBE_KIND, CongestionPoint, Message, Receivers, Senders
 from ecmproto.wire import CMTag
@@ -58,7 +58,10 @@ class E2CMMachine(Machine):
 
     def senders(self, place: Place, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters."""
-        return new_stations(self._rp, place, generator)
+        stations = new_stations(self._rp, place, generator)
+        if place.flight_ns != UNKNOWN_NS:
+            set_flight(stations, place.flight_ns)
+        return stations
 
     def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
         """Return edge receivers that no probe has come to."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -176,6 +177,7 @@ class QCNMachine(Machine):
 
     flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
     tag = CNTag
+    kinds = MappingProxyType({CNM_KIND: "CNM"})
     feedback_label = "Fb"
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:

@@ -1,0 +1,89 @@
+"""What is due when: a heap of numbered entries, each with a time that may change.
+
+A binary heap with the place of every entry, so that a time changes in a few steps.  Of entries due at one
+time the lowest number comes first, which makes a replay the same however it was scheduled.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.limiter import NEVER_NS
+from ecmproto.kernel import compiled, inlined
+
+
+class Agenda(NamedTuple):
+    """Entries 0 to n − 1: ``due_ns`` of each, the entries as a heap, and the place of each in it."""
+
+    due_ns: NDArray[np.int64]
+    heap: NDArray[np.int64]
+    place: NDArray[np.int64]
+
+
+def new_agenda(entries: int) -> Agenda:
+    """Return an agenda of which no entry is due."""
+    order = np.arange(entries)
+    return Agenda(np.full(entries, NEVER_NS), order.copy(), order.copy())
+
+
+@inlined
+def first(agenda: Agenda) -> int:
+    """Return the entry that is due first."""
+    return int(agenda.heap[0])
+
+
+@inlined
+def first_ns(agenda: Agenda) -> int:
+    """Return when that is."""
+    return int(agenda.due_ns[agenda.heap[0]])
+
+
+@compiled
+def set_due(agenda: Agenda, entry: int, due_ns: int) -> None:
+    """Let ``entry`` be due at ``due_ns``; NEVER_NS: not at all."""
+    if agenda.due_ns[entry] == due_ns:
+        return
+    agenda.due_ns[entry] = due_ns
+    _rise(agenda, agenda.place[entry])
+    _sink(agenda, agenda.place[entry])
+
+
+@inlined
+def _before(agenda: Agenda, one: int, other: int) -> bool:
+    one_ns, other_ns = agenda.due_ns[one], agenda.due_ns[other]
+    return bool(one_ns < other_ns or (one_ns == other_ns and one < other))
+
+
+@inlined
+def _rise(agenda: Agenda, place: int) -> None:
+    heap = agenda.heap
+    entry = heap[place]
+    while place > 0:
+        above = (place - 1) // 2
+        if not _before(agenda, entry, heap[above]):
+            break
+        heap[place] = heap[above]
+        agenda.place[heap[place]] = place
+        place = above
+    heap[place] = entry
+    agenda.place[entry] = place
+
+
+@inlined
+def _sink(agenda: Agenda, place: int) -> None:
+    heap = agenda.heap
+    entry = heap[place]
+    while 2 * place + 1 < len(heap):
+        below = 2 * place + 1
+        if below + 1 < len(heap) and _before(agenda, heap[below + 1], heap[below]):
+            below += 1
+        if not _before(agenda, heap[below], entry):
+            break
+        heap[place] = heap[below]
+        agenda.place[heap[place]] = place
+        place = below
+    heap[place] = entry
+    agenda.place[entry] = place

@@ -1,0 +1,303 @@
+"""Closed-loop replay: the capture is what stations want to send; reaction points decide when they do.
+
+>>> replay = replay_closed_loop(batches, machine=…, port=PortFacts(…), loop=LoopFacts(…), seed=1)
+>>> for piece in replay:          # what came to the port, and what was said, in the order of time
+...     ...
+>>> replay.summary()
+
+Memory is a batch, what waits at stations and the port, and statistics of fixed size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture.batch import Batch
+from ecmproto.capture.container import Interface
+from ecmproto.control.machine import Machine, Place
+from ecmproto.control.pause.gate import paused_ns
+from ecmproto.record import columns
+from ecmproto.replay.closed_port import PROBE_OCTETS, has_space, run
+from ecmproto.replay.counts import PortCounts
+from ecmproto.replay.facts import LoopFacts, PortFacts, check_seed
+from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
+from ecmproto.replay.flow_series import FlowSeries, jain_index
+from ecmproto.replay.gauge import PRIORITIES
+from ecmproto.replay.intake import Intake, Taken
+from ecmproto.replay.labels import flow_labels
+from ecmproto.replay.open_port import Arrivals
+from ecmproto.replay.summary import PortSummary, ReplaySummary, StationsSummary, port_summary, with_counts
+from ecmproto.replay.world import carried, new_world, with_longer_flight, with_more_frames, with_stations
+from ecmproto.table.flows import FlowTable
+from ecmproto.units import serialisation_ns
+from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+
+LARGEST_STATIONS = 1024
+"""Stations that have a reaction point; frames of others go straight to the port."""
+LARGEST_FLOWS = 256
+"""Flows that each of them tells apart."""
+_FIRST_STATIONS = 16
+_DATA_OCTETS = 1500
+"""The frame that a probe follows on an empty path (S002)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Piece:
+    """What happened in a stretch of time, in its order.
+
+    ``passages`` has the columns of `closed_port.Passage`, ``messages`` those of `protocol.Message`, silent
+    samples included; ``cause`` and ``serial`` are numbers in the capture, times ns from the first arrival.
+    """
+
+    passages: NDArray[Any]
+    messages: NDArray[Any]
+
+
+class ClosedLoopReplay:
+    """A replay under way; made by ``replay_closed_loop``, iterated once."""
+
+    def __init__(
+        self,
+        batches: Iterable[Batch],
+        *,
+        machine: Machine,
+        port: PortFacts,
+        loop: LoopFacts,
+        seed: int,
+        ethertypes: EtherTypes,
+        interfaces: Sequence[Interface],
+    ) -> None:
+        check_seed(seed)
+        self.machine = machine
+        self.flows = FlowTable(
+            machine.flow_key, max_stations=LARGEST_STATIONS, max_flows=LARGEST_FLOWS, ethertypes=ethertypes
+        )
+        self._batches = batches
+        self._port_facts = port
+        self._loop_facts = loop
+        self._seed = seed
+        self._intake = Intake(
+            machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=interfaces, flows=self.flows
+        )
+        self.place = self._place(_FIRST_STATIONS, ethertypes)
+        generators = [np.random.default_rng([seed, role]) for role in range(3)]
+        self._generators = generators
+        self._point = machine.congestion_point(self.place, generators[0])
+        self._senders = machine.senders(self.place, generators[1])
+        self._receivers = machine.receivers(self.place, generators[2])
+        self._world = new_world(port, loop, stations=_FIRST_STATIONS, limiters=self._senders.limiters())
+        self._counts = PortCounts(machine)
+        self._series = FlowSeries()
+        self._frames = self._octets = self._passed_by = self._untimed = self._backwards = 0
+        self._held_out_frames = self._held_out_octets = self._probes = 0
+        self._now_ns = 0
+        self._port: PortSummary | None = None
+
+    def _place(self, stations: int, ethertypes: EtherTypes) -> Place:
+        rate_bps, overhead_octets = self._port_facts.rate_bps, self._port_facts.overhead_octets
+        return Place(
+            rate_bps=rate_bps,
+            link_rate_bps=self._loop_facts.link_rate_bps,
+            cp_mac=self._port_facts.cp_mac,
+            stations=stations,
+            flows=LARGEST_FLOWS,
+            flight_ns=serialisation_ns(_DATA_OCTETS + PROBE_OCTETS + 2 * overhead_octets, rate_bps),
+            ethertypes=ethertypes,
+        )
+
+    @property
+    def first_time_ns(self) -> int:
+        """The time that all others count from, in ns since 1970; 0 before a frame has come."""
+        return self._intake.first_time_ns or 0
+
+    def taken(self) -> Iterator[tuple[Taken | None, Iterator[Piece]]]:
+        """Yield each batch as it is taken in, with what happens until all its frames have come.
+
+        The last one is None, with what happens after the capture's end.
+        """
+        for batch in self._batches:
+            taken = self._intake.take(batch)
+            self._settle_stations()
+            serial = self._frames
+            self._note(taken)
+            yield taken, self._run(taken.arrivals, serial, last=False)
+        self._port = self._port_summary()
+        yield None, self._run(_no_arrivals(), self._frames, last=True)
+
+    def __iter__(self) -> Iterator[Piece]:
+        for _, pieces in self.taken():
+            yield from pieces
+
+    def _note(self, taken: Taken) -> None:
+        arrivals = taken.arrivals
+        self._frames += len(taken.batch)
+        self._octets += int(arrivals.octets.sum())
+        self._untimed += taken.untimed
+        self._backwards += taken.backwards
+        if len(arrivals.time_ns):
+            self._now_ns = int(arrivals.time_ns[-1])
+        number = self.flows.numbers(arrivals.station, arrivals.flow)
+        occupies = arrivals.occupies
+        self._series.offered(number[occupies], arrivals.time_ns[occupies], arrivals.octets[occupies])
+
+    def _settle_stations(self) -> None:
+        """Have reaction points for all stations that have come."""
+        if self.flows.stations <= self.place.stations:
+            return
+        stations = self.place.stations
+        while stations < self.flows.stations:
+            stations *= 2
+        self.place = self._place(stations, self.place.ethertypes)
+        # What the fresh ones draw at their start is thrown away with them: the old ones' generators stay.
+        spare = np.random.default_rng([self._seed, stations])
+        self._point = carried(self._point, self.machine.congestion_point(self.place, spare))
+        self._senders = carried(self._senders, self.machine.senders(self.place, spare))
+        self._receivers = carried(self._receivers, self.machine.receivers(self.place, spare))
+        self._world = with_stations(
+            self._world, self._port_facts, self._loop_facts, stations, self._senders.limiters()
+        )
+
+    def _run(self, arrivals: Arrivals, serial: int, *, last: bool) -> Iterator[Piece]:
+        position, count = 0, len(arrivals.time_ns)
+        while True:
+            position = run(
+                self._world, self._point, self._senders, self._receivers, arrivals, position, serial, last
+            )
+            done = position == count and has_space(self._world)
+            piece = self._drained()
+            if len(piece.passages) or len(piece.messages):
+                yield piece
+            if done:
+                return
+            self._make_room()
+
+    def _drained(self) -> Piece:
+        log, outbox = self._world.log, self._world.outbox
+        piece = Piece(
+            passages=columns(self._world.passages)[: log.passages].copy(),
+            messages=columns(outbox.messages)[: outbox.posted.count].copy(),
+        )
+        log.passages = outbox.posted.count = 0
+        self._count(piece)
+        return piece
+
+    def _make_room(self) -> None:
+        """Make room for what draining does not."""
+        if not has_space(self._world):
+            self._world = with_more_frames(with_longer_flight(self._world))
+
+    def _count(self, piece: Piece) -> None:
+        passages, fate = piece.passages, piece.passages["fate"]
+        self._passed_by += int((fate == PASSED_BY).sum())
+        held_out = fate == HELD_OUT
+        self._held_out_frames += int(held_out.sum())
+        self._held_out_octets += int(passages["octets"][held_out].sum())
+        self._probes += int(passages["probe"].sum())
+        came = (fate == ENQUEUED) | (fate == DROPPED)
+        self._counts.add_frames(passages["time_ns"][came], passages["octets"][came], fate[came] == DROPPED)
+        self._counts.add_messages(piece.messages)
+        number = self.flows.numbers(passages["station"], passages["flow"])
+        # What still passes after the capture's end is beyond the time that rates are about.
+        timely = (passages["probe"] == 0) & (passages["time_ns"] <= self._now_ns)
+        self._series.passed(
+            number[timely],
+            passages["time_ns"][timely],
+            passages["octets"][timely],
+            fate[timely],
+            passages["limit_bps"][timely],
+        )
+
+    def _port_summary(self) -> PortSummary:
+        return port_summary("port", self._world.port.gauge, self._now_ns, self._counts)
+
+    def summary(self) -> ReplaySummary:
+        """Return what the replay has come to so far; its end, once iterated.
+
+        Queues, rates and shares are about the time up to the capture's last arrival, counts about all.
+        """
+        labels = flow_labels(self.flows)
+        flows = self._series.rates(labels, self._now_ns)
+        return ReplaySummary(
+            mechanism=self.machine.name,
+            frames=self._frames,
+            octets=self._octets,
+            first_time_ns=self.first_time_ns,
+            duration_ns=self._now_ns,
+            passed_by=self._passed_by,
+            backwards=self._backwards,
+            untimed=self._untimed,
+            ports=(with_counts(self._port or self._port_summary(), self._counts),),
+            stations=self._stations_summary(jain_index(np.array([flow.second_half_bps for flow in flows]))),
+            flows=flows,
+            flow_span_ns=self._series.span_ns,
+            rate_bps=self._port_facts.rate_bps,
+            buffer_octets=self._port_facts.buffer_octets,
+            overhead_octets=self._port_facts.overhead_octets,
+            seed=self._seed,
+            parameters=self.machine.parameters_as_text(),
+        )
+
+    def _stations_summary(self, fairness: float) -> StationsSummary:
+        world, machine = self._world, self.machine
+        now_ns = int(world.loop.now_ns)
+        stations = self.flows.stations
+        paused = sum(
+            paused_ns(world.gates, station, priority, now_ns)
+            for station in range(stations)
+            for priority in range(PRIORITIES)
+        )
+        return StationsSummary(
+            stations=stations,
+            flows=self.flows.count,
+            link_rate_bps=self._loop_facts.link_rate_bps,
+            feedback_delay_ns=self._loop_facts.feedback_delay_ns,
+            queue_octets=self._loop_facts.queue_octets,
+            held_out_frames=self._held_out_frames,
+            held_out_octets=self._held_out_octets,
+            limited_frames=int(world.log.limited_frames),
+            delivered_frames=int(world.log.delivered_frames),
+            delivered_octets=int(world.log.delivered_octets),
+            probes=self._probes,
+            messages=int(world.log.heeded),
+            longest_wait_octets=int(world.log.longest_wait_octets),
+            paused_ns=int(paused),
+            fairness=fairness,
+            counters=machine.counters(self._senders),
+        )
+
+
+def _no_arrivals() -> Arrivals:
+    types = (np.int64, np.int64, np.uint8, np.bool_, np.bool_, np.bool_, np.bool_, np.int64, np.int64)
+    return Arrivals._make(np.zeros(0, kind) for kind in (*types, np.int32, np.int32))
+
+
+def replay_closed_loop(
+    batches: Iterable[Batch],
+    *,
+    machine: Machine,
+    port: PortFacts,
+    loop: LoopFacts,
+    seed: int,
+    ethertypes: EtherTypes = DEFAULT,
+    interfaces: Sequence[Interface] = (),
+) -> ClosedLoopReplay:
+    """Return the replay of ``batches`` of Ethernet frames through stations, one port and destinations.
+
+    Every source address is a station.  ``seed`` makes the randomness; equal arguments give equal results
+    however the frames are batched.  ``interfaces`` (a reader's own list, which may grow) tell where frames
+    end with an FCS, which queues do not count.  ParameterError for a value out of range.
+    """
+    return ClosedLoopReplay(
+        batches,
+        machine=machine,
+        port=port,
+        loop=loop,
+        seed=seed,
+        ethertypes=ethertypes,
+        interfaces=interfaces,
+    )

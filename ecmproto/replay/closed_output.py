@@ -1,0 +1,179 @@
+"""The capture that a closed loop leaves: every frame that came to the port, when it did, and all messages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture import Batch, CaptureReader, PcapngWriter, PcapWriter, format_of
+from ecmproto.control.machine import SampledFrame
+from ecmproto.control.protocol import PROBE_KIND
+from ecmproto.replay.closed_loop import ClosedLoopReplay, Piece
+from ecmproto.replay.fates import DROPPED, HELD_OUT
+from ecmproto.replay.generated import GeneratedFrame, comment_of, octets_of
+from ecmproto.replay.intake import Taken
+from ecmproto.replay.tagging import tagged_frames
+from ecmproto.replay.under_way import FramesUnderWay
+from ecmproto.table.classify import classify
+from ecmproto.wire import EtherTypes
+
+_SHOWN_OCTETS = 256
+"""What is kept of a flow's first frame: more than any sane stack of tags."""
+_DROPPED = "dropped by the port"
+
+
+class ClosedLoopOutput:
+    """Writes a new capture of one Ethernet interface, its format by the name of ``path``, else the reader's.
+
+    A frame stands at the time at which it came to the port, with its station's tags and as the port sent it
+    on; dropped ones are there too.  In pcapng comments say what generated frames came from and which frames
+    the port dropped.  Frames that never came to the port are not there, nor are FCS.
+    """
+
+    def __init__(self, reader: CaptureReader, path: str | os.PathLike[str], *, force: bool) -> None:
+        kind = format_of(path, reader.format)
+        self.commented = kind == "pcapng"
+        self._writer = PcapngWriter(path, force=force) if self.commented else PcapWriter(path, force=force)
+        self._under_way = FramesUnderWay()
+        self._examples: dict[tuple[int, int], bytes] = {}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was lost."""
+        return self._writer.warnings
+
+    def __enter__(self) -> Self:
+        self._writer.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
+
+    def take(self, taken: Taken) -> None:
+        """Take a batch that goes into the loop."""
+        self._under_way.add(taken)
+        arrivals = taken.arrivals
+        pairs = np.stack([arrivals.station, arrivals.flow]).astype(np.int64)
+        for (station, flow), position in zip(*_first_of_each(pairs), strict=True):
+            octets = taken.batch.frame(position)[:_SHOWN_OCTETS]
+            self._examples.setdefault((station, flow), octets)
+
+    def write(self, piece: Piece, replay: ClosedLoopReplay) -> None:
+        """Write what came to the port, and what was said, in the order of time."""
+        passages = piece.passages[piece.passages["probe"] == 0]
+        here = passages[passages["fate"] != HELD_OUT]
+        frames = self._frames(here, replay)
+        generated = [
+            *self._probes(piece.messages, replay),
+            *self._messages(piece.messages, here, frames, replay),
+        ]
+        self._write(here, frames, sorted(generated, key=lambda frame: frame.time_ns))
+        self._under_way.passed(passages["serial"])
+
+    def _frames(self, passages: NDArray[Any], replay: ClosedLoopReplay) -> Batch:
+        """Return the frames of ``passages``, in their order, as they came to the port."""
+        parts, order = [Batch.from_frames([])], [np.zeros(0, np.int64)]
+        for taken, chosen, position in self._under_way.find(passages["serial"]):
+            parts.append(
+                tagged_frames(taken, position, passages[chosen], replay.machine, replay.place.ethertypes)
+            )
+            order.append(chosen)
+        return joined(parts, np.argsort(np.concatenate(order)), replay.first_time_ns + passages["time_ns"])
+
+    def _messages(
+        self, messages: NDArray[Any], passages: NDArray[Any], frames: Batch, replay: ClosedLoopReplay
+    ) -> Iterator[GeneratedFrame]:
+        chosen: Any = messages[(messages["sent"] == 1) & (messages["kind"] != PROBE_KIND)].view(np.recarray)
+        by_serial = np.argsort(passages["serial"], kind="stable")
+        places = np.searchsorted(passages["serial"], chosen["cause"], sorter=by_serial)
+        for message, place in zip(chosen, places.tolist(), strict=True):
+            about = self._example(message)
+            cause = int(message.cause)
+            if place < len(by_serial) and passages["serial"][by_serial[place]] == cause:
+                about = _sampled(frames, int(by_serial[place]), replay.place.ethertypes)
+            yield GeneratedFrame(
+                octets=octets_of(replay.machine, message, about, replay.place),
+                time_ns=replay.first_time_ns + int(message.time_ns),
+                interface=0,
+                cause=cause,
+                comment=comment_of(replay.machine, message, cause),
+            )
+
+    def _probes(self, messages: NDArray[Any], replay: ClosedLoopReplay) -> Iterator[GeneratedFrame]:
+        chosen: Any = messages[messages["kind"] == PROBE_KIND].view(np.recarray)
+        for message in chosen:
+            yield GeneratedFrame(
+                octets=octets_of(replay.machine, message, self._example(message), replay.place),
+                time_ns=replay.first_time_ns + int(message.time_ns),
+                interface=0,
+                cause=int(message.cause),
+                comment=comment_of(replay.machine, message, int(message.cause)),
+            )
+
+    def _example(self, message: Any) -> SampledFrame:
+        octets = self._examples.get((int(message.station), int(message.flow)), b"")
+        return SampledFrame(octets, len(octets), 0)
+
+    def _write(self, passages: NDArray[Any], frames: Batch, generated: list[GeneratedFrame]) -> None:
+        """Write ``frames`` and what was generated, each of these behind the frames of its time or before."""
+        times_ns = np.array([frame.time_ns for frame in generated], np.int64)
+        ends = np.searchsorted(frames.time_ns, times_ns, side="right").tolist()
+        done = 0
+        for frame, end in zip(generated, ends, strict=True):
+            self._write_frames(passages, frames, done, end)
+            done = end
+            comment = frame.comment if self.commented else None
+            self._writer.write_frame(frame.octets, frame.time_ns, comment=comment)
+        self._write_frames(passages, frames, done, len(frames))
+
+    def _write_frames(self, passages: NDArray[Any], frames: Batch, start: int, end: int) -> None:
+        done = start
+        if self.commented:
+            for index in (start + np.flatnonzero(passages["fate"][start:end] == DROPPED)).tolist():
+                self._writer.write_batch(frames.select(np.arange(done, index)))
+                self._writer.write_frame(
+                    frames.frame(index),
+                    int(frames.time_ns[index]),
+                    original=int(frames.original[index]),
+                    comment=_DROPPED,
+                )
+                done = index + 1
+        if done < end:
+            self._writer.write_batch(frames.select(np.arange(done, end)))
+
+
+def joined(parts: Sequence[Batch], order: NDArray[np.int64], time_ns: NDArray[np.int64]) -> Batch:
+    """Return the frames of ``parts``, one after the other, picked in ``order``, with times of their own."""
+    sizes = np.array([len(part.buffer) for part in parts], np.int64)
+    starts = np.cumsum(sizes) - sizes
+    offset = np.concatenate([part.offset + start for part, start in zip(parts, starts, strict=True)])[order]
+    captured = np.concatenate([part.captured for part in parts])[order]
+    return Batch(
+        buffer=np.concatenate([part.buffer for part in parts]),
+        offset=offset,
+        captured=captured,
+        original=np.concatenate([part.original for part in parts])[order],
+        time_ns=time_ns,
+        interface=np.zeros(len(order), np.int64),
+        record_offset=offset,
+        record_length=captured,
+    )
+
+
+def _sampled(frames: Batch, index: int, ethertypes: EtherTypes) -> SampledFrame:
+    one = frames.select([index])
+    classes = classify(one.buffer, one.offset, one.captured, ethertypes=ethertypes)
+    return SampledFrame(one.frame(0), int(one.original[0]), int(classes.msdu_offset[0]))
+
+
+def _first_of_each(pairs: NDArray[np.int64]) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return the different columns of ``pairs``, and where each stands first."""
+    found, first = np.unique(pairs, axis=1, return_index=True)
+    return [(station, flow) for station, flow in found.T.tolist()], first.tolist()

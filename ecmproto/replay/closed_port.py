@@ -1,0 +1,483 @@
+"""A closed loop around one port: stations with reaction points, the port, destinations, and messages between.
+
+The text of the loop, compiled for each mechanism.  Its rules:
+
+1. A frame of the capture comes to its station at its time.  It queues behind the limiter that it is routed
+   to, in a finite queue, or leaves at once.  Where its priority is paused, or an earlier frame waits for
+   that, it waits in the station's own queue of the priority.  What waited leaves no faster than the link.
+2. What leaves a station reaches the port at that time, with its tag; a probe follows it in band.
+3. What leaves the port is at its destination at that time.  Messages of the port and of destinations reach
+   their station a fixed delay later; they do not take the port's bandwidth.
+4. At one time, departures come first, then the congestion point's timer, messages, reports of destinations,
+   the stations' timers and queues (by number), and the capture's arrivals last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence, Sequence
+from typing import NamedTuple
+
+from ecmproto.control.limiter import NEVER_NS
+from ecmproto.control.pause.gate import Gates, obey, opens_ns
+from ecmproto.control.protocol import (
+    EVERY_STATION,
+    NO_LIMITER,
+    NO_STATION,
+    PAUSE_KIND,
+    PFC_KIND,
+    PROBE_KIND,
+    Arrival,
+    CongestionPoint,
+    Delivery,
+    Departure,
+    Message,
+    Outbox,
+    Receivers,
+    Senders,
+    has_room,
+)
+from ecmproto.kernel import compiled, inlined
+from ecmproto.replay.agenda import Agenda, first, first_ns, set_due
+from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
+from ecmproto.replay.gauge import PRIORITIES, TOTAL
+from ecmproto.replay.open_port import Arrivals
+from ecmproto.replay.port import Port, arrive, depart
+from ecmproto.replay.waiting import Frame, Pool, Queue, append, give_back, is_used_up, take, take_first
+from ecmproto.units import NS_PER_S
+
+PROBE_OCTETS = 60
+
+_ROOM = 16
+"""More messages, passages and frames than one event makes; ticks and reports look for room themselves."""
+
+_TIMER = 0
+_OWN_QUEUES = 1
+"""Where a station's entries in the agenda stand: its timer, its own queues, then its limiters'."""
+ENTRIES = _OWN_QUEUES + PRIORITIES
+
+
+class Passage:
+    """A frame that came to the port or never will; a record (``ecmproto.record``)."""
+
+    serial: int
+    """Its number in the capture; a probe's is that of the frame that it follows."""
+    time_ns: int
+    station: int
+    flow: int
+    priority: int
+    octets: int
+    fate: int
+    """PASSED_BY, ENQUEUED, DROPPED or HELD_OUT."""
+    probe: int
+    tagged: int
+    tag: int
+    mark: int
+    qlen_octets: int
+    """Of its priority's queue after it; −1 if it did not come there."""
+    limit_bps: float
+    """The rate of the limiter that it came through; 0 for none."""
+
+
+class Log:
+    """How many passages there are, and what happened besides; a record."""
+
+    passages: int
+    delivered_frames: int
+    delivered_octets: int
+    limited_frames: int
+    """Frames that waited behind a limiter."""
+    heeded: int
+    """Messages that reached a station."""
+    longest_wait_octets: int
+    """The most that ever stood behind one limiter."""
+
+
+class Loop:
+    """What is fixed, and the time; a record."""
+
+    now_ns: int
+    feedback_delay_ns: int
+    queue_octets: int
+    """What a queue of a station holds."""
+    link_rate_bps: int
+    overhead_octets: int
+    sent: int
+    received: int
+    """Messages ever sent, and those of them that were received."""
+
+
+class Link:
+    """A station's link; a record."""
+
+    free_ns: int
+    """When the frame that it sends is through."""
+
+
+class World(NamedTuple):
+    """All of a closed loop but the mechanism's machines.
+
+    ``flight`` is a ring of messages, its length a power of two.  Station s has the entries from
+    s · (ENTRIES + limiters) on in ``agenda`` and ``queues``.
+    """
+
+    loop: Loop
+    log: Log
+    port: Port
+    pool: Pool
+    queues: Sequence[Queue]
+    agenda: Agenda
+    links: Sequence[Link]
+    gates: Gates
+    flight: MutableSequence[Message]
+    outbox: Outbox
+    passages: Sequence[Passage]
+
+
+@compiled
+def run(
+    world: World,
+    point: CongestionPoint,
+    senders: Senders,
+    receivers: Receivers,
+    arrivals: Arrivals,
+    position: int,
+    serial: int,
+    last: bool,
+) -> int:
+    """Run the loop until ``arrivals`` from ``position`` on have come; if ``last``, till nothing is under way.
+
+    ``serial`` is the number of the first of them.  Returns the position of the first that has not come:
+    it stops early when something has no more room.
+    """
+    loop, count = world.loop, arrivals.time_ns.size
+    line = world.port.line
+    ticked = False
+    while has_space(world):
+        departure_ns = line.departure_ns if line.in_service_octets > 0 else NEVER_NS
+        message_ns = _message_ns(world)
+        report_ns = receivers.report_ns()
+        entry_ns = first_ns(world.agenda)
+        arrival_ns = NEVER_NS
+        if position < count:
+            arrival_ns = arrivals.time_ns[position]
+        elif not last or (world.pool.stock.used == 0 and loop.sent == loop.received):
+            return position
+        tick_ns = point.tick_ns()
+        other_ns = min(min(departure_ns, message_ns), min(report_ns, min(entry_ns, arrival_ns)))
+        if tick_ns < other_ns and ticked and line.in_service_octets == 0:
+            # At an idle port nothing changes from tick to tick: one call catches up with all.
+            tick_ns = other_ns
+        now_ns = min(tick_ns, other_ns)
+        ticked = departure_ns > now_ns and tick_ns <= now_ns
+        loop.now_ns = now_ns
+        if departure_ns == now_ns:
+            _depart(world, point, receivers, now_ns)
+        elif tick_ns <= now_ns:
+            posted = world.outbox.posted.count
+            point.tick(now_ns, world.port.gauge.level_octets[:PRIORITIES], world.outbox)
+            _dispatch(world, posted)
+        elif message_ns == now_ns:
+            _heed(world, senders, now_ns)
+        elif report_ns == now_ns:
+            _report(world, point, receivers, now_ns)
+        elif entry_ns == now_ns:
+            _wake(world, point, senders, now_ns)
+        else:
+            _arrive(world, point, senders, arrivals, position, serial + position, now_ns)
+            position += 1
+    return position
+
+
+@inlined
+def has_space(world: World) -> bool:
+    """Whether every store has room for what one event can put there."""
+    under_way = world.loop.sent - world.loop.received
+    return bool(
+        has_room(world.outbox, _ROOM)
+        and world.log.passages + _ROOM <= len(world.passages)
+        and not is_used_up(world.pool, _ROOM)
+        and under_way + len(world.outbox.messages) <= len(world.flight)
+    )
+
+
+@inlined
+def _message_ns(world: World) -> int:
+    loop = world.loop
+    if loop.sent == loop.received:
+        return NEVER_NS
+    return int(world.flight[loop.received & (len(world.flight) - 1)].time_ns + loop.feedback_delay_ns)
+
+
+@compiled
+def _dispatch(world: World, posted: int) -> None:
+    """Send what was posted from index ``posted`` on on its way."""
+    loop, mask = world.loop, len(world.flight) - 1
+    for index in range(posted, world.outbox.posted.count):
+        message = world.outbox.messages[index]
+        if message.sent and message.station != NO_STATION:
+            world.flight[loop.sent & mask] = message
+            loop.sent += 1
+
+
+@compiled
+def _arrive(
+    world: World,
+    point: CongestionPoint,
+    senders: Senders,
+    arrivals: Arrivals,
+    position: int,
+    serial: int,
+    now_ns: int,
+) -> None:
+    """Let a frame of the capture come to its station (rule 1)."""
+    index = take(world.pool)
+    frame = world.pool.frames[index]
+    frame.serial = serial
+    frame.station = arrivals.station[position]
+    frame.flow = arrivals.flow[position]
+    frame.priority = arrivals.priority[position]
+    frame.octets = arrivals.octets[position]
+    frame.probe = 0
+    frame.sampled = arrivals.sampled[position]
+    frame.answerable = arrivals.answerable[position]
+    frame.tagged = arrivals.tagged[position]
+    frame.tag = arrivals.tag[position]
+    frame.mark = arrivals.mark[position]
+    if not arrivals.occupies[position] or frame.octets <= 0:
+        _note(world, frame, PASSED_BY, -1, 0.0)
+        give_back(world.pool, index)
+    elif frame.station < 0 or frame.flow < 0:
+        _pass(world, point, index, now_ns, 0.0)
+    else:
+        _route(world, point, senders, index, now_ns)
+
+
+@inlined
+def _route(world: World, point: CongestionPoint, senders: Senders, index: int, now_ns: int) -> None:
+    frame = world.pool.frames[index]
+    station, priority = frame.station, frame.priority
+    base = station * (ENTRIES + senders.limiters())
+    limiter = senders.route(station, frame.flow, priority, now_ns)
+    own = base + _OWN_QUEUES + priority
+    entry = base + ENTRIES + limiter
+    if limiter == NO_LIMITER:
+        if world.queues[own].length == 0 and opens_ns(world.gates, station, priority, now_ns) <= now_ns:
+            _send(world, point, senders, index, NO_LIMITER, now_ns)
+            return
+        entry = own
+    queue = world.queues[entry]
+    if queue.octets + frame.octets > world.loop.queue_octets:
+        _note(world, frame, HELD_OUT, -1, 0.0)
+        give_back(world.pool, index)
+        return
+    if limiter != NO_LIMITER:
+        senders.join(station, limiter)
+        world.log.limited_frames += 1
+    append(world.pool, queue, index)
+    world.log.longest_wait_octets = max(world.log.longest_wait_octets, queue.octets)
+    if queue.length == 1:
+        set_due(world.agenda, entry, _leaves_ns(world, senders, station, limiter, entry, now_ns))
+
+
+@inlined
+def _leaves_ns(world: World, senders: Senders, station: int, limiter: int, entry: int, now_ns: int) -> int:
+    """Return when the head of a station's queue may leave it."""
+    leaves_ns = now_ns
+    if limiter != NO_LIMITER:
+        leaves_ns = max(now_ns, senders.leaves_ns(station, limiter, now_ns))
+        if leaves_ns == NEVER_NS:
+            return NEVER_NS
+    priority = world.pool.frames[world.queues[entry].head].priority
+    return int(max(opens_ns(world.gates, station, priority, leaves_ns), world.links[station].free_ns))
+
+
+@compiled
+def _wake(world: World, point: CongestionPoint, senders: Senders, now_ns: int) -> None:
+    """Do what the agenda has for now: a station's timer, or the head of one of its queues."""
+    entry = first(world.agenda)
+    each = ENTRIES + senders.limiters()
+    station, part = entry // each, entry % each
+    if part == _TIMER:
+        senders.expire(station, now_ns)
+        _review(world, senders, station, now_ns)
+        return
+    limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
+    leaves_ns = _leaves_ns(world, senders, station, limiter, entry, now_ns)
+    if leaves_ns <= now_ns:
+        queue = world.queues[entry]
+        index = take_first(world.pool, queue)
+        _send(world, point, senders, index, limiter, now_ns)
+        leaves_ns = NEVER_NS
+        if queue.length > 0:
+            leaves_ns = _leaves_ns(world, senders, station, limiter, entry, now_ns)
+    set_due(world.agenda, entry, leaves_ns)
+
+
+@compiled
+def _review(world: World, senders: Senders, station: int, now_ns: int) -> None:
+    """Find anew when a station's queues and timer are due."""
+    each = ENTRIES + senders.limiters()
+    base = station * each
+    for part in range(_OWN_QUEUES, each):
+        if world.queues[base + part].length > 0:
+            limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
+            leaves_ns = _leaves_ns(world, senders, station, limiter, base + part, now_ns)
+            set_due(world.agenda, base + part, leaves_ns)
+    set_due(world.agenda, base + _TIMER, senders.timer_ns(station))
+
+
+@compiled
+def _send(
+    world: World, point: CongestionPoint, senders: Senders, index: int, limiter: int, now_ns: int
+) -> None:
+    """Let a frame leave its station (rule 2)."""
+    frame = world.pool.frames[index]
+    station = frame.station
+    limit_bps = senders.limit_bps(station, limiter) if limiter != NO_LIMITER else 0.0
+    posted = world.outbox.posted.count
+    departure = Departure(
+        now_ns, station, limiter, frame.flow, frame.priority, frame.octets, frame.tagged == 1, frame.tag,
+        frame.mark,
+    )  # fmt: skip
+    sent = senders.sent(departure, world.outbox)
+    frame.tagged = int(sent.tagged)
+    frame.tag = sent.tag
+    frame.mark = sent.mark
+    frame.octets += sent.added_octets
+    _occupy(world, station, frame.octets, now_ns)
+    set_due(world.agenda, station * (ENTRIES + senders.limiters()) + _TIMER, senders.timer_ns(station))
+    serial = frame.serial
+    _pass(world, point, index, now_ns, limit_bps)
+    for probe in range(posted, world.outbox.posted.count):
+        message = world.outbox.messages[probe]
+        if message.kind == PROBE_KIND:
+            _probe(world, point, message, serial, now_ns)
+
+
+@inlined
+def _occupy(world: World, station: int, octets: int, now_ns: int) -> None:
+    loop, link = world.loop, world.links[station]
+    bit_ns = 8 * (octets + loop.overhead_octets) * NS_PER_S
+    link.free_ns = max(link.free_ns, now_ns) + -(-bit_ns // loop.link_rate_bps)
+
+
+@compiled
+def _probe(world: World, point: CongestionPoint, message: Message, serial: int, now_ns: int) -> None:
+    message.sent = 0
+    message.cause = serial
+    index = take(world.pool)
+    frame = world.pool.frames[index]
+    frame.serial = serial
+    frame.station = message.station
+    frame.flow = message.flow
+    frame.priority = message.priority
+    frame.octets = PROBE_OCTETS
+    frame.probe = 1
+    frame.sampled = 0
+    frame.answerable = 1
+    frame.tagged = 0
+    frame.tag = 0
+    frame.mark = message.latency
+    _occupy(world, frame.station, PROBE_OCTETS, now_ns)
+    _pass(world, point, index, now_ns, 0.0)
+
+
+@compiled
+def _pass(world: World, point: CongestionPoint, index: int, now_ns: int, limit_bps: float) -> None:
+    """Let a frame come to the port."""
+    frame, port, outbox = world.pool.frames[index], world.port, world.outbox
+    enqueued = arrive(port, now_ns, frame.priority, frame.octets, index)
+    qlen_octets = port.gauge.level_octets[frame.priority]
+    posted = outbox.posted.count
+    point.arrived(
+        Arrival(
+            now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.sampled == 1,
+            frame.answerable == 1, enqueued, frame.tagged == 1, frame.tag, frame.mark, qlen_octets,
+            port.gauge.level_octets[TOTAL],
+        ),
+        outbox,
+    )  # fmt: skip
+    for message in range(posted, outbox.posted.count):
+        outbox.messages[message].cause = frame.serial
+    _dispatch(world, posted)
+    if enqueued and frame.tagged == 1:
+        frame.tag = point.forwarded(frame.priority, frame.tag)
+    _note(world, frame, ENQUEUED if enqueued else DROPPED, qlen_octets, limit_bps)
+    if not enqueued:
+        give_back(world.pool, index)
+
+
+@inlined
+def _note(world: World, frame: Frame, fate: int, qlen_octets: int, limit_bps: float) -> None:
+    passage = world.passages[world.log.passages]
+    world.log.passages += 1
+    passage.serial = frame.serial
+    passage.time_ns = world.loop.now_ns
+    passage.station = frame.station
+    passage.flow = frame.flow
+    passage.priority = frame.priority
+    passage.octets = frame.octets
+    passage.fate = fate
+    passage.probe = frame.probe
+    passage.tagged = frame.tagged
+    passage.tag = frame.tag
+    passage.mark = frame.mark
+    passage.qlen_octets = qlen_octets
+    passage.limit_bps = limit_bps
+
+
+@compiled
+def _depart(world: World, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
+    """Let the frame on the line leave the port and come to its destination (rule 3)."""
+    posted = world.outbox.posted.count
+    index = depart(world.port)
+    frame = world.pool.frames[index]
+    port_octets = world.port.gauge.level_octets[TOTAL]
+    point.left(now_ns, frame.station, frame.priority, frame.octets, port_octets, world.outbox)
+    world.log.delivered_frames += 1
+    world.log.delivered_octets += frame.octets
+    if frame.station >= 0 and frame.flow >= 0:
+        delivery = Delivery(
+            now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.probe == 1,
+            frame.tagged == 1, frame.tag, frame.mark,
+        )  # fmt: skip
+        receivers.delivered(delivery, world.outbox)
+    for message in range(posted, world.outbox.posted.count):
+        world.outbox.messages[message].cause = frame.serial
+    give_back(world.pool, index)
+    _dispatch(world, posted)
+
+
+@compiled
+def _report(world: World, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
+    """Let destinations report; reports pass the port's congestion point on their way."""
+    posted = world.outbox.posted.count
+    receivers.report(now_ns, world.outbox)
+    for index in range(posted, world.outbox.posted.count):
+        message = world.outbox.messages[index]
+        message.rate = point.forwarded(message.priority, message.rate)
+    _dispatch(world, posted)
+
+
+@compiled
+def _heed(world: World, senders: Senders, now_ns: int) -> None:
+    """Let the first message under way reach its station, or every station."""
+    loop = world.loop
+    message = world.flight[loop.received & (len(world.flight) - 1)]
+    loop.received += 1
+    world.log.heeded += 1
+    station = message.station
+    if station == EVERY_STATION:
+        for each in range(len(world.links)):
+            _take(world, senders, message, each, now_ns)
+    else:
+        _take(world, senders, message, station, now_ns)
+
+
+@compiled
+def _take(world: World, senders: Senders, message: Message, station: int, now_ns: int) -> None:
+    if message.kind == PAUSE_KIND or message.kind == PFC_KIND:
+        obey(world.gates, station, message, now_ns)
+    else:
+        senders.heed(message, now_ns)
+    _review(world, senders, station, now_ns)

@@ -1,0 +1,56 @@
+"""What came to a port, counted batch by batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.machine import Machine
+from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT
+from ecmproto.replay.spans import Spans
+
+_LARGEST_QNTZ_FB = 63
+_SHARED_KINDS = {SILENT: "sample", PAUSE_KIND: "PAUSE", PFC_KIND: "PFC", PROBE_KIND: "probe"}
+
+
+class PortCounts:
+    """Frames and octets that came to a port and that it dropped; its samples and messages."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.frames = self.octets = self.dropped_frames = self.dropped_octets = 0
+        self.samples = self.unanswered = 0
+        self.drops = Spans(1)
+        """Dropped frames over time."""
+        self.messages: Counter[str] = Counter()
+        self.qntz_fb = np.zeros(_LARGEST_QNTZ_FB + 1, np.int64)
+        self._machine = machine
+        self._no_samples = [PAUSE_KIND, PFC_KIND, PROBE_KIND, *machine.answers]
+
+    def add_frames(
+        self, time_ns: NDArray[np.int64], octets: NDArray[np.int64], dropped: NDArray[np.bool_]
+    ) -> None:
+        """Count frames that came."""
+        lost_ns = time_ns[dropped]
+        self.drops.add(np.zeros(len(lost_ns), np.int64), lost_ns, np.ones(len(lost_ns)))
+        self.frames += len(octets)
+        self.octets += int(octets.sum())
+        self.dropped_frames += int(dropped.sum())
+        self.dropped_octets += int(octets[dropped].sum())
+
+    def add_messages(self, messages: NDArray[Any]) -> None:
+        """Count messages and silent samples."""
+        kind, sent = messages["kind"], messages["sent"]
+        sampled = (messages["cause"] >= 0) & np.isin(kind, self._no_samples, invert=True)
+        self.samples += int(sampled.sum())
+        self.unanswered += int((sampled & (kind != SILENT) & (sent == 0)).sum())
+        for value, count in zip(*np.unique(kind[sent == 1], return_counts=True), strict=True):
+            self.messages[kind_name(self._machine, int(value))] += int(count)
+        self.qntz_fb += np.bincount(messages["qntz_fb"][sampled], minlength=_LARGEST_QNTZ_FB + 1)
+
+
+def kind_name(machine: Machine, kind: int) -> str:
+    """Return what a kind of message is called."""
+    return machine.kinds.get(kind) or _SHARED_KINDS.get(kind) or f"kind {kind}"

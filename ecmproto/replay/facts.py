@@ -1,0 +1,71 @@
+"""What is set about a replay besides its mechanism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ecmproto.errors import ParameterError
+from ecmproto.units import WIRE_OVERHEAD_OCTETS
+
+_RATES_BPS = (1_000, 10**13)
+_LARGEST_BUFFER_OCTETS = 10**9
+"""Keeps octets · 8·10⁹ within 63 bits, whatever the rate."""
+_LARGEST_OVERHEAD_OCTETS = 1_000
+_LARGEST_DELAY_NS = 10**12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortFacts:
+    """The port: ``rate_bps``, the octets that its queues share, what a frame takes besides its own octets.
+
+    ``cp_mac`` is the address that its messages come from.  ParameterError for what is no such address, and
+    for a number out of its range.
+    """
+
+    rate_bps: int
+    buffer_octets: int
+    overhead_octets: int = WIRE_OVERHEAD_OCTETS
+    cp_mac: bytes = bytes.fromhex("02000000cc01")
+
+    def __post_init__(self) -> None:
+        """Check the numbers and the address."""
+        _check("rate", self.rate_bps, *_RATES_BPS, "bit/s")
+        _check("buffer", self.buffer_octets, 1, _LARGEST_BUFFER_OCTETS, "octets")
+        _check("overhead", self.overhead_octets, 0, _LARGEST_OVERHEAD_OCTETS, "octets")
+        if len(self.cp_mac) != 6 or self.cp_mac[0] & 1:
+            raise ParameterError(
+                name="cp_mac", needed="an individual address of 6 octets", got=self.cp_mac.hex("-")
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopFacts:
+    """The stations of a closed loop: their links, their queues, and how long messages take to them.
+
+    ``pause`` and ``pfc_priorities`` say which flow control stations obey, beneath any mechanism.
+    ParameterError for a number out of its range.
+    """
+
+    link_rate_bps: int
+    feedback_delay_ns: int = 10_000
+    queue_octets: int = 1_000_000
+    """What each queue of a station holds; a frame that finds it full is lost there."""
+    pause: bool = True
+    pfc_priorities: frozenset[int] = frozenset(range(8))
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        _check("link_rate", self.link_rate_bps, *_RATES_BPS, "bit/s")
+        _check("feedback_delay", self.feedback_delay_ns, 0, _LARGEST_DELAY_NS, "ns")
+        _check("rp_queue", self.queue_octets, 1, _LARGEST_BUFFER_OCTETS, "octets")
+
+
+def check_seed(seed: int) -> None:
+    """Raise ParameterError for a seed below 0."""
+    if seed < 0:
+        raise ParameterError(name="seed", needed="a whole number from 0 on", got=str(seed))
+
+
+def _check(name: str, value: int, least: int, most: int, unit: str) -> None:
+    if not least <= value <= most:
+        raise ParameterError(name=name, needed=f"{least} to {most} {unit}", got=str(value))

@@ -1,0 +1,141 @@
+"""What each flow offered and got through over time, in bounded memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT
+from ecmproto.replay.spans import SPANS, Spans
+from ecmproto.units import NS_PER_S
+
+FLOWS_SHOWN = 64
+"""Flows that have rows of their own, the first to come; the row behind them is all others'."""
+
+OTHERS = FLOWS_SHOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRates:
+    """One flow: octets without FCS, and rates in bit/s over the spans of the series it is from."""
+
+    label: str
+    offered_octets: int
+    """That came from the capture."""
+    passed_octets: int
+    """That the port took, with their tags."""
+    dropped_octets: int
+    """That the port dropped."""
+    held_out_octets: int
+    """That found the station's queue full."""
+    second_half_bps: float
+    """What passed in the second half of the time."""
+    offered_bps: NDArray[np.float64]
+    """What the capture wants to send."""
+    sent_bps: NDArray[np.float64]
+    """What came to the port."""
+    passed_bps: NDArray[np.float64]
+    limit_bps: NDArray[np.float64]
+    """Of the limiter that its frames came through, on average over them; NaN where none did."""
+
+
+_OFFERED, _SENT, _PASSED, _LIMIT_SUM, _LIMITED = range(5)
+_KINDS = 5
+
+
+class FlowSeries:
+    """Sums by flow; fed batch by batch."""
+
+    def __init__(self) -> None:
+        self._spans = Spans((FLOWS_SHOWN + 1) * _KINDS)
+        self._totals = np.zeros((FLOWS_SHOWN + 1, 4), np.int64)
+        self._row_of: dict[int, int] = {}
+
+    @property
+    def span_ns(self) -> int:
+        """Length of a span."""
+        return self._spans.span_ns
+
+    def offered(self, flow: NDArray[np.int64], time_ns: NDArray[np.int64], octets: NDArray[np.int64]) -> None:
+        """Take frames of the capture; ``flow`` is a number that is one's own for each flow, −1 for none."""
+        row = self._rows(flow)
+        self._add(row, _OFFERED, time_ns, octets)
+        self._total(row, 0, octets)
+
+    def passed(
+        self,
+        flow: NDArray[np.int64],
+        time_ns: NDArray[np.int64],
+        octets: NDArray[np.int64],
+        fate: NDArray[np.uint8],
+        limit_bps: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Take what became of frames of ``flow``, and the rates of limiters they came through (0: none)."""
+        row = self._rows(flow)
+        for column, what in enumerate((ENQUEUED, DROPPED, HELD_OUT), 1):
+            chosen = fate == what
+            self._total(row[chosen], column, octets[chosen])
+        sent, through = (fate == ENQUEUED) | (fate == DROPPED), fate == ENQUEUED
+        self._add(row[sent], _SENT, time_ns[sent], octets[sent])
+        self._add(row[through], _PASSED, time_ns[through], octets[through])
+        if limit_bps is not None:
+            limited = through & (limit_bps > 0)
+            self._add(row[limited], _LIMIT_SUM, time_ns[limited], limit_bps[limited])
+            self._add(row[limited], _LIMITED, time_ns[limited], np.ones(int(limited.sum())))
+
+    def _rows(self, flow: NDArray[np.int64]) -> NDArray[np.int64]:
+        found, inverse = np.unique(flow, return_inverse=True)
+        rows = np.full(len(found), OTHERS)
+        for index, number in enumerate(found.tolist()):
+            if number >= 0 and (number in self._row_of or len(self._row_of) < FLOWS_SHOWN):
+                rows[index] = self._row_of.setdefault(number, len(self._row_of))
+        result: NDArray[np.int64] = rows[inverse]
+        return result
+
+    def _add(
+        self, row: NDArray[np.int64], kind: int, time_ns: NDArray[np.int64], value: NDArray[Any]
+    ) -> None:
+        self._spans.add(row * _KINDS + kind, time_ns, value.astype(np.float64))
+
+    def _total(self, row: NDArray[np.int64], column: int, octets: NDArray[np.int64]) -> None:
+        counted = np.bincount(row, octets, minlength=FLOWS_SHOWN + 1)
+        self._totals[:, column] += counted.astype(np.int64)
+
+    def rates(self, labels: dict[int, str], duration_ns: int) -> tuple[FlowRates, ...]:
+        """Return every flow that had a frame, in the order they came, then the others together."""
+        named = [(labels.get(number, f"flow {number}"), row) for number, row in self._row_of.items()]
+        spans = max(1, min(SPANS, -(-duration_ns // self.span_ns)))
+        return tuple(
+            self._flow(label, row, spans, duration_ns)
+            for label, row in [*named, ("others", OTHERS)]
+            if self._totals[row].any()
+        )
+
+    def _flow(self, label: str, row: int, spans: int, duration_ns: int) -> FlowRates:
+        values = self._spans.values[row * _KINDS : (row + 1) * _KINDS]
+        offered, sent, passed, limits, limited = values[:, :spans]
+        to_bps = 8.0 * NS_PER_S / self.span_ns
+        totals = self._totals[row].tolist()
+        half_octets = self._spans.between(duration_ns // 2, duration_ns)[row * _KINDS + _PASSED]
+        half_ns = max(1, duration_ns - duration_ns // 2)
+        return FlowRates(
+            label=label,
+            offered_octets=totals[0],
+            passed_octets=totals[1],
+            dropped_octets=totals[2],
+            held_out_octets=totals[3],
+            second_half_bps=float(8.0 * NS_PER_S * half_octets / half_ns),
+            offered_bps=offered * to_bps,
+            sent_bps=sent * to_bps,
+            passed_bps=passed * to_bps,
+            limit_bps=np.divide(limits, limited, out=np.full(spans, np.nan), where=limited > 0),
+        )
+
+
+def jain_index(rates: NDArray[np.float64]) -> float:
+    """Return Jain's fairness index of ``rates``, 1 for equal ones; 1 for none."""
+    squares = float((rates**2).sum()) * len(rates)
+    return float(rates.sum()) ** 2 / squares if squares else 1.0

@@ -1,0 +1,182 @@
+"""Time series of a replay as CSV or Parquet: every sample and message, and the flows' rates."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import PurePath
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture import open_sink
+from ecmproto.capture.sink import Sink
+from ecmproto.control.machine import Machine
+from ecmproto.errors import MissingDependencyError, OutputError
+from ecmproto.replay.counts import kind_name
+from ecmproto.replay.samples import SAMPLE
+from ecmproto.replay.summary import ReplaySummary
+
+_FORMATS = (".csv", ".parquet")
+
+
+class TableSink(Protocol):
+    """Takes the rows of one table, columns by name, in pieces."""
+
+    def write(self, columns: dict[str, NDArray[Any]]) -> None:
+        """Write one more piece; all have the same columns."""
+
+    def finish(self) -> None:
+        """Write what stands at the end."""
+
+
+def check_series_path(path: str) -> None:
+    """Raise OutputError unless the name of ``path`` asks for a format that there is."""
+    if _format(path) not in _FORMATS:
+        raise OutputError(path=path, needed=f"a name that ends in {' or '.join(_FORMATS)}", got="another")
+
+
+def _format(path: str) -> str:
+    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes if suffix not in (".gz", ".zst")]
+    return suffixes[-1] if suffixes else ""
+
+
+def _table(path: str, sink: Sink) -> TableSink:
+    return _CSVTable(sink) if _format(path) == ".csv" else _ParquetTable(sink)
+
+
+class _CSVTable:
+    """Comma-separated values with a header; a value that is not a number is left out."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._headed = False
+
+    def write(self, columns: dict[str, NDArray[Any]]) -> None:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not self._headed:
+            writer.writerow(columns)
+            self._headed = True
+        lists = [["" if each != each else each for each in column.tolist()] for column in columns.values()]
+        writer.writerows(zip(*lists, strict=True))
+        self._sink.write(text.getvalue())
+
+    def finish(self) -> None:
+        pass
+
+
+class _ParquetTable:
+    """Parquet, through pyarrow."""
+
+    def __init__(self, sink: Sink) -> None:
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError as error:
+            raise MissingDependencyError(
+                package="pyarrow", extra="arrow", purpose="writing Parquet"
+            ) from error
+        self._arrow: Any = pyarrow
+        self._file = pyarrow.PythonFile(_Writable(sink), mode="w")
+        self._writer: Any = None
+
+    def write(self, columns: dict[str, NDArray[Any]]) -> None:
+        table = self._arrow.table({name: self._arrow.array(column) for name, column in columns.items()})
+        if self._writer is None:
+            self._writer = self._arrow.parquet.ParquetWriter(self._file, table.schema)
+        self._writer.write_table(table)
+
+    def finish(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class _Writable:
+    """A sink as a file object that can only be written."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, octets: bytes) -> int:
+        self._sink.write(bytes(octets))
+        return len(octets)
+
+    def flush(self) -> None:
+        self._sink.flush()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class SampleWriter:
+    """Writes every sample and message of a replay to ``path``; called with rows of `samples.SAMPLE`.
+
+    The columns are SAMPLE's, ``kind`` in words and ``flow`` by its label.  A context manager: the file has
+    its name once all went well.  Raises OutputError when it cannot be written, and for a name that asks for
+    neither CSV nor Parquet; MissingDependencyError for Parquet without pyarrow.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], machine: Machine, *, force: bool = False) -> None:
+        name = os.fspath(path)
+        check_series_path(name)
+        self._machine = machine
+        self._sink = open_sink(name, force=force)
+        try:
+            self._table = _table(name, self._sink)
+        except MissingDependencyError:
+            self._sink.abandon()
+            raise
+        self(np.zeros(0, SAMPLE))
+
+    def __call__(self, rows: NDArray[Any]) -> None:
+        """Write ``rows``."""
+        columns = {name: rows[name] for name in SAMPLE.names or ()}
+        names = [kind_name(self._machine, kind) for kind in rows["kind"].tolist()]
+        self._table.write(columns | {"kind": np.array(names, dtype=np.str_)})
+
+    def __enter__(self) -> SampleWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._table.finish()
+        self._sink.__exit__(kind, error, trace)
+
+
+def write_flows(path: str | os.PathLike[str], summary: ReplaySummary, *, force: bool = False) -> None:
+    """Write the rates of the flows of ``summary`` to ``path``: a row for each flow and span of time.
+
+    Raises as SampleWriter.
+    """
+    name = os.fspath(path)
+    check_series_path(name)
+    with open_sink(name, force=force) as sink:
+        table = _table(name, sink)
+        table.write(_flow_columns(summary))
+        table.finish()
+
+
+def _flow_columns(summary: ReplaySummary) -> dict[str, NDArray[Any]]:
+    flows = summary.flows
+    spans = len(flows[0].passed_bps) if flows else 0
+
+    def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    return {
+        "time_ns": np.tile(np.arange(spans) * summary.flow_span_ns, len(flows)),
+        "span_ns": np.full(spans * len(flows), summary.flow_span_ns),
+        "flow": np.repeat(np.array([flow.label for flow in flows], dtype=np.str_), spans),
+        "offered_bps": joined([flow.offered_bps for flow in flows]),
+        "sent_bps": joined([flow.sent_bps for flow in flows]),
+        "passed_bps": joined([flow.passed_bps for flow in flows]),
+        "limit_bps": joined([flow.limit_bps for flow in flows]),
+    }
