@@ -40,7 +40,7 @@ class Points(NamedTuple):
     states: Sequence[State]
     has_point: NDArray[np.bool_]
     shows_tags: bool
-    """Whether messages carry so much of the sampled frame that its CM-Tag is in it."""
+    """Whether messages carry so much of the sampled frame that its CM-Tag is in it, behind one VLAN tag."""
     weight_8: int
     """The reaction points' w in 1/8."""
     settings: Settings

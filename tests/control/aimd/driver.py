@@ -252,8 +252,7 @@ def check_alone(
 
     No congestion point may tell one what the others did.
     """
-    # A message to a station that is not known changes nothing for anyone.
-    alone = [given[0] | {"station": -1}, *(message for message in given if message["station"] == only)]
+    alone = [message for message in given if message["station"] == only]
     mine = [frame[1] == only for frame in frames]
     shared = drive(machine, frames, until_ns=until_ns, given=given)
     own = drive(machine, [frame for frame in frames if frame[1] == only], until_ns=until_ns, given=alone)

@@ -108,6 +108,21 @@ def test_a_pause_is_refreshed_by_the_timer() -> None:
     assert outcome.machine.counters(outcome.point)["refresh_frames"] == 2
 
 
+def test_a_message_for_a_station_that_is_not_known_changes_nothing() -> None:
+    senders: Any = made("bcn").senders(place(), np.random.default_rng(1))
+    before = columns(senders.slots).tolist(), columns(senders.points).tolist()
+    message = new_outbox(1).messages[0]
+    for name, value in {"kind": BCN_KIND, "e": -100, "capacity": 10**6}.items():
+        setattr(message, name, value)
+    # Its last station is where −1 would lead.
+    message.station, message.priority = -1, PRIORITY
+    heed(senders, message, 5)
+    assert (columns(senders.slots).tolist(), columns(senders.points).tolist()) == before
+    message.station = 2
+    heed(senders, message, 5)
+    assert columns(senders.points)["allocated"].tolist() == [0, 0, 1]
+
+
 EVENTS = st.lists(
     st.tuples(
         st.integers(0, 2), st.integers(0, 3), st.integers(0, 20_000), st.integers(-400, 400),
