@@ -1,0 +1,97 @@
+"""How each frame of a batch is to be walked over: the format it starts with, its FCS, its padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture.batch import Batch
+from ecmproto.capture.container import Interface
+from ecmproto.capture.linktypes import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP_TYPES
+from ecmproto.table.columns.layers import LayersFound
+from ecmproto.table.columns.transitions import NUMBER_OF
+from ecmproto.table.columns.walk import Frames
+from ecmproto.table.headers import fixed
+from ecmproto.wire.bcn import BCN
+from ecmproto.wire.cn import CNM
+from ecmproto.wire.cooked import SLL, SLL2
+from ecmproto.wire.e2cm import E2CM
+from ecmproto.wire.ecm import ECM
+from ecmproto.wire.ethernet import MSDU, Data, Ethernet
+from ecmproto.wire.ip import IPv4, IPv6
+from ecmproto.wire.layer import Layer
+
+SHOWN_AS: dict[type[Layer], type[Layer]] = {CNM: MSDU, ECM: Ethernet, BCN: Ethernet, E2CM: Ethernet}
+"""The formats that show a sampled frame, and with what this starts."""
+
+_UNBOUNDED = 1 << 32
+"""Longer than any frame: how long a sampled frame was is not known."""
+
+_FIRST: dict[int, type[Layer]] = {ETHERNET: Ethernet, LINUX_SLL: SLL, LINUX_SLL2: SLL2}
+
+
+def frames_of(batch: Batch, interfaces: Sequence[Interface]) -> Frames:
+    """Return the frames of ``batch`` as the walk takes them; without interfaces all are Ethernet."""
+    count = len(batch)
+    links = interfaces or [Interface(index=0, linktype=ETHERNET)]
+    used = batch.interface if interfaces else np.zeros(count, np.int64)
+    ethernet = np.array([each.linktype == ETHERNET for each in links])
+    fcs = np.array([each.fcs_octets if each.linktype == ETHERNET else 0 for each in links], np.int8)
+    first = np.array([NUMBER_OF[_FIRST.get(each.linktype, Data)] for each in links], np.int8)
+    if len(links) == 1:
+        starts = np.full(count, first[0])
+        ends, padded = np.full(count, fcs[0]), np.full(count, ethernet[0])
+    else:
+        starts, ends, padded = first[used], fcs[used], ethernet[used]
+    raw = np.array([each.linktype in RAW_IP_TYPES for each in links])
+    if raw.any():
+        _choose_ip(batch, np.flatnonzero(raw[used] & (batch.captured > 0)), starts)
+    return Frames(
+        buffer=fixed(batch.buffer),
+        offset=fixed(batch.offset),
+        captured=fixed(batch.captured),
+        original=fixed(batch.original),
+        first=fixed(starts),
+        fcs=fixed(ends),
+        padded=fixed(padded),
+    )
+
+
+def _choose_ip(batch: Batch, rows: NDArray[np.intp], starts: NDArray[np.int8]) -> None:
+    version = batch.buffer[batch.offset[rows]] >> 4
+    for number, cls in ((4, IPv4), (6, IPv6)):
+        starts[rows[version == number]] = NUMBER_OF[cls]
+
+
+def sampled_frames(found: LayersFound) -> tuple[NDArray[np.int32], Frames]:
+    """Return the frames that messages show, and which frames show them.
+
+    As in `ecmproto.wire.decoder.encapsulated`: the message is the last layer, and shows some octets.
+    """
+    rows, starts, octets, firsts = [], [], [], []
+    for cls, shown in SHOWN_AS.items():
+        entries = found.entries.get(cls)
+        if entries is None:
+            continue
+        size = entries.octets - np.int64(cls.fixed_octets)
+        picks = np.flatnonzero((size > 0) & (found.ends.last[entries.row] == NUMBER_OF[cls]))
+        rows.append(entries.row[picks])
+        starts.append(entries.start[picks] + cls.fixed_octets)
+        octets.append(size[picks])
+        firsts.append(np.full(len(picks), NUMBER_OF[shown], np.int8))
+    none = np.empty(0, np.int64)
+    row = np.concatenate([none.astype(np.int32), *rows])
+    order = np.argsort(row, kind="stable")
+    captured = np.concatenate([none, *octets])[order]
+    frames = Frames(
+        buffer=found.frames.buffer,
+        offset=fixed(np.concatenate([none, *starts])[order]),
+        captured=fixed(captured),
+        original=fixed(np.full(len(row), _UNBOUNDED)),
+        first=fixed(np.concatenate([none.astype(np.int8), *firsts])[order]),
+        fcs=fixed(np.zeros(len(row), np.int8)),
+        padded=fixed(np.ones(len(row), np.bool_)),
+    )
+    return row[order], frames

@@ -1,0 +1,63 @@
+"""What the walk over frames knows of a format besides its schema: what it refuses and what follows it.
+
+The formats say this in Python (`Layer.check`, `Layer.following`), which kernels cannot call.  A format whose
+methods are its own and that stands in no table here is no worse off than slow: the one-frame decoder walks
+the frames that have it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final
+
+from ecmproto.wire.bcn import BCN
+from ecmproto.wire.cn import CNM, MAX_MSDU
+from ecmproto.wire.cooked import SLL, SLL2
+from ecmproto.wire.e2cm import E2CM
+from ecmproto.wire.ecm import ECM
+from ecmproto.wire.experimental import MIN_SAMPLED_OCTETS
+from ecmproto.wire.ip import TCP, UDP, IPv4, IPv6
+from ecmproto.wire.layer import Layer
+from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """The field ``key`` is in ``low`` to ``high``."""
+
+    key: str
+    low: int
+    high: int
+
+
+WITHIN: Mapping[type[Layer], tuple[Within, ...]] = {
+    CNM: (Within(key="msdu_length", low=0, high=MAX_MSDU),),
+    IPv4: (Within(key="version", low=4, high=4), Within(key="ihl", low=5, high=15)),
+    IPv6: (Within(key="version", low=6, high=6),),
+    TCP: (Within(key="data_offset", low=5, high=15),),
+    CongestionNotificationTLV: (Within(key="length", low=6, high=6),),
+}
+"""What formats refuse, in the order in which they look."""
+
+LEAST_SAMPLE: Mapping[type[Layer], int] = dict.fromkeys((ECM, BCN, E2CM), MIN_SAMPLED_OCTETS)
+"""The least octets of the variable field, where there is to be one and nothing was cut off."""
+
+NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, TLVS, CN_TLV, UNKNOWN = range(9)
+"""What may follow a format; IPV4 also stands for the check of its total length."""
+
+FOLLOWED: Final[Mapping[type[Layer], int]] = {
+    SLL: COOKED, SLL2: COOKED, IPv4: IPV4, IPv6: IPV6, TCP: DATA, UDP: DATA, TLV: TLVS,
+    CongestionNotificationTLV: CN_TLV,
+}  # fmt: skip
+
+
+def followed_by(cls: type[Layer]) -> int:
+    """Return what may follow a format; UNKNOWN where only its own methods know."""
+    if cls.check is not Layer.check and cls not in WITHIN and cls not in LEAST_SAMPLE:
+        return UNKNOWN
+    if cls in FOLLOWED:
+        return FOLLOWED[cls]
+    if cls.following is not Layer.following:
+        return UNKNOWN
+    return ANNOUNCED if cls.next_key else NOTHING
