@@ -12,6 +12,7 @@ from ecmproto.capture import Interface
 from ecmproto.dissect.record import records
 from ecmproto.filter import Captured, compile_filter
 from ecmproto.replay.intake import Taken
+from ecmproto.table.destinations import DestinationTable
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 NO_PORT = -1
@@ -58,8 +59,6 @@ class PortPerDestination:
     """Frames to each MAC address go to a port of their own, those to groups and beyond ``most`` to none."""
 
     def __init__(self, most: int = 64) -> None:
-        from ecmproto.table.flows import DestinationTable
-
         self._table = DestinationTable(max_destinations=most)
 
     def of(self, taken: Taken) -> NDArray[np.int64]:

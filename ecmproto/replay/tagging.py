@@ -96,9 +96,13 @@ def with_rates(
 ) -> Batch:
     """Return ``batch`` with ``rate``, in kb/s, in the RD tags of the frames at ``position``."""
     tags = tags_of(batch.buffer, batch.offset[position], batch.captured[position], ethertypes=ethertypes)
-    buffer = np.array(batch.buffer, copy=True)
-    starts = batch.offset[position] + tags.rd_offset
+    # Only the batch's own records are copied: its buffer may be the whole file.
+    low = int(batch.record_offset.min())
+    buffer = batch.buffer[low : int((batch.record_offset + batch.record_length).max())].copy()
+    starts = batch.offset[position] - low + tags.rd_offset
     octets = rate.astype(">u4").view(np.uint8).reshape(-1, _RATE_OCTETS)
     buffer[starts[:, np.newaxis] + np.arange(_RATE_OCTETS)] = octets
     buffer.flags.writeable = False
-    return dataclasses.replace(batch, buffer=buffer)
+    return dataclasses.replace(
+        batch, buffer=buffer, offset=batch.offset - low, record_offset=batch.record_offset - low
+    )
