@@ -38,6 +38,14 @@ def new_threshold(parameters: CongestionPointParameters, link_rate_bps: int) -> 
 
 
 @compiled
+def _tell(now_ns: int, port_octets: int, quanta: int, outbox: Outbox) -> None:
+    message = post(outbox, PAUSE_KIND, now_ns, EVERY_STATION, -1, 0)
+    message.qlen_octets = port_octets
+    message.enable_vector = ALL_PRIORITIES
+    message.quanta = quanta
+
+
+@compiled
 def watch(threshold: Threshold, now_ns: int, port_octets: int, outbox: Outbox) -> None:
     """Post the PAUSE that a change of the output queue to ``port_octets`` asks for, if it does."""
     change = judge(threshold.meter, threshold.settings, port_octets)
@@ -53,11 +61,3 @@ def refresh(threshold: Threshold, now_ns: int, port_octets: int, outbox: Outbox)
         signal = on_timer(threshold.told, threshold.settings, now_ns)
         if signal.enable_vector != 0:
             _tell(now_ns, port_octets, signal.quanta, outbox)
-
-
-@compiled
-def _tell(now_ns: int, port_octets: int, quanta: int, outbox: Outbox) -> None:
-    message = post(outbox, PAUSE_KIND, now_ns, EVERY_STATION, -1, 0)
-    message.qlen_octets = port_octets
-    message.enable_vector = ALL_PRIORITIES
-    message.quanta = quanta
