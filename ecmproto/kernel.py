@@ -3,7 +3,8 @@
 numba's cache of compiled code looks at the time and size of the function's own file only.  That serves
 stale code in two cases which happen here: a function it calls lives in another file and changed there,
 and an upgraded wheel, whose files all carry the same time.  ``@compiled`` therefore adds a digest of the
-function's source file, of every compiled function it calls and of the constants it takes from elsewhere.
+function's source file, of those of all compiled functions it reaches and of the constants they take from
+elsewhere.
 
 Kernels also call methods: those that an ``@interface`` names, on the NamedTuples that have them.  One loop
 then serves any mechanism; numba compiles it once for each, and the cache holds while their methods stay.
@@ -14,11 +15,13 @@ The module imports numba, so only modules that hold kernels import it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import CodeType
 from typing import Any, TypeVar
 
 import numba
@@ -29,7 +32,8 @@ from numba.extending import overload_method
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Interface = TypeVar("_Interface", bound=type[Any])
 _CONSTANTS = (bool, int, float, str, tuple)
-_digests: dict[int, str] = {}
+_functions: dict[int, Callable[..., Any]] = {}
+"""What compiled functions were made from, by the identity of what callers see."""
 _methods: dict[str, inspect.Signature] = {}
 
 
@@ -55,7 +59,7 @@ def expanded(function: _Function) -> _Function:
     dispatcher: Any = numba.njit(function, error_model="numpy", inline="always")
     if not hasattr(dispatcher, "py_func"):
         return function
-    _digests[id(dispatcher)] = source_digest(function)
+    _functions[id(dispatcher)] = function
     typed: _Function = dispatcher
     return typed
 
@@ -65,10 +69,9 @@ def _compile(function: _Function, *, forceinline: bool) -> _Function:
     dispatcher: Any = numba.njit(function, error_model="numpy", forceinline=forceinline)
     if not hasattr(dispatcher, "py_func"):
         return function
-    digest = source_digest(function)
-    _digests[id(dispatcher)] = digest
+    _functions[id(dispatcher)] = function
     with suppress(RuntimeError):  # numba's word for no writable place: compiled anew in each process
-        _cache_by(digest, function, dispatcher)
+        _cache_by(function, dispatcher)
     typed: _Function = dispatcher
     return typed
 
@@ -107,9 +110,9 @@ class _Cache(FunctionCache):
     changed does not discard the others.
     """
 
-    def __init__(self, function: Callable[..., Any], digest: str) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        self._digest = digest
+        self._function = function
         self._base = self._impl.filename_base
         self._path = self._cache_path
         self._stamp = self._impl.locator.get_source_stamp()
@@ -124,7 +127,7 @@ class _Cache(FunctionCache):
 
     def _turn_to(self, signature: Any) -> None:
         kinds = sorted(set(_kinds(getattr(signature, "args", signature))), key=repr)
-        digest = hashlib.sha256(self._digest.encode())
+        digest = hashlib.sha256(source_digest(self._function).encode())
         for kind in kinds:
             for name in sorted(_methods):
                 method = getattr(kind, name, None)
@@ -144,20 +147,42 @@ def _kinds(arguments: Any) -> Iterator[type[Any]]:
             yield from _kinds(argument.types)
 
 
-def _cache_by(digest: str, function: Callable[..., Any], dispatcher: Any) -> None:
+def _cache_by(function: Callable[..., Any], dispatcher: Any) -> None:
     """Give ``dispatcher`` a cache that holds for these sources only."""
     # A numba without this attribute compiles anew in each process: slower, never wrong.
     if hasattr(dispatcher, "_cache"):
-        dispatcher._cache = _Cache(function, digest)
+        dispatcher._cache = _Cache(function)
 
 
+@functools.cache
 def source_digest(function: Callable[..., Any]) -> str:
-    """Return a hex digest of all that the compiled form of ``function`` depends on."""
-    digest = hashlib.sha256(Path(function.__code__.co_filename).read_bytes())
-    for name in sorted(function.__code__.co_names):
-        value = function.__globals__.get(name)
-        if id(value) in _digests:
-            digest.update(_digests[id(value)].encode())
-        elif isinstance(value, _CONSTANTS):
-            digest.update(f"{name}={value!r};".encode())
-    return digest.hexdigest()
+    """Return a hex digest of all that the compiled form of ``function`` depends on.
+
+    Ask only when all modules are imported that it takes functions or constants from: at its first call.
+    """
+    parts: set[str] = set()
+    reached, pending = {function}, [function]
+    while pending:
+        current = pending.pop()
+        parts.add(_file_digest(current.__code__.co_filename))
+        for name in _names(current.__code__):
+            value = current.__globals__.get(name)
+            called = _functions.get(id(value))
+            if called is not None and called not in reached:
+                reached.add(called)
+                pending.append(called)
+            elif isinstance(value, _CONSTANTS):
+                parts.add(f"{current.__module__}.{name}={value!r}")
+    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+
+
+@functools.cache
+def _file_digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

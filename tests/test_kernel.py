@@ -49,6 +49,20 @@ def test_a_changed_callee_of_equal_size_and_time_is_compiled_anew(tmp_path: Path
     assert "saved" not in cache
 
 
+FORWARD = (
+    "from ecmproto.kernel import compiled\nfrom inner_part import inner\n"
+    "@compiled\ndef outer(x: int) -> int:\n    return below(x)\n"
+    "@compiled\ndef below(x: int) -> int:\n    return inner(x)\n"
+)
+
+
+def test_what_a_function_further_down_calls_counts_too(tmp_path: Path) -> None:
+    (tmp_path / "outer_part.py").write_text(FORWARD)
+    for added, expected in ((1, "2"), (2, "3")):
+        (tmp_path / "inner_part.py").write_text(INNER.format(added))
+        assert run_outer(tmp_path, NUMBA_DISABLE_JIT="0")[0] == expected
+
+
 def test_without_the_compiler_the_text_runs_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "outer_part.py").write_text(OUTER)
     (tmp_path / "inner_part.py").write_text(INNER.format(5))
