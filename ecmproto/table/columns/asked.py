@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 from ecmproto.errors import SpecError
@@ -26,6 +27,7 @@ def asked(names: Iterable[str] | None) -> tuple[Field, ...]:
     return tuple(fields.values())
 
 
+@functools.cache
 def _field(name: str) -> Field:
     field = find(name)
     if field is None:

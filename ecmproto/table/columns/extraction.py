@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,7 +162,7 @@ def _of_layers(field: Field, found: LayersFound, read: dict[_Key, Values]) -> _F
             parts.append((entries if picks is None else entries.select(picks), values))
     parts = [part for part in parts if len(part[0].row)]
     if not parts:
-        return np.empty(0, np.int32), _no_values(field, found)
+        return _NO_ROWS, _no_values(field, found)
     if len(parts) == 1:
         return parts[0][0].row, parts[0][1]
     return _in_order(parts, found)
@@ -169,11 +170,23 @@ def _of_layers(field: Field, found: LayersFound, read: dict[_Key, Values]) -> _F
 
 def _no_values(field: Field, found: LayersFound) -> Values:
     if field.kind == "octets":
-        none = np.empty(0, np.int64)
-        return Stretches(buffer=found.frames.buffer, start=none, octets=none)
-    # as wide as the widest of the field's sources
-    arrays = [empty_values(field_of(source.format, source.key), 0) for source in field.sources]
-    return max(arrays, key=lambda array: array.itemsize)
+        return Stretches(buffer=found.frames.buffer, start=_NONE, octets=_NONE)
+    return empty_of(field)
+
+
+_NO_ROWS = fixed(np.empty(0, np.int32))
+_NONE = fixed(np.empty(0, np.int64))
+
+
+def empty_of(field: Field) -> NDArray[Any]:
+    """Return no values of a field of layers, of the dtype that they have: that of the widest source."""
+    if field.name not in _EMPTY:
+        arrays = [empty_values(field_of(source.format, source.key), 0) for source in field.sources]
+        _EMPTY[field.name] = max(arrays, key=lambda array: array.itemsize)
+    return _EMPTY[field.name]
+
+
+_EMPTY: dict[str, NDArray[Any]] = {}
 
 
 def _part(source: Source, values: Values) -> tuple[NDArray[np.bool_] | None, Values]:

@@ -137,7 +137,7 @@ def find_layers(
         for cls in wanted
         if any(part.lists.counts[NUMBER_OF[cls]] for part in parts)
     }
-    decode = partial(_decoded, frames, ethertypes)
+    decode = partial(decoded_frame, frames, ethertypes)
     told = _told(parts, decode)
     words = _named(parts, ends)
     slow = np.flatnonzero(ends.last == SLOW)
@@ -169,16 +169,19 @@ def _joined(lists: list[Lists], number: int) -> Entries:
     )
 
 
-def _decoded(frames: Frames, ethertypes: EtherTypes, row: int) -> Frame:
+def decoded_frame(frames: Frames, ethertypes: EtherTypes, row: int) -> Frame:
     """Return a frame as the one-frame decoder has it."""
     start = int(frames.offset[row])
-    return decode_lax(
+    frame = decode_lax(
         frames.buffer[start : start + int(frames.captured[row])].tobytes(),
         original_octets=int(frames.original[row]),
         fcs_octets=int(frames.fcs[row]),
         ethertypes=ethertypes,
         first=FORMATS[int(frames.first[row])],
     )
+    if frames.padded[row]:
+        return frame
+    return dataclasses.replace(frame, padding=b"", trailer=frame.padding + frame.trailer)
 
 
 def _told(parts: list[_Part], decode: Callable[[int], Frame]) -> tuple[NDArray[np.int32], Texts]:
@@ -239,11 +242,9 @@ def _with_slow(
     merged = {cls: _merged(cls, entries.get(cls), is_slow, frames, decoded) for cls in wanted}
     for row, frame in decoded.items():
         start = int(frames.offset[row])
-        ends.tail[row] = start + frame.starts[-1]
         ends.fcs[row] = start + int(frames.captured[row]) - len(frame.fcs)
         ends.trailer[row] = ends.fcs[row] - len(frame.trailer)
-        if not frames.padded[row]:
-            ends.trailer[row] = ends.tail[row]
+        ends.tail[row] = ends.trailer[row] - len(frame.padding)
         ends.last[row] = NUMBER_OF[type(frame.layers[-1])] if frame.layers else NO_LAYER
     rows, errors = told
     kept = ~is_slow[rows]
@@ -274,7 +275,7 @@ def _merged(
     rows: list[tuple[int, int, int]] = []
     for row, frame in decoded.items():
         start = int(frames.offset[row])
-        bounds = frame.starts
+        bounds = frame.boundaries()
         rows += [
             (row, start + bounds[i], bounds[i + 1] - bounds[i])
             for i, value in enumerate(frame.layers)

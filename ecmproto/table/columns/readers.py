@@ -72,9 +72,9 @@ def _read_octets(buffer: Octets, start: Int64, at: int, out: Octets) -> None:
 def copy_octets(buffer: Octets, start: Int64, octets: Int64, stop: Int64, out: Octets) -> None:
     """Copy stretches of ``buffer`` one behind the other: each ends in ``out`` at its ``stop``."""
     for i in range(len(start)):
-        size = octets[i]
-        to = stop[i] - size
-        out[to : to + size] = buffer[start[i] : start[i] + size]
+        behind = stop[i] - octets[i]
+        for octet in range(octets[i]):
+            out[behind + octet] = buffer[start[i] + octet]
 
 
 def empty_values(field: Field, count: int) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -41,3 +41,16 @@ def together(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | 
     others = [pool.submit(work) for work in works[1:]]
     results = [work() for work in works[:1]]
     return results + [other.result() for other in others]
+
+
+def ahead(items: Iterable[_Result]) -> Iterator[_Result]:
+    """Yield ``items``, the next of which a thread makes while one is used."""
+    iterator = iter(items)
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, iterator, _END)
+        while (item := following.result()) is not _END:
+            following = pool.submit(next, iterator, _END)
+            yield item
+
+
+_END: Any = object()

@@ -64,6 +64,8 @@ class Transitions(NamedTuple):
     there (0: always); then the least octets that it must have."""
     within: Int64
     """What it refuses, CONDITIONS rows a format: a `Place`, low and high; unused ones have no octets."""
+    refuses: NDArray[np.bool_]
+    """Whether it refuses anything."""
     follows: Int64
     """What may follow; see `ecmproto.table.columns.rules`."""
     next_at: Int64
@@ -95,6 +97,7 @@ def transitions(ethertypes: EtherTypes) -> Transitions:
         fixed=_numbers([cls.fixed_octets for cls in FORMATS]),
         tail=_numbers([_tail(cls) for cls in FORMATS]),
         within=_numbers([row for cls in FORMATS for row in _conditions(cls)]),
+        refuses=fixed(np.array([cls.check is not Layer.check for cls in FORMATS])),
         follows=_numbers([followed_by(cls) for cls in FORMATS]),
         next_at=_numbers([_next_at(cls) for cls in FORMATS]),
         run=fixed(np.array([cls.prefix == "lldp" for cls in FORMATS])),
@@ -114,7 +117,10 @@ def _numbers(rows: object) -> Int64:
 
 def field_of(cls: type[Layer], key: str) -> Field:
     """Return the field ``key`` of a format."""
-    return next(field for field in cls.layout if field.key == key)
+    return _FIELDS[cls, key]
+
+
+_FIELDS = {(cls, field.key): field for cls in FORMATS for field in cls.layout}
 
 
 def _tail(cls: type[Layer]) -> tuple[int, ...]:

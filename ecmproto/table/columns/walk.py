@@ -20,6 +20,7 @@ from ecmproto.table.columns.rules import (
     IPV6,
     NOTHING,
     TLVS,
+    UNKNOWN,
 )
 from ecmproto.table.columns.threads import released, uncounted
 from ecmproto.table.columns.transitions import (
@@ -306,6 +307,9 @@ def _walk_frame(
     last = NO_LAYER
     node = layers = 0
     while layer >= 0 and (pos < stop or layer != DATA_NUMBER):
+        if tables.follows[layer] == UNKNOWN:
+            layer = SLOW
+            break
         fixed = tables.fixed[layer]
         if stop - pos < fixed:
             if reach - pos < fixed:
@@ -315,21 +319,26 @@ def _walk_frame(
         else:
             layers += 1
             after = pos + fixed
-            tail = _tail_octets(buffer, pos, stop - after, layer, tables.tail)
-            missing = max(0, after + max(0, tail) - stop)
-            after += max(0, tail) - missing
+            missing, got = 0, 0
+            if tables.tail[layer, 0] != NO_TAIL:
+                wanted = _tail_octets(buffer, pos, stop - after, layer, tables.tail)
+                missing = max(0, after + max(0, wanted) - stop)
+                got = -1 if wanted < 0 else wanted - missing
+                after += max(0, got)
             if lists.wanted[layer]:
                 _keep(lists, layer, row, pos, after)
             if not tables.run[layer] or last != layer:
                 node = _step(paths, node, layer)
             last = layer
-            cut = missing > 0 or stop < reach
-            got = -1 if tail < 0 else after - pos - fixed
-            wrong = _refused(buffer, layer, pos, got, cut, tables)
-            broken = missing > 0 or wrong.what != NO_ERROR
-            if wrong.what != NO_ERROR:
-                _tell(errors, row, layer, pos - begin, wrong.what, wrong.first, wrong.second)
-            elif after + missing > reach:
+            broken = missing > 0
+            if tables.refuses[layer]:
+                cut = broken or stop < reach
+                wrong = _refused(buffer, layer, pos, got, cut, tables)
+                if wrong.what != NO_ERROR:
+                    broken = True
+                    _tell(errors, row, layer, pos - begin, wrong.what, wrong.first, wrong.second)
+            # a second error in one frame is not told
+            if after + missing > reach:
                 _tell(errors, row, layer, pos - begin, SHORT, after + missing - pos, after - pos)
         if broken:
             if after < end:

@@ -1,0 +1,123 @@
+"""Columns into files: Parquet, Arrow's IPC file format and stream."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ecmproto.capture import open_capture
+from ecmproto.capture.sink import Sink, open_sink
+from ecmproto.table.columns.arrow import Repeated, arrow, schema_of
+from ecmproto.table.columns.asked import asked
+from ecmproto.table.columns.capture import Path, record_batches
+from ecmproto.table.columns.survey import fields_present
+from ecmproto.table.columns.threads import ahead
+from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ecmproto.filter import Filter
+
+Form: TypeAlias = Literal["parquet", "arrow"]
+
+ROW_GROUP_FRAMES = 1 << 18
+"""Frames in a row group of a Parquet file: memory holds one of them."""
+
+
+def write_columns(
+    path: Path,
+    out: str,
+    form: Form = "parquet",
+    fields: Iterable[str] | None = None,
+    *,
+    filter: Filter | str | None = None,
+    repeated: Repeated = "list",
+    empty: bool = False,
+    ethertypes: EtherTypes = DEFAULT,
+    force: bool = False,
+) -> int:
+    """Write the columns ``fields`` (None: all) of a capture to the file ``out``; return how many frames.
+
+    "arrow" is the IPC file format.  Of all columns, those for which no frame has a value are left out unless
+    ``empty``; a capture that can be read only once, from a pipe, keeps them.  Memory does not grow with the
+    capture, and nothing incomplete stands under the final name.  Errors as in `record_batches`, and
+    OutputError.
+    """
+    names = tuple(field.name for field in asked(fields))
+    if fields is None and not empty and isinstance(path, str | os.PathLike) and os.path.isfile(path):
+        with open_capture(path) as reader:
+            names = fields_present(reader, filter=filter, ethertypes=ethertypes)
+    schema = schema_of(names, repeated=repeated, ethertypes=ethertypes)
+    batches = record_batches(path, names, filter=filter, repeated=repeated, ethertypes=ethertypes, threads=1)
+    with open_sink(out, force=force) as sink:
+        return write_batches(batches, schema, sink, form)
+
+
+def write_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, sink: Sink, form: Form) -> int:
+    """Write record batches of a schema to ``sink``; return how many rows."""
+    frames = 0
+    with _writer(schema, sink, form) as writer:
+        for table in ahead(_row_groups(batches, schema, ROW_GROUP_FRAMES if form == "parquet" else 1)):
+            writer.write_table(table)
+            frames += table.num_rows
+    return frames
+
+
+def _writer(schema: pa.Schema, sink: Sink, form: Form) -> Any:
+    pa = arrow()
+    stream = pa.PythonFile(_Stream(sink), "w")
+    if form == "arrow":
+        return pa.ipc.new_file(stream, schema)
+    import pyarrow.parquet
+
+    # what takes few values is worth a dictionary; addresses and octets would fill one and throw it away
+    few = [field.name for field in schema if pa.types.is_dictionary(field.type) or _is_small(field.type)]
+    growing = [name for name in ("frame.number", "frame.time_epoch") if name in schema.names]
+    return pyarrow.parquet.ParquetWriter(
+        stream,
+        schema,
+        compression="lz4",
+        use_dictionary=few,
+        column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
+    )
+
+
+def _is_small(kind: Any) -> bool:
+    pa = arrow()
+    if pa.types.is_list(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_integer(kind) and kind.bit_width <= 16)
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, least: int) -> Iterator[pa.Table]:
+    """Yield the batches in tables of at least ``least`` rows, but for the last."""
+    pa = arrow()
+    gathered: list[Any] = []
+    for batch in itertools.chain(batches, [None]):
+        if batch is not None:
+            gathered.append(batch)
+        if gathered and (batch is None or sum(each.num_rows for each in gathered) >= least):
+            yield pa.Table.from_batches(gathered, schema)
+            gathered = []
+
+
+class _Stream:
+    """A sink as pyarrow takes it; who opened the sink closes it."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, data: Any) -> int:
+        octets = memoryview(data)
+        self._sink.write(octets)
+        return octets.nbytes
+
+    def flush(self) -> None:
+        self._sink.flush()
+
+    def close(self) -> None: ...
