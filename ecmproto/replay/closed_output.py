@@ -96,7 +96,9 @@ class ClosedLoopOutput:
         for message, place in zip(chosen, places.tolist(), strict=True):
             about = self._example(message)
             cause = int(message.cause)
-            if place < len(by_serial) and passages["serial"][by_serial[place]] == cause:
+            # What a destination answers may have come to the port long before: its flow must do.
+            sampled = int(message.kind) not in replay.machine.answers and place < len(by_serial)
+            if sampled and passages["serial"][by_serial[place]] == cause:
                 about = _sampled(frames, int(by_serial[place]), replay.place.ethertypes)
             yield GeneratedFrame(
                 octets=octets_of(replay.machine, message, about, replay.place),

@@ -87,9 +87,10 @@ class FlowSeries:
             self._add(row[limited], _LIMITED, time_ns[limited], np.ones(int(limited.sum())))
 
     def _rows(self, flow: NDArray[np.int64]) -> NDArray[np.int64]:
-        found, inverse = np.unique(flow, return_inverse=True)
+        found, came, inverse = np.unique(flow, return_index=True, return_inverse=True)
         rows = np.full(len(found), OTHERS)
-        for index, number in enumerate(found.tolist()):
+        for index in np.argsort(came).tolist():
+            number = int(found[index])
             if number >= 0 and (number in self._row_of or len(self._row_of) < FLOWS_SHOWN):
                 rows[index] = self._row_of.setdefault(number, len(self._row_of))
         result: NDArray[np.int64] = rows[inverse]

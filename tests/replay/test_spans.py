@@ -1,0 +1,157 @@
+"""Sums over spans of time, held to plain sums: `Spans`, and the series of flows made of them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
+from ecmproto.replay.flow_series import FLOWS_SHOWN, FlowRates, FlowSeries, jain_index
+from ecmproto.replay.spans import SPANS, Spans
+
+Event = tuple[int, int, int]
+"""Row or flow, time in ns, value."""
+
+TIMES_NS = st.one_of(st.integers(0, 10**6), st.integers(0, 10**9), st.integers(0, 2**40))
+EVENTS = st.lists(st.tuples(st.integers(0, 2), TIMES_NS, st.integers(0, 9_000)), max_size=40)
+PIECES = st.lists(EVENTS, max_size=4)
+
+
+def columns(events: list[Event]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    row, time_ns, value = np.array(events, np.int64).reshape(-1, 3).T
+    return row, time_ns, value
+
+
+@given(PIECES)
+def test_spans_are_sums_by_time_however_they_were_fed(pieces: list[list[Event]]) -> None:
+    spans, whole = Spans(3), Spans(3)
+    for piece in pieces:
+        row, time_ns, value = columns(piece)
+        spans.add(row, time_ns, value.astype(np.float64))
+    events = [event for piece in pieces for event in piece]
+    row, time_ns, value = columns(events)
+    whole.add(row, time_ns, value.astype(np.float64))
+    expected = np.zeros((3, SPANS))
+    for one, when, amount in events:
+        expected[one, when // spans.span_ns] += amount
+    assert spans.span_ns == whole.span_ns
+    assert spans.values.tolist() == whole.values.tolist() == expected.tolist()
+    latest = max((when for _, when, _ in events), default=0)
+    assert spans.span_ns == 1_024 or latest // (spans.span_ns // 2) >= SPANS
+
+
+@given(EVENTS, st.integers(0, 2**40), st.integers(0, 2**40))
+def test_a_stretch_is_the_sum_of_the_spans_that_begin_in_it(events: list[Event], one: int, two: int) -> None:
+    spans = Spans(3)
+    row, time_ns, value = columns(events)
+    spans.add(row, time_ns, value.astype(np.float64))
+    start, end = sorted((one, two))
+    begins = np.arange(SPANS) * spans.span_ns
+    chosen = (begins >= start) & (begins < end)
+    assert spans.between(start, end).tolist() == spans.values[:, chosen].sum(axis=1).tolist()
+
+
+Passed = tuple[int, int, int, int, int]
+"""Flow, time in ns, octets, fate, rate of its limiter."""
+
+PASSED = st.lists(
+    st.tuples(
+        st.integers(-1, FLOWS_SHOWN + 6),
+        st.integers(0, 3_000_000),
+        st.integers(1, 9_000),
+        st.sampled_from([PASSED_BY, ENQUEUED, DROPPED, HELD_OUT]),
+        st.sampled_from([0, 0, 1_000_000, 10**10]),
+    ),
+    max_size=120,
+)
+
+
+def series_of(rows: list[Passed], cut: int) -> FlowSeries:
+    """Return the series of ``rows`` that were offered when they passed, in two pieces."""
+    series = FlowSeries()
+    for piece in (rows[:cut], rows[cut:]):
+        flow, time_ns, octets, fate, limit = np.array(piece, np.int64).reshape(-1, 5).T
+        series.offered(flow, time_ns, octets)
+        series.passed(flow, time_ns, octets, fate.astype(np.uint8), limit.astype(np.float64))
+    return series
+
+
+def octets(rows: list[Passed], *fates: int) -> int:
+    return sum(row[2] for row in rows if row[3] in fates)
+
+
+def check(flow: FlowRates, rows: list[Passed], span_ns: int, duration_ns: int) -> None:
+    assert flow.offered_octets == octets(rows, PASSED_BY, ENQUEUED, DROPPED, HELD_OUT)
+    assert flow.passed_octets == octets(rows, ENQUEUED)
+    assert flow.dropped_octets == octets(rows, DROPPED)
+    assert flow.held_out_octets == octets(rows, HELD_OUT)
+    begins = range(0, len(flow.passed_bps) * span_ns, span_ns)
+    for index, begin in enumerate(begins):
+        here = [row for row in rows if begin <= row[1] < begin + span_ns]
+        for rates, fates in (
+            (flow.offered_bps, (PASSED_BY, ENQUEUED, DROPPED, HELD_OUT)),
+            (flow.sent_bps, (ENQUEUED, DROPPED)),
+            (flow.passed_bps, (ENQUEUED,)),
+        ):
+            assert rates[index] == pytest.approx(8e9 * octets(here, *fates) / span_ns)
+        limits = [row[4] for row in here if row[3] == ENQUEUED and row[4] > 0]
+        limit = sum(limits) / len(limits) if limits else np.nan
+        assert flow.limit_bps[index] == pytest.approx(limit, nan_ok=True)
+    half_ns = duration_ns // 2
+    late = [row for row in rows if half_ns <= row[1] // span_ns * span_ns < duration_ns]
+    assert flow.second_half_bps == pytest.approx(8e9 * octets(late, ENQUEUED) / max(1, duration_ns - half_ns))
+
+
+@given(PASSED, st.integers(0, 120))
+def test_the_series_of_flows_are_plain_sums(rows: list[Passed], cut: int) -> None:
+    assume(rows)
+    duration_ns = max(row[1] for row in rows) + 1
+    series = series_of(rows, cut)
+    numbers = list(dict.fromkeys(row[0] for row in rows if row[0] >= 0))
+    shown, others = numbers[:FLOWS_SHOWN], {-1, *numbers[FLOWS_SHOWN:]}
+    labels = {number: f"label {number}" for number in shown if number % 2}
+    flows = series.rates(labels, duration_ns)
+    named = [flow for flow in flows if flow.label != "others"]
+    assert [flow.label for flow in named] == [labels.get(n, f"flow {n}") for n in shown]
+    for number, flow in zip(shown, named, strict=True):
+        check(flow, [row for row in rows if row[0] == number], series.span_ns, duration_ns)
+    rest = [row for row in rows if row[0] in others]
+    assert [flow.label for flow in flows if flow not in named] == (["others"] if rest else [])
+    if rest:
+        check(flows[-1], rest, series.span_ns, duration_ns)
+
+
+@given(st.lists(st.floats(0, 1e10), min_size=1, max_size=20))
+def test_jain_index_lies_between_one_nth_and_one(rates: list[float]) -> None:
+    index = jain_index(np.array(rates))
+    assert 1 / len(rates) - 1e-9 <= index <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("rates", "index"),
+    [([], 1.0), ([0.0, 0.0], 1.0), ([7.0], 1.0), ([5.0] * 9, 1.0), ([1.0, 0.0, 0.0, 0.0], 0.25),
+     ([3.0, 1.0], 0.8)],
+)  # fmt: skip
+def test_jain_index_of_known_rates(rates: list[float], index: float) -> None:
+    assert jain_index(np.array(rates)) == pytest.approx(index)
+
+
+def test_spans_double_only_when_they_must() -> None:
+    spans, lengths = Spans(1), []
+    for time_ns in (
+        0,
+        1_024 * SPANS - 1,
+        1_024 * SPANS,
+        2_048 * SPANS - 1,
+        2_048 * SPANS,
+        100 * 1_024 * SPANS,
+    ):
+        spans.add(np.zeros(1, np.int64), np.array([time_ns]), np.ones(1))
+        lengths.append(spans.span_ns // 1_024)
+    assert lengths == [1, 1, 2, 2, 4, 128]
+    assert spans.values.sum() == 6
+    assert all(a <= b for a, b in pairwise(lengths))

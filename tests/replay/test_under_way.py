@@ -1,0 +1,65 @@
+"""The octets of frames that are under way, held to a list of all frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.capture.batch import Batch
+from ecmproto.control.machine import machine_of
+from ecmproto.control.none.mechanism import NONE
+from ecmproto.replay.intake import Intake, Taken
+from ecmproto.replay.under_way import FramesUnderWay
+from ecmproto.wire.ethertypes import DEFAULT
+
+
+def taken_of(sizes: list[int]) -> list[Taken]:
+    """Return batches of ``sizes`` frames, each frame of its own octets."""
+    intake = Intake(machine_of(NONE, {}), cp_mac=bytes(6), ethertypes=DEFAULT, interfaces=(), flows=None)
+    firsts = np.cumsum([0, *sizes])
+    return [
+        intake.take(Batch.from_frames([bytes(12) + n.to_bytes(2) for n in range(first, first + size)]))
+        for first, size in zip(firsts.tolist(), sizes, strict=False)
+    ]
+
+
+def octets_of(store: FramesUnderWay, serials: list[int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for taken, chosen, position in store.find(np.array(serials, np.int64)):
+        for index, place in zip(chosen.tolist(), position.tolist(), strict=True):
+            assert index not in found
+            found[index] = int.from_bytes(taken.batch.frame(place)[12:])
+    return found
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=6), st.data())
+def test_frames_are_found_until_they_have_passed(sizes: list[int], data: Any) -> None:
+    store, waiting = FramesUnderWay(), list[int]()
+    count = 0
+    for taken in taken_of(sizes):
+        store.add(taken)
+        waiting += range(count, count + len(taken.batch))
+        count += len(taken.batch)
+        if not waiting:
+            continue
+        chosen = data.draw(st.permutations(waiting).map(lambda p: p[: len(p) // 2 + 1]))
+        assert octets_of(store, chosen) == dict(enumerate(chosen))
+        store.passed(np.array(chosen, np.int64))
+        waiting = [serial for serial in waiting if serial not in chosen]
+        assert octets_of(store, waiting) == dict(enumerate(waiting))
+
+
+def test_a_batch_is_let_go_when_all_its_frames_have_passed() -> None:
+    store = FramesUnderWay()
+    for taken in taken_of([4, 4, 4]):
+        store.add(taken)
+    store.passed(np.array([0, 1, 2, 4, 5, 6, 7, 8]))
+    assert len(store._batches) == 2
+    store.passed(np.array([3]))
+    assert len(store._batches) == 1
+    # The last one stays, whatever has passed of it.
+    store.passed(np.array([9, 10, 11]))
+    assert len(store._batches) == 1
