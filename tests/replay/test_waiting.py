@@ -57,9 +57,8 @@ def test_a_pool_is_used_up_when_fewer_are_free_than_asked_for(size: int, taken: 
     for _ in range(min(size, taken)):
         take(pool)
     free = size - min(size, taken)
-    assert [is_used_up(pool, count) for count in range(size + 2)] == [
-        count > free for count in range(size + 2)
-    ]
+    for count in range(size + 2):
+        assert is_used_up(pool, count) == (count > free)
 
 
 def test_a_larger_pool_keeps_what_is_in_use_and_gives_out_each_free_frame_once() -> None:
