@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import sys
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.filter.reading import protocols
 from ecmproto.table.columns.column import Texts
+from ecmproto.table.columns.shapes import no_shapes
 from ecmproto.table.columns.threads import together
 from ecmproto.table.columns.transitions import NUMBER_OF, transitions
 from ecmproto.table.columns.walk import NO_LAYER, SLOW, Ends, Errors, Frames, Lists, Paths, walk
@@ -25,9 +26,9 @@ from ecmproto.wire.layer import Layer
 
 Int64 = NDArray[np.int64]
 
-_Scalar = TypeVar("_Scalar", bound=np.generic)
-
 _SPARE = 4096
+_ODD = 40
+"""Keeps the lists of formats from starting at the same place of a page, which caches do not like."""
 _ERROR_NUMBERS = 5
 
 
@@ -65,20 +66,19 @@ class _Part:
     def __init__(self, frames: Frames, begin: int, end: int, wanted: NDArray[np.bool_]) -> None:
         self.begin, self.end = begin, end
         self._frames = frames
-        count, capacity = end - begin, end - begin + _SPARE
+        count, capacity = end - begin, end - begin + _SPARE + _ODD
         formats = len(FORMATS)
         self.lists = Lists(
             wanted=wanted,
             counts=np.zeros(formats, np.int64),
-            row=np.empty((formats, capacity), np.int32),
-            start=np.empty((formats, capacity), np.int64),
-            octets=np.empty((formats, capacity), np.int32),
+            entry=np.empty((formats, 2 * capacity), np.int64),
         )
         self.errors = Errors(
             used=np.zeros(1, np.int64),
             row=np.empty(count, np.int64),
             what=np.empty((count, _ERROR_NUMBERS), np.int64),
         )
+        self.shapes = no_shapes()
         self.paths = Paths(used=np.ones(1, np.int64), next=np.zeros((_SPARE, formats), np.int32))
 
     def walk(self, ethertypes: EtherTypes, ends: Ends) -> None:
@@ -86,31 +86,23 @@ class _Part:
         at = self.begin
         tables = transitions(ethertypes)
         while True:
-            at = walk(self._frames, at, self.end, tables, self.lists, ends, self.errors, self.paths)
+            at = walk(self._frames, at, self.end, tables, self.lists, ends, self.errors, self.paths, self.shapes)
             if at == self.end:
                 return
             self._grow(int(self._frames.captured[at]))
 
     def _grow(self, more: int) -> None:
         lists, used = self.lists, int(self.lists.counts.max())
-        if lists.row.shape[1] < used + more:
-            room = max(2 * lists.row.shape[1], used + 2 * more)
-            self.lists = lists._replace(
-                row=_wider(lists.row, room),
-                start=_wider(lists.start, room),
-                octets=_wider(lists.octets, room),
-            )
+        room = lists.entry.shape[1] // 2
+        if room < used + more:
+            wider = np.empty((len(lists.entry), 2 * max(2 * room, used + 2 * more)), np.int64)
+            wider[:, : 2 * room] = lists.entry
+            self.lists = lists._replace(entry=wider)
         nodes = self.paths.next
         if len(nodes) < int(self.paths.used[0]) + more:
             longer = np.zeros((2 * len(nodes) + 2 * more, nodes.shape[1]), np.int32)
             longer[: len(nodes)] = nodes
             self.paths = self.paths._replace(next=longer)
-
-
-def _wider(array: NDArray[_Scalar], width: int) -> NDArray[_Scalar]:
-    wider = np.empty((len(array), width), array.dtype)
-    wider[:, : array.shape[1]] = array
-    return wider
 
 
 def find_layers(
@@ -156,16 +148,12 @@ def find_layers(
 
 
 def _joined(lists: list[Lists], number: int) -> Entries:
-    counts = [int(each.counts[number]) for each in lists]
-    if len(lists) == 1:
-        only, count = lists[0], counts[0]
-        return Entries(
-            row=only.row[number, :count], start=only.start[number, :count], octets=only.octets[number, :count]
-        )
+    parts = [each.entry[number, : 2 * each.counts[number]] for each in lists]
+    pairs = (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(-1, 2)
+    words = pairs.view(np.int32)
+    low, high = (2, 3) if sys.byteorder == "little" else (3, 2)
     return Entries(
-        row=np.concatenate([each.row[number, :n] for each, n in zip(lists, counts, strict=True)]),
-        start=np.concatenate([each.start[number, :n] for each, n in zip(lists, counts, strict=True)]),
-        octets=np.concatenate([each.octets[number, :n] for each, n in zip(lists, counts, strict=True)]),
+        row=np.ascontiguousarray(words[:, high]), start=np.ascontiguousarray(pairs[:, 0]), octets=words[:, low]
     )
 
 

@@ -12,7 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.table.columns.rules import ANNOUNCED, COOKED, LEAST_SAMPLE, UNKNOWN, WITHIN, followed_by
+from ecmproto.table.columns.rules import (
+    ANNOUNCED,
+    CN_TLV,
+    COOKED,
+    IPV4,
+    IPV6,
+    LEAST_SAMPLE,
+    TLVS,
+    UNKNOWN,
+    WITHIN,
+    followed_by,
+)
 from ecmproto.table.headers import fixed
 from ecmproto.wire.ethernet import Data
 from ecmproto.wire.ethertypes import EtherTypes
@@ -80,6 +91,11 @@ class Transitions(NamedTuple):
     """The format where those two octets (ARP: the sizes) are not there: messages, tags, MAC Control, ARP."""
     arp: Int64
     """The format of an ARP packet of the sizes known, those sizes, and the format of others."""
+    decisive: Int64
+    """The words that decide how the walk goes on from a layer or came to it, DECISIVE rows a format: an octet
+    of the layer and a mask; unused ones have none."""
+    settled: NDArray[np.bool_]
+    """Whether those words alone decide."""
     transport: NDArray[np.int8]
     """The format by IPv4's protocol, then by IPv6's next header."""
     ip: Int64
@@ -104,6 +120,8 @@ def transitions(ethertypes: EtherTypes) -> Transitions:
         announced=fixed(_announced(formats)),
         words=fixed(words),
         short=fixed(short),
+        decisive=_numbers([row for cls in FORMATS for row in _decisive(cls)]),
+        settled=fixed(np.array([followed_by(cls) not in (TLVS, CN_TLV, UNKNOWN) for cls in FORMATS])),
         arp=_arp(ethertypes),
         transport=fixed(_transport(formats)),
         ip=_numbers(_ip_places()),
@@ -142,6 +160,41 @@ def _conditions(cls: type[Layer]) -> list[tuple[int, ...]]:
         (*place_of(field_of(cls, each.key)), each.low, each.high) for each in WITHIN.get(cls, ())
     ]
     return rows + [(0,) * 6] * (CONDITIONS - len(rows))
+
+
+_SELECTORS: dict[str | int, tuple[int, int]] = {
+    "message": (0, 0x07F0), "tag": (0, 0x07F0), "mac_control": (0, 0xFFFF), _ARP_ETHERTYPE: (4, 0xFFFF)
+}  # fmt: skip
+"""Where formats share an EtherType: the word that chooses among them, and its bits that do."""
+
+DECISIVE = 8
+"""How many words of a format may decide."""
+
+
+def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
+    """Return the words of a layer that decide how the walk goes on from it or came to it."""
+    masks = bytearray(cls.fixed_octets)
+    followed = followed_by(cls)
+    places = [place_of(field_of(cls, each.key)) for each in WITHIN.get(cls, ())]
+    places += [Place(*row[at : at + 4]) for row in [_tail(cls)] for at in (1, 7)]
+    places += _ip_places()[:4] if followed == IPV4 else _ip_places()[4:] if followed == IPV6 else []
+    if followed in (ANNOUNCED, COOKED):
+        places.append(place_of(field_of(cls, cls.next_key)))
+    if cls.announced_by in _SELECTORS:
+        at, mask = _SELECTORS[cls.announced_by]
+        places.append(Place(at, 2, 0, mask))
+    for place in places:
+        bits = (place.mask << place.shift).to_bytes(place.octets, "big")
+        for octet, mask in enumerate(bits, place.at):
+            masks[octet] |= mask
+    words: list[tuple[int, int]] = []
+    for octet in range(len(masks)):
+        if masks[octet]:
+            at = min(octet, len(masks) - 2)
+            words.append((at, int.from_bytes(masks[at : at + 2], "big")))
+            masks[at : at + 2] = bytes(2)
+    assert len(words) <= DECISIVE, cls.prefix
+    return words + [(0, 0)] * (DECISIVE - len(words))
 
 
 def _next_at(cls: type[Layer]) -> int:

@@ -22,6 +22,7 @@ from ecmproto.table.columns.rules import (
     TLVS,
     UNKNOWN,
 )
+from ecmproto.table.columns.shapes import NO_SHAPE, Shapes, fits, learn, slot_of, trace
 from ecmproto.table.columns.threads import released, uncounted
 from ecmproto.table.columns.transitions import (
     CONDITIONS,
@@ -77,11 +78,9 @@ class Lists(NamedTuple):
     wanted: NDArray[np.bool_]
     """Of which formats; the layers of others are walked over only."""
     counts: Int64
-    row: Int32
-    """Which frame has it."""
-    start: Int64
-    """Where it starts in the buffer."""
-    octets: Int32
+    entry: Int64
+    """Two numbers a layer, next to each other for the sake of caches: where it starts in the buffer; then
+    which frame has it, times 2^32, and its octets."""
 
 
 class Ends(NamedTuple):
@@ -140,6 +139,8 @@ def _tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64)
 class _Next(NamedTuple):
     layer: int
     bound: int
+    settled: bool
+    """Whether words of the layers alone decided on it."""
 
 
 @uncounted
@@ -155,22 +156,23 @@ def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: Transiti
     """Return the format at ``pos`` that EtherType or length ``value`` announces, and how far it may reach."""
     layer = signed(tables.announced[value])
     if layer == DATA_NUMBER:
-        return _Next(layer, pos + value if value <= MAX_LENGTH else stop)
+        return _Next(layer, pos + value if value <= MAX_LENGTH else stop, True)
     if layer >= 0:
-        return _Next(layer, stop)
+        return _Next(layer, stop, True)
     if layer == STRANGE:
-        return _Next(SLOW, stop)
+        return _Next(SLOW, stop, True)
     if layer == LLDP:
-        return _Next(_tlv(buffer, pos, stop), stop)
+        return _Next(_tlv(buffer, pos, stop), stop, True)
     if layer == WHOLE_ARP:
         if stop - pos < 6:
-            return _Next(tables.short[3], stop)
-        sizes = two_octets(buffer, pos + 4)
-        return _Next(tables.arp[0] if sizes == tables.arp[1] else tables.arp[2], stop)
+            return _Next(tables.short[3], stop, False)
+        if two_octets(buffer, pos + 4) == tables.arp[1]:
+            return _Next(tables.arp[0], stop, True)
+        return _Next(tables.arp[2], stop, False)
     which = 2 if layer == OPCODE else 0 if value == tables.tag_ethertypes[0] else 1
     if stop - pos < 2:
-        return _Next(tables.short[which], stop)
-    return _Next(signed(tables.words[which, two_octets(buffer, pos)]), stop)
+        return _Next(tables.short[which], stop, True)
+    return _Next(signed(tables.words[which, two_octets(buffer, pos)]), stop, True)
 
 
 @uncounted
@@ -180,9 +182,9 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
     if kind == ANNOUNCED:
         return _announced(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
     if kind == NOTHING:
-        return _Next(NO_LAYER, end)
+        return _Next(NO_LAYER, end, True)
     if kind == DATA:
-        return _Next(DATA_NUMBER, stop)
+        return _Next(DATA_NUMBER, stop, True)
     if kind == IPV4:
         return _after_ipv4(buffer, start, end, stop, tables)
     if kind == IPV6:
@@ -190,13 +192,13 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
     if kind == COOKED:
         value = two_octets(buffer, start + tables.next_at[layer])
         if value < _LEAST_ETHERTYPE:
-            return _Next(DATA_NUMBER, stop)
+            return _Next(DATA_NUMBER, stop, True)
         return _announced(buffer, value, end, stop, tables)
     if kind in (TLVS, CN_TLV):
         if end >= stop or (kind == TLVS and signed(buffer[start]) >> 1 == END):
-            return _Next(NO_LAYER, end)
-        return _Next(_tlv(buffer, end, stop), stop)
-    return _Next(SLOW, stop)
+            return _Next(NO_LAYER, end, True)
+        return _Next(_tlv(buffer, end, stop), stop, True)
+    return _Next(SLOW, stop, True)
 
 
 @uncounted
@@ -206,8 +208,8 @@ def _after_ipv4(buffer: Octets, start: int, end: int, stop: int, tables: Transit
     if length != 0:
         bound = end + length - 4 * _number(buffer, start, tables.ip, 0, 0)
     if _number(buffer, start, tables.ip, 3, 0) != 0:
-        return _Next(DATA_NUMBER, bound)
-    return _Next(signed(tables.transport[0, _number(buffer, start, tables.ip, 2, 0)]), bound)
+        return _Next(DATA_NUMBER, bound, True)
+    return _Next(signed(tables.transport[0, _number(buffer, start, tables.ip, 2, 0)]), bound, True)
 
 
 @uncounted
@@ -217,7 +219,7 @@ def _after_ipv6(buffer: Octets, start: int, end: int, stop: int, tables: Transit
     bound = stop
     if length != 0 or following == NO_NEXT_HEADER:
         bound = end + length
-    return _Next(signed(tables.transport[1, following]), bound)
+    return _Next(signed(tables.transport[1, following]), bound, True)
 
 
 class _Wrong(NamedTuple):
@@ -249,9 +251,8 @@ def _refused(buffer: Octets, layer: int, start: int, tail: int, cut: bool, table
 @uncounted
 def _keep(lists: Lists, layer: int, row: int, start: int, end: int) -> None:
     count = lists.counts[layer]
-    lists.row[layer, count] = row
-    lists.start[layer, count] = start
-    lists.octets[layer, count] = end - start
+    lists.entry[layer, 2 * count] = start
+    lists.entry[layer, 2 * count + 1] = (row << 32) | (end - start)
     lists.counts[layer] = count + 1
 
 
@@ -287,11 +288,20 @@ class _State(NamedTuple):
     last: int
     node: int
     layers: int
+    settled: bool
+    """Whether frames with the same decisive words are walked over the same way."""
 
 
 @uncounted
 def _walk_frame(
-    frames: Frames, row: int, end: int, tables: Transitions, lists: Lists, errors: Errors, paths: Paths
+    frames: Frames,
+    row: int,
+    end: int,
+    tables: Transitions,
+    lists: Lists,
+    errors: Errors,
+    paths: Paths,
+    shapes: Shapes,
 ) -> _State:
     """Walk over the frame whose octets, but for the FCS, go up to ``end``; returns where its layers end.
 
@@ -306,6 +316,8 @@ def _walk_frame(
     layer = signed(frames.first[row])
     last = NO_LAYER
     node = layers = 0
+    settled = True
+    told = errors.used[0]
     while layer >= 0 and (pos < stop or layer != DATA_NUMBER):
         if tables.follows[layer] == UNKNOWN:
             layer = SLOW
@@ -325,6 +337,8 @@ def _walk_frame(
                 missing = max(0, after + max(0, wanted) - stop)
                 got = -1 if wanted < 0 else wanted - missing
                 after += max(0, got)
+            trace(shapes, layers - 1, layer, pos - begin, after - pos)
+            settled = settled and tables.settled[layer]
             if lists.wanted[layer]:
                 _keep(lists, layer, row, pos, after)
             if not tables.run[layer] or last != layer:
@@ -341,6 +355,7 @@ def _walk_frame(
             if after + missing > reach:
                 _tell(errors, row, layer, pos - begin, SHORT, after + missing - pos, after - pos)
         if broken:
+            settled = False
             if after < end:
                 layers += 1
                 if lists.wanted[DATA_NUMBER]:
@@ -356,10 +371,12 @@ def _walk_frame(
             stop = min(stop, following.bound)
             reach = min(reach, following.bound)
         layer = following.layer
+        settled = settled and following.settled
         pos = after
     if layer == SLOW:
         last = SLOW
-    return _State(pos, last, node, layers)
+    settled = settled and layer != SLOW and errors.used[0] == told
+    return _State(pos, last, node, layers, settled)
 
 
 @uncounted
@@ -377,8 +394,37 @@ def _room(lists: Lists, paths: Paths) -> int:
     """Return how many layers more there is room for, of whatever formats."""
     room = len(paths.next) - int(paths.used[0])
     for layer in range(len(lists.counts)):
-        room = min(room, lists.row.shape[1] - int(lists.counts[layer]))
+        room = min(room, lists.entry.shape[1] // 2 - int(lists.counts[layer]))
     return room
+
+
+class _Place(NamedTuple):
+    """A frame's place in the buffer."""
+
+    start: int
+    stop: int
+    """Where its FCS starts."""
+
+
+@uncounted
+def _place(frames: Frames, row: int) -> _Place:
+    start = frames.offset[row]
+    captured = frames.captured[row]
+    cut = max(0, frames.original[row] - captured)
+    fcs = max(0, min(signed(frames.fcs[row]) - cut, captured))
+    return _Place(start, start + captured - fcs)
+
+
+@uncounted
+def _recall(frames: Frames, row: int, start: int, slot: int, lists: Lists, shapes: Shapes) -> _State:
+    """Give a frame the layers of the shape that it has."""
+    for at in range(0, 3 * shapes.layers[slot], 3):
+        layer = shapes.layer[slot, at]
+        if lists.wanted[layer]:
+            first = start + shapes.layer[slot, at + 1]
+            _keep(lists, layer, row, first, first + shapes.layer[slot, at + 2])
+    found = shapes.found
+    return _State(start + found[slot, 0], found[slot, 1], found[slot, 2], shapes.layers[slot], False)
 
 
 @released
@@ -391,6 +437,7 @@ def walk(
     ends: Ends,
     errors: Errors,
     paths: Paths,
+    shapes: Shapes,
 ) -> int:
     """Walk over frames ``begin`` to ``end`` and return the first for which there was no more room."""
     room = 0
@@ -402,16 +449,28 @@ def walk(
             room = _room(lists, paths)
             if room < most:
                 return row
-        start = frames.offset[row]
-        cut = max(0, frames.original[row] - captured)
-        fcs = max(0, min(signed(frames.fcs[row]) - cut, captured))
-        stop = start + captured - fcs
-        state = _walk_frame(frames, row, stop, tables, lists, errors, paths)
+        place = _place(frames, row)
+        start = place.start
+        original = frames.original[row]
+        link = (signed(frames.first[row]) << 8 | signed(frames.fcs[row])) << 1 | int(frames.padded[row])
+        slot = slot_of(frames.buffer, start, captured)
+        if slot != NO_SHAPE and fits(shapes, slot, frames.buffer, start, captured, original, link):
+            state = _recall(frames, row, start, slot, lists, shapes)
+        else:
+            state = _walk_frame(frames, row, place.stop, tables, lists, errors, paths, shapes)
+            learnt = slot != NO_SHAPE and state.settled
+            if learnt and learn(shapes, slot, state.layers, tables, frames.buffer, start):
+                shapes.captured[slot] = captured
+                shapes.original[slot] = original
+                shapes.link[slot] = link
+                shapes.found[slot, 0] = state.pos - start
+                shapes.found[slot, 1] = state.last
+                shapes.found[slot, 2] = state.node
         room -= state.layers
         ends.tail[row] = state.pos
         least = start + MIN_OCTETS if frames.padded[row] else start
-        ends.trailer[row] = _padding_end(frames.buffer, state.pos, least, stop)
-        ends.fcs[row] = stop
+        ends.trailer[row] = _padding_end(frames.buffer, state.pos, least, place.stop)
+        ends.fcs[row] = place.stop
         ends.last[row] = state.last
         ends.path[row] = state.node
     return end
