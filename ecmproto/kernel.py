@@ -27,10 +27,15 @@ from typing import Any, TypeVar
 import numba
 from numba.core import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.registry import CPUDispatcher
 from numba.extending import overload_method
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Interface = TypeVar("_Interface", bound=type[Any])
+# numpy's error model: no kernel divides by 0, and the check for it costs in each division.  No reference
+# counts either: a kernel makes no arrays, its caller holds those that it is given, and counting takes half of
+# the time of a loop over small functions.
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 _CONSTANTS = (bool, int, float, str, tuple)
 _functions: dict[int, Callable[..., Any]] = {}
 """What compiled functions were made from, by the identity of what callers see."""
@@ -46,27 +51,40 @@ def compiled(function: _Function) -> _Function:
     return _compile(function, forceinline=False)
 
 
+def allocating(function: _Function) -> _Function:
+    """As ``compiled``, for functions that make arrays."""
+    return _compile(function, forceinline=False, _nrt=True)
+
+
 def inlined(function: _Function) -> _Function:
     """As ``compiled``, for the small steps of every frame: their code goes into the caller's."""
     return _compile(function, forceinline=True)
 
 
 def expanded(function: _Function) -> _Function:
-    """Return ``function`` for kernels that take it in as if its text stood in theirs.
+    """Let kernels take ``function`` in as if its text stood in theirs; called from Python it is plain Python.
 
-    That is how a kernel gets a tuple that holds a record, which compiled functions cannot return.
+    That is how a kernel gets a part of an array, or a tuple that holds a record, which compiled functions
+    cannot return, and how Python gets a record itself where a compiled function would return a copy.
     """
-    dispatcher: Any = numba.njit(function, error_model="numpy", inline="always")
+    dispatcher: Any = numba.njit(function, inline="always", **_OPTIONS)
     if not hasattr(dispatcher, "py_func"):
         return function
+    dispatcher.__class__ = _Expanded
     _functions[id(dispatcher)] = function
     typed: _Function = dispatcher
     return typed
 
 
-def _compile(function: _Function, *, forceinline: bool) -> _Function:
-    # numpy's error model: no kernel divides by 0, and the check for it costs in each division.
-    dispatcher: Any = numba.njit(function, error_model="numpy", forceinline=forceinline)
+class _Expanded(CPUDispatcher):
+    """What kernels see of an expanded function; Python, calling it, calls the function itself."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.py_func(*arguments)
+
+
+def _compile(function: _Function, **options: bool) -> _Function:
+    dispatcher: Any = numba.njit(function, **(_OPTIONS | options))
     if not hasattr(dispatcher, "py_func"):
         return function
     _functions[id(dispatcher)] = function
@@ -100,7 +118,8 @@ def _admit(name: str, signature: inspect.Signature) -> None:
         return getattr(arguments[0].instance_class, name)
 
     implementation.__signature__ = signature  # type: ignore[attr-defined]
-    overload_method(types.BaseNamedTuple, name)(implementation)
+    make: Any = overload_method  # its options are not in its type
+    make(types.BaseNamedTuple, name, jit_options=_OPTIONS)(implementation)
 
 
 class _Cache(FunctionCache):
@@ -160,7 +179,7 @@ def source_digest(function: Callable[..., Any]) -> str:
 
     Ask only when all modules are imported that it takes functions or constants from: at its first call.
     """
-    parts: set[str] = set()
+    parts = {_file_digest(__file__)}
     reached, pending = {function}, [function]
     while pending:
         current = pending.pop()

@@ -26,6 +26,7 @@ from ecmproto.record import new_record, new_records
 NO_LIMITER = -1
 EVERY_STATION = -2
 NO_STATION = -1
+NO_CAUSE = -1
 
 SILENT = 0
 """The kind of a message that is not sent: a sample that found nothing to say.  Others are a mechanism's."""
@@ -46,7 +47,7 @@ class Message:
     """1 unless it is SILENT or its frame's source may not be answered."""
     time_ns: int
     cause: int
-    """The caller's number of the frame that was sampled, −1 for none."""
+    """The caller's number of the frame that was sampled or delivered, NO_CAUSE for none."""
     station: int
     """Whom it is for; EVERY_STATION: all that feed the port."""
     flow: int
@@ -81,6 +82,8 @@ class Posted:
     """How many messages an outbox holds; a record."""
 
     count: int
+    cause: int
+    """The caller's number of the frame that machines are told about now, NO_CAUSE for none."""
 
 
 class Outbox(NamedTuple):
@@ -92,7 +95,9 @@ class Outbox(NamedTuple):
 
 def new_outbox(capacity: int) -> Outbox:
     """Return an empty outbox for ``capacity`` messages."""
-    return Outbox(new_record(Posted), new_records(Message, capacity))
+    outbox = Outbox(new_record(Posted), new_records(Message, capacity))
+    outbox.posted.cause = NO_CAUSE
+    return outbox
 
 
 @inlined
@@ -113,7 +118,7 @@ def post(outbox: Outbox, kind: int, now_ns: int, station: int, flow: int, priori
     message.kind = kind
     message.sent = int(kind != SILENT)
     message.time_ns = now_ns
-    message.cause = -1
+    message.cause = outbox.posted.cause
     message.station = station
     message.flow = flow
     message.priority = priority

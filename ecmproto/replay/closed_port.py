@@ -21,6 +21,7 @@ from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.pause.gate import Gates, obey, opens_ns
 from ecmproto.control.protocol import (
     EVERY_STATION,
+    NO_CAUSE,
     NO_LIMITER,
     NO_STATION,
     PAUSE_KIND,
@@ -389,6 +390,7 @@ def _pass(world: World, point: CongestionPoint, index: int, now_ns: int, limit_b
     enqueued = arrive(port, now_ns, frame.priority, frame.octets, index)
     qlen_octets = port.gauge.level_octets[frame.priority]
     posted = outbox.posted.count
+    outbox.posted.cause = frame.serial
     point.arrived(
         Arrival(
             now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.sampled == 1,
@@ -397,8 +399,7 @@ def _pass(world: World, point: CongestionPoint, index: int, now_ns: int, limit_b
         ),
         outbox,
     )  # fmt: skip
-    for message in range(posted, outbox.posted.count):
-        outbox.messages[message].cause = frame.serial
+    outbox.posted.cause = NO_CAUSE
     _dispatch(world, posted)
     if enqueued and frame.tagged == 1:
         frame.tag = point.forwarded(frame.priority, frame.tag)
@@ -432,6 +433,7 @@ def _depart(world: World, point: CongestionPoint, receivers: Receivers, now_ns: 
     posted = world.outbox.posted.count
     index = depart(world.port)
     frame = world.pool.frames[index]
+    world.outbox.posted.cause = frame.serial
     port_octets = world.port.gauge.level_octets[TOTAL]
     point.left(now_ns, frame.station, frame.priority, frame.octets, port_octets, world.outbox)
     world.log.delivered_frames += 1
@@ -442,8 +444,7 @@ def _depart(world: World, point: CongestionPoint, receivers: Receivers, now_ns: 
             frame.tagged == 1, frame.tag, frame.mark,
         )  # fmt: skip
         receivers.delivered(delivery, world.outbox)
-    for message in range(posted, world.outbox.posted.count):
-        world.outbox.messages[message].cause = frame.serial
+    world.outbox.posted.cause = NO_CAUSE
     give_back(world.pool, index)
     _dispatch(world, posted)
 

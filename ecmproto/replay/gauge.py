@@ -97,7 +97,13 @@ def settle(gauge: Gauge, row: int, now_ns: int) -> None:
     gauge.octet_ns[row] += float(elapsed_ns) * level
     gauge.held_ns[row, step_of(gauge, level)] += elapsed_ns
     if row == TOTAL and level > 0:
-        trace(gauge, since_ns, now_ns, level)
+        shift = gauge.trace_shift
+        span = since_ns >> shift
+        if now_ns <= (span + 1) << shift and span < TRACE_SPANS:
+            gauge.trace_octet_ns[span] += float(elapsed_ns) * level
+            gauge.trace_peak_octets[span] = max(gauge.trace_peak_octets[span], level)
+        else:
+            trace(gauge, since_ns, now_ns, level)
 
 
 @compiled

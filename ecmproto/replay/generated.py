@@ -7,10 +7,8 @@ from typing import Any
 
 from ecmproto.control.machine import Machine, Place, SampledFrame
 from ecmproto.control.pause.messages import flow_control_frame
-from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND
+from ecmproto.control.protocol import NO_CAUSE, PAUSE_KIND, PFC_KIND
 from ecmproto.replay.counts import kind_name
-
-NO_CAUSE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

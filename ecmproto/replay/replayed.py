@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
 from ecmproto.control.machine import Machine, Place, SampledFrame
-from ecmproto.replay.generated import NO_CAUSE, GeneratedFrame, comment_of, octets_of
+from ecmproto.control.protocol import NO_CAUSE
+from ecmproto.replay.generated import GeneratedFrame, comment_of, octets_of
 from ecmproto.replay.intake import Taken
 from ecmproto.replay.tagging import with_rates
 from ecmproto.wire import RDTag

@@ -24,7 +24,7 @@ from ecmproto.control.fecn.reaction_point import (
 from ecmproto.control.limiter import leaves_ns
 from ecmproto.control.machine import Place, total
 from ecmproto.control.protocol import NO_LIMITER, Departure, Message, Outbox, Sent
-from ecmproto.kernel import inlined
+from ecmproto.kernel import expanded
 from ecmproto.record import new_records
 from ecmproto.units import RATE_INFINITY
 
@@ -83,7 +83,7 @@ class FECNStations(NamedTuple):
         return self.queues[station * self.queues_each + limiter].rate_bps
 
 
-@inlined
+@expanded
 def queues_of(queues: Sequence[Queue], queues_each: int, station: int) -> Sequence[Queue]:
     """Return the queues of one station, of which each has ``queues_each``."""
     return queues[station * queues_each : (station + 1) * queues_each]

@@ -26,7 +26,7 @@ from ecmproto.control.protocol import (
     new_outbox,
 )
 from ecmproto.control.registry import find_mechanism
-from ecmproto.kernel import compiled
+from ecmproto.kernel import allocating, compiled
 from ecmproto.record import columns, new_records, record_dtype
 
 CP = bytes.fromhex("0200000000cc")
@@ -69,7 +69,7 @@ def heed(senders: Senders, message: Message, now_ns: int) -> None:
     senders.heed(message, now_ns)
 
 
-@compiled
+@allocating
 def run(
     point: CongestionPoint,
     senders: Senders,

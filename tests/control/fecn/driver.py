@@ -25,7 +25,7 @@ from ecmproto.control.protocol import (
     new_outbox,
 )
 from ecmproto.control.registry import find_mechanism
-from ecmproto.kernel import compiled
+from ecmproto.kernel import allocating
 
 MS = 1_000_000
 HELD_OUT, DROPPED = -1, -2
@@ -43,7 +43,7 @@ class Track(NamedTuple):
     until_ns: int
 
 
-@compiled
+@allocating
 def run(
     point: CongestionPoint,
     senders: Senders,

@@ -21,6 +21,7 @@ from ecmproto.control.fecn.reaction_point import Return, Source
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import Place, SampledFrame
 from ecmproto.control.protocol import (
+    EVERY_STATION,
     NO_LIMITER,
     SILENT,
     Arrival,
@@ -192,7 +193,7 @@ def test_the_port_counts_all_data_and_steers_the_sum_of_its_queues() -> None:
     assert whole.state.rate_bps == split.state.rate_bps < 1e9 / 20
     one, other = outbox.messages[:2]
     assert one == other
-    assert (one.kind, one.sent, one.station, one.qlen_octets) == (SILENT, 0, -1, 90_000)
+    assert (one.kind, one.sent, one.station, one.qlen_octets) == (SILENT, 0, EVERY_STATION, 90_000)
     assert one.rate == whole.state.rate_bps // 1_000
     assert whole.tick_ns() == 2 * MS
 
