@@ -22,7 +22,7 @@ from ecmproto.table.columns.asked import asked
 from ecmproto.table.columns.column import Column, Stretches, Values
 from ecmproto.table.columns.framing import SHOWN_AS, frames_of, sampled_frames
 from ecmproto.table.columns.layers import Entries, LayersFound, find_layers
-from ecmproto.table.columns.readers import empty_values, read_values
+from ecmproto.table.columns.readers import FieldsReading, empty_values
 from ecmproto.table.columns.threads import together
 from ecmproto.table.columns.transitions import field_of
 from ecmproto.table.headers import fixed
@@ -121,29 +121,30 @@ def _read_all(
     fields: Collection[Field], found: LayersFound, pool: ThreadPoolExecutor | None
 ) -> dict[_Key, Values]:
     """Return the values of every layer field that ``fields`` come from."""
-    keys = {(source.format, source.key): None for field in fields for source in field.sources}
+    keys: dict[type[Layer], dict[str, None]] = {}
+    for source in (source for field in fields for source in field.sources):
+        if source.format in found.entries:
+            keys.setdefault(source.format, {})[source.key] = None
     read: dict[_Key, Values] = {}
+    readings: dict[type[Layer], tuple[list[str], FieldsReading]] = {}
     works: list[list[Callable[[], None]]] = [[], []]
-    buffer = found.frames.buffer
-    for cls, key in keys:
-        entries = found.entries.get(cls)
-        if entries is None:
-            continue
-        field = field_of(cls, key)
-        if field.bits is None:
-            start = entries.start + cls.fixed_octets
+    for cls, of_format in keys.items():
+        entries = found.entries[cls]
+        numbers = [key for key in of_format if field_of(cls, key).bits is not None]
+        for key in of_format.keys() - numbers:
             read[cls, key] = Stretches(
-                buffer=buffer, start=start, octets=entries.octets - np.int64(cls.fixed_octets)
+                buffer=found.frames.buffer,
+                start=entries.start + cls.fixed_octets,
+                octets=entries.octets - np.int64(cls.fixed_octets),
             )
-            continue
-        values = empty_values(field, len(entries.row))
-        read[cls, key] = values
-        middle = len(values) // 2 if pool is not None else len(values)
-        starts = fixed(entries.start)
-        works[0].append(partial(read_values, field, buffer, starts[:middle], values[:middle]))
-        if middle < len(values):
-            works[1].append(partial(read_values, field, buffer, starts[middle:], values[middle:]))
-    together([partial(_do, work) for work in works if work], pool)
+        reading = FieldsReading([field_of(cls, key) for key in numbers], found.frames.buffer, entries.start)
+        readings[cls] = numbers, reading
+        middle = len(reading) if pool is None else len(reading) // 2
+        works[0].append(partial(reading.read, 0, middle))
+        works[1].append(partial(reading.read, middle, len(reading)))
+    together([partial(_do, work) for work in works], pool)
+    for cls, (numbers, reading) in readings.items():
+        read |= {(cls, key): values for key, values in zip(numbers, reading.values(), strict=True)}
     return read
 
 

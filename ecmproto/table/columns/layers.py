@@ -86,7 +86,9 @@ class _Part:
         at = self.begin
         tables = transitions(ethertypes)
         while True:
-            at = walk(self._frames, at, self.end, tables, self.lists, ends, self.errors, self.paths, self.shapes)
+            at = walk(
+                self._frames, at, self.end, tables, self.lists, ends, self.errors, self.paths, self.shapes
+            )
             if at == self.end:
                 return
             self._grow(int(self._frames.captured[at]))
@@ -153,7 +155,9 @@ def _joined(lists: list[Lists], number: int) -> Entries:
     words = pairs.view(np.int32)
     low, high = (2, 3) if sys.byteorder == "little" else (3, 2)
     return Entries(
-        row=np.ascontiguousarray(words[:, high]), start=np.ascontiguousarray(pairs[:, 0]), octets=words[:, low]
+        row=np.ascontiguousarray(words[:, high]),
+        start=np.ascontiguousarray(pairs[:, 0]),
+        octets=words[:, low],
     )
 
 

@@ -1,8 +1,9 @@
 """Frames that are walked over like one before them: as long, from a like link, alike in what decides.
 
-Where the layers of a frame stand depends on its length and on few of its octets: EtherTypes, selectors, counts,
-what formats refuse.  A shape is what the walk found of a frame with the values of those words; a frame that
-has the same ones is given the same layers, at a fraction of the walk's work.  Captures are full of such frames.
+Where the layers of a frame stand depends on its length and on few of its octets: EtherTypes, selectors,
+counts, what formats refuse.  A shape is what the walk found of a frame with the values of those words; one
+that has the same ones is given the same layers, at a fraction of the work.  Captures are full of such
+frames.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ def slot_of(buffer: Octets, start: int, captured: int) -> int:
 
 
 @uncounted
-def fits(shapes: Shapes, slot: int, buffer: Octets, start: int, captured: int, original: int, link: int) -> bool:
+def fits(
+    shapes: Shapes, slot: int, buffer: Octets, start: int, captured: int, original: int, link: int
+) -> bool:
     """Whether a frame has the shape at ``slot``."""
     if shapes.captured[slot] != captured or shapes.original[slot] != original or shapes.link[slot] != link:
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, open_capture
-from ecmproto.errors import CaptureError
+from ecmproto.errors import CaptureError, SpecError
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
-from ecmproto.wire import EtherTypes
+from ecmproto.table.columns import extract, layers
+from ecmproto.table.columns.extraction import SHARED_FRAMES as SHARED_WORK
+from ecmproto.table.columns.rules import UNKNOWN
+from ecmproto.table.columns.transitions import NUMBER_OF, transitions
+from ecmproto.table.headers import fixed
+from ecmproto.wire import CNM, TLV, VLAN, EtherTypes, IPv4, Layer
+from ecmproto.wire.ethertypes import DEFAULT
 from tests.conftest import SHARED_CAPTURES
 from tests.dissect.sample import FRAMES
 from tests.table.columns.reference import assert_equal
@@ -83,3 +90,40 @@ def test_other_ethertypes() -> None:
     )
     batch = Batch.from_frames(list(FRAMES.values()))
     assert_equal(batch, ethertypes=ethertypes)
+
+
+@pytest.mark.parametrize("cls", [VLAN, CNM, IPv4, TLV], ids=lambda cls: cls.prefix)
+def test_formats_that_the_walk_cannot_tell(cls: type[Layer], monkeypatch: pytest.MonkeyPatch) -> None:
+    follows = transitions(DEFAULT).follows.copy()
+    follows[NUMBER_OF[cls]] = UNKNOWN
+    changed = transitions(DEFAULT)._replace(follows=fixed(follows))
+    monkeypatch.setattr(layers, "transitions", lambda ethertypes: changed)
+    assert_equal(spoilt_batch(random.Random(cls.prefix), 500), interfaces=INTERFACES)
+
+
+def test_more_layers_than_there_is_room_for() -> None:
+    stack = bytes(12) + bytes.fromhex("81000005") * 9000 + bytes(2)
+    assert_equal(Batch.from_frames([stack, *FRAMES.values(), stack]), ("vlan.id", "frame.protocols"))
+
+
+def test_no_frames() -> None:
+    assert_equal(Batch.from_frames([]))
+
+
+def test_two_threads_find_what_one_does() -> None:
+    batch = Batch.from_frames([*FRAMES.values()] * (2 * SHARED_WORK // len(FRAMES)))
+    with ThreadPoolExecutor(1) as pool:
+        columns, alone = extract(batch, pool=pool), extract(batch)
+    for name, column in alone.items():
+        assert columns[name].rows.tolist() == column.rows.tolist(), name
+        assert list(columns[name].python_values()) == list(column.python_values()), name
+
+
+def test_a_part_of_the_fields() -> None:
+    batch = Batch.from_frames(list(FRAMES.values()))
+    assert_equal(batch, ("cnm.cpid", "eth.addr", "encapsulated.ip.src", "lldp.tlv.type", "frame.len"))
+
+
+def test_fields_that_are_none() -> None:
+    with pytest.raises(SpecError, match="did you mean"):
+        extract(Batch.from_frames([]), ["vlan.idd"])
