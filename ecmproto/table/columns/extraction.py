@@ -19,7 +19,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
 from ecmproto.filter.fields import Field, Source
 from ecmproto.table.columns.asked import asked
-from ecmproto.table.columns.column import Column, Stretches, Values
+from ecmproto.table.columns.column import Column, Stretches, Texts, Values
 from ecmproto.table.columns.framing import SHOWN_AS, frames_of, sampled_frames
 from ecmproto.table.columns.layers import Entries, LayersFound, find_layers
 from ecmproto.table.columns.readers import FieldsReading, empty_values
@@ -36,19 +36,28 @@ SHARED_FRAMES = 8192
 class Columns(Mapping[str, Column]):
     """The columns of a batch by their names, in the order asked for."""
 
-    def __init__(self, frames: int, columns: Iterable[Column]) -> None:
+    def __init__(self, frames: int, fields: Iterable[Field], columns: Iterable[Column]) -> None:
         self.frames = frames
         """How many frames the batch has."""
+        self._fields = {field.name: field for field in fields}
         self._columns = {column.name: column for column in columns}
 
     def __getitem__(self, name: str) -> Column:
-        return self._columns[name]
+        column = self._columns.get(name)
+        if column is None:
+            # most columns have no values, and are made when somebody looks
+            field = self._fields[name]
+            column = Column(
+                name=name, kind=field.kind, frames=self.frames, rows=_NO_ROWS, values=_no_values(field)
+            )
+            self._columns[name] = column
+        return column
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
+        return iter(self._fields)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self._fields)
 
 
 def extract(
@@ -72,10 +81,10 @@ def extract(
     if inner:
         formats.update(SHOWN_AS)
     found = find_layers(frames_of(batch, interfaces), formats, ethertypes, shared)
-    columns = {column.name: column for column in _columns(outer, batch, interfaces, found, shared)}
+    columns = [*_columns(outer, batch, interfaces, found, shared)]
     if inner:
-        columns |= {column.name: column for column in _inner(inner, found, ethertypes, shared)}
-    return Columns(len(batch), (columns[field.name] for field in wanted))
+        columns += _inner(inner, found, ethertypes, shared)
+    return Columns(len(batch), wanted, columns)
 
 
 def _inner(
@@ -99,10 +108,16 @@ def _columns(
     found: LayersFound,
     pool: ThreadPoolExecutor | None,
 ) -> Iterator[Column]:
-    read = _read_all(fields, found, pool)
+    there = found.entries.keys()
+    present = [
+        field
+        for field in fields
+        if field.origin != "layers" or any(source.format in there for source in field.sources)
+    ]
+    read = _read_all(present, found, pool)
     every = np.arange(len(found.frames.offset), dtype=np.int32)
     every.flags.writeable = False
-    for field in fields:
+    for field in present:
         if field.origin == "layers":
             rows, values = _of_layers(field, found, read)
         elif field.origin == "record":
@@ -163,19 +178,22 @@ def _of_layers(field: Field, found: LayersFound, read: dict[_Key, Values]) -> _F
             parts.append((entries if picks is None else entries.select(picks), values))
     parts = [part for part in parts if len(part[0].row)]
     if not parts:
-        return _NO_ROWS, _no_values(field, found)
+        return _NO_ROWS, _no_values(field)
     if len(parts) == 1:
         return parts[0][0].row, parts[0][1]
     return _in_order(parts, found)
 
 
-def _no_values(field: Field, found: LayersFound) -> Values:
+def _no_values(field: Field) -> Values:
+    if field.kind == "text":
+        return Texts(codes=_NO_ROWS, words=())
     if field.kind == "octets":
-        return Stretches(buffer=found.frames.buffer, start=_NONE, octets=_NONE)
+        return Stretches(buffer=_NO_OCTETS, start=_NONE, octets=_NONE)
     return empty_of(field)
 
 
 _NO_ROWS = fixed(np.empty(0, np.int32))
+_NO_OCTETS = fixed(np.empty(0, np.uint8))
 _NONE = fixed(np.empty(0, np.int64))
 
 
