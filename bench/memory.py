@@ -30,11 +30,11 @@ def run() -> None:
             "dissect -T line": ["-T", "line"],
             "dissect -T fields -e frame.len": ["-T", "fields", "-e", "frame.len"],
         }.items():
-            peak = _peak([command, "dissect", "-r", str(path), *arguments])
+            peak = peak_kb([command, "dissect", "-r", str(path), *arguments])
             print(f"  {name:<32} {peak / 1000:8.0f} MB peak")
 
 
-def _peak(command: list[str]) -> int:
+def peak_kb(command: list[str]) -> int:
     """Return the peak resident size in kB of a process whose output is thrown away."""
     with open(os.devnull, "wb") as nothing:
         process = subprocess.Popen(command, stdout=nothing)

@@ -199,7 +199,7 @@ class ClosedLoopReplay:
         self._held_out_octets += int(passages["octets"][held_out].sum())
         self._probes += int(passages["probe"].sum())
         came = (fate == ENQUEUED) | (fate == DROPPED)
-        self._counts.add_frames(passages["time_ns"][came], passages["octets"][came], fate[came] == DROPPED)
+        self._counts.add_frames(passages.view(np.recarray), came, fate == DROPPED)
         self._counts.add_messages(piece.messages)
         number = self.flows.numbers(passages["station"], passages["flow"])
         # What still passes after the capture's end is beyond the time that rates are about.

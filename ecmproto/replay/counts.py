@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,18 @@ from ecmproto.replay.spans import Spans
 
 _LARGEST_QNTZ_FB = 63
 _SHARED_KINDS = {SILENT: "sample", PAUSE_KIND: "PAUSE", PFC_KIND: "PFC", PROBE_KIND: "probe"}
+
+
+class Timed(Protocol):
+    """Frames by columns."""
+
+    @property
+    def time_ns(self) -> NDArray[np.int64]:
+        """When they came."""
+
+    @property
+    def octets(self) -> NDArray[np.int64]:
+        """Their lengths."""
 
 
 class PortCounts:
@@ -29,16 +41,14 @@ class PortCounts:
         self._machine = machine
         self._no_samples = [PAUSE_KIND, PFC_KIND, PROBE_KIND, *machine.answers]
 
-    def add_frames(
-        self, time_ns: NDArray[np.int64], octets: NDArray[np.int64], dropped: NDArray[np.bool_]
-    ) -> None:
-        """Count frames that came."""
-        lost_ns = time_ns[dropped]
+    def add_frames(self, frames: Timed, came: NDArray[np.bool_], dropped: NDArray[np.bool_]) -> None:
+        """Count the frames that ``came``, and those of them that were ``dropped``."""
+        lost_ns = frames.time_ns[dropped]
         self.drops.add(np.zeros(len(lost_ns), np.int64), lost_ns, np.ones(len(lost_ns)))
-        self.frames += len(octets)
-        self.octets += int(octets.sum())
-        self.dropped_frames += int(dropped.sum())
-        self.dropped_octets += int(octets[dropped].sum())
+        self.frames += int(np.count_nonzero(came))
+        self.octets += int(frames.octets.sum(where=came))
+        self.dropped_frames += len(lost_ns)
+        self.dropped_octets += int(frames.octets[dropped].sum())
 
     def add_messages(self, messages: NDArray[Any]) -> None:
         """Count messages and silent samples."""

@@ -118,7 +118,10 @@ class FlowSeries:
     def _flow(self, label: str, row: int, spans: int, duration_ns: int) -> FlowRates:
         values = self._spans.values[row * _KINDS : (row + 1) * _KINDS]
         offered, sent, passed, limits, limited = values[:, :spans]
-        to_bps = 8.0 * NS_PER_S / self.span_ns
+        # The last span is only as long as the replay reached into it.
+        lengths_ns = np.full(spans, float(self.span_ns))
+        lengths_ns[-1] = max(1, duration_ns - (spans - 1) * self.span_ns)
+        to_bps = 8.0 * NS_PER_S / lengths_ns
         totals = self._totals[row].tolist()
         half_octets = self._spans.between(duration_ns // 2, duration_ns)[row * _KINDS + _PASSED]
         half_ns = max(1, duration_ns - duration_ns // 2)

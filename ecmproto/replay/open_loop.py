@@ -158,10 +158,10 @@ class OpenLoopReplay:
         )
         port = self._chooser.of(taken)
         pieces, numbers = [columns(new_outbox(0).messages)], [np.zeros(0, np.int64)]
-        for number in np.unique(port).tolist():
-            if number != NO_PORT:
-                pieces.append(self._run(number, port, taken.arrivals, outcomes))
-                numbers.append(np.full(len(pieces[-1]), number))
+        frames_of = np.bincount(port - NO_PORT)[-NO_PORT:]
+        for number in np.flatnonzero(frames_of).tolist():
+            pieces.append(self._run(number, port, taken.arrivals, outcomes))
+            numbers.append(np.full(len(pieces[-1]), number))
         messages, of_port = np.concatenate(pieces), np.concatenate(numbers)
         # Ticks stand before the first frame of the batch, whatever comes after them.
         order = np.lexsort((messages["cause"], messages["time_ns"]))
@@ -182,10 +182,11 @@ class OpenLoopReplay:
         self, number: int, port: NDArray[np.int64], arrivals: Arrivals, outcomes: Outcomes
     ) -> NDArray[Any]:
         """Run the frames of port ``number``; return its messages, their causes as positions in the batch."""
-        chosen = np.flatnonzero(port == number)
-        if len(chosen) == len(port):
+        own = port == number
+        if own.all():
             messages = self._port(number).run(arrivals, outcomes)
         else:
+            chosen = np.flatnonzero(own)
             part = Outcomes._make(column[chosen] for column in outcomes)
             messages = self._port(number).run(Arrivals._make(column[chosen] for column in arrivals), part)
             outcomes.fate[chosen] = part.fate
@@ -193,10 +194,8 @@ class OpenLoopReplay:
             outcomes.tag[chosen] = part.tag
             caused = messages["cause"] >= 0
             messages["cause"][caused] = chosen[messages["cause"][caused]]
-        came = chosen[outcomes.fate[chosen] != PASSED_BY]
-        self._port(number).counts.add_frames(
-            arrivals.time_ns[came], arrivals.octets[came], outcomes.fate[came] == DROPPED
-        )
+        came = own & (outcomes.fate != PASSED_BY)
+        self._port(number).counts.add_frames(arrivals, came, came & (outcomes.fate == DROPPED))
         return messages
 
     def _port(self, number: int) -> _Port:

@@ -64,7 +64,7 @@ class PortPerDestination:
     def of(self, taken: Taken) -> NDArray[np.int64]:
         """Return the destinations' numbers."""
         batch = taken.batch
-        numbers: NDArray[np.int64] = self._table.number(batch.buffer, batch.offset, batch.captured)
+        numbers = self._table.number(batch.buffer, batch.offset, batch.captured)
         return np.where(taken.classes.occupies, numbers, NO_PORT).astype(np.int64)
 
     def name(self, number: int) -> str:

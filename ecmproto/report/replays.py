@@ -106,7 +106,8 @@ def _measures(summary: ReplaySummary, port: PortSummary) -> list[Measure]:
         return Measure(key=key, label=label, value=value, unit=unit, better=better)
 
     rows = [
-        measure("frames", "frames at the port", port.frames, "frames"),
+        measure("frames", "frames in the capture", summary.frames, "frames"),
+        measure("port_frames", "came to the port", port.frames, "frames"),
         measure("dropped_frames", "dropped by the port", port.dropped_frames, "frames", "low"),
         measure("queue_mean_octets", "mean queue", port.queue.mean_octets, "octets"),
         measure("queue_half_octets", "mean queue, second half", port.second_half_mean_octets, "octets"),

@@ -44,7 +44,7 @@ class Measure:
 
 
 SUMMARY_KEYS = {
-    "frames": "frames that arrived at the congestion point's port",
+    "frames": "frames of the capture",
     "dropped_frames": "frames that found the buffer full",
     "queue_mean_octets": "mean queue length over the whole run",
     "queue_peak_octets": "greatest queue length",

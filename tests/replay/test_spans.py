@@ -96,7 +96,8 @@ def check(flow: FlowRates, rows: list[Passed], span_ns: int, duration_ns: int) -
             (flow.sent_bps, (ENQUEUED, DROPPED)),
             (flow.passed_bps, (ENQUEUED,)),
         ):
-            assert rates[index] == pytest.approx(8e9 * octets(here, *fates) / span_ns)
+            lasts_ns = max(1, min(span_ns, duration_ns - begin))
+            assert rates[index] == pytest.approx(8e9 * octets(here, *fates) / lasts_ns)
         limits = [row[4] for row in here if row[3] == ENQUEUED and row[4] > 0]
         limit = sum(limits) / len(limits) if limits else np.nan
         assert flow.limit_bps[index] == pytest.approx(limit, nan_ok=True)
