@@ -146,12 +146,12 @@ class ClosedLoopReplay:
         self._series.offered(number[occupies], arrivals.time_ns[occupies], arrivals.octets[occupies])
 
     def _settle_stations(self) -> None:
-        """Have reaction points for all stations that have come."""
-        if self.flows.stations <= self.place.stations:
-            return
+        """Have reaction points for all stations that have come, and for at least one more to come."""
         stations = self.place.stations
-        while stations < self.flows.stations:
+        while stations <= min(self.flows.stations, LARGEST_STATIONS - 1):
             stations *= 2
+        if stations == self.place.stations:
+            return
         self.place = self._place(stations, self.place.ethertypes)
         # What the fresh ones draw at their start is thrown away with them: the old ones' generators stay.
         spare = np.random.default_rng([self._seed, stations])

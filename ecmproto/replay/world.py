@@ -71,8 +71,13 @@ def with_longer_flight(world: World) -> World:
 
 
 def with_stations(world: World, port: PortFacts, facts: LoopFacts, stations: int, limiters: int) -> World:
-    """Return ``world`` for more stations, all that there were as they are."""
+    """Return ``world`` for more stations, all that there were as they are.
+
+    The last of these has sent nothing yet: it was stopped by what stops all stations, as are the fresh ones.
+    """
     fresh = new_world(port, facts, stations=stations, limiters=limiters)
+    for records in ("stopped", "pause_states", "pfc_states"):
+        columns(getattr(fresh.gates, records))[:] = columns(getattr(world.gates, records))[-1]
     return world._replace(
         queues=carried(world.queues, fresh.queues),
         links=carried(world.links, fresh.links),
