@@ -39,10 +39,10 @@ def data_frame(source: int) -> bytes:
     return encode(Frame(layers=(*headers, Data(data=bytes(OCTETS - used)))), fix=True)
 
 
-def write(path: str) -> None:
+def write(path: str, duration_ns: int = DURATION_NS) -> None:
     """Write the capture to ``path``."""
     slot_ns = serialisation_ns(OCTETS + WIRE_OVERHEAD_OCTETS, LINK_BPS)
-    slots = np.arange(0, DURATION_NS - slot_ns, slot_ns, dtype=np.int64)
+    slots = np.arange(0, duration_ns - slot_ns, slot_ns, dtype=np.int64)
     shifts = np.arange(SOURCES) * slot_ns // SOURCES
     times_ns = (slots[:, np.newaxis] + shifts).reshape(-1)
     templates = [np.frombuffer(data_frame(source)[:SNAPLEN], np.uint8) for source in range(1, SOURCES + 1)]

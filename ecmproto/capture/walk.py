@@ -8,6 +8,7 @@ record it cannot vouch for and leaves it to the caller to say what is wrong, or 
 from __future__ import annotations
 
 import functools
+import sys
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -109,7 +110,9 @@ class Walker:
     """
 
     def __init__(self, size_octets: int | None) -> None:
-        self._large = size_octets is not None and size_octets >= COMPILE_FROM_OCTETS
+        large = size_octets is not None and size_octets >= COMPILE_FROM_OCTETS
+        # Where numba is loaded anyway, compiled walks pay from the first frame.
+        self._large = large or "numba" in sys.modules
         self._grows = size_octets is None
         self._walked = 0
 

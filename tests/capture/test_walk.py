@@ -27,15 +27,23 @@ def test_compiled_and_interpreted_walks_agree_at_every_truncation(
         assert str(compiled_reader.problem) == str(reader.problem)
 
 
-def test_a_large_mapped_capture_is_walked_compiled() -> None:
+def interpreted(monkeypatch: pytest.MonkeyPatch, size_octets: int) -> walk.Walker:
+    """Return a walker made as if nothing had loaded numba."""
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, "numba", raising=False)
+        return walk.Walker(size_octets)
+
+
+def test_a_large_mapped_capture_is_walked_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     octets = np.frombuffer(pcap_record(b"four", big=True) * 50, dtype=np.uint8)
     arguments = (16, 262_144, 0, True)
-    small = walk.Walker(len(octets)).run(walk.walk_pcap, octets, 0, 10**9, 1000, *arguments)
+    small = interpreted(monkeypatch, len(octets)).run(walk.walk_pcap, octets, 0, 10**9, 1000, *arguments)
     large = walk.Walker(1 << 40).run(walk.walk_pcap, octets, 0, 10**9, 1000, *arguments)
     assert small[0].tolist() == large[0].tolist() == list(range(0, 1000, 20))
     assert small[1] == large[1] == 1000
     assert walk.Walker(1 << 40)._large
-    assert not walk.Walker(1 << 20)._large
+    assert not interpreted(monkeypatch, 1 << 20)._large
+    assert walk.Walker(1 << 20)._large == ("numba" in sys.modules)
 
 
 def test_importing_captures_and_reading_a_small_one_needs_no_compiler() -> None:
