@@ -14,7 +14,7 @@ from ecmproto.control.machine import Machine, machine_of
 from ecmproto.control.registry import find_mechanism
 from ecmproto.replay.closed_loop import ClosedLoopReplay, replay_closed_loop
 from ecmproto.replay.facts import LoopFacts, PortFacts
-from ecmproto.replay.summary import ReplaySummary
+from ecmproto.replay.summary import ReplaySummary, StationsSummary
 
 TEN_G = 10**10
 START_NS = 1_600_000_000_000_000_000
@@ -44,6 +44,12 @@ class Loop(NamedTuple):
     messages: NDArray[Any]
     summary: ReplaySummary
     replay: ClosedLoopReplay
+
+    @property
+    def stations(self) -> StationsSummary:
+        """What the summary says of stations."""
+        assert self.summary.stations is not None
+        return self.summary.stations
 
 
 def octets_of(frame: Sent) -> bytes:
@@ -132,7 +138,7 @@ def incast(
     slot_ns = -(-8 * (octets + 24) * 10**9 // TEN_G)
     draws = np.random.default_rng(seed)
     return [
-        Sent(slot * slot_ns + station * slot_ns // (stations + 1), station, octets)
+        Sent(slot * slot_ns + (station - 1) * slot_ns // stations, station, octets)
         for slot in range(int(milliseconds * 1e6) // slot_ns)
         for station in range(1, stations + 1)
         if seed is None or draws.random() < load
