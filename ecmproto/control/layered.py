@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.both import Both
-from ecmproto.control.machine import Machine, Place, SampledFrame
+from ecmproto.control.machine import Heard, Machine, Place, SampledFrame
 from ecmproto.control.protocol import CongestionPoint, Message, Receivers, Senders
 
 
@@ -22,6 +22,7 @@ class Layered(Machine):
         self.knows_stations = upper.knows_stations or lower.knows_stations
         for name in (
             "flow_key", "tag", "tag_protocol", "kinds", "answers", "feedback_label", "set_point_octets",
+            "refusal_record",
         ):  # fmt: skip
             setattr(self, name, getattr(upper, name))
         self._upper, self._lower = upper, lower
@@ -44,6 +45,18 @@ class Layered(Machine):
         """Return the upper one's frame."""
         return self._upper.frame(message, about, place)
 
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: Any,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what the upper one hears."""
+        return self._upper.heard(octets, station_mac, place, refusals, length_octets=length_octets)
+
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
         """Return the upper one's tags."""
         return self._upper.tags(tag, mark)
@@ -51,4 +64,3 @@ class Layered(Machine):
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the upper one's counters."""
         return self._upper.counters(machine)
-

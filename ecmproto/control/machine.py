@@ -66,6 +66,34 @@ class SampledFrame(NamedTuple):
     """Where its payload EtherType or length stands."""
 
 
+class AboutFlow(NamedTuple):
+    """What a message tells of the flow that it is about, besides its source: the one whom it is for."""
+
+    destination: bytes
+    vlan: int | None
+    """Identifier in the outermost VLAN tag; None without one."""
+    priority: int | None
+    """None if the message does not tell."""
+    cn_flow: int | None = None
+    """The Flow ID that the flow's frames carry, if they have one."""
+    given: int | None = None
+    """The number that the flow must have within its station, if it was a reaction point here that gave it
+    its Flow ID."""
+
+
+class Heard(NamedTuple):
+    """A message that came as a frame: the fields of `protocol.Message` that it tells, the others are 0."""
+
+    fields: Mapping[str, int]
+    """Without station and flow, which have no numbers on a wire."""
+    about: AboutFlow | None
+    """None: no flow of the station can be meant."""
+
+
+class NoRefusals:
+    """What a mechanism without messages has to count; a record without fields."""
+
+
 class Machine(ABC):
     """A mechanism with its parameters set.
 
@@ -90,6 +118,8 @@ class Machine(ABC):
     """What ``Message.fb_octets`` is called; empty if there is no such thing."""
     set_point_octets: int | None = None
     """The queue length that the congestion point steers to."""
+    refusal_record: type[Any] = NoRefusals
+    """The record that `heard` counts in; its fields are counters by name."""
 
     def __init__(self, parameters: Mapping[Role, Parameters]) -> None:
         self.parameters = parameters
@@ -116,6 +146,24 @@ class Machine(ABC):
 
         ``about`` is the frame that caused it, or one of the flow that it is about.
         """
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: Any,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what the frame ``octets`` says to the reaction points of ``station_mac``.
+
+        None for a frame that is no message of the mechanism, or one that they refuse, which is counted in
+        ``refusals``, a record of ``refusal_record``.  ``octets`` have no FCS; ``length_octets`` is their
+        number on the wire where a snap length may have cut them.  With an empty ``station_mac`` the frame
+        is for no station.  Never raises, whatever the octets.
+        """
+        return None
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
         """Return the fields of the tags of data frames, by name, for values as `protocol.Sent` has them."""

@@ -128,6 +128,7 @@ class FlowTable:
         self._stations = new_keys(_FIRST_SLOTS)
         self._flows = new_keys(_FIRST_SLOTS)
         self._entries = _Entries(*(np.zeros(_FIRST_SLOTS // 2, np.int64) for _ in _Entries._fields))
+        self._former = self._entries.flows[:0]
 
     @property
     def stations(self) -> int:
@@ -156,6 +157,7 @@ class FlowTable:
         if chosen is not None and len(wanted) != len(offset):
             raise ParameterError(name="chosen", needed=f"{len(offset)} values", got=f"{len(wanted)}")
         frames = fixed(buffer), fixed(offset), fixed(captured), wanted
+        self._former = self._entries.flows[: self.stations].copy()
         position = 0
         while position < len(offset):
             position = _number(
@@ -164,6 +166,55 @@ class FlowTable:
             )  # fmt: skip
             self._make_room()
         return numbers
+
+    def find(
+        self,
+        source: bytes,
+        *,
+        destination: bytes | None = None,
+        vlan: int | None = None,
+        priority: int | None = None,
+        cn_flow: int | None = None,
+    ) -> tuple[int, int]:
+        """Return the numbers of a station and of its flow with these values; NO_NUMBER for none, made anew.
+
+        Values that tell no flows apart here do not matter.  Without a ``vlan`` frames have no VLAN tag;
+        with a ``cn_flow`` they have a CN-TAG with that Flow ID, and are no flow of their own where these
+        tell no flows apart.  A destination or priority that is not known finds no flow where it matters.
+        """
+        station = self._number_of(self._stations, int.from_bytes(source), 0)
+        if station == NO_NUMBER:
+            return NO_NUMBER, NO_NUMBER
+        key = self._key(station, destination, vlan, priority, cn_flow)
+        return station, NO_NUMBER if key is None else self._number_of(self._flows, *key)
+
+    def _key(
+        self,
+        station: int,
+        destination: bytes | None,
+        vlan: int | None,
+        priority: int | None,
+        cn_flow: int | None,
+    ) -> tuple[int, int] | None:
+        by_cn_tag = cn_flow is not None
+        if by_cn_tag and not self.key.cn_tag:
+            return None
+        if priority is None and (self.key.priority or by_cn_tag):
+            return None
+        if destination is None and self.key.dst and not by_cn_tag:
+            return None
+        headers = Headers(
+            NO_VLAN if vlan is None else vlan, priority or 0, by_cn_tag, cn_flow or 0, role=0, msdu_at=0
+        )
+        octets = np.frombuffer(destination or bytes(ADDRESS_OCTETS), np.uint8)
+        return _key_low(octets, 0, headers, self.key), _key_high(station, headers, self.key)
+
+    def _number_of(self, keys: Keys, low: int, high: int) -> int:
+        return int(keys.number[slot_of(*keys, low, high)])
+
+    def is_fresh(self, station: int, flow: int = NO_NUMBER) -> bool:
+        """Return whether the last call of `number` gave a station or flow its number, none before it."""
+        return station >= len(self._former) or flow >= self._former[station]
 
     def numbers(self, station: NDArray[np.int32], flow: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return one number for each pair of numbers, NO_NUMBER where one of them is that."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ecmproto.control.aimd.flow import Flow, flow_of_frame
 from ecmproto.control.aimd.parameters import CongestionPointParameters, ReactionPointParameters
@@ -44,6 +44,14 @@ class Opened(NamedTuple):
     """A message's frame, and the flow and the headers of the sampled frame that it shows."""
 
     frame: Frame
+    flow: Flow
+    sampled: Frame
+
+
+class Received(NamedTuple, Generic[_Fields]):
+    """What a message says, the flow it is about, and the headers of the sampled frame that it shows."""
+
+    fields: _Fields
     flow: Flow
     sampled: Frame
 
@@ -127,8 +135,8 @@ def received(
     parameters: ReactionPointParameters,
     admits: Callable[[_Message], bool] = _admits_all,
     ethertypes: EtherTypes = DEFAULT,
-) -> tuple[_Fields, Flow] | None:
-    """Return what a received message of ``kind`` says and the flow it is about; None as `opened`.
+) -> Received[_Fields] | None:
+    """Return what a received message of ``kind`` says and what it is about; None as `opened`.
 
     ``fields`` is given the message and the sampled frame's headers that it shows.
     """
@@ -141,7 +149,9 @@ def received(
         admits=admits,
         ethertypes=ethertypes,
     )
-    return None if found is None else (fields(found.frame[kind], found.sampled), found.flow)
+    if found is None:
+        return None
+    return Received(fields(found.frame[kind], found.sampled), found.flow, found.sampled)
 
 
 def opened(

@@ -22,12 +22,14 @@ from ecmproto.control.aimd.limiters import (
     route,
 )
 from ecmproto.control.aimd.parameters import ReactionPointParameters
+from ecmproto.control.aimd.tags import outer_vlan, priority_of
 from ecmproto.control.aimd.timers import next_timer_ns, on_timer
 from ecmproto.control.limiter import leaves_ns
-from ecmproto.control.machine import FlowKey, Place, total
+from ecmproto.control.machine import AboutFlow, FlowKey, Place, total
 from ecmproto.control.protocol import NO_LIMITER, Departure, Sent
 from ecmproto.kernel import compiled, expanded
 from ecmproto.record import columns, new_records, record_dtype
+from ecmproto.wire import Ethernet, Frame
 
 _Settings = TypeVar("_Settings", bound=TableSettings)
 _Stations = TypeVar("_Stations", bound="Stations[Any]")
@@ -129,6 +131,16 @@ def flow_key_of(parameters: ReactionPointParameters) -> FlowKey:
     """Return what makes frames of one station one flow; all of them have the station's source address."""
     return FlowKey(
         vlan=parameters.key_vlan, dst=parameters.key_dst, priority=parameters.key_priority, cn_tag=False
+    )
+
+
+def about_flow(sampled: Frame) -> AboutFlow:
+    """Return what the headers of a sampled frame tell of its flow."""
+    vlan = outer_vlan(sampled)
+    return AboutFlow(
+        destination=sampled[Ethernet].dst,
+        vlan=None if vlan is None else vlan.id,
+        priority=priority_of(sampled),
     )
 
 

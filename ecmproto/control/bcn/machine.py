@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.aimd.stations import flow_key_of, new_stations, station_counters
-from ecmproto.control.bcn.messages import PROTOCOL, frame_of
+from ecmproto.control.aimd.envelope import Refusals
+from ecmproto.control.aimd.stations import about_flow, flow_key_of, new_stations, station_counters
+from ecmproto.control.bcn.messages import PROTOCOL, frame_of, open_message
 from ecmproto.control.bcn.messages import Message as Feedback
 from ecmproto.control.bcn.parameters import CongestionPointParameters, ReactionPointParameters
 from ecmproto.control.bcn.reaction_point import settings_record
@@ -23,7 +24,7 @@ from ecmproto.control.bcn.switch import (
     new_points,
     point_counters,
 )
-from ecmproto.control.machine import Machine, Place, SampledFrame
+from ecmproto.control.machine import Heard, Machine, Place, SampledFrame
 from ecmproto.control.mechanism import Role
 from ecmproto.control.pause.generation import Signal
 from ecmproto.control.pause.messages import pause_frame
@@ -38,6 +39,7 @@ class BCNMachine(Machine):
     tag_protocol = PROTOCOL
     kinds = MappingProxyType({BCN_KIND: "BCN", BCN_STOP_KIND: "BCN STOP"})
     feedback_label = "e"
+    refusal_record = Refusals
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -78,6 +80,35 @@ class BCNMachine(Machine):
         if octets is None:
             raise ValueError("the source of the sampled frame takes no messages")
         return octets
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: Refusals,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what a BCN message says."""
+        found = open_message(
+            octets,
+            stations=(station_mac,),
+            point=refusals,
+            parameters=self._rp,
+            ethertypes=place.ethertypes,
+        )
+        if found is None:
+            return None
+        message = found.fields
+        fields = {
+            "kind": message.type + KIND_OF_TYPE,
+            "priority": found.flow.priority,
+            "cpid": message.cpid,
+            "e": message.e,
+            "capacity": message.capacity,
+        }
+        return Heard(fields, about_flow(found.sampled))
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
         """Return the RRT tags' CPIDs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from ecmproto.control.aimd.envelope import answer, received
+from ecmproto.control.aimd.envelope import Received, Refusals, answer, received
 from ecmproto.control.aimd.flow import Flow
 from ecmproto.control.aimd.tags import headers, tag_of, with_tag, without_tags
 from ecmproto.control.bcn.parameters import CongestionPointParameters, ReactionPointParameters
@@ -85,7 +85,7 @@ def read(
     octets: bytes,
     *,
     stations: Collection[bytes],
-    point: Point,
+    point: Refusals,
     parameters: ReactionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[Message, Flow] | None:
@@ -94,6 +94,19 @@ def read(
     ``stations`` are the addresses whose frames this reaction point limits.  Where Ru follows the congested
     link's capacity, a message without one is malformed.
     """
+    found = open_message(octets, stations=stations, point=point, parameters=parameters, ethertypes=ethertypes)
+    return None if found is None else (found.fields, found.flow)
+
+
+def open_message(
+    octets: bytes,
+    *,
+    stations: Collection[bytes],
+    point: Refusals,
+    parameters: ReactionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Received[Message] | None:
+    """Return what `read` does, and the headers of the sampled frame."""
     return received(
         octets,
         BCN,

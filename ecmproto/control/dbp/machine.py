@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ecmproto.control.dbp.messages import received
 from ecmproto.control.dbp.parameters import (
     CongestionPointParameters,
     EdgeParameters,
@@ -15,10 +16,11 @@ from ecmproto.control.dbp.parameters import (
 )
 from ecmproto.control.dbp.reaction_point import on_report, settings_record
 from ecmproto.control.dbp.receivers import REPORT_KIND, DBPReceivers, new_destinations
-from ecmproto.control.fecn.messages import answer
+from ecmproto.control.fecn.messages import answer, answering
+from ecmproto.control.fecn.reaction_point import Refusals
 from ecmproto.control.fecn.stations import FECNStations, new_stations, queues_of, station_counters
 from ecmproto.control.fecn.switch import FECNPort, new_port, port_counters
-from ecmproto.control.machine import FlowKey, Machine, Place, SampledFrame, total
+from ecmproto.control.machine import FlowKey, Heard, Machine, Place, SampledFrame, total
 from ecmproto.control.mechanism import Role
 from ecmproto.control.protocol import CongestionPoint, Message, Receivers, Senders
 from ecmproto.wire import DBPRateReport
@@ -41,6 +43,7 @@ class DBPMachine(Machine):
     flow_key = FlowKey(vlan=False, dst=True, priority=False, cn_tag=False)
     kinds = MappingProxyType({REPORT_KIND: "DBP rate report"})
     answers = frozenset({REPORT_KIND})
+    refusal_record = Refusals
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -70,6 +73,21 @@ class DBPMachine(Machine):
             priority=self._edge.report_priority,
             ethertypes=place.ethertypes,
         )
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: Refusals,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what a rate report says."""
+        found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
+        if found is None:
+            return None
+        return Heard({"kind": REPORT_KIND, "rate": found.rate}, answering(octets, place.ethertypes))
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return what the congestion point, the sources or the destinations have counted."""

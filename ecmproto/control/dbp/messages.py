@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ecmproto.control.dbp.edge import Destination
 from ecmproto.control.fecn.congestion_point import LARGEST_RATE
 from ecmproto.control.fecn.messages import is_answerable, is_malformed, reply, with_layer
-from ecmproto.control.fecn.reaction_point import Source
+from ecmproto.control.fecn.reaction_point import Refusals
 from ecmproto.wire import DBPRateReport, Ethernet, EtherTypes, decode_lax
 from ecmproto.wire.ethertypes import DEFAULT
 
@@ -64,7 +64,7 @@ def with_rate(octets: bytes, rate: int, *, ethertypes: EtherTypes = DEFAULT) -> 
 
 
 def received(
-    octets: bytes, source: Source, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
+    octets: bytes, source: Refusals, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
 ) -> Report | None:
     """Return what the rate report ``octets`` says to the source with ``station_mac``.
 

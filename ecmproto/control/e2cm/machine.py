@@ -9,20 +9,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.aimd.tags import headers
+from ecmproto.control.aimd.envelope import Refusals
+from ecmproto.control.aimd.stations import about_flow
+from ecmproto.control.aimd.tags import headers, outer_vlan
 from ecmproto.control.e2cm.congestion_point import Feedback
 from ecmproto.control.e2cm.edge_receiver import ProbeReply
-from ecmproto.control.e2cm.messages import PROTOCOL, e2cm_frame
+from ecmproto.control.e2cm.messages import PROTOCOL, e2cm_frame, open_message, type_of
 from ecmproto.control.e2cm.parameters import CongestionPointParameters, EdgeParameters
-from ecmproto.control.e2cm.probes import Probe, probe_frame, probe_reply, probed_flow_of
+from ecmproto.control.e2cm.probes import (
+    Probe,
+    probe_frame,
+    probe_reply,
+    probed_flow_of,
+    read_reply,
+    replied_priority,
+)
 from ecmproto.control.e2cm.reaction_parameters import ReactionPointParameters
 from ecmproto.control.e2cm.receivers import REPLY_KIND, Destinations, new_destinations
 from ecmproto.control.e2cm.stations import UNIT_SHIFT, Stations, new_stations, set_flight
 from ecmproto.control.e2cm.switch import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND, Points, new_points
-from ecmproto.control.machine import UNKNOWN_NS, FlowKey, Machine, Place, SampledFrame, total
+from ecmproto.control.machine import (
+    UNKNOWN_NS,
+    AboutFlow,
+    FlowKey,
+    Heard,
+    Machine,
+    Place,
+    SampledFrame,
+    total,
+)
 from ecmproto.control.mechanism import Role
 from ecmproto.control.protocol import PROBE_KIND, CongestionPoint, Message, Receivers, Senders
 from ecmproto.wire import CMTag
+from ecmproto.wire.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV
+
+
+class HeardCounters(Refusals):
+    """What became of messages that came as frames; a record."""
+
+    forward_probes: int
+    """For a destination, not a reaction point."""
+    lying_replies: int
+    """With a flow id that the station has no flow for, whatever it sends."""
 
 
 class E2CMMachine(Machine):
@@ -41,6 +69,7 @@ class E2CMMachine(Machine):
     )
     answers = frozenset({REPLY_KIND})
     feedback_label = "Fb"
+    refusal_record = HeardCounters
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -112,6 +141,57 @@ class E2CMMachine(Machine):
         probe = Probe(flow, 0, headers(about.octets, ethertypes))
         measured = ProbeReply(int(message.latency), int(message.throughput))
         return probe_reply(probe, measured, parameters=self._edge, ethertypes=ethertypes)
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: HeardCounters,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what a congestion point's message says, or a probe's reply."""
+        type = type_of(octets, place.ethertypes)
+        if type == PROBE_FWD:
+            refusals.forward_probes += 1
+            return None
+        if type == PROBE_REV:
+            return self._heard_reply(octets, station_mac, place, refusals)
+        found = open_message(
+            octets,
+            stations=(station_mac,),
+            point=refusals,
+            parameters=self._rp,
+            ethertypes=place.ethertypes,
+        )
+        if found is None:
+            return None
+        fields = found.fields._asdict()
+        fields["kind"] = BCN_KIND + BCN_TYPES.index(fields.pop("type"))
+        fields["priority"] = found.flow.priority
+        fields["tagged"] = int(found.fields.tagged)
+        return Heard(fields, about_flow(found.sampled))
+
+    def _heard_reply(
+        self, octets: bytes, station_mac: bytes, place: Place, refusals: HeardCounters
+    ) -> Heard | None:
+        reply = read_reply(octets, stations=(station_mac,), counters=refusals, ethertypes=place.ethertypes)
+        if reply is None:
+            return None
+        about, priority = None, replied_priority(octets, reply.flow, place.ethertypes)
+        if priority is None:
+            refusals.lying_replies += 1
+        else:
+            vlan = outer_vlan(headers(octets, place.ethertypes))
+            about = AboutFlow(reply.flow.dst, None if vlan is None else vlan.id, priority)
+        fields = {
+            "kind": REPLY_KIND,
+            "priority": priority or 0,
+            "latency": reply.latency_ns,
+            "throughput": reply.throughput_kbps,
+        }
+        return Heard(fields, about)
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
         """Return the CM-Tags' CPIDs, timestamps and units."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from ecmproto.control.aimd.envelope import answer, opened
+from ecmproto.control.aimd.envelope import Received, Refusals, answer, opened
 from ecmproto.control.aimd.flow import Flow
 from ecmproto.control.aimd.tags import headers, priority_of, tag_of, with_tag, without_tags
 from ecmproto.control.cpid import NO_CPID, signed_cpid, unsigned_cpid
@@ -105,7 +105,7 @@ def read(
     octets: bytes,
     *,
     stations: Collection[bytes],
-    point: Point,
+    point: Refusals,
     parameters: ReactionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[Message, Flow] | None:
@@ -113,6 +113,19 @@ def read(
 
     ``stations`` are the addresses whose frames this reaction point limits.  Any Version is read as 0.
     """
+    found = open_message(octets, stations=stations, point=point, parameters=parameters, ethertypes=ethertypes)
+    return None if found is None else (found.fields, found.flow)
+
+
+def open_message(
+    octets: bytes,
+    *,
+    stations: Collection[bytes],
+    point: Refusals,
+    parameters: ReactionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Received[Message] | None:
+    """Return what `read` does, and the headers of the sampled frame."""
     if type_of(octets, ethertypes) not in BCN_TYPES:
         point.malformed += 1
         return None
@@ -133,7 +146,7 @@ def read(
         unit=0 if tag is None else tag.unit,
         tagged=tag is not None,
     )
-    return message, found.flow
+    return Received(message, found.flow, found.sampled)
 
 
 def tagged(

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ecmproto.control.aimd.envelope import Refusals, is_group
-from ecmproto.control.aimd.tags import headers, priority_of, tags
+from ecmproto.control.aimd.parameters import PRIORITIES
+from ecmproto.control.aimd.tags import headers, outer_vlan, priority_of, tags
 from ecmproto.control.e2cm.parameters import EdgeParameters
 from ecmproto.control.e2cm.reaction_parameters import OWN_PRIORITY, ReactionPointParameters
 from ecmproto.errors import DecodeError
@@ -153,6 +154,15 @@ def read_reply(
     dst = (message.cpid >> _LOCAL_IDENTIFIER_BITS).to_bytes(6)
     flow = ProbedFlow(dst, frame[Ethernet].dst, message.flow_id)
     return Reply(flow, message.latency, message.throughput)
+
+
+def replied_priority(octets: bytes, flow: ProbedFlow, ethertypes: EtherTypes = DEFAULT) -> int | None:
+    """Return the priority of the data that a reply about ``flow`` speaks of; None if its flow id lies.
+
+    A reply has a priority of its own in the VLAN tag that the data have too: the flow id tells theirs.
+    """
+    candidates = range(1) if outer_vlan(headers(octets, ethertypes)) is None else range(PRIORITIES)
+    return next((p for p in candidates if flow_id(flow.dst, flow.src, p) == flow.flow_id), None)
 
 
 def _received(

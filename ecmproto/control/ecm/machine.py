@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.aimd.stations import flow_key_of, new_stations, station_counters
-from ecmproto.control.ecm.messages import PROTOCOL, frame_of
+from ecmproto.control.aimd.envelope import Refusals
+from ecmproto.control.aimd.stations import about_flow, flow_key_of, new_stations, station_counters
+from ecmproto.control.ecm.messages import PROTOCOL, frame_of, open_message
 from ecmproto.control.ecm.messages import Message as Feedback
 from ecmproto.control.ecm.parameters import CongestionPointParameters, ReactionPointParameters
 from ecmproto.control.ecm.reaction_point import settings_record
@@ -23,7 +24,7 @@ from ecmproto.control.ecm.switch import (
     new_points,
     point_counters,
 )
-from ecmproto.control.machine import Machine, Place, SampledFrame
+from ecmproto.control.machine import Heard, Machine, Place, SampledFrame
 from ecmproto.control.mechanism import Role
 from ecmproto.control.protocol import CongestionPoint, Message, Receivers, Senders
 from ecmproto.wire import CMTag
@@ -36,6 +37,7 @@ class ECMMachine(Machine):
     tag_protocol = PROTOCOL
     kinds = MappingProxyType({ECM_KIND: "ECM", ECM_MAX_KIND: "ECM-Max", ECM_ZERO_KIND: "ECM(0,0)"})
     feedback_label = "Fb"
+    refusal_record = Refusals
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -75,6 +77,35 @@ class ECMMachine(Machine):
         if octets is None:
             raise ValueError("the source of the sampled frame takes no messages")
         return octets
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: Refusals,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what an ECM frame says.  That it is an ECM-Max shows in its numbers alone: it is an ECM."""
+        found = open_message(
+            octets,
+            stations=(station_mac,),
+            point=refusals,
+            parameters=self._rp,
+            ethertypes=place.ethertypes,
+        )
+        if found is None:
+            return None
+        message = found.fields
+        severe = message.q_off == 0 and message.q_delta == 0
+        fields = {
+            **message._asdict(),
+            "kind": ECM_ZERO_KIND if severe else ECM_KIND,
+            "priority": found.flow.priority,
+            "tagged": int(message.tagged),
+        }
+        return Heard(fields, about_flow(found.sampled))
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
         """Return the CM-Tags' CPIDs, timestamps and units."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from ecmproto.control.aimd.envelope import answer, received
+from ecmproto.control.aimd.envelope import Received, Refusals, answer, received
 from ecmproto.control.aimd.flow import Flow
 from ecmproto.control.aimd.tags import headers, tag_of, with_tag, without_tags
 from ecmproto.control.cpid import NO_CPID, signed_cpid, unsigned_cpid
@@ -97,7 +97,7 @@ def read(
     octets: bytes,
     *,
     stations: Collection[bytes],
-    point: Point,
+    point: Refusals,
     parameters: ReactionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[Message, Flow] | None:
@@ -105,6 +105,19 @@ def read(
 
     ``stations`` are the addresses whose frames this reaction point limits.  Any Version is read as 0.
     """
+    found = open_message(octets, stations=stations, point=point, parameters=parameters, ethertypes=ethertypes)
+    return None if found is None else (found.fields, found.flow)
+
+
+def open_message(
+    octets: bytes,
+    *,
+    stations: Collection[bytes],
+    point: Refusals,
+    parameters: ReactionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Received[Message] | None:
+    """Return what `read` does, and the headers of the sampled frame."""
     return received(
         octets, ECM, _fields, stations=stations, counters=point, parameters=parameters, ethertypes=ethertypes
     )

@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.fecn.edge import Edge
-from ecmproto.control.fecn.messages import answer
+from ecmproto.control.fecn.messages import answer, answering, received
 from ecmproto.control.fecn.parameters import (
     CongestionPointParameters,
     EdgeParameters,
     ReactionPointParameters,
 )
-from ecmproto.control.fecn.reaction_point import settings_record
+from ecmproto.control.fecn.reaction_point import Refusals, settings_record
 from ecmproto.control.fecn.stations import FECNStations, new_stations, station_counters
 from ecmproto.control.fecn.switch import FECNPort, new_port, port_counters
 from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.machine import FlowKey, Machine, Place, SampledFrame, total
+from ecmproto.control.machine import FlowKey, Heard, Machine, Place, SampledFrame, total
 from ecmproto.control.mechanism import Role
 from ecmproto.control.protocol import CongestionPoint, Delivery, Message, Outbox, Receivers, Senders, post
 from ecmproto.record import new_record
@@ -62,6 +62,7 @@ class FECNMachine(Machine):
     tag_protocol = 3
     kinds = MappingProxyType({RETURN_KIND: "FECN return"})
     answers = frozenset({RETURN_KIND})
+    refusal_record = Refusals
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -92,6 +93,22 @@ class FECNMachine(Machine):
             priority=self._edge.return_priority,
             ethertypes=place.ethertypes,
         )
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: Refusals,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what a returning frame says; which flow it is about does not matter: it names the queue."""
+        found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
+        if found is None:
+            return None
+        fields = {"kind": RETURN_KIND, "rlq_id": found.rlq_id, "rate": found.rate}
+        return Heard(fields, answering(octets, place.ethertypes))
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
         """Return the RD tags' rates and RLQ-IDs."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ecmproto.control.fecn.reaction_point import Return, Source
+from ecmproto.control.aimd.tags import headers, outer_vlan
+from ecmproto.control.fecn.reaction_point import Refusals, Return
+from ecmproto.control.machine import AboutFlow
 from ecmproto.units import RATE_INFINITY
 from ecmproto.wire import (
     VLAN,
@@ -148,7 +150,7 @@ def answer(
 
 
 def received(
-    octets: bytes, source: Source, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
+    octets: bytes, source: Refusals, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
 ) -> Return | None:
     """Return what the returning frame ``octets`` says to the source with ``station_mac``.
 
@@ -164,6 +166,17 @@ def received(
         source.foreign_returns += 1
         return None
     return Return(found.rlq_id, found.rate)
+
+
+def answering(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> AboutFlow:
+    """Return what the headers of a destination's answer tell of the flow that it is about.
+
+    In a VLAN tag they have a priority of their own: the data's is not told.
+    """
+    frame = headers(octets, ethertypes)
+    vlan = outer_vlan(frame)
+    source = frame[Ethernet].src
+    return AboutFlow(source, None, 0) if vlan is None else AboutFlow(source, vlan.id, None)
 
 
 def is_malformed(frame: Frame, message: type[Layer]) -> bool:

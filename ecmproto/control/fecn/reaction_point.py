@@ -28,8 +28,17 @@ TAG_OCTETS = 10
 _BPS_PER_KBPS = 1000
 
 
-class Source:
-    """What a source remembers besides its queues; a record (``ecmproto.record``)."""
+class Refusals:
+    """What counts refused frames; a part of a source's record (``ecmproto.record``)."""
+
+    foreign_returns: int
+    """Returning frames for another station or a group: ignored."""
+    malformed_returns: int
+    """Returning frames that cannot be decoded: ignored."""
+
+
+class Source(Refusals):
+    """What a source remembers besides its queues; a record."""
 
     link_rate_bps: float
     routed_flow: int
@@ -53,10 +62,6 @@ class Source:
     """Those below the least rate."""
     unknown_returns: int
     """Returning frames for an RLQ-ID that this source never used: ignored."""
-    foreign_returns: int
-    """Returning frames for another station or a group: ignored."""
-    malformed_returns: int
-    """Returning frames that cannot be decoded: ignored."""
 
 
 class Queue(RateLimiter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from ecmproto.control.pause.generation import Signal
@@ -19,6 +20,13 @@ from ecmproto.wire import PFC, Ethernet, EtherTypes, Frame, Pause, decode, encod
 from ecmproto.wire.ethertypes import DEFAULT
 from ecmproto.wire.frame import MIN_OCTETS
 from ecmproto.wire.mac_control import DESTINATION
+
+
+class Refusals:
+    """What counts refused frames as `reaction.State` does; a record (``ecmproto.record``)."""
+
+    refused_frames: int
+
 
 _REFUSED = PauseFrame(KIND_REFUSED, 0, (0, 0, 0, 0, 0, 0, 0, 0))
 
@@ -78,3 +86,26 @@ def read(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> PauseFrame:
             return PauseFrame(KIND_PFC, pfc.class_enable_vector & ALL_PRIORITIES, times)
         case _:
             return _REFUSED
+
+
+def heard(octets: bytes, refusals: Refusals, *, ethertypes: EtherTypes = DEFAULT) -> list[Mapping[str, int]]:
+    """Return the fields of the messages that a MAC Control frame (without FCS) is; none, counted, if refused.
+
+    A PFC frame is as many messages as it has different times.  They are for whoever the frame came to:
+    station and flow are the caller's to set.
+    """
+    frame = read(octets, ethertypes=ethertypes)
+    if frame.kind == KIND_REFUSED:
+        refusals.refused_frames += 1
+        return []
+    kind = PAUSE_KIND if frame.kind == KIND_PAUSE else PFC_KIND
+    vectors: dict[int, int] = {}
+    for priority, quanta in enumerate(frame.times_quanta):
+        enabled = frame.enable_vector & 1 << priority
+        if enabled:
+            vectors[quanta] = vectors.get(quanta, 0) | enabled
+    # A frame that enables no priority does nothing, but it came.
+    return [
+        {"kind": kind, "enable_vector": vector, "quanta": quanta}
+        for quanta, vector in (vectors or {0: 0}).items()
+    ]

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.control.aimd.tags import outer_vlan
+from ecmproto.control.cpid import signed_cpid
 from ecmproto.control.limiter import NEVER_NS, leaves_ns
-from ecmproto.control.machine import FlowKey, Machine, Place, SampledFrame, total
+from ecmproto.control.machine import AboutFlow, FlowKey, Heard, Machine, Place, SampledFrame, total
 from ecmproto.control.mechanism import Role
 from ecmproto.control.protocol import (
     NO_LIMITER,
@@ -28,7 +30,7 @@ from ecmproto.control.protocol import (
 from ecmproto.control.qcn import congestion_point as cp
 from ecmproto.control.qcn import reaction_point as rp
 from ecmproto.control.qcn.congestion_point import count, sample, start
-from ecmproto.control.qcn.messages import CNMFeedback
+from ecmproto.control.qcn.messages import CNMFeedback, CNMReceiver, Discard, read_cnm
 from ecmproto.control.qcn.notification import SampledFrame as NotifiedFrame
 from ecmproto.control.qcn.notification import notification
 from ecmproto.control.qcn.parameters import WEIGHT_DENOMINATOR, CongestionPointParameters
@@ -47,7 +49,8 @@ from ecmproto.control.qcn.reaction_point import (
 )
 from ecmproto.kernel import expanded
 from ecmproto.record import columns, new_records
-from ecmproto.wire import CNTag
+from ecmproto.units import QUEUE_UNIT_OCTETS
+from ecmproto.wire import CNM, CNTag
 from ecmproto.wire.text import cpid
 
 CNM_KIND = 1
@@ -179,6 +182,7 @@ class QCNMachine(Machine):
     tag = CNTag
     kinds = MappingProxyType({CNM_KIND: "CNM"})
     feedback_label = "Fb"
+    refusal_record = CNMReceiver
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -225,6 +229,40 @@ class QCNMachine(Machine):
             parameters=self._cp,
             ethertypes=place.ethertypes,
         )
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: CNMReceiver,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what a CNM says; its queue lengths in octets, as exactly as it tells them."""
+        found = read_cnm(
+            refusals, octets, station_mac, length_octets=length_octets, ethertypes=place.ethertypes
+        )
+        if isinstance(found, Discard):
+            return None
+        feedback, cnm, vlan = found.feedback, found.frame[CNM], outer_vlan(found.frame)
+        about = AboutFlow(
+            destination=cnm.encap_dst,
+            vlan=None if vlan is None else vlan.id,
+            priority=feedback.encap_prio,
+            cn_flow=feedback.flow_id,
+            # Flow ID 0 also stands for frames without CN-TAG.
+            given=LAST_FLOW_ID - feedback.flow_id if feedback.flow_id else None,
+        )
+        fields = {
+            "kind": CNM_KIND,
+            "priority": feedback.encap_prio,
+            "cpid": signed_cpid(cnm.cpid),
+            "qntz_fb": feedback.qntz_fb,
+            "qoff_octets": -QUEUE_UNIT_OCTETS * cnm.q_offset,
+            "qdelta_octets": QUEUE_UNIT_OCTETS * cnm.q_delta,
+        }
+        return Heard(fields, about)
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
         """Return the CN-TAGs' Flow IDs."""

@@ -1,0 +1,217 @@
+"""Feedback that a capture itself holds, as the messages that reaction points heed.
+
+Congestion notification messages, ECM, BCN and E²CM messages, probes' replies, returning frames, rate reports,
+PAUSE and PFC.  Each such frame is read once, by the mechanism's own reader, with all that this refuses:
+
+- A message is for the station that its destination address is, if frames of that one came before it.  For a
+  flow that has not come by then, or that the station does not have, it is about flow −1: the reaction point
+  counts it, and does what its rules say of unknown flows.
+- PAUSE and PFC are for all stations, as from the port; those that a station itself sends stop others than
+  stations, and are counted alone.
+
+Nothing here remembers frames: a flood of messages costs the time to read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.machine import AboutFlow, Machine, Place
+from ecmproto.control.pause.messages import Refusals
+from ecmproto.control.pause.messages import heard as heard_flow_control
+from ecmproto.control.protocol import EVERY_STATION, NO_CAUSE, Message
+from ecmproto.record import new_record, new_records
+from ecmproto.replay.intake import Taken
+from ecmproto.table.flows import NO_NUMBER, FlowTable
+from ecmproto.table.headers import ADDRESS_OCTETS
+from ecmproto.wire import EtherTypes
+
+_NONE = -1
+_FOR_NO_STATION = b""
+_TYPE_OCTETS = 2
+_NO_MESSAGES = new_records(Message, 0)
+
+
+class HearingCounts:
+    """What came as feedback; a record."""
+
+    feedback_frames: int
+    """Frames that are feedback by their EtherType."""
+    heard_messages: int
+    """Messages that they were for reaction points; a PFC frame may be several."""
+    own_pauses: int
+    """PAUSE and PFC frames from stations."""
+
+
+class Hearing(NamedTuple):
+    """What counts feedback frames and those of them that were refused: records."""
+
+    counts: HearingCounts
+    mechanism: Any
+    """Of the machine's ``refusal_record``."""
+    flow_control: Refusals
+
+
+class HeardMessages(NamedTuple):
+    """The messages of a batch: those of frame i are ``messages[message[i]]`` up to before ``until[i]``.
+
+    Both are −1 for a frame that is none.  ``station`` is a number or EVERY_STATION, ``flow`` −1 if it is not
+    known, ``time_ns`` the frame's, ``cause`` NO_CAUSE.
+    """
+
+    message: NDArray[np.int32]
+    until: NDArray[np.int32]
+    messages: Sequence[Message]
+
+
+def new_hearing(machine: Machine) -> Hearing:
+    """Return counters at 0."""
+    return Hearing(new_record(HearingCounts), new_record(machine.refusal_record), new_record(Refusals))
+
+
+def counters(hearing: Hearing) -> dict[str, int]:
+    """Return what was counted, by name."""
+    records: tuple[Any, ...] = tuple(hearing)
+    return {name: int(record[name]) for record in records for name in record.dtype.names}
+
+
+def hear(taken: Taken, machine: Machine, place: Place, flows: FlowTable, hearing: Hearing) -> HeardMessages:
+    """Return the messages that frames of ``taken`` are.
+
+    ``flows`` has numbered the batch, and none after it.  What is heard does not depend on how frames are
+    batched.
+    """
+    positions = _feedback(taken, place.ethertypes)
+    if len(positions) == 0:
+        return nothing_heard(len(taken.batch))
+    listener = _Listener(taken, machine, place, flows, hearing)
+    message, until = (np.full(len(taken.batch), _NONE, np.int32) for _ in range(2))
+    found: list[Mapping[str, int]] = []
+    for position in positions.tolist():
+        said = listener.at(position)
+        if said:
+            message[position] = len(found)
+            found += said
+            until[position] = len(found)
+    hearing.counts.feedback_frames += len(positions)
+    hearing.counts.heard_messages += len(found)
+    return HeardMessages(message, until, _records(found))
+
+
+def nothing_heard(frames: int) -> HeardMessages:
+    """Return what ``frames`` frames are of which none is a message."""
+    none = np.full(frames, _NONE, np.int32)
+    return HeardMessages(none, none, _NO_MESSAGES)
+
+
+def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
+    """Return the positions of the frames whose payload EtherType is one of feedback's."""
+    batch, classes = taken.batch, taken.classes
+    # Data may be sampled, feedback may not.
+    suspects = np.flatnonzero(~classes.sampled)
+    if len(suspects) == 0:
+        return suspects
+    at = classes.msdu_offset[suspects]
+    whole = at + _TYPE_OCTETS <= batch.captured[suspects]
+    suspects = suspects[whole]
+    at = batch.offset[suspects] + at[whole]
+    types = batch.buffer[at].astype(np.uint16) << 8 | batch.buffer[at + 1]
+    known = (ethertypes.cnm, ethertypes.message, ethertypes.mac_control)
+    return suspects[np.isin(types, known)]
+
+
+def _records(found: Sequence[Mapping[str, int]]) -> Sequence[Message]:
+    messages = new_records(Message, len(found))
+    for message, fields in zip(messages, found, strict=True):
+        for name, value in fields.items():
+            setattr(message, name, value)
+    return messages
+
+
+class _Listener:
+    """Reads the feedback frames of one batch."""
+
+    def __init__(
+        self, taken: Taken, machine: Machine, place: Place, flows: FlowTable, hearing: Hearing
+    ) -> None:
+        self._taken = taken
+        self._machine = machine
+        self._place = place
+        self._flows = flows
+        self._hearing = hearing
+        self._firsts: tuple[dict[int, int], dict[int, int]] | None = None
+
+    def at(self, position: int) -> list[dict[str, int]]:
+        """Return the fields of the messages that a frame is."""
+        octets, length_octets = self._frame(position)
+        at = int(self._taken.classes.msdu_offset[position])
+        if int.from_bytes(octets[at : at + _TYPE_OCTETS]) == self._place.ethertypes.mac_control:
+            said = self._flow_control(octets, position)
+        else:
+            said = self._message(octets, length_octets, position)
+        time_ns = int(self._taken.arrivals.time_ns[position])
+        return [{"sent": 1, "time_ns": time_ns, "cause": NO_CAUSE, **fields} for fields in said]
+
+    def _frame(self, position: int) -> tuple[bytes, int]:
+        """Return a frame's captured octets and its length, both without FCS."""
+        length_octets = int(self._taken.arrivals.octets[position])
+        return self._taken.batch.frame(position)[:length_octets], length_octets
+
+    def _message(self, octets: bytes, length_octets: int, position: int) -> list[dict[str, int]]:
+        mac = octets[:ADDRESS_OCTETS]
+        station, _ = self._come(self._flows.find(mac), position)
+        station_mac = _FOR_NO_STATION if station == NO_NUMBER else mac
+        heard = self._machine.heard(
+            octets, station_mac, self._place, self._hearing.mechanism, length_octets=length_octets
+        )
+        if heard is None:
+            return []
+        flow = NO_NUMBER if heard.about is None else self._flow(mac, heard.about, position)
+        return [{**heard.fields, "station": station, "flow": flow}]
+
+    def _flow(self, mac: bytes, about: AboutFlow, position: int) -> int:
+        """Return the number of a flow of the station ``mac``, NO_NUMBER without one."""
+        if about.cn_flow is not None:
+            numbers = self._flows.find(mac, priority=about.priority, cn_flow=about.cn_flow)
+            _, flow = self._come(numbers, position)
+            if flow != NO_NUMBER:
+                return flow
+        numbers = self._flows.find(
+            mac, destination=about.destination, vlan=about.vlan, priority=about.priority
+        )
+        _, flow = self._come(numbers, position)
+        return flow if about.given in (None, flow) else NO_NUMBER
+
+    def _flow_control(self, octets: bytes, position: int) -> list[dict[str, int]]:
+        if self._come(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]), position)[0] >= 0:
+            self._hearing.counts.own_pauses += 1
+            return []
+        said = heard_flow_control(octets, self._hearing.flow_control, ethertypes=self._place.ethertypes)
+        return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in said]
+
+    def _come(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:
+        """Return ``numbers`` as far as frames before ``position`` have them: batches do not matter."""
+        station, flow = numbers
+        if station == NO_NUMBER or not self._flows.is_fresh(station, flow):
+            return numbers
+        if self._firsts is None:
+            arrivals = self._taken.arrivals
+            number = self._flows.numbers(arrivals.station, arrivals.flow)
+            self._firsts = _firsts(arrivals.station), _firsts(number)
+        if self._flows.is_fresh(station) and self._firsts[0][station] >= position:
+            return NO_NUMBER, NO_NUMBER
+        if flow != NO_NUMBER:
+            (number,) = self._flows.numbers(np.array([station], np.int32), np.array([flow], np.int32))
+            if self._firsts[1][int(number)] >= position:
+                flow = NO_NUMBER
+        return station, flow
+
+
+def _firsts(numbers: NDArray[Any]) -> dict[int, int]:
+    """Return where each number stands first."""
+    found, first = np.unique(numbers, return_index=True)
+    return dict(zip(found.tolist(), first.tolist(), strict=True))
