@@ -138,7 +138,13 @@ class _Cache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         self._turn_to(sig)
-        return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception:
+            # Whatever unpickling raises: the cache is of another version, whose classes are elsewhere, or
+            # it is damaged.  It is emptied, for saving would stumble over it again.
+            self._cache_file.flush()  # type: ignore[no-untyped-call]
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         self._turn_to(sig)

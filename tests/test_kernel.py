@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 from ecmproto.kernel import interface
@@ -47,6 +49,22 @@ def test_a_changed_callee_of_equal_size_and_time_is_compiled_anew(tmp_path: Path
     assert result == "3"
     assert "data loaded" in cache
     assert "saved" not in cache
+
+
+def test_a_cache_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
+    # As after an upgrade that moved a class which signatures in the cache name.
+    (tmp_path / "outer_part.py").write_text(OUTER)
+    (tmp_path / "inner_part.py").write_text(INNER.format(1))
+    assert run_outer(tmp_path, NUMBA_DISABLE_JIT="0")[0] == "2"
+    indexes = list((tmp_path / "cache").rglob("*.nbi"))
+    assert indexes
+    for index in indexes:
+        version = pickle.dumps(numba.__version__)
+        index.write_bytes(version + b"cno_such_module\nNothing\n.")
+    result, cache = run_outer(tmp_path, NUMBA_DISABLE_JIT="0")
+    assert result == "2"
+    assert "data saved" in cache
+    assert "data loaded" in run_outer(tmp_path, NUMBA_DISABLE_JIT="0")[1]
 
 
 FORWARD = (
