@@ -26,7 +26,7 @@ from ecmproto.replay.closed_port import PROBE_OCTETS, has_space, run
 from ecmproto.replay.counts import PortCounts
 from ecmproto.replay.facts import LoopFacts, PortFacts, check_seed
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
-from ecmproto.replay.flow_series import FlowSeries, jain_index
+from ecmproto.replay.flow_series import OTHERS_LABEL, FlowSeries, jain_index
 from ecmproto.replay.gauge import PRIORITIES
 from ecmproto.replay.intake import Intake, Taken
 from ecmproto.replay.labels import flow_labels
@@ -222,6 +222,7 @@ class ClosedLoopReplay:
         """
         labels = flow_labels(self.flows)
         flows = self._series.rates(labels, self._now_ns)
+        told_apart_bps = [flow.second_half_bps for flow in flows if flow.label != OTHERS_LABEL]
         return ReplaySummary(
             mechanism=self.machine.name,
             frames=self._frames,
@@ -232,7 +233,7 @@ class ClosedLoopReplay:
             backwards=self._backwards,
             untimed=self._untimed,
             ports=(with_counts(self._port or self._port_summary(), self._counts),),
-            stations=self._stations_summary(jain_index(np.array([flow.second_half_bps for flow in flows]))),
+            stations=self._stations_summary(jain_index(np.array(told_apart_bps))),
             flows=flows,
             flow_span_ns=self._series.span_ns,
             rate_bps=self._port_facts.rate_bps,

@@ -16,6 +16,7 @@ FLOWS_SHOWN = 64
 """Flows that have rows of their own, the first to come; the row behind them is all others'."""
 
 OTHERS = FLOWS_SHOWN
+OTHERS_LABEL = "others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,7 @@ class FlowSeries:
         spans = max(1, min(SPANS, -(-duration_ns // self.span_ns)))
         return tuple(
             self._flow(label, row, spans, duration_ns)
-            for label, row in [*named, ("others", OTHERS)]
+            for label, row in [*named, (OTHERS_LABEL, OTHERS)]
             if self._totals[row].any()
         )
 

@@ -104,7 +104,8 @@ class StationsSummary:
     paused_ns: int
     """Over all stations and priorities."""
     fairness: float
-    """Jain's index of what the flows got through in the second half of the time; 1 is equal."""
+    """Jain's index of what the flows that have rows of their own got through in the second half of the time;
+    1 is equal."""
     counters: dict[str, int]
 
 
