@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
+from ecmproto.control.idle import IdlePoint
 from ecmproto.control.machine import Machine, Place
 from ecmproto.control.pause.gate import paused_ns
+from ecmproto.control.protocol import CongestionPoint
 from ecmproto.record import columns
 from ecmproto.replay.closed_port import PROBE_OCTETS, has_space, run
 from ecmproto.replay.counts import PortCounts
@@ -28,6 +30,8 @@ from ecmproto.replay.facts import LoopFacts, PortFacts, check_seed
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from ecmproto.replay.flow_series import OTHERS_LABEL, FlowSeries, jain_index
 from ecmproto.replay.gauge import PRIORITIES
+from ecmproto.replay.hearing import HeardMessages, hear, new_hearing, nothing_heard
+from ecmproto.replay.hearing import counters as heard_counters
 from ecmproto.replay.intake import Intake, Taken
 from ecmproto.replay.labels import flow_labels
 from ecmproto.replay.open_port import Arrivals
@@ -85,9 +89,9 @@ class ClosedLoopReplay:
             machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=interfaces, flows=self.flows
         )
         self.place = self._place(_FIRST_STATIONS, ethertypes)
+        self._hearing = new_hearing(machine) if loop.heed_captured else None
         generators = [np.random.default_rng([seed, role]) for role in range(3)]
-        self._generators = generators
-        self._point = machine.congestion_point(self.place, generators[0])
+        self._point = self._new_point(generators[0])
         self._senders = machine.senders(self.place, generators[1])
         self._receivers = machine.receivers(self.place, generators[2])
         self._world = new_world(port, loop, stations=_FIRST_STATIONS, limiters=self._senders.limiters())
@@ -97,6 +101,11 @@ class ClosedLoopReplay:
         self._held_out_frames = self._held_out_octets = self._probes = 0
         self._now_ns = 0
         self._port: PortSummary | None = None
+
+    def _new_point(self, generator: np.random.Generator) -> CongestionPoint:
+        if self._hearing is not None:
+            return IdlePoint()
+        return self.machine.congestion_point(self.place, generator)
 
     def _place(self, stations: int, ethertypes: EtherTypes) -> Place:
         rate_bps, overhead_octets = self._port_facts.rate_bps, self._port_facts.overhead_octets
@@ -124,16 +133,22 @@ class ClosedLoopReplay:
             taken = self._intake.take(batch)
             self._settle_stations()
             serial = self._frames
-            self._note(taken)
-            yield taken, self._run(taken.arrivals, serial, last=False)
+            heard = self._heard(taken)
+            self._note(taken, heard)
+            yield taken, self._run(taken.arrivals, heard, serial, last=False)
         self._port = self._port_summary()
-        yield None, self._run(_no_arrivals(), self._frames, last=True)
+        yield None, self._run(_no_arrivals(), nothing_heard(0), self._frames, last=True)
+
+    def _heard(self, taken: Taken) -> HeardMessages:
+        if self._hearing is None:
+            return nothing_heard(len(taken.batch))
+        return hear(taken, self.machine, self.place, self.flows, self._hearing)
 
     def __iter__(self) -> Iterator[Piece]:
         for _, pieces in self.taken():
             yield from pieces
 
-    def _note(self, taken: Taken) -> None:
+    def _note(self, taken: Taken, heard: HeardMessages) -> None:
         arrivals = taken.arrivals
         self._frames += len(taken.batch)
         self._octets += int(arrivals.octets.sum())
@@ -142,7 +157,7 @@ class ClosedLoopReplay:
         if len(arrivals.time_ns):
             self._now_ns = int(arrivals.time_ns[-1])
         number = self.flows.numbers(arrivals.station, arrivals.flow)
-        occupies = arrivals.occupies
+        occupies = arrivals.occupies & (heard.message < 0)
         self._series.offered(number[occupies], arrivals.time_ns[occupies], arrivals.octets[occupies])
 
     def _settle_stations(self) -> None:
@@ -155,19 +170,20 @@ class ClosedLoopReplay:
         self.place = self._place(stations, self.place.ethertypes)
         # What the fresh ones draw at their start is thrown away with them: the old ones' generators stay.
         spare = np.random.default_rng([self._seed, stations])
-        self._point = carried(self._point, self.machine.congestion_point(self.place, spare))
+        self._point = carried(self._point, self._new_point(spare))
         self._senders = carried(self._senders, self.machine.senders(self.place, spare))
         self._receivers = carried(self._receivers, self.machine.receivers(self.place, spare))
         self._world = with_stations(
             self._world, self._port_facts, self._loop_facts, stations, self._senders.limiters()
         )
 
-    def _run(self, arrivals: Arrivals, serial: int, *, last: bool) -> Iterator[Piece]:
+    def _run(self, arrivals: Arrivals, heard: HeardMessages, serial: int, *, last: bool) -> Iterator[Piece]:
         position, count = 0, len(arrivals.time_ns)
         while True:
             position = run(
-                self._world, self._point, self._senders, self._receivers, arrivals, position, serial, last
-            )
+                self._world, self._point, self._senders, self._receivers, arrivals, heard, position, serial,
+                last,
+            )  # fmt: skip
             done = position == count and has_space(self._world)
             piece = self._drained()
             if len(piece.passages) or len(piece.messages):
@@ -268,7 +284,8 @@ class ClosedLoopReplay:
             longest_wait_octets=int(world.log.longest_wait_octets),
             paused_ns=int(paused),
             fairness=fairness,
-            counters=machine.counters(self._senders),
+            counters=machine.counters(self._senders)
+            | ({} if self._hearing is None else heard_counters(self._hearing)),
         )
 
 

@@ -8,14 +8,16 @@ The text of the loop, compiled for each mechanism.  Its rules:
 2. What leaves a station reaches the port at that time, with its tag; a probe follows it in band.
 3. What leaves the port is at its destination at that time.  Messages of the port and of destinations reach
    their station a fixed delay later; they do not take the port's bandwidth.
-4. At one time, departures come first, then the congestion point's timer, messages, reports of destinations,
+4. A frame of the capture that is feedback to a station, where such frames are heard, is heeded at its time and
+   takes nothing of the port.
+5. At one time, departures come first, then the congestion point's timer, messages, reports of destinations,
    the stations' timers and queues (by number), and the capture's arrivals last.
 """
 
 from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.pause.gate import Gates, obey, opens_ns
@@ -45,6 +47,9 @@ from ecmproto.replay.open_port import Arrivals
 from ecmproto.replay.port import Port, arrive, depart
 from ecmproto.replay.waiting import Frame, Pool, Queue, append, give_back, is_used_up, take, take_first
 from ecmproto.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from ecmproto.replay.hearing import HeardMessages
 
 PROBE_OCTETS = 60
 
@@ -141,6 +146,7 @@ def run(
     senders: Senders,
     receivers: Receivers,
     arrivals: Arrivals,
+    heard: HeardMessages,
     position: int,
     serial: int,
     last: bool,
@@ -184,7 +190,7 @@ def run(
         elif entry_ns == now_ns:
             _wake(world, point, senders, now_ns)
         else:
-            _arrive(world, point, senders, arrivals, position, serial + position, now_ns)
+            _arrive(world, point, senders, arrivals, heard, position, serial + position, now_ns)
             position += 1
     return position
 
@@ -226,6 +232,7 @@ def _arrive(
     point: CongestionPoint,
     senders: Senders,
     arrivals: Arrivals,
+    heard: HeardMessages,
     position: int,
     serial: int,
     now_ns: int,
@@ -244,7 +251,12 @@ def _arrive(
     frame.tagged = arrivals.tagged[position]
     frame.tag = arrivals.tag[position]
     frame.mark = arrivals.mark[position]
-    if not arrivals.occupies[position] or frame.octets <= 0:
+    if heard.message[position] >= 0:
+        for message in range(heard.message[position], heard.until[position]):
+            _receive(world, senders, heard.messages[message], now_ns)
+        _note(world, frame, PASSED_BY, -1, 0.0)
+        give_back(world.pool, index)
+    elif not arrivals.occupies[position] or frame.octets <= 0:
         _note(world, frame, PASSED_BY, -1, 0.0)
         give_back(world.pool, index)
     elif frame.station < 0 or frame.flow < 0:
@@ -462,16 +474,22 @@ def _report(world: World, point: CongestionPoint, receivers: Receivers, now_ns: 
 
 @compiled
 def _heed(world: World, senders: Senders, now_ns: int) -> None:
-    """Let the first message under way reach its station, or every station."""
+    """Let the first message under way reach whom it is for."""
     loop = world.loop
     message = world.flight[loop.received & (len(world.flight) - 1)]
     loop.received += 1
+    _receive(world, senders, message, now_ns)
+
+
+@compiled
+def _receive(world: World, senders: Senders, message: Message, now_ns: int) -> None:
+    """Let a message reach its station, or every station."""
     world.log.heeded += 1
     station = message.station
     if station == EVERY_STATION:
         for each in range(len(world.links)):
             _take(world, senders, message, each, now_ns)
-    else:
+    elif station != NO_STATION:
         _take(world, senders, message, station, now_ns)
 
 

@@ -50,6 +50,8 @@ class LoopFacts:
     feedback_delay_ns: int = 10_000
     queue_octets: int = 1_000_000
     """What each queue of a station holds; a frame that finds it full is lost there."""
+    heed_captured: bool = False
+    """Whether the stations heed the feedback that the capture itself holds, and the port sends none."""
     pause: bool = True
     pfc_priorities: frozenset[int] = frozenset(range(8))
 

@@ -32,7 +32,8 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
 @click.option("--cp", metavar="MECHANISM", help="Whose congestion point the port has.")
 @click.option(
     "--rp", metavar="MECHANISM",
-    help="Whose reaction points the stations have, which closes the loop; the same as --cp.",
+    help="Whose reaction points the stations have, which closes the loop; the same as --cp. With --cp none "
+    "they heed the feedback that the capture holds.",
 )  # fmt: skip
 @click.option(
     "--compare", metavar="MECHANISM,…",
@@ -141,6 +142,7 @@ def command(
         link_rate_bps=parse_rate(link_rate or rate),
         feedback_delay_ns=parse_time(feedback_delay),
         queue_octets=parse_octets(rp_queue),
+        heed_captured=cp == "none" and rp not in (None, "none"),
     )
     replay_all(
         Request(
@@ -174,6 +176,8 @@ def _mechanisms(cp: str | None, rp: str | None, compare: str | None) -> list[str
         return list(dict.fromkeys(names))
     if cp is None:
         raise click.UsageError("Missing option '--cp' or '--compare': which mechanism?")
+    if cp == "none" and rp is not None:
+        return [rp]
     if rp not in (None, cp):
         raise click.UsageError(f"--rp {rp}: reaction points of {rp} do not understand {cp}'s messages")
     return [cp]
