@@ -8,8 +8,8 @@ The text of the loop, compiled for each mechanism.  Its rules:
 2. What leaves a station reaches the port at that time, with its tag; a probe follows it in band.
 3. What leaves the port is at its destination at that time.  Messages of the port and of destinations reach
    their station a fixed delay later; they do not take the port's bandwidth.
-4. A frame of the capture that is feedback to a station, where such frames are heard, is heeded at its time and
-   takes nothing of the port.
+4. A frame of the capture that is feedback to a station, where such frames are heard, is heeded at its time
+   and takes nothing of the port.
 5. At one time, departures come first, then the congestion point's timer, messages, reports of destinations,
    the stations' timers and queues (by number), and the capture's arrivals last.
 """
