@@ -224,7 +224,7 @@ class QCNMachine(Machine):
             qntz_fb=message.qntz_fb,
             qoff_octets=message.qoff_octets,
             qdelta_octets=message.qdelta_octets,
-            cpid=cpid(place.cp_mac, message.priority + 1),
+            cpid=cpid(place.cp_mac, int(message.priority) + 1),
             cp_mac=place.cp_mac,
             parameters=self._cp,
             ethertypes=place.ethertypes,

@@ -19,7 +19,7 @@ from ecmproto.control.bcn.stations import TAG_OCTETS
 from ecmproto.control.bcn.switch import BCN_KIND, BCN_STOP_KIND, KIND_OF_TYPE
 from ecmproto.control.cpid import NO_CPID
 from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.machine import SampledFrame
+from ecmproto.control.machine import AboutFlow, SampledFrame
 from ecmproto.control.pause.messages import read as read_pause
 from ecmproto.control.protocol import (
     EVERY_STATION,
@@ -34,6 +34,7 @@ from ecmproto.wire import RRTTag, decode
 from tests.control.aimd.driver import CP, LINK, PRIORITY, arrive, check_alone, drive, heed, made, place
 from tests.control.aimd.other_mode import output_in_other_mode
 from tests.control.bcn import machine_run
+from tests.control.hearing import hear_frame
 
 SOURCE = bytes.fromhex("020000000002")
 GROUP = bytes.fromhex("030000000002")
@@ -153,6 +154,7 @@ STACKS = {"": 0, "81000005": 0} | dict.fromkeys(
     ("81006005", "88a870058100e006", "8100600522e90001"), PRIORITY
 )
 """The priority of frames with these headers."""
+VLANS = {stack: 5 if stack.startswith("8100") else None for stack in STACKS} | {"88a870058100e006": 5}
 FRAMES = st.tuples(
     st.sampled_from(sorted(STACKS)),
     st.integers(1, 2),  # the destination
@@ -247,8 +249,14 @@ def test_numbers_equal_the_frames_on_a_wire(
         heed(senders, message, now_ns)
         found = read(frame, stations=(SOURCE,), point=limiters.point, parameters=rp_parameters)
         assert (found is None) == (rate_bps < 1_000 and scaling)
+        heard, refused = hear_frame(machine, frame, SOURCE, where)
         if found is None:
+            assert (heard, refused) == (None, {"malformed": 1})
             continue
+        assert heard is not None
+        told = ("kind", "priority", "cpid", "e", "capacity")
+        assert heard.fields == {name: getattr(message, name) for name in told}
+        assert heard.about == AboutFlow(octets[:6], VLANS[stack], priority)
         fields, key = found
         assert fields == (message.kind - KIND_OF_TYPE, message.cpid, message.e, message.capacity)
         assert (flows[key.key], key.priority) == (message.flow, message.priority)
@@ -257,6 +265,26 @@ def test_numbers_equal_the_frames_on_a_wire(
     assert columns(senders.points).tolist() == [limiters.point.tolist()]  # type: ignore[attr-defined]
     for name, counted in machine.counters(point).items():
         assert counted == sum(int(getattr(state, name, 0)) for state in states.values())
+
+
+def test_forged_messages_are_refused_and_counted() -> None:
+    machine, message = made("bcn"), new_outbox(1).messages[0]
+    message.kind, message.e, message.capacity = BCN_KIND, -5, 10**6
+    data = sampled("81006005", 1, "none", SOURCE)
+    good = machine.frame(message, SampledFrame(data, len(data), 16), place())
+    heard, _ = hear_frame(machine, good, SOURCE, place())
+    assert heard is not None
+    at = good.index(data[:12])
+    about_another = good[: at + 6] + CP + good[at + 12 :]
+    for octets, mac, reason in (
+        (GROUP + good[6:], GROUP, "group_address"),
+        (good, CP, "foreign_address"),
+        (good, b"", "foreign_address"),
+        (about_another, SOURCE, "foreign_address"),
+        (good[: at + 23], SOURCE, "malformed"),
+        (data, SOURCE, "malformed"),
+    ):
+        assert hear_frame(machine, octets, mac, place()) == (None, {reason: 1})
 
 
 @settings(max_examples=50)

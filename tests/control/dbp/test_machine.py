@@ -19,6 +19,7 @@ from ecmproto.control.machine import Place, SampledFrame
 from ecmproto.control.protocol import Delivery, Departure, Outbox, Sent, new_outbox
 from ecmproto.record import new_record
 from tests.control.fecn.driver import DROPPED, MS, PORT_MAC, drive, greedy, made, place
+from tests.control.hearing import hear_frame
 
 A = bytes.fromhex("020000000001")
 GROUP = bytes.fromhex("01005e000001")
@@ -201,6 +202,21 @@ def test_numbers_equal_the_frames_on_a_wire(
     source = new_record(Source)
     assert received(built, source, station_mac=A) == Report(macs[message.flow], message.rate)
     assert source.foreign_returns == source.malformed_returns == 0
+    heard, refused = hear_frame(machine, built, A, where)
+    assert refused == {}
+    assert heard is not None
+    assert heard.fields == {"kind": REPORT_KIND, "rate": message.rate}
+    assert heard.about is not None
+    assert heard.about.destination == macs[message.flow]
+    for octets, mac, reason in (
+        (built, macs[0], "foreign_returns"),
+        (built, b"", "foreign_returns"),
+        (GROUP + built[6:], A, "foreign_returns"),
+        (built[:6] + GROUP + built[12:], A, "foreign_returns"),
+        (built[: built.index(b"\x88\xb5") + 6], A, "malformed_returns"),
+    ):
+        assert hear_frame(machine, octets, mac, where) == (None, {reason: 1})
+    assert hear_frame(machine, data, A, where) == (None, {})
 
 
 def test_a_report_about_a_group_comes_from_the_ports_address() -> None:

@@ -30,7 +30,7 @@ from ecmproto.control.e2cm.receivers import REPLY_KIND
 from ecmproto.control.e2cm.stations import TAG_OCTETS, set_flight
 from ecmproto.control.e2cm.switch import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND
 from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.machine import SampledFrame
+from ecmproto.control.machine import AboutFlow, SampledFrame
 from ecmproto.control.mechanism import Role
 from ecmproto.control.protocol import (
     EVERY_STATION,
@@ -47,6 +47,7 @@ from ecmproto.wire import E2CM, CMTag, decode
 from tests.control.aimd.other_mode import output_in_other_mode
 from tests.control.e2cm import machine_run
 from tests.control.e2cm.loop import PLACE, PRIORITY, Loop, arrive, deliver, heed, limiter_of, machine, send
+from tests.control.hearing import hear_frame
 
 DST, SRC = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 CPID = 0x0200_0000_00CC_0004
@@ -56,7 +57,9 @@ EAGER: dict[str, Any] = {
     "fixed_octets": 0, "tagged_fixed_octets": 0, "qeq_octets": 30_000, "qmc_octets": 100_000, "q_bit": True,
 }  # fmt: skip
 """Every frame is a sample."""
-HEADERS = ("", "8100 7005", "88a8 5001 8100 b002", "8100 6005 22e9 0001")
+VLANS = {"": None, "8100 7005": 5, "88a8 5001 8100 b002": 1, "8100 6005 22e9 0001": 5}
+"""Tags, and the identifier in the outermost."""
+HEADERS = tuple(VLANS)
 
 
 def data(header: str = "8100 6005", tag: CMTag | None = None) -> bytes:
@@ -376,6 +379,15 @@ def test_a_message_is_what_its_frame_is_read_as(
     found = read(octets, stations={SRC}, point=new_record(Point), parameters=rp)
     assert found is not None
     numbers, flow = found
+    heard, counted = hear_frame(made, octets, SRC, PLACE)
+    assert counted == {}
+    assert heard is not None
+    assert heard.fields == {
+        **{name: getattr(message, name) for name in ("kind", "cpid", "q_off", "q_delta", "q")},
+        **{name: getattr(numbers, name) for name in ("timestamp", "unit", "tagged")},
+        "priority": flow.priority,
+    }
+    assert heard.about == AboutFlow(DST, VLANS[header], flow.priority)
     assert flow == flow_of(frame, rp)
     assert numbers[:5] == (
         message.kind - BCN_KIND, message.cpid, message.q_off, message.q_delta, message.q,
@@ -417,6 +429,48 @@ def test_a_reply_is_what_its_frame_is_read_as(latency: int, rate: int, header: s
     assert octets == probe_reply(probe, ProbeReply(latency, rate), parameters=edge)
     found = read_reply(octets, stations={SRC}, counters=new_record(Point))
     assert found == Reply(probed_flow_of(frame), latency, rate)
+    heard, counted = hear_frame(machine(), octets, SRC, PLACE)
+    assert counted == {}
+    assert heard is not None
+    data_priority = flow_of(frame, ReactionPointParameters()).priority
+    assert heard.fields == {
+        "kind": REPLY_KIND, "latency": latency, "throughput": rate, "priority": data_priority,
+    }  # fmt: skip
+    assert heard.about == AboutFlow(DST, VLANS[header], data_priority)
+
+
+def test_forged_messages_are_refused_and_counted() -> None:
+    made, frame, message = machine(), data(), bcn()
+    good = made.frame(message, about(frame), PLACE)
+    message.kind, message.latency = REPLY_KIND, 5
+    reply = made.frame(message, about(frame), PLACE)
+    message.kind = PROBE_KIND
+    probe = made.frame(message, about(frame), PLACE)
+    at = good.index(frame[:12])
+    for octets, mac, reason in (
+        (b"\xff" * 6 + good[6:], SRC, "group_address"),
+        (b"\xff" * 6 + reply[6:], SRC, "group_address"),
+        (good, DST, "foreign_address"),
+        (reply, DST, "foreign_address"),
+        (good[: at + 6] + DST + good[at + 12 :], SRC, "foreign_address"),
+        (good[: at + 23], SRC, "malformed"),
+        (frame, SRC, "malformed"),
+        (probe, DST, "forward_probes"),
+    ):
+        assert hear_frame(made, octets, mac, PLACE) == (None, {reason: 1})
+
+
+def test_a_reply_with_a_flow_id_of_no_priority_is_about_no_flow() -> None:
+    made, message = machine(), new_record(Message)
+    message.kind, message.throughput = REPLY_KIND, 77
+    reply = made.frame(message, about(data()), PLACE)
+    found = decode(reply)[E2CM].flow_id.to_bytes(2)
+    at = reply.index(found, 30)
+    heard, counted = hear_frame(made, reply[:at] + b"\x12\x34" + reply[at + 2 :], SRC, PLACE)
+    assert counted == {"lying_replies": 1}
+    assert heard is not None
+    assert heard.about is None
+    assert heard.fields["throughput"] == 77
 
 
 def test_a_frame_for_a_source_that_takes_none_is_refused() -> None:

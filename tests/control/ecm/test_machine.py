@@ -18,13 +18,14 @@ from ecmproto.control.ecm.messages import ecm_frame, read, tag_cpid, tagged
 from ecmproto.control.ecm.parameters import CongestionPointParameters, ReactionPointParameters
 from ecmproto.control.ecm.stations import TAG_OCTETS
 from ecmproto.control.ecm.switch import ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND
-from ecmproto.control.machine import SampledFrame
+from ecmproto.control.machine import AboutFlow, SampledFrame
 from ecmproto.control.protocol import NO_LIMITER, SILENT, Arrival, new_outbox
 from ecmproto.record import columns, new_record
 from ecmproto.wire import CMTag, decode
 from tests.control.aimd.driver import CP, LINK, PRIORITY, arrive, check_alone, drive, heed, made, place
 from tests.control.aimd.other_mode import output_in_other_mode
 from tests.control.ecm import machine_run
+from tests.control.hearing import hear_frame
 
 SOURCE = bytes.fromhex("020000000002")
 GROUP = bytes.fromhex("030000000002")
@@ -138,6 +139,7 @@ STACKS = {
     "88a870058100e006": PRIORITY,
     "8100600522e90001": PRIORITY,
 }
+VLANS = {"": None, "81000005": 5, "81006005": 5, "88a870058100e006": 5, "8100600522e90001": 5}
 FRAMES = st.tuples(
     st.sampled_from(sorted(STACKS)),
     st.integers(1, 2),  # the destination
@@ -242,6 +244,14 @@ def test_numbers_equal_the_frames_on_a_wire(
         assert message.tagged == shown
         assert fields.tagged == shown or (len(stack) != len("81006005") and payload < 36)
         assert (flows[key.key], key.priority) == (message.flow, message.priority)
+        heard, refused = hear_frame(machine, frame, SOURCE, where)
+        assert refused == {}
+        assert heard is not None
+        assert {name: heard.fields[name] for name in same} == {name: getattr(message, name) for name in same}
+        assert heard.fields["priority"] == message.priority
+        assert heard.fields["tagged"] == fields.tagged
+        assert heard.fields["kind"] == (ECM_KIND if message.kind == ECM_MAX_KIND else message.kind)
+        assert heard.about == AboutFlow(octets[:6], VLANS[stack], priority)
         # And the reaction points heed the one as they do the other.
         heed(senders, message, now_ns)
         rp.receive(
@@ -251,6 +261,26 @@ def test_numbers_equal_the_frames_on_a_wire(
     assert columns(senders.points).tolist() == [limiters.point.tolist()]  # type: ignore[attr-defined]
     for name, counted in machine.counters(point).items():
         assert counted == sum(getattr(state, name) for state in states.values())
+
+
+def test_forged_messages_are_refused_and_counted() -> None:
+    machine, message = made("ecm"), new_outbox(1).messages[0]
+    message.kind, message.q_off, message.q_delta = ECM_KIND, 100, 200
+    data = sampled("81006005", 1, "none", 0, 0, SOURCE)
+    good = machine.frame(message, SampledFrame(data, len(data), 16), place())
+    heard, _ = hear_frame(machine, good, SOURCE, place())
+    assert heard is not None
+    at = good.index(data[:12])
+    about_another = good[: at + 6] + CP + good[at + 12 :]
+    for octets, mac, reason in (
+        (GROUP + good[6:], GROUP, "group_address"),
+        (good, CP, "foreign_address"),
+        (good, b"", "foreign_address"),
+        (about_another, SOURCE, "foreign_address"),
+        (good[: at + 23], SOURCE, "malformed"),
+        (data, SOURCE, "malformed"),
+    ):
+        assert hear_frame(machine, octets, mac, place()) == (None, {reason: 1})
 
 
 @pytest.mark.parametrize(

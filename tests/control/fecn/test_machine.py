@@ -35,6 +35,7 @@ from ecmproto.record import new_record
 from ecmproto.units import RATE_INFINITY
 from ecmproto.wire import RDTag, decode
 from tests.control.fecn.driver import DROPPED, HELD_OUT, MS, PORT_MAC, drive, greedy, made, place, trace
+from tests.control.hearing import hear_frame
 
 A, B = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 GROUP = bytes.fromhex("01005e000001")
@@ -321,6 +322,22 @@ def test_numbers_equal_the_frames_on_a_wire(
     assert built == got.returning
     assert machine.counters(receivers) == {"stripped": int(edge.stripped), "returns": int(edge.returns)}
     assert received(built, new_record(Source), station_mac=A) == Return(message.rlq_id, message.rate)
+    heard, refused = hear_frame(machine, built, A, where)
+    assert refused == {}
+    assert heard is not None
+    assert heard.fields == {name: getattr(message, name) for name in ("kind", "rlq_id", "rate")}
+    assert heard.about is not None
+    # Its priority is its own, unless it has no VLAN tag: then the data had none either.
+    assert heard.about.destination == B
+    assert heard.about.priority == (None if stack[:4] in ("8100", "88a8", "9100") else 0)
+    for octets, mac, reason in (
+        (built, B, "foreign_returns"),
+        (built, b"", "foreign_returns"),
+        (GROUP + built[6:], A, "foreign_returns"),
+        (built[: built.index(b"\x88\xb5") + 6], A, "malformed_returns"),
+    ):
+        assert hear_frame(machine, octets, mac, where) == (None, {reason: 1})
+    assert hear_frame(machine, frame, A, where) == (None, {})
     # The frame as it came serves as well.
     assert machine.frame(message, SampledFrame(bare, length, 12), where) == built
 

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.control.pause.generation import Signal
-from ecmproto.control.pause.messages import pause_frame, pfc_frame, read
+from ecmproto.control.pause.messages import Refusals, heard, pause_frame, pfc_frame, read
 from ecmproto.control.pause.reaction import KIND_PAUSE, KIND_PFC, KIND_REFUSED
+from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND
+from ecmproto.record import new_record
 from ecmproto.wire import EtherTypes
 
 SRC = bytes.fromhex("0200000000cc")
@@ -80,6 +82,29 @@ def test_a_frame_cut_anywhere_in_its_fields_is_refused(good: str) -> None:
 def test_reading_never_raises(octets: bytes) -> None:
     assert read(octets).kind in (KIND_PAUSE, KIND_PFC, KIND_REFUSED)
     assert read(bytes.fromhex(HEADER) + octets).kind in (KIND_PAUSE, KIND_PFC, KIND_REFUSED)
+
+
+def test_a_frame_is_heard_as_the_messages_that_make_it() -> None:
+    counted = new_record(Refusals)
+    assert heard(pause_frame(Signal(1, 7), src=SRC), counted) == [
+        {"kind": PAUSE_KIND, "enable_vector": 0xFF, "quanta": 7}
+    ]
+    assert heard(pfc_frame(Signal(0x88, 9), src=SRC), counted) == [
+        {"kind": PFC_KIND, "enable_vector": 0x88, "quanta": 9}
+    ]
+    # A message has one time: times that differ are told apart, those not enabled do not count.
+    mixed = frame(HEADER + "0101 001b 0005 0000 0006 0005 0000 0007 0007 0007")
+    assert heard(mixed, counted) == [
+        {"kind": PFC_KIND, "enable_vector": 0x09, "quanta": 5},
+        {"kind": PFC_KIND, "enable_vector": 0x12, "quanta": 0},
+    ]
+    assert heard(pfc_frame(Signal(0, 9), src=SRC), counted) == [
+        {"kind": PFC_KIND, "enable_vector": 0, "quanta": 0}
+    ]
+    assert counted.refused_frames == 0
+    assert heard(frame(HEADER + "0002 ffff"), counted) == []
+    assert heard(b"", counted) == []
+    assert counted.refused_frames == 2
 
 
 def test_other_ethertypes_are_used_throughout() -> None:
