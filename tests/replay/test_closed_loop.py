@@ -1,0 +1,264 @@
+"""The closed loop as a whole: nothing is lost or invented, and it depends on nothing but its arguments."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecmproto.control.layered import Layered
+from ecmproto.control.machine import Machine
+from ecmproto.replay import closed_loop, world
+from ecmproto.replay.facts import PortFacts
+from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
+from ecmproto.replay.open_loop import replay_open_loop
+from tests.replay.loops import (
+    CP_MAC,
+    DESTINATION,
+    Loop,
+    Sent,
+    batches_of,
+    incast,
+    machine,
+    mixed,
+    run,
+)
+
+BUSY = {
+    "none": [],
+    "qcn": ["cp.qeq=10kB", "cp.sample_base=10kB"],
+    "ecm": ["cp.qeq=10kB", "cp.sf=10kB", "cp.sr=3kB", "cp.qsc=40kB"],
+    "bcn": ["cp.qeq=10kB", "cp.sf=10kB", "cp.sr=3kB", "cp.qsc=40kB"],
+    "e2cm": ["cp.qeq=10kB", "cp.sf=10kB", "cp.sr=3kB"],
+    "fecn": ["cp.T=100us", "rp.tau=100us", "rp.N0=4", "cp.N0=4"],
+    "dbp": [],
+    "pause": ["cp.pause_on=output", "cp.high=60kB", "cp.low=30kB"],
+    "pfc": ["cp.pause_on=input", "cp.high=3kB", "cp.low=1kB"],
+}
+"""Parameters that let every mechanism have much to do in little time."""
+
+COMPILED_AND_PLAIN = ("qcn", "fecn", "ecm", "e2cm", "pfc")
+
+
+def busy(name: str | Machine, frames: list[Sent], *, seed: int = 1, sizes: list[int] | None = None) -> Loop:
+    """Return a loop of twice what its port can take."""
+    assignments = BUSY[name] if isinstance(name, str) else []
+    return run(
+        frames,
+        name,
+        *assignments,
+        rate_bps=5 * 10**9,
+        buffer_octets=120_000,
+        queue_octets=40_000,
+        seed=seed,
+        sizes=sizes or [],
+    )
+
+
+def layered() -> Machine:
+    return Layered(machine("qcn", *BUSY["qcn"]), machine("pause", *BUSY["pause"]))
+
+
+def text_of(loop: Loop) -> str:
+    """Return all that a loop gave; a float's text is all of it."""
+    # Sums of floats depend on the order of adding, in the last digit.
+    summary = loop.summary.as_dict()
+    for flow in summary["flows"]:
+        del flow["limit_bps"]
+    return repr((loop.passages.tolist(), loop.messages.tolist())) + json.dumps(summary)
+
+
+@pytest.mark.parametrize("name", [*BUSY, "qcn over pause"])
+def test_every_frame_comes_to_one_end_and_octets_add_up(name: str) -> None:
+    frames = mixed(3_000, stations=6, gap_ns=500)
+    loop = busy(name if name in BUSY else layered(), frames)
+    data = loop.passages[loop.passages["probe"] == 0]
+    assert sorted(data["serial"].tolist()) == list(range(len(frames)))
+    fates = Counter(data["fate"].tolist())
+    (port,) = loop.summary.ports
+    probes = len(loop.passages) - len(data)
+    assert (loop.summary.frames, loop.summary.octets) == (len(frames), sum(f.octets for f in frames))
+    assert (loop.summary.passed_by, loop.stations.held_out_frames) == (fates[PASSED_BY], fates[HELD_OUT])
+    assert port.frames == fates[ENQUEUED] + fates[DROPPED] + probes
+    assert loop.stations.delivered_frames == port.frames - port.dropped_frames
+    assert loop.stations.delivered_octets == port.octets - port.dropped_octets
+    assert len(frames) + probes == (
+        loop.summary.passed_by
+        + loop.stations.delivered_frames
+        + port.dropped_frames
+        + loop.stations.held_out_frames
+    )
+    # Octets: what came, the tags of what reached the port, and probes.
+    captured = np.array([frame.octets for frame in frames])[data["serial"]]
+    grown = data["octets"] - captured
+    assert set(grown[data["fate"] == HELD_OUT].tolist()) <= {0}
+    assert (
+        loop.summary.octets + int(grown.sum()) + 60 * probes
+        == port.octets + loop.stations.held_out_octets + captured[data["fate"] == PASSED_BY].sum()
+    )
+    assert port.octets == sum(flow.passed_octets + flow.dropped_octets for flow in loop.summary.flows) + (
+        _late_or_probe_octets(loop)
+    )
+
+
+def _late_or_probe_octets(loop: Loop) -> int:
+    """Return what flows do not count: probes, and what passes after the capture's end."""
+    passages = loop.passages
+    apart = (passages["probe"] == 1) | (passages["time_ns"] > loop.summary.duration_ns)
+    came = (passages["fate"] == ENQUEUED) | (passages["fate"] == DROPPED)
+    return int(passages["octets"][apart & came].sum())
+
+
+@pytest.mark.parametrize("name", [*BUSY, "qcn over pause"])
+def test_frames_of_a_flow_keep_their_order_and_time_never_runs_back(name: str) -> None:
+    frames = mixed(3_000, stations=6, gap_ns=500, seed=2)
+    loop = busy(name if name in BUSY else layered(), frames)
+    assert (np.diff(loop.passages["time_ns"]) >= 0).all()
+    assert (np.diff(loop.messages["time_ns"]) >= 0).all()
+    came: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for passage in loop.passages[(loop.passages["probe"] == 0) & (loop.passages["fate"] != HELD_OUT)]:
+        frame = frames[passage["serial"]]
+        assert passage["time_ns"] >= frame.time_ns - frames[0].time_ns
+        if not frame.to_group:
+            key = (frame.station, frame.vlan, frame.priority, frame.destination)
+            came[key].append(int(passage["serial"]))
+    assert all(serials == sorted(serials) for serials in came.values())
+    assert len(came) > 20
+
+
+@pytest.mark.parametrize("name", BUSY)
+def test_the_result_does_not_depend_on_the_batches(name: str) -> None:
+    frames = mixed(1_500, stations=30, gap_ns=500, seed=3)
+    one = busy(name, frames)
+    many = busy(name, frames, sizes=[1, 0, 2, *[31] * 100])
+    assert text_of(one) == text_of(many)
+    for together, apart in zip(one.summary.flows, many.summary.flows, strict=True):
+        assert together.limit_bps == pytest.approx(apart.limit_bps, nan_ok=True)
+
+
+@pytest.mark.parametrize("pause_on", ["output", "input"])
+def test_stations_that_come_late_are_stopped_like_the_others(pause_on: str) -> None:
+    """There is room for sixteen at first; the first PAUSE comes before the others do."""
+    frames = [Sent(100 * n, n + 1, 976) for n in range(80)]
+    marks = (f"cp.pause_on={pause_on}", "cp.high=5kB", "cp.low=1kB") if pause_on == "output" else (
+        "cp.pause_on=input", "cp.high=900B", "cp.low=0B")  # fmt: skip
+    one, many = (run(frames, "pause", *marks, delay_ns=0, sizes=sizes) for sizes in ([], [10] * 8))
+    assert one.summary.ports[0].messages["PAUSE"] > 5
+    assert text_of(one) == text_of(many)
+    if pause_on == "output":
+        assert (one.passages["time_ns"] > 100 * one.passages["serial"]).sum() > 50
+
+
+@pytest.mark.parametrize("name", ["qcn", "e2cm", "fecn", "pfc"])
+def test_forty_stations_in_stores_that_grow_are_as_in_stores_that_are_large(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = mixed(1_000, stations=40, gap_ns=300, seed=4)
+
+    def with_stores(stations: int, pool: int, messages: int, passages: int) -> Loop:
+        monkeypatch.setattr(closed_loop, "_FIRST_STATIONS", stations)
+        monkeypatch.setattr(world, "_FIRST_FRAMES", pool)
+        monkeypatch.setattr(world, "_MESSAGES", messages)
+        monkeypatch.setattr(world, "_PASSAGES", passages)
+        assignments = BUSY[name]
+        return run(frames, name, *assignments, rate_bps=2 * 10**9, delay_ns=300_000, sizes=[100] * 40)
+
+    large = with_stores(64, 4096, 4096, 32_768)
+    for stores in [(16, 4096, 4096, 32_768), (1, 32, 32, 40)]:
+        small = with_stores(*stores)
+        assert text_of(small) == text_of(large)
+        assert small.replay.place.stations == large.replay.place.stations == 64
+        assert len(small.replay._world.pool.frames) > stores[1] or stores[1] == 4096
+    assert large.stations.stations == 40
+
+
+def test_many_messages_under_way_are_all_received_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ring of 64 messages, and feedback that takes as long as the capture."""
+    monkeypatch.setattr(world, "_MESSAGES", 32)
+    frames = incast(1)
+    loop = run(frames, "qcn", *BUSY["qcn"], delay_ns=2_000_000)
+    sent = int((loop.messages["sent"] == 1).sum())
+    assert loop.stations.messages == sent > 100
+    assert loop.stations.counters["messages"] == sent
+
+
+@pytest.mark.parametrize("name", ["qcn", "ecm", "e2cm"])
+def test_the_same_seed_gives_the_same_and_another_does_not(name: str) -> None:
+    frames = mixed(2_000, gap_ns=500)
+    first, again, other = (text_of(busy(name, frames, seed=seed)) for seed in (5, 5, 6))
+    assert first == again != other
+
+
+def test_without_control_the_closed_loop_is_the_open_one() -> None:
+    frames = mixed(4_000, gap_ns=500)
+    loop = busy("none", frames)
+    port = PortFacts(rate_bps=5 * 10**9, buffer_octets=120_000, cp_mac=CP_MAC)
+    opened = replay_open_loop(batches_of(frames), machine=machine("none"), port=port, seed=1, with_flows=True)
+    (replayed,) = opened
+    closed_port, open_port = loop.summary.ports[0], opened.summary().ports[0]
+    assert loop.passages["serial"].tolist() == list(range(4_000))
+    assert loop.passages["fate"].tolist() == replayed.fate.tolist()
+    assert loop.passages["qlen_octets"].tolist() == replayed.qlen_octets.tolist()
+    assert closed_port == open_port
+    assert closed_port.dropped_frames > 100
+    one, other = (run.as_dict()["flows"] for run in (loop.summary, opened.summary()))
+    assert {flow["label"]: flow for flow in one} == {flow["label"]: flow for flow in other}
+
+
+def test_an_empty_capture_is_a_loop_of_nothing() -> None:
+    for name in ("none", "fecn"):
+        loop = run([], name)
+        assert (len(loop.passages), loop.stations.stations, loop.summary.duration_ns) == (0, 0, 0)
+        assert loop.summary.ports[0].queue.peak_octets == 0
+
+
+def test_fairness_is_that_of_flows_alone() -> None:
+    """A frame to all stations is no flow that gets too little."""
+    frames = incast(2)
+    alone, joined = run(frames, "fecn"), run([*frames, Sent(2_000_000, 1, 60, to_group=True)], "fecn")
+    assert alone.stations.fairness > 0.999
+    assert joined.stations.fairness == pytest.approx(alone.stations.fairness, abs=1e-3)
+
+
+def test_flows_beyond_those_told_apart_still_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closed_loop, "LARGEST_FLOWS", 2)
+    frames = [Sent(2_000 * n, 1, destination=DESTINATION - n % 5) for n in range(50)]
+    loop = run(frames, "fecn", "rp.N0=1")
+    assert loop.stations.flows == 2
+    assert (loop.passages["flow"] == -1).sum() == 30
+    assert loop.stations.delivered_frames == 50
+
+
+def digest() -> dict[str, str]:
+    """Return a digest of what the loop of each mechanism gives."""
+    frames = mixed(600, stations=20, gap_ns=400, seed=7)
+    texts = {name: text_of(busy(name, frames, sizes=[300])) for name in COMPILED_AND_PLAIN}
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+
+
+def test_compiled_and_plain_runs_are_identical() -> None:
+    script = "import json; from tests.replay.test_closed_loop import digest; print(json.dumps(digest()))"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "0" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == digest()
+
+
+@pytest.mark.parametrize("name", COMPILED_AND_PLAIN)
+def test_what_is_compared_is_more_than_nothing(name: str) -> None:
+    loop = busy(name, mixed(600, stations=20, gap_ns=400, seed=7), sizes=[300])
+    assert loop.stations.messages > 10
+    assert loop.stations.limited_frames > 20 or loop.stations.paused_ns > 0
+    assert name in ("fecn", "pfc") or {ENQUEUED, DROPPED} <= set(loop.passages["fate"].tolist())
