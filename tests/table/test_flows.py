@@ -125,6 +125,72 @@ def many(stations: int, flows: int) -> list[bytes]:
     return frames
 
 
+@given(frames=FRAMES, others=FRAMES, key=KEYS)
+def test_flows_are_found_by_their_values_and_never_made(
+    frames: list[bytes], others: list[bytes], key: FlowKey
+) -> None:
+    table = FlowTable(key, max_stations=3, max_flows=4)
+    numbers = table.number(*batch_of(frames))
+    flows, slots = table.flows(), (len(table._stations.number), len(table._flows.number))
+    wanted = {
+        (octets[6:12], _key(octets, key)): (int(station), int(flow))
+        for octets, station, flow in zip(frames, numbers.station, numbers.flow, strict=True)
+        if flow >= 0
+    }
+    stations = {source: station for (source, _), (station, _) in wanted.items()}
+    for octets in frames + others:
+        if len(octets) < 12:
+            continue
+        frame, source = headers(octets), octets[6:12]
+        vlan = outer_vlan(frame)
+        cn_tag = next((layer for layer in tags(frame) if isinstance(layer, CNTag)), None)
+        found = table.find(
+            source,
+            destination=octets[:6],
+            vlan=None if vlan is None else vlan.id,
+            priority=priority_of(frame),
+            cn_flow=None if cn_tag is None or not key.cn_tag else cn_tag.flow_id,
+        )
+        unknown = stations.get(source, -1), -1
+        assert found == wanted.get((source, _key(octets, key)), unknown)
+    assert table.flows() == flows
+    assert (len(table._stations.number), len(table._flows.number)) == slots
+
+
+def test_what_is_not_known_of_a_flow_finds_none_where_it_matters() -> None:
+    frames = [bytes.fromhex(f"{FRAME}8100 a005 0800"), bytes.fromhex(f"{FRAME}8100 a005 22e9 0007 0800")]
+    source, destination = frames[0][6:12], frames[0][:6]
+    table = FlowTable(ALL)
+    table.number(*batch_of(frames))
+    assert table.find(source, destination=destination, vlan=5, priority=5) == (0, 0)
+    assert table.find(source, priority=5, cn_flow=7) == (0, 1)
+    assert table.find(source) == (0, -1)
+    assert table.find(source, destination=destination, vlan=5) == (0, -1)
+    assert table.find(source, vlan=5, priority=5) == (0, -1)
+    assert table.find(source, destination=destination, priority=5) == (0, -1)
+    assert table.find(source, cn_flow=7) == (0, -1)
+    assert table.find(destination, priority=5, cn_flow=7) == (-1, -1)
+    assert table.find(b"") == (-1, -1)
+    table = FlowTable(FlowKey(vlan=False, dst=False, priority=False, cn_tag=False))
+    assert table.find(source, cn_flow=7) == (-1, -1)
+    table.number(*batch_of(frames))
+    assert table.find(source) == (0, 0)
+    assert table.find(source, priority=5, cn_flow=7) == (0, -1)
+
+
+def test_numbers_are_fresh_until_the_next_batch() -> None:
+    table = FlowTable(ALL)
+    table.number(*batch_of(many(2, 1)))
+    assert table.is_fresh(0)
+    assert table.is_fresh(1, 0)
+    table.number(*batch_of(many(3, 2)))
+    assert [table.is_fresh(station) for station in range(3)] == [False, False, True]
+    assert [table.is_fresh(station, 0) for station in range(3)] == [False, False, True]
+    assert [table.is_fresh(station, 1) for station in range(3)] == [True, True, True]
+    table.number(*batch_of([]))
+    assert not table.is_fresh(2, 1)
+
+
 def test_a_table_grows_without_a_trace() -> None:
     frames = many(200, 3)
     table = FlowTable(FlowKey(vlan=False, dst=True, priority=False, cn_tag=False), max_stations=190)

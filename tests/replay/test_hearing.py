@@ -1,0 +1,383 @@
+"""Feedback that a capture holds: who hears what, whatever the batches, and what forged frames come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.capture.batch import Batch
+from ecmproto.capture.container import Interface
+from ecmproto.control.machine import Machine, Place, SampledFrame
+from ecmproto.control.pause.generation import Signal
+from ecmproto.control.pause.messages import pause_frame, pfc_frame
+from ecmproto.control.protocol import EVERY_STATION, NO_CAUSE, PAUSE_KIND, PFC_KIND, Message
+from ecmproto.control.qcn.machine import LAST_FLOW_ID
+from ecmproto.record import columns, new_record
+from ecmproto.replay.hearing import HeardMessages, Hearing, counters, hear, new_hearing
+from ecmproto.replay.intake import Intake
+from ecmproto.table.flows import FlowTable
+from ecmproto.wire import E2CM, decode_lax
+from ecmproto.wire.ethertypes import DEFAULT
+from tests.replay.loops import CP_MAC, HOST, START_NS, machine
+
+A, B, FAR, OTHER = (HOST + bytes([number]) for number in (1, 2, 250, 251))
+STRANGER = HOST + b"\x09"
+PLACE = Place(rate_bps=10**10, link_rate_bps=10**10, cp_mac=CP_MAC, stations=4, flows=8)
+PRIORITY = 3
+TELLING = {
+    ("qcn", 1): {"qntz_fb": 31},
+    ("ecm", 1): {"q_off": 200, "q_delta": 300},
+    ("ecm", 3): {},
+    ("bcn", 1): {"e": -400, "capacity": 10**7},
+    ("bcn", 2): {"capacity": 10**7},
+    ("e2cm", 1): {"q_off": 200, "q_delta": 300},
+    ("e2cm", 2): {"q_off": 375, "q_delta": 750},
+    ("e2cm", 3): {},
+    ("e2cm", 4): {"latency": 10**6, "throughput": 10**6},
+    ("fecn", 1): {"rlq_id": 1, "rate": 10**6},
+    ("dbp", 1): {"rate": 10**6},
+}
+"""Fields of messages that slow their flow down, by mechanism and kind."""
+NAMES = sorted({name for name, _ in TELLING})
+
+
+def data(
+    src: bytes = A, dst: bytes = FAR, *, vlan: int = 5, priority: int = PRIORITY, cn_flow: int | None = None
+) -> bytes:
+    tags = b"\x81\x00" + (priority << 13 | vlan).to_bytes(2)
+    if cn_flow is not None:
+        tags += b"\x22\xe9" + cn_flow.to_bytes(2)
+    return dst + src + tags + b"\x08\x00" + b"\x45" * 80
+
+
+def frame_of(said: Machine, about: bytes, kind: int = 1, **fields: int) -> bytes:
+    """Return the frame of a message about the frame ``about``."""
+    message = new_record(Message)
+    message.kind, message.sent, message.priority = kind, 1, PRIORITY
+    message.cpid = int.from_bytes(CP_MAC) << 16 | PRIORITY + 1
+    for name, value in fields.items():
+        setattr(message, name, value)
+    at = 16 if about[16:18] == b"\x08\x00" else 20
+    return said.frame(message, SampledFrame(about, len(about), at), PLACE)
+
+
+class Ear:
+    """A capture's frames on their way into a closed loop, as far as they are heard."""
+
+    def __init__(self, of: Machine, *, interfaces: Sequence[Interface] = ()) -> None:
+        self.machine = of
+        self.flows = FlowTable(of.flow_key, max_stations=PLACE.stations, max_flows=PLACE.flows)
+        self.hearing: Hearing = new_hearing(of)
+        self._intake = Intake(of, cp_mac=CP_MAC, ethertypes=DEFAULT, interfaces=interfaces, flows=self.flows)
+        self._taken = 0
+
+    def hears(self, *frames: bytes, original: Sequence[int] | None = None) -> HeardMessages:
+        times_ns = [START_NS + 100 * (self._taken + number) for number in range(len(frames))]
+        self._taken += len(frames)
+        batch = Batch.from_frames(list(frames), time_ns=times_ns, original=original)
+        taken = self._intake.take(batch)
+        before = table(self.flows)
+        heard = hear(taken, self.machine, PLACE, self.flows, self.hearing)
+        assert table(self.flows) == before
+        return heard
+
+    def counted(self) -> dict[str, int]:
+        """Return the counters that are not 0."""
+        return {name: count for name, count in counters(self.hearing).items() if count}
+
+
+def table(flows: FlowTable) -> tuple[object, ...]:
+    names: Any = flows.counts
+    return names.tolist(), flows.flows()
+
+
+def told(heard: HeardMessages, *names: str) -> list[tuple[Any, ...]]:
+    rows = columns(heard.messages)
+    return [tuple(row[name].item() for name in names) for row in rows]
+
+
+def places(heard: HeardMessages) -> list[tuple[int, int]]:
+    return told(heard, "station", "flow")
+
+
+@pytest.mark.parametrize(("of", "fields"), TELLING.items(), ids=str)
+def test_a_message_is_heard_for_its_station_about_its_flow(
+    of: tuple[str, int], fields: dict[str, int]
+) -> None:
+    name, kind = of
+    ear = Ear(machine(name))
+    frames = [data(B), data(A, OTHER), data(A, FAR)]
+    heard = ear.hears(*frames, frame_of(ear.machine, data(A, FAR), kind, **fields), data(B))
+    assert heard.message.tolist() == [-1, -1, -1, 0, -1]
+    assert heard.until.tolist() == [-1, -1, -1, 1, -1]
+    assert heard.message.dtype == heard.until.dtype == np.int32
+    # FECN's returning frames have a priority of their own and name a queue, not a flow.
+    assert places(heard) == [(1, -1 if name == "fecn" else 1)]
+    wanted = {"kind": kind, "sent": 1, "cause": NO_CAUSE, "time_ns": 300, **fields}
+    assert told(heard, *wanted) == [tuple(wanted.values())]
+    counted = ear.counted()
+    assert (counted.pop("feedback_frames"), counted.pop("heard_messages")) == (1, 1)
+    assert counted == ({"taken_cnms": 1} if name == "qcn" else {})
+
+
+def test_fecn_hears_of_a_flow_without_vlan_tags() -> None:
+    ear, bare = Ear(machine("fecn")), A + b"\x08\x00" + b"\x45" * 80
+    heard = ear.hears(OTHER + bare, FAR + bare, frame_of(ear.machine, FAR + bare, rlq_id=1, rate=5))
+    assert places(heard) == [(0, 1)]
+
+
+# Congestion notification messages and Flow IDs
+
+SENT = [data(), data(A, OTHER), data(A, OTHER, cn_flow=7), data(A, FAR, priority=2), data(A, FAR, vlan=6)]
+
+
+@pytest.mark.parametrize(
+    ("about", "flow"),
+    [
+        (data(cn_flow=LAST_FLOW_ID), 0),
+        (data(A, OTHER, cn_flow=LAST_FLOW_ID - 1), 1),
+        (data(A, OTHER, cn_flow=7), 2),
+        # A frame's CN-TAG names its flow, wherever it goes.
+        (data(A, FAR, cn_flow=7), 2),
+        # What had no CN-TAG when it was sampled: only its addresses and tags tell.
+        (data(), 0),
+        (data(cn_flow=0), 0),
+        (data(A, OTHER), 1),
+        (data(A, FAR, vlan=6), 4),
+        # Flow IDs that nobody gave, or not to a flow to there or with these tags.
+        (data(cn_flow=8), -1),
+        (data(cn_flow=LAST_FLOW_ID - 1), -1),
+        (data(A, FAR, vlan=6, cn_flow=LAST_FLOW_ID), -1),
+        (data(cn_flow=LAST_FLOW_ID - 2), -1),
+        (data(cn_flow=LAST_FLOW_ID - 100), -1),
+        (data(A, STRANGER), -1),
+        (data(A, FAR, vlan=7), -1),
+    ],
+)
+def test_a_cnm_is_mapped_by_the_flow_id_of_its_frame(about: bytes, flow: int) -> None:
+    ear = Ear(machine("qcn"))
+    assert places(ear.hears(*SENT, frame_of(ear.machine, about, qntz_fb=1))) == [(0, flow)]
+
+
+def test_a_flow_id_counts_within_its_priority() -> None:
+    ear = Ear(machine("qcn"))
+    heard = ear.hears(*SENT, data(A, FAR, priority=2, cn_flow=7), frame_of(ear.machine, data(cn_flow=7)))
+    assert places(heard) == [(0, 2)]
+
+
+# When a frame comes
+
+PARTS = ("qcn", "ecm", "e2cm", "dbp")
+STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), min_size=1, max_size=20)
+
+
+@given(st.sampled_from(PARTS), STEPS, st.lists(st.integers(0, 20), max_size=5))
+def test_what_is_heard_does_not_depend_on_batches(
+    name: str, steps: list[tuple[int, int, bool]], cuts: list[int]
+) -> None:
+    of, frames, known, wanted = machine(name), [], [], []
+    for source, destination, says in steps:
+        about = data(HOST + bytes([source]), HOST + bytes([200 + destination]))
+        if not says:
+            frames.append(about)
+            known.append((source, destination))
+            continue
+        frames.append(frame_of(of, about, **TELLING[name, 1]))
+        flows = list(dict.fromkeys(known))
+        stations = list(dict.fromkeys(station for station, _ in flows))
+        if source in stations:
+            own = [flow for station, flow in flows if station == source]
+            flow = own.index(destination) if destination in own else -1
+            wanted.append((stations.index(source), flow))
+    # The congestion point and destinations speak too, and are stations: they come first, by name.
+    senders = [data(mac, STRANGER) for mac in (CP_MAC, *(HOST + bytes([200 + n]) for n in range(3)))]
+    ear = Ear(of)
+    ear.flows = FlowTable(of.flow_key, max_stations=16, max_flows=16)
+    ear._intake.flows = ear.flows
+    ear.hears(*senders)
+    found = []
+    for start, stop in pairwise([0, *sorted(min(cut, len(frames)) for cut in cuts), len(frames)]):
+        found += places(ear.hears(*frames[start:stop]))
+    assert found == [(station + len(senders), flow) for station, flow in wanted]
+
+
+def test_without_feedback_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    ear = Ear(machine("qcn"))
+    monkeypatch.setattr(type(ear.machine), "heard", lambda *arguments, **options: pytest.fail("read"))
+    monkeypatch.setattr(Batch, "frame", lambda *arguments: pytest.fail("read"))
+    lldp = bytes.fromhex("0180c200000e") + A + b"\x88\xcc" + bytes(46)
+    heard = ear.hears(data(), lldp, data()[:13], b"", data()[:17], bytes(60))
+    assert heard.message.tolist() == heard.until.tolist() == [-1] * 6
+    assert len(heard.messages) == 0
+    assert columns(heard.messages).dtype == columns(Ear(machine("qcn")).hears().messages).dtype
+    assert ear.counted() == {}
+
+
+def test_an_fcs_is_no_part_of_a_message_and_what_was_cut_off_is_no_lie() -> None:
+    of = machine("qcn")
+    cnm = frame_of(of, data(cn_flow=7), qntz_fb=9)
+    ear = Ear(of, interfaces=[Interface(index=0, linktype=1, fcs_octets=4)])
+    # The last four octets of the first are of its MSDU: it claims more than it brings.
+    heard = ear.hears(data(cn_flow=7), cnm, cnm + b"FCS!", cnm[:70], original=[104, 110, 110 + 4, 114])
+    assert len(cnm) == 110
+    assert heard.message.tolist() == [-1, -1, 0, 1]
+    assert ear.counted()["lying_msdu_cnms"] == 1
+
+
+# Forged and foreign feedback
+
+
+def forged(of: Machine, kind: int, fields: dict[str, int]) -> dict[str, bytes]:
+    """Return frames that no reaction point of A heeds; B is a station too."""
+    good = frame_of(of, data(), kind, **fields)
+    frames = {
+        "to a stranger": STRANGER + good[6:],
+        "to a group": b"\x03" + good[1:],
+        "to all": b"\xff" * 6 + good[6:],
+        "cut off": good[:22],
+        "about a flow that A has not": frame_of(of, data(A, STRANGER), kind, **fields | {"rlq_id": 8}),
+    }
+    shown = good.find(data()[:12])
+    if shown >= 0:
+        frames["about a frame of B"] = good[: shown + 6] + B + good[shown + 12 :]
+    if of.name == "qcn":
+        frames |= {
+            "without feedback": frame_of(of, data(), kind, qntz_fb=0),
+            "another flow's id": frame_of(of, data(cn_flow=99), kind, **fields),
+            "MSDU too long": good.replace(b"\x00\x40\x08\x00", b"\x00\x41\x08\x00"),
+            "MSDU length lies": good[:-4],
+        }
+    if kind == 4:
+        flow_id = decode_lax(good)[E2CM].flow_id.to_bytes(2)
+        frames["with another flow's id"] = good[:30] + good[30:].replace(flow_id, b"\x12\x34")
+    if of.name == "fecn":
+        frames["queue 0"] = frame_of(of, data(), kind, rlq_id=0, rate=5)
+    return frames
+
+
+def limits(senders: Any) -> list[tuple[float, int]]:
+    """Return the rates of all limiters, and which ones flows go through."""
+    rates = [
+        (float(senders.limit_bps(station, n)), n) for station in range(3) for n in range(senders.limiters())
+    ]
+    routes = [
+        (-1.0, int(senders.route(station, flow, PRIORITY, 0))) for station in range(3) for flow in range(8)
+    ]
+    return rates + routes
+
+
+@pytest.mark.parametrize(("of", "fields"), TELLING.items(), ids=str)
+def test_forged_feedback_changes_no_rate_and_is_counted(of: tuple[str, int], fields: dict[str, int]) -> None:
+    name, kind = of
+    made = machine(name)
+    senders: Any = made.senders(PLACE, np.random.default_rng(1))
+    for limiter in (senders.route(1, 0, PRIORITY, 0), senders.route(0, 0, PRIORITY, 0)):
+        if limiter >= 0:
+            senders.join(0, limiter)
+    before = limits(senders)
+    for what, octets in forged(made, kind, fields).items():
+        ear = Ear(made)
+        heard = ear.hears(data(A), data(B, FAR), octets)
+        counted = made.counters(senders)
+        for message in heard.messages:
+            senders.heed(message, 1)
+        assert limits(senders) == before, what
+        reacted = {n: c for n, c in made.counters(senders).items() if c != counted[n]}
+        refused = {n: c for n, c in ear.counted().items() if n not in ("feedback_frames", "heard_messages")}
+        assert ear.counted()["feedback_frames"] == 1, what
+        # Refused as it came, or heard and ignored by the reaction point; either counts.
+        if len(heard.messages):
+            ignored = {"unknown_flow", "without_feedback", "unknown_returns", "unknown_replies"}
+            assert ignored & set(reacted), (what, reacted)
+        else:
+            assert list(refused.values()) == [1], (what, refused)
+    # The true one does.
+    ear = Ear(made)
+    for message in ear.hears(data(A), frame_of(made, data(), kind, **fields)).messages:
+        senders.heed(message, 1)
+    if kind != 4:  # a reply is about a flow that is probed
+        assert limits(senders) != before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_floods_leave_nothing_behind(name: str) -> None:
+    of = machine(name)
+    ear = Ear(of)
+    # All that sources can take has been taken.
+    ear.hears(*(data(HOST + bytes([source])) for source in range(PLACE.stations)))
+    senders: Any = of.senders(PLACE, np.random.default_rng(1))
+    sizes = [len(part) for part in senders if hasattr(part, "__len__")]
+    generator = np.random.default_rng(2)
+    flood = []
+    for number in range(600):
+        drawn = generator.bytes(24)
+        # All different: who it is for and from, the flow, the congestion point, and half of them just noise.
+        about = b"\x02" + drawn[:5] + HOST + bytes([number % 6]) + data(vlan=number, cn_flow=number)[12:]
+        octets = frame_of(of, about, **TELLING[name, 1] | {"cpid": number, "rlq_id": number})
+        source = b"\x02" + drawn[5:10]
+        flood.append(octets[:6] + source + octets[12 : 60 if number % 2 else 40] + drawn[10:])
+    tables = table(ear.flows)[1]
+    entries = ear.flows._entries.source.size, ear.flows._flows.number.size
+    for start in range(0, len(flood), 100):
+        for message in ear.hears(*flood[start : start + 100]).messages:
+            senders.heed(message, start)
+    assert table(ear.flows)[1] == tables
+    assert (ear.flows._entries.source.size, ear.flows._flows.number.size) == entries
+    assert [len(part) for part in senders if hasattr(part, "__len__")] == sizes
+    assert ear.counted()["feedback_frames"] == len(flood)
+    assert limits(senders) == limits(of.senders(PLACE, np.random.default_rng(1)))
+
+
+# PAUSE and PFC
+
+
+def test_pause_and_pfc_are_for_all_stations() -> None:
+    ear = Ear(machine("none"))
+    times = b"".join(time.to_bytes(2) for time in (9, 9, 5, 0, 5, 9, 0, 0))
+    mixed = pfc_frame(Signal(0x35, 0), src=CP_MAC)[:18] + times
+    heard = ear.hears(
+        data(), pause_frame(Signal(0xFF, 7), src=CP_MAC), mixed.ljust(60, b"\0"), data(),
+        pfc_frame(Signal(0x08, 3), src=STRANGER), pfc_frame(Signal(0x00, 3), src=STRANGER),
+    )  # fmt: skip
+    assert heard.message.tolist() == [-1, 0, 1, -1, 3, 4]
+    assert heard.until.tolist() == [-1, 1, 3, -1, 4, 5]
+    assert told(heard, "kind", "station", "flow", "enable_vector", "quanta", "time_ns") == [
+        (PAUSE_KIND, EVERY_STATION, -1, 0xFF, 7, 100),
+        (PFC_KIND, EVERY_STATION, -1, 0x21, 9, 200),
+        (PFC_KIND, EVERY_STATION, -1, 0x14, 5, 200),
+        (PFC_KIND, EVERY_STATION, -1, 0x08, 3, 400),
+        (PFC_KIND, EVERY_STATION, -1, 0x00, 0, 500),
+    ]
+    assert ear.counted() == {"feedback_frames": 4, "heard_messages": 5}
+
+
+def test_what_stations_say_themselves_stops_no_station() -> None:
+    ear = Ear(machine("qcn"))
+    pause = pause_frame(Signal(0xFF, 7), src=A)
+    # Before its first frame nobody knows that it is one.
+    assert ear.hears(pause, data(), pause).message.tolist() == [0, -1, -1]
+    assert ear.hears(pause).message.tolist() == [-1]
+    assert ear.counted() == {"feedback_frames": 3, "heard_messages": 1, "own_pauses": 2}
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        A + CP_MAC + b"\x88\x08\x00\x01\xff\xff" + bytes(42),
+        pause_frame(Signal(0xFF, 7), src=CP_MAC)[:17],
+        bytes.fromhex("0180c2000001") + CP_MAC + b"\x88\x08\x00\x02\xff\xff" + bytes(42),
+        bytes.fromhex("0180c2000001") + CP_MAC + b"\x81\x00\x00\x05\x88\x08\x00\x01\xff\xff" + bytes(38),
+    ],
+    ids=["to one address", "cut off", "unknown opcode", "tagged"],
+)
+def test_forged_pauses_stop_nobody_and_are_counted(octets: bytes) -> None:
+    ear = Ear(machine("qcn"))
+    heard = ear.hears(data(), octets)
+    assert len(heard.messages) == 0
+    assert ear.counted() == {"feedback_frames": 1, "refused_frames": 1}
