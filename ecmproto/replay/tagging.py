@@ -60,7 +60,8 @@ def _splice(
 ) -> Splice:
     """Return what puts the tags of ``passages`` into the frames that are ``changed``."""
     where = (batch.buffer, batch.offset, batch.captured)
-    packed = pack(kind, len(batch), **machine.tags(passages["tag"], passages["mark"]))
+    protocol = {} if kind is CNTag else {"protocol": machine.tag_protocol}
+    packed = pack(kind, len(batch), **protocol, **machine.tags(passages["tag"], passages["mark"]))
     if kind is CNTag:
         tags = tags_of(*where, ethertypes=ethertypes)
         at, old_at, announced = tags.cn_at, tags.old_cn_at, ethertypes.cn_tag

@@ -24,6 +24,19 @@ GROUP = bytes.fromhex("0300000000")
 DESTINATION = 250
 CP_MAC = bytes.fromhex("0200000000cc")
 
+BUSY = {
+    "none": [],
+    "qcn": ["cp.qeq=10kB", "cp.sample_base=10kB"],
+    "ecm": ["cp.qeq=10kB", "cp.sf=10kB", "cp.sr=3kB", "cp.qsc=40kB"],
+    "bcn": ["cp.qeq=10kB", "cp.sf=10kB", "cp.sr=3kB", "cp.qsc=40kB"],
+    "e2cm": ["cp.qeq=10kB", "cp.sf=10kB", "cp.sr=3kB"],
+    "fecn": ["cp.T=100us", "rp.tau=100us", "rp.N0=4", "cp.N0=4"],
+    "dbp": [],
+    "pause": ["cp.pause_on=output", "cp.high=60kB", "cp.low=30kB"],
+    "pfc": ["cp.pause_on=input", "cp.high=3kB", "cp.low=1kB"],
+}
+"""Parameters that let every mechanism have much to do in little time."""
+
 
 class Sent(NamedTuple):
     """A frame as a station wants to send it."""

@@ -20,6 +20,7 @@ from ecmproto.replay.facts import PortFacts
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from ecmproto.replay.open_loop import replay_open_loop
 from tests.replay.loops import (
+    BUSY,
     CP_MAC,
     DESTINATION,
     Loop,
@@ -30,19 +31,6 @@ from tests.replay.loops import (
     mixed,
     run,
 )
-
-BUSY = {
-    "none": [],
-    "qcn": ["cp.qeq=10kB", "cp.sample_base=10kB"],
-    "ecm": ["cp.qeq=10kB", "cp.sf=10kB", "cp.sr=3kB", "cp.qsc=40kB"],
-    "bcn": ["cp.qeq=10kB", "cp.sf=10kB", "cp.sr=3kB", "cp.qsc=40kB"],
-    "e2cm": ["cp.qeq=10kB", "cp.sf=10kB", "cp.sr=3kB"],
-    "fecn": ["cp.T=100us", "rp.tau=100us", "rp.N0=4", "cp.N0=4"],
-    "dbp": [],
-    "pause": ["cp.pause_on=output", "cp.high=60kB", "cp.low=30kB"],
-    "pfc": ["cp.pause_on=input", "cp.high=3kB", "cp.low=1kB"],
-}
-"""Parameters that let every mechanism have much to do in little time."""
 
 COMPILED_AND_PLAIN = ("qcn", "fecn", "ecm", "e2cm", "pfc")
 
