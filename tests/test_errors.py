@@ -40,7 +40,7 @@ ERRORS: list[tuple[EcmprotoError, str]] = [
     ),
     (
         MissingDependencyError(package="matplotlib", extra="report", purpose="figures of a report"),
-        "figures of a report: needed matplotlib, which is not installed (pip install 'ecmproto[report]')",
+        "figures of a report: needed matplotlib, which is not installed",
     ),
 ]
 
