@@ -1,0 +1,164 @@
+"""Runs the commands of the documentation: ``python -m docs.transcripts`` writes what they print into it.
+
+In the Markdown files of `DOCUMENTS`:
+
+- a ``console`` block has commands behind ``$ ``, each followed by what it prints, errors too
+- the commands of an ``sh`` block that begin with ``ecmproto`` exit with 0; what they print is not shown
+- a ``python`` block runs as it stands; one whose first line is ``# NAME.py`` is a module of that name, which
+  later commands of the same document find, and the ``toml`` block behind it has its entry points
+
+Each block runs by itself, its commands in order, in a folder with the repository's ``pcaps/``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+DOCUMENTS = ("README.md", "docs/replay.md", "docs/filters.md", "docs/control.md")
+
+_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_MODULE = re.compile(r"# (\w+)\.py\n")
+_PROMPT = "$ "
+
+
+class CommandError(Exception):
+    """A command of the documentation fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A fenced block: its text stands at ``start`` to ``end`` in its document."""
+
+    language: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def installs(self) -> bool:
+        """Whether it is a module, or the entry points of one."""
+        return self.language == "toml" or bool(self.language == "python" and _MODULE.match(self.text))
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands that it has."""
+        lines = self.text.splitlines()
+        if self.language == "console":
+            return [line.removeprefix(_PROMPT) for line in lines if line.startswith(_PROMPT)]
+        if self.language == "sh":
+            return [line for line in lines if line.startswith("ecmproto ")]
+        return []
+
+
+def blocks_of(text: str) -> Iterator[Block]:
+    """Yield the fenced blocks of a document."""
+    for match in _FENCE.finditer(text):
+        yield Block(language=match[1], text=match[2], start=match.start(2), end=match.end(2))
+
+
+class Folder:
+    """Where commands run; ``path`` is an empty folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        (path / "pcaps").symlink_to(REPOSITORY / "pcaps")
+        programs = path / ".programs"
+        programs.mkdir()
+        program = programs / "ecmproto"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ecmproto_cli "$@"\n', encoding="utf-8")
+        program.chmod(0o755)
+        known = [str(path), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self._environment = os.environ | {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(known),
+            "PYTHONUTF8": "1",
+        }
+        self._module = ""
+
+    def run(self, block: Block) -> str:
+        """Run ``block`` and return its text as it should be; CommandError if it fails.
+
+        What stands in a ``console`` block may fail: that shows in what it prints.
+        """
+        if block.language == "console":
+            return "".join(f"{_PROMPT}{command}\n{self._printed(command)}" for command in block.commands)
+        if block.language == "sh":
+            for command in block.commands:
+                self._checked(["sh", "-c", command])
+        elif block.language == "python":
+            self._python(block.text)
+        elif block.language == "toml":
+            self._entry_points(block.text)
+        return block.text
+
+    def _printed(self, command: str) -> str:
+        text = self._run(["sh", "-c", command]).stdout
+        return "\n".join(line.rstrip() for line in text.splitlines()) + "\n" if text else ""
+
+    def _checked(self, command: list[str]) -> None:
+        ended = self._run(command)
+        if ended.returncode:
+            raise CommandError(f"{command[-1]}\n{ended.stdout}")
+
+    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=self._path, env=self._environment, text=True, encoding="utf-8",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+
+    def _python(self, text: str) -> None:
+        named = _MODULE.match(text)
+        if named is None:
+            self._checked([sys.executable, "-c", text])
+            return
+        self._module = named[1]
+        (self._path / f"{self._module}.py").write_text(text, encoding="utf-8")
+
+    def _entry_points(self, text: str) -> None:
+        """Install the module as far as Python asks: with its metadata in the folder."""
+        installed = self._path / f"{self._module}-1.0.dist-info"
+        installed.mkdir()
+        metadata = f"Metadata-Version: 2.1\nName: {self._module}\nVersion: 1.0\n"
+        (installed / "METADATA").write_text(metadata, encoding="utf-8")
+        groups = tomllib.loads(text)["project"]["entry-points"]
+        lines = [
+            line
+            for group, entries in groups.items()
+            for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))
+        ]
+        (installed / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
+def run_block(text: str, block: Block, path: Path) -> str:
+    """Run a block of the document ``text`` in the empty folder ``path``; as `Folder.run`."""
+    folder = Folder(path)
+    for before in blocks_of(text):
+        if before.start < block.start and before.installs:
+            folder.run(before)
+    return folder.run(block)
+
+
+def brought_up_to_date(text: str) -> str:
+    """Return a document with what its commands print today."""
+    parts, done = [], 0
+    for block in blocks_of(text):
+        with tempfile.TemporaryDirectory() as path:
+            parts += [text[done : block.start], run_block(text, block, Path(path))]
+        done = block.end
+    return "".join([*parts, text[done:]])
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or DOCUMENTS:
+        document = REPOSITORY / name
+        document.write_text(brought_up_to_date(document.read_text(encoding="utf-8")), encoding="utf-8")
+        print(name)
