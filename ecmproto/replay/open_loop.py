@@ -100,7 +100,8 @@ class OpenLoopReplay:
         self._chooser = ports
         self._ethertypes = ethertypes
         numbered = with_flows or machine.knows_stations
-        self._flows = FlowTable(machine.flow_key, max_stations=_LARGEST_STATIONS) if numbered else None
+        flows = FlowTable(machine.flow_key, max_stations=_LARGEST_STATIONS, ethertypes=ethertypes)
+        self._flows = flows if numbered else None
         self._series = FlowSeries() if with_flows else None
         self._intake = Intake(
             machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=interfaces, flows=self._flows

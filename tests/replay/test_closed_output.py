@@ -226,7 +226,7 @@ def test_ports_lower_the_rates_in_rd_tags_and_never_raise_them() -> None:
 def test_stations_count_flow_ids_of_their_own_down_and_keep_those_that_are_there() -> None:
     result = output("qcn")
     for row, passage in zip(result.data, came(result), strict=True):
-        octets, length = result.read[passage["serial"]]
+        octets = result.read[passage["serial"]][0]
         before, after = parted(octets).cn_tags, parted(row.octets).cn_tags
         if before:
             assert after == before
