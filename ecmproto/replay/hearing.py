@@ -24,7 +24,7 @@ from ecmproto.control.machine import AboutFlow, Machine, Place
 from ecmproto.control.pause.messages import Refusals
 from ecmproto.control.pause.messages import heard as heard_flow_control
 from ecmproto.control.protocol import EVERY_STATION, NO_CAUSE, Message
-from ecmproto.record import new_record, new_records
+from ecmproto.record import columns, new_record, new_records
 from ecmproto.replay.intake import Taken
 from ecmproto.table.flows import NO_NUMBER, FlowTable
 from ecmproto.table.headers import ADDRESS_OCTETS
@@ -126,9 +126,8 @@ def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
 
 def _records(found: Sequence[Mapping[str, int]]) -> Sequence[Message]:
     messages = new_records(Message, len(found))
-    for message, fields in zip(messages, found, strict=True):
-        for name, value in fields.items():
-            setattr(message, name, value)
+    for name in {name for fields in found for name in fields}:
+        columns(messages)[name] = [fields.get(name, 0) for fields in found]
     return messages
 
 

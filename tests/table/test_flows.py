@@ -159,6 +159,9 @@ def test_flows_are_found_by_their_values_and_never_made(
 
 def test_what_is_not_known_of_a_flow_finds_none_where_it_matters() -> None:
     frames = [bytes.fromhex(f"{FRAME}8100 a005 0800"), bytes.fromhex(f"{FRAME}8100 a005 22e9 0007 0800")]
+    # With the values that might stand for unknown ones.
+    frames += [bytes.fromhex(f"{FRAME}{tags} 0800") for tags in ("8100 0005", "8100 0005 22e9 0007")]
+    frames += [bytes.fromhex(f"000000000000 020000000002 {tags} 0800") for tags in ("8100 a005", "8100 0005")]
     source, destination = frames[0][6:12], frames[0][:6]
     table = FlowTable(ALL)
     table.number(*batch_of(frames))
