@@ -129,7 +129,7 @@ class Walker:
         end = len(octets)
         stop = min(stop, end)
         room = max(1, min(room, (stop - position) // 16 + 1))
-        if self._large:
+        if self._large and compiled(walk) is not walk:
             positions = np.empty(room, dtype=np.int64)
             count, after = compiled(walk)(octets, position, stop, end, positions, room, *rest)
             return positions[:count], int(after)
