@@ -116,9 +116,10 @@ class Intake:
             unknown = np.full(len(batch), -1, np.int32)
             return unknown, unknown
         # A frame to a group has no one destination that could answer for it: it goes past reaction points.
+        # Messages do too: forged ones must not use up the numbers of stations.
         started = batch.captured > 0
         first = np.zeros(len(batch), np.uint8)
         first[started] = batch.buffer[batch.offset[started]]
-        chosen = classes.occupies & started & (first & _GROUP_BIT == 0)
+        chosen = classes.sampled & started & (first & _GROUP_BIT == 0)
         numbers = self.flows.number(batch.buffer, batch.offset, batch.captured, chosen=chosen)
         return numbers.station, numbers.flow
