@@ -1,0 +1,352 @@
+"""What ``ecmproto replay`` writes besides its table: comparisons, JSON, series, reports; and mistakes."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ecmproto import decode
+from ecmproto.capture import PcapWriter, open_capture
+from ecmproto_cli.main import run
+from pcaps.manifest import FOLDER
+
+HOTSPOT = str(FOLDER / "hotspot.pcap.gz")
+HOSTS = [f"02:00:00:00:00:0{n}" for n in range(1, 5)]
+CLOSED = ("--cp", "qcn", "--rp", "qcn", "--rate", "5G")
+
+Replay = Callable[..., str]
+
+
+@pytest.fixture
+def replay(capsys: pytest.CaptureFixture[str]) -> Replay:
+    """Run a replay of the hot spot that goes well, and return what it shows."""
+
+    def replay(*arguments: str) -> str:
+        assert run(["replay", "-r", HOTSPOT, "--seed", "1", "--color", "never", *arguments]) == 0
+        captured = capsys.readouterr()
+        assert captured.err == "ecmproto: seed 1\n"
+        return captured.out
+
+    return replay
+
+
+def test_a_comparison_puts_mechanisms_side_by_side(replay: Replay) -> None:
+    shown = replay("--compare", "qcn,fecn,pfc,none", "--rate", "8G").replace(HOTSPOT, "hotspot.pcap.gz")
+    assert shown == Path(__file__).with_name("replay_comparison.txt").read_text(encoding="utf-8")
+
+
+def test_a_comparison_in_json_has_each_replay_whole(replay: Replay) -> None:
+    joint = json.loads(replay("--compare", "none, qcn,none", "--rate", "5G", "-T", "json"))
+    alone = json.loads(replay(*CLOSED, "-T", "json"))
+    assert (joint["schema"], joint["capture"]) == ("ecmproto/replay-comparison/1", HOTSPOT)
+    assert [one["mechanism"] for one in joint["replays"]] == ["none", "qcn"]
+    assert joint["replays"][1] == alone
+    assert (alone["schema"], alone["loop"]) == ("ecmproto/replay/1", "closed")
+    assert {flow["label"] for flow in alone["flows"]} == set(HOSTS)
+
+
+def test_json_adds_up(replay: Replay) -> None:
+    summary = json.loads(replay(*CLOSED, "-T", "json"))
+    (port,), stations = summary["ports"], summary["stations"]
+    assert summary["frames"] == summary["passed_by"] + port["frames"] + stations["held_out_frames"]
+    assert port["frames"] == port["dropped_frames"] + stations["delivered_frames"]
+    assert summary["seed"] == 1
+    assert summary["parameters"]["rp"]["threshold"] == "5"
+    assert 0 < stations["fairness"] <= 1
+
+
+def test_several_ports_have_a_part_of_the_table_each(replay: Replay) -> None:
+    shown = replay("--cp", "qcn", "--ports", "eth.src[5] == 1; eth.src[5] == 2")
+    assert shown.count("\n  dropped ") == 2
+    assert all(f"\n{title}\n" in shown for title in ("eth.src[5] == 1", "eth.src[5] == 2"))
+    assert "passed by" in shown
+
+
+def test_flow_control_beneath_a_mechanism(replay: Replay) -> None:
+    summary = json.loads(replay(*CLOSED, "--flow-control", "pfc", "--param", "qeq=400kB", "-T", "json"))
+    assert summary["mechanism"] == "qcn over pfc"
+    assert summary["ports"][0]["messages"]["PFC"] > 1
+    assert summary["stations"]["paused_ns"] > 0
+
+
+# Time series
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return list(csv.DictReader(io.StringIO(text.decode())))
+
+
+def test_samples_are_every_sample_and_message(replay: Replay, tmp_path: Path) -> None:
+    path = tmp_path / "samples.csv"
+    (port,) = json.loads(replay(*CLOSED, "-T", "json", "--samples", str(path)))["ports"]
+    rows = rows_of(path)
+    assert list(rows[0]) == [
+        "time_ns", "port", "flow", "priority", "kind", "sent", "qlen_octets", "fb_octets", "rate_kbps",
+        "quanta", "enable_vector",
+    ]  # fmt: skip
+    assert len(rows) == port["samples"]
+    assert sum(row["kind"] == "CNM" and row["sent"] == "1" for row in rows) == port["messages"]["CNM"]
+    assert {row["kind"] for row in rows} == {"CNM", "sample"}
+    assert all(float(row["fb_octets"]) < 0 for row in rows if row["kind"] == "CNM")
+    times = [int(row["time_ns"]) for row in rows]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("name", ["samples.csv.gz", "SAMPLES.CSV"])
+def test_the_name_says_how_series_are_written(name: str, replay: Replay, tmp_path: Path) -> None:
+    plain, named = tmp_path / "plain.csv", tmp_path / name
+    replay(*CLOSED, "--samples", str(plain))
+    replay(*CLOSED, "--samples", str(named))
+    assert rows_of(named) == rows_of(plain)
+
+
+@pytest.mark.parametrize("loop", ["open", "closed"])
+def test_flows_are_rates_over_time(loop: str, replay: Replay, tmp_path: Path) -> None:
+    path = tmp_path / "flows.csv"
+    arguments = CLOSED if loop == "closed" else ("--cp", "qcn", "--rate", "5G")
+    flows = json.loads(replay(*arguments, "-T", "json", "--flows", str(path)))["flows"]
+    rows = rows_of(path)
+    assert list(dict.fromkeys(row["flow"] for row in rows)) == [flow["label"] for flow in flows]
+    for flow in flows:
+        mine = [row for row in rows if row["flow"] == flow["label"]]
+        octets = {
+            name: sum(float(row[f"{name}_bps"]) * int(row["span_ns"]) / 8e9 for row in mine)
+            for name in ("offered", "sent", "passed")
+        }
+        assert octets["offered"] == pytest.approx(flow["offered_octets"], rel=0.01)
+        assert octets["passed"] == pytest.approx(flow["passed_octets"], rel=0.01 if loop == "open" else 0.2)
+        assert octets["passed"] <= octets["sent"]
+        limits = [float(row["limit_bps"]) for row in mine if row["limit_bps"]]
+        assert (len(limits) > 10) == (loop == "closed")
+        assert all(0 < limit <= 5e9 for limit in limits)
+        starts = [int(row["time_ns"]) for row in mine]
+        assert starts == [n * int(mine[0]["span_ns"]) for n in range(len(mine))]
+
+
+@pytest.mark.parametrize("option", ["--samples", "--flows"])
+def test_parquet_has_the_columns_of_csv(option: str, replay: Replay, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: no Parquet to read")
+    as_csv, as_parquet = tmp_path / "series.csv", tmp_path / "series.parquet"
+    replay(*CLOSED, option, str(as_csv))
+    replay(*CLOSED, option, str(as_parquet))
+    table: list[dict[str, Any]] = parquet.read_table(as_parquet).to_pylist()
+    texts = rows_of(as_csv)
+    assert len(table) == len(texts) > 100
+    for row, text in zip(table, texts, strict=True):
+        assert list(row) == list(text)
+        for name, value in row.items():
+            expected = "" if value != value else str(value)
+            assert text[name] == expected
+
+
+def test_series_of_an_empty_capture_have_their_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "empty.pcap"
+    with PcapWriter(str(empty)):
+        pass
+    series = {option: tmp_path / f"{option[2:]}.csv" for option in ("--samples", "--flows")}
+    options = [text for option, path in series.items() for text in (option, str(path))]
+    assert run(["replay", "-r", str(empty), *CLOSED, *options]) == 0
+    for path in series.values():
+        (header,) = path.read_text().splitlines()
+        assert header.startswith("time_ns,")
+
+
+# Reports
+
+
+MAGIC = {".html": b"<!DOCTYPE html>", ".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml"}
+
+
+def test_reports_in_every_form_at_once(replay: Replay, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: no report to look at")
+    paths = [tmp_path / f"report{suffix}" for suffix in MAGIC]
+    replay(
+        "--compare", "qcn,none", "--rate", "5G", *(text for path in paths for text in ("--report", str(path)))
+    )
+    for path in paths:
+        content = path.read_bytes()
+        assert content.lower().startswith(MAGIC[path.suffix].lower())
+        assert len(content) > 10_000
+    page = paths[0].read_text(encoding="utf-8")
+    for text in ("qcn", "none", *HOSTS, "500 kB", "seed"):
+        assert text in page
+    assert 'src="http' not in page
+    assert "<link" not in page
+
+
+def test_the_same_seed_gives_the_same_report(replay: Replay, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: no report to look at")
+    pages = []
+    for name in ("one.html", "two.html"):
+        replay("--cp", "fecn", "--rp", "fecn", "--rate", "5G", "--report", str(tmp_path / name))
+        pages.append((tmp_path / name).read_bytes())
+    assert pages[0] == pages[1]
+
+
+# The capture
+
+
+def test_a_closed_loops_capture_is_the_same_for_the_same_seed(replay: Replay, tmp_path: Path) -> None:
+    made = []
+    for name in ("one.pcapng", "two.pcapng"):
+        replay(*CLOSED, "-w", str(tmp_path / name))
+        made.append((tmp_path / name).read_bytes())
+    assert made[0] == made[1]
+
+
+def test_a_closed_loops_capture_has_tagged_frames_and_messages(replay: Replay, tmp_path: Path) -> None:
+    out = tmp_path / "out.pcap"
+    summary = json.loads(replay(*CLOSED, "-T", "json", "-w", str(out)))
+    with open_capture(out) as reader:
+        frames = [(int(batch.time_ns[i]), batch.frame(i)) for batch in reader for i in range(len(batch))]
+    assert len(frames) == (
+        summary["passed_by"] + summary["ports"][0]["frames"] + summary["ports"][0]["messages"]["CNM"]
+    )
+    assert [time for time, _ in frames] == sorted(time for time, _ in frames)
+    # Station 4 tags nothing by itself: its reaction point does.
+    fourth = [octets for _, octets in frames if octets[6:12].hex(":") == HOSTS[3]]
+    assert {octets[16:20].hex() for octets in fourth} == {"22e9ffff"}
+    cnms = [
+        decode(octets)
+        for _, octets in frames
+        if octets[16:18] == b"\x22\xe9" and octets[20:22] == b"\x22\xe7"
+    ]
+    assert len(cnms) == summary["ports"][0]["messages"]["CNM"]
+
+
+# Mistakes
+
+ONE_MECHANISM = "-w, --samples and --flows are for one mechanism, --compare is for several"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--compare ,", "--compare needs mechanisms, as in qcn,ecm,none"),
+        (
+            "--compare qcn,fcen",
+            "mechanism: needed one of qcn, ecm, bcn, e2cm, fecn, dbp, pause, pfc, none, got 'fcen' "
+            "(did you mean 'fecn'?)",
+        ),
+        ("--compare qcn,none -w x.pcap", ONE_MECHANISM),
+        ("--compare qcn,none --samples x.csv", ONE_MECHANISM),
+        (
+            "--compare qcn,none --param qeq=30kB",
+            "parameter: needed none: none has no parameters, got qeq=30kB",
+        ),
+        (
+            "--compare qcn,none --param ecm:qeq=30kB",
+            "param: needed a mechanism that is replayed (qcn, none), got 'ecm'",
+        ),
+        ("--cp qcn --flows x.json", "x.json: needed a name that ends in .csv or .parquet, got another"),
+        ("--cp qcn --samples -", "-: needed a name that ends in .csv or .parquet, got another"),
+        ("--cp qcn --report x.pdf", "x.pdf: needed a name that ends in .html, .htm, .png, .svg, got .pdf"),
+        ("--cp qcn --report x", "x: needed a name that ends in .html, .htm, .png, .svg, got no suffix"),
+        (
+            "--cp qcn --rp qcn --feedback-delay soon",
+            "time: needed a time such as 15ms, 500us or 1s, got 'soon'",
+        ),
+        (
+            "--cp qcn --rp qcn --feedback-delay 1001s",
+            "feedback_delay: needed 0 to 1000000000000 ns, got 1001000000000",
+        ),
+        ("--cp qcn --rp qcn --rp-queue 0", "rp_queue: needed 1 to 1000000000 octets, got 0"),
+        ("--cp qcn --rp qcn --link-rate 1", "link_rate: needed 1000 to 10000000000000 bit/s, got 1"),
+        (
+            "--cp qcn -w nowhere/x.pcap",
+            "nowhere/x.pcap: needed a writable output, got No such file or directory",
+        ),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_nothing(
+    arguments: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert run(["replay", "-r", HOTSPOT, *arguments.split()]) == 2
+    told = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("ecmproto: seed ")]
+    assert told[0] == f"ecmproto: {sentence}"
+    assert told[1].startswith("help: ")
+    assert len(told) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_misspelt_parameter_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "-r", HOTSPOT, *CLOSED, "--param", "rp.treshold=5"]) == 2
+    assert "(did you mean 'threshold'?)" in capsys.readouterr().err
+
+
+def test_a_filter_that_is_wrong_is_shown_where(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "-r", HOTSPOT, "--cp", "qcn", "--ports", "vlan.prio == 3"]) == 2
+    told = capsys.readouterr().err
+    assert "did you mean 'vlan.priority'?" in told
+    assert "\n  ^^^^^^^^^\n" in told
+
+
+def test_a_comparison_cannot_read_stdin_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "-r", "-", "--compare", "qcn,none"]) == 2
+    assert "stdin can be read once" in capsys.readouterr().err
+
+
+def test_a_capture_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "-r", str(tmp_path / "x.pcap"), "--compare", "qcn,none"]) == 3
+    assert "needed a readable capture file, got No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("-w", "x.pcap"), ("-w", "x.pcapng.gz"), ("--samples", "x.csv"), ("--flows", "x.csv"),
+     ("--report", "x.html")],
+)  # fmt: skip
+def test_files_that_exist_are_kept_without_force(
+    option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"mine")
+    assert run(["replay", "-r", HOTSPOT, *CLOSED, option, str(path)]) == 2
+    assert (
+        f"{path}: needed a name that is free, or --force, got a file of that name" in capsys.readouterr().err
+    )
+    assert path.read_bytes() == b"mine"
+    assert list(tmp_path.iterdir()) == [path]
+    assert run(["replay", "-r", HOTSPOT, *CLOSED, option, str(path), "--force"]) == 0
+    assert path.read_bytes() != b"mine"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "module", "extra"),
+    [
+        ("--samples", "x.parquet", "pyarrow", "arrow"),
+        ("--flows", "x.parquet", "pyarrow", "arrow"),
+        ("--report", "x.html", "matplotlib.figure", "report"),
+        ("--report", "x.png", "matplotlib.figure", "report"),
+    ],
+)
+def test_a_missing_extra_is_named_with_the_command_to_type(
+    option: str, name: str, module: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setitem(sys.modules, module, None)
+    assert run(["replay", "-r", HOTSPOT, *CLOSED, option, str(tmp_path / name)]) == 5
+    told = capsys.readouterr().err.splitlines()
+    assert told[-2].endswith(f": needed {module.partition('.')[0]}, which is not installed")
+    assert told[-1] == f"help: pip install 'ecmproto[{extra}]'"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_csv_needs_no_extra(replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    replay(*CLOSED, "--samples", str(tmp_path / "x.csv"))
+    assert (tmp_path / "x.csv").stat().st_size > 1_000
