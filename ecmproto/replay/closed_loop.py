@@ -21,6 +21,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
 from ecmproto.control.idle import IdlePoint
 from ecmproto.control.machine import Machine, Place
+from ecmproto.control.mechanism import Role
 from ecmproto.control.pause.gate import paused_ns
 from ecmproto.control.protocol import CongestionPoint
 from ecmproto.record import columns
@@ -54,7 +55,7 @@ _DATA_OCTETS = 1500
 class Piece:
     """What happened in a stretch of time, in its order.
 
-    ``passages`` has the columns of `closed_port.Passage`, ``messages`` those of `protocol.Message`, silent
+    ``passages`` has the columns of `world.Passage`, ``messages`` those of `protocol.Message`, silent
     samples included; ``cause`` and ``serial`` are numbers in the capture, times ns from the first arrival.
     """
 
@@ -256,8 +257,15 @@ class ClosedLoopReplay:
             buffer_octets=self._port_facts.buffer_octets,
             overhead_octets=self._port_facts.overhead_octets,
             seed=self._seed,
-            parameters=self.machine.parameters_as_text(),
+            parameters=self._parameters(),
         )
+
+    def _parameters(self) -> dict[str, dict[str, str]]:
+        """Return those of the roles played: with the capture's own feedback that is no congestion point."""
+        parameters = self.machine.parameters_as_text()
+        if self._hearing is not None:
+            parameters.pop(Role.CONGESTION_POINT.value, None)
+        return parameters
 
     def _stations_summary(self, fairness: float) -> StationsSummary:
         world, machine = self._world, self.machine

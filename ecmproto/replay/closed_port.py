@@ -16,11 +16,10 @@ The text of the loop, compiled for each mechanism.  Its rules:
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.pause.gate import Gates, obey, opens_ns
+from ecmproto.control.pause.gate import obey, opens_ns
 from ecmproto.control.protocol import (
     EVERY_STATION,
     NO_CAUSE,
@@ -34,18 +33,18 @@ from ecmproto.control.protocol import (
     Delivery,
     Departure,
     Message,
-    Outbox,
     Receivers,
     Senders,
     has_room,
 )
 from ecmproto.kernel import compiled, inlined
-from ecmproto.replay.agenda import Agenda, first, first_ns, set_due
+from ecmproto.replay.agenda import first, first_ns, set_due
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from ecmproto.replay.gauge import PRIORITIES, TOTAL
 from ecmproto.replay.open_port import Arrivals
-from ecmproto.replay.port import Port, arrive, depart
-from ecmproto.replay.waiting import Frame, Pool, Queue, append, give_back, is_used_up, take, take_first
+from ecmproto.replay.port import arrive, depart
+from ecmproto.replay.waiting import Frame, append, give_back, is_used_up, take, take_first
+from ecmproto.replay.world import ENTRIES, OWN_QUEUES, TIMER, World
 from ecmproto.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -55,88 +54,6 @@ PROBE_OCTETS = 60
 
 _ROOM = 16
 """More messages, passages and frames than one event makes; ticks and reports look for room themselves."""
-
-_TIMER = 0
-_OWN_QUEUES = 1
-"""Where a station's entries in the agenda stand: its timer, its own queues, then its limiters'."""
-ENTRIES = _OWN_QUEUES + PRIORITIES
-
-
-class Passage:
-    """A frame that came to the port or never will; a record (``ecmproto.record``)."""
-
-    serial: int
-    """Its number in the capture; a probe's is that of the frame that it follows."""
-    time_ns: int
-    station: int
-    flow: int
-    priority: int
-    octets: int
-    fate: int
-    """PASSED_BY, ENQUEUED, DROPPED or HELD_OUT."""
-    probe: int
-    tagged: int
-    tag: int
-    mark: int
-    qlen_octets: int
-    """Of its priority's queue after it; −1 if it did not come there."""
-    limit_bps: float
-    """The rate of the limiter that it came through; 0 for none."""
-
-
-class Log:
-    """How many passages there are, and what happened besides; a record."""
-
-    passages: int
-    delivered_frames: int
-    delivered_octets: int
-    limited_frames: int
-    """Frames that waited behind a limiter."""
-    heeded: int
-    """Messages that reached a station."""
-    longest_wait_octets: int
-    """The most that ever stood behind one limiter."""
-
-
-class Loop:
-    """What is fixed, and the time; a record."""
-
-    now_ns: int
-    feedback_delay_ns: int
-    queue_octets: int
-    """What a queue of a station holds."""
-    link_rate_bps: int
-    overhead_octets: int
-    sent: int
-    received: int
-    """Messages ever sent, and those of them that were received."""
-
-
-class Link:
-    """A station's link; a record."""
-
-    free_ns: int
-    """When the frame that it sends is through."""
-
-
-class World(NamedTuple):
-    """All of a closed loop but the mechanism's machines.
-
-    ``flight`` is a ring of messages, its length a power of two.  Station s has the entries from
-    s · (ENTRIES + limiters) on in ``agenda`` and ``queues``.
-    """
-
-    loop: Loop
-    log: Log
-    port: Port
-    pool: Pool
-    queues: Sequence[Queue]
-    agenda: Agenda
-    links: Sequence[Link]
-    gates: Gates
-    flight: MutableSequence[Message]
-    outbox: Outbox
-    passages: Sequence[Passage]
 
 
 @compiled
@@ -271,7 +188,7 @@ def _route(world: World, point: CongestionPoint, senders: Senders, index: int, n
     station, priority = frame.station, frame.priority
     base = station * (ENTRIES + senders.limiters())
     limiter = senders.route(station, frame.flow, priority, now_ns)
-    own = base + _OWN_QUEUES + priority
+    own = base + OWN_QUEUES + priority
     entry = base + ENTRIES + limiter
     if limiter == NO_LIMITER:
         if world.queues[own].length == 0 and opens_ns(world.gates, station, priority, now_ns) <= now_ns:
@@ -310,7 +227,7 @@ def _wake(world: World, point: CongestionPoint, senders: Senders, now_ns: int) -
     entry = first(world.agenda)
     each = ENTRIES + senders.limiters()
     station, part = entry // each, entry % each
-    if part == _TIMER:
+    if part == TIMER:
         senders.expire(station, now_ns)
         _review(world, senders, station, now_ns)
         return
@@ -331,12 +248,12 @@ def _review(world: World, senders: Senders, station: int, now_ns: int) -> None:
     """Find anew when a station's queues and timer are due."""
     each = ENTRIES + senders.limiters()
     base = station * each
-    for part in range(_OWN_QUEUES, each):
+    for part in range(OWN_QUEUES, each):
         if world.queues[base + part].length > 0:
             limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
             leaves_ns = _leaves_ns(world, senders, station, limiter, base + part, now_ns)
             set_due(world.agenda, base + part, leaves_ns)
-    set_due(world.agenda, base + _TIMER, senders.timer_ns(station))
+    set_due(world.agenda, base + TIMER, senders.timer_ns(station))
 
 
 @compiled
@@ -358,7 +275,7 @@ def _send(
     frame.mark = sent.mark
     frame.octets += sent.added_octets
     _occupy(world, station, frame.octets, now_ns)
-    set_due(world.agenda, station * (ENTRIES + senders.limiters()) + _TIMER, senders.timer_ns(station))
+    set_due(world.agenda, station * (ENTRIES + senders.limiters()) + TIMER, senders.timer_ns(station))
     serial = frame.serial
     _pass(world, point, index, now_ns, limit_bps)
     for probe in range(posted, world.outbox.posted.count):

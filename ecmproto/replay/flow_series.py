@@ -17,12 +17,15 @@ FLOWS_SHOWN = 64
 
 OTHERS = FLOWS_SHOWN
 OTHERS_LABEL = "others"
+_OTHERS_NUMBER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRates:
     """One flow: octets without FCS, and rates in bit/s over the spans of the series it is from."""
 
+    number: int
+    """That samples have of the flow; −1 for all others together."""
     label: str
     offered_octets: int
     """That came from the capture."""
@@ -108,15 +111,16 @@ class FlowSeries:
 
     def rates(self, labels: dict[int, str], duration_ns: int) -> tuple[FlowRates, ...]:
         """Return every flow that had a frame, in the order they came, then the others together."""
-        named = [(labels.get(number, f"flow {number}"), row) for number, row in self._row_of.items()]
+        rows = [*self._row_of.items(), (_OTHERS_NUMBER, OTHERS)]
+        named = {_OTHERS_NUMBER: OTHERS_LABEL, **labels}
         spans = max(1, min(SPANS, -(-duration_ns // self.span_ns)))
         return tuple(
-            self._flow(label, row, spans, duration_ns)
-            for label, row in [*named, (OTHERS_LABEL, OTHERS)]
+            self._flow(number, named.get(number, f"flow {number}"), row, spans, duration_ns)
+            for number, row in rows
             if self._totals[row].any()
         )
 
-    def _flow(self, label: str, row: int, spans: int, duration_ns: int) -> FlowRates:
+    def _flow(self, number: int, label: str, row: int, spans: int, duration_ns: int) -> FlowRates:
         values = self._spans.values[row * _KINDS : (row + 1) * _KINDS]
         offered, sent, passed, limits, limited = values[:, :spans]
         # The last span is only as long as the replay reached into it.
@@ -127,6 +131,7 @@ class FlowSeries:
         half_octets = self._spans.between(duration_ns // 2, duration_ns)[row * _KINDS + _PASSED]
         half_ns = max(1, duration_ns - duration_ns // 2)
         return FlowRates(
+            number=number,
             label=label,
             offered_octets=totals[0],
             passed_octets=totals[1],

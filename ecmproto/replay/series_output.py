@@ -117,9 +117,10 @@ class _Writable:
 class SampleWriter:
     """Writes every sample and message of a replay to ``path``; called with rows of `samples.SAMPLE`.
 
-    The columns are SAMPLE's, ``kind`` in words and ``flow`` by its label.  A context manager: the file has
-    its name once all went well.  Raises OutputError when it cannot be written, and for a name that asks for
-    neither CSV nor Parquet; MissingDependencyError for Parquet without pyarrow.
+    The columns are SAMPLE's, ``kind`` in words; ``flow`` is the number that `write_flows` gives with a label.
+    A context manager: the file has its name once all went well.  Raises OutputError when it cannot be
+    written, and for a name that asks for neither CSV nor Parquet; MissingDependencyError for Parquet without
+    pyarrow.
     """
 
     def __init__(self, path: str | os.PathLike[str], machine: Machine, *, force: bool = False) -> None:
@@ -174,7 +175,8 @@ def _flow_columns(summary: ReplaySummary) -> dict[str, NDArray[Any]]:
     return {
         "time_ns": np.tile(np.arange(spans) * summary.flow_span_ns, len(flows)),
         "span_ns": np.full(spans * len(flows), summary.flow_span_ns),
-        "flow": np.repeat(np.array([flow.label for flow in flows], dtype=np.str_), spans),
+        "flow": np.repeat(np.array([flow.number for flow in flows], dtype=np.int64), spans),
+        "label": np.repeat(np.array([flow.label for flow in flows], dtype=np.str_), spans),
         "offered_bps": joined([flow.offered_bps for flow in flows]),
         "sent_bps": joined([flow.sent_bps for flow in flows]),
         "passed_bps": joined([flow.passed_bps for flow in flows]),

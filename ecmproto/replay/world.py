@@ -1,28 +1,109 @@
-"""Making the stores of a closed loop, and larger ones when something has no more room."""
+"""What a closed loop has besides the mechanism's machines: its records and stores, and how these grow."""
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
-from typing import Any, TypeVar
+from collections.abc import MutableSequence, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.pause.gate import new_gates
-from ecmproto.control.protocol import Message, new_outbox
+from ecmproto.control.pause.gate import Gates, new_gates
+from ecmproto.control.protocol import Message, Outbox, new_outbox
 from ecmproto.record import columns, new_record, new_records
 from ecmproto.replay.agenda import Agenda, new_agenda
-from ecmproto.replay.closed_port import ENTRIES, Link, Log, Loop, Passage, World
 from ecmproto.replay.facts import LoopFacts, PortFacts
 from ecmproto.replay.gauge import PRIORITIES
 from ecmproto.replay.port import Port, new_port, with_room
-from ecmproto.replay.waiting import larger_pool, new_pool, new_queues
+from ecmproto.replay.waiting import Pool, Queue, larger_pool, new_pool, new_queues
 
 _FIRST_FRAMES = 4096
 _MESSAGES = 4096
 _PASSAGES = 32_768
 
 _Machines = TypeVar("_Machines")
+
+TIMER = 0
+OWN_QUEUES = 1
+"""Where a station's entries in the agenda stand: its timer, its own queues, then its limiters'."""
+ENTRIES = OWN_QUEUES + PRIORITIES
+
+
+class Passage:
+    """A frame that came to the port or never will; a record (``ecmproto.record``)."""
+
+    serial: int
+    """Its number in the capture; a probe's is that of the frame that it follows."""
+    time_ns: int
+    station: int
+    flow: int
+    priority: int
+    octets: int
+    fate: int
+    """PASSED_BY, ENQUEUED, DROPPED or HELD_OUT."""
+    probe: int
+    tagged: int
+    tag: int
+    mark: int
+    qlen_octets: int
+    """Of its priority's queue after it; −1 if it did not come there."""
+    limit_bps: float
+    """The rate of the limiter that it came through; 0 for none."""
+
+
+class Log:
+    """How many passages there are, and what happened besides; a record."""
+
+    passages: int
+    delivered_frames: int
+    delivered_octets: int
+    limited_frames: int
+    """Frames that waited behind a limiter."""
+    heeded: int
+    """Messages that reached a station."""
+    longest_wait_octets: int
+    """The most that ever stood behind one limiter."""
+
+
+class Loop:
+    """What is fixed, and the time; a record."""
+
+    now_ns: int
+    feedback_delay_ns: int
+    queue_octets: int
+    """What a queue of a station holds."""
+    link_rate_bps: int
+    overhead_octets: int
+    sent: int
+    received: int
+    """Messages ever sent, and those of them that were received."""
+
+
+class Link:
+    """A station's link; a record."""
+
+    free_ns: int
+    """When the frame that it sends is through."""
+
+
+class World(NamedTuple):
+    """All of a closed loop but the mechanism's machines.
+
+    ``flight`` is a ring of messages, its length a power of two.  Station s has the entries from
+    s · (ENTRIES + limiters) on in ``agenda`` and ``queues``.
+    """
+
+    loop: Loop
+    log: Log
+    port: Port
+    pool: Pool
+    queues: Sequence[Queue]
+    agenda: Agenda
+    links: Sequence[Link]
+    gates: Gates
+    flight: MutableSequence[Message]
+    outbox: Outbox
+    passages: Sequence[Passage]
 
 
 def new_world(port: PortFacts, facts: LoopFacts, *, stations: int, limiters: int) -> World:

@@ -96,8 +96,10 @@ def _facts(summary: ReplaySummary) -> list[tuple[str, str]]:
 def _parameters(outcome: Outcome) -> list[tuple[str, str, str]]:
     rows = []
     for role, parameters in outcome.plan.machine.parameters.items():
-        texts = parameters.as_text()
-        rows += [(f"{role.value}.{p.name}", texts[p.name], p.doc) for p in parameters.describe()]
+        texts = outcome.summary.parameters.get(role.value, {})
+        rows += [
+            (f"{role.value}.{p.name}", texts[p.name], p.doc) for p in parameters.describe() if p.name in texts
+        ]
     return rows
 
 

@@ -115,9 +115,11 @@ def test_flows_are_rates_over_time(loop: str, replay: Replay, tmp_path: Path) ->
     arguments = CLOSED if loop == "closed" else ("--cp", "qcn", "--rate", "5G")
     flows = json.loads(replay(*arguments, "-T", "json", "--flows", str(path)))["flows"]
     rows = rows_of(path)
-    assert list(dict.fromkeys(row["flow"] for row in rows)) == [flow["label"] for flow in flows]
+    assert list(dict.fromkeys((row["flow"], row["label"]) for row in rows)) == [
+        (str(flow["number"]), flow["label"]) for flow in flows
+    ]
     for flow in flows:
-        mine = [row for row in rows if row["flow"] == flow["label"]]
+        mine = [row for row in rows if row["label"] == flow["label"]]
         octets = {
             name: sum(float(row[f"{name}_bps"]) * int(row["span_ns"]) / 8e9 for row in mine)
             for name in ("offered", "sent", "passed")
