@@ -44,7 +44,8 @@ class Interface:
 
     ``index`` counts over the whole capture; ``section`` and ``local_index`` are its place in a pcapng file.
     ``snaplen`` 0 means no limit.  Times are ``ticks_per_second`` ticks plus ``offset_s`` seconds.
-    ``fcs_octets`` is how many octets of FCS end each frame, 0 where there are none or the file does not say.
+    ``fcs_octets`` is how many octets of FCS end each frame, ``speed_bps`` the link's rate; 0 where there are
+    none or the file does not say.
     ``options`` are the interface's options as they stand in the file, in order.
     """
 
@@ -56,6 +57,7 @@ class Interface:
     ticks_per_second: int = 1_000_000
     offset_s: int = 0
     fcs_octets: int = 0
+    speed_bps: int = 0
     section: int = 0
     local_index: int = 0
     options: tuple[tuple[int, bytes], ...] = ()

@@ -28,6 +28,7 @@ from ecmproto.capture.options import (
     IF_DESCRIPTION,
     IF_FCSLEN,
     IF_NAME,
+    IF_SPEED,
     IF_TSOFFSET,
     IF_TSRESOL,
     parse_options,
@@ -269,7 +270,7 @@ def parse_interface(block: Block, *, index: int, local_index: int) -> tuple[Inte
     first: dict[int, bytes] = {}
     for code, value in options:
         first.setdefault(code, value)
-    offset = first.get(IF_TSOFFSET, b"")
+    offset, speed = first.get(IF_TSOFFSET, b""), first.get(IF_SPEED, b"")
     clock = Clock(
         resolution=first[IF_TSRESOL][0] if first.get(IF_TSRESOL) else 6,
         offset_s=int.from_bytes(offset, order, signed=True) if len(offset) == 8 else 0,
@@ -283,6 +284,7 @@ def parse_interface(block: Block, *, index: int, local_index: int) -> tuple[Inte
         ticks_per_second=clock.ticks_per_second,
         offset_s=clock.offset_s,
         fcs_octets=_fcs_octets(first.get(IF_FCSLEN, b"")),
+        speed_bps=int.from_bytes(speed, order) if len(speed) == 8 else 0,
         section=block.section,
         local_index=local_index,
         options=options,

@@ -19,6 +19,7 @@ from ecmproto.capture.options import (
     IF_DESCRIPTION,
     IF_FCSLEN,
     IF_NAME,
+    IF_SPEED,
     IF_TSRESOL,
     build_options,
 )
@@ -205,10 +206,13 @@ class PcapngWriter(_Writer):
         self.write_block(self._block(0x0A0D0D0A, body + build_options(options, self.builder.byte_order)))
 
     def add_interface(self, interface: Interface) -> int:
-        """Describe one more interface (link type, snaplen, name, description, FCS); return its position."""
+        """Describe one more interface (link type, snaplen, name, speed, FCS and so on); return its position."""
         options = [(IF_NAME, interface.name.encode())] if interface.name else []
         if interface.description:
             options.append((IF_DESCRIPTION, interface.description.encode()))
+        if interface.speed_bps:
+            octets = interface.speed_bps.to_bytes(8, self.builder.byte_order)
+            options.append((IF_SPEED, octets))
         options.append((IF_TSRESOL, b"\x09" if self.builder.resolution == "ns" else b"\x06"))
         if interface.fcs_octets:
             options.append((IF_FCSLEN, bytes([interface.fcs_octets])))

@@ -106,6 +106,18 @@ def test_fcs_length_in_bits() -> None:
     assert reader.interfaces[0].fcs_octets == 4
 
 
+@pytest.mark.parametrize("big", [False, True])
+def test_speed_of_the_link(big: bool) -> None:
+    speed = struct.pack(">Q" if big else "<Q", 400 * 10**9)
+    _, reader = read(section(big=big) + description(big=big, options=option(8, speed, big=big)))
+    assert reader.interfaces[0].speed_bps == 400 * 10**9
+
+
+def test_a_speed_of_other_than_eight_octets_is_none() -> None:
+    _, reader = read(section() + description(options=option(8, b"\x01\x02")))
+    assert reader.interfaces[0].speed_bps == 0
+
+
 def test_broken_options_are_a_warning() -> None:
     seen, reader = read(section() + description(options=b"\x02\x00\xff\x00eth0") + enhanced(b"x"))
     assert len(seen) == 1

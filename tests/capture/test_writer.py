@@ -36,7 +36,8 @@ def test_pcap_octets(tmp_path: Path) -> None:
 
 def test_pcapng_octets(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
-    interfaces = [Interface(index=0, linktype=1), Interface(index=1, linktype=101, name="tun0", fcs_octets=4)]
+    tunnel = Interface(index=1, linktype=101, name="tun0", fcs_octets=4, speed_bps=25 * 10**9)
+    interfaces = [Interface(index=0, linktype=1), tunnel]
     with PcapngWriter(path, interfaces=interfaces, comment="made up") as writer:
         writer.write_frame(b"abc", (1 << 32) + 5, original=9, interface=1)
     octets = path.read_bytes()
@@ -47,6 +48,7 @@ def test_pcapng_octets(tmp_path: Path) -> None:
             (1, "", 0, 10**9),
             (101, "tun0", 4, 10**9),
         ]
+        assert [each.speed_bps for each in reader.interfaces] == [0, 25 * 10**9]
     assert b"made up" in octets
 
 
