@@ -75,13 +75,16 @@ def extract(
     """
     wanted = asked(fields)
     shared = pool if len(batch) >= SHARED_FRAMES else None
-    outer = [field for field in wanted if not field.inner]
+    columns = [*_recorded([field for field in wanted if field.origin == "record"], batch, interfaces)]
+    if len(columns) == len(wanted):
+        return Columns(len(batch), wanted, columns)  # what frames are made of does not matter
+    outer = [field for field in wanted if not field.inner and field.origin != "record"]
     inner = [field for field in wanted if field.inner]
     formats = {source.format for field in outer for source in field.sources}
     if inner:
         formats.update(SHOWN_AS)
     found = find_layers(frames_of(batch, interfaces), formats, ethertypes, shared)
-    columns = [*_columns(outer, batch, interfaces, found, shared)]
+    columns += _columns(outer, found, shared)
     if inner:
         columns += _inner(inner, found, ethertypes, shared)
     return Columns(len(batch), wanted, columns)
@@ -95,19 +98,27 @@ def _inner(
     formats = {source.format for field in fields for source in field.sources}
     inside = find_layers(frames, formats, ethertypes, pool)
     count = len(found.frames.offset)
-    for column in _columns(fields, None, (), inside, pool):
+    for column in _columns(fields, inside, pool):
         yield Column(
             name=column.name, kind=column.kind, frames=count, rows=rows[column.rows], values=column.values
         )
 
 
-def _columns(
-    fields: list[Field],
-    batch: Batch | None,
-    interfaces: Sequence[Interface],
-    found: LayersFound,
-    pool: ThreadPoolExecutor | None,
-) -> Iterator[Column]:
+def _recorded(fields: list[Field], batch: Batch, interfaces: Sequence[Interface]) -> Iterator[Column]:
+    """Yield the columns of what the capture's records say."""
+    every = _every(len(batch))
+    for field in fields:
+        rows, values = _of_record(field.name, batch, interfaces, every)
+        yield Column(name=field.name, kind=field.kind, frames=len(batch), rows=rows, values=values)
+
+
+def _every(count: int) -> NDArray[np.int32]:
+    rows = np.arange(count, dtype=np.int32)
+    rows.flags.writeable = False
+    return rows
+
+
+def _columns(fields: list[Field], found: LayersFound, pool: ThreadPoolExecutor | None) -> Iterator[Column]:
     there = found.entries.keys()
     present = [
         field
@@ -115,14 +126,10 @@ def _columns(
         if field.origin != "layers" or any(source.format in there for source in field.sources)
     ]
     read = _read_all(present, found, pool)
-    every = np.arange(len(found.frames.offset), dtype=np.int32)
-    every.flags.writeable = False
+    every = _every(len(found.frames.offset))
     for field in present:
         if field.origin == "layers":
             rows, values = _of_layers(field, found, read)
-        elif field.origin == "record":
-            assert batch is not None
-            rows, values = _of_record(field.name, batch, interfaces, every)
         else:
             rows, values = _of_frame(field.name.removeprefix("encapsulated."), found, every)
         yield Column(name=field.name, kind=field.kind, frames=len(every), rows=rows, values=values)
