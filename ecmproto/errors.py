@@ -62,6 +62,22 @@ class EncodeError(EcmprotoError):
         return f"{self.layer}.{self.field}: needed {self.needed}, got {self.got}"
 
 
+class ColumnError(EncodeError):
+    """A column that its field cannot hold, as a whole or in one row.
+
+    ``layer`` and ``field`` are the column's name in front of and behind its first dot, ``row`` counts from
+    0 and is None where the column as a whole is wrong; ``needed`` and ``got`` as in EncodeError.
+    """
+
+    def __init__(self, *, layer: str, field: str, needed: str, got: str, row: int | None = None) -> None:
+        super().__init__(layer=layer, field=field, needed=needed, got=got)
+        self.args = (*self.args, row)
+        self.row = row
+
+    def __str__(self) -> str:
+        return super().__str__() + ("" if self.row is None else f" in row {self.row}")
+
+
 class CaptureError(EcmprotoError):
     """A capture file that cannot be read on, or frames that a capture file cannot hold.
 
@@ -94,6 +110,26 @@ class OutputError(EcmprotoError):
 
     def __str__(self) -> str:
         return f"{self.path}: needed {self.needed}, got {self.got}"
+
+
+class InterfaceError(EcmprotoError):
+    """A network interface that is not there, may not be used, or cannot do what is asked of it.
+
+    ``interface`` names it, ``needed`` and ``got`` as in the other errors, ``hint`` the nearest thing that
+    would be right, or empty.  ``remedy`` is the command that would help, or empty.
+    """
+
+    def __init__(self, *, interface: str, needed: str, got: str, hint: str = "", remedy: str = "") -> None:
+        super().__init__(interface, needed, got, hint, remedy)
+        self.interface = interface
+        self.needed = needed
+        self.got = got
+        self.hint = hint
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        tail = f" ({self.hint})" if self.hint else ""
+        return f"{self.interface}: needed {self.needed}, got {self.got}{tail}"
 
 
 class ParameterError(EcmprotoError):

@@ -12,6 +12,7 @@ from ecmproto.errors import (
     DecodeError,
     EcmprotoError,
     EncodeError,
+    InterfaceError,
     MissingDependencyError,
     OutputError,
     ParameterError,
@@ -33,6 +34,10 @@ ERRORS: list[tuple[EcmprotoError, str]] = [
         "a.pcap: at octet 24, after 0 frames: needed a record, got 3 octets",
     ),
     (OutputError(path="a.pcap", needed="room", got="none"), "a.pcap: needed room, got none"),
+    (
+        InterfaceError(interface="eht0", needed="a network interface", got="none of that name"),
+        "eht0: needed a network interface, got none of that name",
+    ),
     (ParameterError(name="qeq", needed="100 B to 4 GB", got="5 B"), "qeq: needed 100 B to 4 GB, got 5 B"),
     (
         SpecError(where="frame", needed="a format", got="'cmn'", hint="did you mean 'cnm'?"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ecmproto.errors import CaptureError, EcmprotoError, MissingDependencyError, counted
+from ecmproto.errors import CaptureError, EcmprotoError, InterfaceError, MissingDependencyError, counted
 
 FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141
@@ -21,7 +21,7 @@ class CommandError(Exception):
 
 def exit_code_of(error: Exception) -> int | None:
     """Return the exit code of an error that is the user's or the input's, None for a defect of ours."""
-    if isinstance(error.__cause__ or error, PermissionError):
+    if isinstance(error, InterfaceError) or isinstance(error.__cause__ or error, PermissionError):
         return PERMISSION
     if isinstance(error, CaptureError):
         return CAPTURE
@@ -46,6 +46,8 @@ def report(error: Exception, command: str = "") -> None:
         )
     elif isinstance(error, MissingDependencyError):
         sentence, help = str(error), error.remedy
+    elif isinstance(error, InterfaceError):
+        sentence, help = str(error), error.remedy or help
     elif isinstance(error, OSError) and error.filename is not None:
         sentence = f"{error.filename}: {error.strerror}"
     else:

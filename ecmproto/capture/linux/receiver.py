@@ -1,0 +1,136 @@
+"""Receiving with little delay: many frames by one system call, as soon as there is one.
+
+For whoever forwards frames.  A ring (`ecmproto.capture.linux.ring`) hands frames over block by block, which
+takes less time a frame and delays each by up to tens of milliseconds.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux import abi
+from ecmproto.capture.linux.bpf import Instruction
+from ecmproto.capture.linux.calls import receive_messages
+from ecmproto.capture.linux.control_messages import CONTROL_OCTETS, unpack
+from ecmproto.capture.linux.packet_socket import DOWN_ERRORS, KernelCounts, PacketSocket, open_receiving
+
+FRAMES = 256
+SOCKET_OCTETS = 8 << 20
+_ALIGNED = 64
+_MORE_OCTETS = 64
+"""Room for tags beyond the MTU, and for the tag that is put back in front."""
+
+
+class FrameReceiver:
+    """Frames from an interface, up to ``frames`` at a time; they wait in the kernel in ``socket_octets``.
+
+    ``program`` lets the kernel drop frames (`ecmproto.capture.linux.bpf`).  Frames that this machine sends
+    out of the interface are left out unless ``outgoing``.  A frame longer than ``frame_octets`` (default:
+    the MTU and some) is cut, to be seen at ``original``.  Raises InterfaceError.
+    """
+
+    def __init__(
+        self,
+        interface: str,
+        *,
+        frames: int = FRAMES,
+        frame_octets: int | None = None,
+        socket_octets: int = SOCKET_OCTETS,
+        promiscuous: bool = True,
+        outgoing: bool = False,
+        program: Sequence[Instruction] = (),
+    ) -> None:
+        self._socket: PacketSocket = open_receiving(
+            interface, promiscuous=promiscuous, outgoing=outgoing, program=program, prepare=self._prepare
+        )
+        self._socket.enlarge(socket_octets)
+        self.facts = self._socket.facts
+        self.down = False
+        """Whether the interface was down when it was last looked at; it is survived."""
+        self._room = frames
+        self._frames = 0
+        self._build((frame_octets or self.facts.longest_octets + _MORE_OCTETS) + abi.TAG_OCTETS)
+
+    @staticmethod
+    def _prepare(opened: PacketSocket) -> None:
+        opened.socket.setsockopt(abi.SOL_PACKET, abi.PACKET_AUXDATA, 1)
+        opened.socket.setsockopt(socket.SOL_SOCKET, abi.SO_TIMESTAMPNS, 1)
+
+    def _build(self, slot_octets: int) -> None:
+        """Make the messages that the kernel fills: a slot, and room for what comes beside the frame, each."""
+        count = self._room
+        width = -(-slot_octets // _ALIGNED) * _ALIGNED
+        self._slots = np.zeros(count * width, dtype=np.uint8)
+        self._shown: NDArray[np.uint8] = self._slots.view()
+        self._shown.flags.writeable = False
+        self._controls = np.zeros(count * CONTROL_OCTETS // 4, dtype=np.uint32)
+        self._messages, self._parts = abi.message_array(count)
+        steps = np.arange(count, dtype=np.int64)
+        # what stands in front of a frame is where its tag goes
+        self._starts = steps * width + abi.TAG_OCTETS
+        self._parts["base"] = self._slots.ctypes.data + self._starts
+        self._parts["octets"] = width - abi.TAG_OCTETS
+        self._messages["header"]["control"] = self._controls.ctypes.data + steps * CONTROL_OCTETS
+        self._address = self._messages.ctypes.data
+        self._control_octets = self._messages["header"]["control_octets"]
+        self._control_octets[:] = CONTROL_OCTETS
+        self._octets = self._messages["octets"]
+        self._offset, self._captured, self._original, self._time_ns = np.zeros((4, count), dtype=np.int64)
+        self._interface = np.zeros(count, dtype=np.int64)
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait at: readable when there are frames, in error when it went down."""
+        return self._socket.socket.fileno()
+
+    def receive(self) -> Batch | None:
+        """Return the frames that are there, tags put back; None without any, at once.
+
+        The batch and its arrays are used again by the next call: copy what has to last.  ``time_ns`` is
+        when the kernel got each frame.  InterfaceError when the interface was removed; while it is down
+        there are no frames, and a call now and then finds out more (`down`).
+        """
+        try:
+            count = receive_messages(self.fileno(), self._address, self._room, socket.MSG_DONTWAIT)
+        except OSError as error:
+            self._missed(error)
+            return None
+        self.down = False
+        unpack(
+            self._slots, self._starts, self._controls, self._control_octets, self._octets, count,
+            self._offset, self._captured, self._original, self._time_ns,
+        )  # fmt: skip
+        first, self._frames = self._frames, self._frames + count
+        offset, captured = self._offset[:count], self._captured[:count]
+        return Batch(
+            buffer=self._shown, offset=offset, captured=captured, original=self._original[:count],
+            time_ns=self._time_ns[:count], interface=self._interface[:count],
+            record_offset=offset, record_length=captured, first=first,
+        )  # fmt: skip
+
+    def _missed(self, error: OSError) -> None:
+        if error.errno in DOWN_ERRORS:
+            self.down = True
+        elif error.errno not in (errno.EAGAIN, errno.EINTR, errno.ENOBUFS):
+            raise self._socket.unexpected(error, "frames") from error
+        if self.down and self._socket.gone:
+            raise self._socket.vanished()
+
+    def counts(self) -> KernelCounts:
+        """Return how many frames the kernel delivered and how many it dropped for want of room."""
+        return self._socket.counts()
+
+    def close(self) -> None:
+        """Stop receiving."""
+        self._socket.close()
+
+    def __enter__(self) -> FrameReceiver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
