@@ -1,13 +1,25 @@
-"""What every form of output has in common: text before the frames, for each frame, and after them."""
+"""What every form of output has in common: text before the frames, for each frame, and after them.
+
+A form gives the text of one frame after the other, and that of whole batches, which is the same text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol
 
-from ecmproto.capture import CaptureReader
-from ecmproto.dissect.record import Record
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture import Batch, CaptureReader, Interface
+from ecmproto.dissect.record import Record, records
 from ecmproto.units import NS_PER_S
+from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+
+if TYPE_CHECKING:
+    from ecmproto.table.text import Renderer
 
 Paint = Callable[[str, str], str]
 """Puts text into a named style: title, name, dim, congestion, pause, tag, error."""
@@ -34,11 +46,14 @@ class Form(Protocol):
         """Return what stands behind the last frame."""
 
 
-class Listing:
+class Listing(ABC):
     """A form that has frames only, with times that count from the capture's first frame, shown or not."""
 
     origin_ns: int | None = None
     """The time that times count from."""
+    commented = False
+    """Whether it shows the comments of records."""
+    _renderer: Renderer | None = None
 
     def begin(self, reader: CaptureReader) -> str:
         """Return nothing."""
@@ -49,9 +64,60 @@ class Listing:
         if self.origin_ns is None:
             self.origin_ns = record.time_ns
 
+    @abstractmethod
+    def record(self, record: Record) -> str:
+        """Return one frame, with its line ends."""
+
     def end(self, reader: CaptureReader) -> str:
         """Return nothing."""
         return ""
+
+    def batch(
+        self,
+        batch: Batch,
+        interfaces: Sequence[Interface],
+        *,
+        ethertypes: EtherTypes = DEFAULT,
+        shown: NDArray[np.bool_] | None = None,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> Iterator[bytes | memoryview]:
+        """Yield the text of a batch's frames in pieces of UTF-8, each valid until the next.
+
+        Joined they are what `record` gives of the frames that ``shown`` (None: all) picks, with `passed` for
+        the others.  ``pool`` shares the work.  Where `renderer` gives one, this compiles and loads kernels:
+        it is for captures of many frames.
+        """
+        if self.origin_ns is None:
+            times = batch.time_ns if batch.timed is None else batch.time_ns[batch.timed]
+            self.origin_ns = int(times[0]) if len(times) else None
+        if shown is not None:
+            batch = batch.select(shown)
+
+        def single(part: Batch) -> Iterator[str]:
+            each = records(part, interfaces, ethertypes=ethertypes, commented=self.commented)
+            return (self.record(record) for record in each)
+
+        self._renderer = self._renderer or self.renderer()
+        if self._renderer is None:
+            yield from (text.encode("utf-8", errors="replace") for text in single(batch))
+            return
+        yield from self._renderer.batch(
+            batch,
+            single,
+            interfaces=interfaces,
+            ethertypes=ethertypes,
+            odd=self.odd(batch, interfaces),
+            origin_ns=self.origin_ns or 0,
+            pool=pool,
+        )
+
+    def renderer(self) -> Renderer | None:
+        """Return what renders batches; None where frames are told one by one."""
+        return None
+
+    def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
+        """Return which frames of a batch `record` has to tell, whatever their layers; None for none."""
+        return None
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,73 @@
+"""Where a thread renders: its buffer and its vocabulary, kept from share to share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.table.headers import fixed
+from ecmproto.table.text.paths import Marked
+from ecmproto.table.text.program import Programs
+from ecmproto.table.text.rendering import render
+from ecmproto.table.text.vocabulary import Vocabulary
+
+Octets = NDArray[np.uint8]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+_ROOM_OCTETS = 4 << 20
+_PAIRS = fixed(np.frombuffer(bytes(range(256)).hex().encode(), np.uint8))
+"""The two hex digits of every octet."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Job:
+    """A batch to render."""
+
+    marked: Marked
+    program: Int32
+    """Of each frame; −1 − k stands for text k of ``singles``."""
+    record: Int64
+    """The numbers of each frame's record, as `RecordNumber` orders them."""
+    singles: Octets
+    single_bounds: Int64
+    programs: Programs
+    functions: Sequence[Callable[..., str]]
+    shapes: Sequence[tuple[int, ...]]
+
+
+class Desk:
+    """Room for the text of a share; given to one thread at a time."""
+
+    def __init__(self) -> None:
+        self._out = np.empty(_ROOM_OCTETS, np.uint8)
+        self._vocabulary = Vocabulary()
+
+    def texts(self, job: Job, begin: int, end: int) -> list[memoryview]:
+        """Return the text of rows ``begin`` to ``end`` in pieces, valid until this is called again."""
+        programs, marked, words = job.programs, job.marked, self._vocabulary
+        frames = marked.found.frames
+        codes = words.codes(
+            begin, end, job.program, programs, job.functions, job.shapes, job.record, frames.buffer,
+            marked.marks, marked.mark_at,
+        )  # fmt: skip
+        used = np.zeros(2, np.int64)
+        texts: list[memoryview] = []
+        at = begin
+        while at < end:
+            before = at
+            at = render(
+                at, end, job.program, programs.bounds, programs.operations, programs.numbers,
+                programs.literals, programs.room, codes[at - begin :], words.octets, words.bounds,
+                words.longest, job.record, frames.buffer, marked.marks, marked.mark_at, job.singles,
+                job.single_bounds, _PAIRS, self._out, used,
+            )  # fmt: skip
+            if at > before:
+                texts.append(self._out[: used[0]].data)
+            if at < end:
+                # the old buffer stays with the text in it
+                self._out = np.empty(max(2 * len(self._out), int(used[1])), np.uint8)
+        return texts

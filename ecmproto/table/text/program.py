@@ -1,0 +1,236 @@
+"""Pieces as tables of numbers, which the kernel follows: the programs of all paths seen so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.table.headers import fixed
+from ecmproto.table.text.pieces import (
+    Bits,
+    Cell,
+    Decimal,
+    Dotted,
+    Hex,
+    HexNumber,
+    Mark,
+    Number,
+    Piece,
+    RecordNumber,
+    Seconds,
+    Size,
+    Stretch,
+    When,
+    Word,
+)
+
+Int64 = NDArray[np.int64]
+
+LITERAL, DECIMAL, HEX_NUMBER, HEX, DOTTED, SECONDS, WORD, UNLESS, JUMP, STRIP, CELL, COMMA, QUOTE = range(13)
+"""Operations; a row of ``operations`` is one of them and what it takes."""
+OF_RECORD, OF_LAYER, OF_SIZE = range(3)
+"""Where a number comes from; a row of ``numbers`` is one of them and where it stands there."""
+
+KEY_NUMBERS = 8
+"""Of how many numbers what a word says may depend."""
+_PART_OCTETS = 6
+_MOST_DIGITS = 20
+_SEVEN_OCTETS = 56
+
+
+class Programs(NamedTuple):
+    """The programs as arrays."""
+
+    bounds: Int64
+    """Where each program's operations start; then where the last ends."""
+    operations: Int64
+    numbers: Int64
+    literals: NDArray[np.uint8]
+    word_bounds: Int64
+    """Where the words of each program start among ``words``."""
+    words: Int64
+    """A row a word: its function's number, how many numbers it depends on, and which."""
+    room: Int64
+    """A row a program: octets at most of what is bounded; how many stretches, whose room is a multiple of
+    their octets; how many words."""
+
+
+class Assembler:
+    """Makes programs of pieces; a program's number is its place."""
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[..., str]] = []
+        self.shapes: list[tuple[int, ...]] = []
+        """For each function the octets of its values, 0 for a number."""
+        self._function_of: dict[tuple[Callable[..., str], tuple[int, ...]], int] = {}
+        self._operations: list[tuple[int, ...]] = []
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._literals = bytearray()
+        self._literal_at: dict[bytes, int] = {}
+        self._words: list[tuple[int, ...]] = []
+        self._bounds, self._word_bounds = [0], [0]
+        self._room: list[tuple[int, int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._room)
+
+    def add(self, pieces: Iterable[Piece]) -> int:
+        """Add a program and return its number."""
+        self._bounded = self._stretches = 0
+        self._pieces(_joined(pieces))
+        words = len(self._words) - self._word_bounds[-1]
+        self._room.append((self._bounded, self._stretches, words))
+        self._bounds.append(len(self._operations))
+        self._word_bounds.append(len(self._words))
+        return len(self._room) - 1
+
+    def programs(self) -> Programs:
+        """Return all of them."""
+        return Programs(
+            bounds=_table(self._bounds),
+            operations=_table(self._operations, 6),
+            numbers=_table(list(self._numbers), 6),
+            literals=fixed(np.frombuffer(bytes(self._literals), np.uint8)),
+            word_bounds=_table(self._word_bounds),
+            words=_table(self._words, 2 + KEY_NUMBERS),
+            room=_table(self._room, 3),
+        )
+
+    def _pieces(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            self._piece(piece)
+
+    def _piece(self, piece: Piece) -> None:
+        match piece:
+            case str():
+                octets = piece.encode("utf-8", errors="replace")
+                self._add(LITERAL, self._literal(octets), len(octets), room=len(octets))
+            case Decimal():
+                number = self._number(piece.number)
+                room = max(_MOST_DIGITS, piece.width)
+                self._add(DECIMAL, number, piece.width, int(piece.plus), piece.times, room=room)
+            case HexNumber():
+                self._add(HEX_NUMBER, self._number(piece.number), piece.digits, room=piece.digits)
+            case Hex():
+                separator = ord(piece.separator) if piece.separator else 0
+                octets_there = piece.stretch.octets
+                room = 0 if octets_there is None else 3 * octets_there
+                self._stretches += octets_there is None
+                self._add(HEX, *_ends(piece.stretch), separator, room=room)
+            case Dotted():
+                assert piece.stretch.octets == 4
+                self._add(DOTTED, piece.stretch.begin, piece.stretch.begin_at, room=15)
+            case Seconds():
+                room = max(_MOST_DIGITS + 2, piece.width)
+                self._add(SECONDS, self._number(piece.number), piece.width, room=room)
+            case Word():
+                self._word(piece)
+            case When():
+                self._when(piece)
+            case Cell():
+                self._add(CELL)
+                self._pieces(_joined(piece.pieces))
+                if piece.quoted:
+                    self._add(QUOTE, room=2)
+            case Mark.COMMA:
+                self._add(COMMA, room=1)
+            case Mark.STRIP:
+                self._add(STRIP)
+
+    def _add(self, *operation: int, room: int = 0) -> None:
+        self._operations.append(operation + (0,) * (6 - len(operation)))
+        self._bounded += room
+
+    def _literal(self, octets: bytes) -> int:
+        at = self._literal_at.get(octets)
+        if at is None:
+            at = self._literal_at[octets] = len(self._literals)
+            self._literals += octets
+        return at
+
+    def _when(self, piece: When) -> None:
+        # to behind what follows where the number is elsewhere; known when that is there
+        at = len(self._operations)
+        self._add(UNLESS)
+        self._pieces(_joined(piece.then))
+        if piece.otherwise:
+            jump = len(self._operations)
+            self._add(JUMP)
+            beyond = len(self._operations)
+            self._pieces(_joined(piece.otherwise))
+            self._operations[jump] = (JUMP, len(self._operations) - jump, 0, 0, 0, 0)
+        else:
+            beyond = len(self._operations)
+        number = self._number(piece.number)
+        self._operations[at] = (UNLESS, number, piece.low, piece.high, beyond - at, 0)
+
+    def _word(self, piece: Word) -> None:
+        numbers: list[int] = []
+        sizes: list[int] = []
+        for value in piece.values:
+            if isinstance(value, Stretch):
+                numbers += self._parts(value)
+                sizes.append(value.octets or 0)
+            else:
+                numbers.append(self._number(value))
+                sizes.append(0)
+        if len(numbers) > KEY_NUMBERS:
+            raise ValueError(f"a word depends on {KEY_NUMBERS} numbers at most, not on {len(numbers)}")
+        key = piece.function, tuple(sizes)
+        function = self._function_of.setdefault(key, len(self.functions))
+        if function == len(self.functions):
+            self.functions.append(piece.function)
+            self.shapes.append(tuple(sizes))
+        row = (function, len(numbers), *numbers)
+        self._add(WORD, len(self._words) - self._word_bounds[-1])
+        self._words.append(row + (0,) * (2 + KEY_NUMBERS - len(row)))
+
+    def _parts(self, stretch: Stretch) -> list[int]:
+        """Return the numbers that octets of a fixed size are, a few octets each."""
+        octets = stretch.octets
+        if not octets:
+            raise ValueError("a word depends on stretches of a fixed size only")
+        return [
+            self._number(Bits(stretch.begin, stretch.begin_at + at, size, 0, 8 * size))
+            for at, size in parts_of(octets)
+        ]
+
+    def _number(self, number: Number) -> int:
+        match number:
+            case RecordNumber():
+                row: tuple[int, ...] = (OF_RECORD, int(number), 0, 0, 0, 0)
+            case Bits():
+                assert 8 * number.octets <= _SEVEN_OCTETS, "a number in at most seven octets"
+                size = -number.bits if number.signed else number.bits
+                row = (OF_LAYER, number.mark, number.at, number.octets, number.shift, size)
+            case Size():
+                row = (OF_SIZE, *_ends(number.stretch), 0)
+        return self._numbers.setdefault(row, len(self._numbers))
+
+
+def parts_of(octets: int) -> list[tuple[int, int]]:
+    """Return how octets are taken as numbers: where each part starts, and its octets."""
+    return [(at, min(_PART_OCTETS, octets - at)) for at in range(0, octets, _PART_OCTETS)]
+
+
+def _ends(stretch: Stretch) -> tuple[int, int, int, int]:
+    return stretch.begin, stretch.begin_at, stretch.end, stretch.end_at
+
+
+def _joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """Return pieces with literals that follow each other made one."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += piece
+        elif piece != "":
+            joined.append(piece)
+    return joined
+
+
+def _table(rows: Sequence[Any], columns: int = 0) -> Int64:
+    table = np.array(rows, np.int64)
+    return fixed(table.reshape(-1, columns) if columns else table)
