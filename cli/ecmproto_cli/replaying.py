@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.capture import Batch, CaptureCopier, CaptureReader, open_capture, open_sink
-from ecmproto.control.layered import Layered
-from ecmproto.control.machine import machine_of
 from ecmproto.control.registry import find_mechanism
 from ecmproto.errors import ParameterError
 from ecmproto.replay.closed_output import ClosedLoopOutput
-from ecmproto.replay.marks import FLOW_CONTROLS, fitting_marks
+from ecmproto.replay.marks import machine_on_port
 from ecmproto.replay.output import OpenLoopOutput
 from ecmproto.replay.series_output import SampleWriter, check_series_path, write_flows
 from ecmproto.replay.session import Outcome, Plan, replay_capture
@@ -81,15 +79,13 @@ def _check_reports(paths: tuple[str, ...]) -> None:
 
 
 def _plan(request: Request, name: str) -> Plan:
-    marks = fitting_marks(request.port.buffer_octets)
-    mechanism = find_mechanism(name)
-    assignments = [*(marks if name in FLOW_CONTROLS else ()), *_own(request, name)]
-    machine = machine_of(mechanism, mechanism.parse(assignments))
-    if request.flow_control is not None and name not in FLOW_CONTROLS:
-        beneath = find_mechanism(request.flow_control)
-        machine = Layered(machine, machine_of(beneath, beneath.parse(marks)))
     return Plan(
-        machine=machine,
+        machine=machine_on_port(
+            name,
+            _own(request, name),
+            buffer_octets=request.port.buffer_octets,
+            flow_control=request.flow_control,
+        ),
         port=request.port,
         loop=request.loop,
         seed=request.seed,

@@ -35,14 +35,15 @@ def tag_columns(machine: Machine, batch: Batch, classes: FrameClasses, ethertype
     found = tags_of(
         batch.buffer, batch.offset, batch.captured, protocol=machine.tag_protocol, ethertypes=ethertypes
     )
-    return _experimental(machine, found, none)
+    return experimental_columns(machine, found)
 
 
-def _experimental(machine: Machine, found: FrameTags, none: NDArray[np.int64]) -> TagColumns:
+def experimental_columns(machine: Machine, found: FrameTags) -> TagColumns:
+    """Return the same from what was found of the tags of ``machine``, which are experimental ones."""
     if machine.tag is CMTag:
         mark = (found.cm_unit.astype(np.int64) << _UNIT_SHIFT) | found.cm_timestamp
         return TagColumns(found.cm_protocol == machine.tag_protocol, found.cm_cpid, mark)
     if machine.tag is RRTTag:
-        return TagColumns(found.rrt_tagged, found.rrt_cpid, none)
+        return TagColumns(found.rrt_tagged, found.rrt_cpid, np.zeros_like(found.rrt_cpid))
     assert machine.tag is RDTag, f"{machine.name}: no frames carry {machine.tag}"
     return TagColumns(found.rd_offset >= 0, found.rd_rate, found.rd_rlq_id.astype(np.int64))
