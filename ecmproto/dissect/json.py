@@ -38,15 +38,24 @@ In the other form every line is such a frame with ``"schema": "ecmproto/frame/1"
 from __future__ import annotations
 
 import json
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ecmproto.capture import CaptureReader, Interface, linktype_name
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture import Batch, CaptureReader, Interface, linktype_name
+from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing
 from ecmproto.dissect.record import Record
 from ecmproto.wire.document import Json as Document
 from ecmproto.wire.document import to_document
 from ecmproto.wire.ethernet import Data
 from ecmproto.wire.frame import Frame
+
+if TYPE_CHECKING:
+    from ecmproto.table.text import Renderer
 
 FRAMES_SCHEMA = "ecmproto/frames/1"
 FRAME_SCHEMA = "ecmproto/frame/1"
@@ -64,11 +73,22 @@ _Object: TypeAlias = dict[str, Document]
 _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
-class Json(Listing):
+class _Documents(Listing):
+    """A document a frame."""
+
+    commented = True
+
+    def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
+        """Return which frames have a comment, or are not Ethernet's."""
+        ethernet = np.array([each.linktype == ETHERNET for each in interfaces], np.bool_)
+        return commented(batch) | ~ethernet[batch.interface]
+
+
+class Json(_Documents):
     """One document for the whole capture, written frame by frame."""
 
     def __init__(self) -> None:
-        self._frames = 0
+        self._begun = False
         self._interfaces = 0
 
     def begin(self, reader: CaptureReader) -> str:
@@ -79,9 +99,25 @@ class Json(Listing):
 
     def record(self, record: Record) -> str:
         """Return one frame on a line of its own."""
-        comma = "," if self._frames else ""
-        self._frames += 1
+        comma = "," if self._begun else ""
+        self._begun = True
         return f"{comma}\n{_text(record_document(record))}"
+
+    def batch(self, batch: Batch, *arguments: Any, **options: Any) -> Iterator[bytes | memoryview]:
+        """Yield the text of a batch's frames; see `Listing.batch`."""
+        first, self._begun = not self._begun, True
+        for text in super().batch(batch, *arguments, **options):
+            # a comma and a new line stand in front of each frame, but for the capture's first
+            yield text[1:] if first else text
+            first = False
+        self._begun = not first
+
+    def renderer(self) -> Renderer:
+        """Return what renders batches."""
+        from ecmproto.dissect.json_pieces import frame_pieces
+        from ecmproto.table.text import Renderer
+
+        return Renderer(lambda path: frame_pieces(path, ",\n{"), sampled=True)
 
     def end(self, reader: CaptureReader) -> str:
         """Return the document from behind its last frame."""
@@ -93,13 +129,21 @@ class Json(Listing):
         return f"\n]{more}}}\n"
 
 
-class NdJson(Listing):
+class NdJson(_Documents):
     """One document a frame, one a line."""
 
     def record(self, record: Record) -> str:
         """Return the frame's line."""
         document: _Object = {"schema": FRAME_SCHEMA, **record_document(record)}
         return _text(document) + "\n"
+
+    def renderer(self) -> Renderer:
+        """Return what renders batches."""
+        from ecmproto.dissect.json_pieces import frame_pieces
+        from ecmproto.table.text import Renderer
+
+        head = f'{{"schema": {_text(FRAME_SCHEMA)}, '
+        return Renderer(lambda path: [*frame_pieces(path, head), "\n"], sampled=True)
 
 
 def capture_document(reader: CaptureReader) -> _Object:

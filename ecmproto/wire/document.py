@@ -54,7 +54,7 @@ def to_document(frame: Frame) -> dict[str, Json]:
 def _layer_document(value: Layer) -> dict[str, Json]:
     cls = type(value)
     document: dict[str, Json] = {"layer": cls.prefix}
-    for field, derived in zip(cls.layout, _derived_names(cls), strict=True):  # type: ignore[arg-type]  # classes hash
+    for field, derived in zip(cls.layout, derived_names(cls), strict=True):  # type: ignore[arg-type]  # classes hash
         got = getattr(value, field.key)
         name = field.name_for(got) if field.meta.length_name else field.name
         document[name] = json_of(field, got)
@@ -64,7 +64,7 @@ def _layer_document(value: Layer) -> dict[str, Json]:
 
 
 @functools.cache
-def _derived_names(cls: type[Layer]) -> tuple[str, ...]:
+def derived_names(cls: type[Layer]) -> tuple[str, ...]:
     """Return for each field of a format the name of its scaled twin, "" where it has none."""
     keys = (scaled_key(cls, field) for field in cls.layout)
     return tuple(f"{cls.prefix}.{key}" if key else "" for key in keys)
@@ -111,7 +111,7 @@ def layer_from(item: object, *, where: str) -> tuple[Layer, frozenset[str]]:
     if not isinstance(item, Mapping) or not isinstance(item.get("layer"), str):
         raise SpecError(where=where, needed='an object with "layer": NAME', got=shown(item))
     cls = format_named(item["layer"], where=where)
-    derived = _derived_names(cls)  # type: ignore[arg-type]  # classes hash
+    derived = derived_names(cls)  # type: ignore[arg-type]  # classes hash
     values: dict[str, int | bytes] = {}
     for name, given in item.items():
         if name == "layer" or name in derived:

@@ -57,12 +57,12 @@ class Renderer:
         *,
         sampled: bool,
         malformed: bool = False,
-        worth_frames: int = WORTH_FRAMES,
+        worth_frames: int | None = None,
     ) -> None:
         self._write = write
         self._sampled = sampled
         self._malformed = malformed
-        self._worth_frames = worth_frames
+        self._worth_frames = WORTH_FRAMES if worth_frames is None else worth_frames
         self._paths = PathBook()
         self._assembler = Assembler()
         self._programs = self._assembler.programs()

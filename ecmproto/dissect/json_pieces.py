@@ -1,0 +1,134 @@
+"""What a frame's JSON is made of, layer by layer: `ecmproto.wire.document.to_document` as pieces of text."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import json
+from collections.abc import Callable, Iterator
+
+from ecmproto.table.text import (
+    Decimal,
+    Dotted,
+    Hex,
+    Path,
+    Piece,
+    RecordNumber,
+    Size,
+    Stretch,
+    When,
+    Word,
+)
+from ecmproto.wire.document import derived_names
+from ecmproto.wire.ethertypes import MAX_LENGTH
+from ecmproto.wire.layer import Layer
+from ecmproto.wire.layout import Field
+from ecmproto.wire.text import scaled
+
+_MOST = (1 << 62) - 1
+
+
+def frame_pieces(path: Path, head: str) -> list[Piece]:
+    """Return the pieces of a frame's document; ``head`` is what stands in front of its number."""
+    return [
+        f'{head}"number": ',
+        Decimal(RecordNumber.NUMBER),
+        ', "time_ns": ',
+        When(RecordNumber.TIMED, 1, 1, [Decimal(RecordNumber.TIME_NS)], ["null"]),
+        ', "captured_octets": ',
+        Decimal(RecordNumber.CAPTURED),
+        ', "original_octets": ',
+        Decimal(RecordNumber.ORIGINAL),
+        ', "interface": ',
+        Decimal(RecordNumber.INTERFACE),
+        ", ",
+        *_document(path),
+        "}",
+    ]
+
+
+def _document(path: Path) -> Iterator[Piece]:
+    """Yield what stands between the braces of `to_document`'s."""
+    yield '"layers": ['
+    for layer, cls in enumerate(path.layers):
+        yield ", {" if layer else "{"
+        yield from _layer(path, layer, cls)
+        yield "}"
+    yield "]"
+    for key, stretch in (("padding", path.padding), ("trailer", path.trailer), ("fcs", path.fcs)):
+        yield When(Size(stretch), 1, _MOST, [f', "{key}": "', Hex(stretch), '"'])
+    if path.first == 0:  # how much a message leaves out of the frame that it shows is not known
+        yield When(RecordNumber.CUT, 1, _MOST, [', "cut": ', Decimal(RecordNumber.CUT)])
+    if path.sampled is not None:
+        yield ', "encapsulated": {'
+        yield from _document(path.sampled)
+        yield "}"
+
+
+def _layer(path: Path, layer: int, cls: type[Layer]) -> Iterator[Piece]:
+    yield f'"layer": {json.dumps(cls.prefix)}'
+    for field, derived in zip(cls.layout, derived_names(cls), strict=True):  # type: ignore[arg-type]  # classes hash
+        yield ", "
+        yield from _name(path, layer, field)
+        yield from _value(path, layer, field)
+        if derived:
+            yield f", {json.dumps(derived)}: "
+            yield _derived(path, layer, cls, field)
+
+
+def _name(path: Path, layer: int, field: Field) -> Iterator[Piece]:
+    name, other = (f"{json.dumps(each)}: " for each in (field.name, field.meta.length_name))
+    if field.meta.length_name:
+        yield When(path.number(layer, field.key), 0, MAX_LENGTH, [other], [name])
+    else:
+        yield name
+
+
+def _value(path: Path, layer: int, field: Field) -> Iterator[Piece]:
+    """Yield a field's value as `ecmproto.wire.text.json_of` has it."""
+    if field.kind in ("uint", "sint"):
+        yield Decimal(path.number(layer, field.key))
+        return
+    stretch = path.stretch(layer, field.key)
+    yield '"'
+    yield octets_piece(field, stretch)
+    yield '"'
+
+
+def octets_piece(field: Field, stretch: Stretch) -> Piece:
+    """Return the text of what is no number: an address, a CPID, octets."""
+    if field.kind == "mac":
+        return Hex(stretch, separator=":")
+    if field.kind == "ipv4":
+        return Dotted(stretch)
+    return Word(_address_text, (stretch,)) if field.kind == "ipv6" else Hex(stretch)
+
+
+def _address_text(octets: bytes) -> str:
+    return str(ipaddress.ip_address(octets))
+
+
+def _derived(path: Path, layer: int, cls: type[Layer], field: Field) -> Piece:
+    """Return a field's value in the unit of its derived entry."""
+    number = path.number(layer, field.key)
+    if field.key == "timestamp":
+        return Word(_scaled_time(cls), (number, path.number(layer, "unit")))  # type: ignore[arg-type]
+    one, most = (_scaled(cls, field, value) for value in (1, field.maximum))
+    assert one is not None and _scaled(cls, field, 3) == 3 * one, f"{field.name}: not in proportion"
+    value = Decimal(number, times=one)
+    if most is None:
+        return When(number, field.maximum, field.maximum, ["null"], [value])
+    return value
+
+
+def _scaled(cls: type[Layer], field: Field, value: int) -> int | None:
+    make: Callable[..., Layer] = cls
+    return scaled(make(**{field.key: value}), field)
+
+
+@functools.cache
+def _scaled_time(cls: type[Layer]) -> Callable[[int, int], str]:
+    """Return what says the time of a format's stamp; the same for all paths."""
+    make: Callable[..., Layer] = cls
+    field = next(field for field in cls.layout if field.key == "timestamp")
+    return lambda timestamp, unit: str(scaled(make(timestamp=timestamp, unit=unit), field))
