@@ -64,6 +64,9 @@ class CaptureCopier:
         if self.format == "pcapng":
             same = reader.format == "pcapng"
             self._pcapng = PcapngWriter(self._sink, interfaces=reader.interfaces, bare=same)
+            if same:
+                # the blocks that describe them are copied
+                self._pcapng.interfaces = reader.interfaces
         elif reader.header is not None:
             self._pcap = PcapWriter(self._sink, header=reader.header)
 

@@ -50,6 +50,13 @@ def cut_at(octets: int) -> tuple[Instruction, ...]:
     return (Instruction(RETURN, value=octets),)
 
 
+def cut(program: Sequence[Instruction], octets: int) -> tuple[Instruction, ...]:
+    """Return ``program`` with the frames that it takes cut at ``octets``."""
+    return tuple(
+        each._replace(value=min(each.value, octets)) if each.code == RETURN else each for each in program
+    )
+
+
 def without_outgoing(program: Sequence[Instruction]) -> tuple[Instruction, ...]:
     """Return the program that drops what this machine sends and does as ``program`` with all else."""
     head = (
