@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from ecmproto.capture.linktypes import ETHERNET, linktype_name
 from ecmproto.dissect.form import Listing, Paint, plain, seconds_text
-from ecmproto.dissect.phrases import Phrases, ip_text, phrases_of
 from ecmproto.dissect.record import Record
-from ecmproto.wire.decoder import encapsulated
+from ecmproto.dissect.sentence import sentence_of
 from ecmproto.wire.fcs import frame_check_sequence
 from ecmproto.wire.frame import Frame
 
@@ -48,14 +47,17 @@ class Lines(Listing):
 
     def _told(self, record: Record) -> str:
         frame = record.frame
-        said = phrases_of(frame)
-        name = said.kind or said.name
+        sentence, layers = sentence_of(frame)
+        name, told = sentence.say(layers)
         label = self._labels.get(name) or self._label(name)
-        addresses = self._addresses(record)
-        told = f"{addresses} {record.original_octets:>5} {label} {_told(frame, said, ' | ')}"
+        if record.linktype == ETHERNET:
+            addresses = self._addresses(record)
+        else:
+            addresses = f"{sentence.say_addresses(layers) or _unknown(record):<{_ADDRESSES_WIDTH}}"
+        line = f"{addresses} {record.original_octets:>5} {label} {told}"
         if frame.cut or frame.error is not None or frame.fcs:
-            told += self._remarks(record)
-        return told.rstrip()
+            line += self._remarks(record)
+        return line.rstrip()
 
     def _time(self, time_ns: int | None) -> str:
         if time_ns is None:
@@ -65,8 +67,6 @@ class Lines(Listing):
         return seconds_text(time_ns - self.origin_ns)
 
     def _addresses(self, record: Record) -> str:
-        if record.linktype != ETHERNET:
-            return f"{_other_addresses(record):<{_ADDRESSES_WIDTH}}"
         pair = record.octets[:12]
         return self._pairs.get(pair) or self._pair(pair)
 
@@ -107,35 +107,9 @@ def fcs_holds(record: Record) -> bool:
 
 def describe(frame: Frame) -> tuple[str, str]:
     """Return what a frame is, as one short word, and what matters about it."""
-    said = phrases_of(frame)
-    return said.name, _told(frame, said, " | ")
+    sentence, layers = sentence_of(frame)
+    return sentence.say(layers)
 
 
-def _told(frame: Frame, said: Phrases, separator: str) -> str:
-    tags = said.tags
-    if not said.message:
-        if not tags:
-            return said.detail
-        return separator.join([*tags, said.detail]) if said.detail else separator.join(tags)
-    parts = [said.detail, *tags]
-    inner = encapsulated(frame)
-    if inner is not None:
-        parts.append(_sampled(inner, said))
-    return separator.join(parts)
-
-
-def _sampled(inner: Frame, outer: Phrases) -> str:
-    """Return what a sampled frame is; its source goes unsaid where the message is sent to it."""
-    said = phrases_of(inner)
-    source = "" if said.src in (b"", outer.dst) else said.src.hex(":") + " "
-    destination = (said.dst or outer.sampled_dst).hex(":")
-    return f"of {source}→ {destination} {said.name} {_told(inner, said, ', ')}".rstrip()
-
-
-def _other_addresses(record: Record) -> str:
-    said = phrases_of(record.frame)
-    if said.ip is not None:
-        return f"{ip_text(said.ip.src)} → {ip_text(said.ip.dst)}"
-    if said.src:
-        return f"{said.src.hex(':'):>17} →"
+def _unknown(record: Record) -> str:
     return f"link type {linktype_name(record.linktype)} ({record.linktype})"

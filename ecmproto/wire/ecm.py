@@ -73,4 +73,9 @@ class CMTag(Word):
 def ticks_to_ns(value: Layer) -> int:
     """Return the timestamp of an ECM frame or CM-Tag in ns: ticks of 2^Unit µs (S000 3.1)."""
     assert isinstance(value, ECM | CMTag)
-    return (value.timestamp << value.unit) * 1000
+    return timestamp_ns(value.timestamp, value.unit)
+
+
+def timestamp_ns(ticks: int, unit: int) -> int:
+    """Return ticks of 2^``unit`` µs in ns."""
+    return (ticks << unit) * 1000
