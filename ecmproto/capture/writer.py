@@ -206,7 +206,7 @@ class PcapngWriter(_Writer):
         self.write_block(self._block(0x0A0D0D0A, body + build_options(options, self.builder.byte_order)))
 
     def add_interface(self, interface: Interface) -> int:
-        """Describe one more interface (link type, snaplen, name, speed, FCS and so on); return its position."""
+        """Describe one more interface (link type, snaplen, name, speed, FCS …); return its position."""
         options = [(IF_NAME, interface.name.encode())] if interface.name else []
         if interface.description:
             options.append((IF_DESCRIPTION, interface.description.encode()))

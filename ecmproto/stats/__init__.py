@@ -1,0 +1,55 @@
+"""What is in a capture, in numbers: kinds, rates over time, feedback, probes, advertised rates, pause time.
+
+>>> statistics = capture_stats("in.pcapng")
+>>> statistics.frames, statistics.pauses.senders[0].paused_ns
+
+`Accumulator` counts batches from anywhere, such as an interface, as they come.
+"""
+
+from __future__ import annotations
+
+from ecmproto.stats.accumulator import Accumulator
+from ecmproto.stats.capture import capture_stats
+from ecmproto.stats.distribution import Distribution
+from ecmproto.stats.document import as_document
+from ecmproto.stats.statistics import (
+    AdvertisedRate,
+    ClassPause,
+    CongestionPoint,
+    InterfaceCount,
+    Intervals,
+    KindCount,
+    MessageFlow,
+    PauseInterface,
+    PauseSender,
+    PauseTimes,
+    ProbedFlow,
+    Probes,
+    SizeBucket,
+    Sizes,
+    Span,
+    Statistics,
+)
+
+__all__ = [
+    "Accumulator",
+    "AdvertisedRate",
+    "ClassPause",
+    "CongestionPoint",
+    "Distribution",
+    "InterfaceCount",
+    "Intervals",
+    "KindCount",
+    "MessageFlow",
+    "PauseInterface",
+    "PauseSender",
+    "PauseTimes",
+    "ProbedFlow",
+    "Probes",
+    "SizeBucket",
+    "Sizes",
+    "Span",
+    "Statistics",
+    "as_document",
+    "capture_stats",
+]
