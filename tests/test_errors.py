@@ -9,6 +9,7 @@ import pytest
 
 from ecmproto.errors import (
     CaptureError,
+    ColumnError,
     DecodeError,
     EcmprotoError,
     EncodeError,
@@ -29,6 +30,11 @@ ERRORS: list[tuple[EcmprotoError, str]] = [
         EncodeError(layer="vlan", field="id", needed="an integer in 0..4095", got="4096"),
         "vlan.id: needed an integer in 0..4095, got 4096",
     ),
+    (
+        ColumnError(layer="vlan", field="id", needed="an integer in 0..4095", got="4096", row=7),
+        "vlan.id: needed an integer in 0..4095, got 4096 in row 7",
+    ),
+    (ColumnError(layer="vlan", field="id", needed="3 values", got="2"), "vlan.id: needed 3 values, got 2"),
     (
         CaptureError(path="a.pcap", offset=24, frame=0, needed="a record", got="3 octets"),
         "a.pcap: at octet 24, after 0 frames: needed a record, got 3 octets",
@@ -66,7 +72,9 @@ def test_errors_are_copied_and_pickled_whole(error: EcmprotoError) -> None:
 
 def test_errors_differ_by_type_and_by_attribute() -> None:
     assert len({error for error, _ in ERRORS}) == len(ERRORS)
-    assert ERRORS[3][0] != OutputError(path="b.pcap", needed="room", got="none")
+    assert OutputError(path="a.pcap", needed="room", got="none") != OutputError(
+        path="b.pcap", needed="room", got="none"
+    )
 
 
 def test_what_was_given_is_shown_short() -> None:

@@ -14,7 +14,7 @@ from ecmproto.craft.stack import Part, Stack
 from ecmproto.wire.encoder import encode, fixed
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.frame import Frame
-from ecmproto.wire.ip import TCP, IPv4, IPv6
+from ecmproto.wire.ip import TCP, UDP, IPv4, IPv6
 from ecmproto.wire.layer import Layer
 
 
@@ -71,21 +71,15 @@ def put_right(frame: Frame, given: Sequence[Collection[str]]) -> Frame:
     if not any(_needs_sum(value, keys) for value, keys in zip(frame.layers, given, strict=True)):
         return frame
 
-    import numpy as np
+    from ecmproto.table.building.finish import summed
 
-    from ecmproto.craft.checksums import checksums_of
-
-    octets = np.frombuffer(encode(frame), dtype=np.uint8).reshape(1, -1).copy()
-    layers = list(frame.layers)
-    for checksum in checksums_of(frame, given):
-        checksum.write(octets)
-        number = int.from_bytes(octets[0, checksum.at : checksum.at + 2].tobytes(), "big")
-        layers[checksum.layer] = layers[checksum.layer].replace(checksum=number)
-    return dataclasses.replace(frame, layers=tuple(layers))
+    return summed(frame, given, transport=True)
 
 
 def _needs_sum(value: Layer, given: Collection[str]) -> bool:
     """Return whether a checksum is left: one with a pseudo header, or one over fields that were given."""
     if isinstance(value, IPv4):
         return not {"ihl", "len", "proto"}.isdisjoint(given)
+    if isinstance(value, UDP):
+        return value.checksum != 0
     return isinstance(value, IPv6 | TCP)

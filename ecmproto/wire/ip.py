@@ -182,8 +182,9 @@ def _protocol(key: str, following: Layer | None) -> dict[str, int]:
 
 
 def _checksum(header: bytes) -> int:
-    """Return the Internet checksum (RFC 1071) of an even number of octets."""
-    total = sum(int.from_bytes(header[i : i + 2], "big") for i in range(0, len(header), 2))
+    """Return the Internet checksum (RFC 1071); an odd octet at the end counts as if 0 followed."""
+    whole = header + bytes(len(header) % 2)
+    total = sum(int.from_bytes(whole[i : i + 2], "big") for i in range(0, len(whole), 2))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF

@@ -1,7 +1,7 @@
 """Internet checksums over many frames at once (RFC 1071), and which of them a frame has.
 
 The encoder computes the checksum of an IPv4 header alone; here are those that also cover a pseudo header
-(TCP's, and UDP's over IPv6; UDP's over IPv4 stays 0, none), and all of them over swept frames.
+(TCP's and UDP's, but for UDP over IPv4 that has 0, none), and all of them over many frames.
 """
 
 from __future__ import annotations
@@ -50,8 +50,13 @@ class Checksum:
         frames[:, self.at + 1] = result & np.uint64(0xFF)
 
 
-def checksums_of(frame: Frame, given: Sequence[Collection[str]]) -> tuple[Checksum, ...]:
-    """Return the checksums to compute, innermost first: those whose field was not given."""
+def checksums_of(
+    frame: Frame, given: Sequence[Collection[str]], *, transport: bool = True
+) -> tuple[Checksum, ...]:
+    """Return the checksums to compute, innermost first: those whose field was not given.
+
+    Without ``transport`` only those of IPv4 headers, which are what the encoder computes.
+    """
     starts = frame.boundaries()
     found = []
     for index, value in enumerate(frame.layers):
@@ -60,7 +65,7 @@ def checksums_of(frame: Frame, given: Sequence[Collection[str]]) -> tuple[Checks
         start, stop = starts[index], starts[index + 1]
         if isinstance(value, IPv4):
             found.append(Checksum(layer=index, at=start + 10, ranges=((start, stop),)))
-        elif isinstance(value, TCP | UDP) and index:
+        elif transport and isinstance(value, TCP | UDP) and index:
             outer = _transport(frame, starts, index)
             found += [outer] if outer else []
     return tuple(reversed(found))
@@ -71,7 +76,8 @@ def _transport(frame: Frame, starts: tuple[int, ...], index: int) -> Checksum | 
     below, value = frame.layers[index - 1], frame.layers[index]
     start, ip = starts[index], starts[index - 1]
     is_tcp = isinstance(value, TCP)
-    if isinstance(below, IPv4) and is_tcp:
+    has_none = isinstance(value, UDP) and value.checksum == 0
+    if isinstance(below, IPv4) and not has_none:
         addresses = (ip + 12, ip + 20)
     elif isinstance(below, IPv6):
         addresses = (ip + 8, ip + 40)
