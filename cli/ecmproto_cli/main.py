@@ -19,6 +19,7 @@ COMMANDS = {
     "dissect": "Show what is in a capture: lines, trees, hex, JSON, CSV, fields.",
     "craft": "Build frames from a line, a specification or JSON, one or a million.",
     "replay": "Run a capture through a software congestion point.",
+    "live": "Be a congestion point, reaction point or edge between real interfaces.",
     "schema": "Draw the bit layout of a frame format.",
     "fields": "List the fields that can be asked for by name.",
     "completion": "Print the shell completion script for bash, zsh or fish.",

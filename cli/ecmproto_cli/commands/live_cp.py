@@ -1,0 +1,105 @@
+"""``ecmproto live cp``: a software switch port with a congestion point."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ecmproto_cli.live_options import running, running_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ecmproto.live.device import Device, Send
+    from ecmproto.live.link import Link
+
+
+@click.command()
+@click.option("--in", "inputs", metavar="IF", multiple=True, required=True, help="An input; several may be.")
+@click.option("--out", "output", metavar="IF", required=True, help="The output, before which frames queue.")
+@click.option("--rate", required=True, help="Rate at which the output serves its queues.")
+@click.option("--mechanism", default="qcn", show_default=True, help="Whose congestion point it has.")
+@click.option(
+    "--buffer", default="1000frames", show_default=True,
+    help="What the queues hold together: as 1000frames, or as 500kB.",
+)  # fmt: skip
+@click.option("--link-rate", help="Rate of the inputs, which PAUSE times count in.  [default: --rate]")
+@click.option(
+    "--flow-control", type=click.Choice(["pause", "pfc"]), help="Send PAUSE or PFC to the inputs as well."
+)
+@click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
+@click.option(
+    "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),
+    help="Octets a frame takes on the line besides its own: FCS, preamble, gap.",
+)  # fmt: skip
+@running_options
+def command(
+    inputs: tuple[str, ...],
+    output: str,
+    rate: str,
+    mechanism: str,
+    buffer: str,
+    link_rate: str | None,
+    flow_control: str | None,
+    cp_mac: str,
+    overhead: int,
+    assignments: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Be a switch port: frames from the inputs queue for the output, the mechanism's messages go back.
+
+    Frames leave the output at --rate, highest priority first. The reverse direction, and frames between
+    inputs, are bridged at once. Ends with a summary, at SIGINT, SIGTERM or after --time.
+
+    \b
+    ecmproto live cp --in veth1 --in veth2 --out veth3 --rate 100M --mechanism qcn
+    ecmproto live cp --in a --in b --out c --rate 50M --mechanism ecm --param qeq=33kB -T ndjson
+    """
+    from ecmproto.live.congestion_point import buffer_of, slot_octets, warm_up
+    from ecmproto.live.port import SwitchPort
+    from ecmproto.replay.facts import PortFacts
+    from ecmproto.replay.marks import machine_on_port
+    from ecmproto.units import format_rate, parse_rate
+    from ecmproto.wire.text import mac_of
+    from ecmproto_cli.living import Role, live
+
+    how = running(options)
+    names = [*inputs, output]
+    if len(set(names)) < len(names):
+        raise click.UsageError("an interface is given twice: each has one place")
+    drawn = secrets.randbelow(2**32) if how.seed is None else how.seed
+    frames, buffer_octets = buffer_of(buffer)
+    facts = PortFacts(
+        rate_bps=parse_rate(rate),
+        buffer_octets=buffer_octets,
+        overhead_octets=overhead,
+        cp_mac=mac_of(cp_mac),
+    )
+    machine = machine_on_port(mechanism, assignments, buffer_octets=buffer_octets, flow_control=flow_control)
+    link_rate_bps = parse_rate(link_rate or rate)
+
+    def make(links: Sequence[Link], send: Send, start_ns: int) -> Device:
+        return SwitchPort(
+            machine,
+            facts,
+            inputs=len(inputs),
+            frames=frames,
+            seed=drawn,
+            start_ns=start_ns,
+            send=send,
+            link_rate_bps=link_rate_bps,
+            largest_octets=slot_octets(max(link.facts.longest_octets for link in links)),
+            ethertypes=how.ethertypes,
+        )
+
+    click.echo(f"ecmproto: seed {drawn}", err=True)
+    title = f"{', '.join(inputs)} to {output} at {format_rate(facts.rate_bps)}, {machine.name}"
+    return live(
+        Role(name="cp", title=title),
+        names,
+        how,
+        warm_up=lambda: warm_up(machine, ethertypes=how.ethertypes),
+        make=make,
+    )

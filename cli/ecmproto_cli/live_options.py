@@ -1,0 +1,71 @@
+"""Options that the live devices share, each defined once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ecmproto_cli.options import color_option, ethertype_option
+
+if TYPE_CHECKING:
+    from ecmproto.wire import EtherTypes
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """How a device is to run, besides what it is."""
+
+    form: str
+    """table or ndjson."""
+    stats_interval: str | None
+    time: str | None
+    prometheus: str | None
+    user: str | None
+    coalesce: str
+    seed: int | None
+    ethertypes: EtherTypes
+
+
+_OPTIONS = (
+    click.option(
+        "--param", "assignments", metavar="[ROLE.]NAME=VALUE", multiple=True,
+        help="A parameter of the mechanism, as in qeq=33kB or rp.gd=0.01.",
+    ),
+    click.option(
+        "-T", "form", type=click.Choice(["table", "ndjson"]), default="table",
+        help="How to report: a table at the end, or a JSON document a line.",
+    ),
+    click.option(
+        "--stats-interval", metavar="TIME",
+        help="Report so often.  [default: 1s with -T ndjson, else at the end alone]",
+    ),
+    click.option("--time", metavar="TIME", help="Stop after this time.  [default: at SIGINT or SIGTERM]"),
+    click.option(
+        "--prometheus", metavar="HOST:PORT", help="Serve counters and gauges, as at 127.0.0.1:9123.",
+    ),
+    click.option("--user", metavar="NAME", help="Become this user once the interfaces are open."),
+    click.option(
+        "--coalesce", default="0", show_default=True, metavar="TIME",
+        help="Wait so long for more frames whenever some have come: takes less of the processor.",
+    ),
+    click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]"),
+    ethertype_option,
+    color_option,
+)  # fmt: skip
+
+
+def running_options(function: F) -> F:
+    """``--param``, ``-T``, ``--time`` and the others that each device has; for `running`."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def running(options: dict[str, Any]) -> Running:
+    """Take what `running_options` brought out of ``options``, but for ``assignments``."""
+    return Running(**{name: options.pop(name) for name in Running.__dataclass_fields__})

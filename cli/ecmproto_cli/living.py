@@ -1,0 +1,144 @@
+"""What the live devices do once they are made: run, report, and end with a summary."""
+
+from __future__ import annotations
+
+import gc
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+
+from ecmproto.control.limiter import NEVER_NS
+from ecmproto.live.device import Device, Send, Snapshot
+from ecmproto.live.link import Link
+from ecmproto.live.loop import Stop, run, sleep_precisely
+from ecmproto.live.privileges import become
+from ecmproto.live.prometheus import served
+from ecmproto.units import NS_PER_S, parse_time
+from ecmproto_cli.failure import INTERRUPTED
+from ecmproto_cli.live_options import Running
+from ecmproto_cli.live_table import live_line, live_table
+
+_SLOW_NS = 2 * NS_PER_S
+
+Make = Callable[[Sequence[Link], Send, int], Device]
+"""Makes the device, given its interfaces, where frames go, and the time at which it begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """What a device is called, and what a person is told of it."""
+
+    name: str
+    title: str
+
+
+def live(
+    role: Role, interfaces: Sequence[str], running: Running, *, warm_up: Callable[[], None], make: Make
+) -> int:
+    """Run a device on ``interfaces`` until it is told to stop; return the exit code."""
+    _warm(warm_up)
+    with Stop().held() as stop, _opened(interfaces) as links:
+
+        def send(place: int, octets: Any, offset: Any, length: Any) -> None:
+            links[place].send(octets, offset, length)
+
+        start_ns = time.monotonic_ns()
+        device = make(links, send, start_ns)
+        reporter = _Reporter(role, device, links, running, start_ns)
+        if running.user:
+            become(running.user)
+        endpoint = (
+            served(running.prometheus, role.name, reporter.look) if running.prometheus else nullcontext(0)
+        )
+        sleep_precisely()
+        gc.freeze()
+        with endpoint as port:
+            if port:
+                click.echo(f"ecmproto: metrics on port {port}", err=True)
+            click.echo(f"ecmproto: live {role.name} ready: {role.title}", err=True)
+            run(
+                device, links, stop,
+                until_ns=start_ns + parse_time(running.time) if running.time else NEVER_NS,
+                report=reporter.report if reporter.every_ns else None,
+                report_every_ns=reporter.every_ns,
+                coalesce_ns=parse_time(running.coalesce),
+            )  # fmt: skip
+            reporter.summary()
+        return INTERRUPTED if stop.number == signal.SIGINT else 0
+
+
+def _warm(warm_up: Callable[[], None]) -> None:
+    """Have everything compiled before frames come."""
+    start_ns = time.monotonic_ns()
+    warm_up()
+    elapsed_ns = time.monotonic_ns() - start_ns
+    if elapsed_ns > _SLOW_NS:
+        click.echo(f"ecmproto: compiled once, {elapsed_ns / NS_PER_S:.1f} s", err=True)
+
+
+@contextmanager
+def _opened(interfaces: Sequence[str]) -> Iterator[list[Link]]:
+    with ExitStack() as stack:
+        links = []
+        for name in interfaces:
+            links.append(Link(name))
+            stack.callback(links[-1].close)
+        yield links
+
+
+class _Reporter:
+    """Says what a device has come to, now and then and at its end."""
+
+    def __init__(
+        self, role: Role, device: Device, links: Sequence[Link], running: Running, start_ns: int
+    ) -> None:
+        self._role = role
+        self._device = device
+        self._links = links
+        self._form = running.form
+        self._start_ns = start_ns
+        self._before: tuple[int, Snapshot] | None = None
+        every = running.stats_interval or ("1s" if running.form == "ndjson" else None)
+        self.every_ns = parse_time(every) if every else 0
+
+    def look(self) -> tuple[Snapshot, dict[str, Any]]:
+        """Return the device's state and its interfaces'."""
+        snapshot = self._device.snapshot(time.monotonic_ns())
+        return snapshot, {link.name: link.counts() for link in self._links}
+
+    def report(self, now_ns: int) -> None:
+        """Say what it has come to by ``now_ns``."""
+        snapshot, links = self.look()
+        if self._form == "ndjson":
+            self._document("stats", now_ns, snapshot, links)
+        else:
+            before_ns, before = self._before or (self._start_ns, None)
+            click.echo(live_line(now_ns - self._start_ns, now_ns - before_ns, snapshot, before))
+        self._before = now_ns, snapshot
+
+    def summary(self) -> None:
+        """Say what it came to in all."""
+        now_ns = time.monotonic_ns()
+        snapshot, links = self.look()
+        if self._form == "ndjson":
+            self._document("summary", now_ns, snapshot, links)
+        else:
+            click.echo(live_table(self._role.title, now_ns - self._start_ns, snapshot, links))
+
+    def _document(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> None:
+        document = {
+            "schema": "ecmproto/live/1",
+            "role": self._role.name,
+            "event": event,
+            "time_ns": time.time_ns(),
+            "elapsed_ns": now_ns - self._start_ns,
+            **asdict(snapshot),
+            "links": {name: asdict(counts) for name, counts in links.items()},
+        }
+        click.echo(json.dumps(document))

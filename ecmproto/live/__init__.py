@@ -1,0 +1,1 @@
+"""Congestion points, reaction points and edges between real interfaces."""

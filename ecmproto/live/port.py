@@ -1,0 +1,226 @@
+"""A software switch port with a congestion point, in whatever time its caller has: no sockets, no clock.
+
+>>> port = SwitchPort(machine, facts, inputs=2, frames=1000, seed=1, start_ns=now_ns, send=send)
+>>> port.take(batch, 0, now_ns)          # frames that came in at input 0
+>>> port.advance(port.due_ns)            # what leaves by then is handed to ``send``
+
+Frames leave when the port's line is through with them, which is when `advance` or `take` is called at or
+after that time.  Memory is fixed when the port is made: what finds no room is dropped and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture.batch import Batch
+from ecmproto.control.limiter import NEVER_NS
+from ecmproto.control.machine import Machine, Place, SampledFrame
+from ecmproto.control.protocol import EVERY_STATION, NO_CAUSE, NO_STATION, PAUSE_KIND, PFC_KIND, new_outbox
+from ecmproto.live.addresses import new_addresses
+from ecmproto.live.device import Send, Snapshot
+from ecmproto.live.drawn import Draws
+from ecmproto.live.frames import Incoming, empty, new_leaving, new_store
+from ecmproto.live.rate_reports import with_lower_rates
+from ecmproto.live.switching import Counts, Facts, Switch, forward, release
+from ecmproto.record import columns, new_record
+from ecmproto.replay.counts import kind_name
+from ecmproto.replay.facts import PortFacts, check_seed
+from ecmproto.replay.gauge import PRIORITIES, TOTAL
+from ecmproto.replay.generated import octets_of
+from ecmproto.replay.port import new_port, with_room
+from ecmproto.replay.summary import queue_statistics, settled, utilisation
+from ecmproto.replay.tag_columns import TagColumns, experimental_columns, tag_columns
+from ecmproto.replay.waiting import new_pool
+from ecmproto.table.classify import FrameClasses, classify
+from ecmproto.table.tags import tags_of
+from ecmproto.units import NS_PER_S
+from ecmproto.wire import EtherTypes, RDTag
+from ecmproto.wire.ethertypes import DEFAULT
+
+LARGEST_OCTETS = 2048
+"""Of a frame, unless the maker of a port says otherwise."""
+
+_ADDRESSES = 4096
+_REMEMBERED_NS = 300 * NS_PER_S
+"""802.1Q 8.8.3: the recommended ageing time."""
+_MESSAGES_AT_ONCE = 1024
+_LEAVING_AT_ONCE = 512
+_NOWHERE = -1
+
+
+class SwitchPort:
+    """Inputs 0 to n − 1, and the output, place n, with queues and a congestion point before it.
+
+    ``frames`` is how many frames the queues hold at most, besides the octets that ``facts`` say.
+    ``counts`` are a record of `switching.Counts`, ``messages`` what was sent by kind.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        facts: PortFacts,
+        *,
+        inputs: int,
+        frames: int,
+        seed: int,
+        start_ns: int,
+        send: Send,
+        link_rate_bps: int | None = None,
+        largest_octets: int = LARGEST_OCTETS,
+        ethertypes: EtherTypes = DEFAULT,
+    ) -> None:
+        check_seed(seed)
+        self.machine = machine
+        self.facts = facts
+        self.inputs = inputs
+        self.messages: Counter[str] = Counter()
+        self.place = Place(
+            rate_bps=facts.rate_bps,
+            link_rate_bps=facts.rate_bps if link_rate_bps is None else link_rate_bps,
+            cp_mac=facts.cp_mac,
+            stations=inputs,
+            flows=1,
+            ethertypes=ethertypes,
+        )
+        self._start_ns = start_ns
+        self._send = send
+        self._draws = Draws(seed)
+        self.point = machine.congestion_point(self.place, cast(Any, self._draws.source))
+        self.switch = _new_switch(facts, inputs=inputs, frames=frames, largest_octets=largest_octets)
+
+    @property
+    def counts(self) -> Any:
+        """What became of frames."""
+        return self.switch.counts
+
+    @property
+    def due_ns(self) -> int:
+        """When `advance` is next needed; NEVER_NS while nothing waits."""
+        line = self.switch.port.line
+        if line.in_service_octets == 0:
+            # What ticks at an idle port come to can wait until something arrives.
+            return NEVER_NS
+        return self._start_ns + min(int(line.departure_ns), self.point.tick_ns())
+
+    def take(self, batch: Batch, place: int, now_ns: int) -> None:
+        """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
+        classes = classify(
+            batch.buffer,
+            batch.offset,
+            batch.captured,
+            ethertypes=self.place.ethertypes,
+            own_mac=self.place.cp_mac,
+        )
+        if place == self.inputs:
+            batch = with_lower_rates(batch, classes, self.point, self.place.ethertypes)
+        frames = self._incoming(batch, classes)
+        position = 0
+        while position < len(batch):
+            position = forward(self.switch, self.point, frames, place, now_ns - self._start_ns, position)
+            self._drain(batch, classes)
+        self._draws.refill()
+
+    def advance(self, now_ns: int) -> None:
+        """Let everything happen that is due by ``now_ns``."""
+        done = False
+        while not done:
+            done = release(self.switch, self.point, now_ns - self._start_ns)
+            self._drain(None, None)
+
+    def snapshot(self, now_ns: int) -> Snapshot:
+        """Return what the port has come to; its queues at this moment and over all the time."""
+        gauge = self.switch.port.gauge
+        settled(gauge, now_ns - self._start_ns)
+        queue = queue_statistics(gauge, TOTAL)
+        return Snapshot(
+            counters={name: int(getattr(self.counts, name)) for name in self.counts.dtype.names},
+            messages=dict(self.messages),
+            mechanism=self.machine.counters(self.point),
+            gauges={
+                "queue_frames": int(self.switch.pool.stock.used),
+                "queue_octets": int(gauge.level_octets[TOTAL]),
+                "queue_octet_seconds": float(gauge.octet_ns[TOTAL]) / NS_PER_S,
+                "queue_mean_octets": queue.mean_octets,
+                "queue_p99_octets": queue.p99_octets,
+                "queue_peak_octets": queue.peak_octets,
+                "utilisation": utilisation(gauge),
+            },
+        )
+
+    def _incoming(self, batch: Batch, classes: FrameClasses) -> Incoming:
+        (tagged, tag, mark), rate_at = self._tags(batch, classes)
+        # What was cut off cannot be sent on.
+        octets = np.where(batch.original > batch.captured, np.int64(0), batch.captured)
+        return Incoming(
+            batch.buffer, batch.offset, octets, classes.priority, classes.occupies, classes.sampled,
+            classes.answerable, tagged, tag, mark, rate_at,
+        )  # fmt: skip
+
+    def _tags(self, batch: Batch, classes: FrameClasses) -> tuple[TagColumns, NDArray[np.int32]]:
+        ethertypes = self.place.ethertypes
+        if self.machine.tag is RDTag:
+            found = tags_of(
+                batch.buffer,
+                batch.offset,
+                batch.captured,
+                protocol=self.machine.tag_protocol,
+                ethertypes=ethertypes,
+            )
+            return experimental_columns(self.machine, found), found.rd_offset
+        nowhere = np.full(len(batch), _NOWHERE, np.int32)
+        return tag_columns(self.machine, batch, classes, ethertypes), nowhere
+
+    def _drain(self, batch: Batch | None, classes: FrameClasses | None) -> None:
+        """Hand over what leaves, and send what was said."""
+        leaving, outbox = self.switch.leaving, self.switch.outbox
+        if leaving.used[0]:
+            for place, frames in enumerate(leaving.frames.tolist()):
+                if frames:
+                    offset, length = leaving.offset[place, :frames], leaving.length[place, :frames]
+                    self._send(place, leaving.octets, offset, length)
+            empty(leaving)
+        if outbox.posted.count:
+            messages: Any = columns(outbox.messages)[: outbox.posted.count].view(np.recarray)
+            for message in messages[messages["sent"] == 1]:
+                self._say(message, batch, classes)
+            outbox.posted.count = 0
+
+    def _say(self, message: Any, batch: Batch | None, classes: FrameClasses | None) -> None:
+        cause, station = int(message.cause), int(message.station)
+        about = SampledFrame(b"", 0, 0)
+        if cause != NO_CAUSE and batch is not None and classes is not None:
+            octets = batch.frame(cause)
+            about = SampledFrame(octets, len(octets), int(classes.msdu_offset[cause]))
+        elif message.kind not in (PAUSE_KIND, PFC_KIND):
+            return
+        if station == NO_STATION:
+            return
+        frame = np.frombuffer(octets_of(self.machine, message, about, self.place), np.uint8)
+        places = range(self.inputs) if station == EVERY_STATION else (station,)
+        for place in places:
+            self._send(place, frame, np.zeros(1, np.int64), np.array([len(frame)], np.int64))
+        self.messages[kind_name(self.machine, int(message.kind))] += 1
+
+
+def _new_switch(facts: PortFacts, *, inputs: int, frames: int, largest_octets: int) -> Switch:
+    fixed = new_record(Facts)
+    fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
+    port = new_port(facts)
+    for priority in range(PRIORITIES):
+        # No ring is ever full: it has a slot for every frame that there can be.
+        while int(port.line.slot_mask[priority]) + 1 < frames:
+            port = with_room(port, priority)
+    return Switch(
+        facts=fixed,
+        counts=new_record(Counts),
+        port=port,
+        pool=new_pool(frames),
+        store=new_store(frames, largest_octets),
+        addresses=new_addresses(_ADDRESSES),
+        leaving=new_leaving(inputs + 1, frames=_LEAVING_AT_ONCE, largest_octets=largest_octets),
+        outbox=new_outbox(_MESSAGES_AT_ONCE),
+    )

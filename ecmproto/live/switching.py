@@ -1,0 +1,221 @@
+"""What a software switch does to frames: the loops over what came in at one of its places.
+
+Its places are numbered: the inputs from 0 on, then the output.  The rules:
+
+1. Frames from an input leave by the output through queues at the line's rate, as `ecmproto.replay.port` has
+   it, past the congestion point, which may rewrite their tag.  They find no room when the port's buffer is
+   full or its store of frames is.
+2. All else is bridged at once: frames to a station that lives at an input, those from the output.  A frame to
+   where it came from goes nowhere; one to a group or to nobody known goes everywhere else.
+3. MAC Control and link-local frames are for the switch itself: they go nowhere.
+4. A frame leaves as it came, but for the rate that the congestion point lowered.
+5. At one instant departures come first, then the congestion point's timer, then arrivals.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
+from ecmproto.kernel import compiled, inlined
+from ecmproto.live.addresses import NOWHERE, Addresses, learn, lookup
+from ecmproto.live.frames import Incoming, Leaving, Store, copy, has_space, let_leave, put
+from ecmproto.replay.gauge import PRIORITIES, TOTAL
+from ecmproto.replay.port import Port, arrive, depart, departs
+from ecmproto.replay.waiting import Pool, give_back, is_used_up, take
+from ecmproto.table.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
+
+_ROOM = 16
+"""More messages than an event posts; ticks look for room themselves."""
+_RATE_OCTETS = 4
+
+
+class Counts:
+    """What became of frames; a record (``ecmproto.record``)."""
+
+    queued_frames: int
+    queued_octets: int
+    dropped_frames: int
+    """They found the buffer or the store full."""
+    dropped_octets: int
+    departed_frames: int
+    departed_octets: int
+    bridged_frames: int
+    """Sent on at once, to one place."""
+    flooded_frames: int
+    """Sent on at once to every place but their own, apart from the output's queue."""
+    filtered_frames: int
+    """To a station where they came from."""
+    link_local_frames: int
+    """MAC Control and link-local frames, which no switch sends on."""
+    refused_frames: int
+    """Too short for an Ethernet header, or longer than the switch takes."""
+    lowered_tags: int
+    learned: int
+    """How often an address was new, or had moved."""
+
+
+class Facts:
+    """What is fixed; a record."""
+
+    inputs: int
+    largest_octets: int
+    remembered_ns: int
+    """How long addresses are."""
+
+
+class Switch(NamedTuple):
+    """A switch's state.  A waiting frame's slot in ``store`` is its number in ``pool``."""
+
+    facts: Facts
+    counts: Counts
+    port: Port
+    pool: Pool
+    store: Store
+    addresses: Addresses
+    leaving: Leaving
+    outbox: Outbox
+
+
+@compiled
+def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
+    """Let departures and ticks happen up to ``now_ns``; False if something has no more room before that."""
+    line, gauge, _ = switch.port
+    late = False
+    while has_room(switch.outbox, _ROOM) and has_space(switch.leaving, switch.facts.largest_octets):
+        tick_ns = point.tick_ns()
+        if departs(line, min(now_ns, tick_ns)):
+            when_ns = line.departure_ns
+            index = depart(switch.port)
+            frame = switch.pool.frames[index]
+            port_octets = gauge.level_octets[TOTAL]
+            point.left(when_ns, frame.station, frame.priority, frame.octets, port_octets, switch.outbox)
+            _depart(switch, index)
+        elif tick_ns <= now_ns:
+            # At an idle port nothing changes from tick to tick: one call catches up with all.
+            when_ns = now_ns if late and line.in_service_octets == 0 else tick_ns
+            point.tick(when_ns, gauge.level_octets[:PRIORITIES], switch.outbox)
+            late = True
+        else:
+            return True
+    return False
+
+
+@inlined
+def _depart(switch: Switch, index: int) -> None:
+    """Let the frame in slot ``index`` leave by the output."""
+    octets = switch.pool.frames[index].octets
+    at = put(switch.leaving, switch.store.octets, index * switch.store.slot_octets, octets)
+    let_leave(switch.leaving, switch.facts.inputs, at, octets)
+    give_back(switch.pool, index)
+    switch.counts.departed_frames += 1
+    switch.counts.departed_octets += octets
+
+
+@compiled
+def forward(
+    switch: Switch, point: CongestionPoint, frames: Incoming, place: int, now_ns: int, first: int
+) -> int:
+    """Take ``frames`` from position ``first`` on, which came in at ``place``, after what is due by then.
+
+    The position of the frame that caused a message is in the message's ``cause``.  Returns the position of
+    the first frame that was not taken: it stops early when something has no more room.
+    """
+    if not release(switch, point, now_ns):
+        return first
+    counts, inputs, largest_octets = switch.counts, switch.facts.inputs, switch.facts.largest_octets
+    since_ns = now_ns - switch.facts.remembered_ns
+    buffer, offset, octets = frames.buffer, frames.offset, frames.octets
+    occupies = frames.occupies
+    for position in range(first, len(offset)):
+        if not (has_room(switch.outbox, _ROOM) and has_space(switch.leaving, largest_octets)):
+            return position
+        start, length = offset[position], octets[position]
+        if length < HEADER_OCTETS or length > largest_octets:
+            counts.refused_frames += 1
+            continue
+        source = address(buffer, start + ADDRESS_OCTETS)
+        if not is_group(source) and learn(switch.addresses, source, place, now_ns):
+            counts.learned += 1
+        if not occupies[position]:
+            counts.link_local_frames += 1
+            continue
+        destination = address(buffer, start)
+        to = NOWHERE if is_group(destination) else lookup(switch.addresses, destination, since_ns)
+        if to == place:
+            counts.filtered_frames += 1
+            continue
+        if place != inputs and to in (inputs, NOWHERE):
+            _enqueue(switch, point, frames, position, place, now_ns)
+        if to == NOWHERE:
+            _flood(switch, buffer, start, length, place)
+        elif to != inputs:
+            let_leave(switch.leaving, to, put(switch.leaving, buffer, start, length), length)
+            counts.bridged_frames += 1
+    return len(offset)
+
+
+@inlined
+def _flood(switch: Switch, buffer: NDArray[np.uint8], start: int, octets: int, place: int) -> None:
+    """Let a frame leave by every input but its own."""
+    inputs = switch.facts.inputs
+    if inputs == 1 and place == 0:
+        return
+    at = put(switch.leaving, buffer, start, octets)
+    switch.counts.flooded_frames += 1
+    for other in range(inputs):
+        if other != place:
+            let_leave(switch.leaving, other, at, octets)
+
+
+@inlined
+def _enqueue(
+    switch: Switch, point: CongestionPoint, frames: Incoming, position: int, place: int, now_ns: int
+) -> None:
+    """Let a frame come to the port."""
+    counts, port, outbox = switch.counts, switch.port, switch.outbox
+    octets, priority = frames.octets[position], int(frames.priority[position])
+    tagged, tag = frames.tagged[position], frames.tag[position]
+    enqueued, index = not is_used_up(switch.pool, 1), NOWHERE
+    if enqueued:
+        index = take(switch.pool)
+        enqueued = arrive(port, now_ns, priority, octets, index)
+        if not enqueued:
+            give_back(switch.pool, index)
+    outbox.posted.cause = position
+    point.arrived(
+        Arrival(
+            now_ns, place, -1, priority, octets, frames.sampled[position], frames.answerable[position],
+            enqueued, tagged, tag, frames.mark[position], port.gauge.level_octets[priority],
+            port.gauge.level_octets[TOTAL],
+        ),
+        outbox,
+    )  # fmt: skip
+    outbox.posted.cause = NO_CAUSE
+    if not enqueued:
+        counts.dropped_frames += 1
+        counts.dropped_octets += octets
+        return
+    counts.queued_frames += 1
+    counts.queued_octets += octets
+    frame = switch.pool.frames[index]
+    frame.station, frame.priority, frame.octets = place, priority, octets
+    at = index * switch.store.slot_octets
+    start = frames.offset[position]
+    copy(frames.buffer, start, switch.store.octets, at, octets)
+    if tagged:
+        lowered = point.forwarded(priority, tag)
+        rate_at = frames.rate_at[position]
+        if lowered != tag and rate_at >= 0:
+            counts.lowered_tags += 1
+            for i in range(_RATE_OCTETS):
+                switch.store.octets[at + rate_at + i] = (lowered >> 8 * (_RATE_OCTETS - 1 - i)) & 0xFF
+
+
+@compiled
+def forwarded(point: CongestionPoint, priority: int, tag: int) -> int:
+    """Return the tag that a frame carries on past ``point``."""
+    return point.forwarded(priority, tag)

@@ -1,0 +1,262 @@
+"""The software switch port in virtual time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.capture.batch import Batch
+from ecmproto.control.limiter import NEVER_NS
+from ecmproto.live.port import SwitchPort
+from ecmproto.replay.facts import PortFacts
+from ecmproto.replay.fates import ENQUEUED
+from ecmproto.replay.open_loop import replay_open_loop
+from ecmproto.units import serialisation_ns
+from ecmproto.wire import CNM, decode
+from tests.live.virtual import CP_MAC, GROUP, HOST, START_NS, Came, Clock, frame, machine_for, switch_port
+from tests.replay.loops import BUSY
+from tests.replay.many_kinds import TAGS, VLAN
+
+RECEIVER = 250
+OUTPUT = 2
+
+
+def crowd(mechanism: str, *, count: int = 1500, seed: int = 1) -> list[Came]:
+    """Return frames from two inputs, more than the output can carry, tagged as reaction points would."""
+    draws = np.random.default_rng(seed)
+    frames = []
+    now_ns = 0
+    for number in range(count):
+        place = int(draws.integers(2)) if number > 1 else number
+        octets = int(draws.choice([60, 400, 1500]))
+        head = f"8100 {int(draws.choice([0, 3, 5])) << 13 | 7:04x}"
+        if mechanism in TAGS and draws.random() < 0.7:
+            head += TAGS[mechanism].replace("0200000000cc0004", CP_MAC.hex() + "0001")
+        frames.append(Came(now_ns, place, frame(place + 1, RECEIVER, octets, head=head, number=number)))
+        now_ns += int(draws.exponential(8.0 * (octets + 24) / 1.5))
+    return frames
+
+
+def replayed(mechanism: str, frames: list[Came]) -> dict[str, Any]:
+    """Return what the same frames come to in an open-loop replay."""
+    batch = Batch.from_frames(
+        [came.octets for came in frames], time_ns=[came.time_ns for came in frames], interface=0
+    )
+    replay = replay_open_loop(
+        [batch],
+        machine=machine_for(mechanism, BUSY[mechanism]),
+        port=PortFacts(rate_bps=10**9, buffer_octets=150_000, cp_mac=CP_MAC),
+        seed=1,
+    )
+    (piece,) = replay
+    carried = piece.forwarded()
+    return {
+        "messages": [(made.time_ns, made.octets) for _, made in piece.generated()],
+        "enqueued": [carried.frame(i) for i in np.flatnonzero(piece.fate == ENQUEUED).tolist()],
+        "summary": replay.summary().ports[0],
+    }
+
+
+@pytest.mark.parametrize("mechanism", sorted(BUSY))
+def test_a_port_does_what_the_replay_of_its_arrivals_does(mechanism: str) -> None:
+    frames = crowd(mechanism)
+    expected = replayed(mechanism, frames)
+    clock = Clock()
+    port = switch_port(clock, machine_for(mechanism, BUSY[mechanism]))
+    clock.drive(port, frames)
+    messages = [left for left in clock.left if left.place != OUTPUT and left.octets[12:14] != b"\x81\x00"]
+    messages += [left for left in clock.left if left.place != OUTPUT and left.octets[6:12] == CP_MAC]
+    unique = sorted({(left.time_ns, left.octets) for left in messages})
+    last_ns = frames[-1].time_ns
+    assert [made for made in unique if made[0] <= last_ns] == sorted(set(expected["messages"]))
+    assert sorted(clock.out_of(OUTPUT)) == sorted(expected["enqueued"])
+    counts, summary = port.counts, expected["summary"]
+    assert (counts.dropped_frames, counts.dropped_octets) == (summary.dropped_frames, summary.dropped_octets)
+    assert counts.dropped_frames > 0 or mechanism in ("pause", "pfc")
+    assert counts.departed_frames == counts.queued_frames == len(expected["enqueued"])
+    if mechanism not in ("none", "dbp", "fecn"):
+        assert expected["messages"]
+
+
+def test_frames_leave_when_the_line_is_through_with_them() -> None:
+    clock = Clock()
+    clock.drive(switch_port(clock), [Came(1000, 0, frame(1, RECEIVER, 1000)) for _ in range(3)])
+    each_ns = serialisation_ns(1024, 10**9)
+    assert [left.time_ns for left in clock.left if left.place == OUTPUT] == [
+        1000 + each_ns, 1000 + 2 * each_ns, 1000 + 3 * each_ns,
+    ]  # fmt: skip
+
+
+def test_higher_priorities_leave_first_and_each_keeps_its_order() -> None:
+    clock = Clock()
+    frames = [
+        Came(0, 0, frame(1, RECEIVER, head=f"8100 {priority << 13:04x}", number=number))
+        for number, priority in enumerate([0, 0, 5, 0, 5, 7])
+    ]
+    clock.drive(switch_port(clock), frames)
+    numbers = [octets[18:22][-1] for octets in clock.out_of(OUTPUT)]
+    assert numbers == [0, 5, 2, 4, 1, 3]
+
+
+def test_late_calls_change_nothing_but_when_frames_are_handed_over() -> None:
+    frames = crowd("qcn", count=400)
+    clocks = Clock(), Clock()
+    for clock in clocks:
+        port = switch_port(clock, machine_for("qcn", BUSY["qcn"]))
+        if clock is clocks[0]:
+            clock.drive(port, frames)
+            continue
+        for came in frames:
+            port.take(Batch.from_frames([came.octets]), came.place, START_NS + came.time_ns)
+        port.advance(START_NS + 10**9)
+    for place in range(3):
+        assert clocks[0].out_of(place) == clocks[1].out_of(place)
+
+
+def test_batches_are_frames_that_came_at_once() -> None:
+    frames = [frame(1, RECEIVER, 100 + number, number=number) for number in range(700)]
+    clocks = Clock(), Clock()
+    one, many = (switch_port(clock, buffer_octets=10**6) for clock in clocks)
+    for octets in frames:
+        one.take(Batch.from_frames([octets]), 0, START_NS)
+    many.take(Batch.from_frames(frames), 0, START_NS)
+    for port, clock in zip((one, many), clocks, strict=True):
+        clock.pass_until(port, NEVER_NS)
+    assert clocks[0].left == clocks[1].left
+    assert len(clocks[0].out_of(OUTPUT)) == 700
+
+
+def test_what_the_port_cannot_hold_is_dropped_and_counted() -> None:
+    clock = Clock()
+    port = switch_port(clock, frames=10)
+    port.take(Batch.from_frames([frame(1, RECEIVER)] * 25), 0, START_NS)
+    assert (port.counts.queued_frames, port.counts.dropped_frames) == (10, 15)
+    assert port.snapshot(START_NS).gauges["queue_frames"] == 10
+    clock.pass_until(port, NEVER_NS)
+    assert port.snapshot(clock.now_ns).gauges["queue_frames"] == 0
+    assert len(clock.out_of(OUTPUT)) == 10
+
+
+class TestBridging:
+    def frames_of(self, port: SwitchPort, clock: Clock, place: int, octets: bytes) -> dict[int, int]:
+        """Return by place how many frames leave when one comes in."""
+        clock.left.clear()
+        port.take(Batch.from_frames([octets]), place, clock.now_ns)
+        clock.pass_until(port, NEVER_NS)
+        return {where: len(clock.out_of(where)) for where in range(3) if clock.out_of(where)}
+
+    def learned(self) -> tuple[SwitchPort, Clock]:
+        """Return a port that knows 1 and 11 at input 0, 2 at input 1 and the receiver at the output."""
+        clock = Clock()
+        port = switch_port(clock)
+        for place, source in ((0, 1), (0, 11), (1, 2), (OUTPUT, RECEIVER)):
+            self.frames_of(port, clock, place, frame(source, 99))
+        return port, clock
+
+    @pytest.mark.parametrize(
+        ("place", "destination", "expected"),
+        [
+            (0, RECEIVER, {OUTPUT: 1}),
+            (0, 2, {1: 1}),
+            (0, 11, {}),
+            (0, GROUP, {1: 1, OUTPUT: 1}),
+            (0, 99, {1: 1, OUTPUT: 1}),
+            (OUTPUT, 1, {0: 1}),
+            (OUTPUT, RECEIVER, {}),
+            (OUTPUT, GROUP, {0: 1, 1: 1}),
+            (0, bytes.fromhex("0180c200000e"), {}),
+        ],
+    )
+    def test_frames_go_where_their_destination_lives(
+        self, place: int, destination: int | bytes, expected: dict[int, int]
+    ) -> None:
+        port, clock = self.learned()
+        source = 77 if place == OUTPUT else 1 if place == 0 else 2
+        assert self.frames_of(port, clock, place, frame(source, destination)) == expected
+
+    def test_a_station_that_moves_is_found_again(self) -> None:
+        port, clock = self.learned()
+        self.frames_of(port, clock, 1, frame(1, 99))
+        assert self.frames_of(port, clock, OUTPUT, frame(RECEIVER, 1)) == {1: 1}
+
+    def test_a_silent_station_is_forgotten(self) -> None:
+        port, clock = self.learned()
+        clock.now_ns += 301 * 10**9
+        assert self.frames_of(port, clock, OUTPUT, frame(RECEIVER, 1)) == {0: 1, 1: 1}
+
+    def test_a_flood_of_sources_does_not_grow_the_table(self) -> None:
+        port, clock = self.learned()
+        draws = np.random.default_rng(1)
+        for _ in range(20):
+            sources = draws.integers(0, 256, (500, 6), np.uint8)
+            sources[:, 0] &= 0xFE
+            rows = np.zeros((500, 60), np.uint8)
+            rows[:, 6:12] = sources
+            port.take(Batch.from_matrix(rows), 0, clock.now_ns)
+            clock.pass_until(port, NEVER_NS)
+        assert port.counts.learned > 9000
+        assert len(port.switch.addresses.address) == 4096
+        self.frames_of(port, clock, 1, frame(2, 99))
+        assert self.frames_of(port, clock, OUTPUT, frame(RECEIVER, 2)) == {1: 1}
+
+
+def test_messages_go_to_the_input_where_the_source_lives() -> None:
+    clock = Clock()
+    port = switch_port(clock, machine_for("qcn", BUSY["qcn"]))
+    frames = [Came(0, number % 2, frame(1 + number % 2, RECEIVER, 1500)) for number in range(80)]
+    clock.drive(port, frames)
+    for place in (0, 1):
+        made = [octets for octets in clock.out_of(place) if octets[6:12] == CP_MAC]
+        assert made
+        assert {octets[:6] for octets in made} == {HOST + bytes([1 + place])}
+        assert all(decode(octets).get(CNM) for octets in made)
+    assert port.messages["CNM"] == sum(octets[6:12] == CP_MAC for _, _, octets in clock.left)
+
+
+def test_rate_reports_are_lowered_on_their_way_back() -> None:
+    clock = Clock()
+    port = switch_port(clock, machine_for("dbp", ["cp.N0=10"]))
+    clock.drive(port, crowd("dbp", count=100))
+    report = bytes.fromhex("020000000001 0200000000fa 88b5 0400 0000 ffffffff".replace(" ", ""))
+    clock.left.clear()
+    port.take(Batch.from_frames([report.ljust(60, b"\0")]), OUTPUT, clock.now_ns)
+    (left,) = clock.left
+    assert left.place == 0
+    assert left.octets[:18] == report[:18]
+    assert int.from_bytes(left.octets[18:22]) <= 10**9 // 10 // 1000
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=200)), max_size=30),
+    st.sampled_from(sorted(BUSY)),
+)
+def test_no_frame_stops_a_port(frames: list[tuple[int, bytes]], mechanism: str) -> None:
+    clock = Clock()
+    port = switch_port(clock, machine_for(mechanism, BUSY[mechanism]))
+    for place, octets in frames:
+        port.take(Batch.from_frames([octets]), place, clock.now_ns)
+        clock.now_ns += 100
+    clock.pass_until(port, NEVER_NS)
+    assert port.counts.queued_frames == port.counts.departed_frames
+
+
+def test_frames_that_were_cut_or_are_too_long_or_short_are_refused() -> None:
+    clock = Clock()
+    port = switch_port(clock, largest_octets=1600)
+    cut = Batch.from_frames([frame(1, RECEIVER)], original=2000)
+    for batch in (cut, Batch.from_frames([b"\0" * 13]), Batch.from_frames([frame(1, RECEIVER, 1601)])):
+        port.take(batch, 0, START_NS)
+    assert port.counts.refused_frames == 3
+    assert port.due_ns == NEVER_NS
+
+
+def test_other_tags_and_every_octet_are_kept() -> None:
+    heads = [VLAN, *(f"{VLAN} {tag}" for tag in TAGS.values() if "0300" not in tag)]
+    frames = [frame(1, RECEIVER, 300, head=head, number=n) for n, head in enumerate(heads)]
+    clock = Clock()
+    clock.drive(switch_port(clock), [Came(0, 0, octets) for octets in frames])
+    assert clock.out_of(OUTPUT) == frames
