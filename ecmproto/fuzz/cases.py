@@ -1,0 +1,91 @@
+"""The cases of a campaign: frames spoilt by chance, each made anew from its seed and index.
+
+>>> cases = Cases(corpus, seed=7)
+>>> cases[123].octets           # the same today and tomorrow
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from ecmproto.errors import ParameterError
+from ecmproto.fuzz.dice import Dice
+from ecmproto.fuzz.layer_mutators import LAYER_MUTATORS
+from ecmproto.fuzz.octet_mutators import JUMBO_OCTETS, OCTET_MUTATORS, put_in
+from ecmproto.wire.decoder import decode_lax
+from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.frame import Frame
+
+_MOST_MUTATIONS = 4
+_TRIES = 8
+_WHOLLY_RANDOM_OF = 50
+_RANDOM_OCTETS = 160
+LONGEST_OCTETS = 2 * JUMBO_OCTETS
+"""No case is longer."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A frame to try, and how it came about."""
+
+    seed: int
+    index: int
+    octets: bytes
+    source: int
+    """Which frame of the corpus it was made from; −1: from nothing."""
+    mutations: tuple[str, ...]
+    """What was done to it, in order, by the names of the mutators."""
+
+
+class Cases:
+    """All cases of a seed over a corpus of frames: as many as there are numbers."""
+
+    def __init__(self, corpus: Sequence[bytes], *, seed: int, ethertypes: EtherTypes = DEFAULT) -> None:
+        if seed < 0:
+            raise ParameterError(name="seed", needed="0 or more", got=str(seed))
+        self.seed = seed
+        self._corpus = tuple(corpus)
+        self._ethertypes = ethertypes
+        self._frames = tuple(decode_lax(octets, ethertypes=ethertypes) for octets in self._corpus)
+
+    def __getitem__(self, index: int) -> Case:
+        """Return case ``index``, 0 or more."""
+        dice = Dice(self.seed, index)
+        if not self._corpus or dice.chance(_WHOLLY_RANDOM_OF):
+            octets = dice.octets(dice.below(_RANDOM_OCTETS + 1))
+            return Case(seed=self.seed, index=index, octets=octets, source=-1, mutations=("random",))
+        source = dice.below(len(self._corpus))
+        octets = self._corpus[source]
+        done: list[str] = []
+        for _ in range(1 + min(dice.below(_MOST_MUTATIONS), dice.below(_MOST_MUTATIONS))):
+            octets, name = self._mutated(octets, source if not done else -1, dice)
+            done.append(name)
+        return Case(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
+
+    def _mutated(self, octets: bytes, source: int, dice: Dice) -> tuple[bytes, str]:
+        """Return ``octets``, frame ``source`` (−1: no longer one), after a mutation that changed it."""
+        for _ in range(_TRIES):
+            if octets and dice.chance(2):
+                change = dice.pick(LAYER_MUTATORS)
+                spoilt = change(self._frame(octets, source), octets, dice, self._frames)
+                name = change.__name__
+            else:
+                spoil = dice.pick(OCTET_MUTATORS)
+                spoilt, name = spoil(octets, dice), spoil.__name__
+            if spoilt != octets:
+                return spoilt[:LONGEST_OCTETS], name
+        return put_in(octets, dice), put_in.__name__
+
+    def _frame(self, octets: bytes, source: int) -> Frame:
+        return self._frames[source] if source >= 0 else decode_lax(octets, ethertypes=self._ethertypes)
+
+    def __iter__(self) -> Iterator[Case]:
+        """Yield every case, from 0 on, without end."""
+        return self.starting_at(0)
+
+    def starting_at(self, index: int) -> Iterator[Case]:
+        """Yield every case from ``index`` on, without end."""
+        while True:
+            yield self[index]
+            index += 1
