@@ -33,12 +33,15 @@ from ecmproto.filter.tree import (
 
 Predicate: TypeAlias = Callable[[Captured], bool]
 
-_Holds: TypeAlias = Callable[[Any], bool]
+Holds: TypeAlias = Callable[[Any], bool]
+"""Tells whether something holds of a value."""
 
-_RELATIONS: dict[Relation, Callable[[Any, Any], bool]] = {
+RELATIONS: dict[Relation, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge, "contains": operator.contains,
 }  # fmt: skip
+
+_OCTETS = frozenset(("mac", "ipv4", "ipv6", "octets"))
 
 
 def predicate(test: Test) -> Predicate:
@@ -51,9 +54,9 @@ def predicate(test: Test) -> Predicate:
         case Comparison():
             return _comparison(test)
         case Match():
-            return _of_values(_searched(test.operand), _matches(test.pattern), test.every)
+            return _of_values(_searched(test.operand), matching(test.pattern), test.every)
         case Membership():
-            return _of_values(_reader(test.operand), _in(test.items), test.every)
+            return _of_values(_reader(test.operand), being_one(test.items), test.every)
         case Not():
             inverted = predicate(test.test)
             return lambda captured: not inverted(captured)
@@ -88,17 +91,18 @@ def _comparison(test: Comparison) -> Predicate:
 
 
 def _relation(test: Comparison) -> Callable[[Any, Any], bool]:
-    relation = _RELATIONS[test.relation]
-    if test.relation in ("==", "!=", "contains") or "octets" not in (test.left.kind, test.right.kind):
+    relation = RELATIONS[test.relation]
+    if test.relation in ("==", "!=", "contains") or test.left.kind not in _OCTETS:
         return relation
-    return lambda left, right: relation(rank(left), rank(right))  # octets differ in length
+    # octets differ in length, and so do addresses of which a field masks some octets only
+    return lambda left, right: relation(rank(left), rank(right))
 
 
-def _of_values(read: Reader, holds: _Holds, every: bool) -> Predicate:
+def _of_values(read: Reader, holds: Holds, every: bool) -> Predicate:
     return _each(read, holds) if every else _some(read, holds)
 
 
-def _some(read: Reader, holds: _Holds) -> Predicate:
+def _some(read: Reader, holds: Holds) -> Predicate:
     def some(captured: Captured) -> bool:
         for value in read(captured):  # noqa: SIM110 (a generator would take twice the time)
             if holds(value):
@@ -108,7 +112,7 @@ def _some(read: Reader, holds: _Holds) -> Predicate:
     return some
 
 
-def _each(read: Reader, holds: _Holds) -> Predicate:
+def _each(read: Reader, holds: Holds) -> Predicate:
     def each(captured: Captured) -> bool:
         values = read(captured)
         return bool(values) and all(map(holds, values))
@@ -121,12 +125,14 @@ def _is_set(value: Value) -> bool:
     return any(value) if isinstance(value, bytes) else bool(value)
 
 
-def _matches(pattern: bytes) -> _Holds:
+def matching(pattern: bytes) -> Holds:
+    """Return what tells whether a value holds the regular expression ``pattern``."""
     search = re.compile(pattern, re.IGNORECASE).search
     return lambda value: search(value.encode() if isinstance(value, str) else value) is not None
 
 
-def _in(items: Sequence[Item]) -> _Holds:
+def being_one(items: Sequence[Item]) -> Holds:
+    """Return what tells whether a value is one of ``items``."""
     single = frozenset(item.value for item in items if isinstance(item, Constant))
     networks = [(_mask(item), int.from_bytes(item.address)) for item in items if isinstance(item, Network)]
     intervals = [
@@ -176,12 +182,12 @@ def _sliced(operand: Slice) -> Reader:
     def read(captured: Captured) -> list[Value]:
         values = inner(captured)
         whole = [value.to_bytes(8) for value in values] if is_number else values  # type: ignore[union-attr]
-        return [_cut(value, ranges) for value in whole]
+        return [cut(value, ranges) for value in whole]
 
     return read
 
 
-def _cut(value: Any, ranges: Sequence[Range]) -> Any:
+def cut(value: Any, ranges: Sequence[Range]) -> Any:
     """Return the parts of ``value``, octets or text, that ``ranges`` say and that it has, maybe none."""
     size = len(value)
     parts = value[:0]

@@ -33,18 +33,18 @@ class Filter:
 def compile_filter(text: str) -> Filter:
     """Return the filter that ``text`` writes; FilterError, which points at the place, when it is none."""
     test = checked(text, parse(text))
-    names = dict.fromkeys(field.name for field in _fields(test))
+    names = dict.fromkeys(field.name for field in fields_of(test))
     return Filter(text=text, test=test, fields=tuple(names), matches=predicate(test))
 
 
-def _fields(test: Test) -> Iterator[Field]:
-    """Yield the fields that a test asks for, in order."""
+def fields_of(test: Test) -> Iterator[Field]:
+    """Yield the fields and layers that a test asks for, in order."""
     match test:
         case And(tests=tests) | Or(tests=tests):
             for each in tests:
-                yield from _fields(each)
+                yield from fields_of(each)
         case Not():
-            yield from _fields(test.test)
+            yield from fields_of(test.test)
         case Comparison():
             yield from _of_operand(test.left)
             if not isinstance(test.right, Constant | Network):
