@@ -39,7 +39,7 @@ def column_batches(
     pool = ThreadPoolExecutor(1) if threads > 1 else None
     with pool or contextlib.nullcontext():
         for batch in reader:
-            kept = batch if wanted is None else _selected(batch, reader, wanted, ethertypes)
+            kept = batch if wanted is None else _selected(batch, reader, wanted, ethertypes, pool)
             yield extract(kept, names, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
 
 
@@ -82,7 +82,14 @@ def read_table(
     return pa.Table.from_batches(list(batches), schema)
 
 
-def _selected(batch: Batch, reader: CaptureReader, filter: Filter, ethertypes: EtherTypes) -> Batch:
+def _selected(
+    batch: Batch,
+    reader: CaptureReader,
+    filter: Filter,
+    ethertypes: EtherTypes,
+    pool: ThreadPoolExecutor | None,
+) -> Batch:
     from ecmproto.table.columns.selection import selected
 
-    return batch.select(selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes))
+    mask = selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
+    return batch.select(mask)
