@@ -56,49 +56,57 @@ class FrameSender:
         whole Ethernet header) counts as done.  InterfaceError when the interface was removed.
         """
         done = 0
-        base = buffer.ctypes.data
         while done < len(offset):
             part = slice(done, done + FRAMES)
-            count = len(offset[part])
-            self._base[:count] = offset[part] + base
-            self._length[:count] = captured[part]
-            taken = self._take(count)
-            self.octets += int(captured[done : done + taken].sum())
-            done += taken
-            if taken < count and not self._failed():
+            count = self.load(buffer, offset[part], captured[part])
+            pushed = self.push(0, count)
+            done += pushed
+            if pushed < count:
                 break
-            done += taken < count
         return done
 
-    def _take(self, count: int) -> int:
-        """Give ``count`` messages to the kernel until it takes no more; return how many it took."""
-        taken = 0
-        self._error = 0
-        try:
-            while taken < count:
-                taken += send_messages(
-                    self.fileno(), self._messages, taken, count - taken, socket.MSG_DONTWAIT
-                )
-        except OSError as error:
-            self._error = error.errno or 0
-        self.sent += taken
-        return taken
+    def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
+        """Prepare frames for `push`, at most `FRAMES`, and return how many; ``buffer`` must stay."""
+        count = min(len(offset), FRAMES)
+        self._base[:count] = offset[:count] + buffer.ctypes.data
+        self._length[:count] = captured[:count]
+        return count
 
-    def _failed(self) -> bool:
+    def push(self, first: int, count: int) -> int:
+        """Send ``count`` of the frames loaded, from ``first`` on, as `send` does; return how many."""
+        done = 0
+        while done < count:
+            taken, error = self._take(first + done, count - done)
+            done += taken
+            if error:
+                if not self._failed(error):
+                    break
+                done += 1
+        return done
+
+    def _take(self, first: int, count: int) -> tuple[int, int]:
+        """Give messages to the kernel once; return how many it took, and its error where it took none."""
+        try:
+            taken = send_messages(self.fileno(), self._messages, first, count, socket.MSG_DONTWAIT)
+        except OSError as error:
+            return 0, error.errno or errno.EIO
+        self.sent += taken
+        self.octets += int(self._length[first : first + taken].sum())
+        return taken, 0
+
+    def _failed(self, error: int) -> bool:
         """Count why a frame was not taken; return whether it is to be left out, not tried again."""
-        if self._error in _REFUSED:
+        if error in _REFUSED:
             self.refused += 1
             return True
-        if self._error in _FULL:
+        if error in _FULL:
             self.full += 1
-        elif self._error in DOWN_ERRORS:
+        elif error in DOWN_ERRORS:
             self.down += 1
             if self._socket.gone:
                 raise self._socket.vanished()
-        elif self._error != errno.EINTR:
-            raise InterfaceError(
-                interface=self.facts.name, needed="to send frames", got=os.strerror(self._error)
-            )
+        elif error != errno.EINTR:
+            raise InterfaceError(interface=self.facts.name, needed="to send frames", got=os.strerror(error))
         return False
 
     def unsendable(self, octets: NDArray[np.uint8], offset: Int64, captured: Int64) -> NDArray[np.bool_]:

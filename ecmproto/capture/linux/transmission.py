@@ -1,0 +1,195 @@
+"""Sending batches by a schedule, with an honest account of what became of them."""
+
+from __future__ import annotations
+
+import ctypes
+import select
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux.lateness import Lateness
+from ecmproto.capture.linux.schedule import AsFastAsPossible, Schedule
+from ecmproto.capture.linux.sender import FRAMES, FrameSender
+from ecmproto.errors import InterfaceError
+from ecmproto.units import NS_PER_S, WIRE_OVERHEAD_OCTETS
+
+_BURST = 64
+"""Most frames that leave by one call when they have times, so that what is said of each is near the truth."""
+_SPIN_NS = 120_000
+"""How long before a frame's time sleeping ends and looking at the clock begins."""
+_NAP_NS = 100_000_000
+_PATIENCE_NS = 5 * NS_PER_S
+"""How long an interface that is down, or never has room, is waited for."""
+_PR_SET_TIMERSLACK = 29
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Frames that the interface takes in no case: how many, and the first one."""
+
+    frames: int
+    number: int
+    octets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jitter:
+    """How late frames left behind their times, in ns; percentiles are nearest-rank, right to 1 in 128."""
+
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendReport:
+    """What was sent, and how.
+
+    ``asked`` says the schedule in words.  ``duration_ns`` is from the first frame's departure to the last
+    one's.  ``full`` counts the times that there was no room, ``down`` those that the link was.  ``jitter`` is
+    None where frames had no times to keep.
+    """
+
+    interface: str
+    asked: str
+    frames: int
+    octets: int
+    duration_ns: int
+    jitter: Jitter | None = None
+    refused: Refusal | None = None
+    full: int = 0
+    down: int = 0
+
+    @property
+    def rate_fps(self) -> float | None:
+        """Frames a second, None of less than two frames."""
+        return (self.frames - 1) * NS_PER_S / self.duration_ns if self.duration_ns else None
+
+    @property
+    def rate_bps(self) -> float | None:
+        """Bits a second on the wire, with FCS, preamble and gap; None of less than two frames."""
+        if not self.frames or self.rate_fps is None:
+            return None
+        return self.rate_fps * 8 * (self.octets / self.frames + WIRE_OVERHEAD_OCTETS)
+
+
+class Transmission:
+    """Sends batches through ``sender`` by ``schedule``; `report` may be asked at any time.
+
+    ``check`` is called often, where no frame is half sent; what it raises ends the sending.
+    """
+
+    def __init__(
+        self, sender: FrameSender, schedule: Schedule, *, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self._sender = sender
+        self._schedule = schedule
+        self._check = check
+        self._paced = not isinstance(schedule, AsFastAsPossible)
+        self._lateness = Lateness()
+        self._start_ns: int | None = None
+        self._first_ns = self._last_ns = 0
+        self._refused: Refusal | None = None
+        # sleeps end when they should, not up to 50 µs later
+        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+    def run(self, batches: Iterable[Batch]) -> None:
+        """Send the frames of ``batches`` in order; InterfaceError when the interface gives up for good."""
+        for batch in batches:
+            self._send(self._sendable(batch))
+            self._check()
+
+    def _sendable(self, batch: Batch) -> Batch:
+        """Return the frames that the interface takes; the others are counted, the first of all remembered."""
+        unsendable = self._sender.unsendable(batch.buffer, batch.offset, batch.captured)
+        if not unsendable.any():
+            return batch
+        before = self._refused
+        first = int(np.flatnonzero(unsendable)[0])
+        self._refused = Refusal(
+            frames=int(unsendable.sum()) + (before.frames if before else 0),
+            number=before.number if before else int(batch.numbers[first]) + 1,
+            octets=before.octets if before else int(batch.captured[first]),
+        )
+        return batch.select(~unsendable)
+
+    def _send(self, batch: Batch) -> None:
+        due = self._schedule.due(batch).tolist()
+        for low in range(0, len(batch), FRAMES):
+            part = slice(low, low + FRAMES)
+            self._sender.load(batch.buffer, batch.offset[part], batch.captured[part])
+            self._push(due[part])
+
+    def _push(self, due: list[int]) -> None:
+        """Send the loaded frames, each not before its time."""
+        if self._start_ns is None:
+            self._start_ns = time.perf_counter_ns() - due[0]
+        done, count = 0, len(due)
+        waiting_since: int | None = None
+        while done < count:
+            now = time.perf_counter_ns()
+            ready = count
+            if self._paced:
+                ready = min(bisect_right(due, now - self._start_ns, done), done + _BURST)
+                if ready == done:
+                    self._sleep_until(self._start_ns + due[done])
+                    continue
+            sent = self._sender.sent
+            pushed = self._sender.push(done, ready - done)
+            self._note(due[done : done + pushed], self._sender.sent - sent, now)
+            done += pushed
+            waiting_since = None if pushed else waiting_since or now
+            if done < ready:
+                self._wait_for_room(waiting_since or now)
+
+    def _note(self, due: list[int], sent: int, before_ns: int) -> None:
+        """Note when frames left: one behind the other during the call that took them."""
+        if not sent:
+            return
+        each = max(1, (time.perf_counter_ns() - before_ns) // sent)
+        if not self._first_ns:
+            self._first_ns = before_ns
+        self._last_ns = before_ns + each * (len(due) - 1)
+        if self._paced:
+            self._lateness.add(before_ns - (self._start_ns or 0), each, due)
+
+    def _sleep_until(self, moment_ns: int) -> None:
+        """Sleep until shortly before the moment, and look at the clock until it is there."""
+        while (left := moment_ns - time.perf_counter_ns()) > _SPIN_NS:
+            time.sleep(min(left - _SPIN_NS, _NAP_NS) / NS_PER_S)
+            self._check()
+        while time.perf_counter_ns() < moment_ns:
+            pass
+
+    def _wait_for_room(self, since_ns: int) -> None:
+        """Wait a little for an interface that took nothing; InterfaceError when it went on for too long."""
+        self._check()
+        if time.perf_counter_ns() - since_ns > _PATIENCE_NS:
+            facts = self._sender.facts
+            got = "a link that stayed down" if self._sender.down else "no room for a frame"
+            raise InterfaceError(interface=facts.name, needed="to send frames", got=f"{got} for 5 s")
+        if not select.select([], [self._sender], [], 0.001)[1] or self._sender.down or self._sender.full:
+            time.sleep(0.0002)
+
+    def report(self) -> SendReport:
+        """Return what was sent until now."""
+        sender, late = self._sender, self._lateness
+        jitter = Jitter(
+            p50_ns=late.percentile_ns(50), p99_ns=late.percentile_ns(99), max_ns=late.greatest_ns
+        )  # fmt: skip
+        return SendReport(
+            interface=sender.facts.name,
+            asked=str(self._schedule),
+            frames=sender.sent,
+            octets=sender.octets,
+            duration_ns=max(0, self._last_ns - self._first_ns),
+            jitter=jitter if self._paced and sender.sent else None,
+            refused=self._refused,
+            full=sender.full,
+            down=sender.down,
+        )
