@@ -114,7 +114,8 @@ def _derived(path: Path, layer: int, cls: type[Layer], field: Field) -> Piece:
     if field.key == "timestamp":
         return Word(_scaled_time(cls), (number, path.number(layer, "unit")))  # type: ignore[arg-type]
     one, most = (_scaled(cls, field, value) for value in (1, field.maximum))
-    assert one is not None and _scaled(cls, field, 3) == 3 * one, f"{field.name}: not in proportion"
+    assert one is not None, f"{field.name}: 1 is no number in its unit"
+    assert _scaled(cls, field, 3) == 3 * one, f"{field.name}: not in proportion"
     value = Decimal(number, times=one)
     if most is None:
         return When(number, field.maximum, field.maximum, ["null"], [value])

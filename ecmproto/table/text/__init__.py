@@ -42,6 +42,7 @@ from ecmproto.table.text.pieces import (
     Seconds,
     Size,
     Stretch,
+    Sum,
     When,
     Word,
 )
@@ -49,5 +50,5 @@ from ecmproto.table.text.renderer import Renderer, Single
 
 __all__ = [
     "Bits", "Cell", "Decimal", "Dotted", "Hex", "HexNumber", "Mark", "Number", "Path", "Piece", "Pieces",
-    "RecordNumber", "Renderer", "Seconds", "Single", "Size", "Stretch", "When", "Word",
+    "RecordNumber", "Renderer", "Seconds", "Single", "Size", "Stretch", "Sum", "When", "Word",
 ]  # fmt: skip

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.table.headers import fixed
 from ecmproto.table.text.paths import Marked
 from ecmproto.table.text.program import Programs
 from ecmproto.table.text.rendering import render
@@ -19,8 +18,6 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 _ROOM_OCTETS = 4 << 20
-_PAIRS = fixed(np.frombuffer(bytes(range(256)).hex().encode(), np.uint8))
-"""The two hex digits of every octet."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,7 +60,7 @@ class Desk:
                 at, end, job.program, programs.bounds, programs.operations, programs.numbers,
                 programs.literals, programs.room, codes[at - begin :], words.octets, words.bounds,
                 words.longest, job.record, frames.buffer, marked.marks, marked.mark_at, job.singles,
-                job.single_bounds, _PAIRS, self._out, used,
+                job.single_bounds, self._out, used,
             )  # fmt: skip
             if at > before:
                 texts.append(self._out[: used[0]].data)

@@ -72,7 +72,17 @@ class Size:
     stretch: Stretch
 
 
-Number: TypeAlias = "RecordNumber | Bits | Size"
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sum:
+    """A number, ``times`` another one, and ``more``; neither is a sum itself."""
+
+    first: RecordNumber | Bits | Size
+    second: RecordNumber | Bits | Size | None = None
+    times: int = 1
+    more: int = 0
+
+
+Number: TypeAlias = "RecordNumber | Bits | Size | Sum"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

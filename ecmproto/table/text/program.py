@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,26 +19,38 @@ from ecmproto.table.text.pieces import (
     Mark,
     Number,
     Piece,
+    Pieces,
     RecordNumber,
     Seconds,
     Size,
     Stretch,
+    Sum,
     When,
     Word,
 )
 
 Int64 = NDArray[np.int64]
 
-LITERAL, DECIMAL, HEX_NUMBER, HEX, DOTTED, SECONDS, WORD, UNLESS, JUMP, STRIP, CELL, COMMA, QUOTE = range(13)
-"""Operations; a row of ``operations`` is one of them and what it takes."""
-OF_RECORD, OF_LAYER, OF_SIZE = range(3)
-"""Where a number comes from; a row of ``numbers`` is one of them and where it stands there."""
+DECIMAL, HEX_NUMBER, SECONDS, UNLESS, NOTHING, HEX, DOTTED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE = range(13)
+"""Operations; those up to UNLESS take a number.
+
+A row of ``operations`` is one of them, where the literal that it writes first starts and its octets, and what
+else it takes.
+"""
+OF_RECORD, OF_LAYER, OF_SIZE, OF_SUM = range(4)
+"""Where a number comes from; a row of ``numbers`` is one of them and where it stands there.
+
+In a layer: a mark, octets from there, how many bits of eight octets are behind it, a mask, and the sign bit.
+"""
 
 KEY_NUMBERS = 8
 """Of how many numbers what a word says may depend."""
 _PART_OCTETS = 6
 _MOST_DIGITS = 20
-_SEVEN_OCTETS = 56
+_WORD_BITS = 64
+_COLUMNS = 8
+_LITERAL_SPARE = 64
+"""Kernels read so far behind a literal."""
 
 
 class Programs(NamedTuple):
@@ -72,15 +84,16 @@ class Assembler:
         self._literal_at: dict[bytes, int] = {}
         self._words: list[tuple[int, ...]] = []
         self._bounds, self._word_bounds = [0], [0]
+        self._pending = b""
         self._room: list[tuple[int, int, int]] = []
 
     def __len__(self) -> int:
         return len(self._room)
 
-    def add(self, pieces: Iterable[Piece]) -> int:
+    def add(self, pieces: Pieces) -> int:
         """Add a program and return its number."""
         self._bounded = self._stretches = 0
-        self._pieces(_joined(pieces))
+        self._block(pieces)
         words = len(self._words) - self._word_bounds[-1]
         self._room.append((self._bounded, self._stretches, words))
         self._bounds.append(len(self._operations))
@@ -91,23 +104,25 @@ class Assembler:
         """Return all of them."""
         return Programs(
             bounds=_table(self._bounds),
-            operations=_table(self._operations, 6),
+            operations=_table(self._operations, _COLUMNS),
             numbers=_table(list(self._numbers), 6),
-            literals=fixed(np.frombuffer(bytes(self._literals), np.uint8)),
+            literals=fixed(np.frombuffer(bytes(self._literals) + bytes(_LITERAL_SPARE), np.uint8)),
             word_bounds=_table(self._word_bounds),
             words=_table(self._words, 2 + KEY_NUMBERS),
             room=_table(self._room, 3),
         )
 
-    def _pieces(self, pieces: Sequence[Piece]) -> None:
+    def _block(self, pieces: Pieces) -> None:
+        """Add pieces from where an operation starts to where one ends."""
         for piece in pieces:
             self._piece(piece)
+        if self._pending:
+            self._add(NOTHING)
 
     def _piece(self, piece: Piece) -> None:
         match piece:
             case str():
-                octets = piece.encode("utf-8", errors="replace")
-                self._add(LITERAL, self._literal(octets), len(octets), room=len(octets))
+                self._pending += piece.encode("utf-8", errors="replace")
             case Decimal():
                 number = self._number(piece.number)
                 room = max(_MOST_DIGITS, piece.width)
@@ -132,7 +147,8 @@ class Assembler:
                 self._when(piece)
             case Cell():
                 self._add(CELL)
-                self._pieces(_joined(piece.pieces))
+                for inner in piece.pieces:
+                    self._piece(inner)
                 if piece.quoted:
                     self._add(QUOTE, room=2)
             case Mark.COMMA:
@@ -140,32 +156,34 @@ class Assembler:
             case Mark.STRIP:
                 self._add(STRIP)
 
-    def _add(self, *operation: int, room: int = 0) -> None:
-        self._operations.append(operation + (0,) * (6 - len(operation)))
-        self._bounded += room
-
-    def _literal(self, octets: bytes) -> int:
+    def _add(self, kind: int, *arguments: int, room: int = 0) -> None:
+        octets, self._pending = self._pending, b""
         at = self._literal_at.get(octets)
         if at is None:
             at = self._literal_at[octets] = len(self._literals)
             self._literals += octets
-        return at
+        row = (kind, at, len(octets), *arguments)
+        self._operations.append(row + (0,) * (_COLUMNS - len(row)))
+        self._bounded += room + len(octets)
 
     def _when(self, piece: When) -> None:
-        # to behind what follows where the number is elsewhere; known when that is there
-        at = len(self._operations)
-        self._add(UNLESS)
-        self._pieces(_joined(piece.then))
+        number = self._number(piece.number)
+        self._add(UNLESS, number, piece.low, piece.high)
+        branch = len(self._operations)
+        self._block(piece.then)
+        if piece.otherwise:
+            self._add(JUMP)
+        self._lead(branch, 3)
         if piece.otherwise:
             jump = len(self._operations)
-            self._add(JUMP)
-            beyond = len(self._operations)
-            self._pieces(_joined(piece.otherwise))
-            self._operations[jump] = (JUMP, len(self._operations) - jump, 0, 0, 0, 0)
-        else:
-            beyond = len(self._operations)
-        number = self._number(piece.number)
-        self._operations[at] = (UNLESS, number, piece.low, piece.high, beyond - at, 0)
+            self._block(piece.otherwise)
+            self._lead(jump, 0)
+
+    def _lead(self, behind: int, argument: int) -> None:
+        """Make the operation in front of ``behind`` lead from there to what comes next."""
+        row = list(self._operations[behind - 1])
+        row[3 + argument] = len(self._operations) - behind
+        self._operations[behind - 1] = tuple(row)
 
     def _word(self, piece: Word) -> None:
         numbers: list[int] = []
@@ -203,11 +221,19 @@ class Assembler:
             case RecordNumber():
                 row: tuple[int, ...] = (OF_RECORD, int(number), 0, 0, 0, 0)
             case Bits():
-                assert 8 * number.octets <= _SEVEN_OCTETS, "a number in at most seven octets"
-                size = -number.bits if number.signed else number.bits
-                row = (OF_LAYER, number.mark, number.at, number.octets, number.shift, size)
+                assert number.octets <= 7, "a number in at most seven octets"
+                shift = _WORD_BITS - 8 * number.octets + number.shift
+                sign = 1 << (number.bits - 1) if number.signed else 0
+                row = (OF_LAYER, number.mark, number.at, shift, (1 << number.bits) - 1, sign)
             case Size():
                 row = (OF_SIZE, *_ends(number.stretch), 0)
+            case Sum():
+                first = self._number(number.first)
+                # 0 times itself where there is no second one
+                second, times = (
+                    (first, 0) if number.second is None else (self._number(number.second), number.times)
+                )
+                row = (OF_SUM, first, second, times, number.more, 0)
         return self._numbers.setdefault(row, len(self._numbers))
 
 
@@ -218,17 +244,6 @@ def parts_of(octets: int) -> list[tuple[int, int]]:
 
 def _ends(stretch: Stretch) -> tuple[int, int, int, int]:
     return stretch.begin, stretch.begin_at, stretch.end, stretch.end_at
-
-
-def _joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return pieces with literals that follow each other made one."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += piece
-        elif piece != "":
-            joined.append(piece)
-    return joined
 
 
 def _table(rows: Sequence[Any], columns: int = 0) -> Int64:

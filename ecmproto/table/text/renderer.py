@@ -21,6 +21,7 @@ from ecmproto.table.text.desk import Desk, Job
 from ecmproto.table.text.paths import UNTOLD, Marked, PathBook
 from ecmproto.table.text.pieces import Path, Pieces, RecordNumber
 from ecmproto.table.text.program import Assembler
+from ecmproto.table.text.rendering import SPARE_OCTETS
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats import FORMATS
 
@@ -29,7 +30,7 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 _Result = TypeVar("_Result")
 
-SHARE_FRAMES = 8192
+SHARE_FRAMES = 4096
 """Frames that a thread takes at a time."""
 WORTH_FRAMES = 4
 """Of a path that fewer frames of a batch have, and none had before, no program is made."""
@@ -183,4 +184,4 @@ def _packed(texts: Iterable[str]) -> tuple[Octets, Int64]:
     encoded = [text.encode("utf-8", errors="replace") for text in texts]
     bounds = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum([len(octets) for octets in encoded], out=bounds[1:])
-    return fixed(np.frombuffer(b"".join(encoded), np.uint8)), fixed(bounds)
+    return fixed(np.frombuffer(b"".join([*encoded, bytes(SPARE_OCTETS)]), np.uint8)), fixed(bounds)

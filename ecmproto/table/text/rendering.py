@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from ecmproto.table.columns.threads import released, uncounted
 from ecmproto.table.headers import signed
+from ecmproto.table.text.digits import decimal, hex_number, hex_octets, natural, seconds, separated_octets
+from ecmproto.table.text.octets import copy, load_number
 from ecmproto.table.text.program import (
     CELL,
     COMMA,
@@ -15,9 +17,10 @@ from ecmproto.table.text.program import (
     HEX,
     HEX_NUMBER,
     JUMP,
-    LITERAL,
+    NOTHING,
     OF_LAYER,
     OF_RECORD,
+    OF_SUM,
     QUOTE,
     SECONDS,
     STRIP,
@@ -29,11 +32,28 @@ Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-_SPACE, _MINUS, _PLUS, _POINT, _COMMA, _QUOTE, _ZERO = 32, 45, 43, 46, 44, 34, 48
-_NS_PLACES = 9
+SPARE_OCTETS = 64
+"""Kernels write so many octets beyond a text at most, and read so many beyond a word."""
+_SPACE, _POINT, _COMMA, _QUOTE = 32, 46, 44, 34
 _CAPTURED = 5  # the column of RecordNumber.CAPTURED
 _HEX_OCTETS = 3
 """The most octets of text that one octet becomes."""
+
+
+@uncounted
+def _term_at(
+    which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, marks: Int64, base: int
+) -> int:
+    """Return a number that is no sum, of a frame whose marks start at ``base``."""
+    kind = numbers[which, 0]
+    first, second, third = numbers[which, 1], numbers[which, 2], numbers[which, 3]
+    if kind == OF_LAYER:
+        number = load_number(buffer, marks[base + first] + second, third) & numbers[which, 4]
+        # a sign bit counts for less than nothing
+        return int(number - 2 * (number & numbers[which, 5]))
+    if kind == OF_RECORD:
+        return int(record[row, first])
+    return int(marks[base + third] + numbers[which, 4] - marks[base + first] - second)
 
 
 @uncounted
@@ -41,107 +61,20 @@ def number_at(
     which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, marks: Int64, base: int
 ) -> int:
     """Return a number of a frame whose marks start at ``base``."""
-    kind = numbers[which, 0]
-    first, second = numbers[which, 1], numbers[which, 2]
-    if kind == OF_RECORD:
-        return int(record[row, first])
-    third = numbers[which, 3]
-    if kind == OF_LAYER:
-        at = marks[base + first] + second
-        number = 0
-        for octet in range(at, at + third):
-            number = (number << 8) | signed(buffer[octet])
-        size = numbers[which, 5]
-        number >>= numbers[which, 4]
-        if size < 0:
-            number &= (1 << -size) - 1
-            return int(number - ((number >> (-size - 1)) << -size))
-        return int(number & ((1 << size) - 1))
-    return int(marks[base + third] + numbers[which, 4] - marks[base + first] - second)
+    if numbers[which, 0] != OF_SUM:
+        return _term_at(which, numbers, record, row, buffer, marks, base)
+    first = _term_at(numbers[which, 1], numbers, record, row, buffer, marks, base)
+    second = _term_at(numbers[which, 2], numbers, record, row, buffer, marks, base)
+    return int(first + numbers[which, 3] * second + numbers[which, 4])
 
 
 @uncounted
-def _digits(number: int) -> int:
-    """Return how many digits a number ≥ 0 has."""
-    digits = 1
-    while number >= 10:
-        number //= 10
-        digits += 1
-    return digits
-
-
-@uncounted
-def _spaces(out: Octets, at: int, count: int) -> int:
-    for _ in range(count):
-        out[at] = _SPACE
+def _dotted(out: Octets, at: int, buffer: Octets, start: int) -> int:
+    for octet in range(start, start + 4):
+        at = natural(out, at, signed(buffer[octet]))
+        out[at] = _POINT
         at += 1
-    return at
-
-
-@uncounted
-def _places(out: Octets, at: int, number: int, digits: int) -> int:
-    """Write the last ``digits`` digits of a number ≥ 0."""
-    for place in range(at + digits - 1, at - 1, -1):
-        above = number // 10
-        out[place] = _ZERO + (number - 10 * above)
-        number = above
-    return at + digits
-
-
-@uncounted
-def _decimal(out: Octets, at: int, number: int, width: int, plus: bool) -> int:
-    magnitude = -number if number < 0 else number
-    digits = _digits(magnitude)
-    sign = number < 0 or plus
-    at = _spaces(out, at, width - digits - int(sign))
-    if sign:
-        out[at] = _MINUS if number < 0 else _PLUS
-        at += 1
-    return _places(out, at, magnitude, digits)
-
-
-@uncounted
-def _seconds(out: Octets, at: int, number: int, width: int) -> int:
-    magnitude = -number if number < 0 else number
-    whole = magnitude // 1_000_000_000
-    digits = _digits(whole)
-    at = _spaces(out, at, width - digits - 1 - _NS_PLACES - int(number < 0))
-    if number < 0:
-        out[at] = _MINUS
-        at += 1
-    at = _places(out, at, whole, digits)
-    out[at] = _POINT
-    return _places(out, at + 1, magnitude - whole * 1_000_000_000, _NS_PLACES)
-
-
-@uncounted
-def _hex(out: Octets, at: int, buffer: Octets, start: int, stop: int, pairs: NDArray[np.uint8]) -> int:
-    for octet in range(start, stop):
-        value = 2 * signed(buffer[octet])
-        out[at] = pairs[value]
-        out[at + 1] = pairs[value + 1]
-        at += 2
-    return at
-
-
-@uncounted
-def _separated(
-    out: Octets, at: int, buffer: Octets, start: int, stop: int, pairs: NDArray[np.uint8], separator: int
-) -> int:
-    for octet in range(start, stop):
-        value = 2 * signed(buffer[octet])
-        out[at] = pairs[value]
-        out[at + 1] = pairs[value + 1]
-        out[at + 2] = separator
-        at += 3
-    return at - int(stop > start)
-
-
-@uncounted
-def _copy(out: Octets, at: int, source: Octets, start: int, octets: int) -> int:
-    for octet in range(octets):
-        out[at + octet] = source[start + octet]
-    return at + octets
+    return at - 1
 
 
 @uncounted
@@ -177,7 +110,6 @@ def render(
     mark_at: Int64,
     singles: Octets,
     single_bounds: Int64,
-    pairs: Octets,
     out: Octets,
     used: Int64,
 ) -> int:
@@ -192,13 +124,13 @@ def render(
         if which < 0:
             start = single_bounds[-1 - which]
             octets = single_bounds[-which] - start
-            if at + octets > len(out):
-                used[0], used[1] = at, octets
+            if at + octets + SPARE_OCTETS > len(out):
+                used[0], used[1] = at, octets + SPARE_OCTETS
                 return row
-            at = _copy(out, at, singles, start, octets)
+            at = copy(out, at, singles, start, octets)
             continue
         needed = room[which, 0] + _HEX_OCTETS * room[which, 1] * record[row, _CAPTURED]
-        needed += room[which, 2] * longest
+        needed += room[which, 2] * longest + SPARE_OCTETS
         if at + needed > len(out):
             used[0], used[1] = at, needed
             return row
@@ -208,31 +140,38 @@ def render(
         stop = bounds[which + 1]
         while step < stop:
             kind = operations[step, 0]
-            first, second = operations[step, 1], operations[step, 2]
-            third, fourth = operations[step, 3], operations[step, 4]
-            if kind == LITERAL:
-                at = _copy(out, at, literals, first, second)
+            at = copy(out, at, literals, operations[step, 1], operations[step, 2])
+            first, second = operations[step, 3], operations[step, 4]
+            third, fourth = operations[step, 5], operations[step, 6]
+            step += 1
+            if kind <= UNLESS:
+                number = number_at(first, numbers, record, row, buffer, marks, base)
+                if kind == DECIMAL:
+                    at = decimal(out, at, number * fourth, second, third != 0)
+                elif kind == HEX_NUMBER:
+                    at = hex_number(out, at, number, second)
+                elif kind == SECONDS:
+                    at = seconds(out, at, number, second)
+                elif number < second or number > third:
+                    step += fourth
+            elif kind == NOTHING:
+                continue
             elif kind == HEX:
                 start = marks[base + first] + second
                 behind = marks[base + third] + fourth
-                if operations[step, 5] == 0:
-                    at = _hex(out, at, buffer, start, behind, pairs)
+                separator = operations[step - 1, 7]
+                if separator == 0:
+                    at = hex_octets(out, at, buffer, start, behind)
                 else:
-                    at = _separated(out, at, buffer, start, behind, pairs, operations[step, 5])
+                    at = separated_octets(out, at, buffer, start, behind, separator)
+            elif kind == DOTTED:
+                at = _dotted(out, at, buffer, marks[base + first] + second)
             elif kind == WORD:
                 code = signed(codes[row - begin, first])
                 start = word_bounds[code]
-                at = _copy(out, at, words, start, word_bounds[code + 1] - start)
-            elif kind == DOTTED:
-                start = marks[base + first] + second
-                for octet in range(start, start + 4):
-                    value = signed(buffer[octet])
-                    at = _places(out, at, value, _digits(value))
-                    out[at] = _POINT
-                    at += 1
-                at -= 1
+                at = copy(out, at, words, start, word_bounds[code + 1] - start)
             elif kind == JUMP:
-                step += first - 1
+                step += first
             elif kind == STRIP:
                 while at > line and signed(out[at - 1]) == _SPACE:
                     at -= 1
@@ -244,19 +183,5 @@ def render(
                     at += 1
             elif kind == QUOTE:
                 at = _quote(out, cell, at)
-            else:
-                number = number_at(first, numbers, record, row, buffer, marks, base)
-                if kind == DECIMAL:
-                    at = _decimal(out, at, number * fourth, second, third != 0)
-                elif kind == HEX_NUMBER:
-                    for place in range(second):
-                        value = 2 * ((number >> (4 * (second - 1 - place))) & 15) + 1
-                        out[at + place] = pairs[value]
-                    at += second
-                elif kind == SECONDS:
-                    at = _seconds(out, at, number, second)
-                elif kind == UNLESS and (number < second or number > third):
-                    step += fourth - 1
-            step += 1
     used[0], used[1] = at, 0
     return end

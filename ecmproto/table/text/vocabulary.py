@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.table.columns.threads import released, uncounted
-from ecmproto.table.headers import fixed, signed
+from ecmproto.table.headers import signed
 from ecmproto.table.text.program import KEY_NUMBERS, Programs, parts_of
-from ecmproto.table.text.rendering import number_at
+from ecmproto.table.text.rendering import SPARE_OCTETS, number_at
 
 Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
@@ -164,8 +164,8 @@ class Vocabulary:
     def _append(self, entry: int, word: bytes) -> None:
         start = int(self._bounds[entry])
         stop = start + len(word)
-        if stop > len(self.octets):
-            longer = np.empty(2 * stop, np.uint8)
+        if stop + SPARE_OCTETS > len(self.octets):
+            longer = np.empty(2 * (stop + SPARE_OCTETS), np.uint8)
             longer[:start] = self.octets[:start]
             self.octets = longer
         self.octets[start:stop] = np.frombuffer(word, np.uint8)
@@ -183,6 +183,3 @@ def _values(shape: tuple[int, ...], numbers: list[int]) -> list[int | bytes]:
         else:
             values.append(next(left))
     return values
-
-
-NO_OCTETS = fixed(np.empty(0, np.uint8))
