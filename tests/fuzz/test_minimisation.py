@@ -1,0 +1,50 @@
+"""What is left of a failure: nothing that could go, within a budget of tries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.fuzz.minimisation import Budget, fewest, simplest
+
+PLENTY = 100_000
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.data())
+def test_only_what_makes_it_fail_is_left(items: list[int], data: st.DataObject) -> None:
+    needed = data.draw(st.sets(st.sampled_from(sorted(set(items))), min_size=1, max_size=4))
+
+    def fails(part: Sequence[int]) -> bool:
+        return needed <= set(part)
+
+    left = fewest(items, fails, Budget(PLENTY))
+    assert sorted(left) == sorted(needed)
+    order = iter(items)
+    assert all(item in order for item in left)
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40))
+def test_octets_around_a_failure_go(before: bytes, after: bytes) -> None:
+    assert (
+        simplest(before + b"\xde\xad" + after, lambda octets: b"\xde\xad" in octets, Budget(PLENTY))
+        == b"\xde\xad"
+    )
+
+
+@given(st.binary(min_size=20, max_size=80))
+def test_what_must_be_there_but_can_be_anything_becomes_zero(octets: bytes) -> None:
+    assert simplest(octets, lambda part: len(part) >= 14, Budget(PLENTY)) == bytes(14)
+
+
+@given(st.binary(min_size=1, max_size=80), st.integers(0, 20))
+def test_what_comes_back_fails_and_the_budget_holds(octets: bytes, tries: int) -> None:
+    tried: list[bytes] = []
+
+    def fails(part: bytes) -> bool:
+        tried.append(part)
+        return octets[0] in part
+
+    assert octets[0] in simplest(octets, fails, Budget(tries))
+    assert len(tried) <= tries
