@@ -99,13 +99,16 @@ class Accumulator:
             part.add(moment)
         self._pauses.add(moment, interfaces)
 
-    def result(self, *, problem: CaptureError | None = None) -> Statistics:
-        """Return what the batches so far come to; ``problem`` is what kept there from being more."""
+    def result(
+        self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
+    ) -> Statistics:
+        """Return what the batches so far come to.
+
+        ``interfaces`` are those known by now (None: those of the last batch), ``problem`` is what kept there
+        from being more.
+        """
         span, timeline, counts = self._clock.span, self._timeline, self._frames
         in_frames, in_octets = self._kinds.over_time
-        interfaces = counts.interfaces(self._interfaces)
-        kinds = self._kinds.kinds
-        pause_times = self._pauses.times(span.last_ns or 0)
         statistics = Statistics(
             read_frames=self._read,
             frames=counts.frames,
@@ -123,9 +126,9 @@ class Accumulator:
             ),
             frames_over_time=in_frames,
             octets_over_time=in_octets,
-            interfaces=interfaces,
+            interfaces=counts.interfaces(self._interfaces if interfaces is None else interfaces),
             malformed=counts.malformations,
-            kinds=kinds,
+            kinds=self._kinds.kinds,
             sizes=counts.sizes,
             priorities=counts.priorities,
             congestion_points=tuple(
@@ -134,7 +137,7 @@ class Accumulator:
             message_flows=tuple(flow for counts in self._feedback for flow in counts.message_flows()),
             probes=self._probes.probes,
             rates=tuple(rate for counts in self._rates for rate in counts.rates()),
-            pauses=pause_times,
+            pauses=self._pauses.times(span.last_ns or 0),
             left_out=self._left_out(),
             notes=(),
             problem=problem,

@@ -37,7 +37,7 @@ def capture_stats(
         counts = Accumulator(interval_ns=interval_ns, speed_bps=speed_bps, ethertypes=ethertypes, pool=pool)
         reader = source if isinstance(source, CaptureReader) else stack.enter_context(open_capture(source))
         add_all(counts, reader, filter=wanted, limit=limit, ethertypes=ethertypes)
-        return counts.result(problem=reader.problem)
+        return counts.result(interfaces=reader.interfaces, problem=reader.problem)
 
 
 def add_all(
