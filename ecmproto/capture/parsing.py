@@ -44,6 +44,8 @@ class Parser(Protocol):
     interfaces: list[Interface]
     warnings: list[str]
     frames: int
+    batch_frames: int
+    """How many frames a batch holds at most."""
 
     def take(self, source: Source) -> Batch | Block | Shortage | Fault:
         """Return the next batch or block, or why there is none."""

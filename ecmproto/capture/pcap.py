@@ -119,7 +119,7 @@ class PcapParser:
         self.warnings = header.warnings
         self.frames = 0
         self._walker = walker
-        self._batch_frames = batch_frames
+        self.batch_frames = batch_frames
         self._header = header.record_header_octets
         self._tick_ns = NS_PER_S // header.ticks_per_second
         self._lengths = header.lengths
@@ -136,7 +136,7 @@ class PcapParser:
             source.buffer,
             source.position,
             source.position + BATCH_OCTETS,
-            self._batch_frames,
+            self.batch_frames,
             self._header,
             self._largest,
             self._lengths,

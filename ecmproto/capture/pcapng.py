@@ -61,7 +61,7 @@ class PcapngParser:
         self.warnings: list[str] = []
         self.frames = 0
         self._walker = walker
-        self._batch_frames = batch_frames
+        self.batch_frames = batch_frames
         self._section = -1
         self._base = 0
         self._clocks: list[Clock] = []
@@ -75,7 +75,7 @@ class PcapngParser:
             source.buffer,
             source.position,
             source.position + BATCH_OCTETS,
-            self._batch_frames,
+            self.batch_frames,
             len(self._clocks),
             self.byte_order == "big",
         )

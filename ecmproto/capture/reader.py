@@ -113,6 +113,15 @@ class CaptureReader:
         return self._parser.frames
 
     @property
+    def batch_frames(self) -> int:
+        """How many frames a batch holds at most; to be changed as one likes, for the next batches."""
+        return self._parser.batch_frames
+
+    @batch_frames.setter
+    def batch_frames(self, frames: int) -> None:
+        self._parser.batch_frames = frames
+
+    @property
     def octets_read(self) -> int:
         """Octets of the file used so far (of the compressed file, where it is compressed)."""
         return self._source.octets_read

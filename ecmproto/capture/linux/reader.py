@@ -96,6 +96,8 @@ class _Live:
 
     format: Format = "pcapng"
     byte_order: ByteOrder = "little"
+    batch_frames: int = 0
+    """Of no effect: a batch is what a block of the ring holds."""
 
     def __init__(self, opened: PacketSocket, ring: Ring, snap_octets: int, idle_batches: bool) -> None:
         self.facts = opened.facts
