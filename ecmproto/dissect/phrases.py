@@ -198,7 +198,8 @@ CLAUSES: Mapping[str, Clause] = {
     "octets": Case("@", 1, 1, "1 octet", "{@} octets"),
     "rate": Case("@", RATE_INFINITY, RATE_INFINITY, "infinity", "{@:capacity}"),
     "addresses": First((
-        "{ip.src} → {ip.dst}", "{ipv6.src} → {ipv6.dst}", "{sender:from}", ""
+        "{ip.src} → {ip.dst}", "{ipv6.src} → {ipv6.dst}", "{sll.src,sll.halen:from}",
+        "{sll2.src,sll2.halen:from}", "",
     )),
     **{f"prio{n}": _priority(n) for n in range(8)},
 }  # fmt: skip
@@ -227,7 +228,7 @@ STYLES: Mapping[str, Callable[..., str]] = {
     "mac": _mac,
     "ipv4": inet_ntoa,
     "ipv6": _ip6,
-    "from": lambda address: f"{address.hex(':'):>17} →" if address else "",
+    "from": lambda address, octets: f"{_mac(address):>17} →" if octets == 6 else "",
     "capacity": lambda kbps: format_rate(kbps * 1000),
     "time": format_time,
     "ticks": lambda timestamp, unit: format_time(timestamp_ns(timestamp, unit)),

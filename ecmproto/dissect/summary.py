@@ -6,18 +6,31 @@ a data frame come before its addresses, because they decide where it queues.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture import Batch, Interface
 from ecmproto.capture.linktypes import ETHERNET, linktype_name
 from ecmproto.dissect.form import Listing, Paint, plain, seconds_text
 from ecmproto.dissect.record import Record
 from ecmproto.dissect.sentence import sentence_of
+from ecmproto.wire.ethernet import Ethernet
 from ecmproto.wire.fcs import frame_check_sequence
 from ecmproto.wire.frame import Frame
+
+if TYPE_CHECKING:
+    from ecmproto.table.text import Renderer
 
 _STYLES = dict.fromkeys(("CNM", "ECM", "BCN", "E2CM", "FECN", "DBP"), "congestion") | dict.fromkeys(
     ("PAUSE", "PFC"), "pause"
 )
-_ADDRESSES_WIDTH = 37
+ADDRESSES_WIDTH = 37
 """Two MAC addresses and an arrow."""
+NAME_WIDTH = 5
+_FCS_OCTETS = 4
 _KNOWN_PAIRS = 4096
 _KNOWN_FRAMES = 256
 
@@ -45,6 +58,26 @@ class Lines(Listing):
             self._behind_time[id(frame)] = frame, behind
         return f"{record.number:>5} {self._time(record.time_ns):>12} {behind}\n"
 
+    def renderer(self) -> Renderer:
+        """Return what renders batches."""
+        from ecmproto.dissect.line_pieces import line_pieces
+        from ecmproto.table.text import Renderer
+
+        return Renderer(lambda path: line_pieces(path, self._label, self._paint), sampled=True)
+
+    def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
+        """Return which frames have no whole Ethernet header, or an FCS that does not hold."""
+        ethernet = np.array([each.linktype == ETHERNET for each in interfaces], np.bool_)[batch.interface]
+        odd = ethernet & (batch.captured < Ethernet.fixed_octets)
+        checked = np.array([each.fcs_octets == _FCS_OCTETS for each in interfaces], np.bool_)[batch.interface]
+        rows = np.flatnonzero(ethernet & checked & ~odd & (batch.original <= batch.captured))
+        octets = batch.buffer.data
+        ends = (batch.offset + batch.captured)[rows].tolist()
+        for row, start, end in zip(rows.tolist(), batch.offset[rows].tolist(), ends, strict=True):
+            check = octets[end - _FCS_OCTETS : end]
+            odd[row] = frame_check_sequence(octets[start : end - _FCS_OCTETS]) != check
+        return odd
+
     def _told(self, record: Record) -> str:
         frame = record.frame
         sentence, layers = sentence_of(frame)
@@ -53,7 +86,9 @@ class Lines(Listing):
         if record.linktype == ETHERNET:
             addresses = self._addresses(record)
         else:
-            addresses = f"{sentence.say_addresses(layers) or _unknown(record):<{_ADDRESSES_WIDTH}}"
+            addresses = (
+                f"{sentence.say_addresses(layers) or unknown_text(record.linktype):<{ADDRESSES_WIDTH}}"
+            )
         line = f"{addresses} {record.original_octets:>5} {label} {told}"
         if frame.cut or frame.error is not None or frame.fcs:
             line += self._remarks(record)
@@ -78,7 +113,7 @@ class Lines(Listing):
         return text
 
     def _label(self, name: str) -> str:
-        label = f"{name:<5}"
+        label = f"{name:<{NAME_WIDTH}}"
         if name in _STYLES:
             label = self._paint(label, _STYLES[name])
         if not name.startswith("0x"):  # EtherTypes are too many to keep
@@ -102,7 +137,7 @@ class Lines(Listing):
 def fcs_holds(record: Record) -> bool:
     """Return whether the frame's check sequence is that of its octets; a cut one is not held against it."""
     fcs = record.frame.fcs
-    return len(fcs) != 4 or record.cut or frame_check_sequence(record.octets[:-4]) == fcs
+    return len(fcs) != _FCS_OCTETS or record.cut or frame_check_sequence(record.octets[:-4]) == fcs
 
 
 def describe(frame: Frame) -> tuple[str, str]:
@@ -111,5 +146,6 @@ def describe(frame: Frame) -> tuple[str, str]:
     return sentence.say(layers)
 
 
-def _unknown(record: Record) -> str:
-    return f"link type {linktype_name(record.linktype)} ({record.linktype})"
+def unknown_text(linktype: int) -> str:
+    """Return what a line says instead of addresses of a frame that does not tell any."""
+    return f"link type {linktype_name(linktype)} ({linktype})"

@@ -1,0 +1,212 @@
+"""What a frame's line is made of: the sentence of its layers as pieces that kernels render."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, TypeAlias
+
+from ecmproto.dissect.elements import Choice, Element, Elements, Reference, Text, Value
+from ecmproto.dissect.form import Paint
+from ecmproto.dissect.phrases import STYLES
+from ecmproto.dissect.sentence import sentence
+from ecmproto.dissect.summary import ADDRESSES_WIDTH, NAME_WIDTH, unknown_text
+from ecmproto.table.columns.framing import SHOWN_AS
+from ecmproto.table.text import (
+    Bits,
+    Decimal,
+    Dotted,
+    Hex,
+    HexNumber,
+    Mark,
+    Number,
+    Path,
+    Piece,
+    RecordNumber,
+    Seconds,
+    Size,
+    Stretch,
+    Sum,
+    When,
+    Word,
+)
+from ecmproto.wire.ethernet import Ethernet
+
+_MOST = (1 << 62) - 1
+
+
+class _UnsaidError(Exception):
+    """No program says this."""
+
+
+def line_pieces(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece] | None:
+    """Return the pieces of the lines of frames with a path; None where no program says them.
+
+    ``label`` fills up and paints what a frame is.
+    """
+    inner = path.sampled
+    if inner is not None and inner.layers[-1] in SHOWN_AS:
+        return None  # it may show a frame itself
+    said = sentence((path.layers,) if inner is None else (path.layers, inner.layers))
+    try:
+        told = _pieces(path, said.told)
+        name = label(said.name[0]) if isinstance(said.name[0], str) else _name(path, said.name)
+        addresses = _addresses(path, said.addresses)
+    except _UnsaidError:
+        return None
+    return [
+        Decimal(RecordNumber.NUMBER, width=5), " ",
+        When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_NS, width=12)], [f"{'-':>12}"]), " ",
+        *addresses, " ", Decimal(RecordNumber.ORIGINAL, width=5), " ", name, " ", *told,
+        When(RecordNumber.CUT, 1, _MOST, _cut(paint)), *([] if told else [Mark.STRIP]), "\n",
+    ]  # fmt: skip
+
+
+def _cut(paint: Paint) -> list[Piece]:
+    before, _, behind = paint(_HERE, "dim").partition(_HERE)
+    octets = (Decimal(RecordNumber.CAPTURED), " of ", Decimal(RecordNumber.ORIGINAL))
+    return [f" {before}[cut: ", *octets, f" octets]{behind}"]
+
+
+_HERE = "."
+
+
+def _addresses(path: Path, elements: Elements) -> list[Piece]:
+    if path.layers[:1] == (Ethernet,):
+        return [Hex(path.stretch(0, "src"), ":"), " → ", Hex(path.stretch(0, "dst"), ":")]
+    parts, values = _word(path, elements)
+    return [Word(_addresses_word(parts), (*values, RecordNumber.LINKTYPE))]
+
+
+def _pieces(path: Path, elements: Elements) -> list[Piece]:
+    return [piece for element in elements for piece in _piece(path, element)]
+
+
+def _piece(path: Path, element: Element) -> list[Piece]:
+    match element:
+        case str():
+            return [element]
+        case Choice():
+            then, otherwise = _pieces(path, element.then), _pieces(path, element.otherwise)
+            return [When(_number(path, element.value), element.low, element.high, then, otherwise)]
+        case Text():
+            return _text(path, element)
+    raise _UnsaidError
+
+
+def _text(path: Path, text: Text) -> list[Piece]:
+    """Return values in a style: those that kernels write themselves, words for all others."""
+    value = text.values[0]
+    match text.style:
+        case "decimal" | "signed":
+            plus = text.style == "signed"
+            (times, reference), *others = value.terms
+            if others or value.more:
+                return [Decimal(_number(path, value), plus=plus)]
+            return [Decimal(_term(path, reference), plus=plus, times=times)]
+        case "hex":
+            return ["0x", HexNumber(_number(path, value), 4)]
+        case "mac":
+            return [Hex(_stretch(path, value), ":")]
+        case "ipv4":
+            return [Dotted(_stretch(path, value))]
+    return [Word(STYLES[text.style], tuple(_argument(path, each) for each in text.values))]
+
+
+def _argument(path: Path, value: Value) -> Number | Stretch:
+    reference = value.plain
+    if reference is None or reference.size or (reference.field is not None and reference.field.is_number):
+        return _number(path, value)
+    return _stretch(path, value)
+
+
+def _number(path: Path, value: Value) -> Number:
+    (times, first), *others = value.terms
+    if times != 1 or len(others) > 1:
+        raise _UnsaidError
+    if not others and not value.more:
+        return _term(path, first)
+    if not others:
+        return Sum(_term(path, first), more=value.more)
+    ((factor, second),) = others
+    return Sum(_term(path, first), _term(path, second), factor, value.more)
+
+
+def _term(path: Path, reference: Reference) -> Bits | Size:
+    path, layer = _place(path, reference)
+    if reference.size:
+        return Size(path.stretch(layer, reference.key))
+    if reference.field is None:
+        raise _UnsaidError
+    if reference.field.is_number:
+        first, last = reference.bits or (0, reference.field.bits or 0)
+        return path.number(layer, reference.key, drop=first, bits=last - first)
+    stretch = path.stretch(layer, reference.key)
+    if stretch.octets is None:
+        raise _UnsaidError
+    return Bits(stretch.begin, stretch.begin_at, stretch.octets, 0, 8 * stretch.octets)
+
+
+def _stretch(path: Path, value: Value) -> Stretch:
+    """Return the octets of a field, or those that some of its bits are."""
+    reference = value.plain
+    if reference is None or reference.field is None:
+        raise _UnsaidError
+    path, layer = _place(path, reference)
+    whole = path.stretch(layer, reference.key)
+    if reference.bits is None:
+        return whole
+    first, last = (bit // 8 for bit in reference.bits)
+    return dataclasses.replace(whole, begin_at=whole.begin_at + first, end_at=whole.begin_at + last)
+
+
+def _place(path: Path, reference: Reference) -> tuple[Path, int]:
+    """Return which frame's path a layer is of, and its place there."""
+    if reference.layer < len(path.layers):
+        return path, reference.layer
+    if path.sampled is None:
+        raise _UnsaidError
+    return path.sampled, reference.layer - len(path.layers)
+
+
+_Parts: TypeAlias = "tuple[str | tuple[Callable[..., str], int], ...]"
+"""Text, and styles with how many values they take."""
+
+
+def _word(path: Path, elements: Elements) -> tuple[_Parts, list[Number | Stretch]]:
+    """Return elements as parts of a single word, and the values that it depends on."""
+    parts: list[str | tuple[Callable[..., str], int]] = []
+    values: list[Number | Stretch] = []
+    for element in elements:
+        if isinstance(element, str):
+            parts.append(element)
+        elif isinstance(element, Text):
+            parts.append((STYLES[element.style], len(element.values)))
+            values += [_argument(path, value) for value in element.values]
+        else:
+            raise _UnsaidError
+    return tuple(parts), values
+
+
+def _name(path: Path, elements: Elements) -> Word:
+    parts, values = _word(path, elements)
+    return Word(_name_word(parts), tuple(values))
+
+
+# The same function for the same parts: by that, words are known.
+@functools.cache
+def _name_word(parts: _Parts) -> Callable[..., str]:
+    return lambda *values: f"{_spelt(parts, values):<{NAME_WIDTH}}"
+
+
+@functools.cache
+def _addresses_word(parts: _Parts) -> Callable[..., str]:
+    return lambda *values: f"{_spelt(parts, values[:-1]) or unknown_text(values[-1]):<{ADDRESSES_WIDTH}}"
+
+
+def _spelt(parts: _Parts, values: Sequence[Any]) -> str:
+    left = iter(values)
+    spelt = (part if isinstance(part, str) else part[0](*islice(left, part[1])) for part in parts)
+    return "".join(spelt)
