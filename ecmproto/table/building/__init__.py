@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ecmproto.table.building.frames import frames_from
+    from ecmproto.table.building.rebuilding import batch_from
 
 __all__ = ["batch_from", "frames_from"]
 

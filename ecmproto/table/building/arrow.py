@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ecmproto.table.building.target import Target
+from ecmproto.table.building.target import Target, octets_target
 from ecmproto.table.building.values import Coded, Strings
 
 
@@ -55,3 +56,18 @@ def _strings(array: Any, offset_type: Any) -> Strings:
     bounds: NDArray[Any] = np.frombuffer(offsets or bytes(8), offset_type)[array.offset :][: len(array) + 1]
     places = bounds.astype(np.int64)
     return Strings(np.frombuffer(octets or b"", np.uint8), places[:-1], np.diff(places))
+
+
+def listed(columns: Any, names: list[str]) -> Iterator[tuple[str, Any, NDArray[np.int64]]]:
+    """Yield the columns of a table or record batch: name, values, and where each frame's start."""
+    for name in names:
+        array = whole(columns.column(name))
+        if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+            counts = np.asarray(array.value_lengths().fill_null(0))
+            array = array.flatten()
+        else:
+            counts = np.asarray(array.is_valid()).astype(np.int64)
+            array = array.drop_null()
+        bounds = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=bounds[1:])
+        yield name, plain_array(octets_target(name), array), bounds

@@ -22,17 +22,14 @@ from ecmproto.wire.schema import REST, Meta
 TAILS = ("padding", "trailer", "fcs")
 """What stands behind a frame's layers, in order."""
 
-_TAIL_FIELDS = {
-    f"eth.{key}": Field(
-        name=f"eth.{key}",
-        key=key,
-        bit_offset=0,
-        bits=None,
-        meta=Meta(kind="octets", default=b"", doc="behind the layers", source="802.3 3.2"),
-        count=REST,
-    )
-    for key in TAILS
-}
+
+def _octets_called(name: str) -> Field:
+    """Return a field of octets that is in no layer's schema."""
+    meta = Meta(kind="octets", default=b"", doc="", source="")
+    return Field(name=name, key=name.partition(".")[2], bit_offset=0, bits=None, meta=meta, count=REST)
+
+
+_TAIL_FIELDS = {f"eth.{key}": _octets_called(f"eth.{key}") for key in TAILS}
 _INNER = "encapsulated."
 _NUMBERED = re.compile(r"(.+)\[(0|[1-9][0-9]{0,3})\]")
 
@@ -76,8 +73,23 @@ class Target:
 
     def error(self, needed: str, got: str, row: int | None = None) -> ColumnError:
         """Return the error for the column."""
-        layer, _, field = self.name.partition(".")
-        return ColumnError(layer=layer, field=field, needed=needed, got=got, row=row)
+        return column_error(self.name, needed, got, row)
+
+
+def tail_target(name: str) -> Target:
+    """Return the target of octets behind the layers: ``eth.padding``, ``eth.trailer``, ``eth.fcs``."""
+    return Target(name=name, layer=None, field=_TAIL_FIELDS[name])
+
+
+def octets_target(name: str) -> Target:
+    """Return what takes a column as octets of any number, whatever field it is of."""
+    return Target(name=name, layer=None, field=_octets_called(name))
+
+
+def column_error(name: str, needed: str, got: str, row: int | None = None) -> ColumnError:
+    """Return the error for the column ``name``."""
+    layer, _, field = name.partition(".")
+    return ColumnError(layer=layer, field=field, needed=needed, got=got, row=row)
 
 
 def targets_of(frame: Frame, names: Iterable[str]) -> list[Target]:
@@ -118,7 +130,7 @@ def _find(frame: Frame, name: str, column: str) -> Target:
     numbered = _NUMBERED.fullmatch(name)
     plain, number = (numbered[1], int(numbered[2])) if numbered else (name, 0)
     if plain in _TAIL_FIELDS and not numbered and plain == column:
-        return Target(name=column, layer=None, field=_TAIL_FIELDS[plain])
+        return tail_target(plain)
     found = [
         Target(name=column, layer=index, field=field, flag=bit)
         for index, layer in enumerate(frame.layers)
