@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import select
 import sys
 
@@ -16,6 +17,7 @@ class Stdout:
 
     def __init__(self, encoding: str = "") -> None:
         self._encoding = encoding or sys.stdout.encoding
+        self._is_utf8 = codecs.lookup(self._encoding).name == "utf-8"
         self._parts: list[str] = []
         self._characters = 0
 
@@ -26,17 +28,29 @@ class Stdout:
         if self._characters >= _PIECE_CHARACTERS:
             self.flush()
 
+    def write_octets(self, octets: bytes | memoryview) -> None:
+        """Write text that is UTF-8 already, now."""
+        if self._is_utf8:
+            self.flush()
+            _write(memoryview(octets))
+        else:
+            self.write(str(octets, "utf-8"))
+
     def flush(self) -> None:
         """Write what was collected."""
-        left = memoryview("".join(self._parts).encode(self._encoding, errors="replace"))
+        text = "".join(self._parts).encode(self._encoding, errors="replace")
         self._parts.clear()
         self._characters = 0
-        sys.stdout.flush()
-        # The buffered writer of Python 3.11 loses octets when a signal comes in the middle of its write.
-        raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
-        while left:
-            written = raw.write(left)
-            if written is None:  # a descriptor that does not wait
-                select.select([], [raw], [])
-            else:
-                left = left[written:]
+        _write(memoryview(text))
+
+
+def _write(left: memoryview) -> None:
+    sys.stdout.flush()
+    # The buffered writer of Python 3.11 loses octets when a signal comes in the middle of its write.
+    raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+    while left:
+        written = raw.write(left)
+        if written is None:  # a descriptor that does not wait
+            select.select([], [raw], [])
+        else:
+            left = left[written:]

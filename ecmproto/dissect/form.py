@@ -111,6 +111,11 @@ class Listing(ABC):
             pool=pool,
         )
 
+    @property
+    def columnar(self) -> bool:
+        """Whether batches are more than their frames one by one."""
+        return type(self).renderer is not Listing.renderer
+
     def renderer(self) -> Renderer | None:
         """Return what renders batches; None where frames are told one by one."""
         return None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
 from ecmproto.errors import counted
+from ecmproto_cli.dissecting import FIRST_FRAMES, Output
 from ecmproto_cli.failure import warn
 from ecmproto_cli.interrupt import HeldInterrupt
 from ecmproto_cli.options import (
@@ -24,11 +24,10 @@ from ecmproto_cli.options import (
 )
 from ecmproto_cli.paint import paint, wanted
 from ecmproto_cli.progress import watched
-from ecmproto_cli.stdout import Stdout
 
 if TYPE_CHECKING:
-    from ecmproto.capture import Batch, CaptureCopier, CaptureReader
-    from ecmproto.dissect import Form, Record
+    from ecmproto.capture import CaptureCopier, CaptureReader
+    from ecmproto.dissect import Form
     from ecmproto.filter import Filter
     from ecmproto.wire import EtherTypes
 
@@ -83,17 +82,12 @@ def command(
     shown = output is None or asked.something
     from ecmproto.capture import CaptureCopier, open_capture
 
-    with open_capture(path, batch_frames=_BATCH_FRAMES) as reader:
+    with open_capture(path, batch_frames=FIRST_FRAMES) as reader:
         shape = asked.build(ethertypes) if shown else None
-        out = _Output(shape, reader, ethertypes, asked.kind, filter)
+        out = Output(shape, reader, ethertypes, asked.kind, filter, limit)
         with nullcontext() if output is None else CaptureCopier(reader, output, force=force) as copier:
             _run(reader, out, copier, limit)
         _report(reader, out, copier, output)
-
-
-_COMMENTED = ("tree", "json", "ndjson")
-_BATCH_FRAMES = 4096
-"""Few enough that what a pipe brings is shown soon and a progress bar moves."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,86 +156,7 @@ def _deep(ethertypes: EtherTypes) -> Callable[[bytes], str]:
     return lambda octets: payload_text(octets, ethertypes=ethertypes)
 
 
-class _Output:
-    """Frames on their way to stdout in a form, or, with no form, nowhere; counts what it is given."""
-
-    def __init__(
-        self,
-        form: Form | None,
-        reader: CaptureReader,
-        ethertypes: EtherTypes,
-        kind: str,
-        filter: Filter | None,
-    ) -> None:
-        self._form = form
-        self._reader = reader
-        self._ethertypes = ethertypes
-        self._commented = kind in _COMMENTED
-        self._filter = filter
-        self._stdout = Stdout("" if kind in ("line", "tree") else "utf-8")
-        self._begun = False
-        self.frames = 0
-        """Frames read, those that the filter left out too."""
-        self.selected = 0
-        self.unknown: Counter[int] = Counter()
-        """Frames by the link types that nothing can be said of."""
-
-    def batch(self, batch: Batch, check: Callable[[], None]) -> Batch:
-        """Show the frames of a batch that the filter selects, and return them.
-
-        ``check`` is called where a frame has been shown whole.
-        """
-        self.frames += len(batch)
-        self._count_unknown(batch)
-        if self._form is not None:
-            self._begin(self._form)
-        elif self._filter is None:
-            self.selected += len(batch)
-            return batch
-        selected = [index for index, record in enumerate(self._records(batch)) if self._show(record, check)]
-        self._stdout.flush()
-        self.selected += len(selected)
-        return batch if len(selected) == len(batch) else batch.select(selected)
-
-    def _records(self, batch: Batch) -> Iterator[Record]:
-        from ecmproto.dissect import records
-
-        interfaces, ethertypes = self._reader.interfaces, self._ethertypes
-        return records(batch, interfaces, ethertypes=ethertypes, commented=self._commented)
-
-    def _show(self, record: Record, check: Callable[[], None]) -> bool:
-        """Show a frame if the filter selects it; return whether it does."""
-        selected = self._filter is None or self._filter.matches(record)
-        if self._form is not None and selected:
-            self._stdout.write(self._form.record(record))
-        elif self._form is not None:
-            self._form.passed(record)
-        check()
-        return selected
-
-    def end(self) -> None:
-        """Show what stands behind the last frame, so that an interrupted output is whole too."""
-        if self._form is not None:
-            self._begin(self._form)
-            self._stdout.write(self._form.end(self._reader))
-            self._stdout.flush()
-
-    def _begin(self, form: Form) -> None:
-        if not self._begun:
-            self._begun = True
-            self._stdout.write(form.begin(self._reader))
-
-    def _count_unknown(self, batch: Batch) -> None:
-        from ecmproto.dissect.linktype import KNOWN
-
-        odd = {each.index: each.linktype for each in self._reader.interfaces if each.linktype not in KNOWN}
-        for index, linktype in odd.items():
-            count = int((batch.interface == index).sum())
-            if count:
-                self.unknown[linktype] += count
-
-
-def _run(reader: CaptureReader, out: _Output, copier: CaptureCopier | None, limit: int | None) -> None:
+def _run(reader: CaptureReader, out: Output, copier: CaptureCopier | None, limit: int | None) -> None:
     """Show and copy what the reader gives, up to ``limit`` frames."""
     from ecmproto.capture import Batch
 
@@ -263,7 +178,7 @@ def _run(reader: CaptureReader, out: _Output, copier: CaptureCopier | None, limi
             out.end()
 
 
-def _report(reader: CaptureReader, out: _Output, copier: CaptureCopier | None, output: str | None) -> None:
+def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, output: str | None) -> None:
     """Say on stderr what stdout does not show; raise what kept the capture from being read to its end."""
     for warning in [*reader.warnings, *(copier.warnings if copier is not None else ())]:
         warn(warning)
