@@ -21,6 +21,8 @@ MOST_FRAMES = 1 << 18
 _FRAME_OCTETS = 1518
 """Of an ordinary full frame with a VLAN tag."""
 _FRAMES = re.compile(r"([0-9]{1,12})\s*frames?")
+LEAD_NS = 20_000
+"""What handing a frame to the kernel takes, roughly: a port gives it away so much before it leaves."""
 _DATA = bytes.fromhex("020000000002020000000001810000010800")
 _WARMING_FRAMES = 400
 _WARMING_OCTETS = 1500

@@ -11,16 +11,16 @@ from ecmproto.kernel import inlined
 
 
 class Incoming(NamedTuple):
-    """Frames that came in together, by columns; the last three as in `ecmproto.control.protocol.Arrival`."""
+    """Frames that came in together, by columns, as in `ecmproto.capture.batch.Batch`.
+
+    The last four are empty where nothing looks at experimental tags; ``tagged``, ``tag`` and ``mark`` are
+    those of `ecmproto.control.protocol.Arrival`.
+    """
 
     buffer: NDArray[np.uint8]
     offset: NDArray[np.int64]
-    octets: NDArray[np.int64]
-    """All of them are there."""
-    priority: NDArray[np.uint8]
-    occupies: NDArray[np.bool_]
-    sampled: NDArray[np.bool_]
-    answerable: NDArray[np.bool_]
+    captured: NDArray[np.int64]
+    original: NDArray[np.int64]
     tagged: NDArray[np.bool_]
     tag: NDArray[np.int64]
     mark: NDArray[np.int64]

@@ -14,7 +14,6 @@ from collections import Counter
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
 from ecmproto.control.limiter import NEVER_NS
@@ -33,12 +32,13 @@ from ecmproto.replay.gauge import PRIORITIES, TOTAL
 from ecmproto.replay.generated import octets_of
 from ecmproto.replay.port import new_port, with_room
 from ecmproto.replay.summary import queue_statistics, settled, utilisation
-from ecmproto.replay.tag_columns import TagColumns, experimental_columns, tag_columns
+from ecmproto.replay.tag_columns import experimental_columns
 from ecmproto.replay.waiting import new_pool
-from ecmproto.table.classify import FrameClasses, classify
+from ecmproto.table.classify import classify
+from ecmproto.table.headers import roles_of
 from ecmproto.table.tags import tags_of
 from ecmproto.units import NS_PER_S
-from ecmproto.wire import EtherTypes, RDTag
+from ecmproto.wire import CNTag, EtherTypes, RDTag
 from ecmproto.wire.ethertypes import DEFAULT
 
 LARGEST_OCTETS = 2048
@@ -49,13 +49,14 @@ _REMEMBERED_NS = 300 * NS_PER_S
 """802.1Q 8.8.3: the recommended ageing time."""
 _MESSAGES_AT_ONCE = 1024
 _LEAVING_AT_ONCE = 512
-_NOWHERE = -1
+_NO_TAGS = (np.zeros(0, np.bool_), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
 class SwitchPort:
     """Inputs 0 to n − 1, and the output, place n, with queues and a congestion point before it.
 
     ``frames`` is how many frames the queues hold at most, besides the octets that ``facts`` say.
+    Frames are handed over up to ``lead_ns`` before they leave, for whoever needs that time to send them.
     ``counts`` are a record of `switching.Counts`, ``messages`` what was sent by kind.
     """
 
@@ -71,6 +72,7 @@ class SwitchPort:
         send: Send,
         link_rate_bps: int | None = None,
         largest_octets: int = LARGEST_OCTETS,
+        lead_ns: int = 0,
         ethertypes: EtherTypes = DEFAULT,
     ) -> None:
         check_seed(seed)
@@ -88,9 +90,18 @@ class SwitchPort:
         )
         self._start_ns = start_ns
         self._send = send
+        self._lead_ns = lead_ns
+        self._until_ns = 0
         self._draws = Draws(seed)
         self.point = machine.congestion_point(self.place, cast(Any, self._draws.source))
-        self.switch = _new_switch(facts, inputs=inputs, frames=frames, largest_octets=largest_octets)
+        self.switch = _new_switch(
+            machine,
+            facts,
+            inputs=inputs,
+            frames=frames,
+            largest_octets=largest_octets,
+            ethertypes=ethertypes,
+        )
 
     @property
     def counts(self) -> Any:
@@ -108,28 +119,32 @@ class SwitchPort:
 
     def take(self, batch: Batch, place: int, now_ns: int) -> None:
         """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
-        classes = classify(
-            batch.buffer,
-            batch.offset,
-            batch.captured,
-            ethertypes=self.place.ethertypes,
-            own_mac=self.place.cp_mac,
-        )
+        time_ns = self._time(now_ns)
         if place == self.inputs:
-            batch = with_lower_rates(batch, classes, self.point, self.place.ethertypes)
-        frames = self._incoming(batch, classes)
-        position = 0
-        while position < len(batch):
-            position = forward(self.switch, self.point, frames, place, now_ns - self._start_ns, position)
-            self._drain(batch, classes)
+            batch = with_lower_rates(batch, self.point, self.place.ethertypes)
+        frames = self._incoming(batch)
+        position, last = 0, False
+        while not last:
+            position = forward(
+                self.switch, self.point, frames, place, time_ns, time_ns + self._lead_ns, position
+            )
+            last = position == len(batch)
+            self._drain(batch)
         self._draws.refill()
 
     def advance(self, now_ns: int) -> None:
         """Let everything happen that is due by ``now_ns``."""
+        time_ns = self._time(now_ns)
         done = False
         while not done:
-            done = release(self.switch, self.point, now_ns - self._start_ns)
-            self._drain(None, None)
+            done = release(self.switch, self.point, time_ns + self._lead_ns)
+            self._drain(None)
+
+    def _time(self, now_ns: int) -> int:
+        """Return the port's own time: what has left early is not to be overtaken."""
+        time_ns = max(now_ns - self._start_ns, self._until_ns)
+        self._until_ns = time_ns + self._lead_ns
+        return time_ns
 
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return what the port has come to; its queues at this moment and over all the time."""
@@ -151,30 +166,15 @@ class SwitchPort:
             },
         )
 
-    def _incoming(self, batch: Batch, classes: FrameClasses) -> Incoming:
-        (tagged, tag, mark), rate_at = self._tags(batch, classes)
-        # What was cut off cannot be sent on.
-        octets = np.where(batch.original > batch.captured, np.int64(0), batch.captured)
-        return Incoming(
-            batch.buffer, batch.offset, octets, classes.priority, classes.occupies, classes.sampled,
-            classes.answerable, tagged, tag, mark, rate_at,
-        )  # fmt: skip
+    def _incoming(self, batch: Batch) -> Incoming:
+        columns = batch.buffer, batch.offset, batch.captured, batch.original
+        if self.machine.tag in (None, CNTag):
+            return Incoming(*columns, *_NO_TAGS)
+        found = tags_of(*columns[:3], protocol=self.machine.tag_protocol, ethertypes=self.place.ethertypes)
+        rate_at = found.rd_offset if self.machine.tag is RDTag else _NO_TAGS[3]
+        return Incoming(*columns, *experimental_columns(self.machine, found), rate_at)
 
-    def _tags(self, batch: Batch, classes: FrameClasses) -> tuple[TagColumns, NDArray[np.int32]]:
-        ethertypes = self.place.ethertypes
-        if self.machine.tag is RDTag:
-            found = tags_of(
-                batch.buffer,
-                batch.offset,
-                batch.captured,
-                protocol=self.machine.tag_protocol,
-                ethertypes=ethertypes,
-            )
-            return experimental_columns(self.machine, found), found.rd_offset
-        nowhere = np.full(len(batch), _NOWHERE, np.int32)
-        return tag_columns(self.machine, batch, classes, ethertypes), nowhere
-
-    def _drain(self, batch: Batch | None, classes: FrameClasses | None) -> None:
+    def _drain(self, batch: Batch | None) -> None:
         """Hand over what leaves, and send what was said."""
         leaving, outbox = self.switch.leaving, self.switch.outbox
         if leaving.used[0]:
@@ -186,15 +186,14 @@ class SwitchPort:
         if outbox.posted.count:
             messages: Any = columns(outbox.messages)[: outbox.posted.count].view(np.recarray)
             for message in messages[messages["sent"] == 1]:
-                self._say(message, batch, classes)
+                self._say(message, batch)
             outbox.posted.count = 0
 
-    def _say(self, message: Any, batch: Batch | None, classes: FrameClasses | None) -> None:
+    def _say(self, message: Any, batch: Batch | None) -> None:
         cause, station = int(message.cause), int(message.station)
         about = SampledFrame(b"", 0, 0)
-        if cause != NO_CAUSE and batch is not None and classes is not None:
-            octets = batch.frame(cause)
-            about = SampledFrame(octets, len(octets), int(classes.msdu_offset[cause]))
+        if cause != NO_CAUSE and batch is not None:
+            about = self._sampled(batch.select([cause]))
         elif message.kind not in (PAUSE_KIND, PFC_KIND):
             return
         if station == NO_STATION:
@@ -205,9 +204,23 @@ class SwitchPort:
             self._send(place, frame, np.zeros(1, np.int64), np.array([len(frame)], np.int64))
         self.messages[kind_name(self.machine, int(message.kind))] += 1
 
+    def _sampled(self, one: Batch) -> SampledFrame:
+        classes = classify(one.buffer, one.offset, one.captured, ethertypes=self.place.ethertypes)
+        octets = one.frame(0)
+        return SampledFrame(octets, len(octets), int(classes.msdu_offset[0]))
 
-def _new_switch(facts: PortFacts, *, inputs: int, frames: int, largest_octets: int) -> Switch:
+
+def _new_switch(
+    machine: Machine,
+    facts: PortFacts,
+    *,
+    inputs: int,
+    frames: int,
+    largest_octets: int,
+    ethertypes: EtherTypes,
+) -> Switch:
     fixed = new_record(Facts)
+    fixed.own, fixed.by_cn_tag = int.from_bytes(facts.cp_mac), int(machine.tag is CNTag)
     fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
     port = new_port(facts)
     for priority in range(PRIORITIES):
@@ -223,4 +236,5 @@ def _new_switch(facts: PortFacts, *, inputs: int, frames: int, largest_octets: i
         addresses=new_addresses(_ADDRESSES),
         leaving=new_leaving(inputs + 1, frames=_LEAVING_AT_ONCE, largest_octets=largest_octets),
         outbox=new_outbox(_MESSAGES_AT_ONCE),
+        roles=roles_of(ethertypes),
     )

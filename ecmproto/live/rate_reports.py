@@ -11,7 +11,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.control.dbp.messages import rate_of, with_rate
 from ecmproto.control.protocol import CongestionPoint
 from ecmproto.live.switching import forwarded
-from ecmproto.table.classify import FrameClasses
+from ecmproto.table.classify import FrameClasses, classify
 from ecmproto.wire import EtherTypes
 
 _WORD_OCTETS = 4
@@ -19,10 +19,9 @@ _WORD_OCTETS = 4
 _PROTOCOL, _PROTOCOL_MASK, _TYPE_SHIFT = 4, 7, 4
 
 
-def with_lower_rates(
-    batch: Batch, classes: FrameClasses, point: CongestionPoint, ethertypes: EtherTypes
-) -> Batch:
+def with_lower_rates(batch: Batch, point: CongestionPoint, ethertypes: EtherTypes) -> Batch:
     """Return ``batch`` with the rates of reports lowered to what ``point`` advertises."""
+    classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=ethertypes)
     positions = _reports(batch, classes, ethertypes)
     if not len(positions):
         return batch

@@ -26,6 +26,7 @@ from ecmproto.live.frames import Incoming, Leaving, Store, copy, has_space, let_
 from ecmproto.replay.gauge import PRIORITIES, TOTAL
 from ecmproto.replay.port import Port, arrive, depart, departs
 from ecmproto.replay.waiting import Pool, give_back, is_used_up, take
+from ecmproto.table.classify import FrameClass, class_of
 from ecmproto.table.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
 
 _ROOM = 16
@@ -65,10 +66,17 @@ class Facts:
     largest_octets: int
     remembered_ns: int
     """How long addresses are."""
+    own: int
+    """The congestion point's address, as a number."""
+    by_cn_tag: int
+    """1 if the tag that the congestion point looks at is the CN-TAG."""
 
 
 class Switch(NamedTuple):
-    """A switch's state.  A waiting frame's slot in ``store`` is its number in ``pool``."""
+    """A switch's state.  A waiting frame's slot in ``store`` is its number in ``pool``.
+
+    ``roles`` are what `ecmproto.table.headers.roles_of` makes of the EtherTypes in use.
+    """
 
     facts: Facts
     counts: Counts
@@ -78,6 +86,7 @@ class Switch(NamedTuple):
     addresses: Addresses
     leaving: Leaving
     outbox: Outbox
+    roles: NDArray[np.uint8]
 
 
 @compiled
@@ -117,45 +126,63 @@ def _depart(switch: Switch, index: int) -> None:
 
 @compiled
 def forward(
-    switch: Switch, point: CongestionPoint, frames: Incoming, place: int, now_ns: int, first: int
+    switch: Switch,
+    point: CongestionPoint,
+    frames: Incoming,
+    place: int,
+    now_ns: int,
+    until_ns: int,
+    first: int,
 ) -> int:
     """Take ``frames`` from position ``first`` on, which came in at ``place``, after what is due by then.
 
+    When all are taken, what is due by ``until_ns``, which is not before ``now_ns``, happens too.
     The position of the frame that caused a message is in the message's ``cause``.  Returns the position of
     the first frame that was not taken: it stops early when something has no more room.
     """
     if not release(switch, point, now_ns):
         return first
-    counts, inputs, largest_octets = switch.counts, switch.facts.inputs, switch.facts.largest_octets
-    since_ns = now_ns - switch.facts.remembered_ns
-    buffer, offset, octets = frames.buffer, frames.offset, frames.octets
-    occupies = frames.occupies
-    for position in range(first, len(offset)):
+    largest_octets = switch.facts.largest_octets
+    for position in range(first, len(frames.offset)):
         if not (has_room(switch.outbox, _ROOM) and has_space(switch.leaving, largest_octets)):
             return position
-        start, length = offset[position], octets[position]
-        if length < HEADER_OCTETS or length > largest_octets:
-            counts.refused_frames += 1
-            continue
-        source = address(buffer, start + ADDRESS_OCTETS)
-        if not is_group(source) and learn(switch.addresses, source, place, now_ns):
-            counts.learned += 1
-        if not occupies[position]:
-            counts.link_local_frames += 1
-            continue
-        destination = address(buffer, start)
-        to = NOWHERE if is_group(destination) else lookup(switch.addresses, destination, since_ns)
-        if to == place:
-            counts.filtered_frames += 1
-            continue
-        if place != inputs and to in (inputs, NOWHERE):
-            _enqueue(switch, point, frames, position, place, now_ns)
-        if to == NOWHERE:
-            _flood(switch, buffer, start, length, place)
-        elif to != inputs:
-            let_leave(switch.leaving, to, put(switch.leaving, buffer, start, length), length)
-            counts.bridged_frames += 1
-    return len(offset)
+        octets = frames.captured[position]
+        if octets < HEADER_OCTETS or octets > largest_octets or frames.original[position] > octets:
+            switch.counts.refused_frames += 1
+        else:
+            _take(switch, point, frames, position, place, now_ns)
+    release(switch, point, until_ns)
+    return len(frames.offset)
+
+
+@inlined
+def _take(
+    switch: Switch, point: CongestionPoint, frames: Incoming, position: int, place: int, now_ns: int
+) -> None:
+    """Let a frame come in at ``place``."""
+    counts, inputs, buffer = switch.counts, switch.facts.inputs, frames.buffer
+    start, octets = frames.offset[position], frames.captured[position]
+    source = address(buffer, start + ADDRESS_OCTETS)
+    if not is_group(source) and learn(switch.addresses, source, place, now_ns):
+        counts.learned += 1
+    found = class_of(buffer, start, start + octets, switch.roles, switch.facts.own)
+    if not found.occupies:
+        counts.link_local_frames += 1
+        return
+    destination = address(buffer, start)
+    to = NOWHERE
+    if not is_group(destination):
+        to = lookup(switch.addresses, destination, now_ns - switch.facts.remembered_ns)
+    if to == place:
+        counts.filtered_frames += 1
+        return
+    if place != inputs and to in (inputs, NOWHERE):
+        _enqueue(switch, point, frames, position, found, place, now_ns)
+    if to == NOWHERE:
+        _flood(switch, buffer, start, octets, place)
+    elif to != inputs:
+        let_leave(switch.leaving, to, put(switch.leaving, buffer, start, octets), octets)
+        counts.bridged_frames += 1
 
 
 @inlined
@@ -173,12 +200,22 @@ def _flood(switch: Switch, buffer: NDArray[np.uint8], start: int, octets: int, p
 
 @inlined
 def _enqueue(
-    switch: Switch, point: CongestionPoint, frames: Incoming, position: int, place: int, now_ns: int
+    switch: Switch,
+    point: CongestionPoint,
+    frames: Incoming,
+    position: int,
+    found: FrameClass,
+    place: int,
+    now_ns: int,
 ) -> None:
     """Let a frame come to the port."""
     counts, port, outbox = switch.counts, switch.port, switch.outbox
-    octets, priority = frames.octets[position], int(frames.priority[position])
-    tagged, tag = frames.tagged[position], frames.tag[position]
+    octets, priority = frames.captured[position], found.priority
+    tagged, tag, mark = False, 0, 0
+    if switch.facts.by_cn_tag == 1:
+        tagged, tag = found.cn_tagged, found.flow_id
+    elif len(frames.tagged) > 0:
+        tagged, tag, mark = frames.tagged[position], frames.tag[position], frames.mark[position]
     enqueued, index = not is_used_up(switch.pool, 1), NOWHERE
     if enqueued:
         index = take(switch.pool)
@@ -188,8 +225,8 @@ def _enqueue(
     outbox.posted.cause = position
     point.arrived(
         Arrival(
-            now_ns, place, -1, priority, octets, frames.sampled[position], frames.answerable[position],
-            enqueued, tagged, tag, frames.mark[position], port.gauge.level_octets[priority],
+            now_ns, place, -1, priority, octets, found.sampled, found.answerable, enqueued, tagged, tag, mark,
+            port.gauge.level_octets[priority],
             port.gauge.level_octets[TOTAL],
         ),
         outbox,
@@ -206,7 +243,7 @@ def _enqueue(
     at = index * switch.store.slot_octets
     start = frames.offset[position]
     copy(frames.buffer, start, switch.store.octets, at, octets)
-    if tagged:
+    if tagged and len(frames.rate_at) > 0:
         lowered = point.forwarded(priority, tag)
         rate_at = frames.rate_at[position]
         if lowered != tag and rate_at >= 0:

@@ -50,6 +50,19 @@ class FrameClasses:
     """Of the outermost CN-TAG; 0 without one."""
 
 
+class FrameClass(NamedTuple):
+    """The same of one frame, for loops that do not want arrays."""
+
+    priority: int
+    occupies: bool
+    sampled: bool
+    answerable: bool
+    msdu_at: int
+    """Where the MSDU starts in the buffer."""
+    cn_tagged: bool
+    flow_id: int
+
+
 class _Columns(NamedTuple):
     """The same arrays in the same order, as a kernel takes them."""
 
@@ -101,18 +114,31 @@ def _walk(
 ) -> None:
     priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = columns
     for i in range(len(offset)):
-        start = offset[i]
-        end = start + captured[i]
-        headers = headers_of(buffer, start, end, roles)
-        priority[i] = headers.priority
-        cn_tagged[i] = headers.cn_tagged
-        flow_id[i] = headers.flow_id
-        msdu_offset[i] = headers.msdu_at - start
-        occupies[i] = headers.role != MAC_CONTROL and not _is_link_local(buffer, start, end)
-        sampled[i] = occupies[i] and headers.role != CNM and headers.role != MESSAGE
-        if end - start >= HEADER_OCTETS:
-            source = address(buffer, start + ADDRESS_OCTETS)
-            answerable[i] = not is_group(source) and source != own
+        found = class_of(buffer, offset[i], offset[i] + captured[i], roles, own)
+        priority[i] = found.priority
+        occupies[i] = found.occupies
+        sampled[i] = found.sampled
+        answerable[i] = found.answerable
+        msdu_offset[i] = found.msdu_at - offset[i]
+        cn_tagged[i] = found.cn_tagged
+        flow_id[i] = found.flow_id
+
+
+@inlined
+def class_of(
+    buffer: NDArray[np.uint8], start: int, end: int, roles: NDArray[np.uint8], own: int
+) -> FrameClass:
+    """Classify the frame from ``start`` to before ``end``; ``own`` is an address as a number, or below 0."""
+    headers = headers_of(buffer, start, end, roles)
+    occupies = headers.role != MAC_CONTROL and not _is_link_local(buffer, start, end)
+    sampled = occupies and headers.role != CNM and headers.role != MESSAGE
+    answerable = False
+    if end - start >= HEADER_OCTETS:
+        source = address(buffer, start + ADDRESS_OCTETS)
+        answerable = not is_group(source) and source != own
+    return FrameClass(
+        headers.priority, occupies, sampled, answerable, headers.msdu_at, headers.cn_tagged, headers.flow_id
+    )
 
 
 @inlined

@@ -57,7 +57,7 @@ def command(
     ecmproto live cp --in veth1 --in veth2 --out veth3 --rate 100M --mechanism qcn
     ecmproto live cp --in a --in b --out c --rate 50M --mechanism ecm --param qeq=33kB -T ndjson
     """
-    from ecmproto.live.congestion_point import buffer_of, slot_octets, warm_up
+    from ecmproto.live.congestion_point import LEAD_NS, buffer_of, slot_octets, warm_up
     from ecmproto.live.port import SwitchPort
     from ecmproto.replay.facts import PortFacts
     from ecmproto.replay.marks import machine_on_port
@@ -90,6 +90,7 @@ def command(
             start_ns=start_ns,
             send=send,
             link_rate_bps=link_rate_bps,
+            lead_ns=LEAD_NS,
             largest_octets=slot_octets(max(link.facts.longest_octets for link in links)),
             ethertypes=how.ethertypes,
         )
