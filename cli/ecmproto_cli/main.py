@@ -18,7 +18,9 @@ from ecmproto_cli.failure import CLOSED_PIPE, INTERRUPTED, CommandError, exit_co
 COMMANDS = {
     "dissect": "Show what is in a capture: lines, trees, hex, JSON, CSV, fields.",
     "craft": "Build frames from a line, a specification or JSON, one or a million.",
+    "send": "Send frames out of an interface, and say at which rate they left.",
     "replay": "Run a capture through a software congestion point.",
+    "stats": "Show what is in a capture in numbers: kinds, rates, feedback, pauses as time.",
     "live": "Be a congestion point, reaction point or edge between real interfaces.",
     "schema": "Draw the bit layout of a frame format.",
     "fields": "List the fields that can be asked for by name.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import random
 import secrets
@@ -10,13 +9,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ecmproto.errors import EncodeError, ParameterError, SpecError
 from ecmproto_cli.failure import FINDINGS, USAGE, CommandError, warn
 from ecmproto_cli.options import ethertype_option, force_option, write_option
+from ecmproto_cli.recipes import check_sources, from_file, from_line, help_on, line_options
 
 if TYPE_CHECKING:
     from ecmproto.craft.recipe import Chunk, Recipe
@@ -34,15 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--fix", is_flag=True, help="With --from-json: compute types, lengths and checksums anew, and pad."
 )
-@click.option("--dst", metavar="MAC", help="Destination address.")
-@click.option("--src", metavar="MAC", help="Source address.")
-@click.option("--vlan", metavar="ID[,ID...]", help="VLAN tags, outermost first; all but the last are S-TAGs.")
-@click.option("--prio", metavar="P", help="Priority of the outermost VLAN tag.")
-@click.option("--flow", metavar="ID", help="Flow id of a CN-TAG.")
-@click.option(
-    "--sweep", "sweeps", metavar="FIELD=VALUES", multiple=True,
-    help="Sweep a field: a..b, a..b:step, a,b,c or random:N; the last sweep given runs fastest.",
-)  # fmt: skip
+@line_options
 @click.option(
     "--count", type=click.IntRange(min=0, max=1 << 53), help="How many frames; a sweep starts over."
 )
@@ -55,9 +47,6 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @write_option("Where to write; - is stdout (the default).")
 @force_option
-@click.option(
-    "--raw", is_flag=True, help="Exactly the layers and values given: nothing added, computed or padded."
-)
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
 @ethertype_option
 def command(
@@ -88,7 +77,7 @@ def command(
     """
     from ecmproto.craft.spec import Reading
 
-    _check_sources(words, spec, from_json, fix, line)
+    check_sources(words, spec, from_json, fix, line)
     form = _form(form, output)
     seed = secrets.randbits(32) if seed is None else seed
     reading = Reading(ethertypes=ethertypes, exact=from_json is not None, fix=fix, random=random.Random(seed))
@@ -96,33 +85,15 @@ def command(
     try:
         with ExitStack() as files:
             if words:
-                recipes: Iterator[Recipe | Chunk] = iter([_from_line(words, line, reading)])
+                recipes: Iterator[Recipe | Chunk] = iter([from_line(words, line, reading)])
             else:
-                recipes = _from_file(spec if spec is not None else str(from_json), reading, files)
+                recipes = from_file(spec if spec is not None else str(from_json), reading, files)
             _write(_timed(recipes, interval, rate, time), reading, form, output or "-", force)
     except (SpecError, EncodeError, ParameterError) as error:
-        raise CommandError(str(error), exit_code=USAGE, help=_help(error)) from None
+        raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "craft")) from None
     finally:
         if reading.random.getstate() != untouched:
             click.echo(f"ecmproto: seed {seed}", err=True)
-
-
-def _check_sources(
-    words: tuple[str, ...], spec: str | None, from_json: str | None, fix: bool, line: dict[str, Any]
-) -> None:
-    """Refuse what has no source, several, or options that belong to another one."""
-    sources = [bool(words), spec is not None, from_json is not None]
-    if sum(sources) != 1:
-        got = "several" if sum(sources) else "none"
-        raise click.UsageError(f"needed one of a LAYER, --spec or --from-json, got {got}")
-    if fix and from_json is None:
-        raise click.UsageError(
-            "--fix belongs to --from-json: other frames are always put right, but for --raw"
-        )
-    given = [name for name, value in line.items() if value not in (None, (), False)]
-    if given and not words:
-        name = "sweep" if given[0] == "sweeps" else given[0]
-        raise click.UsageError(f"--{name} belongs to a frame given as LAYER FIELD=VALUE ..., not to a file")
 
 
 def _form(form: str | None, output: str | None) -> str:
@@ -137,43 +108,6 @@ def _form(form: str | None, output: str | None) -> str:
     if form in BINARY and to_terminal and sys.stdout.isatty():
         raise click.UsageError(f"-T {form} is no text for a terminal: needed -w FILE or a pipe")
     return form
-
-
-def _from_line(words: tuple[str, ...], line: dict[str, Any], reading: Reading) -> Recipe:
-    from ecmproto.craft.line import stack_from_words
-    from ecmproto.craft.recipe import Recipe, count_of
-    from ecmproto.craft.spec import plan_of
-
-    stack = stack_from_words(words)
-    for name in ("dst", "src", "vlan", "prio", "flow"):
-        if line[name] is not None:
-            stack.give(name, line[name], None)
-    stack.settle()
-    sweeps: dict[str, object] = {}
-    for sweep in line["sweeps"]:
-        name, equals, values = sweep.partition("=")
-        if not equals or name in sweeps:
-            got = repr(sweep) if not equals else f"{name!r} twice"
-            raise SpecError(where="--sweep", needed="FIELD=VALUES, each field once", got=got)
-        sweeps[name] = values
-    plan = plan_of(stack, sweeps, random=reading.random, ethertypes=reading.ethertypes, raw=bool(line["raw"]))
-    recipe = Recipe(plan=plan, count=line["count"], where="--sweep")
-    count_of(recipe)
-    return recipe
-
-
-def _from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe | Chunk]:
-    from ecmproto.craft.spec import read_json, read_toml
-
-    if path == "-":
-        # the encoding is JSON's own, whatever the terminal's
-        stdin = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8")
-        return read_json(stdin, "stdin", reading)
-    if path.endswith(".toml"):
-        with open(path, "rb") as stream:
-            # few and small: a mistake in the last one is found before the first is written
-            return iter(list(read_toml(stream, path, reading)))
-    return read_json(files.enter_context(open(path, encoding="utf-8")), path, reading)
 
 
 def _timed(
@@ -213,13 +147,3 @@ def _write(chunks: Iterator[Chunk], reading: Reading, form: str, path: str, forc
         raise
     for sentence in output.warnings:
         warn(sentence)
-
-
-def _help(error: SpecError | EncodeError | ParameterError) -> str:
-    """Return the command that shows what would have been right."""
-    from ecmproto.wire.formats import BY_PREFIX
-
-    place = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
-    words = place.replace(":", " ").replace(".", " ").split()
-    known = [word for word in words if word in BY_PREFIX]
-    return f"ecmproto schema {known[-1]}" if known else "ecmproto craft --help"

@@ -78,16 +78,11 @@ class BitRate:
 
 @dataclass(slots=True)
 class CaptureTimes:
-    """At the distances of the capture's times, divided by ``speed``; one that goes backwards is none.
-
-    Where the capture starts over, its first frame follows its last at the mean distance of its frames.
-    """
+    """At the distances of the capture's times, divided by ``speed``; one that goes backwards is none."""
 
     speed: Fraction
     _first_ns: int | None = None
     _latest_ns: int = 0
-    _base_ns: int = 0
-    _frames: int = 0
 
     def __str__(self) -> str:
         return f"the capture's times × {float(self.speed):g}"
@@ -98,19 +93,12 @@ class CaptureTimes:
             return np.zeros(0, dtype=np.int64)
         if self._first_ns is None:
             self._first_ns = int(batch.time_ns[0])
-        self._frames += len(batch)
         since = np.maximum.accumulate(batch.time_ns - self._first_ns)
         since = np.maximum(since, self._latest_ns)
         self._latest_ns = int(since[-1])
         numerator, denominator = self.speed.numerator, self.speed.denominator
-        _check(self._latest_ns * denominator // numerator + self._base_ns)
-        return self._base_ns + _quotients(since, denominator, 0, numerator)
-
-    def start_over(self) -> None:
-        """Let the next batch be the capture's first again."""
-        mean = Fraction(self._latest_ns, max(1, self._frames - 1)) if self._frames else Fraction(0)
-        self._base_ns += int((self._latest_ns + mean) / self.speed)
-        self._first_ns, self._latest_ns, self._frames = None, 0, 0
+        _check(self._latest_ns * denominator // numerator)
+        return _quotients(since, denominator, 0, numerator)
 
 
 def _quotients(values: Int64, factor: int, more: int, divisor: int) -> Int64:

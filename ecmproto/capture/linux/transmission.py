@@ -13,7 +13,7 @@ import numpy as np
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.linux.lateness import Lateness
-from ecmproto.capture.linux.schedule import AsFastAsPossible, Schedule
+from ecmproto.capture.linux.schedule import AsFastAsPossible, BitRate, FrameRate, Schedule
 from ecmproto.capture.linux.sender import FRAMES, FrameSender
 from ecmproto.errors import InterfaceError
 from ecmproto.units import NS_PER_S, WIRE_OVERHEAD_OCTETS
@@ -50,13 +50,16 @@ class Jitter:
 class SendReport:
     """What was sent, and how.
 
-    ``asked`` says the schedule in words.  ``duration_ns`` is from the first frame's departure to the last
-    one's.  ``full`` counts the times that there was no room, ``down`` those that the link was.  ``jitter`` is
-    None where frames had no times to keep.
+    ``asked`` says the schedule in words, ``asked_fps`` and ``asked_bps`` the rate where it has one.
+    ``duration_ns`` is from the first frame's departure to the last one's.  ``full`` counts the times that
+    there was no room, ``down`` those that the link was.  ``jitter`` is None without times to keep.
     """
 
     interface: str
+    mtu_octets: int
     asked: str
+    asked_fps: float | None
+    asked_bps: int | None
     frames: int
     octets: int
     duration_ns: int
@@ -64,6 +67,15 @@ class SendReport:
     refused: Refusal | None = None
     full: int = 0
     down: int = 0
+
+    @property
+    def reached(self) -> float | None:
+        """The part of the asked rate that was reached; None where none was asked for."""
+        if self.asked_fps is not None and self.rate_fps is not None:
+            return self.rate_fps / self.asked_fps
+        if self.asked_bps is not None and self.rate_bps is not None:
+            return self.rate_bps / self.asked_bps
+        return None
 
     @property
     def rate_fps(self) -> float | None:
@@ -178,13 +190,16 @@ class Transmission:
 
     def report(self) -> SendReport:
         """Return what was sent until now."""
-        sender, late = self._sender, self._lateness
+        sender, late, schedule = self._sender, self._lateness, self._schedule
         jitter = Jitter(
             p50_ns=late.percentile_ns(50), p99_ns=late.percentile_ns(99), max_ns=late.greatest_ns
         )  # fmt: skip
         return SendReport(
             interface=sender.facts.name,
-            asked=str(self._schedule),
+            mtu_octets=sender.facts.mtu_octets,
+            asked=str(schedule),
+            asked_fps=float(schedule.frames_per_s) if isinstance(schedule, FrameRate) else None,
+            asked_bps=schedule.rate_bps if isinstance(schedule, BitRate) else None,
             frames=sender.sent,
             octets=sender.octets,
             duration_ns=max(0, self._last_ns - self._first_ns),

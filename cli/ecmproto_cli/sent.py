@@ -1,0 +1,59 @@
+"""What `send` says of what it sent."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from ecmproto.units import format_octets, format_rate, format_time
+from ecmproto_cli.table import pairs
+
+if TYPE_CHECKING:
+    from ecmproto.capture.linux.sendable import Sendable
+    from ecmproto.capture.linux.transmission import SendReport
+
+SCHEMA = "ecmproto/send/1"
+_NAMES = 9
+_SHORT = 0.995
+"""A rate that is reached to less than this is said to have been missed."""
+
+
+def report_table(report: SendReport) -> str:
+    """Return the report for a person."""
+    told = f"{_frames(report.frames)}, {format_octets(report.octets)}, out of {report.interface}"
+    rows = [("sent", told), ("asked", report.asked)]
+    if report.rate_fps is not None and report.rate_bps is not None:
+        reached = f"{report.rate_fps:,.6g} frames/s, {format_rate(report.rate_bps)} on the wire"
+        if report.reached is not None and report.reached < _SHORT:
+            reached += f": {report.reached:.1%} of what was asked"
+        rows += [("reached", reached), ("time", format_time(report.duration_ns))]
+    if report.jitter is not None:
+        jitter = report.jitter
+        late = [f"{name} {format_time(value)}" for name, value in (
+            ("p50", jitter.p50_ns), ("p99", jitter.p99_ns), ("max", jitter.max_ns)
+        )]  # fmt: skip
+        rows.append(("jitter", f"{', '.join(late)} late"))
+    if report.full:
+        rows.append(("no room", f"{report.full:,} times, tried again"))
+    if report.down:
+        rows.append(("link down", f"{report.down:,} times, tried again"))
+    if report.refused is not None:
+        rows.append(("refused", _frames(report.refused.frames)))
+    return pairs(rows, width=_NAMES)
+
+
+def _frames(count: int) -> str:
+    return "1 frame" if count == 1 else f"{count:,} frames"
+
+
+def report_document(report: SendReport, sendable: Sendable) -> dict[str, object]:
+    """Return the report as plain data."""
+    return {
+        "schema": SCHEMA,
+        **dataclasses.asdict(report),
+        "rate_fps": report.rate_fps,
+        "rate_bps": report.rate_bps,
+        "reached": report.reached,
+        "other_link_types": sendable.foreign,
+        "cut": sendable.cut,
+    }
