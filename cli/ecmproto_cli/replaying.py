@@ -23,6 +23,7 @@ from ecmproto_cli.progress import watched
 from ecmproto_cli.replay_table import comparison_table, replay_table
 
 if TYPE_CHECKING:
+    from ecmproto.filter import Filter
     from ecmproto.replay.facts import LoopFacts, PortFacts
     from ecmproto.wire import EtherTypes
 
@@ -32,6 +33,7 @@ class Request:
     """The options of the command, read."""
 
     path: str
+    filter: Filter | None
     names: list[str]
     assignments: tuple[str, ...]
     port: PortFacts
@@ -91,6 +93,7 @@ def _plan(request: Request, name: str) -> Plan:
         seed=request.seed,
         ports=request.ports,
         with_flows=bool(request.reports or request.flows),
+        filter=request.filter,
         ethertypes=request.ethertypes,
     )
 

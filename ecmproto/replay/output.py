@@ -9,8 +9,10 @@ import numpy as np
 from ecmproto.capture import Batch, Block, CaptureCopier, CaptureReader
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.errors import CaptureError
+from ecmproto.filter import Filter
 from ecmproto.replay.generated import GeneratedFrame
 from ecmproto.replay.replayed import ReplayedBatch, merged
+from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.fcs import frame_check_sequence
 
 _FCS_OCTETS = 4
@@ -53,17 +55,30 @@ class OpenLoopOutput:
         )
 
 
-def batches_of(reader: CaptureReader, output: OpenLoopOutput | None) -> Iterator[Batch]:
+def batches_of(
+    reader: CaptureReader,
+    output: OpenLoopOutput | None,
+    *,
+    filter: Filter | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Iterator[Batch]:
     """Yield a capture's batches for a replay, handing its other blocks to ``output`` on the way.
 
-    CaptureError when one holds frames that are not Ethernet's.
+    ``filter`` leaves frames out.  CaptureError when one that is left is not Ethernet's.
     """
     for item in reader.items():
         if isinstance(item, Batch):
-            _check_ethernet(item, reader)
-            yield item
+            batch = item if filter is None else _selected(item, reader, filter, ethertypes)
+            _check_ethernet(batch, reader)
+            yield batch
         elif output is not None:
             output.write_block(item)
+
+
+def _selected(batch: Batch, reader: CaptureReader, filter: Filter, ethertypes: EtherTypes) -> Batch:
+    from ecmproto.table.columns.selection import selected
+
+    return batch.select(selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes))
 
 
 def _check_ethernet(batch: Batch, reader: CaptureReader) -> None:

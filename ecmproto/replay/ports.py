@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture import Interface
-from ecmproto.dissect.record import records
-from ecmproto.filter import Captured, compile_filter
+from ecmproto.filter import compile_filter
 from ecmproto.replay.intake import Taken
 from ecmproto.table.destinations import DestinationTable
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
@@ -84,14 +83,15 @@ class PortPerFilter:
 
     def of(self, taken: Taken) -> NDArray[np.int64]:
         """Return the number of the first filter that holds of each frame."""
-        captured = records(taken.batch, self._interfaces, ethertypes=self._ethertypes)
-        return np.fromiter(map(self._first, captured), np.int64, len(taken.batch))
+        from ecmproto.table.columns.selection import selected
 
-    def _first(self, captured: Captured) -> int:
-        for number, each in enumerate(self._filters):
-            if each.matches(captured):
-                return number
-        return NO_PORT
+        port = np.full(len(taken.batch), NO_PORT, np.int64)
+        for number, filter in enumerate(self._filters):
+            left = np.flatnonzero(port == NO_PORT)
+            batch = taken.batch.select(left) if number else taken.batch
+            mask = selected(batch, filter, interfaces=self._interfaces, ethertypes=self._ethertypes)
+            port[left[mask]] = number
+        return port
 
     def name(self, number: int) -> str:
         """Return the filter."""

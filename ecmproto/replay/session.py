@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, CaptureReader
 from ecmproto.control.machine import Machine
+from ecmproto.filter import Filter
 from ecmproto.replay.closed_loop import replay_closed_loop
 from ecmproto.replay.closed_output import ClosedLoopOutput
 from ecmproto.replay.facts import LoopFacts, PortFacts
@@ -38,6 +39,8 @@ class Plan:
     ports: str = "one"
     """What `ports.ports_from` reads."""
     with_flows: bool = False
+    filter: Filter | None = None
+    """Which frames take part; None: all."""
     ethertypes: EtherTypes = DEFAULT
 
 
@@ -59,10 +62,10 @@ def replay_capture(
     sink: Sink | None = None,
     watch: Watch | None = None,
 ) -> Outcome:
-    """Replay what ``reader`` gives, write every frame of it to ``output``, and return what it came to.
+    """Replay what ``reader`` gives, as far as ``plan`` has it take part, and return what it came to.
 
-    ``output`` is of the kind of loop that ``plan`` asks for.  ``sink`` is given every sample and message,
-    as rows of `samples.SAMPLE`, in order.
+    Every frame that takes part is written to ``output``, which is of the kind of loop that ``plan`` asks
+    for.  ``sink`` is given every sample and message, as rows of `samples.SAMPLE`, in order.
     """
     samples = Samples()
 
@@ -72,7 +75,7 @@ def replay_capture(
             sink(rows)
 
     copied = output if isinstance(output, OpenLoopOutput) else None
-    batches: Iterable[Batch] = batches_of(reader, copied)
+    batches: Iterable[Batch] = batches_of(reader, copied, filter=plan.filter, ethertypes=plan.ethertypes)
     batches = watch(batches) if watch else batches
     if plan.loop is None:
         summary, labels = _open(reader, plan, batches, copied, keep)

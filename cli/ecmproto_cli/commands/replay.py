@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.options import color_option, ethertype_option, force_option, read_option, write_option
+from ecmproto_cli.options import (
+    color_option,
+    ethertype_option,
+    filter_option,
+    force_option,
+    read_option,
+    write_option,
+)
 
 if TYPE_CHECKING:
+    from ecmproto.filter import Filter
     from ecmproto.wire import EtherTypes
 
 
@@ -29,6 +37,7 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
 
 @click.command()
 @read_option()
+@filter_option("Replay only the frames that this display filter selects, as if there were no others.")
 @click.option("--cp", metavar="MECHANISM", help="Whose congestion point the port has.")
 @click.option(
     "--rp", metavar="MECHANISM",
@@ -83,6 +92,7 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
 @color_option
 def command(
     path: str,
+    filter: Filter | None,
     cp: str | None,
     rp: str | None,
     compare: str | None,
@@ -115,6 +125,7 @@ def command(
     \b
     ecmproto replay -r in.pcap --cp qcn --rate 10G -w out.pcapng
     ecmproto replay -r in.pcap --cp qcn --rp qcn --report out.html
+    ecmproto replay -r in.pcap --cp qcn -Y 'vlan.priority == 3 and frame.len > 1000'
     ecmproto replay -r in.pcap --compare qcn,ecm,fecn,e2cm,pfc,none --report out.html
     """
     if output == "-" and form == "json":
@@ -147,6 +158,7 @@ def command(
     replay_all(
         Request(
             path=path,
+            filter=filter,
             names=names,
             assignments=assignments,
             port=port,

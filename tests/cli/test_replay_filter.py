@@ -1,0 +1,88 @@
+"""``ecmproto replay -Y``: the frames that a filter leaves out might as well not be in the capture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ecmproto.capture import Interface, PcapngWriter, open_capture
+from ecmproto.capture.linktypes import LINUX_SLL
+from ecmproto_cli.main import run
+from pcaps.hotspot import data_frame
+from pcaps.manifest import FOLDER
+
+HOTSPOT = str(FOLDER / "hotspot.pcap.gz")
+FILTER = "eth.src in {02:00:00:00:00:01, 02:00:00:00:00:03} and vlan"
+LOOPS = {"open": ["--cp", "qcn"], "closed": ["--cp", "qcn", "--rp", "qcn"]}
+
+
+def replay(capsys: pytest.CaptureFixture[str], path: Path | str, *arguments: str) -> dict[str, Any]:
+    """Return what a replay reports; all but the capture's name."""
+    options = ["--seed", "1", "--rate", "2G", "--buffer", "100kB", "-T", "json"]
+    assert run(["replay", "-r", str(path), *options, *arguments]) == 0
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+    del report["capture"]
+    return report
+
+
+def octets_of(path: Path) -> list[bytes]:
+    with open_capture(path) as reader:
+        return [octets for batch in reader for octets in batch.frames()]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_filtered_replay_is_that_of_a_filtered_capture(
+    loop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy, one, other = tmp_path / "copy.pcap", tmp_path / "one.pcap", tmp_path / "other.pcap"
+    assert run(["dissect", "-r", HOTSPOT, "-Y", FILTER, "-w", str(copy)]) == 0
+    wanted = replay(capsys, copy, *LOOPS[loop], "-w", str(one))
+    assert replay(capsys, HOTSPOT, *LOOPS[loop], "-Y", FILTER, "-w", str(other)) == wanted
+    assert 0 < wanted["frames"] < replay(capsys, HOTSPOT, *LOOPS[loop])["frames"]
+    assert octets_of(one) == octets_of(other)
+    assert len(octets_of(one)) > len(octets_of(copy)) / 2
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_with_nothing_selected_it_is_a_replay_of_nothing(
+    loop: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay(capsys, HOTSPOT, *LOOPS[loop], "-Y", "arp")["frames"] == 0
+
+
+def test_frames_of_other_link_types_can_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mixed.pcapng"
+    ports = [Interface(index=0, linktype=1), Interface(index=1, linktype=LINUX_SLL)]
+    with PcapngWriter(str(path), interfaces=ports) as writer:
+        for number in range(6):
+            writer.write_frame(data_frame(1), 1000 * number, interface=number % 2)
+    assert run(["replay", "-r", str(path), "--cp", "qcn"]) == 3
+    assert "Ethernet frames for a replay" in capsys.readouterr().err
+    assert replay(capsys, path, "--cp", "qcn", "-Y", "frame.interface_id == 0")["frames"] == 3
+
+
+def test_a_message_names_the_frame_of_the_whole_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "out.pcapng"
+    arguments = ["--cp", "qcn", "-Y", FILTER, "-w", str(path)]
+    messages = replay(capsys, HOTSPOT, *arguments)["ports"][0]["messages"]["CNM"]
+    assert messages > 0
+    with open_capture(HOTSPOT) as reader:
+        sources = [octets[6:12] for batch in reader for octets in batch.frames()]
+    assert run(["dissect", "-r", str(path), "-Y", "cnm", "-T", "ndjson"]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(shown) == messages
+    for record in shown:
+        number = int(json.dumps(record).partition("CNM for frame ")[2].partition(":")[0])
+        assert sources[number - 1].hex() in json.dumps(record).replace(":", "")
+
+
+def test_a_mistake_is_shown_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "-r", HOTSPOT, "--cp", "qcn", "-Y", "vlan.prio == 3"]) == 2
+    assert "did you mean 'vlan.priority'?" in capsys.readouterr().err
