@@ -7,8 +7,10 @@ not have gives nothing.  ``encapsulated.NAME`` is the field of the frame that a 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ecmproto.capture import CaptureReader
 from ecmproto.dissect.form import Listing, seconds_text
@@ -23,6 +25,9 @@ from ecmproto.wire.frame import Frame
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.text import text_of
+
+if TYPE_CHECKING:
+    from ecmproto.table.text import Renderer
 
 _OF_RECORD: dict[str, Callable[[Record], str]] = {
     "frame.number": lambda record: str(record.number),
@@ -40,8 +45,38 @@ _OF_FRAME: dict[str, Callable[[Frame], str]] = {
 }
 _INNER = "encapsulated."
 
-_Reader = Callable[[Layer], str | None]
-"""Reads one field of a layer as text; None where the layer's value goes by another name."""
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """What a name means of a format: a field, one of its bits, or only values that go by that name."""
+
+    format: type[Layer]
+    field: Field
+    bit: int | None = None
+    named: str = ""
+    """The name that values must go by: an EtherType, or an 802.3 length."""
+
+    def read(self, value: Layer) -> str | None:
+        """Return the text of a layer's value; None where it goes by another name, or is empty."""
+        got = getattr(value, self.field.key)
+        if self.bit is not None:
+            return str(got >> self.bit & 1)
+        if self.named:
+            return text_of(self.field, got) if self.field.name_for(got) == self.named else None
+        if self.field.is_number:
+            return text_of(self.field, got)
+        # an empty octet string is no value, as in Wireshark
+        return text_of(self.field, got) or None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What a name means, of the record, of the frame as a whole, or of layers."""
+
+    name: str
+    inner: bool
+    """Whether it is of the frame that a message shows."""
+    parts: tuple[Part, ...]
 
 
 class FieldReader:
@@ -49,16 +84,12 @@ class FieldReader:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
-        self._of_record: list[tuple[int, Callable[[Record], str]]] = []
-        self._outer = _FrameFields()
-        self._inner = _FrameFields()
-        for column, name in enumerate(names):
-            if name in _OF_RECORD:
-                self._of_record.append((column, _OF_RECORD[name]))
-            elif name.startswith(_INNER):
-                self._inner.add(name.removeprefix(_INNER), column)
-            else:
-                self._outer.add(name, column)
+        self.asked = tuple(_asked(name) for name in names)
+        self._of_record = [
+            (column, _OF_RECORD[name]) for column, name in enumerate(names) if name in _OF_RECORD
+        ]
+        self._outer = _FrameFields(self.asked, inner=False)
+        self._inner = _FrameFields(self.asked, inner=True)
 
     def row(self, record: Record) -> list[str]:
         """Return the record's value of each field."""
@@ -76,23 +107,19 @@ class FieldReader:
 class _FrameFields:
     """The fields wanted of a frame, by the format that has them."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: Sequence[Asked], *, inner: bool) -> None:
         self._of_frame: list[tuple[int, Callable[[Frame], str]]] = []
-        self._of_layer: dict[type[Layer], list[tuple[int, _Reader]]] = {}
+        self._of_layer: dict[type[Layer], list[tuple[int, Callable[[Layer], str | None]]]] = {}
+        for column, each in enumerate(asked):
+            if each.inner != inner:
+                continue
+            if each.name in _OF_FRAME:
+                self._of_frame.append((column, _OF_FRAME[each.name]))
+            for part in each.parts:
+                self._of_layer.setdefault(part.format, []).append((column, part.read))
 
     def __bool__(self) -> bool:
         return bool(self._of_frame or self._of_layer)
-
-    def add(self, name: str, column: int) -> None:
-        if name in _OF_FRAME:
-            self._of_frame.append((column, _OF_FRAME[name]))
-            return
-        found = list(_readers(name))
-        if not found:
-            known = [entry.name for entry in catalogue()] + list(_OF_RECORD)
-            raise SpecError(where="-e", needed="the name of a field", got=repr(name), hint=_hint(name, known))
-        for cls, read in found:
-            self._of_layer.setdefault(cls, []).append((column, read))
 
     def read(self, frame: Frame, cells: list[list[str]]) -> None:
         for column, of_frame in self._of_frame:
@@ -107,52 +134,61 @@ class _FrameFields:
                     cells[column].append(got)
 
 
+def _asked(name: str) -> Asked:
+    if name in _OF_RECORD:
+        return Asked(name, False, ())
+    inner, of_frame = name.startswith(_INNER), name.removeprefix(_INNER)
+    parts = tuple(_parts(of_frame))
+    if not parts and of_frame not in _OF_FRAME:
+        known = [entry.name for entry in catalogue()] + list(_OF_RECORD)
+        raise SpecError(
+            where="-e", needed="the name of a field", got=repr(of_frame), hint=_hint(of_frame, known)
+        )
+    return Asked(of_frame, inner, parts)
+
+
 def _hint(name: str, known: list[str]) -> str:
     hint = nearest(name, known)
     return hint if hint.startswith("did") else "`ecmproto fields` lists them"
 
 
-def _readers(name: str) -> Iterator[tuple[type[Layer], _Reader]]:
+def _parts(name: str) -> Iterator[Part]:
     for cls in FORMATS:
         for field in cls.layout:
             meta = field.meta
             if name == field.name and not meta.length_name:
-                yield cls, _value(field)
+                yield Part(cls, field)
             elif name in (field.name, meta.length_name):
-                yield cls, _named(field, name)
+                yield Part(cls, field, named=name)
             elif meta.flags:
                 for bit in range(8):
                     if name == meta.flags.format(bit):
-                        yield cls, _flag(field, bit)
+                        yield Part(cls, field, bit=bit)
 
 
-def _value(field: Field) -> _Reader:
-    key = field.key
-    if field.kind in ("uint", "sint") and field.meta.base == "dec":
-        return lambda value: str(getattr(value, key))
-    # an empty octet string is no value, as in Wireshark
-    return lambda value: text_of(field, getattr(value, key)) or None
+class _Rows(Listing):
+    """A row a frame."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._reader = FieldReader(names)
+
+    def _rendering(self, between: str, *, quoted: bool) -> Renderer:
+        from ecmproto.dissect.field_pieces import row_pieces
+        from ecmproto.table.text import Renderer
+
+        asked = self._reader.asked
+        return Renderer(
+            lambda path: row_pieces(path, asked, between, quoted=quoted),
+            sampled=any(each.inner for each in asked),
+            malformed=all(each.name != "frame.error" for each in asked),
+        )
 
 
-def _named(field: Field, name: str) -> _Reader:
-    """Read a field that goes by two names: an EtherType, or an 802.3 length."""
-
-    def read(value: Layer) -> str | None:
-        got = getattr(value, field.key)
-        return text_of(field, got) if field.name_for(got) == name else None
-
-    return read
-
-
-def _flag(field: Field, bit: int) -> _Reader:
-    return lambda value: str(getattr(value, field.key) >> bit & 1)
-
-
-class Tabs(Listing):
+class Tabs(_Rows):
     """Rows with tabs between the values, as ``tshark -T fields`` writes them; a header on request."""
 
     def __init__(self, names: Sequence[str], *, header: bool = False) -> None:
-        self._reader = FieldReader(names)
+        super().__init__(names)
         self._header = header
 
     def begin(self, reader: CaptureReader) -> str:
@@ -163,12 +199,13 @@ class Tabs(Listing):
         """Return the frame's row."""
         return "\t".join(self._reader.row(record)) + "\n"
 
+    def renderer(self) -> Renderer:
+        """Return what renders batches."""
+        return self._rendering("\t", quoted=False)
 
-class Csv(Listing):
+
+class Csv(_Rows):
     """Rows as CSV (RFC 4180 quoting, LF line ends) with a header."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._reader = FieldReader(names)
 
     def begin(self, reader: CaptureReader) -> str:
         """Return the header."""
@@ -177,6 +214,10 @@ class Csv(Listing):
     def record(self, record: Record) -> str:
         """Return the frame's row."""
         return _csv_row(self._reader.row(record))
+
+    def renderer(self) -> Renderer:
+        """Return what renders batches."""
+        return self._rendering(",", quoted=True)
 
 
 def _csv_row(values: Sequence[str]) -> str:

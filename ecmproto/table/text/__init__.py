@@ -31,6 +31,7 @@ from ecmproto.table.text.pieces import (
     Cell,
     Decimal,
     Dotted,
+    Grouped,
     Hex,
     HexNumber,
     Mark,
@@ -38,8 +39,10 @@ from ecmproto.table.text.pieces import (
     Path,
     Piece,
     Pieces,
+    Power,
     RecordNumber,
     Seconds,
+    Significant,
     Size,
     Stretch,
     Sum,
@@ -49,6 +52,7 @@ from ecmproto.table.text.pieces import (
 from ecmproto.table.text.renderer import Renderer, Single
 
 __all__ = [
-    "Bits", "Cell", "Decimal", "Dotted", "Hex", "HexNumber", "Mark", "Number", "Path", "Piece", "Pieces",
-    "RecordNumber", "Renderer", "Seconds", "Single", "Size", "Stretch", "Sum", "When", "Word",
+    "Bits", "Cell", "Decimal", "Dotted", "Grouped", "Hex", "HexNumber", "Mark", "Number", "Path", "Piece",
+    "Pieces", "Power", "RecordNumber", "Renderer", "Seconds", "Significant", "Single", "Size", "Stretch",
+    "Sum", "When", "Word",
 ]  # fmt: skip

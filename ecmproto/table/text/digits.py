@@ -21,7 +21,7 @@ _NS_PLACES = 9
 
 
 @uncounted
-def _four(number: int) -> int:
+def four_digits(number: int) -> int:
     """Return the four digits of a number < 10^4, the first in the least significant octet."""
     # 5243 / 2^19 and 103 / 2^10 are a hundredth and a tenth, exact enough for numbers so small
     hundreds = (number * 5243) >> 19
@@ -34,7 +34,7 @@ def _four(number: int) -> int:
 def _few(out: Octets, at: int, number: int) -> int:
     """Write a number < 10^4."""
     unused = int(number < 10) + int(number < 100) + int(number < 1000)
-    store_4(out, at, _four(number) >> (8 * unused))
+    store_4(out, at, four_digits(number) >> (8 * unused))
     return at + 4 - unused
 
 
@@ -42,8 +42,8 @@ def _few(out: Octets, at: int, number: int) -> int:
 def _eight(out: Octets, at: int, number: int) -> int:
     """Write a number < 10^8 with all its zeros."""
     high = number // 10_000
-    store_4(out, at, _four(high))
-    store_4(out, at + 4, _four(number - 10_000 * high))
+    store_4(out, at, four_digits(high))
+    store_4(out, at + 4, four_digits(number - 10_000 * high))
     return at + 8
 
 
@@ -54,7 +54,7 @@ def _below_eight(out: Octets, at: int, number: int) -> int:
         return _few(out, at, number)
     high = number // 10_000
     at = _few(out, at, high)
-    store_4(out, at, _four(number - 10_000 * high))
+    store_4(out, at, four_digits(number - 10_000 * high))
     return at + 4
 
 
@@ -74,7 +74,7 @@ def natural(out: Octets, at: int, number: int) -> int:
 
 
 @uncounted
-def _digits(number: int) -> int:
+def digits_of(number: int) -> int:
     """Return how many digits a number ≥ 0 has."""
     digits = 1
     while number >= 10_000:
@@ -99,7 +99,7 @@ def _lead(out: Octets, at: int, spaces: int, number: int, plus: bool) -> int:
 def decimal(out: Octets, at: int, number: int, width: int, plus: bool) -> int:
     """Write a number, at least ``width`` wide; ``plus`` gives it a sign in any case."""
     magnitude = -number if number < 0 else number
-    spaces = width - _digits(magnitude) - int(number < 0 or plus) if width > 0 else 0
+    spaces = width - digits_of(magnitude) - int(number < 0 or plus) if width > 0 else 0
     return natural(out, _lead(out, at, spaces, number, plus), magnitude)
 
 
@@ -108,7 +108,7 @@ def seconds(out: Octets, at: int, number: int, width: int) -> int:
     """Write a number of ns in seconds with nine places, at least ``width`` wide."""
     magnitude = -number if number < 0 else number
     whole = magnitude // 1_000_000_000
-    spaces = width - _digits(whole) - 1 - _NS_PLACES - int(number < 0) if width > 0 else 0
+    spaces = width - digits_of(whole) - 1 - _NS_PLACES - int(number < 0) if width > 0 else 0
     at = natural(out, _lead(out, at, spaces, number, False), whole)
     out[at] = _POINT
     rest = magnitude - whole * 1_000_000_000

@@ -74,15 +74,25 @@ class Size:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sum:
-    """A number, ``times`` another one, and ``more``; neither is a sum itself."""
+    """A number, ``times`` another one, and ``more``."""
 
-    first: RecordNumber | Bits | Size
-    second: RecordNumber | Bits | Size | None = None
+    first: Term
+    second: Term | None = None
     times: int = 1
     more: int = 0
 
 
-Number: TypeAlias = "RecordNumber | Bits | Size | Sum"
+@dataclasses.dataclass(frozen=True, slots=True)
+class Power:
+    """``times`` a number, times 2^``exponent``."""
+
+    first: Term
+    exponent: Term
+    times: int = 1
+
+
+Term: TypeAlias = "RecordNumber | Bits | Size"
+Number: TypeAlias = "Term | Sum | Power"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,6 +129,25 @@ class Dotted:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Grouped:
+    """The sixteen octets of an IPv6 address."""
+
+    stretch: Stretch
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Significant:
+    """``times`` the number, divided by 10^``exponent``, with four significant digits: as ``:.4g``.
+
+    The quotient is from 1 (with exponent 0, from 0) up to less than 9999.5.
+    """
+
+    number: Number
+    exponent: int
+    times: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Seconds:
     """A number of ns in seconds with nine places, at least ``width`` wide with spaces in front."""
 
@@ -152,10 +181,14 @@ class When:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cell:
-    """The pieces of a table's cell; with ``quoted``, in quotation marks when it has a `Comma`."""
+    """The pieces of a table's cell; with ``quoted``, in quotation marks when a comma is in it.
+
+    ``lone``, too, when it is empty.
+    """
 
     pieces: Pieces
     quoted: bool = False
+    lone: bool = False
 
 
 class Mark(enum.Enum):
@@ -167,7 +200,9 @@ class Mark(enum.Enum):
     """Takes away the spaces that the row ends with so far."""
 
 
-Piece: TypeAlias = "str | Decimal | HexNumber | Hex | Dotted | Seconds | Word | When | Cell | Mark"
+Piece: TypeAlias = (
+    "str | Decimal | HexNumber | Hex | Dotted | Grouped | Significant | Seconds | Word | When | Cell | Mark"
+)
 Pieces: TypeAlias = "Sequence[Piece]"
 
 

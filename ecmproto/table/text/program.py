@@ -14,14 +14,17 @@ from ecmproto.table.text.pieces import (
     Cell,
     Decimal,
     Dotted,
+    Grouped,
     Hex,
     HexNumber,
     Mark,
     Number,
     Piece,
     Pieces,
+    Power,
     RecordNumber,
     Seconds,
+    Significant,
     Size,
     Stretch,
     Sum,
@@ -31,13 +34,14 @@ from ecmproto.table.text.pieces import (
 
 Int64 = NDArray[np.int64]
 
-DECIMAL, HEX_NUMBER, SECONDS, UNLESS, NOTHING, HEX, DOTTED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE = range(13)
+DECIMAL, HEX_NUMBER, SECONDS, SIGNIFICANT, UNLESS = range(5)
+NOTHING, HEX, DOTTED, GROUPED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE = range(5, 15)
 """Operations; those up to UNLESS take a number.
 
 A row of ``operations`` is one of them, where the literal that it writes first starts and its octets, and what
 else it takes.
 """
-OF_RECORD, OF_LAYER, OF_SIZE, OF_SUM = range(4)
+OF_RECORD, OF_LAYER, OF_SIZE, OF_SUM, OF_POWER = range(5)
 """Where a number comes from; a row of ``numbers`` is one of them and where it stands there.
 
 In a layer: a mark, octets from there, how many bits of eight octets are behind it, a mask, and the sign bit.
@@ -138,6 +142,11 @@ class Assembler:
             case Dotted():
                 assert piece.stretch.octets == 4
                 self._add(DOTTED, piece.stretch.begin, piece.stretch.begin_at, room=15)
+            case Grouped():
+                assert piece.stretch.octets == 16
+                self._add(GROUPED, piece.stretch.begin, piece.stretch.begin_at, room=45)
+            case Significant():
+                self._add(SIGNIFICANT, self._number(piece.number), piece.exponent, 0, piece.times, room=5)
             case Seconds():
                 room = max(_MOST_DIGITS + 2, piece.width)
                 self._add(SECONDS, self._number(piece.number), piece.width, room=room)
@@ -150,7 +159,7 @@ class Assembler:
                 for inner in piece.pieces:
                     self._piece(inner)
                 if piece.quoted:
-                    self._add(QUOTE, room=2)
+                    self._add(QUOTE, int(piece.lone), room=2)
             case Mark.COMMA:
                 self._add(COMMA, room=1)
             case Mark.STRIP:
@@ -234,6 +243,15 @@ class Assembler:
                     (first, 0) if number.second is None else (self._number(number.second), number.times)
                 )
                 row = (OF_SUM, first, second, times, number.more, 0)
+            case Power():
+                row = (
+                    OF_POWER,
+                    self._number(number.first),
+                    self._number(number.exponent),
+                    number.times,
+                    0,
+                    0,
+                )
         return self._numbers.setdefault(row, len(self._numbers))
 
 

@@ -7,26 +7,31 @@ from numpy.typing import NDArray
 
 from ecmproto.table.columns.threads import released, uncounted
 from ecmproto.table.headers import signed
-from ecmproto.table.text.digits import decimal, hex_number, hex_octets, natural, seconds, separated_octets
+from ecmproto.table.text.addresses import dotted, grouped
+from ecmproto.table.text.digits import decimal, hex_number, hex_octets, seconds, separated_octets
 from ecmproto.table.text.octets import copy, load_number
 from ecmproto.table.text.program import (
     CELL,
     COMMA,
     DECIMAL,
     DOTTED,
+    GROUPED,
     HEX,
     HEX_NUMBER,
     JUMP,
     NOTHING,
     OF_LAYER,
+    OF_POWER,
     OF_RECORD,
     OF_SUM,
     QUOTE,
     SECONDS,
+    SIGNIFICANT,
     STRIP,
     UNLESS,
     WORD,
 )
+from ecmproto.table.text.significant import significant
 
 Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
@@ -34,7 +39,7 @@ Int64 = NDArray[np.int64]
 
 SPARE_OCTETS = 64
 """Kernels write so many octets beyond a text at most, and read so many beyond a word."""
-_SPACE, _POINT, _COMMA, _QUOTE = 32, 46, 44, 34
+_SPACE, _COMMA, _QUOTE = 32, 44, 34
 _CAPTURED = 5  # the column of RecordNumber.CAPTURED
 _HEX_OCTETS = 3
 """The most octets of text that one octet becomes."""
@@ -44,7 +49,7 @@ _HEX_OCTETS = 3
 def _term_at(
     which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, marks: Int64, base: int
 ) -> int:
-    """Return a number that is no sum, of a frame whose marks start at ``base``."""
+    """Return a number that is not of others, of a frame whose marks start at ``base``."""
     kind = numbers[which, 0]
     first, second, third = numbers[which, 1], numbers[which, 2], numbers[which, 3]
     if kind == OF_LAYER:
@@ -61,33 +66,29 @@ def number_at(
     which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, marks: Int64, base: int
 ) -> int:
     """Return a number of a frame whose marks start at ``base``."""
-    if numbers[which, 0] != OF_SUM:
+    kind = numbers[which, 0]
+    if kind < OF_SUM:
         return _term_at(which, numbers, record, row, buffer, marks, base)
     first = _term_at(numbers[which, 1], numbers, record, row, buffer, marks, base)
     second = _term_at(numbers[which, 2], numbers, record, row, buffer, marks, base)
+    if kind == OF_POWER:
+        return int((first << second) * numbers[which, 3])
     return int(first + numbers[which, 3] * second + numbers[which, 4])
 
 
 @uncounted
-def _dotted(out: Octets, at: int, buffer: Octets, start: int) -> int:
-    for octet in range(start, start + 4):
-        at = natural(out, at, signed(buffer[octet]))
-        out[at] = _POINT
-        at += 1
-    return at - 1
-
-
-@uncounted
-def _quote(out: Octets, cell: int, at: int) -> int:
-    """Put the text from ``cell`` on in quotation marks if it has a comma."""
+def _quote(out: Octets, cell: int, at: int, lone: bool) -> int:
+    """Put the text from ``cell`` on in quotation marks if it has a comma, or is ``lone`` and empty."""
+    wanted = lone and at == cell
     for place in range(cell, at):
-        if signed(out[place]) == _COMMA:
-            for behind in range(at, cell, -1):
-                out[behind] = out[behind - 1]
-            out[cell] = _QUOTE
-            out[at + 1] = _QUOTE
-            return at + 2
-    return at
+        wanted = wanted or signed(out[place]) == _COMMA
+    if not wanted:
+        return at
+    for behind in range(at, cell, -1):
+        out[behind] = out[behind - 1]
+    out[cell] = _QUOTE
+    out[at + 1] = _QUOTE
+    return at + 2
 
 
 @released
@@ -152,6 +153,8 @@ def render(
                     at = hex_number(out, at, number, second)
                 elif kind == SECONDS:
                     at = seconds(out, at, number, second)
+                elif kind == SIGNIFICANT:
+                    at = significant(out, at, number * fourth, second)
                 elif number < second or number > third:
                     step += fourth
             elif kind == NOTHING:
@@ -165,7 +168,9 @@ def render(
                 else:
                     at = separated_octets(out, at, buffer, start, behind, separator)
             elif kind == DOTTED:
-                at = _dotted(out, at, buffer, marks[base + first] + second)
+                at = dotted(out, at, buffer, marks[base + first] + second)
+            elif kind == GROUPED:
+                at = grouped(out, at, buffer, marks[base + first] + second)
             elif kind == WORD:
                 code = signed(codes[row - begin, first])
                 start = word_bounds[code]
@@ -182,6 +187,6 @@ def render(
                     out[at] = _COMMA
                     at += 1
             elif kind == QUOTE:
-                at = _quote(out, cell, at)
+                at = _quote(out, cell, at, first != 0)
     used[0], used[1] = at, 0
     return end
