@@ -6,6 +6,7 @@ KB = 1000 octets and kb/s = 1000 bit/s throughout (wire-formats, heading).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ecmproto.errors import ParameterError
 
@@ -71,26 +72,30 @@ def _scaled(text: str, pattern: re.Pattern[str], factors: dict[str, int], name: 
     return int(value)
 
 
+RATE_UNITS = ((12, "Tb/s"), (9, "Gb/s"), (6, "Mb/s"), (3, "kb/s"), (0, "b/s"))
+_SIZE_UNITS = ((12, "TB"), (9, "GB"), (6, "MB"), (3, "kB"), (0, "B"))
+TIME_UNITS = ((9, "s"), (6, "ms"), (3, "µs"), (0, "ns"))
+"""In which units rates and durations are written: powers of ten and their names, the largest first."""
+
+
 def format_rate(rate_bps: float) -> str:
     """Return a rate for a person: ``10 Gb/s``, ``2.35 Gb/s``, ``800 kb/s``."""
-    return _prefixed(rate_bps, "b/s")
+    return _prefixed(rate_bps, RATE_UNITS)
 
 
 def format_octets(octets: float) -> str:
     """Return a size for a person: ``26 kB``, ``1.5 MB``, ``640 B``; kB = 1000 octets."""
-    return _prefixed(octets, "B")
+    return _prefixed(octets, _SIZE_UNITS)
 
 
 def format_time(ns: float) -> str:
     """Return a duration for a person: ``512 ns``, ``3.36 ms``, ``1.2 s``."""
-    for unit, factor in (("s", NS_PER_S), ("ms", 10**6), ("µs", 10**3)):
-        if abs(ns) >= factor:
-            return f"{ns / factor:.4g} {unit}"
-    return f"{ns:.4g} ns"
+    return _prefixed(ns, TIME_UNITS)
 
 
-def _prefixed(value: float, unit: str) -> str:
-    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if abs(value) >= factor:
-            return f"{value / factor:.4g} {prefix}{unit}"
-    return f"{value:.4g} {unit}"
+def _prefixed(value: float, units: Sequence[tuple[int, str]]) -> str:
+    """Return a value with four significant digits, in the largest unit of which it has at least one."""
+    for exponent, unit in units:
+        if abs(value) >= 10**exponent:
+            return f"{value / 10**exponent:.4g} {unit}"
+    return f"{value:.4g} {units[-1][1]}"

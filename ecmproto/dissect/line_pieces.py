@@ -18,20 +18,25 @@ from ecmproto.table.text import (
     Bits,
     Decimal,
     Dotted,
+    Grouped,
     Hex,
     HexNumber,
     Mark,
     Number,
     Path,
     Piece,
+    Power,
     RecordNumber,
     Seconds,
+    Significant,
     Size,
     Stretch,
     Sum,
     When,
     Word,
 )
+from ecmproto.units import RATE_UNITS, TIME_UNITS
+from ecmproto.wire.ecm import timestamp_ns
 from ecmproto.wire.ethernet import Ethernet
 
 _MOST = (1 << 62) - 1
@@ -112,7 +117,24 @@ def _text(path: Path, text: Text) -> list[Piece]:
             return [Hex(_stretch(path, value), ":")]
         case "ipv4":
             return [Dotted(_stretch(path, value))]
+        case "ipv6":
+            return [Grouped(_stretch(path, value))]
+        case "capacity":
+            return _prefixed(_number(path, value), 1000, RATE_UNITS)
+        case "time":
+            return _prefixed(_number(path, value), 1, TIME_UNITS)
+        case "ticks":
+            ticks, unit = (_term(path, each.terms[0][1]) for each in text.values)
+            return _prefixed(Power(ticks, unit), timestamp_ns(1, 0), TIME_UNITS)
     return [Word(STYLES[text.style], tuple(_argument(path, each) for each in text.values))]
+
+
+def _prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> list[Piece]:
+    """Return ``times`` a number in the largest unit of which it has at least one."""
+    (exponent, unit), *smaller = units
+    pieces: list[Piece] = [Significant(number, exponent, times), f" {unit}"]
+    least = -(-(10**exponent) // times)
+    return [When(number, least, _MOST, pieces, _prefixed(number, times, smaller))] if smaller else pieces
 
 
 def _argument(path: Path, value: Value) -> Number | Stretch:
