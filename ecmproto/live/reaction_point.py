@@ -1,0 +1,349 @@
+"""A reaction point beside a sender, a bump in its wire, in whatever time its caller has.
+
+It runs the loop of `ecmproto.replay.closed_port`: the sender's frames are what came to its stations, the
+feedback from the network is what they hear, and what leaves the stations leaves by the network.  A station
+is a source address behind the host's side.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture.batch import Batch
+from ecmproto.control.idle import IdlePoint, IdleReceivers
+from ecmproto.control.limiter import NEVER_NS
+from ecmproto.control.machine import Machine, Place, SampledFrame
+from ecmproto.control.protocol import PROBE_KIND
+from ecmproto.live.device import Send, Snapshot
+from ecmproto.live.drawn import Draws
+from ecmproto.live.mtu import fits
+from ecmproto.live.vlan import with_vlan, without_vlan
+from ecmproto.record import columns
+from ecmproto.replay.agenda import first_ns
+from ecmproto.replay.closed_port import has_space, run
+from ecmproto.replay.facts import LoopFacts, PortFacts, check_seed
+from ecmproto.replay.fates import HELD_OUT, PASSED_BY
+from ecmproto.replay.generated import octets_of
+from ecmproto.replay.hearing import HeardMessages, hear, new_hearing, nothing_heard
+from ecmproto.replay.hearing import counters as heard_counters
+from ecmproto.replay.intake import Intake, Taken
+from ecmproto.replay.open_port import Arrivals
+from ecmproto.replay.tagging import tagged_frames
+from ecmproto.replay.world import new_world, with_more_frames
+from ecmproto.table.flows import FlowTable
+from ecmproto.wire import EtherTypes
+from ecmproto.wire.ethertypes import DEFAULT
+
+HOST, NET = 0, 1
+"""The places: where the sender is, and where the network is."""
+
+LARGEST_STATIONS = 16
+LARGEST_FLOWS = 256
+"""What it tells apart; frames of others go past the limiters and are counted."""
+
+_MOST_FRAMES = 16_384
+"""Frames that wait at once, behind whatever limiters."""
+_SPARE_FRAMES = 64
+_FAST_BPS, _LARGE_OCTETS = 10**13, 10**9
+"""The port of the loop stands for the wire: nothing waits there."""
+
+
+class _Waiting(NamedTuple):
+    """A frame behind a limiter: its octets, and what it came with of the mechanism's tag."""
+
+    octets: bytes
+    tagged: bool
+    tag: int
+    mark: int
+
+
+class Counts:
+    """What became of frames besides what the loop counts."""
+
+    def __init__(self) -> None:
+        self.host_frames = self.net_frames = 0
+        self.past_frames = 0
+        """From the host, that no limiter may hold: link-local and MAC Control frames."""
+        self.left_frames = self.left_octets = 0
+        self.probes = 0
+        self.held_out_frames = self.held_out_octets = 0
+        """They found their limiter's queue full."""
+        self.overflow_frames = 0
+        """They came when no more frames could wait."""
+        self.untagged_frames = 0
+        """They left without the tag that would have made them too long."""
+        self.consumed_frames = 0
+        """Feedback that the host does not get to see."""
+
+
+class ReactionPoint:
+    """Stations behind place HOST, the network at place NET.
+
+    ``facts`` are the sender's link and what each limiter's queue holds; ``longest_octets`` is the longest
+    frame that the network takes, without a VLAN tag; ``vlan`` the control information of a C-TAG for frames
+    that have none, taken off frames to the host.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        facts: LoopFacts,
+        *,
+        seed: int,
+        start_ns: int,
+        send: Send,
+        longest_octets: int,
+        vlan: int | None = None,
+        ethertypes: EtherTypes = DEFAULT,
+    ) -> None:
+        check_seed(seed)
+        self.machine = machine
+        self.counts = Counts()
+        self._start_ns = start_ns
+        self._send = send
+        self._longest_octets = longest_octets
+        self._vlan = vlan
+        port = PortFacts(rate_bps=_FAST_BPS, buffer_octets=_LARGE_OCTETS, overhead_octets=0)
+        self.place = Place(
+            rate_bps=facts.link_rate_bps,
+            link_rate_bps=facts.link_rate_bps,
+            cp_mac=port.cp_mac,
+            stations=LARGEST_STATIONS,
+            flows=LARGEST_FLOWS,
+            ethertypes=ethertypes,
+        )
+        self.flows = FlowTable(
+            machine.flow_key, max_stations=LARGEST_STATIONS, max_flows=LARGEST_FLOWS, ethertypes=ethertypes
+        )
+        self._intakes = tuple(
+            Intake(machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=(), flows=flows)
+            for flows in (self.flows, None)
+        )
+        for intake in self._intakes:
+            intake.first_time_ns = 0
+        self._nothing = self._intakes[NET].take(Batch.from_frames([]))
+        self._hearing = new_hearing(machine)
+        self._draws = Draws(seed)
+        self.senders = machine.senders(self.place, cast(Any, self._draws.source))
+        self.world = new_world(port, facts, stations=LARGEST_STATIONS, limiters=self.senders.limiters())
+        while len(self.world.pool.frames) < _MOST_FRAMES:
+            self.world = with_more_frames(self.world)
+        self._serial = 0
+        self._now_ns = 0
+        self._waiting: dict[int, _Waiting] = {}
+
+    @property
+    def due_ns(self) -> int:
+        """When `advance` is next needed; NEVER_NS while nothing waits and no timer runs."""
+        due_ns = first_ns(self.world.agenda)
+        return NEVER_NS if due_ns == NEVER_NS else self._start_ns + due_ns
+
+    def take(self, batch: Batch, place: int, now_ns: int) -> None:
+        """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
+        self._now_ns = max(self._now_ns, now_ns - self._start_ns)
+        batch = dataclasses.replace(batch, time_ns=np.full(len(batch), self._now_ns))
+        if place == HOST:
+            self._from_host(batch)
+        else:
+            self._from_net(batch)
+        self._draws.refill()
+
+    def advance(self, now_ns: int) -> None:
+        """Let everything happen that is due by ``now_ns``."""
+        self._now_ns = max(self._now_ns, now_ns - self._start_ns)
+        self._run(_moment(self._now_ns), nothing_heard(1), None)
+        self._draws.refill()
+
+    def _from_host(self, batch: Batch) -> None:
+        self.counts.host_frames += len(batch)
+        if self._vlan is not None:
+            batch = with_vlan(batch, self._vlan, self.place.ethertypes)
+        taken = self._intakes[HOST].take(batch)
+        occupies = taken.arrivals.occupies & (taken.arrivals.octets > 0)
+        if not occupies.all():
+            past = batch.select(~occupies)
+            self.counts.past_frames += len(past)
+            self._send(NET, past.buffer, past.offset, past.captured)
+            taken = _selected(taken, occupies)
+        room = len(self.world.pool.frames) - int(self.world.pool.stock.used) - _SPARE_FRAMES
+        if len(taken.batch) > room:
+            # The loop stands still without room: what leaves must not wait for what comes.
+            self.counts.overflow_frames += len(taken.batch) - max(0, room)
+            taken = _selected(taken, np.arange(len(taken.batch)) < room)
+        if len(taken.batch):
+            self._run(taken.arrivals, nothing_heard(len(taken.batch)), taken)
+
+    def _from_net(self, batch: Batch) -> None:
+        self.counts.net_frames += len(batch)
+        taken = self._intakes[NET].take(batch)
+        consumed = np.zeros(len(batch), np.bool_)
+        if not taken.classes.sampled.all():
+            # No station is fresh: what was numbered last came before this.
+            self.flows.number(batch.buffer, batch.offset[:0], batch.captured[:0])
+            heard = hear(taken, self.machine, self.place, self.flows, self._hearing)
+            consumed = heard.message >= 0
+            if consumed.any():
+                chosen = np.flatnonzero(consumed)
+                self.counts.consumed_frames += len(chosen)
+                said = HeardMessages(heard.message[chosen], heard.until[chosen], heard.messages)
+                self._run(Arrivals._make(column[chosen] for column in taken.arrivals), said, None)
+        rest = batch.select(~consumed) if consumed.any() else batch
+        if self._vlan is not None:
+            rest = without_vlan(rest, self._vlan, self.place.ethertypes)
+        if len(rest):
+            self._send(HOST, rest.buffer, rest.offset, rest.captured)
+
+    def _run(self, arrivals: Arrivals, heard: HeardMessages, taken: Taken | None) -> None:
+        """Run the loop until ``arrivals`` have come; they are the frames of ``taken``, if that is given."""
+        count, first = len(arrivals.time_ns), self._serial
+        self._serial += count
+        left = np.zeros(count, np.bool_)
+        position = 0
+        while True:
+            position = run(
+                self.world,
+                IdlePoint(),
+                self.senders,
+                IdleReceivers(),
+                arrivals,
+                heard,
+                position,
+                first,
+                False,
+            )
+            self._drain(taken, first, left)
+            if position == count:
+                break
+            if not has_space(self.world):
+                self.counts.overflow_frames += count - position
+                left[position:] = True
+                break
+        if taken is not None:
+            for index in np.flatnonzero(~left).tolist():
+                self._waiting[first + index] = _waiting(taken, index)
+
+    def _drain(self, taken: Taken | None, first: int, left: NDArray[np.bool_]) -> None:
+        """Send what has left the stations, and forget what never will."""
+        log, outbox = self.world.log, self.world.outbox
+        if not log.passages:
+            return
+        passages = columns(self.world.passages)[: log.passages].copy()
+        messages: Any = columns(outbox.messages)[: outbox.posted.count].copy().view(np.recarray)
+        log.passages = outbox.posted.count = 0
+        new = passages["serial"] >= first
+        left[passages["serial"][new] - first] = True
+        lost = passages["fate"] == HELD_OUT
+        if lost.any():
+            self.counts.held_out_frames += int(lost.sum())
+            self.counts.held_out_octets += int(passages["octets"][lost].sum())
+        leaving = passages[(passages["fate"] != HELD_OUT) & (passages["fate"] != PASSED_BY)]
+        data = leaving[leaving["probe"] == 0]
+        frames = self._frames(data, taken, first)
+        self._leave(leaving, frames, messages)
+
+    def _frames(self, data: NDArray[Any], taken: Taken | None, first: int) -> Batch:
+        """Return the frames of ``data``, a passage each, as they leave."""
+        if not len(data):
+            return Batch.from_frames([])
+        serials = data["serial"]
+        if taken is not None and serials.min() >= first:
+            position = serials - first
+        else:
+            taken = self._gathered(serials.tolist(), taken, first)
+            position = np.arange(len(data))
+        tagged = tagged_frames(taken, position, data, self.machine, self.place.ethertypes)
+        too_long = ~fits(tagged, self._longest_octets, self.place.ethertypes)
+        if not too_long.any():
+            return tagged
+        bare = taken.batch.select(position)
+        too_long &= tagged.captured > bare.captured
+        self.counts.untagged_frames += int(too_long.sum())
+        return Batch.from_frames(
+            [(bare if long else tagged).frame(i) for i, long in enumerate(too_long.tolist())]
+        )
+
+    def _gathered(self, serials: list[int], taken: Taken | None, first: int) -> Taken:
+        """Return the frames of ``serials``, some of which waited, as if they had come now."""
+        waited = [
+            _waiting(taken, serial - first)
+            if taken is not None and serial >= first
+            else self._waiting.pop(serial)
+            for serial in serials
+        ]
+        batch = Batch.from_frames([frame.octets for frame in waited])
+        none = np.zeros(len(waited), np.bool_)
+        number = np.zeros(len(waited), np.int32)
+        arrivals = Arrivals(
+            batch.time_ns, batch.captured, none.astype(np.uint8), none, none, none,
+            np.array([frame.tagged for frame in waited]), np.array([frame.tag for frame in waited]),
+            np.array([frame.mark for frame in waited]), number, number,
+        )  # fmt: skip
+        return dataclasses.replace(self._nothing, batch=batch, arrivals=arrivals)
+
+    def _leave(self, leaving: NDArray[Any], frames: Batch, messages: Any) -> None:
+        """Send ``frames`` and, behind the frames that they follow, probes."""
+        self.counts.left_frames += len(frames)
+        self.counts.left_octets += int(frames.captured.sum())
+        done = 0
+        if len(leaving) > len(frames):
+            probes = messages[messages["kind"] == PROBE_KIND]
+            # How many data frames are before each probe.
+            ends = np.cumsum(leaving["probe"] == 0)[leaving["probe"] == 1].tolist()
+            for message, end in zip(probes, ends, strict=True):
+                self._send(NET, frames.buffer, frames.offset[done:end], frames.captured[done:end])
+                octets = frames.frame(end - 1)
+                about = SampledFrame(octets, len(octets), 0)
+                probe = np.frombuffer(octets_of(self.machine, message, about, self.place), np.uint8)
+                self._send(NET, probe, np.zeros(1, np.int64), np.array([len(probe)]))
+                self.counts.probes += 1
+                done = end
+        if done < len(frames):
+            self._send(NET, frames.buffer, frames.offset[done:], frames.captured[done:])
+
+    def snapshot(self, now_ns: int) -> Snapshot:
+        """Return what the reaction point has come to."""
+        queues = columns(self.world.queues)
+        counters = {name: int(value) for name, value in vars(self.counts).items()}
+        counters["limited_frames"] = int(self.world.log.limited_frames)
+        numbered = ("stations", "flows", "beyond_stations", "beyond_flows")
+        counters |= {name: int(getattr(self.flows.counts, name)) for name in numbered}
+        return Snapshot(
+            counters=counters,
+            mechanism=self.machine.counters(self.senders) | heard_counters(self._hearing),
+            gauges={
+                "waiting_frames": int(queues["length"].sum()),
+                "waiting_octets": int(queues["octets"].sum()),
+                "longest_wait_octets": int(self.world.log.longest_wait_octets),
+            },
+        )
+
+
+def _waiting(taken: Taken, position: int) -> _Waiting:
+    arrivals = taken.arrivals
+    return _Waiting(
+        taken.batch.frame(position),
+        bool(arrivals.tagged[position]),
+        int(arrivals.tag[position]),
+        int(arrivals.mark[position]),
+    )
+
+
+def _selected(taken: Taken, chosen: NDArray[np.bool_]) -> Taken:
+    """Return the frames of ``taken`` that are ``chosen``; their classes are not asked for any more."""
+    return dataclasses.replace(
+        taken,
+        batch=taken.batch.select(chosen),
+        arrivals=Arrivals._make(column[chosen] for column in taken.arrivals),
+    )
+
+
+def _moment(now_ns: int) -> Arrivals:
+    """Return an arrival of nothing: it lets time pass."""
+    no, none, unknown = np.zeros(1, np.bool_), np.zeros(1, np.int64), np.full(1, -1, np.int32)
+    return Arrivals(
+        np.full(1, now_ns), none, np.zeros(1, np.uint8), no, no, no, no, none, none, unknown, unknown
+    )
