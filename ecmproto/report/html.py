@@ -16,7 +16,7 @@ from ecmproto.report.summary import alternative, summary
 from ecmproto.report.vector import page_svg
 from ecmproto.report.words import COMPARING, GLOSSARY, MECHANISMS, READING
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """What a browser may load for the page: nothing."""
 
 
@@ -29,12 +29,12 @@ def html_page(report: Report) -> str:
         ("results", "What came out", _results(report.runs)),
         *((kind, HEADINGS[kind], _figure(kind, report.runs)) for kind in KINDS),
         ("runs", "What was run", _runs(report.runs)),
-        ("words", "Words used", element("dl", *_pairs(GLOSSARY))),
+        ("words", "Words used", element("dl", *pairs(GLOSSARY))),
         ("notes", "Notes", _notes(report.notes)),
     ]
     shown = [(name, heading, content) for name, heading, content in parts if content]
     links = [(name, heading) for name, heading, _ in shown]
-    sections = [_section(name, heading, content) for name, heading, content in shown]
+    sections = [section(name, heading, content) for name, heading, content in shown]
     body = element("div", _header(report, links), element("main", *sections), class_="page")
     return f"<!DOCTYPE html>\n{element('html', _head(report), element('body', body), lang='en')}\n"
 
@@ -44,7 +44,7 @@ def _head(report: Report) -> Markup:
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
         element("title", report.title or report.capture or "Replay"),
         element("style", Markup(stylesheet())),
     )
@@ -61,7 +61,8 @@ def _header(report: Report, links: Sequence[tuple[str, str]]) -> Markup:
     )
 
 
-def _section(name: str, heading: str, content: Markup) -> Markup:
+def section(name: str, heading: str, content: Markup) -> Markup:
+    """Return a part of a page below its heading; links to ``name`` lead to it."""
     title = element("h2", heading, id=f"{name}-heading")
     return element("section", title, content, id=name, aria_labelledby=f"{name}-heading")
 
@@ -143,7 +144,7 @@ def _missing(kind: Kind, runs: Sequence[Run], shown: Sequence[Run]) -> str:
 
 def _runs(runs: Sequence[Run]) -> Markup:
     common = [fact for fact in runs[0].facts if all(fact in run.facts for run in runs)] if runs else []
-    parts = [element("dl", *_pairs(common))] if common else []
+    parts = [element("dl", *pairs(common))] if common else []
     if common and len(runs) > 1:
         parts.insert(0, element("p", "The same for all runs:"))
     for name, run in zip(short_names(runs), runs, strict=True):
@@ -152,7 +153,7 @@ def _runs(runs: Sequence[Run]) -> Markup:
         if run.name in MECHANISMS:
             parts.append(element("p", MECHANISMS[run.name]))
         if own:
-            parts.append(element("dl", *_pairs(own)))
+            parts.append(element("dl", *pairs(own)))
         if run.parameters:
             parts.append(_parameters(name, run))
     return joined(*parts)
@@ -181,5 +182,6 @@ def _notes(notes: Sequence[str]) -> Markup:
     return element("ul", *(element("li", note) for note in notes)) if notes else Markup()
 
 
-def _pairs(pairs: Sequence[tuple[str, str]]) -> list[Markup]:
-    return [joined(element("dt", label), element("dd", text)) for label, text in pairs]
+def pairs(rows: Sequence[tuple[str, str]]) -> list[Markup]:
+    """Return the terms and texts of a list of definitions."""
+    return [joined(element("dt", label), element("dd", text)) for label, text in rows]

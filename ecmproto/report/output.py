@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
+from typing import TypeVar
 
 from ecmproto.capture.sink import open_sink
 from ecmproto.errors import OutputError
@@ -46,14 +47,23 @@ def report_form(path: str) -> Callable[[Report], bytes]:
     Call it before the work that fills the report.  Raises OutputError for a suffix that is none of FORMS
     and MissingDependencyError where matplotlib is missing.
     """
+    form = form_of(path, FORMS)
+    require_matplotlib()
+    return form
+
+
+_Form = TypeVar("_Form")
+
+
+def form_of(path: str, forms: Mapping[str, _Form]) -> _Form:
+    """Return the one of ``forms`` that the suffix of ``path`` names; OutputError for none of them."""
     suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
-    form = FORMS.get(suffixes[-1]) if suffixes else None
+    form = forms.get(suffixes[-1]) if suffixes else None
     if form is None:
-        needed = f"a name that ends in {', '.join(FORMS)}"
+        needed = f"a name that ends in {', '.join(forms)}"
         raise OutputError(path=path, needed=needed, got=suffixes[-1] if suffixes else "no suffix")
-    require_matplotlib()
     return form
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ecmproto.stats.accumulator import Accumulator
 from ecmproto.stats.capture import capture_stats
 from ecmproto.stats.distribution import Distribution
-from ecmproto.stats.document import as_document
+from ecmproto.stats.document import as_document, document_text
 from ecmproto.stats.statistics import (
     AdvertisedRate,
     ClassPause,
@@ -52,4 +52,5 @@ __all__ = [
     "Statistics",
     "as_document",
     "capture_stats",
+    "document_text",
 ]

@@ -6,6 +6,7 @@ What has no value is null.  Lists ``over_time`` have a value for each interval o
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -85,6 +86,11 @@ def as_document(statistics: Statistics, capture: str) -> dict[str, Any]:
         "left_out": dict(statistics.left_out),
         "notes": list(statistics.notes),
     }
+
+
+def document_text(statistics: Statistics, capture: str) -> str:
+    """Return the same as the text of a file."""
+    return json.dumps(as_document(statistics, capture), indent=2, ensure_ascii=False) + "\n"
 
 
 def _rates(statistics: Statistics, frames: int, octets: int) -> dict[str, float | None]:

@@ -276,6 +276,10 @@ class Statistics:
                 found[interface.linktype_name] = found.get(interface.linktype_name, 0) + interface.frames
         return found
 
+    def interface_name(self, index: int) -> str:
+        """Return what the capture calls an interface, whatever characters are in it; else its number."""
+        return self.interfaces[index].name or f"interface {index}"
+
     def peak_per_second(self, over_time: tuple[int, ...]) -> float | None:
         """Return the greatest rate of an interval; None without any."""
         return max(over_time) * NS_PER_S / self.intervals.width_ns if over_time else None

@@ -1,0 +1,142 @@
+"""``ecmproto stats``: what is in a capture, in numbers."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto_cli.failure import warn
+from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.options import color_option, ethertype_option, filter_option, force_option, read_option
+from ecmproto_cli.progress import watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ecmproto.capture import Batch, CaptureReader
+    from ecmproto.filter import Filter
+    from ecmproto.stats import Accumulator, Statistics
+    from ecmproto.wire import EtherTypes
+
+
+@click.command()
+@read_option()
+@filter_option("Count only frames that this display filter selects; spans and rates stay the capture's.")
+@click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to show them.")
+@click.option(
+    "--report",
+    metavar="FILE",
+    multiple=True,
+    help="Write them to a file too: .html, .png or .svg, which needs ecmproto[report], or .json.",
+)
+@click.option(
+    "--interval", metavar="TIME", help="Width of the intervals of rates over time.  [default: fits]"
+)
+@click.option(
+    "--speed", default="10G", show_default=True,
+    help="Speed of links that the capture states none of: what pauses are reckoned by.",
+)  # fmt: skip
+@click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
+@force_option
+@ethertype_option
+@color_option
+def command(
+    path: str,
+    filter: Filter | None,
+    form: str,
+    report: tuple[str, ...],
+    interval: str | None,
+    speed: str,
+    limit: int | None,
+    force: bool,
+    ethertypes: EtherTypes,
+) -> None:
+    """Show what is in a capture: kinds of frames, rates, feedback, probes, and pauses as time.
+
+    \b
+    ecmproto stats -r in.pcapng
+    ecmproto stats -r in.pcapng -Y 'cnm or pfc' --interval 1ms
+    ecmproto stats -r in.pcapng --speed 400G --report out.html
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from ecmproto.capture import open_capture
+    from ecmproto.stats import Accumulator
+    from ecmproto.units import parse_rate, parse_time
+
+    writers = _writers(report)
+    interval_ns = parse_time(interval) if interval is not None else None
+    with ExitStack() as stack:
+        reader = stack.enter_context(open_capture(path))
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        counts = Accumulator(
+            interval_ns=interval_ns, speed_bps=parse_rate(speed), ethertypes=ethertypes, pool=pool
+        )
+        interrupted = _count(counts, reader, filter, limit, ethertypes)
+        statistics = counts.result(interfaces=reader.interfaces, problem=reader.problem)
+        for warning in reader.warnings:
+            warn(warning)
+        _show(statistics, path, form)
+        for name, write in zip(report, writers, strict=True):
+            _write(name, write(statistics, path), force)
+        if interrupted:
+            raise KeyboardInterrupt
+        if reader.problem is not None:
+            raise reader.problem
+
+
+def _count(
+    counts: Accumulator,
+    reader: CaptureReader,
+    filter: Filter | None,
+    limit: int | None,
+    ethertypes: EtherTypes,
+) -> bool:
+    """Count what the reader gives, up to ``limit`` frames; return whether that was interrupted."""
+    from ecmproto.stats.capture import add_all
+
+    try:
+        with HeldInterrupt() as held:
+
+            def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
+                for batch in watched(batches, reader, "stats"):
+                    yield batch
+                    held.check()
+
+            add_all(counts, reader, filter=filter, limit=limit, ethertypes=ethertypes, watch=watch)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def _writers(names: tuple[str, ...]) -> list[Callable[[Statistics, str], bytes]]:
+    """Return what makes the octets of each report; found out before the work."""
+    if not names:
+        return []
+    from ecmproto.report.capture_output import statistics_form
+
+    return [statistics_form(name) for name in names]
+
+
+def _show(statistics: Statistics, path: str, form: str) -> None:
+    from ecmproto.stats import document_text
+
+    if form == "json":
+        click.echo(document_text(statistics, path), nl=False)
+        return
+    if not statistics.frames:
+        read = statistics.read_frames
+        click.echo(f"0 of {read} frames selected" if read else "0 frames")
+        return
+    from ecmproto_cli.stats_table import stats_table
+
+    click.echo(stats_table(statistics, path))
+
+
+def _write(name: str, octets: bytes, force: bool) -> None:
+    from ecmproto.capture import open_sink
+
+    with open_sink(name, force=force) as sink:
+        sink.write(octets)
