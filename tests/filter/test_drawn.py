@@ -15,6 +15,7 @@ from ecmproto.filter.printing import text_of
 from ecmproto.filter.tree import Comparison, Not, Test
 from tests.filter.captured import bundled
 from tests.filter.drawn_tests import TESTS, comparisons
+from tests.filter.test_meaning import CASES
 
 FRAMES = [*bundled("mixed.pcap"), *bundled("malformed.pcapng"), *bundled("qcn_pbb.pcap")]
 
@@ -30,6 +31,20 @@ _PIECES = st.sampled_from([
 _SOUP = st.lists(_PIECES, max_size=12).map(" ".join) | st.lists(_PIECES, max_size=6).map("".join)
 
 
+@st.composite
+def _edited(draw: st.DrawFn) -> str:
+    """Draw a filter with a few characters of it changed, doubled or lost."""
+    text = draw(st.sampled_from([*CASES]))
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(text)))
+        kept = at + draw(st.integers(-2, 2))
+        text = text[:at] + draw(_PIECES | st.text(max_size=2)) + text[max(0, kept) :]
+    return text
+
+
+TEXTS = _SOUP | st.text(max_size=40) | _edited()
+
+
 def attempt(text: str) -> Filter | FilterError:
     try:
         return compile_filter(text)
@@ -37,7 +52,7 @@ def attempt(text: str) -> Filter | FilterError:
         return error
 
 
-@given(_SOUP | st.text(max_size=40))
+@given(TEXTS)
 @example("cnm[0:99999999999999999999999999] == 02")
 @example("eth.src[" + "9" * 5000 + "]")
 def test_any_text_is_a_filter_or_a_filter_error(text: str) -> None:

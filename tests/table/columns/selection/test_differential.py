@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch
-from ecmproto.filter import compile_filter
+from ecmproto.filter import Filter, compile_filter
 from ecmproto.filter.fields import find
 from ecmproto.filter.reading import values_of
 from ecmproto.filter.tree import Test, Value
@@ -23,6 +23,7 @@ from ecmproto.table.columns.selection import operands, selected
 from tests.conftest import SHARED_CAPTURES
 from tests.filter.drawn_filters import LAYERS, Drawer
 from tests.filter.drawn_tests import TESTS
+from tests.filter.test_drawn import TEXTS, attempt
 from tests.filter.test_meaning import CASES
 from tests.table.columns.selection.reference import Sample, samples
 from tests.table.columns.spoilt import INTERFACES, spoilt_batch
@@ -45,6 +46,13 @@ _NAMES = (
 @given(TESTS)
 def test_drawn_tests_of_spoilt_frames(test: Test) -> None:
     SPOILT.check(test)
+
+
+@given(TEXTS)
+def test_any_text_that_is_a_filter(text: str) -> None:
+    compiled = attempt(text)
+    if isinstance(compiled, Filter):
+        SPOILT.check(compiled.test)
 
 
 @given(TESTS)
