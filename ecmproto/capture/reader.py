@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.compressed import DecompressedStream, is_compressed
@@ -168,7 +168,7 @@ class CaptureReader:
         """Close the file; batches already given stay valid."""
         self._source.close()
 
-    def __enter__(self) -> CaptureReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -78,6 +78,7 @@ def unpack(
             elif level == _SOL_PACKET and kind == _AUXDATA:
                 original[i] = controls[body + _ORIGINAL]
                 status = controls[body + _STATUS]
+                original[i] += _TAG_OCTETS if status & _VALID else 0
                 if status & _VALID and captured[i] >= _ADDRESS_OCTETS:
                     word = np.int64(controls[body + _TAG])
                     tci = word & 0xFFFF if _LITTLE else word >> 16
@@ -87,7 +88,6 @@ def unpack(
                     _insert(slots, starts[i], tpid, tci)
                     offset[i] -= _TAG_OCTETS
                     captured[i] += _TAG_OCTETS
-                    original[i] += _TAG_OCTETS
             if length < 4 * _HEAD:
                 break
             at += int(length + _STEP - 1) // _STEP * _LONG_WORDS

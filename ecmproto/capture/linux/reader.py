@@ -83,7 +83,7 @@ class InterfaceReader(CaptureReader):
 
     def stop(self) -> None:
         """End soon, with what arrived before; may be called by a signal's handler or another thread."""
-        self._live.stop_at_ns = time.monotonic_ns() + 2 * RETIRE_MS * 1_000_000
+        self._live.stop()
 
     def close(self) -> None:
         """Stop receiving; batches already given stay valid."""
@@ -117,7 +117,7 @@ class _Live:
         self.gone = False
         self.hardware_times = False
         self.began_ns = time.time_ns()
-        self.stop_at_ns: int | None = None
+        self._stop_at_ns: int | None = None
         self._socket = opened
         self._ring = ring
         self._snap_octets = snap_octets
@@ -130,7 +130,7 @@ class _Live:
 
     def take(self, source: Source) -> Batch | Block | Shortage:
         """Return the next batch when there is one; a shortage at the end."""
-        while not self.gone and not self._stopped():
+        while not self._stopped():
             batch = self._ring.take(first=self.frames, snap_octets=self._snap_octets)
             if batch is not None:
                 self._down = False
@@ -142,18 +142,24 @@ class _Live:
                 return Batch.from_frames([], first=self.frames)
         return Shortage(octets=1, what="")
 
+    def stop(self) -> None:
+        """End once the kernel has handed over the block that it is filling."""
+        self._stop_at_ns = time.monotonic_ns() + 2 * RETIRE_MS * 1_000_000
+
     def _stopped(self) -> bool:
-        return self._closed or (self.stop_at_ns is not None and time.monotonic_ns() >= self.stop_at_ns)
+        return self._closed or (self._stop_at_ns is not None and time.monotonic_ns() >= self._stop_at_ns)
 
     def _wait(self) -> None:
         """Wait for a block, or for so long that what else happens is seen in time."""
-        for _, events in self._poll.poll(RETIRE_MS if self.stop_at_ns is not None else _LOOK_MS):
+        for _, events in self._poll.poll(RETIRE_MS if self._stop_at_ns is not None else _LOOK_MS):
             if events & select.POLLERR and self._socket.pending_error():
                 self._down = True
                 warning = f"{self.facts.name} was down after {counted(self.frames, 'frame')}"
                 if warning not in self.warnings:
                     self.warnings.append(warning)
-        self.gone = self._down and self._socket.gone
+        if self._down and not self.gone and self._socket.gone:
+            self.gone = True
+            self.stop()
 
     def counts(self) -> KernelCounts:
         """Return the kernel's counts; the last ones once it is closed."""

@@ -53,6 +53,7 @@ class FrameReceiver:
         self.facts = self._socket.facts
         self.down = False
         """Whether the interface was down when it was last looked at; it is survived."""
+        self._doubtful = False
         self._room = frames
         self._frames = 0
         self._build((frame_octets or self.facts.longest_octets + _MORE_OCTETS) + abi.TAG_OCTETS)
@@ -115,11 +116,14 @@ class FrameReceiver:
 
     def _missed(self, error: OSError) -> None:
         if error.errno in DOWN_ERRORS:
-            self.down = True
-        elif error.errno not in (errno.EAGAIN, errno.EINTR, errno.ENOBUFS):
+            # comes in front of the frames that wait, which may be the last ones
+            self.down = self._doubtful = True
+            return
+        if error.errno not in (errno.EAGAIN, errno.EINTR, errno.ENOBUFS):
             raise self._socket.unexpected(error, "frames") from error
-        if self.down and self._socket.gone:
+        if self._doubtful and self._socket.gone:
             raise self._socket.vanished()
+        self._doubtful = self.down
 
     def counts(self) -> KernelCounts:
         """Return how many frames the kernel delivered and how many it dropped for want of room."""

@@ -30,9 +30,11 @@ def restore_tags(
 
     The four octets in front of each frame must be free: the addresses move there.  ``status`` is
     tp_status, ``tci`` and ``tpid`` the tag in this machine's byte order; a kernel that gives no EtherType
-    means a C-TAG.  Frames cut within their addresses stay as they are.
+    means a C-TAG.  Frames cut within their addresses have no place for it.
     """
-    tagged = np.flatnonzero((status & abi.TP_STATUS_VLAN_VALID != 0) & (captured >= ADDRESS_OCTETS))
+    taken_out = status & abi.TP_STATUS_VLAN_VALID != 0
+    original[taken_out] += abi.TAG_OCTETS
+    tagged = np.flatnonzero(taken_out & (captured >= ADDRESS_OCTETS))
     if not len(tagged):
         return
     known = status[tagged] & abi.TP_STATUS_VLAN_TPID_VALID != 0
@@ -48,7 +50,6 @@ def restore_tags(
     target[starts - abi.TAG_OCTETS] = moved.view(f"V{width}")[:, 0]
     offset[tagged] -= abi.TAG_OCTETS
     captured[tagged] += abi.TAG_OCTETS
-    original[tagged] += abi.TAG_OCTETS
 
 
 def rows(buffer: Octets, starts: Int64, width: int) -> Octets:

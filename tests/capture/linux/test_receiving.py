@@ -1,0 +1,310 @@
+"""What was sent arrives, byte for byte: by the ring and by batched calls, tags included."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+
+import numpy as np
+import pytest
+
+from ecmproto.capture import Block, CaptureCopier, open_capture
+from ecmproto.capture.linux.bpf import LOAD_HALF, RETURN, Instruction
+from ecmproto.capture.linux.packet_socket import PacketSocket
+from ecmproto.capture.linux.reader import open_interface
+from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.errors import InterfaceError
+from tests.capture.linux.traffic import (
+    TAGGED,
+    captured,
+    ended_after,
+    eventually,
+    frame,
+    frames_of,
+    random_frames,
+    received,
+    send,
+)
+from tests.namespaces import FAR, NEAR, Network
+
+FRAMES = [frame(head) for head in TAGGED.values()]
+
+
+def test_batched_calls_give_what_was_sent(veth: Network) -> None:
+    with FrameReceiver(FAR) as receiver:
+        send(FRAMES, NEAR)
+        assert dict(zip(TAGGED, received(receiver, len(FRAMES)), strict=True)) == dict(
+            zip(TAGGED, FRAMES, strict=True)
+        )
+
+
+def test_the_ring_gives_what_was_sent(veth: Network) -> None:
+    with open_interface(FAR) as reader, ended_after(reader):
+        send(FRAMES, NEAR)
+        assert dict(zip(TAGGED, frames_of(captured(reader, len(FRAMES))), strict=True)) == dict(
+            zip(TAGGED, FRAMES, strict=True)
+        )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_thousands_of_any_length_arrive_in_order(veth: Network, seed: int) -> None:
+    frames = random_frames(3000, seed)
+    with FrameReceiver(FAR) as receiver, open_interface(FAR) as reader, ended_after(reader):
+        send(frames, NEAR)
+        assert received(receiver, len(frames)) == frames
+        assert frames_of(captured(reader, len(frames))) == frames
+        assert receiver.counts().received == len(frames)
+        assert reader.counts().received == len(frames)
+        assert receiver.counts().dropped == reader.counts().dropped == 0
+
+
+def test_lengths_and_numbers_are_those_of_the_wire(veth: Network) -> None:
+    frames = random_frames(200, 7)
+    lengths = [len(each) for each in frames]
+    with FrameReceiver(FAR) as receiver, open_interface(FAR) as reader, ended_after(reader):
+        send(frames[:150], NEAR)
+        send(frames[150:], NEAR)
+        batches = captured(reader, len(frames))
+        assert np.concatenate([batch.original for batch in batches]).tolist() == lengths
+        assert np.concatenate([batch.numbers for batch in batches]).tolist() == list(range(len(frames)))
+        first = 0
+        while first < len(frames) and (batch := receiver.receive()) is not None:
+            assert batch.first == first
+            assert batch.original.tolist() == lengths[first : first + len(batch)]
+            first += len(batch)
+        assert first == len(frames)
+
+
+def test_times_are_the_kernels_and_go_forward(veth: Network) -> None:
+    with FrameReceiver(FAR) as receiver, open_interface(FAR) as reader, ended_after(reader):
+        before = time.time_ns()
+        send(FRAMES, NEAR)
+        after = time.time_ns()
+        batch = receiver.receive()
+        assert batch is not None
+        for times in (batch.time_ns, captured(reader, len(FRAMES))[0].time_ns):
+            assert before <= times[0]
+            assert times[-1] <= after
+            assert (np.diff(times) > 0).all()
+
+
+@pytest.mark.parametrize("snap_octets", [1, 11, 12, 14, 17, 60])
+def test_frames_are_cut_at_the_snap_length(veth: Network, snap_octets: int) -> None:
+    with open_interface(FAR, snap_octets=snap_octets) as reader, ended_after(reader):
+        assert reader.interfaces[0].snaplen == snap_octets
+        send(FRAMES, NEAR)
+        batch = captured(reader, len(FRAMES))[0]
+    assert list(batch.frames()) == [each[:snap_octets] for each in FRAMES]
+    assert batch.original.tolist() == [len(each) for each in FRAMES]
+
+
+def test_a_frame_that_does_not_fit_is_cut_and_says_so(veth: Network) -> None:
+    with FrameReceiver(FAR, frame_octets=100) as receiver:
+        send([frame("8100600a0800", 400)], NEAR)
+        assert eventually(
+            lambda: (batch := receiver.receive()) is not None and check(batch.original.tolist())
+        )
+
+
+def check(original: list[int]) -> bool:
+    assert original == [400]
+    return True
+
+
+def test_what_this_machine_sends_is_left_out_or_taken_in(veth: Network) -> None:
+    with (
+        FrameReceiver(NEAR) as without,
+        FrameReceiver(NEAR, outgoing=True) as outgoing,
+        open_interface(NEAR, outgoing=False) as reader,
+        ended_after(reader),
+    ):
+        send([FRAMES[0]], NEAR)
+        send([FRAMES[1]], FAR)
+        assert received(outgoing, 2) == FRAMES[:2]
+        assert received(without, 1) == [FRAMES[1]]
+        assert frames_of(captured(reader, 1)) == [FRAMES[1]]
+
+
+def test_kernels_that_cannot_ignore_what_they_send_do_it_by_a_program(
+    veth: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PacketSocket, "ignore_outgoing", lambda self: False)
+    with FrameReceiver(NEAR) as receiver:
+        send([FRAMES[0]], NEAR)
+        send([FRAMES[1]], FAR)
+        assert received(receiver, 1) == [FRAMES[1]]
+        assert receiver.receive() is None
+
+
+def test_a_program_drops_frames_and_the_snap_length_still_cuts(veth: Network) -> None:
+    # takes what goes on with 0x8808 behind its addresses
+    program = (
+        Instruction(LOAD_HALF, value=12),
+        Instruction(0x15, if_false=1, value=0x8808),
+        Instruction(RETURN, value=0x40000),
+        Instruction(RETURN, value=0),
+    )
+    pause = frame(TAGGED["PAUSE"])
+    with (
+        FrameReceiver(FAR, program=program) as receiver,
+        open_interface(FAR, program=program, snap_octets=20) as reader,
+        ended_after(reader),
+    ):
+        send([*FRAMES, pause], NEAR)
+        assert received(receiver, 2) == [pause, pause]
+        assert frames_of(captured(reader, 2)) == [pause[:20]] * 2
+
+
+def test_promiscuous_mode_is_on_while_the_socket_is_open(veth: Network) -> None:
+    def count() -> int:
+        import json
+        import subprocess
+
+        told = subprocess.run(
+            veth.command("ip", "-d", "-j", "link", "show", FAR), check=True, capture_output=True
+        )
+        return int(json.loads(told.stdout)[0]["promiscuity"])
+
+    with FrameReceiver(FAR):
+        assert count() == 1
+        with FrameReceiver(FAR, promiscuous=False):
+            assert count() == 1
+    assert count() == 0
+
+
+def test_a_flooded_ring_counts_what_the_kernel_dropped(veth: Network) -> None:
+    frames = [frame("8100600a0800", 1000)] * 6000
+    with open_interface(FAR, ring_octets=2 << 20) as reader:
+        send(frames, NEAR)
+        reader.stop()
+        given = sum(len(batch) for batch in reader)
+        counts = reader.counts()
+    assert counts.received == given
+    assert counts.received + counts.dropped == len(frames)
+    assert counts.dropped > 0
+    assert reader.warnings == [f"{counts.dropped} frames dropped by the kernel: the ring was full"]
+
+
+def test_a_flooded_socket_counts_what_the_kernel_dropped(veth: Network) -> None:
+    with FrameReceiver(FAR, socket_octets=64 << 10) as receiver:
+        send([frame("0800", 1000)] * 1000, NEAR)
+        given = 0
+        while (batch := receiver.receive()) is not None:
+            given += len(batch)
+        counts = receiver.counts()
+    assert counts.received == given
+    assert counts.dropped == 1000 - given > 0
+
+
+def test_an_interface_that_goes_down_is_waited_for(veth: Network) -> None:
+    with FrameReceiver(FAR) as receiver, open_interface(FAR, idle_batches=True) as reader:
+        given = iter(reader)
+        send(FRAMES[:1], NEAR)
+        assert received(receiver, 1) == FRAMES[:1]
+        frames: list[bytes] = []
+        while not frames:
+            frames += next(given).frames()
+        veth.ip(f"link set {FAR} down")
+        assert eventually(lambda: receiver.receive() is None and receiver.down)
+        veth.ip(f"link set {FAR} up")
+        send(FRAMES[1:2], NEAR)
+        assert received(receiver, 1) == FRAMES[1:2]
+        assert not receiver.down
+        while len(frames) < 2:
+            frames += next(given).frames()
+    assert frames == FRAMES[:2]
+    assert f"{FAR} was down after 1 frame" in reader.warnings
+
+
+def test_an_interface_that_is_down_at_first_is_waited_for(veth: Network) -> None:
+    veth.ip(f"link set {FAR} down")
+    with FrameReceiver(FAR) as receiver:
+        assert receiver.receive() is None
+        veth.ip(f"link set {FAR} up")
+        send(FRAMES[:1], NEAR)
+        assert received(receiver, 1) == FRAMES[:1]
+
+
+def test_an_interface_that_is_removed_ends_the_capture(veth: Network) -> None:
+    with FrameReceiver(FAR) as receiver, open_interface(FAR) as reader, ended_after(reader):
+        send(FRAMES, NEAR)
+        veth.ip(f"link del {FAR}")
+        assert frames_of(list(reader)) == FRAMES
+        assert str(reader.problem) == (
+            f"{FAR}: at octet {sum(map(len, FRAMES))}, after {len(FRAMES)} frames: "
+            "needed the interface, got its removal while it was in use"
+        )
+        assert received(receiver, len(FRAMES)) == FRAMES
+
+        with pytest.raises(InterfaceError, match="its removal while it was in use"):
+            receiver.receive()
+
+
+def test_a_capture_of_an_interface_is_copied_like_a_file(veth: Network, tmp_path: os.PathLike[str]) -> None:
+    for name in ("copy.pcapng", "copy.pcap"):
+        path = os.path.join(tmp_path, name)
+        with open_interface(FAR) as reader:
+            send(FRAMES, NEAR)
+            reader.stop()
+            with CaptureCopier(reader, path) as copier:
+                for item in reader.items():
+                    copier.write(item)
+        with open_capture(path) as copy:
+            assert frames_of(list(copy)) == FRAMES
+            assert copy.problem is None
+            assert [each.name for each in copy.interfaces] == ([FAR] if name.endswith("ng") else [""])
+
+
+def test_the_copy_tells_tshark_what_was_counted(
+    veth: Network, tmp_path: os.PathLike[str], tshark: str
+) -> None:
+    import subprocess
+
+    path = os.path.join(tmp_path, "copy.pcapng")
+    with open_interface(FAR) as reader:
+        send(FRAMES, NEAR)
+        reader.stop()
+        with CaptureCopier(reader, path) as copier:
+            for item in reader.items():
+                copier.write(item)
+    fields = ["-T", "fields", "-e", "frame.len", "-e", "frame.interface_name", "-e", "vlan.id"]
+    told = subprocess.run([tshark, "-n", "-r", path, *fields], check=True, capture_output=True, text=True)
+    lines = [line.split("\t") for line in told.stdout.splitlines()]
+    assert [(int(length), name) for length, name, _ in lines] == [(64, FAR)] * len(FRAMES)
+    assert lines[4][2] == "1,2,3"
+    with open_capture(path) as copy:
+        last = [item for item in copy.items() if isinstance(item, Block)][-1]
+        assert last.name == "interface statistics"
+        assert len(FRAMES).to_bytes(8, "little") in last.body
+
+
+def test_the_nearest_interface_is_named(veth: Network) -> None:
+    with pytest.raises(InterfaceError) as caught:
+        open_interface("fra")
+    assert str(caught.value) == "fra: needed a network interface, got none of that name (did you mean 'far'?)"
+    with pytest.raises(InterfaceError, match=r"there are lo, "):
+        FrameReceiver("x" * 40)
+
+
+def test_who_may_not_is_told_what_it_takes(veth: Network) -> None:
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe()
+
+    def without_power() -> None:
+        os.setgroups([])
+        os.setresuid(65534, 65534, 65534)
+        try:
+            open_interface(FAR)
+        except InterfaceError as error:
+            theirs.send((str(error), error.remedy))
+
+    process = fork.Process(target=without_power)
+    process.start()
+    process.join()
+    assert ours.poll()
+    sentence, remedy = ours.recv()
+    assert sentence == (
+        "far: needed the capability CAP_NET_RAW, to send and receive frames, got a process without it"
+    )
+    assert "net_raw" in remedy

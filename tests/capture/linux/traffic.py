@@ -1,0 +1,106 @@
+"""Frames for tests, and ways to get them from one end of a veth pair to the other."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from ecmproto.capture import Batch
+from ecmproto.capture.linux.reader import InterfaceReader
+from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.capture.linux.sender import FrameSender
+
+ADDRESSES = bytes.fromhex("020000000002020000000001")
+
+TAGGED = {
+    "untagged": "0800",
+    "C-tag": "8100600a22e7",
+    "S-tag": "88a8200122e9",
+    "S-tag and C-tag": "88a8c0018100a00222e9",
+    "three C-tags": "8100000181000002810000030800",
+    "priority tag": "8100e0000800",
+    "DEI": "8100100a0800",
+    "all ones": "8100ffff0800",
+    "old S-tag": "9100e0010800",
+    "802.3 length": "0040",
+    "PAUSE": "880800010001",
+}
+
+
+def frame(head: str, octets: int = 64) -> bytes:
+    """Return a frame that goes on with ``head`` behind its addresses."""
+    start = ADDRESSES + bytes.fromhex(head)
+    return start + bytes(i * 7 + octets & 0xFF for i in range(octets - len(start)))
+
+
+def random_frames(count: int, seed: int) -> list[bytes]:
+    """Return frames of any length and tags that fit into an MTU of 1500."""
+    source = random.Random(seed)
+    heads = list(TAGGED.values())
+    return [
+        frame(source.choice(heads), source.randint(26, 1514))[:1514] + source.randbytes(source.randint(0, 3))
+        if source.random() < 0.01
+        else frame(source.choice(heads), source.randint(26, 1510))
+        for _ in range(count)
+    ]
+
+
+def send(frames: Sequence[bytes], interface: str) -> None:
+    """Send all of them, waiting for room."""
+    batch = Batch.from_frames(frames)
+    with FrameSender(interface) as sender:
+        done = 0
+        while done < len(batch):
+            done += sender.send(batch.buffer, batch.offset[done:], batch.captured[done:])
+        assert sender.sent == len(frames)
+        assert sender.octets == sum(map(len, frames))
+
+
+def received(receiver: FrameReceiver, count: int) -> list[bytes]:
+    """Return ``count`` frames, or as many as came within seconds."""
+    frames: list[bytes] = []
+    until = time.monotonic() + 5
+    while len(frames) < count and time.monotonic() < until:
+        batch = receiver.receive()
+        frames += batch.frames() if batch is not None else ()
+    return frames
+
+
+def captured(reader: InterfaceReader, count: int) -> list[Batch]:
+    """Return batches of ``count`` frames, or what came until the reader ended."""
+    batches: list[Batch] = []
+    for batch in reader:
+        batches.append(batch)
+        if sum(map(len, batches)) >= count:
+            break
+    return batches
+
+
+def frames_of(batches: Sequence[Batch]) -> list[bytes]:
+    return [each for batch in batches for each in batch.frames()]
+
+
+@contextmanager
+def ended_after(reader: InterfaceReader, seconds: float = 5) -> Iterator[None]:
+    """Stop the reader after a while, so that a test that waits in vain ends."""
+    import threading
+
+    timer = threading.Timer(seconds, reader.stop)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """Return whether it holds within seconds."""
+    until = time.monotonic() + 5
+    while not holds():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.005)
+    return True
