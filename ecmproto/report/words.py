@@ -27,6 +27,10 @@ MECHANISMS: Mapping[str, str] = {
         "Sources send a tag along with their frames in which each congestion point on the way "
         "writes the rate it has room for; receivers send the tag back."
     ),
+    "dbp": (
+        "Receivers keep sending each of their sources a report, in which every congestion point on "
+        "its way lowers the rate to what it has room for; the sources' own frames carry nothing."
+    ),
     "pfc": (
         "A port whose queue grows too long tells its neighbours to stop sending one priority, until "
         "the queue is shorter again; nobody is told which flow is to blame."

@@ -1,0 +1,10 @@
+"""The standing texts of reports are there for all that reports may show."""
+
+from __future__ import annotations
+
+from ecmproto.control import registry
+from ecmproto.report.words import MECHANISMS
+
+
+def test_every_mechanism_has_its_sentence() -> None:
+    assert set(MECHANISMS) == {mechanism.name for mechanism in registry.MECHANISMS}
