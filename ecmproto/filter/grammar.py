@@ -21,7 +21,8 @@ this order; parentheses go around tests.  The empty filter holds for every frame
 On the left of a test stands a field, on the right a value or another field of the same kind.  What ``&``
 leaves can be compared too: ``frame.len & 3 == 2``.  A layer, and ``frame``, the whole frame, have no value,
 but octets: slices of a layer are of its own octets; ``contains`` and ``matches`` look from its first octet
-to the end of the last layer.  ``encapsulated.NAME`` is the field or layer of the frame that a message shows.
+to the end of the last layer.  ``encapsulated`` is the frame that a message shows, from its first layer to its
+last, and ``encapsulated.NAME`` a field or layer of it.
 ``eth.addr``, ``ip.addr``, ``ipv6.addr``, ``tcp.port`` and ``udp.port`` are those of either end.
 
 Slices are of addresses, CPIDs, octets, text and layers: ``[i:n]`` n octets from i, ``[i-j]`` from i to j,

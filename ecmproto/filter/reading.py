@@ -88,7 +88,10 @@ def values_of(field: Field) -> Reader:
 
 
 def octets_from(field: Field) -> Reader:
-    """Return what reads the octets from the first of a layer to the end of the frame's last layer."""
+    """Return what reads the octets from the first of a layer to the end of the frame's last layer.
+
+    ``frame`` is all of it, ``encapsulated`` all layers of the frame that a message shows.
+    """
     return _OF_RECORD["frame"] if field.origin == "record" else _of(field, _octets_from(field))
 
 
@@ -130,6 +133,8 @@ def _own_octets(field: Field) -> _FrameReader:
 
 
 def _octets_from(field: Field) -> _FrameReader:
+    if field.origin == "frame":
+        return lambda frame: (b"".join(value.build() for value in frame.layers),)
     wanted = frozenset(field.formats)
 
     def read(frame: Frame) -> list[bytes]:

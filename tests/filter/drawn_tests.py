@@ -27,7 +27,7 @@ from ecmproto.filter.tree import (
     rank,
 )
 
-_KNOWN = [field for field in known_fields.known().values() if field.name != known_fields.INNER]
+_KNOWN = [*known_fields.known().values()]
 _INNER = [
     field for name in known_fields.known() if (field := known_fields.find(f"encapsulated.{name}")) is not None
 ]
@@ -52,7 +52,9 @@ _RANGES = st.one_of(
     st.builds(Range, start=st.integers(0, 8), stop=st.integers(-8, -1)),
 )
 _SLICED = st.recursive(
-    _of_kinds("mac", "ipv4", "ipv6", "cpid", "octets", "text", "layer"),
+    _of_kinds("mac", "ipv4", "ipv6", "cpid", "octets", "text", "layer").filter(
+        lambda field: field.name != known_fields.INNER
+    ),
     lambda inner: st.builds(Slice, of=inner, ranges=st.lists(_RANGES, min_size=1, max_size=3).map(tuple)),
     max_leaves=3,
 )

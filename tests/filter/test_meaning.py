@@ -172,6 +172,9 @@ def test_the_frame_that_a_message_shows() -> None:
     assert set(inner) <= set(shown)
     assert selected("encapsulated.ip", frames) == selected("encapsulated.ip[0] == 45", frames) == inner != []
     assert selected("ip and encapsulated", frames) == []
+    assert selected('encapsulated matches "^"', frames) == shown
+    sources = "encapsulated contains c0:00:02"
+    assert selected(sources, frames) == selected("encapsulated.ip contains c0:00:02", frames) == inner
 
 
 def test_octets_of_layers_are_those_of_the_capture() -> None:

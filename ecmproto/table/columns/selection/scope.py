@@ -111,6 +111,10 @@ class Scope:
 
     def _layers(self, field: Field, *, to_end: bool) -> Listed:
         frame_of, found = self._found(field)
+        if frame_of is not None and field.origin == "frame":
+            start = found.frames.offset
+            shown = Stretches(buffer=found.frames.buffer, start=start, octets=found.ends.tail - start)
+            return Listed(rows=frame_of, values=shown)
         entries = [found.entries[cls] for cls in field.formats if cls in found.entries]
         none = np.empty(0, np.int64)
         inside = np.concatenate([none, *(each.row for each in entries)]).astype(np.int32)
