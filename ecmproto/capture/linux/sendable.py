@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -30,13 +30,15 @@ class Sendable:
                 mask = np.array(ethernet)[batch.interface]
                 self.foreign += int((~mask).sum())
                 kept = batch.select(mask)
+            kept = _without_fcs(kept, [each.fcs_octets for each in reader.interfaces])
             self.cut += int((kept.captured < kept.original).sum())
-            yield self._without_fcs(kept, [each.fcs_octets for each in reader.interfaces])
+            yield kept
 
-    def _without_fcs(self, batch: Batch, fcs_octets: Iterable[int]) -> Batch:
-        lengths = np.array([*fcs_octets], dtype=np.int64)
-        if not lengths.any():
-            return batch
-        # a frame that was cut lost its FCS first
-        there = np.maximum(lengths[batch.interface] - (batch.original - batch.captured), 0)
-        return dataclasses.replace(batch, captured=np.maximum(batch.captured - there, 0))
+
+def _without_fcs(batch: Batch, fcs_octets: Sequence[int]) -> Batch:
+    """Return the frames without what they have of the FCS; one that was cut lost it first."""
+    lengths = np.array(fcs_octets, dtype=np.int64)
+    if not lengths.any():
+        return batch
+    original = np.maximum(batch.original - lengths[batch.interface], 0)
+    return dataclasses.replace(batch, original=original, captured=np.minimum(batch.captured, original))

@@ -183,8 +183,15 @@ class Transmission:
         self._check()
         if time.perf_counter_ns() - since_ns > _PATIENCE_NS:
             facts = self._sender.facts
-            got = "a link that stayed down" if self._sender.down else "no room for a frame"
-            raise InterfaceError(interface=facts.name, needed="to send frames", got=f"{got} for 5 s")
+            down = self._sender.down
+            raise InterfaceError(
+                interface=facts.name,
+                needed="to send frames",
+                got=f"{'a link that stayed down' if down else 'no room for a frame'} for 5 s",
+                hint=""
+                if down
+                else "a veth says so too of frames that its other end, of a smaller MTU, refuses",
+            )
         if not select.select([], [self._sender], [], 0.001)[1] or self._sender.down or self._sender.full:
             time.sleep(0.0002)
 

@@ -1,0 +1,218 @@
+"""Sending: what leaves, what is refused, and what is said of it."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+
+import pytest
+
+from ecmproto.capture import Batch
+from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.capture.linux.schedule import schedule_of
+from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.capture.linux.transmission import Refusal, Transmission
+from ecmproto.errors import InterfaceError
+from tests.capture.linux.traffic import TAGGED, eventually, frame, random_frames, received
+from tests.namespaces import FAR, NEAR, Network
+
+
+def refused(mtu: int, octets: int, head: str = "0800") -> bool:
+    """Whether a frame of so many octets is refused, by prediction and by the kernel, which have to agree."""
+    batch = Batch.from_frames([frame(head, octets) if octets >= 20 else bytes(octets)])
+    with FrameSender(NEAR) as sender:
+        assert sender.facts.mtu_octets == mtu
+        predicted = bool(sender.unsendable(batch.buffer, batch.offset, batch.captured)[0])
+        assert sender.send(batch.buffer, batch.offset, batch.captured) == 1
+        assert (sender.sent, sender.refused) == ((0, 1) if predicted else (1, 0))
+    return predicted
+
+
+@pytest.mark.parametrize("mtu", [1500, 1600, 100])
+@pytest.mark.parametrize(
+    "head", ["0800", "8100600a0800", "88a8600a0800", "8100600a8100600a0800", "22e900010800"]
+)
+def test_the_longest_frame_is_predicted_as_the_kernel_has_it(veth: Network, mtu: int, head: str) -> None:
+    for name in (NEAR, FAR):
+        veth.ip(f"link set {name} mtu {mtu}")
+    extra = 4 if head.startswith("8100") else 0
+    assert not refused(mtu, mtu + 14 + extra, head)
+    assert refused(mtu, mtu + 15 + extra, head)
+
+
+def test_what_has_no_whole_header_is_refused(veth: Network) -> None:
+    assert not refused(1500, 14)
+    assert refused(1500, 13)
+    assert refused(1500, 1)
+
+
+def test_refused_frames_do_not_stop_the_others(veth: Network) -> None:
+    good = [frame(head) for head in TAGGED.values()]
+    frames = [good[0], bytes(3), *good[1:5], bytes(2000), bytes(2001), *good[5:], bytes(1)]
+    batch = Batch.from_frames(frames)
+    with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
+        assert sender.send(batch.buffer, batch.offset, batch.captured) == len(frames)
+        assert (sender.sent, sender.refused) == (len(good), 4)
+        assert received(receiver, len(good)) == good
+
+
+def test_more_frames_than_one_call_takes(veth: Network) -> None:
+    frames = random_frames(5000, 3)
+    batch = Batch.from_frames(frames)
+    with FrameReceiver(FAR, socket_octets=64 << 20) as receiver, FrameSender(NEAR) as sender:
+        assert sender.send(batch.buffer, batch.offset, batch.captured) == len(frames)
+        assert received(receiver, len(frames)) == frames
+
+
+def narrow(veth: Network) -> None:
+    """Let little through, and little wait."""
+    command = veth.command("tc", *f"qdisc add dev {NEAR} root tbf rate 8mbit burst 3000 limit 6000".split())
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("the kernel has no token bucket filter (sch_tbf)")
+
+
+def test_no_room_is_told_and_the_rest_may_be_tried_again(veth: Network) -> None:
+    narrow(veth)
+    frames = [frame("0800", 1000)[:-2] + number.to_bytes(2) for number in range(50)]
+    batch = Batch.from_frames(frames)
+    with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
+        done = sender.send(batch.buffer, batch.offset, batch.captured)
+        assert 0 < done < len(frames)
+        assert (sender.sent, sender.full) == (done, 1)
+        until = time.monotonic() + 5
+        while done < len(frames) and time.monotonic() < until:
+            done += sender.send(batch.buffer, batch.offset[done:], batch.captured[done:])
+        assert received(receiver, len(frames)) == frames
+        assert sender.sent == len(frames)
+
+
+def test_a_transmission_waits_for_room(veth: Network) -> None:
+    narrow(veth)
+    frames = [frame("0800", 1000)[:-2] + number.to_bytes(2) for number in range(100)]
+    with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
+        transmission = Transmission(sender, schedule_of(rate="max"))
+        transmission.run([Batch.from_frames(frames)])
+        assert received(receiver, len(frames)) == frames
+    report = transmission.report()
+    assert (report.frames, report.octets) == (100, 100_000)
+    assert report.full > 0
+    assert report.rate_bps is not None
+    assert report.rate_bps < 12_000_000, "what was reached, not what was handed over"
+
+
+def test_bypassing_goes_past_the_queues(veth: Network) -> None:
+    narrow(veth)
+    frames = [frame("0800", 1000)] * 50
+    batch = Batch.from_frames(frames)
+    with FrameReceiver(FAR) as receiver, FrameSender(NEAR, bypass_queues=True) as sender:
+        assert sender.bypasses
+        assert sender.send(batch.buffer, batch.offset, batch.captured) == 50
+        assert received(receiver, 50) == frames
+
+
+def test_frames_leave_at_their_times(veth: Network) -> None:
+    frames = [frame("0800")] * 50
+    with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
+        transmission = Transmission(sender, schedule_of(rate="500pps"))
+        transmission.run([Batch.from_frames(frames)])
+        batch = receiver.receive()
+    assert batch is not None
+    report = transmission.report()
+    # not before their times, whatever the machine is doing
+    late = batch.time_ns - batch.time_ns[0] - 2_000_000 * (batch.numbers)
+    assert late.min() > -report.jitter.max_ns - 1_000_000 if report.jitter else False
+    assert report.duration_ns >= 0.9 * 49 * 2_000_000
+    assert report.rate_fps is not None
+    assert report.rate_fps < 1.1 * 500
+    assert report.asked_fps == 500
+    assert report.reached == pytest.approx(report.rate_fps / 500)
+    assert report.jitter is not None
+    assert 0 <= report.jitter.p50_ns <= report.jitter.p99_ns <= report.jitter.max_ns
+
+
+def test_the_report_tells_the_first_frame_that_is_refused(veth: Network) -> None:
+    with FrameSender(NEAR) as sender:
+        transmission = Transmission(sender, schedule_of())
+        transmission.run(
+            [
+                Batch.from_frames([frame("0800")] * 3),
+                Batch.from_frames([frame("0800"), bytes(1600), bytes(1700)], first=3),
+                Batch.from_frames([bytes(1800)], first=6),
+            ]
+        )
+    report = transmission.report()
+    assert report.frames == 4
+    assert report.refused == Refusal(frames=3, number=5, octets=1600)
+
+
+def test_nothing_sent_has_no_rate(veth: Network) -> None:
+    with FrameSender(NEAR) as sender:
+        transmission = Transmission(sender, schedule_of(rate="1G"))
+        transmission.run([])
+        report = transmission.report()
+    assert (report.frames, report.duration_ns, report.rate_fps, report.rate_bps) == (0, 0, None, None)
+    assert report.jitter is None
+    assert report.reached is None
+
+
+def test_a_link_that_comes_back_is_waited_for(veth: Network) -> None:
+    with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
+        veth.ip(f"link set {NEAR} down")
+        timer = threading.Timer(0.2, veth.ip, [f"link set {NEAR} up"])
+        timer.start()
+        transmission = Transmission(sender, schedule_of(rate="max"))
+        transmission.run([Batch.from_frames([frame("0800")] * 3)])
+        timer.join()
+        assert received(receiver, 3) == [frame("0800")] * 3
+    assert transmission.report().down > 0
+
+
+def test_a_link_that_stays_down_is_an_error(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ecmproto.capture.linux.transmission._PATIENCE_NS", 50_000_000)
+    with FrameSender(NEAR) as sender:
+        veth.ip(f"link set {NEAR} down")
+        transmission = Transmission(sender, schedule_of(rate="max"))
+        with pytest.raises(InterfaceError, match="a link that stayed down"):
+            transmission.run([Batch.from_frames([frame("0800")])])
+        assert transmission.report().frames == 0
+
+
+def test_frames_that_the_other_end_refuses_are_an_error(
+    veth: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ecmproto.capture.linux.transmission._PATIENCE_NS", 50_000_000)
+    veth.ip(f"link set {NEAR} mtu 1600")
+    with FrameSender(NEAR) as sender:
+        transmission = Transmission(sender, schedule_of(rate="max"))
+        with pytest.raises(InterfaceError, match="no room for a frame for 5 s .*a smaller MTU"):
+            transmission.run([Batch.from_frames([frame("0800"), frame("0800", 1600)])])
+        assert transmission.report().frames == 1
+
+
+def test_an_interface_that_is_removed_is_an_error(veth: Network) -> None:
+    batch = Batch.from_frames([frame("0800")])
+    with FrameSender(NEAR) as sender:
+        veth.ip(f"link del {NEAR}")
+
+        def gone() -> bool:
+            with pytest.raises(InterfaceError, match="its removal while it was in use"):
+                sender.send(batch.buffer, batch.offset, batch.captured)
+            return True
+
+        assert eventually(gone)
+    with pytest.raises(InterfaceError, match="none of that name"):
+        FrameSender(NEAR)
+
+
+def test_what_interrupts_leaves_a_report(veth: Network) -> None:
+    def check() -> None:
+        if sender.sent >= 10:
+            raise KeyboardInterrupt
+
+    with FrameSender(NEAR) as sender:
+        transmission = Transmission(sender, schedule_of(rate="1000pps"), check=check)
+        with pytest.raises(KeyboardInterrupt):
+            transmission.run([Batch.from_frames([frame("0800")] * 1000)])
+    assert 10 <= transmission.report().frames < 1000
