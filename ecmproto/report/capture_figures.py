@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from ecmproto.report.capture_panels import (
-    AdvertisedPanel,
-    HistogramPanel,
-    KindPanel,
-    LatencyPanel,
-    Panel,
-    PanelKind,
-    PausePanel,
-    PointPanel,
-    RatePanel,
-)
+from ecmproto.report.capture_lines import AdvertisedPanel, KindPanel, LatencyPanel, PointPanel
+from ecmproto.report.capture_panels import HistogramPanel, Panel, PanelKind, PausePanel, RatePanel
 from ecmproto.report.figures import TIME_PX, Place, time_numbers
 from ecmproto.report.palette import MUTED
 from ecmproto.report.panels import TimeAxis
