@@ -112,24 +112,24 @@ def test_bypassing_goes_past_the_queues(veth: Network) -> None:
         assert received(receiver, 50) == frames
 
 
-def test_frames_leave_at_their_times(veth: Network) -> None:
-    frames = [frame("0800")] * 50
+def test_no_frame_leaves_before_its_time(veth: Network) -> None:
     with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
         transmission = Transmission(sender, schedule_of(rate="500pps"))
-        transmission.run([Batch.from_frames(frames)])
+        before = time.time_ns()
+        transmission.run([Batch.from_frames([frame("0800")] * 50)])
+        after = time.time_ns()
         batch = receiver.receive()
     assert batch is not None
+    assert len(batch) == 50
+    assert (batch.time_ns >= before + 2_000_000 * batch.numbers).all()
     report = transmission.report()
-    # not before their times, whatever the machine is doing
-    late = batch.time_ns - batch.time_ns[0] - 2_000_000 * (batch.numbers)
-    assert late.min() > -report.jitter.max_ns - 1_000_000 if report.jitter else False
-    assert report.duration_ns >= 0.9 * 49 * 2_000_000
-    assert report.rate_fps is not None
-    assert report.rate_fps < 1.1 * 500
+    assert 0 < report.duration_ns <= after - before
+    assert report.rate_fps == 49 * 10**9 / report.duration_ns
+    assert report.rate_bps == report.rate_fps * 8 * (64 + 24)
     assert report.asked_fps == 500
-    assert report.reached == pytest.approx(report.rate_fps / 500)
+    assert report.reached == report.rate_fps / 500
     assert report.jitter is not None
-    assert 0 <= report.jitter.p50_ns <= report.jitter.p99_ns <= report.jitter.max_ns
+    assert 0 <= report.jitter.p50_ns <= report.jitter.p99_ns <= report.jitter.max_ns <= after - before
 
 
 def test_the_report_tells_the_first_frame_that_is_refused(veth: Network) -> None:
@@ -186,7 +186,7 @@ def test_frames_that_the_other_end_refuses_are_an_error(
     veth.ip(f"link set {NEAR} mtu 1600")
     with FrameSender(NEAR) as sender:
         transmission = Transmission(sender, schedule_of(rate="max"))
-        with pytest.raises(InterfaceError, match="no room for a frame for 5 s .*a smaller MTU"):
+        with pytest.raises(InterfaceError, match=r"no room for a frame for 5 s .*a smaller MTU"):
             transmission.run([Batch.from_frames([frame("0800"), frame("0800", 1600)])])
         assert transmission.report().frames == 1
 
