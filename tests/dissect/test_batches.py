@@ -1,0 +1,218 @@
+"""Whole batches as text: octet for octet what the forms give frame by frame."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.capture import Batch, Interface, open_capture
+from ecmproto.dissect import Csv, Json, NdJson, Tabs, records
+from ecmproto.dissect.comments import commented
+from ecmproto.dissect.form import Listing
+from ecmproto.errors import CaptureError
+from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
+from ecmproto.table.text import renderer
+from ecmproto.wire.catalogue import catalogue
+from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from tests.capture.octets import description, enhanced, option, section, simple
+from tests.conftest import SHARED_CAPTURES
+from tests.dissect.sample import FRAMES
+from tests.table.columns.spoilt import INTERFACES, spoilt_batch
+
+BUNDLED = sorted(
+    path for path in (Path(__file__).parents[2] / "pcaps").iterdir() if ".pcap" in "".join(path.suffixes)
+)
+SPOILT_FRAMES = int(os.environ.get("ECMPROTO_SPOILT_FRAMES", "2000"))
+SHARED_FRAMES = int(os.environ.get("ECMPROTO_SHARED_FRAMES", "60"))
+"""How many spoilt frames, and how many frames of each shared capture; a long run sets them high."""
+_BATCH_FRAMES = 500
+
+_NAMES = [entry.name for entry in catalogue()]
+_WELL = [name for name in _NAMES if name != "frame.error"]
+_SHOWN = [
+    f"encapsulated.{name}" for name in _NAMES if name != "frame.error" and not name.startswith("frame.")
+]
+FORMS: dict[str, Callable[[], Listing]] = {
+    "ndjson": NdJson,
+    "json": Json,
+    "every field": lambda: Tabs(_NAMES),
+    "every field but errors": lambda: Csv([*_WELL, *_SHOWN, "encapsulated.frame.protocols"]),
+    "errors of frames shown": lambda: Tabs(["frame.number", "encapsulated.frame.error"]),
+    "one field": lambda: Csv(["vlan.id"]),
+}
+
+
+@pytest.fixture(autouse=True)
+def _programs_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renderer, "WORTH_FRAMES", 1)
+
+
+def one_by_one(
+    form: Listing, batch: Batch, interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT
+) -> bytes:
+    each = records(batch, interfaces, ethertypes=ethertypes, commented=form.commented)
+    return "".join(form.record(record) for record in each).encode()
+
+
+def at_once(
+    form: Listing, batch: Batch, interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT
+) -> bytes:
+    return b"".join(bytes(text) for text in form.batch(batch, interfaces, ethertypes=ethertypes))
+
+
+def assert_same(
+    batch: Batch,
+    interfaces: Sequence[Interface],
+    name: str,
+    ethertypes: EtherTypes = DEFAULT,
+    form: Listing | None = None,
+) -> None:
+    expected = one_by_one(FORMS[name](), batch, interfaces, ethertypes).split(b"\n")
+    got = at_once(form or FORMS[name](), batch, interfaces, ethertypes).split(b"\n")
+    for index, (line, wanted) in enumerate(zip(got, expected, strict=False)):
+        assert line == wanted, f"frame {index}"
+    assert len(got) == len(expected)
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.name)
+def test_bundled_captures(path: Path, name: str) -> None:
+    with open_capture(path, batch_frames=1000) as reader:
+        assert_same(next(iter(reader)), reader.interfaces, name)
+
+
+@pytest.mark.parametrize("name", ["ndjson", "every field"])
+def test_shared_captures(name: str) -> None:
+    if not SHARED_CAPTURES.is_dir():
+        pytest.skip(f"{SHARED_CAPTURES} is not there: no shared captures to compare with")
+    compared, form = 0, FORMS[name]()
+    for path in sorted(SHARED_CAPTURES.rglob("*")):
+        if path.suffix not in (".pcap", ".pcapng", ".cap"):
+            continue
+        try:
+            with open_capture(path, batch_frames=max(1, SHARED_FRAMES)) as reader:
+                for batch in reader:
+                    assert_same(batch, reader.interfaces, name, form=form)
+                    compared += len(batch)
+                    break
+        except CaptureError:
+            continue  # no capture, or a broken one
+    assert compared
+
+
+_WHOLE = st.one_of(octets_of(frames()), mutated(), arbitrary_octets())
+
+
+@given(
+    st.lists(st.one_of(_WHOLE.map(lambda octets: (octets, len(octets))), truncated()), max_size=8), st.data()
+)
+def test_drawn_frames(drawn: list[tuple[bytes, int]], data: st.DataObject) -> None:
+    batch = Batch.from_frames(
+        [octets for octets, _ in drawn],
+        time_ns=[data.draw(st.integers(-(2**63), 2**63 - 1)) for _ in drawn],
+        original=[original for _, original in drawn],
+        interface=[data.draw(st.integers(0, len(INTERFACES) - 1)) for _ in drawn],
+    )
+    for name in FORMS:
+        assert_same(batch, INTERFACES, name)
+
+
+@pytest.mark.parametrize("name", ["ndjson", "every field but errors"])
+def test_spoilt_frames(name: str) -> None:
+    generator = random.Random(7)
+    form = FORMS[name]()
+    for _ in range(0, SPOILT_FRAMES, _BATCH_FRAMES):
+        batch = spoilt_batch(generator, _BATCH_FRAMES)
+        expected = one_by_one(FORMS[name](), batch, INTERFACES)
+        # the same form for all batches, so that programs and words of earlier ones are used
+        assert at_once(form, batch, INTERFACES) == expected
+
+
+def test_ethertypes_other_than_usual() -> None:
+    types = EtherTypes(message=0x9999, tag=0x88B5, cn_tag=0x22EA)
+    batch = Batch.from_frames(list(FRAMES.values()))
+    for name in FORMS:
+        assert_same(batch, [Interface(index=0, linktype=1)], name, types)
+
+
+def test_comments_and_missing_times(tmp_path: Path) -> None:
+    path = tmp_path / "in.pcapng"
+    frame = FRAMES["cnm"]
+    told_of = (
+        b"", option(1, "naïve “quotes”, a\ttab".encode()), option(2, bytes(4)), option(2, bytes(4)) + option(1, b"second")
+    )  # fmt: skip
+    blocks = [section(), description(), *(enhanced(frame, options=each) for each in told_of), simple(frame)]
+    path.write_bytes(b"".join(blocks))
+    with open_capture(path) as reader:
+        (batch,) = reader
+        assert commented(batch).tolist() == [False, True, False, True, False]
+        for name in FORMS:
+            assert_same(batch, reader.interfaces, name)
+        told = [json.loads(line) for line in at_once(NdJson(), batch, reader.interfaces).splitlines()]
+    assert [line.get("comments") for line in told] == [
+        None, ["naïve “quotes”, a\ttab"], None, ["second"], None
+    ]  # fmt: skip
+    assert [line["time_ns"] is None for line in told] == [False, False, False, False, True]
+
+
+def _parts(batch: Batch, count: int) -> Iterator[Batch]:
+    for begin in range(0, len(batch), count):
+        yield batch.select(range(begin, min(begin + count, len(batch))))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_way_may_change_from_batch_to_batch(name: str) -> None:
+    batch = Batch.from_frames(list(FRAMES.values()), time_ns=np.arange(len(FRAMES)))
+    interfaces = [Interface(index=0, linktype=1)]
+    expected = one_by_one(FORMS[name](), batch, interfaces)
+    for offset in (0, 1):
+        form = FORMS[name]()
+        ways = (one_by_one, at_once)
+        parts = [ways[(i + offset) % 2](form, part, interfaces) for i, part in enumerate(_parts(batch, 3))]
+        assert b"".join(parts) == expected
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_only_frames_that_are_shown(name: str) -> None:
+    batch = Batch.from_frames(list(FRAMES.values()), time_ns=np.arange(len(FRAMES)))
+    interfaces = [Interface(index=0, linktype=1)]
+    for shown in (np.arange(len(batch)) % 3 == 1, np.zeros(len(batch), np.bool_)):
+        expected = one_by_one(FORMS[name](), batch.select(shown), interfaces)
+        form = FORMS[name]()
+        assert b"".join(bytes(text) for text in form.batch(batch, interfaces, shown=shown)) == expected
+
+
+def test_threads_keep_the_order() -> None:
+    frames_there = list(FRAMES.values()) * (3 * renderer.SHARE_FRAMES // len(FRAMES))
+    batch = Batch.from_frames(frames_there, time_ns=np.arange(len(frames_there)))
+    interfaces = [Interface(index=0, linktype=1)]
+    form = NdJson()
+    alone = at_once(form, batch, interfaces)
+    with ThreadPoolExecutor(2) as pool:
+        shared = b"".join(bytes(text) for text in form.batch(batch, interfaces, pool=pool))
+    assert shared == alone
+    assert [json.loads(line)["number"] for line in shared.splitlines()] == [*range(1, len(batch) + 1)]
+
+
+def test_no_frames() -> None:
+    for make in FORMS.values():
+        assert list(make().batch(Batch.from_frames([]), [Interface(index=0, linktype=1)])) == []
+
+
+def test_most_frames_follow_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = Batch.from_frames([FRAMES[name] for name in ("cnm", "data", "ecm", "pfc", "lldp", "arp")])
+    interfaces = [Interface(index=0, linktype=1)]
+    for make in (NdJson, lambda: Csv(_NAMES)):
+        form = make()
+        expected = one_by_one(form, batch, interfaces)
+        monkeypatch.setattr(type(form), "record", lambda self, record: pytest.fail("told one by one"))
+        assert at_once(form, batch, interfaces) == expected
