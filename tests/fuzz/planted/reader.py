@@ -1,0 +1,68 @@
+"""A decoder with one of several planted defects: ``python reader.py DEFECT [CAPTURE]``.
+
+It knows pcap, VLAN and CN-TAGs, CNMs and LLDP, as a decoder that someone wrote in an afternoon would.
+"""
+
+import os
+import sys
+
+TAGS = (0x8100, 0x88A8, 0x22E9)
+DEEPEST = 5
+
+
+def frames(octets):
+    order = "little" if octets[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else "big"
+    at = 24
+    while at + 16 <= len(octets):
+        captured = int.from_bytes(octets[at + 8 : at + 12], order)
+        yield octets[at + 16 : at + 16 + captured]
+        at += 16 + captured
+
+
+def read(frame, defect):
+    at, tags = 12, 0
+    while int.from_bytes(frame[at : at + 2], "big") in TAGS:
+        at += 4
+        tags += 1
+        if tags == DEEPEST and defect == "deep-tags":
+            os.abort()
+    kind = int.from_bytes(frame[at : at + 2], "big")
+    if kind == 0x22E7 and len(frame) >= at + 26:
+        read_cnm(frame[at + 2 :], defect)
+    if kind == 0x88CC:
+        read_tlvs(frame[at + 2 :], defect)
+
+
+def read_cnm(body, defect):
+    length = int.from_bytes(body[22:24], "big")
+    if length <= len(body) - 24 and defect == "msdu-length":
+        # off by one: the octet behind the MSDU
+        body[24 + length]
+
+
+def read_tlvs(body, defect):
+    at = 0
+    while at + 2 <= len(body):
+        head = int.from_bytes(body[at : at + 2], "big")
+        length = head & 0x1FF
+        if defect == "endless-tlv":
+            # the header is taken for a part of the length
+            at += length
+        else:
+            at += 2 + length
+        if head >> 9 == 0 and defect != "endless-tlv":
+            return
+
+
+def main():
+    defect = sys.argv[1]
+    if len(sys.argv) > 2:
+        with open(sys.argv[2], "rb") as file:
+            octets = file.read()
+    else:
+        octets = sys.stdin.buffer.read()
+    for frame in frames(octets):
+        read(frame, defect)
+
+
+main()
