@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,9 +13,9 @@ import click
 from ecmproto.errors import EncodeError, ParameterError, SpecError
 
 if TYPE_CHECKING:
-    from ecmproto.capture import Batch
     from ecmproto.craft.recipe import Chunk, Recipe
     from ecmproto.craft.spec import Reading
+    from ecmproto.craft.stack import Stack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,35 +44,41 @@ def line_options(function: F) -> F:
     return function
 
 
-def check_sources(
-    words: tuple[str, ...], spec: str | None, from_json: str | None, fix: bool, line: dict[str, Any]
-) -> None:
-    """Refuse what has no source, several, or options that belong to another one."""
-    sources = [bool(words), spec is not None, from_json is not None]
-    if sum(sources) != 1:
-        got = "several" if sum(sources) else "none"
-        raise click.UsageError(f"needed one of a LAYER, --spec or --from-json, got {got}")
-    if fix and from_json is None:
-        raise click.UsageError(
-            "--fix belongs to --from-json: other frames are always put right, but for --raw"
-        )
+def check_sources(sources: Mapping[str, object], words: tuple[str, ...], line: dict[str, Any]) -> None:
+    """Refuse frames told by none of ``sources`` (options and what they have) nor a LAYER, or by several.
+
+    Also options of a frame given as LAYER FIELD=VALUE ... without one.
+    """
+    told = [name for name, given in sources.items() if given is not None]
+    # columns are of a LAYER, or of whole frames
+    if len(told) + (bool(words) and told != ["--from-columns"]) != 1:
+        *others, last = ["a LAYER", *sources]
+        got = "several" if told else "none"
+        raise click.UsageError(f"needed one of {', '.join(others)} or {last}, got {got}")
     given = [name for name, value in line.items() if value not in (None, (), False)]
     if given and not words:
         name = "sweep" if given[0] == "sweeps" else given[0]
         raise click.UsageError(f"--{name} belongs to a frame given as LAYER FIELD=VALUE ..., not to a file")
 
 
-def from_line(words: tuple[str, ...], line: dict[str, Any], reading: Reading) -> Recipe:
-    """Return what LAYER FIELD=VALUE ... and `line_options` ask for; SpecError when they make no sense."""
+def stack_from(words: tuple[str, ...], line: dict[str, Any]) -> Stack:
+    """Return the layers that LAYER FIELD=VALUE ... and `line_options` ask for."""
     from ecmproto.craft.line import stack_from_words
-    from ecmproto.craft.recipe import Recipe, count_of
-    from ecmproto.craft.spec import plan_of
 
     stack = stack_from_words(words)
     for name in ("dst", "src", "vlan", "prio", "flow"):
         if line[name] is not None:
             stack.give(name, line[name], None)
     stack.settle()
+    return stack
+
+
+def from_line(words: tuple[str, ...], line: dict[str, Any], reading: Reading) -> Recipe:
+    """Return what LAYER FIELD=VALUE ... and `line_options` ask for; SpecError when they make no sense."""
+    from ecmproto.craft.recipe import Recipe, count_of
+    from ecmproto.craft.spec import plan_of
+
+    stack = stack_from(words, line)
     sweeps: dict[str, object] = {}
     for sweep in line["sweeps"]:
         name, equals, values = sweep.partition("=")
@@ -101,13 +107,23 @@ def from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe 
     return read_json(files.enter_context(open(path, encoding="utf-8")), path, reading)
 
 
-def batch_of(chunk: Chunk) -> Batch:
-    """Return the frames of a chunk as a batch."""
-    from ecmproto.capture import Batch
+def from_columns(
+    path: str, words: tuple[str, ...], line: dict[str, Any], reading: Reading, *, timed: bool
+) -> Iterator[Chunk]:
+    """Return the frames of a file of columns: of LAYER FIELD=VALUE ..., or rebuilt where there is none.
 
-    if isinstance(chunk.frames, list):
-        return Batch.from_frames(chunk.frames, time_ns=chunk.time_ns, original=chunk.original)
-    return Batch.from_matrix(chunk.frames, time_ns=chunk.time_ns, original=chunk.original)
+    ``timed`` says that options give the times.
+    """
+    from ecmproto.craft.column_frames import frames_of_template, rebuilt_frames
+
+    if words:
+        stack = stack_from(words, line)
+        return frames_of_template(
+            path, stack, ethertypes=reading.ethertypes, raw=bool(line["raw"]), timed=timed
+        )
+    return rebuilt_frames(
+        path, capture=reading.capture, ethertypes=reading.ethertypes, fix=reading.fix, timed=timed
+    )
 
 
 def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> str:
@@ -115,6 +131,7 @@ def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> st
     from ecmproto.wire.formats import BY_PREFIX
 
     place = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
-    words = place.replace(":", " ").replace(".", " ").split()
-    known = [word for word in words if word in BY_PREFIX]
+    words = place.replace(":", " ").split()
+    # of cnm.msdu, cnm
+    known = [word for word in (each.partition(".")[0] for each in words) if word in BY_PREFIX]
     return f"ecmproto schema {known[-1]}" if known else f"ecmproto {command} --help"

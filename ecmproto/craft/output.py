@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ecmproto.capture import Batch, PcapngWriter, PcapWriter, Sink, linktype_name
+from ecmproto.capture import PcapngWriter, PcapWriter, Sink, linktype_name
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.capture.options import COMMENT, build_options
 from ecmproto.capture.writer import SNAPLEN
@@ -117,7 +117,7 @@ class _Pcap:
             )
         if chunk.comments and not self.warnings:
             self.warnings.append("comments are lost: pcap has no place for them")
-        _write(self._writer, chunk, interface=0)
+        _write(self._writer, chunk)
 
     def finish(self) -> None:
         """Leave the file to its sink."""
@@ -143,13 +143,11 @@ class _Pcapng:
         if chunk.comments:
             self._writer.write_block(self._commented(chunk))
         else:
-            _write(self._writer, chunk, interface=chunk.interface)
+            _write(self._writer, chunk)
 
     def _commented(self, chunk: Chunk) -> bytes:
         """Return the block of a frame with each of its comments (pcapng 3.5)."""
-        batch = Batch.from_frames(
-            list(chunk.octets()), time_ns=chunk.time_ns, original=chunk.original, interface=chunk.interface
-        )
+        batch = chunk.batch()
         plain = self._writer.builder.from_batch(batch).tobytes()
         order = self._capture.byte_order
         comments = build_options([(COMMENT, each.encode()) for each in chunk.comments], order)
@@ -160,14 +158,11 @@ class _Pcapng:
         """Leave the file to its sink."""
 
 
-def _write(writer: PcapWriter | PcapngWriter, chunk: Chunk, *, interface: int) -> None:
+def _write(writer: PcapWriter | PcapngWriter, chunk: Chunk) -> None:
     if isinstance(chunk.frames, np.ndarray):
-        writer.write_matrix(chunk.frames, chunk.time_ns, original=chunk.original, interface=interface)
+        writer.write_matrix(chunk.frames, chunk.times(), original=chunk.original, interface=chunk.interface)
     else:
-        batch = Batch.from_frames(
-            chunk.frames, time_ns=chunk.time_ns, original=chunk.original, interface=interface
-        )
-        writer.write_batch(batch)
+        writer.write_batch(chunk.batch())
 
 
 class _Records(_Text):
@@ -180,13 +175,7 @@ class _Records(_Text):
         self._count = 0
 
     def _records(self, chunk: Chunk) -> list[Record]:
-        batch = Batch.from_frames(
-            list(chunk.octets()),
-            time_ns=chunk.time_ns,
-            original=chunk.original,
-            interface=chunk.interface,
-            first=self._count,
-        )
+        batch = chunk.batch(first=self._count)
         self._count += len(chunk)
         found = list(records(batch, self._capture.interfaces, ethertypes=self._ethertypes))
         if not chunk.comments:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.capture.batch import Batch
 from ecmproto.craft.sweep import Plan, Sweep
 from ecmproto.errors import SpecError
 from ecmproto.units import NS_PER_S
@@ -21,26 +23,51 @@ MAX_TIME_NS = (1 << 63) - 1
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunk:
-    """Some frames in order: a matrix with a frame a row, or a list of frames, and what their records say.
+    """Some frames in order: a matrix with a frame a row, a list of frames, or a batch of them.
 
-    ``original`` is each frame's length on the wire where it differs from what is there; ``linktype`` is
-    the frames', ``comments`` are for a chunk of one frame.
+    The rest is what their records say: ``time_ns`` is None for times that follow from the frames before,
+    ``original`` each frame's length on the wire where it differs from what is there, ``interface`` one for
+    all or one each; ``linktype`` is the frames', ``comments`` are for a chunk of one frame.
     """
 
-    frames: NDArray[np.uint8] | list[bytes]
-    time_ns: NDArray[np.int64]
+    frames: NDArray[np.uint8] | list[bytes] | Batch
+    time_ns: NDArray[np.int64] | None
     original: NDArray[np.int64] | None = None
-    interface: int = 0
+    interface: int | NDArray[np.int64] = 0
     linktype: int = 1
     comments: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.frames)
 
+    def times(self) -> NDArray[np.int64]:
+        """Return each frame's time; 0 where it follows from frames that nobody knows yet."""
+        return np.zeros(len(self), np.int64) if self.time_ns is None else self.time_ns
+
+    def batch(self, *, first: int = 0) -> Batch:
+        """Return the frames with what their records say; ``first`` is the number of the first one, from 0."""
+        if isinstance(self.frames, Batch):
+            captured = self.frames.captured
+            return dataclasses.replace(
+                self.frames,
+                time_ns=self.times(),
+                original=captured if self.original is None else self.original,
+                interface=np.broadcast_to(np.asarray(self.interface, np.int64), len(self)),
+                first=first,
+            )
+        said: dict[str, Any] = {
+            "time_ns": self.times(),
+            "original": self.original,
+            "interface": self.interface,
+        }
+        if isinstance(self.frames, list):
+            return Batch.from_frames(self.frames, first=first, **said)
+        return Batch.from_matrix(self.frames, first=first, **said)
+
     def octets(self) -> Iterator[bytes]:
         """Yield each frame's octets."""
-        if isinstance(self.frames, list):
-            yield from self.frames
+        if not isinstance(self.frames, np.ndarray):
+            yield from self.frames if isinstance(self.frames, list) else self.frames.frames()
             return
         length = self.frames.shape[1]
         joined = self.frames.tobytes()
@@ -75,29 +102,37 @@ def chunks(
 ) -> Iterator[Chunk]:
     """Yield the frames of every recipe in order; ready-made chunks pass through.
 
+    Those that have no times get them as recipes do.
+
     ``interval_ns`` is for recipes without one of their own.  SpecError for a sweep of more than
     ``UNASKED_FRAMES`` without a count, and for times that no capture can hold.
     """
     clock = Fraction(start_ns)
     for item in recipes:
         if isinstance(item, Chunk):
+            if item.time_ns is None:
+                _check_times(clock, interval_ns, len(item), "frames")
+                item = dataclasses.replace(item, time_ns=_times(clock, interval_ns, len(item)))
+                clock += interval_ns * len(item)
             yield item
             continue
         if item.time_ns is not None:
             clock = Fraction(item.time_ns)
         interval = interval_ns if item.interval_ns is None else item.interval_ns
         count = count_of(item)
-        if clock + interval * count > MAX_TIME_NS:
-            needed = "times of less than 2^63 ns"
-            raise SpecError(
-                where=item.where, needed=needed, got=f"{count:,} frames {float(interval):g} ns apart"
-            )
+        _check_times(clock, interval, count, item.where)
         done = 0
         for frames in Sweep(item.plan).chunks(count):
             times = _times(clock + interval * done, interval, len(frames))
             done += len(frames)
             yield from _labelled(frames, times, item.comments)
         clock += interval * count
+
+
+def _check_times(clock: Fraction, interval: Fraction, count: int, where: str) -> None:
+    if clock + interval * count > MAX_TIME_NS:
+        needed = "times of less than 2^63 ns"
+        raise SpecError(where=where, needed=needed, got=f"{count:,} frames {float(interval):g} ns apart")
 
 
 def _labelled(

@@ -188,7 +188,7 @@ def plan_of(stack: Stack, sweeps: Mapping[str, object], *, random: Random, **opt
     """
     axes = []
     for name, values in sweeps.items():
-        part, field = _located(stack, name, raw=bool(options.get("raw")))
+        part, field = located(stack, name, raw=bool(options.get("raw")))
         axis = axis_of(part, field, values, random)
         part.give(field, axis.at(0))
         axes.append(axis)
@@ -197,7 +197,7 @@ def plan_of(stack: Stack, sweeps: Mapping[str, object], *, random: Random, **opt
     return plan
 
 
-def _located(stack: Stack, name: str, *, raw: bool) -> tuple[Part, Field]:
+def located(stack: Stack, name: str, *, raw: bool) -> tuple[Part, Field]:
     """Return the layer and field a sweep means, also in a layer that the frame gets by default."""
     try:
         return stack.locate(name, None)

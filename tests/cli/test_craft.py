@@ -120,8 +120,8 @@ def test_no_frame_is_no_success(arguments: list[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("", "needed one of a LAYER, --spec or --from-json, got none\nhelp: ecmproto craft --help"),
-        ("cnm --spec x.toml", "needed one of a LAYER, --spec or --from-json, got several\nhelp: ecmproto craft --help"),
+        ("", "needed one of a LAYER, --spec, --from-json or --from-columns, got none\nhelp: ecmproto craft --help"),
+        ("cnm --spec x.toml", "needed one of a LAYER, --spec, --from-json or --from-columns, got several\nhelp: ecmproto craft --help"),
         ("--spec x.toml --vlan 5", "--vlan belongs to a frame given as LAYER FIELD=VALUE ..., not to a file\nhelp: ecmproto craft --help"),
         ("cnm --fix", "--fix belongs to --from-json: other frames are always put right, but for --raw\nhelp: ecmproto craft --help"),
         ("cnm qntz_fb=64", "cnm.qntz_fb: needed an integer in 0..63, got 64\nhelp: ecmproto schema cnm"),

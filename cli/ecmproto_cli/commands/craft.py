@@ -1,4 +1,4 @@
-"""``ecmproto craft``: frames from a line, a specification or JSON, one or a hundred million."""
+"""``ecmproto craft``: frames from a line, a specification, JSON or columns, one or a hundred million."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ecmproto.errors import EncodeError, ParameterError, SpecError
 from ecmproto_cli.failure import FINDINGS, USAGE, CommandError, warn
 from ecmproto_cli.options import ethertype_option, force_option, write_option
-from ecmproto_cli.recipes import check_sources, from_file, from_line, help_on, line_options
+from ecmproto_cli.recipes import (
+    check_sources,
+    from_columns,
+    from_file,
+    from_line,
+    help_on,
+    line_options,
+)
 
 if TYPE_CHECKING:
     from ecmproto.craft.recipe import Chunk, Recipe
@@ -32,8 +39,14 @@ if TYPE_CHECKING:
     help="Frames from what dissect -T json or ndjson, or craft -T json, wrote; octet for octet.",
 )  # fmt: skip
 @click.option(
-    "--fix", is_flag=True, help="With --from-json: compute types, lengths and checksums anew, and pad."
-)
+    "--from-columns", "columns", metavar="FILE",
+    help="A frame for each row of a .parquet, .arrow or .csv file (- is CSV from stdin): columns set fields "
+    "of LAYER ...; without a LAYER, what dissect -T parquet or arrow wrote is put together again.",
+)  # fmt: skip
+@click.option(
+    "--fix", is_flag=True,
+    help="With --from-json, or --from-columns without a LAYER: compute types, lengths, checksums; pad.",
+)  # fmt: skip
 @line_options
 @click.option(
     "--count", type=click.IntRange(min=0, max=1 << 53), help="How many frames; a sweep starts over."
@@ -53,6 +66,7 @@ def command(
     words: tuple[str, ...],
     spec: str | None,
     from_json: str | None,
+    columns: str | None,
     fix: bool,
     interval: str | None,
     rate: str | None,
@@ -62,9 +76,9 @@ def command(
     force: bool,
     seed: int | None,
     ethertypes: EtherTypes,
-    **line: object,
+    **line: Any,
 ) -> None:
-    """Build frames: LAYER FIELD=VALUE ... or --spec FILE or --from-json.
+    """Build frames: LAYER FIELD=VALUE ... or --spec FILE, --from-json or --from-columns FILE.
 
     A field may belong to a layer that the frame implies: in "cnm qntz_fb=40 flow_id=7" the flow id makes a
     CN-TAG.  What is left out gets a sensible value or is computed; what is given is kept, also when wrong.
@@ -73,19 +87,25 @@ def command(
     ecmproto craft cnm qntz_fb=40 flow_id=7 --vlan 5 --prio 3
     ecmproto craft pfc prio3=65535 -w pfc.pcap
     ecmproto craft cnm --sweep cntag.flow_id=0..65535 --sweep qntz_fb=0..15 -w sweep.pcap
+    ecmproto craft cnm --from-columns feedback.csv -w feedback.pcap
     ecmproto dissect -r in.pcap -T json | ecmproto craft --from-json -w same.pcap
     """
     from ecmproto.craft.spec import Reading
 
-    check_sources(words, spec, from_json, fix, line)
+    check_sources({"--spec": spec, "--from-json": from_json, "--from-columns": columns}, words, line)
+    _check_options(words, from_json, columns, fix, line)
     form = _form(form, output)
     seed = secrets.randbits(32) if seed is None else seed
     reading = Reading(ethertypes=ethertypes, exact=from_json is not None, fix=fix, random=random.Random(seed))
     untouched = reading.random.getstate()
     try:
         with ExitStack() as files:
-            if words:
-                recipes: Iterator[Recipe | Chunk] = iter([from_line(words, line, reading)])
+            recipes: Iterator[Recipe | Chunk]
+            if columns is not None:
+                timed = (interval, rate, time) != (None, None, None)
+                recipes = from_columns(columns, words, line, reading, timed=timed)
+            elif words:
+                recipes = iter([from_line(words, line, reading)])
             else:
                 recipes = from_file(spec if spec is not None else str(from_json), reading, files)
             _write(_timed(recipes, interval, rate, time), reading, form, output or "-", force)
@@ -94,6 +114,19 @@ def command(
     finally:
         if reading.random.getstate() != untouched:
             click.echo(f"ecmproto: seed {seed}", err=True)
+
+
+def _check_options(
+    words: tuple[str, ...], from_json: str | None, columns: str | None, fix: bool, line: dict[str, Any]
+) -> None:
+    """Refuse options that go with no such source."""
+    if fix and from_json is None and (words or columns is None):
+        raise click.UsageError(
+            "--fix belongs to --from-json: other frames are always put right, but for --raw"
+        )
+    for name, option in (("sweep", "sweeps"), ("count", "count")):
+        if columns is not None and line[option] not in (None, ()):
+            raise click.UsageError(f"--{name} and --from-columns: needed one of them, got both")
 
 
 def _form(form: str | None, output: str | None) -> str:
@@ -132,7 +165,9 @@ def _write(chunks: Iterator[Chunk], reading: Reading, form: str, path: str, forc
     first = next(chunks, None)
     if first is None:
         raise CommandError(
-            "no frame was crafted", exit_code=FINDINGS, help="a count of at least 1, a document with frames"
+            "no frame was crafted",
+            exit_code=FINDINGS,
+            help="a count of at least 1, a document with frames, a file with rows",
         )
     sink = open_sink(path, force=force)
     try:

@@ -15,7 +15,7 @@ from ecmproto.errors import EcmprotoError, EncodeError, InterfaceError, Paramete
 from ecmproto_cli.failure import FINDINGS, INTERRUPTED, USAGE, CommandError, warn
 from ecmproto_cli.interrupt import HeldInterrupt
 from ecmproto_cli.options import color_option, ethertype_option
-from ecmproto_cli.recipes import batch_of, check_sources, from_file, from_line, help_on, line_options
+from ecmproto_cli.recipes import check_sources, from_file, from_line, help_on, line_options
 from ecmproto_cli.sent import report_document, report_table
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def command(
             raise click.UsageError("needed one of -r, a LAYER or --spec, got several")
         source = _captured(path, sendable)
     else:
-        check_sources(words, spec, None, False, line)
+        check_sources({"--spec": spec}, words, line)
         source = _crafted(words, spec, line, seed, ethertypes)
     report, ended_by = _send(interface, bypass, _frames(source, count, loop), schedule)
     _say(report, sendable, form)
@@ -132,7 +132,7 @@ def _crafted(
             with ExitStack() as files:
                 told_by = [from_line(words, line, reading)] if words else from_file(str(spec), reading, files)
                 for chunk in chunks(told_by):
-                    yield batch_of(chunk)
+                    yield chunk.batch()
         except (SpecError, EncodeError, ParameterError) as error:
             raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "send")) from None
         finally:

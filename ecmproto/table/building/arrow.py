@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as compute
 from numpy.typing import NDArray
 
 from ecmproto.table.building.target import Target, octets_target
 from ecmproto.table.building.values import Coded, Strings
+
+_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
+"""What is read as a number as it stands; other ways of writing one are for `ecmproto.wire.text`."""
 
 
 def plain_array(target: Target, given: Any) -> Any:
@@ -19,6 +23,12 @@ def plain_array(target: Target, given: Any) -> Any:
     if array.null_count:
         row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
         raise target.error("a value", "none", row)
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        odd = np.asarray(array.value_lengths()) != 1
+        if odd.any():
+            row = int(odd.argmax())
+            raise target.error("one value", f"a list of {len(array[row])}", row)
+        array = array.flatten()
     return unpacked(target, array)
 
 
@@ -37,6 +47,11 @@ def unpacked(target: Target, array: Any) -> Any:
     if pa.types.is_dictionary(kind):
         return Coded(np.asarray(array.indices), array.dictionary.to_pylist())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if (
+            target.field.kind in ("uint", "sint")
+            and compute.all(compute.match_substring_regex(array, _NUMBER)).as_py()
+        ):
+            return np.asarray(array.cast(pa.int64()))
         return unpacked(target, array.dictionary_encode())
     if pa.types.is_fixed_size_binary(kind):
         width = kind.byte_width

@@ -31,6 +31,13 @@ class Cast:
     offset: Int64
     octets: Int64
 
+    def matrix(self) -> Octets | None:
+        """Return the frames as the rows of a matrix where they are equally long and in order there."""
+        if not len(self.octets) or not (self.octets == self.octets[0]).all():
+            return None
+        rows = self.buffer.reshape(len(self.octets), -1)
+        return rows if (np.diff(self.offset) == rows.shape[1]).all() else None
+
 
 def cast(frame: Frame, columns: Sequence[Column], count: int, finish: Finish) -> Cast:
     """Return ``count`` frames like ``frame`` with the values of ``columns``, finished.

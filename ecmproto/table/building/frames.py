@@ -14,7 +14,7 @@ from ecmproto.errors import ColumnError, ParameterError, shown
 from ecmproto.table.building.casting import Cast, Column, Int64, cast
 from ecmproto.table.building.finish import Finish
 from ecmproto.table.building.target import Target, targets_of
-from ecmproto.table.building.values import Strings, each, is_single, single
+from ecmproto.table.building.values import Strings, Values, each, is_single, single
 from ecmproto.wire.decoder import decode, encapsulated
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.frame import Frame
@@ -59,7 +59,7 @@ def frames_from(
         if is_single(given) and not target.inner and target.flag is None:
             frame = _with(frame, target, single(target, given))
         else:
-            filled.append((target, _each(frame, target, given, count)))
+            filled.append((target, values_for(frame, target, given, count)))
     finish = Finish(fix=fix, transport=transport_checksums, keep=_kept(frame, keep))
     return batch_of(cast(frame, filled, count, finish), times_of(time_ns, count))
 
@@ -79,7 +79,8 @@ def _with(frame: Frame, target: Target, value: int | bytes) -> Frame:
     return dataclasses.replace(frame, layers=tuple(layers))
 
 
-def _each(frame: Frame, target: Target, given: Any, count: int) -> Any:
+def values_for(frame: Frame, target: Target, given: Any, count: int) -> Values:
+    """Return a value of ``target`` for each of ``count`` frames; ColumnError for what is none."""
     if is_single(given):
         value = single(target, given)
         if isinstance(value, int):

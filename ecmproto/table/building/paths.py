@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import SpecError, shown
-from ecmproto.table.building.sheet import Int64, Sheet
+from ecmproto.errors import shown
+from ecmproto.table.building.sheet import Int64, Sheet, missing
 from ecmproto.table.building.target import column_error
 from ecmproto.table.building.tlvs import CN, PLAIN, told_apart
 from ecmproto.table.building.values import Coded
@@ -43,11 +43,7 @@ class Path:
 def paths_of(sheet: Sheet) -> Iterator[Path]:
     """Yield the frames of each path; SpecError for one that cannot be."""
     if sheet.frames and _PROTOCOLS not in sheet.columns:
-        raise SpecError(
-            where="columns",
-            needed=f"{_PROTOCOLS!r}, which says what layers a frame has",
-            got="none of that name",
-        )
+        raise missing(_PROTOCOLS, ", which says what layers a frame has")
     names = sheet.once(_PROTOCOLS) if sheet.frames else None
     if names is None:
         return
@@ -80,11 +76,11 @@ def _with_tlvs(sheet: Sheet, name: str, prefixes: Sequence[str], rows: NDArray[A
     for told, members in groups.items():
         apart = told_apart(prefixes[first:last], *told)
         if apart is None:
-            raise SpecError(
-                where=f"{_TYPE} in row {members[0]}",
-                needed=f"TLVs that {_TYPE}, {_LENGTH} and {_VALUE} tell apart as {name}",
-                got=f"types {shown(list(told[0]))}",
-            )
+            absent = [column for column in (_TYPE, _LENGTH, _VALUE) if column not in sheet.columns]
+            if absent:
+                raise missing(absent[0], f" for frames of {name}")
+            needed = f"TLVs that types, lengths and values tell apart as {name}"
+            raise column_error(_TYPE, needed, shown(list(told[0])), members[0])
         layers, numbers = apart
         yield Path(
             name=name,

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
-from ecmproto.errors import ColumnError, SpecError
+from ecmproto.errors import ColumnError
 from ecmproto.table.building.casting import Cast, Column, cast
 from ecmproto.table.building.finish import Finish
 from ecmproto.table.building.frames import batch_of, times_of
 from ecmproto.table.building.paths import Path, paths_of
-from ecmproto.table.building.sheet import Int64, Listed, Sheet, sheet_of
+from ecmproto.table.building.sheet import Int64, Listed, Sheet, missing, sheet_of
 from ecmproto.table.building.target import TAILS, Target, column_error, tail_target
 from ecmproto.table.building.tlvs import NO_VALUE
 from ecmproto.table.building.values import Strings, Values, each
@@ -84,7 +84,7 @@ class _Rebuilding:
             if name in self._sheet.columns:
                 columns.append((tail_target(name), self._strings(name, 0)))
             elif not self._finish.fix and _CAP_LEN not in self._sheet.columns:
-                raise _missing(name, f", or {_CAP_LEN!r} to know that no frame has it")
+                raise missing(name, f", or {_CAP_LEN!r} to know that no frame has it")
         self._check_rest()
         try:
             return cast(self._frame, columns, len(self._path.rows), self._finish)
@@ -121,7 +121,7 @@ class _Rebuilding:
         if field.name in self._sheet.columns:
             return self._strings(field.name, number)
         if (self._finish.fix or _CAP_LEN not in self._sheet.columns) and self._is_counted(index, field):
-            raise _missing(field.name, f" for frames of {self._path.name}")
+            raise missing(field.name, f" for frames of {self._path.name}")
         return None
 
     def _is_counted(self, index: int, field: Field) -> bool:
@@ -146,7 +146,7 @@ class _Rebuilding:
             if self._finish.fix and self._is_computed(index, field):
                 return None
             other = f" or {field.meta.length_name!r}" if field.meta.length_name else ""
-            raise _missing(field.name, f"{other} for frames of {self._path.name}")
+            raise missing(field.name, f"{other} for frames of {self._path.name}")
         number, count = self._path.number(index, field)
         rows = self._path.rows
         columns = [self._sheet.columns[name] for name in names]
@@ -202,12 +202,8 @@ def _formats() -> Mapping[str, tuple[str, ...]]:
     return {entry.name: entry.formats for entry in catalogue()}
 
 
-def _missing(name: str, rest: str) -> SpecError:
-    return SpecError(where="columns", needed=f"{name!r}{rest}", got="none of that name")
-
-
 def _check_lengths(sheet: Sheet, octets: Int64) -> None:
-    """Refuse frames that are not as long as their record says: a column with octets is missing or other."""
+    """Refuse frames that are not as long as their records say: of other octets, or without some."""
     captured = sheet.numbers(_CAP_LEN)
     if captured is None or (captured == octets).all():
         return
@@ -215,12 +211,9 @@ def _check_lengths(sheet: Sheet, octets: Int64) -> None:
     absent = [
         entry.name for entry in catalogue() if entry.type == "octets" and entry.name not in sheet.columns
     ]
-    raise SpecError(
-        where=f"row {row}",
-        needed=f"columns of {int(captured[row])} octets, as {_CAP_LEN} says",
-        got=f"{int(octets[row])}",
-        hint=f"without {', '.join(absent)}" if absent else "",
-    )
+    without = f" without {', '.join(absent)}" if absent else ""
+    needed = f"{int(octets[row])}, the octets of the columns{without}"
+    raise column_error(_CAP_LEN, needed, str(int(captured[row])), row)
 
 
 def _times(sheet: Sheet) -> Int64:

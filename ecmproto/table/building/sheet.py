@@ -123,3 +123,8 @@ def sheet_of(columns: Any) -> Sheet:
 @functools.cache
 def _names() -> frozenset[str]:
     return frozenset(entry.name for entry in catalogue())
+
+
+def missing(name: str, rest: str) -> SpecError:
+    """Return the error for a column that is needed; ``rest`` says what for."""
+    return SpecError(where="columns", needed=f"{name!r}{rest}", got="none of that name")

@@ -19,6 +19,7 @@ from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.schema import REST, Meta
 
+INNER = "encapsulated."
 TAILS = ("padding", "trailer", "fcs")
 """What stands behind a frame's layers, in order."""
 
@@ -30,7 +31,6 @@ def _octets_called(name: str) -> Field:
 
 
 _TAIL_FIELDS = {f"eth.{key}": _octets_called(f"eth.{key}") for key in TAILS}
-_INNER = "encapsulated."
 _NUMBERED = re.compile(r"(.+)\[(0|[1-9][0-9]{0,3})\]")
 
 
@@ -98,7 +98,7 @@ def targets_of(frame: Frame, names: Iterable[str]) -> list[Target]:
     SpecError, with the nearest name, for one that is no field of it, and for fields meant twice.
     """
     targets = [_target(frame, name) for name in names]
-    _check_once(frame, targets)
+    check_once(frame, targets)
     return targets
 
 
@@ -114,7 +114,7 @@ def names_in(layer: Layer) -> Iterator[tuple[str, Field, int | None]]:
 def _target(frame: Frame, name: str) -> Target:
     if not isinstance(name, str):
         raise SpecError(where="columns", needed="the name of a field", got=shown(name))
-    if not name.startswith(_INNER):
+    if not name.startswith(INNER):
         return _find(frame, name, name)
     inner = encapsulated(frame)
     if inner is None:
@@ -123,7 +123,7 @@ def _target(frame: Frame, name: str) -> Target:
             needed="a frame with a message that shows another",
             got=f"{name!r} of {_kind(frame)}",
         )
-    return dataclasses.replace(_find(inner, name.removeprefix(_INNER), name), inner=True)
+    return dataclasses.replace(_find(inner, name.removeprefix(INNER), name), inner=True)
 
 
 def _find(frame: Frame, name: str, column: str) -> Target:
@@ -157,7 +157,9 @@ def _kind(frame: Frame) -> str:
     return ":".join(layer.prefix for layer in frame.layers)
 
 
-def _check_once(frame: Frame, targets: list[Target]) -> None:
+def check_once(frame: Frame, targets: Iterable[Target]) -> None:
+    """Refuse targets of which one is another, or holds it."""
+    targets = list(targets)
     seen: dict[tuple[bool, int | None, str, int | None], str] = {}
     for target in targets:
         place = (target.inner, target.layer, target.field.key)

@@ -1,0 +1,209 @@
+"""Files of columns, a row a frame: Parquet, Arrow's IPC formats, CSV with a line of names.
+
+They are read a batch of rows at a time.  CSV cells are text; large CSV files are read by pyarrow where it is
+installed, all others by Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import importlib.util
+import io
+import itertools
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+from ecmproto.errors import MissingDependencyError, SpecError, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 1 << 16
+LARGE_OCTETS = 4 << 20
+"""From this size on a CSV file is worth the import of pyarrow."""
+
+SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv"}
+
+Rows = Mapping[str, Any]
+"""Columns by name, each an Arrow array or a list of texts."""
+
+
+def column_batches(path: str) -> Iterator[tuple[int, Rows]]:
+    """Yield how many rows, and their columns, batch by batch; ``-`` is CSV from stdin.
+
+    SpecError, with the row, for a file that is not what its name says; MissingDependencyError without pyarrow
+    for what only that reads.  A file without rows has one batch of none.
+    """
+    form = form_of(path)
+    if form == "csv":
+        is_large = path != "-" and os.path.getsize(path) >= LARGE_OCTETS
+        return _large_csv(path) if is_large and importlib.util.find_spec("pyarrow") else _csv(path)
+    return _parquet(path) if form == "parquet" else _arrow(path)
+
+
+def form_of(path: str) -> str:
+    """Return what kind of file a path names: "parquet", "arrow" or "csv"; SpecError for another."""
+    form = "csv" if path == "-" else next((SUFFIXES[end] for end in SUFFIXES if path.endswith(end)), None)
+    if form is None:
+        raise SpecError(where=path, needed=f"a name that ends in {', '.join(SUFFIXES)}", got="another")
+    return form
+
+
+def _pyarrow(path: str) -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingDependencyError(
+            package="pyarrow", extra="arrow", purpose=f"columns from {path}"
+        ) from error
+    return pyarrow
+
+
+@contextlib.contextmanager
+def _refusing(path: str, needed: str) -> Iterator[None]:
+    """Say what pyarrow says of a file in one sentence."""
+    pa = _pyarrow(path)
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise SpecError(where=path, needed=needed, got=shown(str(error).splitlines()[0])) from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise SpecError(where=path, needed=needed, got=shown(str(error).splitlines()[0])) from None
+
+
+def _parquet(path: str) -> Iterator[tuple[int, Rows]]:
+    pa = _pyarrow(path)
+    with open(path, "rb") as file, _refusing(path, "a Parquet file"):
+        import pyarrow.parquet
+
+        source = pyarrow.parquet.ParquetFile(file)
+        yield from _named(path, source.schema_arrow, source.iter_batches(BATCH_ROWS), pa)
+
+
+def _arrow(path: str) -> Iterator[tuple[int, Rows]]:
+    pa = _pyarrow(path)
+    with open(path, "rb") as file, _refusing(path, "an Arrow IPC file or stream"):
+        is_file = file.read(6) == b"ARROW1"
+        file.seek(0)
+        if is_file:
+            source = pa.ipc.open_file(file)
+            batches = (source.get_batch(index) for index in range(source.num_record_batches))
+        else:
+            source = batches = pa.ipc.open_stream(file)
+        yield from _named(path, source.schema, _sliced(batches), pa)
+
+
+def _sliced(batches: Any) -> Iterator[Any]:
+    for batch in batches:
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            yield batch.slice(start, BATCH_ROWS)
+
+
+def _named(path: str, schema: pa.Schema, batches: Any, pa: Any) -> Iterator[tuple[int, Rows]]:
+    _check_names(path, schema.names)
+    first = pa.RecordBatch.from_pylist([], schema=schema)
+    some = False
+    for batch in batches:
+        some = some or batch.num_rows > 0
+        yield batch.num_rows, dict(zip(schema.names, batch.columns, strict=True))
+    if not some:
+        yield 0, dict(zip(schema.names, first.columns, strict=True))
+
+
+def _check_names(path: str, names: Sequence[str]) -> None:
+    for name in names:
+        if not name:
+            raise SpecError(where=f"{path}: names", needed="a name for each column", got="an empty one")
+        if names.count(name) > 1:
+            raise SpecError(where=f"{path}: names", needed="each column once", got=f"{name!r} twice")
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[IO[str]]:
+    if path == "-":
+        yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+        return
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        yield file
+
+
+def _csv(path: str) -> Iterator[tuple[int, Rows]]:
+    with _opened(path) as file:
+        lines = _lines(path, file)
+        names = next(lines, None)
+        if names is None:
+            raise SpecError(where=path, needed="a line with the names of the columns", got="an empty file")
+        _check_names(path, names)
+        done = 0
+        while True:
+            rows = list(itertools.islice(lines, BATCH_ROWS))
+            for row, cells in enumerate(rows, done + 1):
+                if len(cells) != len(names):
+                    raise _ragged(path, row, len(names), len(cells))
+            if rows or not done:
+                yield (
+                    len(rows),
+                    dict(
+                        zip(
+                            names,
+                            map(list, zip(*rows, strict=True)) if rows else [[]] * len(names),
+                            strict=True,
+                        )
+                    ),
+                )
+            if not rows:
+                return
+            done += len(rows)
+
+
+def _lines(path: str, file: IO[str]) -> Iterator[list[str]]:
+    """Yield the cells of each line that is not empty."""
+    reader = csv.reader(file, strict=True)
+    try:
+        yield from (cells for cells in reader if cells)
+    except csv.Error as error:
+        raise SpecError(where=f"{path}: line {reader.line_num}", needed="CSV", got=str(error)) from None
+    except UnicodeDecodeError as error:
+        got = f"octet {error.object[error.start]:#04x}"
+        raise SpecError(
+            where=f"{path}: behind line {reader.line_num}", needed="text in UTF-8", got=got
+        ) from None
+
+
+def _ragged(path: str, row: int, needed: int, got: int) -> SpecError:
+    return SpecError(where=f"{path}: row {row}", needed=f"{needed} cells", got=str(got))
+
+
+def _large_csv(path: str) -> Iterator[tuple[int, Rows]]:
+    """Read by pyarrow, all cells as text."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    with _opened(path) as file:
+        names = next(_lines(path, file), [])
+    _check_names(path, names)
+    ragged: list[SpecError] = []
+
+    def refuse(row: Any) -> str:
+        # its numbers count the line of names
+        ragged.append(_ragged(path, (row.number or 1) - 1, row.expected_columns, row.actual_columns))
+        return "error"
+
+    with open(path, "rb") as binary, _refusing(path, "CSV"):
+        try:
+            reader = pyarrow.csv.open_csv(
+                binary,
+                read_options=pyarrow.csv.ReadOptions(block_size=LARGE_OCTETS, use_threads=False),
+                parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=refuse),
+                convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+            )
+            yield from _named(path, reader.schema, _sliced(reader), pa)
+        except pa.ArrowInvalid:
+            if ragged:
+                raise ragged[0] from None
+            raise
