@@ -1,4 +1,4 @@
-"""``ecmproto dissect``: what is in a capture, as lines, trees, hex, fields, CSV or JSON, and copies of it."""
+"""``ecmproto dissect``: what is in a capture, as lines, trees, fields, JSON or columns, and copies of it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto.errors import counted
+from ecmproto_cli import column_files
 from ecmproto_cli.dissecting import FIRST_FRAMES, Output
 from ecmproto_cli.failure import warn
 from ecmproto_cli.interrupt import HeldInterrupt
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ecmproto.filter import Filter
     from ecmproto.wire import EtherTypes
 
-FORMS = ("line", "tree", "json", "ndjson", "csv", "fields")
+FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *column_files.KINDS)
 
 
 @click.command()
@@ -42,13 +43,14 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields")
 @click.option("-T", "form", type=click.Choice(FORMS), help="How to show frames.  [default: line]")
 @click.option(
     "-e", "fields", metavar="FIELD", multiple=True,
-    help="Show this field, with -T fields (the default then) or -T csv; `ecmproto fields` lists them. "
-    "encapsulated.FIELD is that of the frame a CNM, ECM, BCN or E²CM message shows.",
+    help="Show this field, with -T fields (the default then), csv, parquet or arrow; `ecmproto fields` lists "
+    "them. encapsulated.FIELD is that of the frame a CNM, ECM, BCN or E²CM message shows.",
 )  # fmt: skip
 @click.option("--header", is_flag=True, help="Begin -T fields with a line of their names.")
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @write_option(
-    "Copy the frames shown to this capture, nothing rebuilt; shows nothing unless -V, -x, -T or -e asks."
+    "Copy the frames shown to this capture, nothing rebuilt; shows nothing unless -V, -x, -T or -e asks. "
+    "With -T parquet or arrow, write the columns there."
 )
 @force_option
 @click.option("--deep", is_flag=True, help="Add Scapy's tree of the payload; with -V.")
@@ -76,9 +78,16 @@ def command(
     ecmproto dissect -r in.pcapng -Y 'cnm.qntz_fb > 40 and vlan.priority == 6'
     ecmproto dissect -r in.pcapng -T fields -e frame.number -e cnm.qntz_fb
     ecmproto dissect -r in.pcapng -T json | ecmproto craft --from-json -w same.pcapng
+    ecmproto dissect -r in.pcapng -T parquet -w frames.parquet
     """
     asked = _Asked(verbose=verbose, hex=hex, form=form, fields=fields, header=header, deep=deep)
     asked.check(output)
+    if asked.kind in column_files.KINDS:
+        output = column_files.target(asked.kind, output)
+        column_files.write(
+            path, output, asked.kind, fields, filter=filter, limit=limit, ethertypes=ethertypes, force=force
+        )
+        return
     shown = output is None or asked.something
     from ecmproto.capture import CaptureCopier, open_capture
 
@@ -120,13 +129,13 @@ class _Asked:
             raise click.UsageError(f"--deep goes with -V, not with -T {kind} or -e")
         if self.hex and kind not in ("line", "tree"):
             raise click.UsageError(f"-x goes with lines and -V, not with -T {kind} or -e")
-        if self.fields and kind not in ("fields", "csv"):
-            raise click.UsageError(f"-e goes with -T fields and -T csv, not with -T {kind} or -V")
+        if self.fields and kind not in ("fields", "csv", *column_files.KINDS):
+            raise click.UsageError(f"-e goes with -T fields, csv, parquet or arrow, not with -T {kind} or -V")
         if kind in ("fields", "csv") and not self.fields:
             raise click.UsageError(f"-T {kind} needs a field: -e NAME (`ecmproto fields` lists them)")
         if self.header and kind != "fields":
             raise click.UsageError(f"--header goes with -T fields, not with -T {kind}")
-        if output == "-" and self.something:
+        if output == "-" and self.something and kind not in column_files.KINDS:
             raise click.UsageError("-w - sends the copy to stdout, where nothing else can be shown")
 
     def build(self, ethertypes: EtherTypes) -> Form:

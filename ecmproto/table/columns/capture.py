@@ -26,19 +26,21 @@ def column_batches(
     fields: Iterable[str] | None = None,
     *,
     filter: Filter | str | None = None,
+    limit: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
     threads: int = 2,
 ) -> Iterator[Columns]:
     """Yield the columns ``fields`` (None: all) of a capture, a batch at a time.
 
-    ``filter`` leaves frames out; ``threads`` 1 keeps to the calling thread.  Memory does not grow with the
-    capture; what kept it from being read to its end is in ``reader.problem`` afterwards, as ever.
+    ``filter`` leaves frames out, and none is read behind ``limit``; ``threads`` 1 keeps to the calling
+    thread.  Memory does not grow with the capture; what kept it from being read to its end is in
+    ``reader.problem`` afterwards, as ever.
     """
     names = [field.name for field in asked(fields)]
     wanted = compile_filter(filter) if isinstance(filter, str) else filter
     pool = ThreadPoolExecutor(1) if threads > 1 else None
     with pool or contextlib.nullcontext():
-        for batch in reader:
+        for batch in _up_to(limit, reader):
             kept = batch if wanted is None else _selected(batch, reader, wanted, ethertypes, pool)
             yield extract(kept, names, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
 
@@ -80,6 +82,17 @@ def read_table(
     batches = record_batches(path, names, filter=filter, repeated=repeated, ethertypes=ethertypes)
     schema = schema_of(names, repeated=repeated, ethertypes=ethertypes)
     return pa.Table.from_batches(list(batches), schema)
+
+
+def _up_to(limit: int | None, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches as far as they go, or up to ``limit`` frames."""
+    left = limit
+    for batch in batches:
+        if left is not None and len(batch) >= left:
+            yield batch.select(range(left))
+            return
+        yield batch
+        left = None if left is None else left - len(batch)
 
 
 def _selected(

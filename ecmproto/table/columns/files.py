@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from ecmproto.filter import Filter
 
-Form: TypeAlias = Literal["parquet", "arrow"]
+Form: TypeAlias = Literal["parquet", "arrow", "stream"]
+"""Parquet, Arrow's IPC file format, and its stream, which needs no end to be read."""
 
 ROW_GROUP_FRAMES = 1 << 18
 """Frames in a row group of a Parquet file: memory holds one of them."""
@@ -41,7 +42,7 @@ def write_columns(
 ) -> int:
     """Write the columns ``fields`` (None: all) of a capture to the file ``out``; return how many frames.
 
-    "arrow" is the IPC file format.  Of all columns, those for which no frame has a value are left out unless
+    Of all columns, those for which no frame has a value are left out unless
     ``empty``; a capture that can be read only once, from a pipe, keeps them.  Memory does not grow with the
     capture, and nothing incomplete stands under the final name.  Errors as in `record_batches`, and
     OutputError.
@@ -71,6 +72,8 @@ def _writer(schema: pa.Schema, sink: Sink, form: Form) -> Any:
     stream = pa.PythonFile(_Stream(sink), "w")
     if form == "arrow":
         return pa.ipc.new_file(stream, schema)
+    if form == "stream":
+        return pa.ipc.new_stream(stream, schema)
     import pyarrow.parquet
 
     # what takes few values is worth a dictionary; addresses and octets would fill one and throw it away

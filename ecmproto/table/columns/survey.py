@@ -18,16 +18,19 @@ def fields_present(
     fields: Iterable[str] | None = None,
     *,
     filter: Filter | str | None = None,
+    limit: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[str, ...]:
-    """Return those of ``fields`` (None: all) that the rest of a capture has; reads it to its end.
+    """Return those of ``fields`` (None: all) that the rest of a capture has, or its next ``limit`` frames.
 
     It looks at one number of each format, at all octet strings and at what frames have as a whole.
     """
     wanted = asked(fields)
     evidence = {field.name: _evidence(field, wanted).name for field in wanted}
     seen: set[str] = set()
-    for columns in column_batches(reader, evidence.values(), filter=filter, ethertypes=ethertypes):
+    for columns in column_batches(
+        reader, evidence.values(), filter=filter, limit=limit, ethertypes=ethertypes
+    ):
         seen.update(name for name, column in columns.items() if len(column))
     return tuple(field.name for field in wanted if evidence[field.name] in seen)
 

@@ -1,0 +1,66 @@
+"""``dissect -T parquet`` and ``-T arrow``: captures as files of columns."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto.errors import counted
+from ecmproto_cli.failure import warn
+
+if TYPE_CHECKING:
+    from ecmproto.filter import Filter
+    from ecmproto.wire import EtherTypes
+
+KINDS = ("parquet", "arrow")
+
+
+def target(kind: str, output: str | None) -> str:
+    """Return where columns go: to ``output``, or to stdout; UsageError where that is a terminal."""
+    if output in (None, "-") and sys.stdout.isatty():
+        raise click.UsageError(f"-T {kind} is no text for a terminal: -w FILE, or send stdout elsewhere")
+    return output or "-"
+
+
+def write(
+    path: str,
+    output: str,
+    kind: str,
+    fields: tuple[str, ...],
+    *,
+    filter: Filter | None,
+    limit: int | None,
+    ethertypes: EtherTypes,
+    force: bool,
+) -> None:
+    """Write the columns ``fields`` (none: all of which frames have values) of a capture.
+
+    What could be read of a capture that breaks off is written, before its CaptureError is raised.
+    """
+    from ecmproto.capture import open_capture, open_sink
+    from ecmproto.table.columns.arrow import record_batch_of, schema_of
+    from ecmproto.table.columns.asked import asked
+    from ecmproto.table.columns.capture import column_batches
+    from ecmproto.table.columns.files import Form, write_batches
+    from ecmproto.table.columns.survey import fields_present
+
+    names = tuple(field.name for field in asked(fields or None))
+    schema = schema_of(names, ethertypes=ethertypes)
+    if not fields and os.path.isfile(path):  # a pipe can be read only once
+        with open_capture(path) as reader:
+            names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)
+        schema = schema_of(names, ethertypes=ethertypes)
+    with open_capture(path) as reader:
+        columns = column_batches(reader, names, filter=filter, limit=limit, ethertypes=ethertypes, threads=1)
+        batches = (record_batch_of(each, schema) for each in columns)
+        with open_sink(output, force=force) as sink:
+            form: Form = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"
+            frames = write_batches(batches, schema, sink, form)
+        for warning in reader.warnings:
+            warn(warning)
+        click.echo(f"{counted(frames, 'frame')} written to {output}", err=True)
+        if reader.problem is not None:
+            raise reader.problem

@@ -1,0 +1,124 @@
+"""``ecmproto dissect -T parquet`` and ``-T arrow``: files and streams of columns."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ecmproto.capture import open_capture
+from ecmproto.dissect import FieldReader, records
+from ecmproto_cli.main import run
+from tests.dissect.sample import FRAMES, write_sample
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+DISSECT = [sys.executable, "-m", "ecmproto_cli", "dissect"]
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    return write_sample(tmp_path / "sample.pcap")
+
+
+def read(path: Path) -> Any:
+    return pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
+
+
+def cells(sample: Path, name: str) -> list[str]:
+    with open_capture(sample) as reader:
+        return [
+            FieldReader([name]).row(record)[0]
+            for batch in reader for record in records(batch, reader.interfaces)
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_columns_go_to_a_file(kind: str, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = sample.with_suffix(f".{kind}")
+    assert run(["dissect", "-r", str(sample), "-T", kind, "-w", str(out)]) == 0
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"{len(FRAMES)} frames written to {out}\n")
+    table = read(out)
+    assert table["frame.number"].to_pylist() == list(range(1, len(FRAMES) + 1))
+    feedback = table["cnm.qntz_fb"].to_pylist()
+    assert [str(value) if value is not None else "" for value in feedback] == cells(sample, "cnm.qntz_fb")
+    # columns that no frame has are left out
+    assert not [name for name in table.column_names if not table[name].drop_null()]
+
+
+def test_chosen_columns_of_chosen_frames(sample: Path) -> None:
+    out = sample.with_suffix(".parquet")
+    chosen = ["-e", "vlan.id", "-e", "cnm.cpid", "-e", "tcp.options"]
+    assert run(["dissect", "-r", str(sample), "-T", "parquet", *chosen, "-Y", "cnm", "-w", str(out)]) == 0
+    table = read(out)
+    assert table.column_names == ["vlan.id", "cnm.cpid", "tcp.options"]
+    assert table.num_rows == sum(bool(cell) for cell in cells(sample, "cnm.version"))
+
+
+@pytest.mark.parametrize("limit", [1, 5, len(FRAMES), len(FRAMES) + 1])
+def test_no_more_frames_than_asked_for(limit: int, sample: Path) -> None:
+    out = sample.with_suffix(".arrow")
+    assert run(["dissect", "-r", str(sample), "-T", "arrow", "-c", str(limit), "-w", str(out)]) == 0
+    assert read(out).num_rows == min(limit, len(FRAMES))
+
+
+def test_a_pipe_gets_a_stream(sample: Path) -> None:
+    with sample.open("rb") as file:
+        for more in ([], ["-w", "-"]):
+            file.seek(0)
+            done = subprocess.run(
+                [*DISSECT, "-r", "-", "-T", "arrow", *more], stdin=file, capture_output=True, check=True
+            )
+            assert pa.ipc.open_stream(done.stdout).read_all().num_rows == len(FRAMES)
+
+
+def test_a_terminal_gets_nothing(sample: Path) -> None:
+    terminal, side = pty.openpty()
+    done = subprocess.run(
+        [*DISSECT, "-r", str(sample), "-T", "parquet"], stdout=side, stderr=subprocess.PIPE, text=True
+    )
+    os.close(side)
+    os.close(terminal)
+    assert done.returncode == 2
+    assert "-T parquet is no text for a terminal: -w FILE" in done.stderr
+
+
+def test_what_could_be_read_is_written(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample.write_bytes(sample.read_bytes()[:-1])
+    out = sample.with_suffix(".parquet")
+    assert run(["dissect", "-r", str(sample), "-T", "parquet", "-w", str(out)]) == 3
+    assert read(out).num_rows == len(FRAMES) - 1
+    assert f"{len(FRAMES) - 1} frames written to {out}\n" in capsys.readouterr().err
+
+
+def test_an_existing_file_is_kept(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = sample.with_suffix(".parquet")
+    out.write_text("mine")
+    assert run(["dissect", "-r", str(sample), "-T", "parquet", "-w", str(out)]) == 2
+    assert out.read_text() == "mine"
+    assert run(["dissect", "-r", str(sample), "-T", "parquet", "-w", str(out), "--force"]) == 0
+    assert read(out).num_rows == len(FRAMES)
+
+
+def test_without_pyarrow(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    out = sample.with_suffix(".parquet")
+    assert run(["dissect", "-r", str(sample), "-T", "parquet", "-w", str(out)]) == 5
+    assert "pip install 'ecmproto[arrow]'" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_unknown_names_are_refused(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = sample.with_suffix(".parquet")
+    assert run(["dissect", "-r", str(sample), "-T", "parquet", "-e", "cnm.qtz_fb", "-w", str(out)]) == 2
+    assert "did you mean 'cnm.qntz_fb'?" in capsys.readouterr().err
+    assert not out.exists()
