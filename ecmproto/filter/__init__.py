@@ -4,7 +4,8 @@
 >>> [record.number for record in records(batch, interfaces) if filter.matches(record)]
 
 `ecmproto.filter.grammar` says what can be written, and where it differs from Wireshark on purpose;
-`ecmproto.filter.tree` what a filter is once it is understood, for whoever evaluates it in another way.
+`ecmproto.filter.tree` what a filter is once it is understood, for whoever evaluates it in another way:
+`ecmproto.table.columns.selection` does so over whole batches, without decoding a frame.
 """
 
 from __future__ import annotations
