@@ -1,0 +1,201 @@
+"""``ecmproto dissect`` of large captures: the switch to columns shows in nothing but speed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecmproto.capture import Batch, PcapWriter, open_sink
+from ecmproto.dissect.form import Listing
+from ecmproto_cli import dissecting
+from ecmproto_cli.compiling import told_when_compiling
+from ecmproto_cli.main import run
+from tests.dissect.sample import FRAMES
+
+DISSECT = [sys.executable, "-m", "ecmproto_cli", "dissect"]
+REPEATS = 12
+FORMS = {
+    "line": [],
+    "tree": ["-V"],
+    "hex": ["-x"],
+    "json": ["-T", "json"],
+    "ndjson": ["-T", "ndjson"],
+    "csv": ["-T", "csv", "-e", "frame.time_epoch", "-e", "vlan.id", "-e", "lldp.tlv.type"],
+    "fields": ["-T", "fields", "-e", "frame.number", "-e", "frame.error", "-e", "encapsulated.ip.src"],
+}
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    frames = list(FRAMES.values()) * REPEATS
+    path = tmp_path / "in.pcap"
+    with open_sink(str(path)) as sink:
+        writer = PcapWriter(sink)
+        writer.write_batch(
+            Batch.from_frames(frames, time_ns=1_700_000_000 * 10**9 + np.arange(len(frames)) * 999)
+        )
+    return path
+
+
+@pytest.fixture
+def switching(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Makes captures large after few frames; holds how many frames went column by column at a time."""
+    seen: list[int] = []
+    plain = Listing.batch
+
+    def noted(self: Listing, batch: Batch, *arguments: object, **options: object) -> object:
+        seen.append(len(batch))
+        return plain(self, batch, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Listing, "batch", noted)
+    monkeypatch.setattr(dissecting, "FIRST_FRAMES", 20)
+    monkeypatch.setattr("ecmproto_cli.commands.dissect.FIRST_FRAMES", 20)
+    monkeypatch.setattr(dissecting, "_MANY_FRAMES", 100)
+    monkeypatch.setattr(dissecting, "_FULL_FRAMES", 1)
+    monkeypatch.setattr(dissecting, "_LARGE_FRAMES", 70)
+    return seen
+
+
+def shown(arguments: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> bytes:
+    assert run(["dissect", *arguments]) == 0
+    return capsysbinary.readouterr().out
+
+
+@pytest.mark.parametrize("more", [[], ["-Y", "vlan.id == 5 or macc"], ["-c", "333"]], ids=["all", "-Y", "-c"])
+@pytest.mark.parametrize("form", FORMS)
+def test_columns_show_what_frames_show(
+    form: str, more: list[str], capture: Path, capsysbinary: pytest.CaptureFixture[bytes],
+    request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    arguments = ["-r", str(capture), *FORMS[form], *more]
+    expected = shown(arguments, capsysbinary)
+    seen = request.getfixturevalue("switching")
+    assert shown(arguments, capsysbinary) == expected
+    if form in ("json", "ndjson", "csv", "fields"):
+        assert sum(seen) > 100
+
+
+def test_times_count_from_the_first_frame_though_it_is_not_shown(
+    capture: Path, switching: list[int], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    last = len(FRAMES) * REPEATS
+    told = shown(["-r", str(capture), "-Y", f"frame.number == {last}"], capsysbinary).decode()
+    assert told.split()[:2] == [str(last), f"0.{(last - 1) * 999:09d}"]
+
+
+@pytest.mark.parametrize("more", [[], ["-T", "ndjson"]])
+def test_copies_of_selected_frames_are_the_same(
+    more: list[str], capture: Path, request: pytest.FixtureRequest
+) -> None:
+    copies = []
+    for name in ("plain.pcap", "switched.pcap"):
+        out = capture.parent / name
+        assert run(["dissect", "-r", str(capture), "-Y", "cntag", "-w", str(out), *more]) == 0
+        copies.append(out.read_bytes())
+        request.getfixturevalue("switching")
+    assert copies[0] == copies[1]
+    assert len(copies[0]) > 24
+
+
+def test_a_pipe_proves_large_by_what_came(
+    capture: Path, switching: list[int], monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:  # fmt: skip
+    expected = shown(["-r", str(capture), "-T", "ndjson"], capsysbinary)
+    assert switching
+    switching.clear()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(capture.read_bytes())))
+    assert shown(["-r", "-", "-T", "ndjson"], capsysbinary) == expected
+    assert switching
+
+
+def test_what_a_slow_pipe_brings_is_shown_at_once(capture: Path) -> None:
+    octets = capture.read_bytes()
+    with subprocess.Popen(
+        [*DISSECT, "-r", "-", "-T", "ndjson"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(octets[: 24 + 16 + len(next(iter(FRAMES.values())))])
+        process.stdin.flush()
+        # nothing more comes until this is there
+        assert json.loads(process.stdout.readline())["number"] == 1
+        process.stdin.close()
+        assert process.wait() == 0
+
+
+def test_small_captures_load_no_kernels(capture: Path) -> None:
+    for arguments in FORMS.values():
+        check = (
+            "import sys; from ecmproto_cli.main import run; "
+            f"code = run(['dissect', '-r', {str(capture)!r}, '-c', '20', *{arguments!r}]); "
+            "sys.exit(code or 'numba' in sys.modules)"
+        )
+        subprocess.run([sys.executable, "-c", check], check=True, capture_output=True)
+
+
+def test_characters_that_stdout_does_not_have(capture: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [*DISSECT, "-r", str(capture), "-c", "3"], env=environment, capture_output=True, check=True
+    )
+    assert b" ? " in done.stdout
+
+
+def test_an_interrupt_leaves_whole_lines(capture: Path, switching: list[int], monkeypatch: pytest.MonkeyPatch,
+                                         capsysbinary: pytest.CaptureFixture[bytes]) -> None:  # fmt: skip
+    plain = Listing.batch
+
+    def interrupted(self: Listing, batch: Batch, *arguments: object, **options: object) -> Iterator[object]:
+        for text in plain(self, batch, *arguments, **options):  # type: ignore[arg-type]
+            os.kill(os.getpid(), 2)
+            time.sleep(0)
+            yield text
+
+    monkeypatch.setattr(Listing, "batch", interrupted)
+    assert run(["dissect", "-r", str(capture), "-T", "json"]) == 130
+    frames = json.loads(capsysbinary.readouterr().out)["frames"]
+    assert [frame["number"] for frame in frames] == list(range(1, len(frames) + 1))
+    assert frames
+
+
+def test_compiling_is_told_of_when_it_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event = pytest.importorskip("numba.core.event")
+    monkeypatch.setattr("ecmproto_cli.compiling._PATIENCE_S", 0.01)
+    done = threading.Event()
+    monkeypatch.setattr("ecmproto_cli.compiling._tell", done.set)
+    with told_when_compiling():
+        assert not done.wait(0.1)  # nothing is compiled
+        with event.trigger_event("numba:compile"):
+            assert done.wait(10)
+    done.clear()
+    with told_when_compiling(), event.trigger_event("numba:compile"):
+        pass
+    assert not done.wait(0.1)
+
+
+def test_a_broken_capture_is_shown_as_far_as_it_goes(
+    capture: Path, switching: list[int], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    capture.write_bytes(capture.read_bytes()[:-1])
+    assert run(["dissect", "-r", str(capture), "-T", "ndjson"]) == 3
+    assert len(capsysbinary.readouterr().out.splitlines()) == len(FRAMES) * REPEATS - 1
+
+
+def test_batches_grow(
+    capture: Path, switching: list[int], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    shown(["-r", str(capture), "-T", "ndjson"], capsysbinary)
+    assert (switching[0], max(switching)) == (20, 70)
