@@ -56,9 +56,8 @@ def _head(statistics: Statistics, path: str) -> str:
         ("backwards", statistics.backwards_frames, "frames stamped before an earlier one"),
     )
     rows += [(name, f"{count:,}  ({meaning})") for name, count, meaning in odd if count]
-    lost = lost_to_pause(statistics)
-    if lost:
-        rows.insert(0, ("paused", paint(lost, "pause")))
+    lost = zip(("paused", ""), lost_to_pause(statistics), strict=False)
+    rows = [*((name, paint(text, "pause")) for name, text in lost), *rows]
     return f"{paint(path, 'title')}\n{pairs(rows, width=_NAMES)}"
 
 

@@ -71,15 +71,15 @@ def interface_name(statistics: Statistics, index: int) -> str:
     return printable(statistics.interface_name(index))[:32]
 
 
-def lost_to_pause(statistics: Statistics) -> str:
-    """Return what the capture's worst sender of pauses cost its link partner; nothing where nobody paused."""
+def lost_to_pause(statistics: Statistics) -> tuple[str, ...]:
+    """Return how long the capture's worst sender of pauses stopped its link partner, and who it was."""
     if statistics.pauses is None or not statistics.pauses.senders[0].paused_ns:
-        return ""
+        return ()
     sender = statistics.pauses.senders[0]
     worst = max(sender.classes, key=lambda each: each.paused_ns)
     where = f" on {interface_name(statistics, sender.interface)}" if len(statistics.interfaces) > 1 else ""
-    text = f"{share(statistics.share(sender.paused_ns))} of the time ({format_time(sender.paused_ns)})"
+    text = f"{share(statistics.share(sender.paused_ns))} of the time, {format_time(sender.paused_ns)}"
     whom = class_name(worst)
     if worst.paused_ns != sender.paused_ns:
         whom = f"{len(sender.classes)} classes, most of all {whom}"
-    return f"{text}: {address(sender.source)}{where} stopped {whom}"
+    return text, f"{address(sender.source)}{where} stopped {whom}"

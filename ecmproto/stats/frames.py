@@ -106,13 +106,15 @@ class FrameCounts:
 
     def _add_malformed(self, errors: Column) -> None:
         texts = errors.values
-        if not len(texts):
-            return
         assert isinstance(texts, Texts)
         counts = np.bincount(texts.codes, minlength=len(texts.words)).tolist()
-        for word, count in zip(texts.words, counts, strict=True):
-            what = malformation(word)
-            if count and what not in self.malformed and len(self.malformed) >= MOST_MALFORMED:
+        self.add_errors({word: count for word, count in zip(texts.words, counts, strict=True) if count})
+
+    def add_errors(self, counts: Mapping[str, int]) -> None:
+        """Count malformed frames by what their errors say."""
+        for error, count in counts.items():
+            what = malformation(error)
+            if what not in self.malformed and len(self.malformed) >= MOST_MALFORMED:
                 what = OTHER_MALFORMED
                 self.left_out += count
             self.malformed[what] += count
@@ -120,7 +122,7 @@ class FrameCounts:
     @property
     def malformations(self) -> Mapping[str, int]:
         """Malformed frames by what is malformed, the most frequent first."""
-        return {what: count for what, count in self.malformed.most_common() if count}
+        return dict(self.malformed.most_common())
 
     @property
     def sizes(self) -> Sizes:

@@ -1,0 +1,158 @@
+"""``ecmproto stats`` as users run it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter
+from ecmproto.capture.reader import BATCH_FRAMES
+from ecmproto.stats import Accumulator
+from ecmproto_cli.main import run
+from pcaps.manifest import FOLDER
+from tests.stats.test_pauses import EAST, WEST, other, pause, pfc
+
+MIXED, HOTSPOT = str(FOLDER / "mixed.pcap"), str(FOLDER / "hotspot.pcap.gz")
+MOST_COLUMNS = 100
+
+
+def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int = 0) -> tuple[str, str]:
+    """Return what the command prints on stdout and stderr."""
+    assert run(["stats", *arguments]) == code
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = told(["-r", MIXED, "--color", "never"], capsys)
+    assert err == ""
+    golden = Path(__file__).with_name("stats_table.txt")
+    assert out.replace(MIXED, "mixed.pcap") == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "path", sorted(path for path in FOLDER.glob("*.pcap*") if "incast" not in path.name), ids=lambda p: p.name
+)
+def test_tables_are_narrow_and_have_sections_for_what_there_is(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = told(["-r", str(path), "--color", "never"], capsys)
+    lines = out.splitlines()
+    assert max(len(line) for line in lines[1:]) <= MOST_COLUMNS
+    assert not any(line != line.rstrip() for line in lines if "│" not in line and "█" not in line)
+    assert ("CNMs by congestion point" in out) == (
+        path.name in ("mixed.pcap", "mixed.pcapng", "qcn_cp.pcapng", "qcn_pbb.pcap", "malformed.pcapng")
+    )
+
+
+def test_the_time_lost_to_pauses_stands_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "lost.pcapng"
+    links = [Interface(index=0, linktype=1, name="spine \x1b[31m1", speed_bps=400 * 10**9)]
+    links.append(Interface(index=1, linktype=1))
+    frames = [pfc(EAST, time3=16_953), pause(1000, WEST), other()]
+    with PcapngWriter(path, interfaces=links) as writer:
+        writer.write_batch(Batch.from_frames(frames, time_ns=[0, 0, 100_000], interface=[0, 1, 0]))
+    out, _ = told(["-r", str(path), "--speed", "100G", "--color", "never"], capsys)
+    assert out.splitlines()[1:3] == [
+        "  paused       21.7 % of the time, 21.7 µs",
+        "               02:00:00:00:00:0e on spine �[31m1 stopped priority 3",
+    ]
+    assert "02:00:00:00:00:0f on interface 1, 1 frames, at 100 Gb/s (assumed)" in out
+    assert "priority 3  21.7 %  21.7 µs       1        0" in out
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = told(["-r", HOTSPOT, "-T", "json", "--interval", "1ms"], capsys)
+    document = json.loads(out)
+    assert (document["schema"], document["frames"], err) == ("ecmproto/stats/1", 15662, "")
+    assert document["intervals"]["width_ns"] == 10**6
+    assert sum(document["frames_over_time"]) == 15662
+
+
+def test_a_filter_and_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = told(["-r", MIXED, "-Y", "cnm", "-c", "10", "--color", "never"], capsys)
+    assert "frames       1 of 10, 110 B" in out
+
+
+def test_nothing_is_said_as_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty.pcap"
+    PcapWriter(empty).close()
+    assert told(["-r", str(empty)], capsys) == ("0 frames\n", "")
+    assert told(["-r", MIXED, "-Y", "frame.len > 5000"], capsys) == ("0 of 26 frames selected\n", "")
+    assert json.loads(told(["-r", str(empty), "-T", "json"], capsys)[0])["frames"] == 0
+
+
+def test_a_cut_capture_is_counted_as_far_as_it_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes((FOLDER / "mixed.pcap").read_bytes()[:-1])
+    out, err = told(["-r", str(cut), "--color", "never"], capsys, code=3)
+    assert "frames       25, " in out
+    assert err.startswith(f"ecmproto: {cut}: at octet ")
+    assert err.endswith("help: what stands before it, 25 frames, was used\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--interval", "fast"], "time: needed a time such as 15ms"),
+        (["--interval", "0s"], "interval: needed 1 ns to 146 years, got 0"),
+        (["--speed", "quick"], "rate: needed a rate such as 10G"),
+        (["--speed", "0"], "speed: needed 1 bit/s to 4 Eb/s, got 0"),
+        (
+            ["--report", "out.pdf"],
+            "out.pdf: needed a name that ends in .html, .htm, .png, .svg, .json, got .pdf",
+        ),
+        (["-Y", "cmn"], "cmn"),
+        (["-T", "xml"], "xml"),
+    ],
+)
+def test_mistakes(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = told(["-r", MIXED, *arguments], capsys, code=2)
+    assert out == ""
+    assert said in err
+    assert "help: " in err
+
+
+def test_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = told(["-r", "nowhere.pcap"], capsys, code=3)
+    assert (out, "nowhere.pcap" in err) == ("", True)
+
+
+def test_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["out.html", "out.png", "out.svg", "out.json"]
+    paths = [tmp_path / name for name in names]
+    arguments = [word for path in paths for word in ("--report", str(path))]
+    out, _ = told(["-r", MIXED, "-T", "json", *arguments], capsys)
+    starts = (b"<!DOCTYPE html>", b"\x89PNG\r\n", b"<?xml", b"{")
+    for path, start in zip(paths, starts, strict=True):
+        assert path.read_bytes().startswith(start)
+    assert paths[3].read_text(encoding="utf-8") == out
+    _, err = told(["-r", MIXED, "--report", str(paths[0])], capsys, code=2)
+    assert "--force" in err
+    told(["-r", MIXED, "--report", str(paths[0]), "--force"], capsys)
+
+
+def test_an_interrupt_shows_what_was_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "long.pcap"
+    rows = np.zeros((BATCH_FRAMES + 1000, 60), np.uint8)
+    with PcapWriter(path) as writer:
+        writer.write_matrix(rows, time_ns=1000 * np.arange(len(rows)))
+    add = Accumulator.add
+
+    def interrupted(self: Accumulator, *arguments: Any, **others: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        add(self, *arguments, **others)
+
+    monkeypatch.setattr(Accumulator, "add", interrupted)
+    out, err = told(["-r", str(path), "--color", "never"], capsys, code=130)
+    assert err.endswith("ecmproto: interrupted\n")
+    assert f"frames       {BATCH_FRAMES:,}, " in out

@@ -1,0 +1,154 @@
+"""Statistics as pages and pictures: whole, escaped, with panels for what there is and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from ecmproto.capture import Batch, Interface
+from ecmproto.errors import OutputError
+from ecmproto.report.capture_figures import HEADINGS, PANELS, Name, panel_of
+from ecmproto.report.capture_output import (
+    statistics_form,
+    statistics_html,
+    statistics_json,
+    statistics_png,
+    statistics_svg,
+)
+from ecmproto.report.capture_words import extent, lost_to_pause
+from ecmproto.report.sheet import WIDE
+from ecmproto.stats import Accumulator, Statistics, capture_stats
+from ecmproto.wire import CNM, E2CM, Ethernet, Frame, RDTag, encode
+from pcaps.manifest import FOLDER
+from tests.report.test_html import HOSTILE
+from tests.report.wellformed import check_page
+from tests.stats.test_pauses import EAST, WEST, other, pause, pfc
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def of_frames(frames: Sequence[bytes], times: Sequence[int], **interface: object) -> Statistics:
+    counts = Accumulator()
+    link = Interface(index=0, linktype=1, **interface)  # type: ignore[arg-type]
+    counts.add(Batch.from_frames(frames, time_ns=list(times)), interfaces=[link])
+    return counts.result()
+
+
+def message(layer: CNM | E2CM | RDTag) -> bytes:
+    return encode(Frame(layers=(Ethernet(dst=WEST, src=EAST), layer)), fix=True)
+
+
+def everything() -> Statistics:
+    """Return statistics with something for every panel."""
+    frames, times = [], []
+    for step in range(40):
+        frames += [
+            message(CNM(cpid=step % 12, qntz_fb=step)),
+            message(E2CM(type=4, cpid=9 << 16, latency=5000 + 100 * step, flow_id=7)),
+            message(RDTag(rlq_id=1, rate=1000 * step)),
+            pfc(EAST, time3=50, time4=5),
+            pause(10, WEST),
+        ]
+        times += [10**18 + 10_000 * step + 10 * place for place in range(5)]
+    return of_frames(frames, times)
+
+
+def shown(statistics: Statistics) -> list[Name]:
+    return [name for name in PANELS if panel_of(name, statistics, WIDE).shown]
+
+
+def test_there_is_a_panel_for_everything() -> None:
+    assert shown(everything()) == list(PANELS)
+
+
+@pytest.mark.parametrize(
+    ("name", "panels"),
+    [
+        ("hotspot.pcap.gz", ["rate"]),
+        ("qcn_cp.pcapng", ["rate", "kinds", "points", "feedback"]),
+        ("pfc.pcap", ["rate", "pauses", "kinds"]),
+        ("fecn_source.pcap", ["rate", "advertised"]),
+        ("e2cm_edge.pcap", ["rate", "kinds", "latency"]),
+    ],
+)
+def test_panels_are_of_what_there_is(name: str, panels: list[str]) -> None:
+    assert shown(capture_stats(FOLDER / name)) == panels
+
+
+def test_the_page_is_well_formed_and_shows_every_panel_twice() -> None:
+    statistics = everything()
+    text = statistics_html(statistics, "in.pcapng").decode()
+    page = check_page(text)
+    headings = [data for tag, data in page.texts if tag == "h2"]
+    assert headings == [
+        "In numbers", *HEADINGS.values(), "Who stopped whom", "Kinds of frames", "Notes"
+    ]  # fmt: skip
+    assert text.count("<svg") == 2 * len(PANELS)
+    leads = [data for tag, data in page.texts if tag == "p"]
+    assert leads[1:3] == [lost_to_pause(statistics), extent(statistics)]
+
+
+def test_what_was_lost_to_pauses_is_said_in_a_sentence() -> None:
+    one = of_frames([pause(1000), other()], [0, 102_400])
+    lost = "Lost to pause: 50.0 % of the time, 51.2 µs. 02:00:00:00:00:0e stopped its link partner"
+    assert lost_to_pause(one) == f"{lost}: the whole link."
+    two = of_frames([pfc(EAST, time3=1000, time4=10), pfc(EAST, time4=2000), other()], [0, 51_200, 102_400])
+    assert lost_to_pause(two).endswith("stopped its link partner, most of all: priority 4.")
+    assert lost_to_pause(of_frames([other()], [0])) == ""
+    assert lost_to_pause(of_frames([pause(0), other()], [0, 1000])) == ""
+
+
+@pytest.mark.parametrize("octets", [statistics_html, statistics_svg], ids=["html", "svg"])
+def test_hostile_names(octets: type) -> None:
+    name = HOSTILE.encode("utf-8", "replace").decode()
+    frames = [pause(10), pause(10, WEST), other()]
+    statistics = of_frames(frames, [0, 10, 10**6], name=name * 100)
+    text = octets(statistics, HOSTILE).decode()
+    assert "<script" not in text
+    if octets is statistics_html:
+        check_page(text)
+    else:
+        ElementTree.fromstring(text)
+
+
+def test_an_empty_capture() -> None:
+    empty = Accumulator().result()
+    check_page(statistics_html(empty, "empty.pcap").decode())
+    assert statistics_png(empty, "empty.pcap").startswith(PNG)
+    ElementTree.fromstring(statistics_svg(empty, "empty.pcap").decode())
+    assert extent(empty) == "There is no frame in it."
+
+
+def test_times_centuries_apart_can_be_drawn() -> None:
+    far = (1 << 62) - 1
+    statistics = of_frames([pause(10), pfc(time3=5), message(CNM(cpid=1)), other()], [-far, 0, 5, far])
+    assert statistics_png(statistics, "far.pcap").startswith(PNG)
+    assert shown(statistics) == ["rate", "pauses", "kinds", "points", "feedback"]
+
+
+def test_the_same_statistics_give_the_same_octets() -> None:
+    assert statistics_svg(everything(), "a") == statistics_svg(everything(), "a")
+    assert statistics_html(everything(), "a") == statistics_html(everything(), "a")
+
+
+def test_pages_do_not_grow_with_the_capture() -> None:
+    few, many = everything(), Accumulator(interval_ns=100)
+    rows = np.tile(np.frombuffer(message(CNM(cpid=1)), np.uint8), (20_000, 1))
+    many.add(Batch.from_matrix(rows, time_ns=10**18 + 50 * np.arange(len(rows))))
+    assert len(statistics_html(many.result(), "a")) < len(statistics_html(few, "a"))
+
+
+def test_forms_by_name() -> None:
+    assert statistics_form("a.HTML.gz") is statistics_html
+    assert statistics_form("a.json") is statistics_json
+    with pytest.raises(OutputError, match=r"\.svg, \.json, got \.txt"):
+        statistics_form("a.txt")
+
+
+def test_json_needs_no_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    assert statistics_form("a.json")(capture_stats(FOLDER / "pause.pcap"), "a").startswith(b"{")

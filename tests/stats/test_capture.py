@@ -1,0 +1,252 @@
+"""Statistics of files: filters, limits, what cannot be read, what is left out, and what the notes say."""
+
+from __future__ import annotations
+
+import io
+import json
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter, open_capture
+from ecmproto.errors import CaptureError, FilterError, ParameterError
+from ecmproto.stats import Accumulator, Statistics, as_document, capture_stats, document_text
+from ecmproto.stats.document import SCHEMA
+from ecmproto.stats.feedback import MOST_FLOWS, MOST_POINTS
+from ecmproto.stats.frames import MOST_MALFORMED, OTHER_MALFORMED, FrameCounts, malformation
+from ecmproto.wire import CNM, E2CM, Ethernet, EtherTypes, Frame, RDTag, encode
+from pcaps.manifest import FOLDER
+from tests.capture.octets import description, section, simple
+from tests.stats.slow import Slow
+
+MIXED = FOLDER / "mixed.pcap"
+DST, SRC = bytes.fromhex("020000000001"), bytes.fromhex("0200000000c1")
+
+
+def cnm(cpid: int, destination: int = 1) -> bytes:
+    layers = (Ethernet(dst=destination.to_bytes(6), src=SRC), CNM(cpid=cpid, qntz_fb=9))
+    return encode(Frame(layers=layers), fix=True)
+
+
+def of_frames(frames: list[bytes], **arguments: object) -> Statistics:
+    counts = Accumulator()
+    counts.add(Batch.from_frames(frames, **arguments))  # type: ignore[arg-type]
+    return counts.result()
+
+
+def test_paths_files_and_readers_are_alike() -> None:
+    wanted = capture_stats(MIXED)
+    assert wanted.frames == 26
+    assert capture_stats(str(MIXED), threads=1) == wanted
+    assert capture_stats(io.BytesIO(MIXED.read_bytes())) == wanted
+    with open_capture(MIXED, batch_frames=3) as reader:
+        assert capture_stats(reader) == wanted
+
+
+def test_a_filter_leaves_the_span_as_it_is() -> None:
+    whole, found = capture_stats(MIXED), capture_stats(MIXED, filter="cnm or fecn")
+    assert (found.frames, found.read_frames) == (2, 26)
+    assert [each.kind.name for each in found.kinds if each.kind.group == "message"] == ["cnm", "fecn"]
+    assert (found.span, found.intervals) == (whole.span, whole.intervals)
+    assert sum(found.frames_over_time) == 2
+    with open_capture(MIXED) as reader:
+        slow = Slow(list(reader), reader.interfaces, selects=lambda record: record.number in (5, 9, 16))
+    assert capture_stats(MIXED, filter="frame.number in {5, 9, 16}").kinds == slow.result().kinds
+
+
+def test_a_filter_that_selects_nothing() -> None:
+    found = capture_stats(MIXED, filter="frame.number > 100")
+    assert (found.frames, found.octets, found.kinds, found.sizes.minimum, found.notes) == (0, 0, (), None, ())
+    assert found.read_frames == 26
+
+
+def test_a_filter_that_is_none() -> None:
+    with pytest.raises(FilterError):
+        capture_stats(MIXED, filter="cnm and")
+
+
+@pytest.mark.parametrize("limit", [1, 7, 26, 100])
+def test_a_limit(limit: int) -> None:
+    found = capture_stats(MIXED, limit=limit)
+    assert found.frames == min(limit, 26)
+    with open_capture(MIXED) as reader:
+        slow = Slow([batch.select(range(min(limit, 26))) for batch in reader], reader.interfaces)
+    assert found.kinds == slow.result().kinds
+
+
+def test_other_ethertypes() -> None:
+    octets = bytearray(cnm(5))
+    octets[12:14] = b"\x12\x34"
+    counts = Accumulator(ethertypes=EtherTypes(cnm=0x1234))
+    counts.add(Batch.from_frames([bytes(octets)]))
+    assert [each.cpid for each in counts.result().congestion_points] == [5]
+
+
+@pytest.mark.parametrize("arguments", [{"interval_ns": 0}, {"interval_ns": 1 << 62}, {"speed_bps": 0}])
+def test_what_is_no_interval_and_no_speed(arguments: dict[str, int]) -> None:
+    with pytest.raises(ParameterError):
+        capture_stats(MIXED, **arguments)  # type: ignore[arg-type]
+
+
+def test_an_empty_capture(tmp_path: Path) -> None:
+    path = tmp_path / "empty.pcapng"
+    PcapngWriter(path, interfaces=[Interface(index=0, linktype=1, name="a")]).close()
+    found = capture_stats(path)
+    assert (found.frames, found.span.duration_ns, found.intervals.count, found.problem) == (0, 0, 0, None)
+    assert [(each.name, each.frames) for each in found.interfaces] == [("a", 0)]
+
+
+@pytest.mark.parametrize("octets", [1, 24, 400])
+def test_what_could_be_read_of_a_cut_capture(octets: int, tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(MIXED.read_bytes()[:-octets])
+    found = capture_stats(path)
+    assert isinstance(found.problem, CaptureError)
+    assert found.frames == found.problem.frame < 26
+    assert as_document(found, "cut.pcap")["problem"] == str(found.problem)
+
+
+def test_no_capture(tmp_path: Path) -> None:
+    path = tmp_path / "no.pcap"
+    path.write_bytes(b"this is no capture")
+    with pytest.raises(CaptureError):
+        capture_stats(path)
+
+
+def test_one_time_only_has_no_rate() -> None:
+    found = of_frames([cnm(1), cnm(1)], time_ns=10**18)
+    assert (found.span.duration_ns, found.span.per_second(2), found.share(0)) == (0, None, None)
+
+
+def test_frames_without_a_time() -> None:
+    octets = section() + description() + simple(cnm(1)) + simple(cnm(2))
+    found = capture_stats(io.BytesIO(octets))
+    assert (found.frames, found.untimed_frames, found.span.first_ns, found.intervals.count) == (2, 2, None, 0)
+    assert [each.frames for each in found.congestion_points] == [1, 1]
+    assert "2 frames without a time: in no rate over time." in found.notes
+
+
+def test_more_congestion_points_than_there_is_room_for() -> None:
+    frames = [cnm(number) for number in range(MOST_POINTS + 3)] + [cnm(MOST_POINTS + 7), cnm(0)]
+    found = of_frames(frames)
+    assert [each.cpid for each in found.congestion_points] == list(range(MOST_POINTS))
+    assert found.congestion_points[0].frames == 2
+    assert found.left_out["congestion_points"] == 4
+    assert any(f"beyond the first {MOST_POINTS}" in note for note in found.notes)
+
+
+def test_more_flows_than_there_is_room_for() -> None:
+    template = np.frombuffer(cnm(1), np.uint8)
+    matrix = np.tile(template, (MOST_FLOWS + 100, 1))
+    matrix[:, 4:6] = np.arange(1, MOST_FLOWS + 101, dtype=">u2").view(np.uint8).reshape(-1, 2)
+    counts = Accumulator()
+    counts.add(Batch.from_matrix(matrix))
+    found = counts.result()
+    assert len(found.message_flows) == MOST_FLOWS
+    assert found.left_out == {"message_flows": 100}
+    assert found.congestion_points[0].frames == MOST_FLOWS + 100
+
+
+def test_more_kinds_of_malformed_frames_than_there_is_room_for() -> None:
+    counts = FrameCounts()
+    counts.malformed.update(f"way {number}" for number in range(MOST_MALFORMED))
+    counts.add_errors({"cnm at octet 14: needed 24 octets, got 3 octets": 5, "way 3": 1})
+    assert counts.malformations[OTHER_MALFORMED] == counts.left_out == 5
+    assert counts.malformations["way 3"] == 2
+    assert len(counts.malformations) == MOST_MALFORMED + 1
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        ("cnm at octet 22: needed 72 octets, got 44 octets", "cnm: needed more octets"),
+        ("cnm at octet 44: needed msdu_length 0..64, got 65", "cnm: needed msdu_length 0..64"),
+        ("ecm at octet 3: needed 24 octets of the sampled frame, got 2 octets",
+         "ecm: needed 24 octets of the sampled frame"),
+        ("something else", "something else"),
+    ],
+)  # fmt: skip
+def test_what_is_malformed_is_said_without_numbers_of_one_frame(error: str, what: str) -> None:
+    assert malformation(error) == what
+
+
+def notes_of(frames: list[bytes], interfaces: list[Interface], **arguments: object) -> str:
+    counts = Accumulator(interval_ns=1000)
+    counts.add(Batch.from_frames(frames, **arguments), interfaces=interfaces)  # type: ignore[arg-type]
+    return " ".join(counts.result().notes)
+
+
+def test_notes_on_what_misleads() -> None:
+    ethernet = [Interface(index=0, linktype=1)]
+    assert notes_of([cnm(1)], ethernet).startswith("No PAUSE or PFC frame proves nothing")
+    assert "1 frame cut by the capture" in notes_of([cnm(1)], ethernet, original=2000)
+    backwards = notes_of([cnm(1), cnm(1), cnm(1)], ethernet, time_ns=[5, 3, 4])
+    assert "2 frames stamped before an earlier one" in backwards
+    assert "Intervals of 1 µs would be more" in notes_of([cnm(1), cnm(1)], ethernet, time_ns=[0, 10**9])
+
+
+def test_notes_on_other_link_types() -> None:
+    notes = notes_of([cnm(1)], [Interface(index=0, linktype=147)])
+    assert "(147) are not decoded" in notes
+    assert "PAUSE" not in notes
+
+
+def test_the_document_is_plain_json() -> None:
+    for path in sorted(FOLDER.glob("*.pcap*")):
+        if path.name.startswith("incast"):
+            continue
+        text = document_text(capture_stats(path), path.name)
+        document = json.loads(text, parse_constant=pytest.fail)  # no NaN, no infinity
+        assert (document["schema"], document["capture"]) == (SCHEMA, path.name)
+
+
+def test_the_document_of_mixed_frames() -> None:
+    document = as_document(capture_stats(MIXED), "mixed.pcap")
+    points = {point["kind"]: point for point in document["congestion_points"]}
+    assert points["cnm"]["cpid"] == "0200000000c10001"
+    assert points["cnm"]["q_offset_octets"]["mean"] == -25600
+    assert points["cnm"]["fb_histogram"][40] == 1
+    assert document["message_flows"][0]["destination"] == "02:00:00:00:00:01"
+    assert document["probes"]["latency_ns"]["p50"] == 53_000
+    assert {rate["kind"]: rate["rate_bps"] and rate["rate_bps"]["mean"] for rate in document["rates"]} == {
+        "rdtag": None,
+        "fecn": 2.5e9,
+        "dbp": 5e9,
+    }
+    (sender,) = document["pauses"]["senders"]
+    assert (sender["source"], sender["paused_ns"], sender["speed_is_stated"]) == (
+        "02:00:00:00:00:c1", 9000, False
+    )  # fmt: skip
+    assert sender["paused_share"] == pytest.approx(0.36)
+    lists = [*document["kinds"], document]
+    assert {len(each["frames_over_time"]) for each in lists} == {document["intervals"]["count"]}
+
+
+def test_means_over_time_are_null_where_there_was_nothing() -> None:
+    layers = (Ethernet(dst=DST, src=SRC), E2CM(type=4, cpid=9 << 16, latency=500, flow_id=3))
+    probe = encode(Frame(layers=layers), fix=True)
+    tagged = encode(Frame(layers=(Ethernet(dst=DST, src=SRC), RDTag(rlq_id=1, rate=7))), fix=True)
+    counts = Accumulator(interval_ns=100)
+    counts.add(Batch.from_frames([probe, cnm(1), probe, tagged], time_ns=[0, 150, 250, 250]))
+    document = as_document(counts.result(), "")
+    assert document["probes"]["latency_mean_ns_over_time"] == [500, None, 500]
+    assert document["rates"][0]["rate_mean_bps_over_time"] == [None, None, 7000]
+
+
+def test_memory_does_not_grow_with_the_capture(tmp_path: Path) -> None:
+    rows = np.tile(np.frombuffer(cnm(1), np.uint8), (20_000, 1))
+    path = tmp_path / "long.pcap"
+    with PcapWriter(path) as writer:
+        for piece in range(10):
+            writer.write_matrix(rows, time_ns=10**18 + piece * 10**9 + 1000 * np.arange(len(rows)))
+    peaks = []
+    for limit in (40_000, 200_000):
+        capture_stats(path, limit=limit, threads=1)
+        tracemalloc.start()
+        with open_capture(path, batch_frames=4096) as reader:
+            capture_stats(reader, limit=limit, threads=1)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
