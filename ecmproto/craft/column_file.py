@@ -25,6 +25,8 @@ BATCH_ROWS = 1 << 16
 LARGE_OCTETS = 4 << 20
 """From this size on a CSV file is worth the import of pyarrow."""
 
+_BLOCK_OCTETS = 4 << 20
+
 SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv"}
 
 Rows = Mapping[str, Any]
@@ -198,7 +200,7 @@ def _large_csv(path: str) -> Iterator[tuple[int, Rows]]:
         try:
             reader = pyarrow.csv.open_csv(
                 binary,
-                read_options=pyarrow.csv.ReadOptions(block_size=LARGE_OCTETS, use_threads=False),
+                read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK_OCTETS, use_threads=False),
                 parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=refuse),
                 convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
             )

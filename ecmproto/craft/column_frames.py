@@ -8,6 +8,7 @@ a CNM: a CN-TAG), ``vlan.id[1]`` of the second layer that has it; also ``eth.pad
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -138,7 +139,8 @@ class _Template:
                 raise SpecError(where=where, needed=error.needed, got=error.got, hint=error.hint) from None
             named.append((name, part, field))
         made = finish(stack, ethertypes=ethertypes, raw=raw)
-        self._frame = made.frame
+        # padded anew as each row needs it
+        self._frame = dataclasses.replace(made.frame, padding=b"")
         self._finish = Finish(fix=not raw, transport=True, keep=made.given)
         targets = [
             Target(name=name, layer=made.parts.index(part), field=field) for name, part, field in named
@@ -174,8 +176,7 @@ def _times(cells: Any, count: int) -> NDArray[np.int64]:
     """Return times: timestamps and integers are in ns, text is in seconds."""
     plain_cells = plain(octets_target(TIME), cells)
     if isinstance(plain_cells, Coded):
-        words = np.array([_seconds(word, None) for word in plain_cells.words], np.int64)
-        return np.take(words, plain_cells.codes)
+        plain_cells = [plain_cells.words[code] for code in plain_cells.codes.tolist()]
     if isinstance(plain_cells, list):
         return np.array([_seconds(cell, row) for row, cell in enumerate(plain_cells)], np.int64)
     if isinstance(plain_cells, Strings):

@@ -13,6 +13,7 @@ import pytest
 
 from ecmproto.capture import PcapWriter, open_capture
 from ecmproto.craft import build
+from ecmproto.table.columns.files import write_columns
 from ecmproto.wire import CNM, CNTag, decode, encode
 from ecmproto_cli.main import run
 
@@ -164,3 +165,74 @@ def test_a_document_that_breaks_off_leaves_no_file_under_the_final_name(tmp_path
     assert said.startswith(f"ecmproto: warning: what was written before is in {partial}\n")
     assert "needed JSON, got Expecting value" in said
     assert "Traceback" not in said
+
+
+def test_rows_of_a_file_become_frames(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "frames.csv"
+    path.write_text("frame.time_epoch,qntz_fb,flow_id\n1.5,40,7\n2,41,8\n")
+    out = tmp_path / "out.pcap"
+    assert (
+        run(["craft", "cnm", "--vlan", "5", "--prio", "3", "--from-columns", str(path), "-w", str(out)]) == 0
+    )
+    with open_capture(out) as reader:
+        (batch,) = reader
+    assert batch.frame(0).hex() == CNM_HEX
+    assert batch.time_ns.tolist() == [1_500_000_000, 2_000_000_000]
+    made = craft("cnm", "--vlan", "5", "--prio", "3", "--from-columns", "-", stdin=path.read_bytes())
+    assert made.stdout.decode().splitlines()[0] == CNM_HEX
+    assert capsys.readouterr().err == ""
+
+
+def test_columns_of_a_whole_capture_become_that_capture(tmp_path: Path) -> None:
+    columns, again = tmp_path / "mixed.arrow", tmp_path / "again.pcap"
+    mixed = Path(__file__).parents[2] / "pcaps" / "mixed.pcap"
+    write_columns(str(mixed), str(columns), "arrow")
+    assert run(["craft", "--from-columns", str(columns), "-w", str(again)]) == 0
+    assert again.read_bytes() == mixed.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["cnm", "--from-columns", "empty.csv"], 1, "ecmproto: no frame was crafted\n"),
+        (["cnm", "--from-columns", "bad.csv"], 2,
+         "ecmproto: bad.csv: row 2, column qntz_fb: needed an integer in 0..63, got 64\nhelp: ecmproto craft --help\n"),
+        (["cnm", "--from-columns", "bad.csv", "--rate", "5", "--time", "1s"], 2, "ecmproto: bad.csv: row 2, column"),
+        (["cnm", "--from-columns", "none.csv"], 3, "ecmproto: none.csv: No such file or directory\n"),
+        (["--from-columns", "bad.csv"], 2, "ecmproto: bad.csv: needed a LAYER, or Parquet or Arrow with all columns"),
+        (["--from-columns", "bad.csv", "--vlan", "5"], 2, "ecmproto: --vlan belongs to a frame given as LAYER"),
+        (["cnm", "--from-columns", "bad.csv", "--sweep", "prio=1,2"], 2,
+         "ecmproto: --sweep and --from-columns: needed one of them, got both\n"),
+        (["cnm", "--from-columns", "bad.csv", "--count", "0"], 2, "ecmproto: --count and --from-columns: needed one"),
+        (["cnm", "--from-columns", "bad.csv", "--fix"], 2, "ecmproto: --fix belongs to --from-json"),
+        (["--from-columns", "bad.csv", "--spec", "x.toml"], 2, "got several\n"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_columns_have_their_exit_codes(
+    arguments: list[str],
+    code: int,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.csv").write_text("qntz_fb\n1\n64\n")
+    Path("empty.csv").write_text("qntz_fb\n")
+    assert run(["craft", *arguments]) == code
+    shown = capsys.readouterr()
+    assert sentence in shown.err
+    assert shown.out == ""
+
+
+def test_without_pyarrow_parquet_is_refused_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / "x.parquet"
+    path.write_bytes(b"")
+    assert run(["craft", "cnm", "--from-columns", str(path)]) == 5
+    assert capsys.readouterr().err == (
+        f"ecmproto: columns from {path}: needed pyarrow, which is not installed\n"
+        "help: pip install 'ecmproto[arrow]'\n"
+    )

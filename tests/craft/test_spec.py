@@ -26,7 +26,7 @@ def frames(made: list[Chunk]) -> list[bytes]:
 
 
 def times(made: list[Chunk]) -> list[int]:
-    return [time for chunk in made for time in chunk.time_ns.tolist()]
+    return [time for chunk in made for time in chunk.times().tolist()]
 
 
 def test_a_line_and_layers_say_the_same() -> None:

@@ -236,7 +236,7 @@ def test_fields_that_are_unknown_or_given_already_are_refused() -> None:
 
 def test_times_are_exact_whatever_the_rate() -> None:
     made = list(chunks([Recipe(plan=plan("cnm", {}), count=100_000, interval_ns=interval_of_rate(3))]))
-    times = [time for chunk in made for time in chunk.time_ns.tolist()]
+    times = [time for chunk in made for time in chunk.times().tolist()]
     assert times[:4] == [0, 333_333_333, 666_666_666, 1_000_000_000]
     assert times[99_999] == 33_333 * 10**9
 
@@ -245,7 +245,7 @@ def test_times_go_on_from_recipe_to_recipe() -> None:
     first = Recipe(plan=plan("cnm", {}), count=2, interval_ns=interval_of_rate(10**9))
     later = Recipe(plan=plan("cnm", {}), time_ns=100)
     made = chunks([first, first, later, first], start_ns=5)
-    assert [time for chunk in made for time in chunk.time_ns.tolist()] == [5, 6, 7, 8, 100, 100, 101]
+    assert [time for chunk in made for time in chunk.times().tolist()] == [5, 6, 7, 8, 100, 100, 101]
 
 
 def test_times_beyond_any_capture_are_refused() -> None:

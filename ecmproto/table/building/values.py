@@ -74,7 +74,7 @@ def each(target: Target, given: Any, count: int) -> Values:
         return _of_words(target, given)
     if isinstance(given, np.ndarray) and given.dtype.kind in "OU":
         given = given.tolist()
-    if isinstance(given, list) or type(given) is tuple:
+    if isinstance(given, list | range) or type(given) is tuple:
         given = _of_items(target, given)
     if target.bits is not None and target.field.is_number:
         return _numbers(target, given)

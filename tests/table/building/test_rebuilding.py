@@ -182,7 +182,7 @@ SIX = list(range(6))
     ("name", "values", "told"),
     [
         ("vlan.id", [[1], [2], None, None, None, None],
-         "vlan.id: needed 1, one for each layer of eth:vlan:cntag:cnm that has it, got 0 of vlan.id in row 2"),
+         "vlan.id: needed 1, one for each layer of eth:vlan:cntag:cnm that has it, got 0 of vlan.id"),
         ("vlan.id", [[1], [2, 3], [4], None, None, None], "that has it, got 2 of vlan.id in row 1"),
         ("vlan.id", [[1], [2], [4096], None, None, None],
          "vlan.id: needed an integer in 0..4095, got 4096 in row 2"),
