@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ecmproto.wire import EtherTypes
 
 F = TypeVar("F", bound=Callable[..., Any])
+_PRIORITY = "ecmproto.vlan_priority"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +70,23 @@ def running_options(function: F) -> F:
 def running(options: dict[str, Any]) -> Running:
     """Take what `running_options` brought out of ``options``, but for ``assignments``."""
     return Running(**{name: options.pop(name) for name in Running.__dataclass_fields__})
+
+
+def vlan_options(function: F) -> F:
+    """``--vlan`` and ``--prio``; the command gets ``vlan``, the control information of a C-TAG, or None."""
+    function = click.option(
+        "--prio", type=click.IntRange(0, 7), default=0, show_default=True, is_eager=True,
+        expose_value=False, callback=_keep_priority, help="Priority in the tag that --vlan puts on.",
+    )(function)  # fmt: skip
+    return click.option(
+        "--vlan", type=click.IntRange(0, 4094), metavar="ID", callback=_vlan_control,
+        help="Put a VLAN tag on the host's frames that have none, and take it off frames to the host.",
+    )(function)  # fmt: skip
+
+
+def _keep_priority(ctx: click.Context, param: click.Parameter, priority: int) -> None:
+    ctx.meta[_PRIORITY] = priority
+
+
+def _vlan_control(ctx: click.Context, param: click.Parameter, identifier: int | None) -> int | None:
+    return None if identifier is None else ctx.meta[_PRIORITY] << 13 | identifier

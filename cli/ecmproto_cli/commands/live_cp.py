@@ -57,8 +57,9 @@ def command(
     ecmproto live cp --in veth1 --in veth2 --out veth3 --rate 100M --mechanism qcn
     ecmproto live cp --in a --in b --out c --rate 50M --mechanism ecm --param qeq=33kB -T ndjson
     """
-    from ecmproto.live.congestion_point import LEAD_NS, buffer_of, slot_octets, warm_up
     from ecmproto.live.port import SwitchPort
+    from ecmproto.live.room import LEAD_NS, buffer_of, slot_octets
+    from ecmproto.live.warming import warm_port
     from ecmproto.replay.facts import PortFacts
     from ecmproto.replay.marks import machine_on_port
     from ecmproto.units import format_rate, parse_rate
@@ -101,6 +102,6 @@ def command(
         Role(name="cp", title=title),
         names,
         how,
-        warm_up=lambda: warm_up(machine, ethertypes=how.ethertypes),
+        warm_up=lambda: warm_port(machine, how.ethertypes),
         make=make,
     )
