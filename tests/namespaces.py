@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import select
+import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ import pytest
 
 from tests.conftest import CI, requires
 
+_ETH_P_ALL = 3
 NEAR, FAR = "near", "far"
 _numbers = itertools.count()
 
@@ -52,9 +56,26 @@ def network() -> Iterator[Network]:
                 # without addresses the machine sends nothing of its own
                 made.ip(f"link set {name} addrgenmode none")
                 made.ip(f"link set {name} arp off up")
+            _carry(NEAR, FAR)
+            _carry(FAR, NEAR)
             yield made
     finally:
         subprocess.run(["ip", "netns", "del", made.namespace], check=True)
+
+
+def _carry(sending: str, receiving: str) -> None:
+    """Wait until a frame gets through: a link that was just set up loses them for a while."""
+    kind, protocol = socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(_ETH_P_ALL)
+    with (
+        socket.socket(socket.AF_PACKET, kind, 0) as source,
+        socket.socket(socket.AF_PACKET, kind, protocol) as sink,
+    ):
+        source.bind((sending, 0))
+        sink.bind((receiving, _ETH_P_ALL))
+        until = time.monotonic() + 10
+        while not select.select([sink], [], [], 0.01)[0]:
+            source.send(bytes(60))
+            assert time.monotonic() < until, "the veth pair carries nothing"
 
 
 @contextmanager

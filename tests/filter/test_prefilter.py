@@ -1,0 +1,182 @@
+"""What the kernel takes is at least what the filter selects."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.capture import Batch
+from ecmproto.capture.linux.bpf import MAX_INSTRUCTIONS
+from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.filter import compile_filter
+from ecmproto.filter.fields import known
+from ecmproto.filter.prefilter import prefilter
+from ecmproto.filter.printing import text_of
+from ecmproto.filter.reading import values_of
+from ecmproto.filter.tree import Test, Value
+from ecmproto.fuzz.strategies import arbitrary_octets, frames
+from ecmproto.wire import Frame, decode_lax, encode
+from ecmproto.wire.ethertypes import EtherTypes
+from tests.capture.linux.traffic import received
+from tests.conftest import REPOSITORY
+from tests.filter.captured import Seen, of_capture
+from tests.filter.drawn_filters import Drawer
+from tests.filter.drawn_tests import TESTS
+from tests.filter.kernel import takes, views
+from tests.namespaces import FAR, NEAR, network
+
+BUNDLED = [
+    record.octets
+    for name in ("mixed.pcap", "vlan_stacks.pcap", "qcn_pbb.pcap", "lldp_cn.pcap", "pfc.pcap")
+    for record in of_capture(REPOSITORY / "pcaps" / name)[:100]
+]
+UNSEEN = (b"\x88\xb6", b"\x88\xe7")
+
+
+def seen(octets: bytes, snap_octets: int = 1 << 18, ethertypes: EtherTypes | None = None) -> Seen:
+    kept = octets[:snap_octets]
+    original = len(octets)
+    frame = (
+        decode_lax(kept, original_octets=original)
+        if ethertypes is None
+        else decode_lax(kept, original_octets=original, ethertypes=ethertypes)
+    )
+    return Seen(frame=frame, octets=kept, original_octets=original)
+
+
+def check(text: str, octets: bytes, snap_octets: int = 1 << 18) -> bool:
+    """Check that the kernel takes a frame that the filter selects; return whether it does take it."""
+    filter = compile_filter(text)
+    program = prefilter(filter, snap_octets=snap_octets)
+    taken = [not program or takes(program, held) for held in views(octets)]
+    if filter.matches(seen(octets, snap_octets)):
+        assert all(taken), f"{text} selects {octets.hex()}"
+    return all(taken)
+
+
+def octets_of(given: Frame | bytes) -> bytes:
+    return encode(given) if isinstance(given, Frame) else given
+
+
+FRAMES = (frames() | arbitrary_octets()).map(octets_of).filter(lambda octets: len(octets) >= 14)
+
+
+@given(TESTS, FRAMES, st.integers(14, 100))
+def test_drawn_tests_over_drawn_frames(test: Test, octets: bytes, snap_octets: int) -> None:
+    check(text_of(test), octets)
+    check(text_of(test), octets, snap_octets)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_filters_over_values_that_frames_have(seed: int) -> None:
+    pool: dict[str, list[Value]] = defaultdict(list)
+    for octets in BUNDLED:
+        for name, field in known().items():
+            if field.kind != "layer":
+                pool[name] += values_of(field)(seen(octets))
+    drawer = Drawer(pool, seed)
+    left_out = 0
+    for _ in range(60):
+        text = drawer.filter()
+        for octets in BUNDLED[seed::4]:
+            left_out += not check(text, octets)
+    assert left_out > 100
+
+
+EXACT = [
+    "eth.dst == 01:80:c2:00:00:01",
+    "eth.src != 02:00:00:00:00:01",
+    "not eth.dst in {01:80:c2:00:00:01, 01:80:c2:00:00:0e}",
+    "eth.addr == 02:00:00:00:00:01",
+    "eth.addr != 02:00:00:00:00:01",
+    "frame.len > 64",
+    "frame.len <= 64 and not frame.len == 60",
+    "frame.len in {60..70, 200}",
+    "eth.type == 0x8808",
+    "not eth.type >= 0x8808",
+    "macc",
+    "cnm",
+    "lldp or arp",
+]
+
+
+@pytest.mark.parametrize("text", EXACT)
+def test_some_filters_leave_out_all_that_is_not_selected(text: str) -> None:
+    # what stands behind tags of other lengths is not looked for
+    plain = [each for each in BUNDLED if not any(tag in each[12:32] for tag in UNSEEN)]
+    assert len(plain) > 20
+    selected = [octets for octets in plain if compile_filter(text).matches(seen(octets))]
+    assert [octets for octets in plain if check(text, octets)] == selected
+
+
+def test_tags_are_seen_wherever_the_kernel_has_them() -> None:
+    head = bytes(12)
+    five, six = bytes.fromhex("81000005"), bytes.fromhex("81000006")
+    rest = bytes.fromhex("0800") + bytes(50)
+    assert check("vlan.id == 5", head + five + rest)
+    assert check("vlan.id == 5", head + bytes.fromhex("88a80005") + five + rest)
+    program = prefilter(compile_filter("vlan.id == 5"))
+    sent, arrived = views(head + six + rest)
+    assert takes(program, sent), "tags within are only looked for"
+    assert not takes(program, arrived)
+    assert not any(takes(program, held) for held in views(head + rest))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 4, 5, 6, 20])
+def test_any_number_of_tags_may_stand_in_front(depth: int) -> None:
+    tags = bytes.fromhex("8100000188a8000222e9000391000004" * 5)
+    octets = bytes(12) + tags[: 4 * depth] + bytes.fromhex("22e7") + bytes(60)
+    assert compile_filter("cnm").matches(seen(octets))
+    assert check("cnm", octets)
+
+
+def test_other_ethertypes_are_looked_for() -> None:
+    ethertypes = EtherTypes(cnm=0x1234)
+    filter = compile_filter("cnm")
+    program = prefilter(filter, ethertypes=ethertypes)
+    ours, theirs = (bytes(12) + bytes.fromhex(type_) + bytes(60) for type_ in ("1234", "22e7"))
+    assert filter.matches(seen(ours, ethertypes=ethertypes))
+    assert [takes(program, next(views(octets))) for octets in (ours, theirs)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "text", ["frame", "frame.number > 5 and cnm", "not cnm", "frame contains 00", "cnm or eth"]
+)
+def test_everything_is_taken_where_nothing_can_be_said(text: str) -> None:
+    assert prefilter(compile_filter(text)) == ()
+
+
+def test_nothing_is_said_of_other_links_and_of_cut_headers() -> None:
+    filter = compile_filter("cnm")
+    assert prefilter(filter)
+    assert prefilter(filter, linktype=101) == ()
+    assert prefilter(filter, snap_octets=13) == ()
+
+
+def test_a_filter_too_long_for_the_kernel_takes_everything() -> None:
+    macs = ", ".join(f"02:00:00:00:{i >> 8:02x}:{i & 255:02x}" for i in range(100))
+    long = prefilter(compile_filter(f"eth.dst in {{{macs}}}"))
+    assert 255 < len(long) <= MAX_INSTRUCTIONS
+    assert takes(long, next(views(bytes.fromhex("020000000063") + bytes(54))))
+    assert not takes(long, next(views(bytes.fromhex("020000000064") + bytes(54))))
+    many = " or ".join(f"eth.dst in {{{macs}}}" for _ in range(10))
+    assert prefilter(compile_filter(many)) == ()
+
+
+@pytest.mark.parametrize("text", [*EXACT, "vlan.id == 5", "vlan.priority in {1, 3..5} or pfc", "udp", "ecm"])
+def test_the_kernel_does_as_the_programs_say(text: str) -> None:
+    program = prefilter(compile_filter(text))
+    octets = [each for each in BUNDLED if 18 <= len(each) <= 1514]
+    with network(), FrameReceiver(FAR, program=program) as receiver, FrameSender(NEAR) as sender:
+        batch = Batch.from_frames(octets)
+        assert sender.send(batch.buffer, batch.offset, batch.captured) == len(octets)
+        # as received: with the first tag taken out
+        expected = [each for each in octets if takes(program, list(views(each))[-1])]
+        got = received(receiver, len(expected))
+        assert receiver.receive() is None
+    assert got == expected
+    assert set(got) >= {each for each in octets if compile_filter(text).matches(seen(each))}
