@@ -1,6 +1,7 @@
 """Run the benchmarks named on the command line, or all but the slow one.
 
-``python -m bench [single_frames] [startup] [captures] [columns] [filters] [sweeps] [replay] [memory]``
+``python -m bench [startup] [single_frames] [captures] [columns] [dissect] [filters] [stats] [sweeps] [replay]
+[memory]``
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("startup", "single_frames", "captures", "columns", "filters", "sweeps", "replay")
+NAMES = ("startup", "single_frames", "captures", "columns", "dissect", "filters", "stats", "sweeps", "replay")
 SLOW = ("memory",)
 
 

@@ -38,7 +38,7 @@ def write_varied(path: Path, frames: int) -> None:
     kinds = varied_frames()
     chosen = np.random.default_rng(1).integers(0, len(kinds), _PIECE_FRAMES)
     piece = [kinds[index] for index in chosen.tolist()]
-    with PcapWriter(path) as writer:
+    with PcapWriter(path, force=True) as writer:
         for first in range(0, frames, _PIECE_FRAMES):
             count = min(_PIECE_FRAMES, frames - first)
             times = 10**18 + GAP_NS * np.arange(first, first + count)
@@ -57,7 +57,6 @@ def run() -> None:
             write_varied(path, frames)
             print(f"\nstatistics of {frames:,} varied frames, whole process ({path.stat().st_size:,} octets)")
             _show("ecmproto stats", [*ours, str(path)], frames)
-            _show("ecmproto stats -T json", [*ours, str(path), "-T", "json"], frames)
             _show("capinfos", ["capinfos", str(path)], frames)
         for name in ("io,phs", "io,stat,0.01"):
             _show(f"tshark -q -z {name}", ["tshark", "-n", "-q", "-r", str(small), "-z", name], SLOW_FRAMES)
