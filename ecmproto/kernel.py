@@ -56,6 +56,11 @@ def allocating(function: _Function) -> _Function:
     return _compile(function, forceinline=False, _nrt=True)
 
 
+def released(function: _Function) -> _Function:
+    """As ``compiled``, for kernels that let other threads run Python."""
+    return _compile(function, forceinline=False, nogil=True)
+
+
 def inlined(function: _Function) -> _Function:
     """As ``compiled``, for the small steps of every frame: their code goes into the caller's."""
     return _compile(function, forceinline=True)

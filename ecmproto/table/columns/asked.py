@@ -23,8 +23,12 @@ def asked(names: Iterable[str] | None) -> tuple[Field, ...]:
 
     SpecError, with the nearest name, for one that does not exist or that is a layer's.
     """
-    fields = {name: _field(name) for name in (every_name() if names is None else names)}
-    return tuple(fields.values())
+    return _asked(None if names is None else tuple(names))
+
+
+@functools.lru_cache(maxsize=32)
+def _asked(names: tuple[str, ...] | None) -> tuple[Field, ...]:
+    return tuple({name: _field(name) for name in (every_name() if names is None else names)}.values())
 
 
 @functools.cache

@@ -10,11 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.filter.fields import Kind
-from ecmproto.table.columns.readers import copy_octets
+from ecmproto.table.columns.octets import copy_octets
 from ecmproto.table.headers import fixed
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
+
+
+_every = [fixed(np.empty(0, np.int32))]
+
+
+def every_row(frames: int) -> NDArray[np.int32]:
+    """Return the numbers of ``frames`` frames: parts of one array, so that a whole column is known by it."""
+    if len(_every[0]) < frames:
+        _every[0] = fixed(np.arange(max(frames, 2 * len(_every[0])), dtype=np.int32))
+    return _every[0][:frames]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,6 +103,8 @@ class Column:
         rows = self.rows
         if len(rows) != self.frames:
             return False
+        if rows.base is _every[0]:
+            return True
         # ascending, so as many rows as frames without two of the same are all of them
         return not len(rows) or bool(rows[0] == 0 and rows[-1] == len(rows) - 1 and _strictly(rows))
 

@@ -76,7 +76,7 @@ def sampled_frames(found: LayersFound) -> tuple[NDArray[np.int32], Frames]:
         if entries is None:
             continue
         size = entries.octets - np.int64(cls.fixed_octets)
-        picks = np.flatnonzero((size > 0) & (found.ends.last[entries.row] == NUMBER_OF[cls]))
+        picks = np.flatnonzero((size > 0) & (found.last[entries.row] == NUMBER_OF[cls]))
         rows.append(entries.row[picks])
         starts.append(entries.start[picks] + cls.fixed_octets)
         octets.append(size[picks])

@@ -1,20 +1,16 @@
-"""Reading the fields of every layer of a format: one kernel, steered by where the schema says they stand.
-
-It goes through the layers a block at a time, each field of the block in a loop of its own: the block's octets
-are in the cache for all fields but the first.
-"""
+"""Reading a field of many layers: a loop of its own, steered by where the schema says that it stands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.table.columns.threads import released
-from ecmproto.table.columns.transitions import place_of
-from ecmproto.table.headers import fixed, signed
+from ecmproto.kernel import inlined
+from ecmproto.table.columns.octets import eight_octets
+from ecmproto.table.columns.transitions import Place, place_of
+from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 
 Octets = NDArray[np.uint8]
@@ -23,6 +19,16 @@ Int64 = NDArray[np.int64]
 _UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64)
 _SIGNED = (np.int8, np.int16, np.int32, np.int64)
 
+WORD = 8
+_ONE, _TWO, _FOUR, _EIGHT, _BY_OCTET, _ADDRESS, _COPY = range(7)
+"""How a field is read: from the eight octets that it is in, into a number of so many; a number octet by
+octet, where there may be no such eight; six octets as they are; any number of octets as they are."""
+HOW, AT, OCTETS, SHIFT, MASK, WIDTH, TO = range(7)
+"""What there is to know for it: how; where the octets stand in the layer, and how many they are; which bits
+of them the number is; in how many octets it is put, and which place of the output of such numbers is the
+first."""
+_ADDRESS_OCTETS = 6
+
 
 def number_dtype(bits: int, *, signed: bool) -> np.dtype[Any]:
     """Return the least dtype that holds numbers of ``bits``."""
@@ -30,73 +36,11 @@ def number_dtype(bits: int, *, signed: bool) -> np.dtype[Any]:
     return np.dtype((_SIGNED if signed else _UNSIGNED)[index])
 
 
-_BLOCK = 512
-_ADDRESS_OCTETS = 6
-_OCTET, _TWO, _FOUR, _MANY, _COPY, _ADDRESS = range(6)
-
-
-@released
-def _read(
-    buffer: Octets,
-    start: Int64,
-    begin: int,
-    end: int,
-    fields: Int64,
-    out: Octets,
-    out_2: NDArray[np.uint16],
-    out_4: NDArray[np.uint32],
-    out_8: NDArray[np.uint64],
-) -> None:
-    """Read fields of the layers ``begin`` to ``end``; all outputs are the same memory.
-
-    A row of ``fields`` is: how to read, `Place`, and where in the output of its width the values go.
-    """
-    for first in range(begin, end, _BLOCK):
-        last = min(first + _BLOCK, end)
-        for field in range(len(fields)):
-            how, at, octets = fields[field, 0], fields[field, 1], fields[field, 2]
-            shift, mask, to = fields[field, 3], fields[field, 4], fields[field, 5]
-            if how == _OCTET:
-                for i in range(first, last):
-                    out[to + i] = (signed(buffer[start[i] + at]) >> shift) & mask
-            elif how == _TWO:
-                for i in range(first, last):
-                    place = start[i] + at
-                    word = (signed(buffer[place]) << 8) | signed(buffer[place + 1])
-                    out_2[to + i] = (word >> shift) & mask
-            elif how == _FOUR:
-                for i in range(first, last):
-                    place = start[i] + at
-                    high = (signed(buffer[place]) << 24) | (signed(buffer[place + 1]) << 16)
-                    low = (signed(buffer[place + 2]) << 8) | signed(buffer[place + 3])
-                    out_4[to + i] = ((high | low) >> shift) & mask
-            elif how == _MANY:
-                for i in range(first, last):
-                    number = np.uint64(0)
-                    place = start[i] + at
-                    for octet in range(place, place + octets):
-                        number = (number << np.uint64(8)) | np.uint64(buffer[octet])
-                    out_8[to + i] = (number >> np.uint64(shift)) & np.uint64(mask)
-            elif how == _ADDRESS:
-                # the same as below, with a count that the compiler knows
-                for i in range(first, last):
-                    place = start[i] + at
-                    for octet in range(_ADDRESS_OCTETS):
-                        out[to + i * _ADDRESS_OCTETS + octet] = buffer[place + octet]
-            else:
-                for i in range(first, last):
-                    place = start[i] + at
-                    for octet in range(octets):
-                        out[to + i * octets + octet] = buffer[place + octet]
-
-
-@released
-def copy_octets(buffer: Octets, start: Int64, octets: Int64, stop: Int64, out: Octets) -> None:
-    """Copy stretches of ``buffer`` one behind the other: each ends in ``out`` at its ``stop``."""
-    for i in range(len(start)):
-        behind = stop[i] - octets[i]
-        for octet in range(octets[i]):
-            out[behind + octet] = buffer[start[i] + octet]
+def dtype_of(field: Field) -> np.dtype[Any]:
+    """Return the dtype of a field of fixed width: of its numbers, or of the octets of its rows."""
+    if not field.is_number:
+        return np.dtype(np.uint8)
+    return number_dtype(field.bits or 0, signed=field.kind == "sint")
 
 
 def empty_values(field: Field, count: int) -> NDArray[Any]:
@@ -104,61 +48,123 @@ def empty_values(field: Field, count: int) -> NDArray[Any]:
     assert field.bits is not None
     if not field.is_number:
         return np.empty((count, field.bits // 8), np.uint8)
-    return np.empty(count, number_dtype(field.bits, signed=field.kind == "sint"))
+    return np.empty(count, dtype_of(field))
 
 
-class FieldsReading:
-    """Fields of fixed width of a format's layers, on their way from the octets to arrays."""
+def how_to_read(cls: type[Layer], field: Field, bit: int | None, *, preceded: bool) -> tuple[int, ...]:
+    """Return how a field of a format is read, but for where to; of bit ``bit`` alone unless it is None.
 
-    def __init__(self, fields: Sequence[Field], buffer: Octets, start: Int64) -> None:
-        self._fields = fields
-        self._buffer, self._start = buffer, fixed(start)
-        rows, at = [], 0
-        for field in fields:
-            how, octets, width = _how(field)
-            place = place_of(field)
-            size = width if field.is_number else octets
-            mask = int(np.uint64(place.mask).astype(np.int64)) if field.is_number else 0
-            rows.append((how, place.at, octets, place.shift, mask, at // width))
-            at += -(-len(start) * size // _ALIGNED) * _ALIGNED
-        self._rows = fixed(np.array(rows, np.int64).reshape(-1, 6))
-        self._out = np.empty(at, np.uint8)
-
-    def __len__(self) -> int:
-        return len(self._start)
-
-    def read(self, begin: int, end: int) -> None:
-        """Read the layers ``begin`` to ``end``."""
-        out = self._out
-        views = (out.view(np.uint16), out.view(np.uint32), out.view(np.uint64))
-        _read(self._buffer, self._start, begin, end, self._rows, out, *views)
-
-    def values(self) -> Iterator[NDArray[Any]]:
-        """Yield the values of each field."""
-        count = len(self._start)
-        for field, (how, _, octets, _, _, to) in zip(self._fields, self._rows.tolist(), strict=True):
-            if not field.is_number:
-                yield self._out[to : to + count * octets].reshape(count, octets)
-            else:
-                yield _typed(field, self._out.view(_UNSIGNED[how])[to : to + count])
-
-
-_ALIGNED = 8
-
-
-def _how(field: Field) -> tuple[int, int, int]:
-    """Return how a field is read, its octets, and the width of the numbers that it is read into."""
-    octets = place_of(field).octets
+    ``preceded`` says that there are WORD octets at least in front of each of the layers.
+    """
+    place = place_of(field)
     if not field.is_number:
-        return (_ADDRESS if octets == _ADDRESS_OCTETS else _COPY), octets, 1
-    assert octets <= _ALIGNED, f"{field.name}: a number in more than eight octets"
-    return {1: (_OCTET, 1, 1), 2: (_TWO, 2, 2), 4: (_FOUR, 4, 4)}.get(octets, (_MANY, octets, 8))
+        how = _ADDRESS if place.octets == _ADDRESS_OCTETS else _COPY
+        return how, place.at, place.octets, 0, 0, 1
+    assert place.octets <= WORD, f"{field.name}: a number in more than eight octets"
+    if bit is not None:
+        place = place._replace(shift=place.shift + bit, mask=1)
+    width = 1 if bit is not None else dtype_of(field).itemsize
+    how, at, shift = _window(cls, place, width, preceded)
+    return how, at, place.octets, shift, int(np.uint64(place.mask).astype(np.int64)), width
 
 
-def _typed(field: Field, read: NDArray[Any]) -> NDArray[Any]:
+def _window(cls: type[Layer], place: Place, width: int, preceded: bool) -> tuple[int, int, int]:
+    """Return how a number is read: the eight octets with it are in the layer, or in what precedes it."""
+    stop = place.at + place.octets
+    how = (1, 2, 4, 8).index(width)
+    if cls.fixed_octets >= WORD:
+        at = min(place.at, cls.fixed_octets - WORD)
+        return how, at, place.shift + 8 * (at + WORD - stop)
+    if preceded:
+        return how, stop - WORD, place.shift
+    return _BY_OCTET, place.at, place.shift
+
+
+class Memory(NamedTuple):
+    """The same memory as numbers of every width."""
+
+    one: Octets
+    two: NDArray[np.uint16]
+    four: NDArray[np.uint32]
+    eight: NDArray[np.uint64]
+
+
+def memory_of(octets: Octets) -> Memory:
+    """Return ``octets``, a multiple of eight, as numbers."""
+    return Memory(octets, octets.view(np.uint16), octets.view(np.uint32), octets.view(np.uint64))
+
+
+@inlined
+def read(buffer: Octets, start: Int64, first: int, count: int, to: int, field: Int64, out: Memory) -> None:
+    """Read a field of ``count`` layers whose starts are those from ``first`` on, as values from ``to`` on."""
+    how, at, octets = field[HOW], field[AT], field[OCTETS]
+    shift, mask, width = np.uint64(field[SHIFT]), np.uint64(field[MASK]), field[WIDTH]
+    one, two, four, eight = out.one, out.two, out.four, out.eight
+    base = field[TO] + to
+    if how == _ONE:
+        for i in range(count):
+            place = start[np.uint64(first + i)] + at
+            one[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+    elif how == _TWO:
+        for i in range(count):
+            place = start[np.uint64(first + i)] + at
+            two[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+    elif how == _FOUR:
+        for i in range(count):
+            place = start[np.uint64(first + i)] + at
+            four[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+    elif how == _EIGHT:
+        for i in range(count):
+            place = start[np.uint64(first + i)] + at
+            eight[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+    elif how == _ADDRESS:
+        _read_addresses(buffer, start, first, count, at, one, field[TO] + to * _ADDRESS_OCTETS)
+    elif how == _COPY:
+        base = field[TO] + to * octets
+        for i in range(count):
+            place = start[np.uint64(first + i)] + at
+            for octet in range(octets):
+                one[np.uint64(base + i * octets + octet)] = buffer[np.uint64(place + octet)]
+    else:
+        for i in range(count):
+            number = np.uint64(0)
+            place = start[np.uint64(first + i)] + at
+            for octet in range(octets):
+                number = (number << np.uint64(8)) | np.uint64(buffer[np.uint64(place + octet)])
+            _store(out, width, base + i, (number >> shift) & mask)
+
+
+@inlined
+def _read_addresses(
+    buffer: Octets, start: Int64, first: int, count: int, at: int, out: Octets, base: int
+) -> None:
+    """Copy six octets of each layer: all are taken before any is put down, so that they go together."""
+    one, two, three, four, five = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
+    for i in range(count):
+        place = np.uint64(start[np.uint64(first + i)] + at)
+        a, b, c = buffer[place], buffer[place + one], buffer[place + two]
+        d, e, f = buffer[place + three], buffer[place + four], buffer[place + five]
+        to = np.uint64(base + i * _ADDRESS_OCTETS)
+        out[to], out[to + one], out[to + two] = a, b, c
+        out[to + three], out[to + four], out[to + five] = d, e, f
+
+
+@inlined
+def _store(out: Memory, width: int, at: int, number: np.uint64) -> None:
+    if width == 1:
+        out.one[at] = number
+    elif width == 2:
+        out.two[at] = number
+    elif width == 4:
+        out.four[at] = number
+    else:
+        out.eight[at] = number
+
+
+def typed(field: Field, read: NDArray[Any]) -> NDArray[Any]:
     """Return what was read as the numbers that it is."""
-    kind = number_dtype(field.bits or 0, signed=field.kind == "sint")
-    numbers = read.astype(kind.str.replace("i", "u"), copy=False).view(kind)
+    kind = dtype_of(field)
+    numbers = read.view(kind)
     unused = 8 * kind.itemsize - (field.bits or 0)
     if field.kind == "sint" and unused:
         # two's complement of fewer bits than the array's numbers have

@@ -85,6 +85,8 @@ class Transitions(NamedTuple):
     """Whether several in a row count as one protocol."""
     announced: NDArray[np.int8]
     """For each EtherType or length the format's number, or how to choose it."""
+    tags: NDArray[np.bool_]
+    """Whether an EtherType announces two octets and another EtherType."""
     words: NDArray[np.int8]
     """The format by the first two octets: of messages, then tags, then MAC Control."""
     short: Int64
@@ -118,6 +120,7 @@ def transitions(ethertypes: EtherTypes) -> Transitions:
         next_at=_numbers([_next_at(cls) for cls in FORMATS]),
         run=fixed(np.array([cls.prefix == "lldp" for cls in FORMATS])),
         announced=fixed(_announced(formats)),
+        tags=fixed(_tags(formats)),
         words=fixed(words),
         short=fixed(short),
         decisive=_numbers([row for cls in FORMATS for row in _decisive(cls)]),
@@ -217,6 +220,13 @@ def _announced(formats: Dispatch) -> NDArray[np.int8]:
     return table
 
 
+def _tags(formats: Dispatch) -> NDArray[np.bool_]:
+    table = np.zeros(1 << 16, np.bool_)
+    for value, cls in formats.plain.items():
+        table[value] = followed_by(cls) == ANNOUNCED and (_next_at(cls), cls.fixed_octets) == (2, 4)
+    return table
+
+
 def _words(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
     """Return the formats by their first two octets, and those of octets that are too few."""
     formats = dispatch(ethertypes)
@@ -227,12 +237,15 @@ def _words(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
         (ethertypes.message, selectors), (ethertypes.tag, selectors), (ethertypes.mac_control, word)
     ):  # fmt: skip
         choose = formats.chosen[value]
-        numbers = np.full(len(word), NUMBER_OF[choose(b"\xff\xff", 0, 2)], np.int8)
-        for key in {one for cls in _announced_by(value, ethertypes) for one in cls.selected_by}:
-            # what the chooser says of a selector's first word, said of all words that have the selector
-            words = np.flatnonzero(keys == key)
-            numbers[words] = NUMBER_OF[choose(int(words[0]).to_bytes(2, "big"), 0, 2)]
-        tables.append(numbers)
+        # what the chooser says of each selector's first word, said of all words that have the selector
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        selected = {one for cls in _announced_by(value, ethertypes) for one in cls.selected_by}
+        other = NUMBER_OF[choose(b"\xff\xff", 0, 2)]
+        numbers = np.full(len(first), other, np.int8)
+        for index, at in enumerate(first):
+            if int(keys[at]) in selected:
+                numbers[index] = NUMBER_OF[choose(int(at).to_bytes(2, "big"), 0, 2)]
+        tables.append(numbers[inverse])
         short.append(NUMBER_OF[choose(b"", 0, 0)])
     short.append(NUMBER_OF[formats.chosen[_ARP_ETHERTYPE](b"", 0, 0)])
     return np.array(tables, np.int8), np.array(short, np.int64)

@@ -1,7 +1,7 @@
-"""The walk over the frames of a batch: which layers each has, where they stand, and what is malformed.
+"""The walk over a frame: which layers it has, where they stand, and what is malformed.
 
-It is `ecmproto.wire.decoder` over tables, for a range of a batch's frames at a time.  Each layer found goes
-to the list of its format, so that what reads fields afterwards goes through one format after another.
+It is `ecmproto.wire.decoder` over tables, for a frame at a time; the layers found are traced in the shape
+that the frame is about to get (`ecmproto.table.columns.shapes`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.kernel import inlined
 from ecmproto.table.columns.rules import (
     ANNOUNCED,
     CN_TLV,
@@ -22,8 +23,7 @@ from ecmproto.table.columns.rules import (
     TLVS,
     UNKNOWN,
 )
-from ecmproto.table.columns.shapes import NO_SHAPE, Shapes, fits, learn, slot_of, trace
-from ecmproto.table.columns.threads import released, uncounted
+from ecmproto.table.columns.shapes import NO_LENGTH, NOWHERE, Found, Shapes, trace
 from ecmproto.table.columns.transitions import (
     CONDITIONS,
     COUNTED_TAIL,
@@ -32,6 +32,7 @@ from ecmproto.table.columns.transitions import (
     NO_TAIL,
     NUMBER_OF,
     OPCODE,
+    REST_TAIL,
     STRANGE,
     WHOLE_ARP,
     Transitions,
@@ -47,13 +48,13 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 NO_LAYER, SLOW = -1, -2
+NO_NODE = -1
 NO_ERROR, SHORT, SAMPLE, TOTAL_LENGTH, CONDITION = range(5)
 """What is wrong with a frame; CONDITION and what follows it are those of the format in order."""
 
 _TLV, _CN_TLV = NUMBER_OF[TLV], NUMBER_OF[CongestionNotificationTLV]
 _CN_INFORMATION = (OUI_8021 << 8) | CN_SUBTYPE
 _LEAST_ETHERTYPE = 0x0600
-_LEAST_OCTETS = 2
 _SPECIFIC = 127
 
 
@@ -70,30 +71,6 @@ class Frames(NamedTuple):
     """Octets of FCS at its end."""
     padded: NDArray[np.bool_]
     """Whether it is filled up to 60 octets."""
-
-
-class Lists(NamedTuple):
-    """The layers found: a row a format in each array, filled up to the format's count."""
-
-    wanted: NDArray[np.bool_]
-    """Of which formats; the layers of others are walked over only."""
-    counts: Int64
-    entry: Int64
-    """Two numbers a layer, next to each other for the sake of caches: where it starts in the buffer; then
-    which frame has it, times 2^32, and its octets."""
-
-
-class Ends(NamedTuple):
-    """What stands behind the layers, an entry a frame: places in the buffer."""
-
-    tail: Int64
-    """Where the layers end and padding starts."""
-    trailer: Int64
-    fcs: Int64
-    last: NDArray[np.int8]
-    """The number of the last layer; NO_LAYER without one, SLOW for a frame that the walk cannot tell."""
-    path: Int32
-    """The node of ``Paths`` that stands for its layers."""
 
 
 class Errors(NamedTuple):
@@ -114,7 +91,7 @@ class Paths(NamedTuple):
     """For each node and format the node that follows; 0: none so far."""
 
 
-@uncounted
+@inlined
 def _number(buffer: Octets, start: int, table: Int64, row: int, column: int) -> int:
     """Return the number of the layer at ``start`` that the `Place` at ``column`` of a table's row names."""
     number = 0
@@ -124,7 +101,7 @@ def _number(buffer: Octets, start: int, table: Int64, row: int, column: int) -> 
     return int((number >> table[row, column + 2]) & table[row, column + 3])
 
 
-@uncounted
+@inlined
 def _tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64) -> int:
     """Return the octets that the variable part should have, of ``left`` there; −1 where it is not wanted."""
     if tail[layer, 0] == NO_TAIL:
@@ -140,10 +117,13 @@ class _Next(NamedTuple):
     layer: int
     bound: int
     settled: bool
-    """Whether words of the layers alone decided on it."""
+    """Whether words of the layers alone decided on it, as long as the frame is no shorter."""
+    length_at: int
+    """Where the length stands that ``bound`` comes from; NO_LENGTH where it is no more than handed on,
+    NOWHERE where the length is an EtherType as well."""
 
 
-@uncounted
+@inlined
 def _tlv(buffer: Octets, pos: int, stop: int) -> int:
     if stop - pos < 6 or signed(buffer[pos]) >> 1 != _SPECIFIC:
         return _TLV
@@ -151,40 +131,42 @@ def _tlv(buffer: Octets, pos: int, stop: int) -> int:
     return _CN_TLV if information == _CN_INFORMATION else _TLV
 
 
-@uncounted
+@inlined
 def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: Transitions) -> _Next:
     """Return the format at ``pos`` that EtherType or length ``value`` announces, and how far it may reach."""
     layer = signed(tables.announced[value])
     if layer == DATA_NUMBER:
-        return _Next(layer, pos + value if value <= MAX_LENGTH else stop, True)
+        if value <= MAX_LENGTH:
+            return _Next(layer, pos + value, True, NOWHERE)
+        return _Next(layer, stop, True, NO_LENGTH)
     if layer >= 0:
-        return _Next(layer, stop, True)
+        return _Next(layer, stop, True, NO_LENGTH)
     if layer == STRANGE:
-        return _Next(SLOW, stop, True)
+        return _Next(SLOW, stop, True, NO_LENGTH)
     if layer == LLDP:
-        return _Next(_tlv(buffer, pos, stop), stop, True)
+        return _Next(_tlv(buffer, pos, stop), stop, True, NO_LENGTH)
     if layer == WHOLE_ARP:
         if stop - pos < 6:
-            return _Next(tables.short[3], stop, False)
+            return _Next(tables.short[3], stop, False, NO_LENGTH)
         if two_octets(buffer, pos + 4) == tables.arp[1]:
-            return _Next(tables.arp[0], stop, True)
-        return _Next(tables.arp[2], stop, False)
+            return _Next(tables.arp[0], stop, True, NO_LENGTH)
+        return _Next(tables.arp[2], stop, False, NO_LENGTH)
     which = 2 if layer == OPCODE else 0 if value == tables.tag_ethertypes[0] else 1
     if stop - pos < 2:
-        return _Next(tables.short[which], stop, True)
-    return _Next(signed(tables.words[which, two_octets(buffer, pos)]), stop, True)
+        return _Next(tables.short[which], stop, False, NO_LENGTH)
+    return _Next(signed(tables.words[which, two_octets(buffer, pos)]), stop, True, NO_LENGTH)
 
 
-@uncounted
+@inlined
 def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tables: Transitions) -> _Next:
     """Return what follows ``layer`` at ``start``, and how far it may reach."""
     kind = tables.follows[layer]
     if kind == ANNOUNCED:
         return _announced(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
     if kind == NOTHING:
-        return _Next(NO_LAYER, end, True)
+        return _Next(NO_LAYER, stop, True, NO_LENGTH)
     if kind == DATA:
-        return _Next(DATA_NUMBER, stop, True)
+        return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
     if kind == IPV4:
         return _after_ipv4(buffer, start, end, stop, tables)
     if kind == IPV6:
@@ -192,34 +174,36 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
     if kind == COOKED:
         value = two_octets(buffer, start + tables.next_at[layer])
         if value < _LEAST_ETHERTYPE:
-            return _Next(DATA_NUMBER, stop, True)
+            return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
         return _announced(buffer, value, end, stop, tables)
     if kind in (TLVS, CN_TLV):
         if end >= stop or (kind == TLVS and signed(buffer[start]) >> 1 == END):
-            return _Next(NO_LAYER, end, True)
-        return _Next(_tlv(buffer, end, stop), stop, True)
-    return _Next(SLOW, stop, True)
+            return _Next(NO_LAYER, stop, True, NO_LENGTH)
+        return _Next(_tlv(buffer, end, stop), stop, True, NO_LENGTH)
+    return _Next(SLOW, stop, True, NO_LENGTH)
 
 
-@uncounted
+@inlined
 def _after_ipv4(buffer: Octets, start: int, end: int, stop: int, tables: Transitions) -> _Next:
     length = _number(buffer, start, tables.ip, 1, 0)
-    bound = stop
+    bound, at = stop, NO_LENGTH
     if length != 0:
         bound = end + length - 4 * _number(buffer, start, tables.ip, 0, 0)
+        at = start + tables.ip[1, 0]
     if _number(buffer, start, tables.ip, 3, 0) != 0:
-        return _Next(DATA_NUMBER, bound, True)
-    return _Next(signed(tables.transport[0, _number(buffer, start, tables.ip, 2, 0)]), bound, True)
+        return _Next(DATA_NUMBER, bound, True, at)
+    return _Next(signed(tables.transport[0, _number(buffer, start, tables.ip, 2, 0)]), bound, True, at)
 
 
-@uncounted
+@inlined
 def _after_ipv6(buffer: Octets, start: int, end: int, stop: int, tables: Transitions) -> _Next:
     length = _number(buffer, start, tables.ip, 4, 0)
     following = _number(buffer, start, tables.ip, 5, 0)
-    bound = stop
+    bound, at = stop, NO_LENGTH
     if length != 0 or following == NO_NEXT_HEADER:
         bound = end + length
-    return _Next(signed(tables.transport[1, following]), bound, True)
+        at = start + tables.ip[4, 0]
+    return _Next(signed(tables.transport[1, following]), bound, True, at)
 
 
 class _Wrong(NamedTuple):
@@ -228,7 +212,7 @@ class _Wrong(NamedTuple):
     second: int
 
 
-@uncounted
+@inlined
 def _refused(buffer: Octets, layer: int, start: int, tail: int, cut: bool, tables: Transitions) -> _Wrong:
     """Return what makes the layer at ``start`` one that its format forbids; ``tail`` octets are variable."""
     within = tables.within
@@ -248,15 +232,7 @@ def _refused(buffer: Octets, layer: int, start: int, tail: int, cut: bool, table
     return _Wrong(NO_ERROR, 0, 0)
 
 
-@uncounted
-def _keep(lists: Lists, layer: int, row: int, start: int, end: int) -> None:
-    count = lists.counts[layer]
-    lists.entry[layer, 2 * count] = start
-    lists.entry[layer, 2 * count + 1] = (row << 32) | (end - start)
-    lists.counts[layer] = count + 1
-
-
-@uncounted
+@inlined
 def _tell(errors: Errors, row: int, layer: int, at: int, what: int, first: int, second: int) -> None:
     """Note what is malformed, unless something in front of it is already."""
     count = errors.used[0]
@@ -271,52 +247,49 @@ def _tell(errors: Errors, row: int, layer: int, at: int, what: int, first: int, 
     errors.used[0] = count + 1
 
 
-@uncounted
-def _step(paths: Paths, node: int, layer: int) -> int:
+@inlined
+def step(paths: Paths, node: int, layer: int) -> int:
+    """Return the node that follows ``node`` with a layer; NO_NODE without room for it, or behind NO_NODE."""
+    if node == NO_NODE:
+        return NO_NODE
     following = signed(paths.next[node, layer])
     if following == 0:
         following = paths.used[0]
+        if following == len(paths.next):
+            return NO_NODE
         paths.next[node, layer] = following
         paths.used[0] = following + 1
     return following
 
 
-class _State(NamedTuple):
-    """Where the walk over a frame ended."""
-
-    pos: int
-    last: int
-    node: int
-    layers: int
-    settled: bool
-    """Whether frames with the same decisive words are walked over the same way."""
-
-
-@uncounted
-def _walk_frame(
+@inlined
+def walk(
     frames: Frames,
     row: int,
-    end: int,
     tables: Transitions,
-    lists: Lists,
     errors: Errors,
     paths: Paths,
     shapes: Shapes,
-) -> _State:
-    """Walk over the frame whose octets, but for the FCS, go up to ``end``; returns where its layers end.
+) -> Found:
+    """Walk over a frame, trace its layers and tell what is malformed.
 
     The names are those of `ecmproto.wire.decoder._decode`, whose text this is.
     """
     buffer = frames.buffer
     begin = frames.offset[row]
     captured = frames.captured[row]
+    # the FCS is last on the wire, so a cut frame loses its FCS first
+    gone = max(0, frames.original[row] - captured)
+    end = begin + captured - max(0, min(signed(frames.fcs[row]) - gone, captured))
     # beyond what was captured: the FCS first, then what a snap length cut off
-    reach = end + max(0, max(0, frames.original[row] - captured) - signed(frames.fcs[row]))
+    reach = end + max(0, gone - signed(frames.fcs[row]))
     pos, stop = begin, end
     layer = signed(frames.first[row])
     last = NO_LAYER
     node = layers = 0
     settled = True
+    # whether the last layer goes as far as the frame does, and the length that says so if one does
+    open_ended, bounded, length_at = False, False, NO_LENGTH
     told = errors.used[0]
     while layer >= 0 and (pos < stop or layer != DATA_NUMBER):
         if tables.follows[layer] == UNKNOWN:
@@ -329,7 +302,6 @@ def _walk_frame(
             broken = True
             after = pos
         else:
-            layers += 1
             after = pos + fixed
             missing, got = 0, 0
             if tables.tail[layer, 0] != NO_TAIL:
@@ -337,12 +309,12 @@ def _walk_frame(
                 missing = max(0, after + max(0, wanted) - stop)
                 got = -1 if wanted < 0 else wanted - missing
                 after += max(0, got)
-            trace(shapes, layers - 1, layer, pos - begin, after - pos)
+            trace(shapes, layers, layer, pos - begin, after - pos)
+            layers += 1
+            open_ended = tables.tail[layer, 0] == REST_TAIL and got > 0 and not bounded
             settled = settled and tables.settled[layer]
-            if lists.wanted[layer]:
-                _keep(lists, layer, row, pos, after)
             if not tables.run[layer] or last != layer:
-                node = _step(paths, node, layer)
+                node = step(paths, node, layer)
             last = layer
             broken = missing > 0
             if tables.refuses[layer]:
@@ -357,15 +329,23 @@ def _walk_frame(
         if broken:
             settled = False
             if after < end:
+                trace(shapes, layers, DATA_NUMBER, after - begin, end - after)
                 layers += 1
-                if lists.wanted[DATA_NUMBER]:
-                    _keep(lists, DATA_NUMBER, row, after, end)
-                node = _step(paths, node, DATA_NUMBER)
+                node = step(paths, node, DATA_NUMBER)
                 last = DATA_NUMBER
             pos = end
             break
         following = _following(buffer, layer, pos, after, stop, tables)
-        if following.bound != stop:
+        if following.length_at != NO_LENGTH:
+            if (
+                following.bound == end
+                and following.length_at != NOWHERE
+                and length_at == NO_LENGTH
+                and not bounded
+            ):
+                length_at = following.length_at - begin
+            else:
+                bounded = True
             if following.bound > reach:
                 _tell(errors, row, layer, pos - begin, SHORT, following.bound - pos, reach - pos)
             stop = min(stop, following.bound)
@@ -376,101 +356,7 @@ def _walk_frame(
     if layer == SLOW:
         last = SLOW
     settled = settled and layer != SLOW and errors.used[0] == told
-    return _State(pos, last, node, layers, settled)
-
-
-@uncounted
-def _padding_end(buffer: Octets, pos: int, least: int, end: int) -> int:
-    """Return where the zero octets end that fill a frame up to ``least``; ``pos`` where others are there."""
-    stop = min(least, end)
-    for octet in range(pos, stop):
-        if buffer[octet] != 0:
-            return pos
-    return max(pos, stop)
-
-
-@uncounted
-def _room(lists: Lists, paths: Paths) -> int:
-    """Return how many layers more there is room for, of whatever formats."""
-    room = len(paths.next) - int(paths.used[0])
-    for layer in range(len(lists.counts)):
-        room = min(room, lists.entry.shape[1] // 2 - int(lists.counts[layer]))
-    return room
-
-
-class _Place(NamedTuple):
-    """A frame's place in the buffer."""
-
-    start: int
-    stop: int
-    """Where its FCS starts."""
-
-
-@uncounted
-def _place(frames: Frames, row: int) -> _Place:
-    start = frames.offset[row]
-    captured = frames.captured[row]
-    cut = max(0, frames.original[row] - captured)
-    fcs = max(0, min(signed(frames.fcs[row]) - cut, captured))
-    return _Place(start, start + captured - fcs)
-
-
-@uncounted
-def _recall(frames: Frames, row: int, start: int, slot: int, lists: Lists, shapes: Shapes) -> _State:
-    """Give a frame the layers of the shape that it has."""
-    for at in range(0, 3 * shapes.layers[slot], 3):
-        layer = shapes.layer[slot, at]
-        if lists.wanted[layer]:
-            first = start + shapes.layer[slot, at + 1]
-            _keep(lists, layer, row, first, first + shapes.layer[slot, at + 2])
-    found = shapes.found
-    return _State(start + found[slot, 0], found[slot, 1], found[slot, 2], shapes.layers[slot], False)
-
-
-@released
-def walk(
-    frames: Frames,
-    begin: int,
-    end: int,
-    tables: Transitions,
-    lists: Lists,
-    ends: Ends,
-    errors: Errors,
-    paths: Paths,
-    shapes: Shapes,
-) -> int:
-    """Walk over frames ``begin`` to ``end`` and return the first for which there was no more room."""
-    room = 0
-    for row in range(begin, end):
-        captured = frames.captured[row]
-        # each layer takes two octets at least; and one more for what is malformed
-        most = captured // _LEAST_OCTETS + 2
-        if room < most:
-            room = _room(lists, paths)
-            if room < most:
-                return row
-        place = _place(frames, row)
-        start = place.start
-        original = frames.original[row]
-        link = (signed(frames.first[row]) << 8 | signed(frames.fcs[row])) << 1 | int(frames.padded[row])
-        slot = slot_of(frames.buffer, start, captured)
-        if slot != NO_SHAPE and fits(shapes, slot, frames.buffer, start, captured, original, link):
-            state = _recall(frames, row, start, slot, lists, shapes)
-        else:
-            state = _walk_frame(frames, row, place.stop, tables, lists, errors, paths, shapes)
-            learnt = slot != NO_SHAPE and state.settled
-            if learnt and learn(shapes, slot, state.layers, tables, frames.buffer, start):
-                shapes.captured[slot] = captured
-                shapes.original[slot] = original
-                shapes.link[slot] = link
-                shapes.found[slot, 0] = state.pos - start
-                shapes.found[slot, 1] = state.last
-                shapes.found[slot, 2] = state.node
-        room -= state.layers
-        ends.tail[row] = state.pos
-        least = start + MIN_OCTETS if frames.padded[row] else start
-        ends.trailer[row] = _padding_end(frames.buffer, state.pos, least, place.stop)
-        ends.fcs[row] = place.stop
-        ends.last[row] = state.last
-        ends.path[row] = state.node
-    return end
+    least = MIN_OCTETS if frames.padded[row] else 0
+    if bounded:
+        length_at = NO_LENGTH
+    return Found(layers, last, node, pos - begin, end - begin, least, settled, open_ended, length_at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.table.columns.threads import uncounted
+from ecmproto.kernel import inlined
 from ecmproto.table.headers import signed, two_octets
 from ecmproto.table.text.digits import hex_number, natural
 
@@ -15,7 +15,7 @@ _POINT, _COLON = 46, 58
 _GROUPS = 8
 
 
-@uncounted
+@inlined
 def dotted(out: Octets, at: int, buffer: Octets, start: int) -> int:
     """Write an IPv4 address."""
     for octet in range(start, start + 4):
@@ -25,7 +25,7 @@ def dotted(out: Octets, at: int, buffer: Octets, start: int) -> int:
     return at - 1
 
 
-@uncounted
+@inlined
 def grouped(out: Octets, at: int, buffer: Octets, start: int) -> int:
     """Write an IPv6 address: ``::`` for the first of the longest runs of zeros, from two on."""
     begin, length, run = 0, 1, 0

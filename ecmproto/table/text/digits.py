@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.table.columns.threads import uncounted
+from ecmproto.kernel import inlined
 from ecmproto.table.headers import signed
 from ecmproto.table.text.octets import load_4, store_4, store_8
 
@@ -20,7 +20,7 @@ _LETTERS = ord("a") - 10 - _ZERO
 _NS_PLACES = 9
 
 
-@uncounted
+@inlined
 def four_digits(number: int) -> int:
     """Return the four digits of a number < 10^4, the first in the least significant octet."""
     # 5243 / 2^19 and 103 / 2^10 are a hundredth and a tenth, exact enough for numbers so small
@@ -30,7 +30,7 @@ def four_digits(number: int) -> int:
     return (tens | ((pairs - 10 * tens) << 8)) + 0x30303030
 
 
-@uncounted
+@inlined
 def _few(out: Octets, at: int, number: int) -> int:
     """Write a number < 10^4."""
     unused = int(number < 10) + int(number < 100) + int(number < 1000)
@@ -38,7 +38,7 @@ def _few(out: Octets, at: int, number: int) -> int:
     return at + 4 - unused
 
 
-@uncounted
+@inlined
 def _eight(out: Octets, at: int, number: int) -> int:
     """Write a number < 10^8 with all its zeros."""
     high = number // 10_000
@@ -47,7 +47,7 @@ def _eight(out: Octets, at: int, number: int) -> int:
     return at + 8
 
 
-@uncounted
+@inlined
 def _below_eight(out: Octets, at: int, number: int) -> int:
     """Write a number < 10^8."""
     if number < 10_000:
@@ -58,7 +58,7 @@ def _below_eight(out: Octets, at: int, number: int) -> int:
     return at + 4
 
 
-@uncounted
+@inlined
 def natural(out: Octets, at: int, number: int) -> int:
     """Write a number ≥ 0."""
     if number < 100_000_000:
@@ -73,7 +73,7 @@ def natural(out: Octets, at: int, number: int) -> int:
     return _eight(out, at, number - 100_000_000 * above)
 
 
-@uncounted
+@inlined
 def digits_of(number: int) -> int:
     """Return how many digits a number ≥ 0 has."""
     digits = 1
@@ -83,7 +83,7 @@ def digits_of(number: int) -> int:
     return digits + int(number >= 10) + int(number >= 100) + int(number >= 1000)
 
 
-@uncounted
+@inlined
 def _lead(out: Octets, at: int, spaces: int, number: int, plus: bool) -> int:
     """Write spaces and the sign."""
     for _ in range(spaces):
@@ -95,7 +95,7 @@ def _lead(out: Octets, at: int, spaces: int, number: int, plus: bool) -> int:
     return at
 
 
-@uncounted
+@inlined
 def decimal(out: Octets, at: int, number: int, width: int, plus: bool) -> int:
     """Write a number, at least ``width`` wide; ``plus`` gives it a sign in any case."""
     magnitude = -number if number < 0 else number
@@ -103,7 +103,7 @@ def decimal(out: Octets, at: int, number: int, width: int, plus: bool) -> int:
     return natural(out, _lead(out, at, spaces, number, plus), magnitude)
 
 
-@uncounted
+@inlined
 def seconds(out: Octets, at: int, number: int, width: int) -> int:
     """Write a number of ns in seconds with nine places, at least ``width`` wide."""
     magnitude = -number if number < 0 else number
@@ -117,20 +117,20 @@ def seconds(out: Octets, at: int, number: int, width: int) -> int:
     return _eight(out, at + 2, rest - 100_000_000 * first)
 
 
-@uncounted
+@inlined
 def _hex_digits(nibbles: int) -> int:
     """Return the hex digits of eight numbers < 16, an octet each."""
     letters = ((nibbles + 0x0606060606060606) >> 4) & 0x0101010101010101
     return nibbles + 0x3030303030303030 + letters * _LETTERS
 
 
-@uncounted
+@inlined
 def _two_digits(octet: int) -> int:
     """Return the hex digits of an octet, the first in the least significant octet."""
     return _hex_digits((octet >> 4) | ((octet & 15) << 8)) & 0xFFFF
 
 
-@uncounted
+@inlined
 def hex_octets(out: Octets, at: int, buffer: Octets, start: int, stop: int) -> int:
     """Write octets in hex."""
     whole = stop - (stop - start) % 4
@@ -148,7 +148,7 @@ def hex_octets(out: Octets, at: int, buffer: Octets, start: int, stop: int) -> i
     return at
 
 
-@uncounted
+@inlined
 def separated_octets(out: Octets, at: int, buffer: Octets, start: int, stop: int, separator: int) -> int:
     """Write octets in hex with an octet between them."""
     for place in range(start, stop):
@@ -157,7 +157,7 @@ def separated_octets(out: Octets, at: int, buffer: Octets, start: int, stop: int
     return at - int(stop > start)
 
 
-@uncounted
+@inlined
 def hex_number(out: Octets, at: int, number: int, digits: int) -> int:
     """Write the last ``digits`` hex digits of a number ≥ 0."""
     for place in range(digits):

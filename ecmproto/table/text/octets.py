@@ -18,7 +18,7 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from ecmproto.table.columns.threads import uncounted
+from ecmproto.kernel import inlined
 
 Octets = NDArray[np.uint8]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -120,7 +120,7 @@ def _load_number(source: Octets, at: int, shift: int) -> int:
     return int.from_bytes(source[at : at + 8].tobytes(), "big") >> int(shift)
 
 
-@uncounted
+@inlined
 def copy(out: Octets, at: int, source: Octets, start: int, octets: int) -> int:
     """Copy octets, a `BLOCK` at a time; returns where they end."""
     for done in range(0, octets, BLOCK):
@@ -128,25 +128,25 @@ def copy(out: Octets, at: int, source: Octets, start: int, octets: int) -> int:
     return at + octets
 
 
-@uncounted
+@inlined
 def store_4(out: Octets, at: int, word: int) -> None:
     """Write the four octets of ``word``, 0 ≤ word < 2^32, the least significant first."""
     _store_4(out, at, word)
 
 
-@uncounted
+@inlined
 def store_8(out: Octets, at: int, word: int) -> None:
     """Write the eight octets of ``word``, 0 ≤ word < 2^63, the least significant first."""
     _store_8(out, at, word)
 
 
-@uncounted
+@inlined
 def load_4(source: Octets, at: int) -> int:
     """Return the four octets at ``at``, the least significant first."""
     return _load_4(source, at)
 
 
-@uncounted
+@inlined
 def load_number(source: Octets, at: int, shift: int) -> int:
     """Return the eight octets at ``at``, the most significant first, without the last ``shift`` > 0 bits.
 

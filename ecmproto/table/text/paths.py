@@ -10,9 +10,9 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.kernel import released
 from ecmproto.table.columns.framing import sampled_frames
 from ecmproto.table.columns.layers import LayersFound, find_layers
-from ecmproto.table.columns.threads import released
 from ecmproto.table.headers import fixed
 from ecmproto.table.text.pieces import Path
 from ecmproto.wire.ethertypes import EtherTypes

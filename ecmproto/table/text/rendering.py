@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.table.columns.threads import released, uncounted
+from ecmproto.kernel import inlined, released
 from ecmproto.table.headers import signed
 from ecmproto.table.text.addresses import dotted, grouped
 from ecmproto.table.text.digits import decimal, hex_number, hex_octets, seconds, separated_octets
@@ -45,7 +45,7 @@ _HEX_OCTETS = 3
 """The most octets of text that one octet becomes."""
 
 
-@uncounted
+@inlined
 def _term_at(
     which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, marks: Int64, base: int
 ) -> int:
@@ -61,7 +61,7 @@ def _term_at(
     return int(marks[base + third] + numbers[which, 4] - marks[base + first] - second)
 
 
-@uncounted
+@inlined
 def number_at(
     which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, marks: Int64, base: int
 ) -> int:
@@ -76,7 +76,7 @@ def number_at(
     return int(first + numbers[which, 3] * second + numbers[which, 4])
 
 
-@uncounted
+@inlined
 def _quote(out: Octets, cell: int, at: int, lone: bool) -> int:
     """Put the text from ``cell`` on in quotation marks if it has a comma, or is ``lone`` and empty."""
     wanted = lone and at == cell

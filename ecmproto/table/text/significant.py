@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.table.columns.threads import uncounted
+from ecmproto.kernel import inlined
 from ecmproto.table.text.digits import digits_of, four_digits
 from ecmproto.table.text.octets import store_4
 
@@ -16,7 +16,7 @@ _POINT = 46
 _LARGE = 1024.0
 
 
-@uncounted
+@inlined
 def _power(exponent: int) -> int:
     power = 1
     for _ in range(exponent):
@@ -24,7 +24,7 @@ def _power(exponent: int) -> int:
     return power
 
 
-@uncounted
+@inlined
 def _rounded(number: int, unit: int, divisor: int) -> int:
     """Return how many ``unit`` the number has, rounded as its quotient by ``divisor`` is."""
     above = number // unit
@@ -39,7 +39,7 @@ def _rounded(number: int, unit: int, divisor: int) -> int:
     return above + int(error > 0 or (error == 0 and above & 1 == 1))
 
 
-@uncounted
+@inlined
 def significant(out: Octets, at: int, number: int, exponent: int) -> int:
     """Write ``number`` / 10^``exponent``; up to seven octets behind the text are written to as well.
 

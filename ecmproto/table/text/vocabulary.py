@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.table.columns.threads import released, uncounted
+from ecmproto.kernel import inlined, released
 from ecmproto.table.headers import signed
 from ecmproto.table.text.program import KEY_NUMBERS, Programs, parts_of
 from ecmproto.table.text.rendering import SPARE_OCTETS, number_at
@@ -23,7 +23,7 @@ _THIRTY_BITS = (1 << 30) - 1
 _MULTIPLIER = 0x9E3779B1
 
 
-@uncounted
+@inlined
 def _slot(key: Int64, at: int, mask: int) -> int:
     mixed = 0
     for part in range(_KEY):
@@ -34,7 +34,7 @@ def _slot(key: Int64, at: int, mask: int) -> int:
     return mixed & mask
 
 
-@uncounted
+@inlined
 def _same(keys: Int64, one: int, other: int) -> bool:
     for part in range(_KEY):  # noqa: SIM110  # kernels have no generators
         if keys[one, part] != keys[other, part]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ecmproto.capture import Batch, open_capture
 from ecmproto.errors import CaptureError, SpecError
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
-from ecmproto.table.columns import extract, layers
+from ecmproto.table.columns import extract, parts
 from ecmproto.table.columns.extraction import SHARED_FRAMES as SHARED_WORK
 from ecmproto.table.columns.rules import UNKNOWN
 from ecmproto.table.columns.transitions import NUMBER_OF, transitions
@@ -97,7 +97,7 @@ def test_formats_that_the_walk_cannot_tell(cls: type[Layer], monkeypatch: pytest
     follows = transitions(DEFAULT).follows.copy()
     follows[NUMBER_OF[cls]] = UNKNOWN
     changed = transitions(DEFAULT)._replace(follows=fixed(follows))
-    monkeypatch.setattr(layers, "transitions", lambda ethertypes: changed)
+    monkeypatch.setattr(parts, "transitions", lambda ethertypes: changed)
     assert_equal(spoilt_batch(random.Random(cls.prefix), 500), interfaces=INTERFACES)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.kernel import released
 from ecmproto.table.columns.column import Int64, Octets, Stretches
-from ecmproto.table.columns.readers import copy_octets
-from ecmproto.table.columns.threads import released
+from ecmproto.table.columns.octets import copy_octets
 from ecmproto.table.headers import fixed
 
 MOST_AS_NUMBER = 8
