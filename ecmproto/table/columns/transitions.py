@@ -237,15 +237,12 @@ def _words(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
         (ethertypes.message, selectors), (ethertypes.tag, selectors), (ethertypes.mac_control, word)
     ):  # fmt: skip
         choose = formats.chosen[value]
-        # what the chooser says of each selector's first word, said of all words that have the selector
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        selected = {one for cls in _announced_by(value, ethertypes) for one in cls.selected_by}
-        other = NUMBER_OF[choose(b"\xff\xff", 0, 2)]
-        numbers = np.full(len(first), other, np.int8)
-        for index, at in enumerate(first):
-            if int(keys[at]) in selected:
-                numbers[index] = NUMBER_OF[choose(int(at).to_bytes(2, "big"), 0, 2)]
-        tables.append(numbers[inverse])
+        numbers = np.full(len(word), NUMBER_OF[choose(b"\xff\xff", 0, 2)], np.int8)
+        for key in {one for cls in _announced_by(value, ethertypes) for one in cls.selected_by}:
+            # what the chooser says of a selector's first word, said of all words that have the selector
+            words = np.flatnonzero(keys == key)
+            numbers[words] = NUMBER_OF[choose(int(words[0]).to_bytes(2, "big"), 0, 2)]
+        tables.append(numbers)
         short.append(NUMBER_OF[choose(b"", 0, 0)])
     short.append(NUMBER_OF[formats.chosen[_ARP_ETHERTYPE](b"", 0, 0)])
     return np.array(tables, np.int8), np.array(short, np.int64)
