@@ -138,7 +138,7 @@ def _in_both(left: Listed, right: Values) -> Iterator[Listed]:
     assert not isinstance(values, Texts)
     assert not isinstance(right, Texts)
     if isinstance(values, np.ndarray) and isinstance(right, np.ndarray):
-        common = _numbers_in_both(values, right) if values.ndim == 1 else _rows_in_both(values, right)
+        common = bits_in_both(values, right) if values.ndim == 1 else _rows_in_both(values, right)
         yield Listed(rows=left.rows, values=common)
         return
     one, other = stretches_of(values), stretches_of(right)
@@ -152,7 +152,7 @@ def _rows_in_both(left: Octets, right: Octets) -> Octets:
     return common
 
 
-def _numbers_in_both(left: NDArray[np.integer], right: NDArray[np.integer]) -> NDArray[np.integer]:
+def bits_in_both(left: NDArray[np.integer], right: NDArray[np.integer]) -> NDArray[np.integer]:
     """Return ``left & right`` as of Python's numbers, which have a sign and no end of bits."""
     if left.dtype.kind == right.dtype.kind:
         return left & right

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from tests.filter.drawn_filters import LAYERS, Drawer
 from tests.filter.drawn_tests import TESTS
 from tests.filter.test_drawn import TEXTS, attempt
 from tests.filter.test_meaning import CASES
+from tests.filter.test_meaning import FRAMES as MEANING_FRAMES
 from tests.table.columns.selection.reference import Sample, samples
 from tests.table.columns.spoilt import INTERFACES, spoilt_batch
 from tests.table.columns.test_extraction import BUNDLED
@@ -80,9 +82,21 @@ def test_drawn_tests_of_drawn_frames(
         sample.check(test)
 
 
+MEANT = dataclasses.replace(
+    Batch.from_frames(
+        [frame.octets for frame in MEANING_FRAMES],
+        time_ns=[frame.time_ns or 0 for frame in MEANING_FRAMES],
+        interface=[frame.interface_id for frame in MEANING_FRAMES],
+    ),
+    timed=np.array([frame.time_ns is not None for frame in MEANING_FRAMES]),
+)
+
+
 @pytest.mark.parametrize("text", CASES)
 def test_what_filters_mean(text: str) -> None:
-    SPOILT.check(compile_filter(text).test)
+    filter = compile_filter(text)
+    assert (MEANT.numbers[selected(MEANT, filter)] + 1).tolist() == CASES[text]
+    SPOILT.check(filter.test)
 
 
 @pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.name)

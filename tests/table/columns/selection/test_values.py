@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import random
 
 import numpy as np
@@ -14,8 +15,9 @@ from ecmproto.filter.tree import Constant, Relation
 from ecmproto.table.columns.column import Texts, Values
 from ecmproto.table.columns.selection import operands, selected
 from ecmproto.table.columns.selection.octets import stretches_of
-from ecmproto.table.columns.selection.operands import portions
+from ecmproto.table.columns.selection.operands import bits_in_both, portions
 from ecmproto.table.columns.selection.relations import compared, matched, related
+from ecmproto.wire import Ethernet, Frame, IPv4, IPv6, encode
 from tests.table.columns.selection.reference import Sample
 from tests.table.columns.spoilt import INTERFACES, spoilt_batch
 
@@ -87,6 +89,37 @@ def _beside(rows: np.ndarray, relation: Relation, others: list[bytes]) -> list[b
     return [RELATIONS[relation]((len(one), one), (len(other), other)) for one, other in pairs]
 
 
+@pytest.mark.parametrize("kind", _TYPES)
+def test_bits_in_both_are_those_of_numbers_without_end(kind: type[np.integer]) -> None:
+    ends = np.iinfo(kind)
+    values = [number for number in (*_NUMBERS, ends.min, ends.max) if ends.min <= number <= ends.max]
+    for other_kind in _TYPES:
+        other_ends = np.iinfo(other_kind)
+        for other in (other_ends.min, other_ends.max, 85):
+            common = bits_in_both(np.array(values, kind), np.full(len(values), other, other_kind))
+            assert common.tolist() == [value & int(other) for value in values]
+
+
+@pytest.mark.parametrize("relation", _ORDER)
+@pytest.mark.parametrize(
+    ("name", "network", "addresses"),
+    [
+        ("ip.src", "192.0.2.9/24", ("192.0.1.255", "192.0.2.0", "192.0.2.7", "192.0.2.255", "192.0.3.0")),
+        ("ipv6.src", "2001:db8::5/120", ("2001:db7::1", "2001:db8::", "2001:db8::ff", "2001:db8::100")),
+    ],
+)
+def test_networks_compare_as_that_of_the_address(
+    name: str, network: str, addresses: tuple[str, ...], relation: Relation
+) -> None:
+    sources = [ipaddress.ip_address(address).packed for address in addresses]
+    frames = [
+        encode(Frame(layers=(Ethernet(), IPv4(src=src) if len(src) == 4 else IPv6(src=src))), fix=True)
+        for src in sources
+    ]
+    sample = Sample(Batch.from_frames(frames))
+    assert 0 < sample.check(compile_filter(f"{name} {relation} {network}").test) < len(frames)
+
+
 def test_words_that_differ_in_their_numbers_compare_as_words() -> None:
     left = Texts(codes=np.array([0, 1, 1], np.int32), words=("a", "b"))
     right = Texts(codes=np.array([1, 1, 0], np.int32), words=("b", "a"))
@@ -103,12 +136,13 @@ def test_anchors_of_a_pattern_are_the_ends_of_each_value() -> None:
 
 
 def _many_values(count: int) -> Batch:
-    """Return an LLDP frame of ``count`` TLVs of different types and lengths."""
+    """Return LLDP frames: of ``count`` TLVs that differ, of one, of two formats, and of none."""
     tlvs = b"".join(
         ((1 + index % 126) << 9 | index % 3).to_bytes(2) + bytes(index % 3) for index in range(count)
     )
     header = bytes.fromhex("0180c200000e 020000000001 88cc")
-    return Batch.from_frames([header + tlvs, header + tlvs[:2], header])
+    congestion = bytes.fromhex("fe06 0080c2 08 0102")
+    return Batch.from_frames([header + tlvs, header + tlvs[:2], header + congestion + tlvs[:40], header])
 
 
 @pytest.mark.parametrize(
@@ -121,6 +155,8 @@ def _many_values(count: int) -> Batch:
         "lldp.tlv.type & lldp.tlv.len > lldp.tlv.len",
         "lldp contains lldp.tlv.value",
         "lldp[0:1,0:1] == lldp[1:1,1:1]",
+        "lldp[0:1] == lldp[0:1]",
+        "all lldp[0:1] != lldp[1:1]",
     ],
 )
 def test_frames_of_many_values(text: str) -> None:
@@ -134,7 +170,7 @@ def test_products_of_values_take_little_memory() -> None:
     filter = compile_filter("lldp.tlv.type == lldp.tlv.len and lldp.tlv.type & lldp.tlv.len === 0")
     tracemalloc.start()
     try:
-        assert selected(batch, filter).tolist() == [False, False, False]
+        assert selected(batch, filter).tolist() == [False] * 4
         assert tracemalloc.get_traced_memory()[1] < 256 << 20
     finally:
         tracemalloc.stop()
