@@ -75,14 +75,22 @@ def _strings(array: Any, offset_type: Any) -> Strings:
 
 def listed(columns: Any, names: list[str]) -> Iterator[tuple[str, Any, NDArray[np.int64]]]:
     """Yield the columns of a table or record batch: name, values, and where each frame's start."""
+    # most columns have no values, or one for each frame: their bounds are the same
+    none, every = np.zeros(columns.num_rows + 1, np.int64), np.arange(columns.num_rows + 1)
     for name in names:
         array = whole(columns.column(name))
+        bounds = every
         if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-            counts = np.asarray(array.value_lengths().fill_null(0))
+            bounds = _bounds(np.asarray(array.value_lengths().fill_null(0)))
             array = array.flatten()
-        else:
-            counts = np.asarray(array.is_valid()).astype(np.int64)
+        elif array.null_count:
+            bounds = none if array.null_count == len(array) else _bounds(np.asarray(array.is_valid()))
             array = array.drop_null()
-        bounds = np.zeros(len(counts) + 1, np.int64)
-        np.cumsum(counts, out=bounds[1:])
         yield name, plain_array(octets_target(name), array), bounds
+
+
+def _bounds(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where each frame's values start, then where the last one's end."""
+    bounds = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=bounds[1:])
+    return bounds

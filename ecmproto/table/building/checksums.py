@@ -7,7 +7,7 @@ The encoder computes the checksum of an IPv4 header alone; here are those that a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +29,19 @@ class Checksum:
     never_zero: bool = False
     """UDP writes a sum of 0 as 0xFFFF, since 0 says that there is none (RFC 768)."""
 
-    def covers(self, octets: Collection[int]) -> bool:
-        """Return whether any of ``octets`` goes into it."""
-        return any(start <= octet < stop for start, stop in self.ranges for octet in octets)
+    def covers(self, written: Iterable[range]) -> bool:
+        """Return whether any of the octets ``written`` goes into it."""
+        return any(start < part.stop and part.start < stop for part in written for start, stop in self.ranges)
 
     def write(self, frames: Octets) -> None:
         """Compute it for each row of ``frames`` (n × length) and write it there."""
         frames[:, self.at : self.at + 2] = 0
         total = np.full(len(frames), self.constant, dtype=np.uint64)
         for start, stop in self.ranges:
-            part = frames[:, start:stop]
-            total += part[:, 0::2].sum(axis=1, dtype=np.uint64) << np.uint64(8)
-            total += part[:, 1::2].sum(axis=1, dtype=np.uint64)
+            words = frames[:, start : stop - (stop - start) % 2].view(">u2")
+            total += words.sum(axis=1, dtype=np.uint64)
+            if (stop - start) % 2:
+                total += frames[:, stop - 1].astype(np.uint64) << np.uint64(8)
         for _ in range(4):
             total = (total & np.uint64(0xFFFF)) + (total >> np.uint64(16))
         result = ~total & np.uint64(0xFFFF)

@@ -66,11 +66,11 @@ def mold_of(
     that does; with ``checksums`` False none.
     """
     places = tuple(places)
-    written = {octet for place in places for octet in place.octets}
+    written = [place.octets for place in places]
     covering: list[Checksum] = []
     for checksum in checksums_of(frame, given, transport=transport) if checksums else ():
         if checksum.covers(written):
             covering.append(checksum)
-            written |= {checksum.at, checksum.at + 1}
+            written.append(range(checksum.at, checksum.at + 2))
     octets = np.frombuffer(encode(frame), np.uint8)
     return Mold(octets=octets, places=places, checksums=tuple(covering))

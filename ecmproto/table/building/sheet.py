@@ -109,10 +109,13 @@ def sheet_of(columns: Any) -> Sheet:
         if names.count(name) > 1:
             raise SpecError(where="columns", needed="each column once", got=f"{name!r} twice")
     if not is_arrow:
-        found = {
-            name: Listed(name=name, values=plain(octets_target(name), column.values), bounds=column.bounds)
-            for name, column in columns.items()
-        }
+        # most columns have no values, or one for each frame: their bounds are the same
+        none, every = np.zeros(columns.frames + 1, np.int64), np.arange(columns.frames + 1)
+        found = {}
+        for name, column in columns.items():
+            bounds = none if not len(column) else every if column.is_whole else column.bounds
+            values = plain(octets_target(name), column.values)
+            found[name] = Listed(name=name, values=values, bounds=bounds)
         return Sheet(columns.frames, found)
     from ecmproto.table.building.arrow import listed
 
