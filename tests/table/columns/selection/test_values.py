@@ -136,13 +136,13 @@ def test_anchors_of_a_pattern_are_the_ends_of_each_value() -> None:
 
 
 def _many_values(count: int) -> Batch:
-    """Return LLDP frames: of ``count`` TLVs that differ, of one, of two formats, and of none."""
+    """Return LLDP frames: of TLVs of two formats, of ``count`` that differ, of one and of none."""
     tlvs = b"".join(
         ((1 + index % 126) << 9 | index % 3).to_bytes(2) + bytes(index % 3) for index in range(count)
     )
     header = bytes.fromhex("0180c200000e 020000000001 88cc")
     congestion = bytes.fromhex("fe06 0080c2 08 0102")
-    return Batch.from_frames([header + tlvs, header + tlvs[:2], header + congestion + tlvs[:40], header])
+    return Batch.from_frames([header + congestion + tlvs[:40], header + tlvs, header + tlvs[:2], header])
 
 
 @pytest.mark.parametrize(
