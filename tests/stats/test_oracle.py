@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections import Counter
@@ -14,7 +15,9 @@ from ecmproto.capture import Batch, PcapWriter
 from ecmproto.fuzz.strategies import frame_of
 from ecmproto.stats import Statistics, capture_stats
 from ecmproto.wire import ARP, TCP, UDP, VLAN, Data, Ethernet, IPv4, IPv6, encode
+from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
+from tests.cli.test_replay import congested_capture
 
 MACC = ("pause", "pfc", "macc")
 KNOWN = ("vlan", "ieee8021ad", "ieee8021ah", "ip", "ipv6", "tcp", "udp", "arp", "lldp")
@@ -114,3 +117,19 @@ def test_totals(name: str, needs: Callable[[str], str]) -> None:
     assert [float(row[4]), float(row[5])] == pytest.approx(
         rates, rel=1000 / statistics.span.duration_ns, abs=0.01
     )
+
+
+def test_pauses_are_as_long_as_a_replay_holds_its_stations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The gates of simulated stations are another text: what they add up is what the frames ask for."""
+    path, out = tmp_path / "in.pcapng", tmp_path / "paused.pcapng"
+    congested_capture(path)
+    arguments = ["--cp", "pfc", "--rp", "pfc", "--rate", "4G", "--link-rate", "10G", "--buffer", "60kB"]
+    assert run(["replay", "-r", str(path), *arguments, "--seed", "1", "-T", "json", "-w", str(out)]) == 0
+    stations = json.loads(capsys.readouterr().out)["stations"]
+    pauses = capture_stats(out).pauses
+    assert pauses is not None
+    (sender,) = pauses.senders
+    assert sender.frames > 2
+    assert sender.paused_ns * stations["stations"] == stations["paused_ns"] > 0
