@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.namespaces import Network
 
 CI = bool(os.environ.get("CI"))
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -37,6 +41,15 @@ def requires(program: str) -> str:
             pytest.fail(why)
         pytest.skip(why)
     return path
+
+
+@pytest.fixture
+def veth() -> Iterator[Network]:
+    """A network namespace of the test's own with a veth pair, in which it runs."""
+    from tests.namespaces import network
+
+    with network() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

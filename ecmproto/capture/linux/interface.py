@@ -15,6 +15,7 @@ from ecmproto.capture.linux.abi import ETHERNET_HEADER_OCTETS, TAG_OCTETS
 from ecmproto.errors import InterfaceError
 
 _SIOCGIFFLAGS, _SIOCGIFMTU, _SIOCGIFHWADDR = 0x8913, 0x8921, 0x8927
+_SIOCSIFMTU = 0x8922
 _IFF_UP, _IFF_RUNNING = 1, 1 << 6
 _NAME_OCTETS = 16
 _REQUEST_OCTETS = 40
@@ -71,6 +72,18 @@ def interface_facts(name: str) -> InterfaceFacts:
         name=name, index=index, linktype=_LINKTYPES.get(hardware, -1), mtu_octets=mtu, address=address,
         up=bool(flags & _IFF_UP), running=bool(flags & _IFF_RUNNING),
     )  # fmt: skip
+
+
+def set_mtu(name: str, mtu_octets: int) -> None:
+    """Set the MTU of an interface; InterfaceError where the driver or the process may not."""
+    request = struct.pack("16si20x", os.fsencode(name), mtu_octets)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            fcntl.ioctl(asked.fileno(), _SIOCSIFMTU, request)
+        except OSError as error:
+            denied = isinstance(error, PermissionError)
+            got = "a process without CAP_NET_ADMIN" if denied else str(error.strerror)
+            raise InterfaceError(interface=name, needed=f"an MTU of {mtu_octets}", got=got) from error
 
 
 def _ask(asked: socket.socket, request: int, name: str) -> bytes:

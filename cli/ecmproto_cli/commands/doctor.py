@@ -1,0 +1,79 @@
+"""``ecmproto doctor``: what this machine has and lacks for frames on its interfaces."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto.errors import counted
+from ecmproto_cli.failure import FINDINGS
+from ecmproto_cli.options import color_option
+from ecmproto_cli.paint import paint
+
+if TYPE_CHECKING:
+    from ecmproto.live.doctor import Check
+
+SCHEMA = "ecmproto/doctor/1"
+_STYLES = {"ok": "dim", "note": "name", "finding": "error", "fixed": "tag"}
+
+
+@click.command()
+@click.option(
+    "-i", "--interface", "interfaces", metavar="IF", multiple=True,
+    help="Look at this interface, also if it is down (default: all of Ethernet that are up).",
+)  # fmt: skip
+@click.option("--fix", is_flag=True, help="Set what can be set: the MTU, and offloads off.")
+@click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to tell.")
+@color_option
+def command(interfaces: tuple[str, ...], fix: bool, form: str) -> int:
+    """Say what this machine has and lacks: capabilities, programs, links, MTU, offloads, flow control.
+
+    Findings keep something from working, and end with exit code 1; each has the command that would help.
+
+    \b
+    ecmproto doctor
+    ecmproto doctor -i eth0 --fix
+    """
+    from ecmproto.live.doctor import examine, mended
+
+    checks = list(examine(interfaces))
+    if fix:
+        checks = [mended(check) for check in checks]
+    click.echo(json.dumps(_document(checks), indent=2) if form == "json" else _table(checks))
+    findings = sum(check.state == "finding" for check in checks)
+    if findings:
+        click.echo(f"ecmproto: {counted(findings, 'finding')}", err=True)
+    return FINDINGS if findings else 0
+
+
+def _table(checks: list[Check]) -> str:
+    lines = []
+    for subject, group in groupby(checks, lambda check: check.subject):
+        lines.append(paint(subject, "title"))
+        for check in group:
+            lines.append(f"  {paint(check.state.ljust(7), _STYLES[check.state])}  {check.told}")
+            if check.refusal:
+                lines.append(f"  {' ' * 7}  not fixed: {check.refusal}")
+            if check.state in ("note", "finding"):
+                lines += [f"  {' ' * 7}    {paint(command, 'dim')}" for command in check.commands]
+    return "\n".join(lines)
+
+
+def _document(checks: list[Check]) -> dict[str, object]:
+    return {
+        "schema": SCHEMA,
+        "checks": [
+            {
+                "subject": check.subject,
+                "name": check.name,
+                "state": check.state,
+                "told": check.told,
+                "commands": list(check.commands),
+                "refusal": check.refusal,
+            }
+            for check in checks
+        ],
+    }

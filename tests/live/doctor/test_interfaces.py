@@ -1,0 +1,147 @@
+"""What is found of interfaces, and set there."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from ecmproto.capture.linux import ethtool
+from ecmproto.capture.linux.interface import interface_facts
+from ecmproto.errors import InterfaceError
+from ecmproto.live.doctor import Check, examine, mended
+from ecmproto.live.doctor import interfaces as looked_at
+from tests.capture.linux.traffic import frame, send
+from tests.namespaces import FAR, NEAR, Network
+
+
+def found(name: str) -> dict[str, Check]:
+    return {check.name: check for check in examine([name]) if check.subject == name}
+
+
+def test_a_veth_has_findings_with_their_commands(veth: Network) -> None:
+    checks = found(NEAR)
+    assert checks["link"].state == "ok"
+    assert checks["link"].told == "up, 10 Gb/s (veth)"
+    assert checks["mtu"].told == (
+        "MTU 1500: 1500 octets behind a VLAN tag and the longest of our tags take 1520; they go without tags"
+    )
+    assert checks["mtu"].commands == ("ip link set dev near mtu 1600",)
+    assert checks["tso"].commands == ("ethtool -K near tso off",)
+    assert {name for name, check in checks.items() if check.state == "finding"} == {"mtu", "tso", "gso", "tx"}
+    assert checks["pause"].state == "ok"
+
+
+def test_all_findings_of_a_veth_can_be_mended(veth: Network) -> None:
+    after = [mended(check) for check in found(NEAR).values()]
+    assert {check.name for check in after if check.state == "fixed"} == {"mtu", "tso", "gso", "tx"}
+    again = found(NEAR)
+    assert {check.state for check in again.values()} <= {"ok", "note"}
+    assert interface_facts(NEAR).mtu_octets == 1600
+    assert found(FAR)["tso"].state == "finding", "the other end is another interface"
+
+
+def test_after_mending_the_longest_tagged_frame_goes_through(veth: Network) -> None:
+    for name in (NEAR, FAR):
+        for check in found(name).values():
+            mended(check)
+    octets = 14 + looked_at.PAYLOAD_OCTETS + looked_at.TAG_OCTETS
+    send([frame("8100600a88b6", octets)], NEAR)
+
+
+def test_what_ethtool_says_is_what_is_found(veth: Network, needs: object) -> None:
+    assert callable(needs)
+    program = needs("ethtool")
+    names = {
+        "tso": "tcp-segmentation-offload",
+        "gso": "generic-segmentation-offload",
+        "rxvlan": "rx-vlan-offload",
+    }
+    names |= {"gro": "generic-receive-offload", "lro": "large-receive-offload", "tx": "tx-checksumming"}
+    names |= {"rx": "rx-checksumming", "txvlan": "tx-vlan-offload"}
+    for change in ("gro on", "tso off", "rxvlan off", "tx off"):
+        subprocess.run([program, "-K", NEAR, *change.split()], check=True)
+        told = subprocess.run([program, "-k", NEAR], check=True, capture_output=True, text=True).stdout
+        lines = dict(line.split(": ", 1) for line in told.splitlines()[1:] if ": " in line)
+        for offload in ethtool.OFFLOADS:
+            assert ethtool.is_on(NEAR, offload) is lines[names[offload.keyword]].startswith("on")
+
+
+def test_a_link_that_is_down_is_a_finding(veth: Network) -> None:
+    veth.ip(f"link set {FAR} down")
+    assert found(NEAR)["link"].told == "no link: nothing is plugged in, or the other end is down"
+    down = found(FAR)["link"]
+    assert (down.state, down.commands) == ("finding", ("ip link set dev far up",))
+    assert mended(down) == down, "not ours to do"
+
+
+def test_without_names_all_that_are_up_are_looked_at(veth: Network) -> None:
+    assert {check.subject for check in examine()} == {"system", NEAR, FAR}
+    veth.ip(f"link set {FAR} down")
+    assert {check.subject for check in examine()} == {"system", NEAR}
+
+
+def test_a_name_that_is_not_there_is_an_error(veth: Network) -> None:
+    with pytest.raises(InterfaceError, match="did you mean 'near'"):
+        list(examine(["nera"]))
+
+
+def test_who_may_not_is_told_why_nothing_changed(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    checks = found(NEAR)
+    monkeypatch.setattr("fcntl.ioctl", refuse)
+    after = {name: mended(check) for name, check in checks.items()}
+    assert after["mtu"].state == "finding"
+    assert after["mtu"].refusal == "near: needed an MTU of 1600, got a process without CAP_NET_ADMIN"
+    assert after["tso"].refusal == (
+        "near: needed TCP segmentation offload off, got a process without CAP_NET_ADMIN"
+    )
+
+
+class Card:
+    """Answers as the driver of a network card with flow control does."""
+
+    def flow_control(self, name: str) -> ethtool.FlowControl:
+        return ethtool.FlowControl(negotiated=True, receive=True, transmit=False)
+
+    def statistics(self, name: str) -> dict[str, int]:
+        return {"rx_pause": 7, "tx_pause": 0, "rx_packets": 99, "rx_pfc_prio3": 2}
+
+    def driver(self, name: str) -> str:
+        return "ixgbe"
+
+
+def test_pause_is_said_to_be_invisible_and_where_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("flow_control", "statistics", "driver"):
+        monkeypatch.setattr(looked_at, name, getattr(Card(), name))
+    (check,) = [check for check in looked_at.of_interface(interface_facts("lo")) if check.name == "pause"]
+    assert check.state == "note"
+    assert check.told == (
+        "PAUSE: obeyed on, sent off, negotiated on; network cards consume PAUSE and PFC frames, so that no "
+        "capture shows them; counters: rx_pause 7, rx_pfc_prio3 2"
+    )
+    assert check.commands == (
+        "ethtool -S lo | grep -iE 'pause|pfc'",
+        "dcb pfc show dev lo",
+        "ethtool -A lo autoneg off rx off tx off",
+    )
+
+
+def test_cards_without_counters_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, answer in (("flow_control", None), ("statistics", {}), ("driver", None)):
+        monkeypatch.setattr(looked_at, name, lambda _, answer=answer: answer)
+    (check,) = [check for check in looked_at.of_interface(interface_facts("lo")) if check.name == "pause"]
+    assert check.told.endswith("and the driver has no counters of them")
+
+
+def test_counters_of_a_driver_are_read(veth: Network) -> None:
+    counters = ethtool.statistics(NEAR)
+    index = int(subprocess.run(
+        veth.command("cat", f"/sys/class/net/{FAR}/ifindex"), check=True, capture_output=True
+    ).stdout)  # fmt: skip
+    assert counters["peer_ifindex"] == index
+    assert ethtool.driver(NEAR) == "veth"
+    assert ethtool.speed_bps(NEAR) == 10**10
+    assert ethtool.statistics("lo") == {}
