@@ -61,7 +61,7 @@ class LayersFound:
 
     def __init__(self, frames: Frames, parts: list[Part], pool: ThreadPoolExecutor | None) -> None:
         self.frames = frames
-        self._parts, self._pool = parts, pool
+        self.parts, self._pool = parts, pool
         self._censuses = [Census(part) for part in parts]
         self.entries: dict[type[Layer], Entries] = {}
         """Of the formats asked for of which there are any."""
@@ -87,14 +87,14 @@ class LayersFound:
     @functools.cached_property
     def paths(self) -> list[tuple[type[Layer], ...]]:
         """The sequences of formats that frames consist of; a run of LLDP TLVs is there once."""
-        return [path for part in self._parts for path in _paths(part.paths)]
+        return [path for part in self.parts for path in _paths(part.paths)]
 
     @functools.cached_property
     def path(self) -> NDArray[np.int32]:
         """For each frame the place of its layers in ``paths``."""
-        first = [0, *itertools.accumulate(int(part.paths.used[0]) for part in self._parts)]
+        first = [0, *itertools.accumulate(int(part.paths.used[0]) for part in self.parts)]
         return self._each(
-            [part.shape[:, NODE] + add for part, add in zip(self._parts, first[:-1], strict=True)]
+            [part.shape[:, NODE] + add for part, add in zip(self.parts, first[:-1], strict=True)]
         )
 
     @functools.cached_property
@@ -102,7 +102,7 @@ class LayersFound:
         """The names of each frame's layers."""
         codes: dict[str, int] = {}
         tables = []
-        for part in self._parts:
+        for part in self.parts:
             words = [protocols(_Path(path)) for path in _paths(part.paths)]  # type: ignore[arg-type]
             code_of = np.array([codes.setdefault(word, len(codes)) for word in words])
             tables.append(code_of[part.shape[:, NODE]])
@@ -112,7 +112,7 @@ class LayersFound:
     def ends(self) -> Ends:
         """What stands behind the layers of each frame."""
         offset = self.frames.offset
-        shapes = [part.shape for part in self._parts]
+        shapes = [part.shape for part in self.parts]
         tail = offset + self._places(TAIL)
         return Ends(
             tail=tail,
@@ -125,17 +125,17 @@ class LayersFound:
     @functools.cached_property
     def last(self) -> NDArray[np.int8]:
         """The number of each frame's last layer; NO_LAYER without one."""
-        return self._each([part.shape[:, LAST] for part in self._parts]).astype(np.int8)
+        return self._each([part.shape[:, LAST] for part in self.parts]).astype(np.int8)
 
     def _places(self, column: int) -> Int64:
         """Return the places in each frame that are a number of its shape."""
-        places = self._each([part.shape[:, column] for part in self._parts])
+        places = self._each([part.shape[:, column] for part in self.parts])
         return np.where(places >= 0, places, places + self.frames.captured + FROM_END)
 
     def _each(self, tables: list[Int64]) -> NDArray[np.int32]:
         """Return for each frame what the tables of the parts say of its shape."""
         out = np.empty(len(self.frames.offset), np.int32)
-        for part, table in zip(self._parts, tables, strict=True):
+        for part, table in zip(self.parts, tables, strict=True):
             look_up(table.astype(np.int32), part.shape_of, out[part.begin : part.end])
         return out
 

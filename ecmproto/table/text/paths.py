@@ -1,19 +1,24 @@
 """Which path each frame of a batch has, and its marks: where its layers start and end.
 
-A path's number is the same in all batches of a renderer.
+Both are told of shapes first, of which there are few, or of a shape with that of the frame that a message of
+it shows: a layout.  A path's number is the same in all batches of a renderer.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import released
 from ecmproto.table.columns.framing import sampled_frames
+from ecmproto.table.columns.gathering import look_up
 from ecmproto.table.columns.layers import LayersFound, find_layers
-from ecmproto.table.headers import fixed
+from ecmproto.table.columns.shapes import FCS_AT, FIRST_LAYER, FROM_END, LAYERS, TAIL, ZEROS
+from ecmproto.table.columns.transitions import transitions
+from ecmproto.table.headers import fixed, signed
 from ecmproto.table.text.pieces import Path
 from ecmproto.wire.ethertypes import EtherTypes
 from ecmproto.wire.formats import FORMATS
@@ -24,11 +29,13 @@ Int64 = NDArray[np.int64]
 
 TAILS = 4
 """Marks behind the layers: padding, trailer, FCS, end."""
+_FORMATS = len(FORMATS)
 _MOST_LAYERS = 12
 _BITS = 5
 _MANY_LAYERS = -1
 _MOST_PATHS = 2048
 _SLOTS = 4 * _MOST_PATHS
+_DENSE_PAIRS = 1 << 16
 UNTOLD = -1
 """Instead of the number of a path: that of a frame with more layers, or of one more path, than are told."""
 
@@ -36,57 +43,86 @@ assert len(FORMATS) < 1 << _BITS, "more formats than a path's key can tell apart
 
 
 @released
-def _place(
-    row: Int32,
-    start: Int64,
-    number: int,
-    first: Int64,
-    count: Int32,
-    marks: Int64,
-    kinds: NDArray[np.int8],
-) -> None:
-    """Put the layers of one format among those of their frames, in the order in which they stand.
+def _lay_out(shape: Int64, layer: Int64, marks: Int64, stops: Int64, keys: Int64) -> None:
+    """Give each shape its marks, places as `ecmproto.table.columns.shapes` has them, and its key.
 
-    Each frame's marks start at ``first``, and ``count`` are there.
+    ``stops`` is given where the marks of each end; the key says which layers it has.
     """
-    for i in range(len(row)):
-        which = row[i]
-        at = first[which] + count[which]
-        count[which] += 1
-        here = start[i]
-        while at > first[which] and marks[at - 1] > here:
-            marks[at] = marks[at - 1]
-            kinds[at] = kinds[at - 1]
-            at -= 1
-        marks[at] = here
-        kinds[at] = number
+    at = 0
+    for row in range(len(shape)):
+        first = shape[row, FIRST_LAYER]
+        key, layers = np.int64(0), 0
+        for index in range(first, first + shape[row, LAYERS]):
+            if layer[index, 0] < _FORMATS:
+                marks[at] = layer[index, 1]
+                key = (key << _BITS) | (layer[index, 0] + 1)
+                layers += 1
+                at += 1
+        marks[at] = shape[row, TAIL]
+        marks[at + 1] = shape[row, TAIL] + shape[row, ZEROS]
+        marks[at + 2] = shape[row, FCS_AT]
+        marks[at + 3] = -FROM_END
+        at += TAILS
+        stops[row] = at
+        keys[row] = key if layers <= _MOST_LAYERS else _MANY_LAYERS
 
 
 @released
-def _conclude(
-    first: Int64,
-    count: Int32,
-    tail: Int64,
-    trailer: Int64,
-    fcs: Int64,
+def _join(
+    outer: Int64,
+    inner: Int64,
+    outer_marks: Int64,
+    outer_stops: Int64,
+    inner_marks: Int64,
+    inner_stops: Int64,
+    shown_at: Int64,
+    marks: Int64,
+    stops: Int64,
+) -> None:
+    """Give each pair of shapes its marks: those of the outer one, then those of the one that it shows.
+
+    What is shown starts ``shown_at`` octets behind the last layer's start, and ends with it.
+    """
+    at = 0
+    for pair in range(len(outer)):
+        which = outer[pair]
+        first = outer_stops[which - 1] if which > 0 else 0
+        for index in range(first, outer_stops[which]):
+            marks[at] = outer_marks[index]
+            at += 1
+        start = marks[at - TAILS - 1] + shown_at[pair]
+        end = marks[at - TAILS]
+        which = inner[pair]
+        first = inner_stops[which - 1] if which > 0 else 0
+        for index in range(first, inner_stops[which]):
+            mark = inner_marks[index]
+            marks[at] = start + mark if mark >= 0 else end + (mark + FROM_END)
+            at += 1
+        stops[pair] = at
+
+
+@released
+def _place(
+    layout_of: Int32,
+    layouts: Int64,
+    stops: Int64,
     offset: Int64,
     captured: Int64,
     marks: Int64,
-    kinds: NDArray[np.int8],
-    keys: Int64,
+    mark_at: Int64,
 ) -> None:
-    """Set the marks behind the layers, and the key that says which layers a frame has."""
-    for row in range(len(first)):
-        begin = first[row]
-        stop = begin + count[row]
-        marks[stop] = tail[row]
-        marks[stop + 1] = trailer[row]
-        marks[stop + 2] = fcs[row]
-        marks[stop + 3] = offset[row] + captured[row]
-        key = np.int64(0)
-        for at in range(begin, stop):
-            key = (key << _BITS) | np.int64(kinds[at] + 1)
-        keys[row] = key if count[row] <= _MOST_LAYERS else _MANY_LAYERS
+    """Write where the marks of each frame's layout are in the buffer."""
+    at = 0
+    for row in range(len(layout_of)):
+        which = signed(layout_of[row])
+        first = stops[which - 1] if which > 0 else 0
+        start = offset[row]
+        behind = start + captured[row] + FROM_END
+        mark_at[row] = at
+        for index in range(first, stops[which]):
+            mark = layouts[index]
+            marks[at] = mark + (start if mark >= 0 else behind)
+            at += 1
 
 
 @released
@@ -132,6 +168,19 @@ class Marked:
     """Whether there is an error in a frame, or in the one it shows."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Layouts:
+    """The layouts of frames: marks, one layout's behind the other's, and where those of each end."""
+
+    marks: Int64
+    stops: Int64
+    outer: Int64
+    """The keys that say which layers each has, and which the frame that it shows has (0: none)."""
+    inner: Int64
+    of: Int32
+    """The layout of each frame."""
+
+
 class PathBook:
     """The paths that frames have had, by number."""
 
@@ -149,60 +198,89 @@ class PathBook:
         return Path(layers=outer, sampled=sampled)
 
     def mark(self, found: LayersFound, ethertypes: EtherTypes, *, sampled: bool) -> Marked:
-        """Return the paths and marks of frames in which the layers of all formats were found.
+        """Return the paths and marks of frames.
 
-        ``sampled`` tells the frames that messages show, too.
+        ``sampled`` tells the frames that messages show, too: the layers that show them must be among the
+        entries found.
         """
-        count = len(found.frames.offset)
-        layers = _counts(found)
-        sizes = layers + TAILS
-        malformed = np.zeros(count, np.bool_)
+        frames = found.frames
+        malformed = np.zeros(len(frames.offset), np.bool_)
         malformed[found.error_rows] = True
-        rows, inside = np.empty(0, np.int32), None
-        if sampled:
-            rows, frames = sampled_frames(found)
-            inside = find_layers(frames, FORMATS, ethertypes, None) if len(rows) else None
-        if inside is not None:
-            sizes[rows] += _counts(inside) + TAILS
+        layouts = _layouts(found)
+        rows, shown = sampled_frames(found) if sampled else (_NO_ROWS, None)
+        if shown is not None and len(rows):
+            inside = find_layers(shown, (), ethertypes, None)
             malformed[rows[inside.error_rows]] = True
-        mark_at = np.cumsum(sizes) - sizes
-        total = int(sizes.sum())
-        marks, kinds = np.empty(total, np.int64), np.empty(total, np.int8)
-        outer_keys = _filled(found, mark_at, marks, kinds)
-        inner_keys = np.zeros(count, np.int64)
-        if inside is not None:
-            inner_keys[rows] = _filled(inside, (mark_at + layers + TAILS)[rows], marks, kinds)
-        paths = np.empty(count, np.int32)
-        self._used = _identify(outer_keys, inner_keys, self._keys, self._slots, self._used, paths)
+            layouts = _paired(layouts, _layouts(inside), rows, ethertypes)
+        paths = np.empty(len(layouts.stops), np.int32)
+        self._used = _identify(layouts.outer, layouts.inner, self._keys, self._slots, self._used, paths)
+        sizes = np.diff(layouts.stops, prepend=0)
+        marks = np.empty(int(sizes[layouts.of].sum()), np.int64)
+        mark_at = np.empty(len(layouts.of), np.int64)
+        _place(layouts.of, layouts.marks, layouts.stops, frames.offset, frames.captured, marks, mark_at)
+        path_of = np.empty(len(layouts.of), np.int32)
+        look_up(paths, layouts.of, path_of)
         return Marked(
-            found=found, paths=paths, mark_at=fixed(mark_at), marks=fixed(marks), malformed=malformed
+            found=found, paths=path_of, mark_at=fixed(mark_at), marks=fixed(marks), malformed=malformed
         )
 
 
-def _counts(found: LayersFound) -> Int64:
-    """Return how many layers each frame has."""
-    count = len(found.frames.offset)
-    counts = np.zeros(count, np.int64)
-    for entries in found.entries.values():
-        counts += np.bincount(entries.row, minlength=count)
-    return counts
+_NO_ROWS = np.empty(0, np.int32)
 
 
-def _filled(found: LayersFound, first: Int64, marks: Int64, kinds: NDArray[np.int8]) -> Int64:
-    """Set the marks of frames, which start at ``first``; return the keys of their paths."""
-    count = np.zeros(len(first), np.int32)
-    first = fixed(first)
-    for number, cls in enumerate(FORMATS):
-        entries = found.entries.get(cls)
-        if entries is not None:
-            _place(fixed(entries.row), fixed(entries.start), number, first, count, marks, kinds)
-    ends, frames = found.ends, found.frames
-    keys = np.empty(len(first), np.int64)
-    _conclude(
-        first, count, fixed(ends.tail), fixed(ends.trailer), fixed(ends.fcs), frames.offset, frames.captured,
-        marks, kinds, keys,
-    )  # fmt: skip
-    return keys
+def _layouts(found: LayersFound) -> _Layouts:
+    """Return the shapes of frames as layouts."""
+    counts = [len(part.shape) for part in found.parts]
+    of = np.empty(len(found.frames.offset), np.int32)
+    marks, stops, keys = [], [], []
+    first = 0
+    for part, add in zip(found.parts, itertools.accumulate(counts, initial=0), strict=False):
+        np.add(part.shape_of, add, out=of[part.begin : part.end])
+        here = np.empty(len(part.layer) + TAILS * len(part.shape), np.int64)
+        ends, names = np.empty(len(part.shape), np.int64), np.empty(len(part.shape), np.int64)
+        _lay_out(part.shape, part.layer, here, ends, names)
+        used = int(ends[-1]) if len(ends) else 0
+        marks.append(here[:used])
+        stops.append(ends + first)
+        keys.append(names)
+        first += used
+    outer = np.concatenate(keys)
+    return _Layouts(
+        marks=np.concatenate(marks),
+        stops=np.concatenate(stops),
+        outer=outer,
+        inner=np.zeros_like(outer),
+        of=of,
+    )
+
+
+def _paired(outer: _Layouts, inner: _Layouts, rows: Int32, ethertypes: EtherTypes) -> _Layouts:
+    """Return the layouts of frames, of which ``rows`` show frames of others."""
+    many = len(inner.stops)
+    pairs = outer.of[rows] * np.int64(many) + inner.of
+    if len(outer.stops) * many <= _DENSE_PAIRS:
+        there = np.flatnonzero(np.bincount(pairs))
+        place = np.zeros(len(outer.stops) * many, np.int64)
+        place[there] = np.arange(len(there))
+        places = place[pairs]
+    else:
+        there, places = np.unique(pairs, return_inverse=True)
+    first, second = there // many, there % many
+    sizes = np.diff(outer.stops, prepend=0)[first] + np.diff(inner.stops, prepend=0)[second]
+    marks, stops = np.empty(int(sizes.sum()), np.int64), np.empty(len(there), np.int64)
+    key = outer.outer[first]
+    last = np.where(key == _MANY_LAYERS, 0, (key & (1 << _BITS) - 1) - 1)
+    shown_at = transitions(ethertypes).fixed[last]
+    _join(first, second, outer.marks, outer.stops, inner.marks, inner.stops, shown_at, marks, stops)
+    of = outer.of.copy()
+    of[rows] = len(outer.stops) + places
+    return _Layouts(
+        marks=np.concatenate([outer.marks, marks]),
+        stops=np.concatenate([outer.stops, stops + len(outer.marks)]),
+        outer=np.concatenate([outer.outer, outer.outer[first]]),
+        inner=np.concatenate([outer.inner, inner.outer[second]]),
+        of=of,
+    )
 
 
 def _formats_of(key: int) -> tuple[type[Layer], ...]:
