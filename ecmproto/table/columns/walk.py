@@ -348,8 +348,9 @@ def walk(
                 bounded = True
             if following.bound > reach:
                 _tell(errors, row, layer, pos - begin, SHORT, following.bound - pos, reach - pos)
-            stop = min(stop, following.bound)
-            reach = min(reach, following.bound)
+            if following.bound != stop:
+                stop = min(stop, following.bound)
+                reach = min(reach, following.bound)
         layer = following.layer
         settled = settled and following.settled
         pos = after

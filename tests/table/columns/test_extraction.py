@@ -84,6 +84,15 @@ def test_spoilt_frames() -> None:
         assert_equal(spoilt_batch(generator, _BATCH_FRAMES), interfaces=INTERFACES)
 
 
+def test_an_inner_length_up_to_where_the_capture_was_cut() -> None:
+    # a TCP header longer than its IP packet, in frames of which more, less or nothing is missing
+    octets = bytes.fromhex(
+        "80711f84efc580711f84efcc8100003208004500004000000000000600000a0000100a000011"
+        "fa5405f201537f0100000000ff02ffff3ede0000" + 24 * "01"
+    )
+    assert_equal(Batch.from_frames([octets] * 4, original=[len(octets) + more for more in (0, 1, 16, 40)]))
+
+
 def test_other_ethertypes() -> None:
     ethertypes = EtherTypes(
         c_tag=0x9999, cn_tag=0x8100, cnm=0x88B5, message=0x22E7, lldp=0x8808, mac_control=0x88CC
