@@ -92,7 +92,8 @@ def command(
         check_sources({"--spec": spec}, words, line)
         source = _crafted(words, spec, line, seed, ethertypes)
     report, ended_by = _send(interface, bypass, _frames(source, count, loop), schedule)
-    _say(report, sendable, form)
+    if report.frames or not isinstance(ended_by, Exception):
+        _say(report, sendable, form)
     if isinstance(ended_by, KeyboardInterrupt):
         return INTERRUPTED
     if ended_by is not None:
@@ -164,6 +165,8 @@ def _send(
             )
         if bypass and not sender.bypasses:
             warn("the kernel does not let frames go past the queueing discipline")
+        if not sender.facts.running:
+            warn(f"{interface} has no link: what is sent may go nowhere")
         transmission = Transmission(sender, schedule, check=held.check)
         try:
             transmission.run(batches)

@@ -1,0 +1,51 @@
+"""``ecmproto doctor`` as people call it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ecmproto_cli.main import run
+from tests.namespaces import NEAR, Network
+
+
+def test_findings_come_with_their_commands_and_exit_code_1(
+    veth: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["doctor", "-i", NEAR]) == 1
+    told = capsys.readouterr()
+    lines = told.out.splitlines()
+    at = next(i for i, line in enumerate(lines) if "TCP segmentation offload is on" in line)
+    assert lines[at].startswith("  finding  ")
+    assert lines[at + 1].strip() == "ethtool -K near tso off"
+    assert told.err == "ecmproto: 4 findings\n"
+
+
+def test_fixing_leaves_nothing_to_find(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "-i", NEAR, "--fix"]) == 0
+    assert "  fixed    MTU 1500" in capsys.readouterr().out
+    assert run(["doctor", "-i", NEAR]) == 0
+    assert "  ok       MTU 1600: room for tags" in capsys.readouterr().out
+
+
+def test_the_document_holds_the_same(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "-i", NEAR, "-T", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "ecmproto/doctor/1"
+    checks = {check["name"]: check for check in document["checks"]}
+    assert checks["kernel"]["subject"] == "system"
+    assert checks["mtu"] == {
+        "subject": NEAR,
+        "name": "mtu",
+        "state": "finding",
+        "told": "MTU 1500: 1500 octets behind a VLAN tag and the longest of our tags take 1520; "
+        "they go without tags",
+        "commands": ["ip link set dev near mtu 1600"],
+        "refusal": "",
+    }
+
+
+def test_a_missing_interface_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "-i", "nea"]) == 4
+    assert "did you mean 'near'?" in capsys.readouterr().err
