@@ -40,14 +40,6 @@ class Refusals:
     """Not decodable, or no message of this kind."""
 
 
-class Opened(NamedTuple):
-    """A message's frame, and the flow and the headers of the sampled frame that it shows."""
-
-    frame: Frame
-    flow: Flow
-    sampled: Frame
-
-
 class Received(NamedTuple, Generic[_Fields]):
     """What a message says, the flow it is about, and the headers of the sampled frame that it shows."""
 
@@ -136,38 +128,11 @@ def received(
     admits: Callable[[_Message], bool] = _admits_all,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Received[_Fields] | None:
-    """Return what a received message of ``kind`` says and what it is about; None as `opened`.
+    """Return what a received message of ``kind`` says and what it is about; None, counted, if it is refused.
 
-    ``fields`` is given the message and the sampled frame's headers that it shows.
-    """
-    found = opened(
-        octets,
-        kind,
-        stations=stations,
-        counters=counters,
-        parameters=parameters,
-        admits=admits,
-        ethertypes=ethertypes,
-    )
-    if found is None:
-        return None
-    return Received(fields(found.frame[kind], found.sampled), found.flow, found.sampled)
-
-
-def opened(
-    octets: bytes,
-    kind: type[_Message],
-    *,
-    stations: Collection[bytes],
-    counters: Refusals,
-    parameters: ReactionPointParameters,
-    admits: Callable[[_Message], bool] = _admits_all,
-    ethertypes: EtherTypes = DEFAULT,
-) -> Opened | None:
-    """Return a received message of ``kind`` taken apart, or None if it is refused, which is counted.
-
-    ``stations`` are the addresses whose frames the reaction point limits: the message must be to one of
-    them, and about a frame of that same one.  One that ``admits`` denies is malformed.
+    ``fields`` is given the message and the sampled frame's headers that it shows.  ``stations`` are the
+    addresses whose frames the reaction point limits: the message must be to one of them, and about a frame
+    of that same one.  One that ``admits`` denies is malformed.
     """
     try:
         frame = decode(octets, ethertypes=ethertypes)
@@ -184,4 +149,4 @@ def opened(
     if station not in stations or sampled[Ethernet].src != station:
         counters.foreign_address += 1
         return None
-    return Opened(frame, flow_of_frame(sampled, parameters), sampled)
+    return Received(fields(frame[kind], sampled), flow_of_frame(sampled, parameters), sampled)

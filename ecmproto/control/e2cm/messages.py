@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from ecmproto.control.aimd.envelope import Received, Refusals, answer, opened
+from ecmproto.control.aimd.envelope import Received, Refusals, answer, received
 from ecmproto.control.aimd.flow import Flow
 from ecmproto.control.aimd.tags import headers, priority_of, tag_of, with_tag, without_tags
 from ecmproto.control.cpid import NO_CPID, signed_cpid, unsigned_cpid
 from ecmproto.control.e2cm.parameters import CongestionPointParameters
 from ecmproto.control.e2cm.reaction_parameters import ReactionPointParameters
-from ecmproto.wire import E2CM, CMTag, Ethernet, EtherTypes, decode_lax
+from ecmproto.wire import E2CM, CMTag, Ethernet, EtherTypes, Frame, decode_lax
 from ecmproto.wire.e2cm import BCN_TYPES, flow_id
 from ecmproto.wire.ethertypes import DEFAULT
 
@@ -126,17 +126,21 @@ def open_message(
     ethertypes: EtherTypes = DEFAULT,
 ) -> Received[Message] | None:
     """Return what `read` does, and the headers of the sampled frame."""
-    if type_of(octets, ethertypes) not in BCN_TYPES:
-        point.malformed += 1
-        return None
-    found = opened(
-        octets, E2CM, stations=stations, counters=point, parameters=parameters, ethertypes=ethertypes
+    return received(
+        octets,
+        E2CM,
+        _fields,
+        stations=stations,
+        counters=point,
+        parameters=parameters,
+        admits=lambda message: message.type in BCN_TYPES,
+        ethertypes=ethertypes,
     )
-    if found is None:
-        return None
-    e2cm = found.frame[E2CM]
-    tag = tag_of(found.sampled, CMTag, PROTOCOL)
-    message = Message(
+
+
+def _fields(e2cm: E2CM, sampled: Frame) -> Message:
+    tag = tag_of(sampled, CMTag, PROTOCOL)
+    return Message(
         type=e2cm.type,
         cpid=signed_cpid(e2cm.cpid),
         q_off=e2cm.q_off,
@@ -146,7 +150,6 @@ def open_message(
         unit=0 if tag is None else tag.unit,
         tagged=tag is not None,
     )
-    return Received(message, found.flow, found.sampled)
 
 
 def tagged(

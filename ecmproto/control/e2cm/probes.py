@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from ecmproto.control.aimd.envelope import Refusals, is_group
+from ecmproto.control.aimd.envelope import Refusals, framed, is_group
 from ecmproto.control.aimd.parameters import PRIORITIES
-from ecmproto.control.aimd.tags import headers, outer_vlan, priority_of, tags
+from ecmproto.control.aimd.tags import headers, outer_vlan, priority_of
 from ecmproto.control.e2cm.parameters import EdgeParameters
 from ecmproto.control.e2cm.reaction_parameters import OWN_PRIORITY, ReactionPointParameters
 from ecmproto.errors import DecodeError
-from ecmproto.wire import E2CM, VLAN, Ethernet, EtherTypes, Frame, STag, decode, encode
+from ecmproto.wire import E2CM, Ethernet, EtherTypes, Frame, decode
 from ecmproto.wire.e2cm import PROBE_FWD, PROBE_REV, flow_id
 from ecmproto.wire.ethertypes import DEFAULT
-from ecmproto.wire.frame import MIN_OCTETS
 
 if TYPE_CHECKING:
     from ecmproto.control.e2cm.edge_receiver import EdgeCounters, ProbeReply
@@ -98,7 +96,7 @@ def probe_frame(
         flow_id=flow.flow_id,
     )
     priority = priority_of(frame) if parameters.probe_priority == OWN_PRIORITY else parameters.probe_priority
-    return _framed(frame, flow.dst, flow.src, priority, message, ethertypes)
+    return framed(message, frame, dst=flow.dst, src=flow.src, priority=priority, ethertypes=ethertypes)
 
 
 def read_probe(
@@ -131,8 +129,14 @@ def probe_reply(
         flow_id=probe.flow.flow_id,
         throughput=reply.throughput_kbps,
     )
-    priority = parameters.reply_priority
-    return _framed(probe.frame, probe.flow.src, probe.flow.dst, priority, message, ethertypes)
+    return framed(
+        message,
+        probe.frame,
+        dst=probe.flow.src,
+        src=probe.flow.dst,
+        priority=parameters.reply_priority,
+        ethertypes=ethertypes,
+    )
 
 
 def read_reply(
@@ -188,22 +192,3 @@ def _received(
 
 def _destination_cpid(dst: bytes) -> int:
     return int.from_bytes(dst) << _LOCAL_IDENTIFIER_BITS
-
-
-def _framed(
-    like: Frame, dst: bytes, src: bytes, priority: int, message: E2CM, ethertypes: EtherTypes
-) -> bytes:
-    """Return ``message`` behind the VLAN stack of ``like``, with ``priority`` in its outermost tag."""
-    announced: list[int] = []
-    stack: list[VLAN | STag] = []
-    for before, layer in pairwise((like.layers[0], *tags(like))):
-        if isinstance(layer, VLAN | STag):
-            announced.append(int(getattr(before, before.next_key)))
-            stack.append(layer if stack else layer.replace(priority=priority, dei=0))
-    types = [*announced, ethertypes.message]
-    layers = (
-        Ethernet(dst=dst, src=src, type=types[0]),
-        *(tag.replace(etype=etype) for tag, etype in zip(stack, types[1:], strict=True)),
-        message,
-    )
-    return encode(Frame(layers=layers, ethertypes=ethertypes)).ljust(MIN_OCTETS, b"\0")

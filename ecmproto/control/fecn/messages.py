@@ -6,8 +6,7 @@ Tags are put in, changed and taken out without touching any other octet: what a 
 
 from __future__ import annotations
 
-from itertools import pairwise
-
+from ecmproto.control.aimd.envelope import framed
 from ecmproto.control.aimd.tags import headers, outer_vlan
 from ecmproto.control.fecn.reaction_point import Refusals, Return
 from ecmproto.control.machine import AboutFlow
@@ -26,10 +25,8 @@ from ecmproto.wire import (
     STag,
     UnknownMessage,
     decode_lax,
-    encode,
 )
 from ecmproto.wire.ethertypes import DEFAULT
-from ecmproto.wire.frame import MIN_OCTETS
 
 _TYPE_OCTETS = 2
 _ADDRESS_OCTETS = 6
@@ -122,19 +119,9 @@ def reply(
     The VLAN stack is copied, its outermost priority set to ``priority``, its DEI to 0; untagged stays
     untagged.
     """
-    received = decode_lax(octets, ethertypes=ethertypes)
-    stack: list[tuple[int, Layer]] = []
-    for before, layer in pairwise(received.layers[: _tag_run(received)]):
-        if isinstance(layer, VLAN | STag):
-            copied = layer if stack else layer.replace(priority=priority, dei=0)
-            stack.append((int(getattr(before, before.next_key)), copied))
-    types = [*(announced for announced, _ in stack), ethertypes.message]
-    layers = (
-        Ethernet(dst=octets[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS], src=station_mac, type=types[0]),
-        *(tag.replace(etype=etype) for (_, tag), etype in zip(stack, types[1:], strict=True)),
-        body,
-    )
-    return encode(Frame(layers=layers, ethertypes=ethertypes)).ljust(MIN_OCTETS, b"\0")
+    source = octets[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS]
+    like = headers(octets, ethertypes)
+    return framed(body, like, dst=source, src=station_mac, priority=priority, ethertypes=ethertypes)
 
 
 def answer(
