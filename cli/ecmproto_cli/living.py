@@ -138,6 +138,7 @@ class _Reporter:
             "event": event,
             "time_ns": time.time_ns(),
             "elapsed_ns": now_ns - self._start_ns,
+            "processor_ns": time.process_time_ns(),
             **asdict(snapshot),
             "links": {name: asdict(counts) for name, counts in links.items()},
         }

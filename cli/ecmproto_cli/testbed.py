@@ -1,0 +1,183 @@
+"""What ``ecmproto live testbed`` does once it knows what is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ecmproto.control.machine import machine_of
+from ecmproto.control.registry import find_mechanism
+from ecmproto.errors import OutputError, ParameterError
+from ecmproto.live.room import buffer_of
+from ecmproto.live.testbed.namespaces import left_behind, remove
+from ecmproto.live.testbed.outcome import Outcome, outcome_of
+from ecmproto.live.testbed.run import Given, run
+from ecmproto.live.testbed.suited import suited
+from ecmproto.live.warming import warm_edge, warm_port, warm_reaction_point
+from ecmproto.replay.marks import machine_on_port
+from ecmproto.units import format_octets, format_rate
+from ecmproto.wire.ethertypes import DEFAULT
+from ecmproto_cli.paint import paint
+from ecmproto_cli.table import columns_of
+
+if TYPE_CHECKING:
+    from ecmproto.live.testbed.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The options of the command, read."""
+
+    names: list[str]
+    topology: Topology
+    assignments: tuple[str, ...]
+    duration_s: float
+    flow_control: str | None
+    folder: str | None
+    force: bool
+    seed: int
+    form: str
+
+
+def run_all(request: Request) -> None:
+    """Run each mechanism and show what came of it."""
+    chosen = {name: _assignments(request, name) for name in request.names}
+    for name in left_behind():
+        remove(name)
+    click.echo(f"ecmproto: seed {request.seed}", err=True)
+    outcomes = []
+    with _folder(request) as folder, _ended_by_sigterm():
+        for name in request.names:
+            _warm(request, name, chosen[name])
+            click.echo(f"ecmproto: {name} for {request.duration_s:g} s", err=True)
+            outcomes.append(_run(request, name, chosen[name], folder / name))
+    if request.form == "json":
+        click.echo(json.dumps(_document(request, outcomes), indent=2))
+    else:
+        click.echo(_table(request, outcomes))
+
+
+@contextmanager
+def _folder(request: Request) -> Iterator[Path]:
+    if request.folder is None:
+        with tempfile.TemporaryDirectory(prefix="ecmproto-") as folder:
+            yield Path(folder)
+        return
+    kept = Path(request.folder)
+    if kept.exists() and any(kept.iterdir()) and not request.force:
+        raise OutputError(path=request.folder, needed="an empty folder, or --force", got="one with files")
+    yield kept
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the run as Ctrl-C does: with everything taken down."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _assignments(request: Request, name: str) -> tuple[str, ...]:
+    """Return the mechanism's parameters: what suits the rate, then what is asked for."""
+    own = []
+    for assignment in request.assignments:
+        target, colon, rest = assignment.partition(":")
+        if not colon or "=" in target:
+            own.append(assignment)
+        elif target == name:
+            own.append(rest)
+        elif target not in request.names:
+            needed = f"a mechanism that runs ({', '.join(request.names)})"
+            raise ParameterError(name="param", needed=needed, got=repr(target))
+    chosen = (*suited(name, request.topology.rate_bps), *own)
+    find_mechanism(name).parse(chosen)
+    return chosen
+
+
+def _warm(request: Request, name: str, assignments: tuple[str, ...]) -> None:
+    """Compile once here what every device would compile for itself."""
+    mechanism = find_mechanism(name)
+    machine = machine_of(mechanism, mechanism.parse(assignments))
+    _, buffer_octets = buffer_of(request.topology.buffer)
+    on_port = machine_on_port(
+        name, assignments, buffer_octets=buffer_octets, flow_control=request.flow_control
+    )
+    warm_port(on_port, DEFAULT)
+    warm_reaction_point(machine, DEFAULT)
+    warm_edge(machine, DEFAULT)
+
+
+def _run(request: Request, name: str, assignments: tuple[str, ...], folder: Path) -> Outcome:
+    given = Given(
+        mechanism=name,
+        assignments=assignments,
+        duration_s=request.duration_s,
+        command=(sys.executable, "-m", "ecmproto_cli"),
+        folder=folder,
+        seed=request.seed,
+        flow_control=request.flow_control,
+    )
+    mechanism = find_mechanism(name)
+    machine = machine_of(mechanism, mechanism.parse(assignments))
+    return outcome_of(name, machine.set_point_octets, run(request.topology, given))
+
+
+def _document(request: Request, outcomes: list[Outcome]) -> dict[str, Any]:
+    return {
+        "schema": "ecmproto/testbed/1",
+        "topology": dataclasses.asdict(request.topology),
+        "duration_s": request.duration_s,
+        "seed": request.seed,
+        "runs": [dataclasses.asdict(outcome) for outcome in outcomes],
+    }
+
+
+def _table(request: Request, outcomes: list[Outcome]) -> str:
+    topology = request.topology
+    offered = ", ".join(
+        sender.protocol if sender.protocol == "tcp" else format_rate(sender.rate_bps)
+        for sender in topology.senders
+    )
+    title = f"{offered} into {format_rate(topology.rate_bps)}, buffer {topology.buffer}"
+    title += f", {request.duration_s:g} s each"
+    rows = [("", [outcome.mechanism for outcome in outcomes])]
+    rows += [
+        (f"sender {n + 1}", [format_rate(outcome.rates_bps[n]) for outcome in outcomes])
+        for n in range(len(topology.senders))
+    ]
+    rows.append(("Jain index", [f"{outcome.fairness:.3f}" for outcome in outcomes]))
+    if topology.victim_bps:
+        rows.append(("victim", [format_rate(outcome.victim_bps or 0.0) for outcome in outcomes]))
+    rows += [
+        ("queue mean", [format_octets(outcome.queue_mean_octets) for outcome in outcomes]),
+        ("set point", [format_octets(o.set_point_octets) if o.set_point_octets else "–" for o in outcomes]),
+        ("queue peak", [format_octets(outcome.queue_peak_octets) for outcome in outcomes]),
+        ("dropped", [str(outcome.dropped_frames) for outcome in outcomes]),
+        ("lost in all", [f"{100 * outcome.lost_share:.1f} %" for outcome in outcomes]),
+        ("ping p50", [_ms(outcome.ping_p50_ms) for outcome in outcomes]),
+        ("ping p99", [_ms(outcome.ping_p99_ms) for outcome in outcomes]),
+        ("messages", [str(outcome.messages) for outcome in outcomes]),
+    ]
+    notes = "Queue and drops are the port's, once it had time to settle; senders' own queues lose frames too."
+    return "\n".join([paint(title, "title"), "", columns_of(rows), "", notes])
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f} ms"

@@ -1,0 +1,242 @@
+"""A testbed under way: devices and hosts started, traffic sent for a while, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from ecmproto.errors import MissingDependencyError, OutputError
+from ecmproto.live.testbed.namespaces import Namespaces
+from ecmproto.live.testbed.offloads import turn_off
+from ecmproto.live.testbed.topology import Topology
+
+LINK_MTU_OCTETS = 1600
+"""Of the devices' links: a full frame has room for the tags it gets."""
+HOST_MTU_OCTETS = 1500
+PAYLOAD_OCTETS = 1400
+STATS_INTERVAL = "500ms"
+
+_DEVICES = "net"
+_RECEIVER, _VICTIM, _PINGER = "receiver", "victim", "pinger"
+"""Who sends pings has no reaction point: they tell of the port's queue, not of one behind a limiter."""
+_READY_S = 120.0
+_PING_INTERVAL_S = 0.05
+_GRACE_S = 10.0
+_FIRST_PORT = 5201
+_SHOWN_OCTETS = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a run needs besides its topology.
+
+    ``command`` starts this project's command line, ``folder`` takes reports and captures.
+    """
+
+    mechanism: str
+    assignments: tuple[str, ...]
+    duration_s: float
+    command: tuple[str, ...]
+    folder: Path
+    seed: int
+    coalesce: str = "200us"
+    flow_control: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a run left: the programs' own reports, each as it wrote it."""
+
+    senders: tuple[dict[str, Any], ...]
+    """iperf3's, of the receiving end where there is one."""
+    victim: dict[str, Any] | None
+    ping: str
+    port: list[dict[str, Any]]
+    """The documents of ``live cp``, the summary last."""
+    edge: list[dict[str, Any]]
+    points: tuple[list[dict[str, Any]], ...]
+
+
+def needed_programs() -> None:
+    """Raise MissingDependencyError if a program is not there that makes the traffic."""
+    for program, purpose in (("iperf3", "traffic"), ("ping", "latency")):
+        if which(program) is None:
+            raise MissingDependencyError(package=program, extra="live", purpose=f"a testbed's {purpose}")
+
+
+def run(topology: Topology, given: Given) -> Report:
+    """Build the network, run the traffic, tear it down; InterfaceError without the right to."""
+    needed_programs()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    names = [_DEVICES, *(name for name, _ in _hosts(topology))]
+    with Namespaces(names) as spaces:
+        _wire(spaces, topology)
+        with _devices(spaces, topology, given):
+            _capture(spaces, given)
+            return _traffic(spaces, topology, given)
+
+
+def _sender_names(topology: Topology) -> list[str]:
+    return [f"sender{number + 1}" for number in range(len(topology.senders))]
+
+
+def _hosts(topology: Topology) -> list[tuple[str, int]]:
+    """Return the hosts' names, and the last part of their addresses."""
+    hosts = [(name, n + 1) for n, name in enumerate(_sender_names(topology))]
+    hosts += [(_RECEIVER, 250), (_PINGER, 251)]
+    return [*hosts, (_VICTIM, 252)] if topology.victim_bps else hosts
+
+
+def _wire(spaces: Namespaces, topology: Topology) -> None:
+    """Hosts to their bumps, bumps to the port: all but the hosts are in one namespace."""
+    hosts = _hosts(topology)
+    for name, number in hosts:
+        spaces.connect((name, "eth0"), (_DEVICES, name), mtu_octets=LINK_MTU_OCTETS)
+        spaces.address(
+            name, "eth0", mac=f"02:00:00:00:00:{number:02x}", ip=_ip(number), mtu_octets=HOST_MTU_OCTETS
+        )  # fmt: skip
+        spaces.inside(name, lambda: turn_off("eth0"))
+    pairs = [(f"net{n + 1}", f"in{n + 1}") for n in range(len(topology.senders))] + [("out", "edge")]
+    for one, other in pairs:
+        spaces.connect((_DEVICES, one), (_DEVICES, other), mtu_octets=LINK_MTU_OCTETS)
+    ends = [name for name, _ in hosts] + [end for pair in pairs for end in pair]
+    for end in ends:
+        spaces.inside(_DEVICES, lambda end=end: turn_off(end))  # type: ignore[misc]
+
+
+def _ip(number: int) -> str:
+    return f"10.77.0.{number}"
+
+
+@contextmanager
+def _devices(spaces: Namespaces, topology: Topology, given: Given) -> Iterator[None]:
+    """Start the devices, wait until all are ready, and end them so that they write their summaries."""
+    inputs = [f"in{n + 1}" for n in range(len(topology.senders))]
+    inputs += [name for name, _ in _hosts(topology) if name in (_PINGER, _VICTIM)]
+    port = ["cp", *(word for name in inputs for word in ("--in", name)), "--out", "out"]
+    port += ["--rate", str(topology.rate_bps), "--buffer", topology.buffer]
+    port += ["--flow-control", given.flow_control] if given.flow_control else []
+    rate = ["--link-rate", str(topology.rate_bps)]
+    commands = {"port": port, "edge": ["edge", "--net", "edge", "--host", "receiver", *rate]}
+    for n in range(len(topology.senders)):
+        commands[f"point{n + 1}"] = ["rp", "--host", f"sender{n + 1}", "--net", f"net{n + 1}", *rate]
+    started = []
+    for number, (name, command) in enumerate(commands.items()):
+        coalesced = [] if name == "port" else ["--coalesce", given.coalesce]
+        parameters = [word for text in given.assignments for word in ("--param", text)]
+        words = [
+            *given.command, "live", *command, "--mechanism", given.mechanism, *parameters, *coalesced,
+            "--seed", str(given.seed + number), "-T", "ndjson", "--stats-interval", STATS_INTERVAL,
+        ]  # fmt: skip
+        with (
+            open(given.folder / f"{name}.ndjson", "wb") as output,
+            open(given.folder / f"{name}.log", "wb") as errors,
+        ):
+            started.append((name, spaces.start(_DEVICES, words, output=output, errors=errors)))
+    _wait_ready(given.folder, started)
+    try:
+        yield
+    finally:
+        for _, program in started:
+            program.terminate()
+        for _, program in started:
+            program.wait(_GRACE_S)
+
+
+def _wait_ready(folder: Path, started: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> None:
+    deadline = time.monotonic() + _READY_S
+    for name, program in started:
+        log = folder / f"{name}.log"
+        while " ready: " not in (said := log.read_text(encoding="utf-8", errors="replace")):
+            if program.poll() is not None or time.monotonic() > deadline:
+                got = said.strip().splitlines()[-1:] or ["nothing"]
+                raise OutputError(path=str(log), needed="a device that becomes ready", got=got[0])
+            time.sleep(0.02)
+
+
+def _capture(spaces: Namespaces, given: Given) -> None:
+    """Have tcpdump keep what the port sends and what the receiver gets, where there is a tcpdump."""
+    if which("tcpdump") is None:
+        return
+    for namespace, interface, name in ((_DEVICES, "out", "middle"), (_RECEIVER, "eth0", "receiver")):
+        words = ["tcpdump", "-n", "-i", interface, "-s", str(_SHOWN_OCTETS), "-w"]
+        path = given.folder / f"{name}.pcap"
+        path.unlink(missing_ok=True)
+        spaces.start(
+            namespace, [*words, str(path), "-Z", "root"],
+            output=subprocess.DEVNULL, errors=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+def _traffic(spaces: Namespaces, topology: Topology, given: Given) -> Report:
+    """Send for as long as asked, ping beside it."""
+    files: list[Path] = []
+    clients = []
+    flows = [
+        (name, _RECEIVER, _ip(250), sender.rate_bps, sender.protocol)
+        for name, sender in zip(_sender_names(topology), topology.senders, strict=True)
+    ]
+    if topology.victim_bps:
+        flows.append(("sender1", _VICTIM, _ip(252), topology.victim_bps, "udp"))
+    for number, (_, receiver, _, _, _) in enumerate(flows):
+        files.append(given.folder / f"flow{number + 1}.json")
+        with open(files[-1], "wb") as output:
+            words = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]
+            spaces.start(receiver, words, output=output, errors=subprocess.DEVNULL)
+    time.sleep(0.3)
+    for number, (sender, _, ip, rate_bps, protocol) in enumerate(flows):
+        words = ["iperf3", "-c", ip, "-p", str(_FIRST_PORT + number), "-t", f"{given.duration_s:.0f}", "-J"]
+        if protocol == "udp":
+            words += ["-u", "-b", str(rate_bps), "-l", str(PAYLOAD_OCTETS)]
+        clients.append(spaces.start(sender, words, output=subprocess.DEVNULL, errors=subprocess.DEVNULL))
+    count = str(int(given.duration_s / _PING_INTERVAL_S))
+    with open(given.folder / "ping.txt", "wb") as output:
+        spaces.start(
+            _PINGER, ["ping", "-n", "-i", str(_PING_INTERVAL_S), "-c", count, _ip(250)], output=output
+        ).wait(given.duration_s + _GRACE_S)
+    deadline = time.monotonic() + _GRACE_S
+    for client in clients:
+        try:
+            client.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            client.kill()
+    time.sleep(0.2)
+    return _Reader(topology, given, files).report()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    topology: Topology
+    given: Given
+    files: list[Path]
+
+    def report(self) -> Report:
+        flows = [_document(path) for path in self.files]
+        senders = len(self.topology.senders)
+        return Report(
+            senders=tuple(flows[:senders]),
+            victim=flows[senders] if self.topology.victim_bps else None,
+            ping=(self.given.folder / "ping.txt").read_text(encoding="utf-8", errors="replace"),
+            port=self.documents("port"),
+            edge=self.documents("edge"),
+            points=tuple(self.documents(f"point{n + 1}") for n in range(senders)),
+        )
+
+    def documents(self, name: str) -> list[dict[str, Any]]:
+        lines = (self.given.folder / f"{name}.ndjson").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
