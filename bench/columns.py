@@ -1,6 +1,7 @@
 """Whole captures as columns: frames a second beside tshark, dpkt and a hand-written loop, and to a file.
 
-The capture is of 128-octet frames with a VLAN tag, a CN-TAG and a CNM, in a file that is mapped.
+Once 128-octet frames with a VLAN tag, a CN-TAG and a CNM, all the same; once frames that differ in kind,
+length and everything else (`bench.varied`).  Files are mapped, and every column is looked at.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from numpy.typing import NDArray
 
 from bench.captures import message, write_frames
 from bench.contest import rates, show
+from bench.varied import frames as different_frames
+from bench.varied import write_frames as write_varied
 from ecmproto.capture import Batch, open_capture
 from ecmproto.kernel import compiled
-from ecmproto.table.columns import extract
+from ecmproto.table.columns import Columns, extract
 from ecmproto.table.columns.capture import column_batches
 from ecmproto.table.columns.files import write_columns
 
@@ -39,7 +42,8 @@ import sys
 from ecmproto.capture import open_capture
 from ecmproto.table.columns.capture import column_batches
 with open_capture(sys.argv[1]) as reader:
-    print(sum(columns.frames for columns in column_batches(reader, sys.argv[2:] or None)))
+    batches = column_batches(reader, sys.argv[2:] or None)
+    print(sum(max(column.frames for column in columns.values()) for columns in batches))
 """
 _TO_FILE = """
 import sys
@@ -50,35 +54,45 @@ print(write_columns(sys.argv[1], sys.argv[2], force=True))
 
 def run() -> None:
     """Print them."""
-    with tempfile.TemporaryDirectory() as folder:
-        _in_process(Path(folder))
-        _processes(Path(folder))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        uniform, varied, small = folder / "uniform.pcap", folder / "varied.pcap", folder / "small.pcap"
+        write_frames(uniform, FRAMES, message())
+        write_frames(small, SLOW_FRAMES, message())
+        write_varied(varied, FRAMES)
+        matrix = np.tile(np.frombuffer(message(), np.uint8), (BATCH_FRAMES, 1))
+        _in_process("128-octet frames, all the same", Batch.from_matrix(matrix), uniform, small)
+        _in_process("frames of all kinds", Batch.from_frames(different_frames(BATCH_FRAMES)), varied, None)
+        _processes("128-octet frames, all the same", folder, uniform)
+        _processes("frames of all kinds", folder, varied)
 
 
-def _in_process(folder: Path) -> None:
-    large, small = folder / "large.pcap", folder / "small.pcap"
-    write_frames(large, FRAMES, message())
-    write_frames(small, SLOW_FRAMES, message())
-    matrix = np.tile(np.frombuffer(message(), np.uint8), (BATCH_FRAMES, 1))
-    batch = Batch.from_matrix(matrix)
+def _in_process(what: str, batch: Batch, path: Path, small: Path | None) -> None:
     with ThreadPoolExecutor(1) as pool:
         contenders = {
-            "all fields of a batch": lambda: extract(batch, pool=pool).frames,
-            "all fields of a batch, one thread": lambda: extract(batch).frames,
-            "CN fields of a batch": lambda: extract(batch, CN_FIELDS, pool=pool).frames,
+            "all fields of a batch": lambda: _looked_at(extract(batch, pool=pool)),
+            "all fields of a batch, one thread": lambda: _looked_at(extract(batch)),
+            "CN fields of a batch": lambda: _looked_at(extract(batch, CN_FIELDS, pool=pool)),
+            "CN fields of a batch, one thread": lambda: _looked_at(extract(batch, CN_FIELDS)),
             "hand-written loop, CN fields of a batch": lambda: _loop(batch),
-            "all fields of a file": lambda: _columns_of(large, None),
-            "CN fields of a file": lambda: _columns_of(large, CN_FIELDS),
-            "into a Parquet file, all fields that there are": lambda: _write(large, folder / "out"),
-            "dpkt, CN fields of a file": lambda: _dpkt(small),
-            "tshark -T fields, eth, vlan (process)": lambda: _tshark(small),
+            "all fields of a file": lambda: _columns_of(path, None),
+            "CN fields of a file": lambda: _columns_of(path, CN_FIELDS),
+            "into a Parquet file, all fields that there are": lambda: _write(path, path.with_suffix(".out")),
         }
-        show("columns of 128-octet frames", rates(contenders, rounds=3), "frames/s")
+        if small is not None:
+            contenders["dpkt, CN fields of a file"] = lambda: _dpkt(small)
+            contenders["tshark -T fields, eth, vlan (process)"] = lambda: _tshark(small)
+        show(f"columns of {what}", rates(contenders, rounds=3), "frames/s")
+
+
+def _looked_at(columns: Columns) -> int:
+    """Return the frames that columns have; those without values are made when somebody looks."""
+    return max(column.frames for column in columns.values())
 
 
 def _columns_of(path: Path, fields: tuple[str, ...] | None) -> int:
     with open_capture(str(path)) as reader:
-        return sum(columns.frames for columns in column_batches(reader, fields))
+        return sum(_looked_at(columns) for columns in column_batches(reader, fields))
 
 
 def _write(path: Path, out: Path) -> int:
@@ -143,22 +157,27 @@ def _tshark(path: Path) -> int:
     return SLOW_FRAMES
 
 
-def _processes(folder: Path) -> None:
+def _processes(what: str, folder: Path, million: Path) -> None:
     path = folder / "huge.pcap"
-    write_frames(path, FRAMES, message())
-    with path.open("r+b") as file:
-        body = file.read()[24:]
-        for _ in range(PROCESS_FRAMES // FRAMES - 1):
+    with million.open("rb") as source, path.open("wb") as file:
+        file.write(source.read(24))
+        body = source.read()
+        for _ in range(PROCESS_FRAMES // FRAMES):
             file.write(body)
     frames = PROCESS_FRAMES // FRAMES * FRAMES
-    print(f"\ncolumns of {frames:,} frames, whole process")
+    print(f"\ncolumns of {frames:,} {what}, whole process")
     for name, arguments in {
         "all fields": [_PROCESS + _PEAK, str(path)],
         "CN fields": [_PROCESS + _PEAK, str(path), *CN_FIELDS],
         "into a Parquet file": [_TO_FILE + _PEAK, str(path), str(folder / "out.parquet")],
     }.items():
-        start = time.perf_counter()
+        start, before = time.perf_counter(), os.times()
         # its own word for its peak: what the kernel counts for a child begins with its parent's
         told = subprocess.run([sys.executable, "-c", *arguments], check=True, capture_output=True, text=True)
         seconds, peak = time.perf_counter() - start, int(told.stdout.split()[-1])
-        print(f"  {name:<24} {frames / seconds:>14,.0f} frames/s  {peak / 1000:6.0f} MB peak")
+        after = os.times()
+        used = after.children_user + after.children_system - before.children_user - before.children_system
+        print(
+            f"  {name:<24} {frames / seconds:>14,.0f} frames/s  {used / seconds:4.2f} cores"
+            f"  {frames / used:>12,.0f} a core's second  {peak / 1000:6.0f} MB peak"
+        )

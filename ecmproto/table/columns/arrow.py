@@ -9,6 +9,7 @@ meaning and source.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import ipaddress
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from ecmproto.errors import MissingDependencyError
 from ecmproto.filter.fields import Field
 from ecmproto.table.columns.asked import asked
-from ecmproto.table.columns.column import Column, Stretches, Texts
+from ecmproto.table.columns.column import Column, Stretches, Texts, every_row
 from ecmproto.table.columns.extraction import Columns, empty_of
 from ecmproto.table.columns.transitions import repeated_formats
 from ecmproto.wire.catalogue import catalogue
@@ -100,28 +101,64 @@ def _value_type(field: Field) -> Any:
 def record_batch_of(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
     """Return columns as a record batch of a schema that `schema_of` made for the same fields."""
     pa = arrow()
-    arrays = [_array(columns[field.name], field.type) for field in schema]
+    there: dict[int, _There] = {}
+    arrays = []
+    for field in schema:
+        column = columns[field.name]
+        if not len(column):
+            arrays.append(_nulls(column.frames, field.type))
+            continue
+        # fields of one format have one array that says which frames have them
+        known = there.get(id(column.rows))
+        if known is None:
+            known = there[id(column.rows)] = _There(column)
+        arrays.append(_array(column, field.type, known))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(column: Column, kind: Any) -> Any:
-    pa = arrow()
-    if not len(column):
-        return _nulls(column.frames, kind)
-    if pa.types.is_list(kind):
-        bounds = pa.array(column.bounds.astype(np.int32))
-        return pa.ListArray.from_arrays(
-            bounds, _values(column, kind.value_type), kind, mask=pa.array(~column.present)
+class _There:
+    """Which frames have a field, and how often, as Arrow says it."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.is_whole = column.is_whole
+
+    @functools.cached_property
+    def bits(self) -> Any:
+        """A bit for each frame; None where all have it."""
+        return (
+            None if self.is_whole else arrow().py_buffer(np.packbits(self.column.present, bitorder="little"))
         )
-    column = column.outermost()
-    if column.is_whole:
-        return _values(column, kind)
-    if isinstance(column.values, np.ndarray):
-        return _scattered(column, kind)
-    # where a frame's value stands among those that there are
-    places = np.zeros(column.frames, np.int32)
-    places[column.rows] = np.arange(len(column), dtype=np.int32)
-    return _values(column, kind).take(pa.array(places, mask=~column.present))
+
+    @functools.cached_property
+    def bounds(self) -> Any:
+        """Where each frame's values start; then where the last one's end."""
+        if self.is_whole:
+            return arrow().py_buffer(every_row(self.column.frames + 1))
+        return arrow().py_buffer(self.column.bounds.astype(np.int32))
+
+    @functools.cached_property
+    def outermost(self) -> NDArray[np.bool_] | None:
+        """Which values are their frame's first; None where all are."""
+        rows = self.column.rows
+        first = np.ones(len(rows), np.bool_)
+        if not self.is_whole:
+            np.not_equal(rows[1:], rows[:-1], out=first[1:])
+        return None if first.all() else first
+
+    @functools.cached_property
+    def places(self) -> NDArray[np.intp]:
+        """The frames that have it, each once."""
+        rows = self.column.rows.astype(np.intp)
+        return rows if self.outermost is None else rows[self.outermost]
+
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return an entry for each frame, of values of those that have any; 0 for others."""
+        if self.is_whole:
+            return values
+        whole = np.zeros((self.column.frames, *values.shape[1:]), values.dtype)
+        whole[self.places] = values
+        return whole
 
 
 @functools.lru_cache(maxsize=64)
@@ -129,35 +166,37 @@ def _nulls(count: int, kind: Any) -> Any:
     return arrow().nulls(count, kind)
 
 
-def _values(column: Column, kind: Any) -> Any:
-    """Return all values, one behind the other."""
+def _array(column: Column, kind: Any, there: _There) -> Any:
+    pa = arrow()
+    if pa.types.is_list(kind):
+        every = _There(dataclasses.replace(column, frames=len(column), rows=every_row(len(column))))
+        values = _flat(column, kind.value_type, every)
+        return pa.Array.from_buffers(kind, column.frames, [there.bits, there.bounds], children=[values])
+    return _flat(column if there.outermost is None else column.select(there.outermost), kind, there)
+
+
+def _flat(column: Column, kind: Any, there: _There) -> Any:
+    """Return the values of a column with one at most a frame, and null for frames without."""
     pa = arrow()
     values = column.values
     if isinstance(values, Stretches):
-        octets, bounds = values.packed()
-        buffers = [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(octets)]
-        return pa.Array.from_buffers(pa.binary(), len(values), buffers)
+        octets, _ = values.packed()
+        bounds = np.zeros(there.column.frames + 1, np.int32)
+        np.cumsum(there.spread(values.octets), out=bounds[1:])
+        buffers = [there.bits, pa.py_buffer(bounds), pa.py_buffer(octets)]
+        return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
     if isinstance(values, Texts):
-        words = pa.array(list(values.words), pa.string())
-        return pa.DictionaryArray.from_arrays(pa.array(values.codes), words)
-    return _plain(values, None, kind)
+        codes = _plain(there.spread(values.codes), pa.int32(), there)
+        return pa.DictionaryArray.from_arrays(codes, pa.array(list(values.words), pa.string()))
+    return _plain(there.spread(values), kind, there)
 
 
-def _scattered(column: Column, kind: Any) -> Any:
-    values = column.values
-    assert isinstance(values, np.ndarray)
-    whole = np.zeros((column.frames, *values.shape[1:]), values.dtype)
-    whole[column.rows] = values
-    return _plain(whole, column.present, kind)
-
-
-def _plain(values: NDArray[Any], present: NDArray[np.bool_] | None, kind: Any) -> Any:
+def _plain(values: NDArray[Any], kind: Any, there: _There) -> Any:
     """Return an array of fixed-width values over numpy's memory."""
     pa = arrow()
     if values.ndim == 1 and not pa.types.is_timestamp(kind):
         values = values.astype(kind.to_pandas_dtype(), copy=False)
-    bits = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(kind, len(values), [there.bits, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def as_text(array: Any) -> Any:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
-from ecmproto.capture import Batch, CaptureReader, open_capture
+from ecmproto.capture import Batch, CaptureReader, Interface, open_capture
 from ecmproto.filter import Filter, compile_filter
 from ecmproto.table.columns.arrow import Repeated, arrow, record_batch_of, schema_of
 from ecmproto.table.columns.asked import asked
 from ecmproto.table.columns.extraction import Columns, extract
+from ecmproto.table.columns.threads import in_order
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+THREADS = 2
+"""How many threads find the columns of batches unless told otherwise; the caller's reads ahead of them."""
 
 Path: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
@@ -28,7 +31,7 @@ def column_batches(
     filter: Filter | str | None = None,
     limit: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
-    threads: int = 2,
+    threads: int = THREADS,
 ) -> Iterator[Columns]:
     """Yield the columns ``fields`` (None: all) of a capture, a batch at a time.
 
@@ -36,13 +39,42 @@ def column_batches(
     thread.  Memory does not grow with the capture; what kept it from being read to its end is in
     ``reader.problem`` afterwards, as ever.
     """
-    names = [field.name for field in asked(fields)]
+    names = tuple(field.name for field in asked(fields))
+    works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes)
+    return in_order(works, threads)
+
+
+def batch_works(
+    reader: CaptureReader,
+    names: Callable[[], tuple[str, ...]],
+    *,
+    filter: Filter | str | None = None,
+    limit: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Iterator[Callable[[], Columns]]:
+    """Yield what is to be done for the columns of each batch; any thread can do it, and in any order.
+
+    ``names`` is asked for the columns when it is done; the other arguments are those of `column_batches`.
+    """
     wanted = compile_filter(filter) if isinstance(filter, str) else filter
-    pool = ThreadPoolExecutor(1) if threads > 1 else None
-    with pool or contextlib.nullcontext():
-        for batch in _up_to(limit, reader):
-            kept = batch if wanted is None else _selected(batch, reader, wanted, ethertypes, pool)
-            yield extract(kept, names, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
+    for batch in _up_to(limit, reader):
+        # more may be described while this is done
+        interfaces = tuple(reader.interfaces)
+        yield partial(_columns_of, batch, interfaces, names, wanted, ethertypes)
+
+
+def _columns_of(
+    batch: Batch,
+    interfaces: Sequence[Interface],
+    names: Callable[[], tuple[str, ...]],
+    filter: Filter | None,
+    ethertypes: EtherTypes,
+) -> Columns:
+    if filter is not None:
+        from ecmproto.table.columns.selection import selected
+
+        batch = batch.select(selected(batch, filter, interfaces=interfaces, ethertypes=ethertypes))
+    return extract(batch, names(), interfaces=interfaces, ethertypes=ethertypes)
 
 
 def record_batches(
@@ -52,20 +84,27 @@ def record_batches(
     filter: Filter | str | None = None,
     repeated: Repeated = "list",
     ethertypes: EtherTypes = DEFAULT,
-    threads: int = 2,
+    threads: int = THREADS,
 ) -> Iterator[pa.RecordBatch]:
     """Yield a capture as Arrow record batches; see `ecmproto.table.columns.arrow` for their schema.
 
     MissingDependencyError without pyarrow; CaptureError for what cannot be read, behind the last batch of
     what could.
     """
-    names = [field.name for field in asked(fields)]
+    names = tuple(field.name for field in asked(fields))
     schema = schema_of(names, repeated=repeated, ethertypes=ethertypes)
     with open_capture(path) as reader:
-        for columns in column_batches(reader, names, filter=filter, ethertypes=ethertypes, threads=threads):
-            yield record_batch_of(columns, schema)
+        works = (
+            partial(_record_batch_of, columns, schema)
+            for columns in batch_works(reader, lambda: names, filter=filter, ethertypes=ethertypes)
+        )
+        yield from in_order(works, threads)
         if reader.problem is not None:
             raise reader.problem
+
+
+def _record_batch_of(columns: Callable[[], Columns], schema: pa.Schema) -> pa.RecordBatch:
+    return record_batch_of(columns(), schema)
 
 
 def read_table(
@@ -93,16 +132,3 @@ def _up_to(limit: int | None, batches: Iterable[Batch]) -> Iterator[Batch]:
             return
         yield batch
         left = None if left is None else left - len(batch)
-
-
-def _selected(
-    batch: Batch,
-    reader: CaptureReader,
-    filter: Filter,
-    ethertypes: EtherTypes,
-    pool: ThreadPoolExecutor | None,
-) -> Batch:
-    from ecmproto.table.columns.selection import selected
-
-    mask = selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
-    return batch.select(mask)

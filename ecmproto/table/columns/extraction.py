@@ -41,6 +41,11 @@ class Columns(Mapping[str, Column]):
         self._fields = fields
         self._columns = {column.name: column for column in columns}
 
+    @property
+    def found(self) -> Iterable[str]:
+        """The names of those with values."""
+        return [name for name, column in self._columns.items() if len(column)]
+
     def __getitem__(self, name: str) -> Column:
         column = self._columns.get(name)
         if column is None:

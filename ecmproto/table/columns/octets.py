@@ -13,6 +13,8 @@ from ecmproto.kernel import inlined, released
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
+_WORD = 8
+
 
 @inlined
 def eight_octets(buffer: Octets, start: int) -> np.uint64:
@@ -37,6 +39,38 @@ def eight_octets(buffer: Octets, start: int) -> np.uint64:
 def copy_octets(buffer: Octets, start: Int64, octets: Int64, stop: Int64, out: Octets) -> None:
     """Copy stretches of ``buffer`` one behind the other: each ends in ``out`` at its ``stop``."""
     for i in range(len(start)):
-        behind = stop[i] - octets[i]
-        for octet in range(octets[i]):
-            out[np.uint64(behind + octet)] = buffer[np.uint64(start[i] + octet)]
+        count = octets[i]
+        here, there = np.uint64(start[i]), np.uint64(stop[i] - count)
+        left = np.uint64(count)
+        while left >= np.uint64(_WORD):
+            # all eight are taken before any is put down, so that they go together
+            a, b, c, d = _four(buffer, here)
+            e, f, g, h = _four(buffer, here + np.uint64(4))
+            _put_four(out, there, a, b, c, d)
+            _put_four(out, there + np.uint64(4), e, f, g, h)
+            here += np.uint64(_WORD)
+            there += np.uint64(_WORD)
+            left -= np.uint64(_WORD)
+        while left > np.uint64(0):
+            out[there] = buffer[here]
+            here += np.uint64(1)
+            there += np.uint64(1)
+            left -= np.uint64(1)
+
+
+@inlined
+def _four(buffer: Octets, at: np.uint64) -> tuple[np.uint8, np.uint8, np.uint8, np.uint8]:
+    return (
+        buffer[at],
+        buffer[at + np.uint64(1)],
+        buffer[at + np.uint64(2)],
+        buffer[at + np.uint64(3)],
+    )
+
+
+@inlined
+def _put_four(out: Octets, at: np.uint64, a: np.uint8, b: np.uint8, c: np.uint8, d: np.uint8) -> None:
+    out[at] = a
+    out[at + np.uint64(1)] = b
+    out[at + np.uint64(2)] = c
+    out[at + np.uint64(3)] = d

@@ -8,7 +8,8 @@ from ecmproto.capture import CaptureReader
 from ecmproto.filter import Filter
 from ecmproto.filter.fields import Field
 from ecmproto.table.columns.asked import asked
-from ecmproto.table.columns.capture import column_batches
+from ecmproto.table.columns.capture import THREADS, batch_works
+from ecmproto.table.columns.threads import in_order
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.layer import Layer
 
@@ -23,23 +24,26 @@ def fields_present(
 ) -> tuple[str, ...]:
     """Return those of ``fields`` (None: all) that the rest of a capture has, or its next ``limit`` frames.
 
-    It looks at one number of each format, at all octet strings and at what frames have as a whole.
+    It looks at one number of each format, at all octet strings and at what frames have as a whole, and at
+    none of these once it was seen.
     """
     wanted = asked(fields)
-    evidence = {field.name: _evidence(field, wanted).name for field in wanted}
-    seen: set[str] = set()
-    for columns in column_batches(
-        reader, evidence.values(), filter=filter, limit=limit, ethertypes=ethertypes
-    ):
-        seen.update(name for name, column in columns.items() if len(column))
-    return tuple(field.name for field in wanted if evidence[field.name] in seen)
+    evidence = _evidence(wanted)
+    unseen = dict.fromkeys(evidence.values())
+    works = batch_works(reader, lambda: tuple(unseen), filter=filter, limit=limit, ethertypes=ethertypes)
+    for columns in in_order(works, THREADS):
+        for name in columns.found:
+            unseen.pop(name, None)
+    return tuple(field.name for field in wanted if evidence[field.name] not in unseen)
 
 
-def _evidence(field: Field, among: tuple[Field, ...]) -> Field:
-    """Return the field whose presence stands for that of ``field``: itself, or the first of its formats."""
-    if not _is_whole(field):
-        return field
-    return next(other for other in among if _is_whole(other) and _formats(other) == _formats(field))
+def _evidence(fields: Iterable[Field]) -> dict[str, str]:
+    """Return for each field one whose presence stands for its own: itself, or the first of its formats."""
+    first: dict[frozenset[type[Layer]], str] = {}
+    return {
+        field.name: first.setdefault(_formats(field), field.name) if _is_whole(field) else field.name
+        for field in fields
+    }
 
 
 def _is_whole(field: Field) -> bool:

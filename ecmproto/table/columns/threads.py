@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
@@ -16,6 +17,25 @@ def together(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | 
     others = [pool.submit(work) for work in works[1:]]
     results = [work() for work in works[:1]]
     return results + [other.result() for other in others]
+
+
+def in_order(works: Iterable[Callable[[], _Result]], threads: int) -> Iterator[_Result]:
+    """Yield what each of ``works`` returns, in their order; ``threads`` threads do some of them ahead.
+
+    One thread is the caller's own.  ``works`` are asked for by the caller, one after the other.
+    """
+    if threads == 1:
+        for work in works:
+            yield work()
+        return
+    pending: deque[Future[_Result]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for work in works:
+            pending.append(pool.submit(work))
+            if len(pending) > threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
 def ahead(items: Iterable[_Result]) -> Iterator[_Result]:
