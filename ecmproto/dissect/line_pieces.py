@@ -65,14 +65,17 @@ def line_pieces(path: Path, label: Callable[[str], str], paint: Paint) -> list[P
         Decimal(RecordNumber.NUMBER, width=5), " ",
         When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_NS, width=12)], [f"{'-':>12}"]), " ",
         *addresses, " ", Decimal(RecordNumber.ORIGINAL, width=5), " ", name, " ", *told,
-        When(RecordNumber.CUT, 1, _MOST, _cut(paint)), *([] if told else [Mark.STRIP]), "\n",
+        When(RecordNumber.FLAWED, 1, 1, _flaws(paint)), *([] if told else [Mark.STRIP]), "\n",
     ]  # fmt: skip
 
 
-def _cut(paint: Paint) -> list[Piece]:
+def _flaws(paint: Paint) -> list[Piece]:
     before, _, behind = paint(_HERE, "dim").partition(_HERE)
     octets = (Decimal(RecordNumber.CAPTURED), " of ", Decimal(RecordNumber.ORIGINAL))
-    return [f" {before}[cut: ", *octets, f" octets]{behind}"]
+    cut: list[Piece] = [f" {before}[cut: ", *octets, f" octets]{behind}"]
+    before, _, behind = paint(_HERE, "error").partition(_HERE)
+    malformed: list[Piece] = [f" {before}[malformed: ", Mark.ERROR, f"]{behind}"]
+    return [When(RecordNumber.CUT, 1, _MOST, cut), When(RecordNumber.ERROR, 1, _MOST, malformed)]
 
 
 _HERE = "."

@@ -63,14 +63,18 @@ class Lines(Listing):
         from ecmproto.dissect.line_pieces import line_pieces
         from ecmproto.table.text import Renderer
 
-        return Renderer(lambda path: line_pieces(path, self._label, self._paint), sampled=True)
+        return Renderer(
+            lambda path: line_pieces(path, self._label, self._paint), sampled=True, malformed=True
+        )
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
         """Return which frames have no whole Ethernet header, or an FCS that does not hold."""
-        ethernet = np.array([each.linktype == ETHERNET for each in interfaces], np.bool_)[batch.interface]
-        odd = ethernet & (batch.captured < Ethernet.fixed_octets)
-        checked = np.array([each.fcs_octets == _FCS_OCTETS for each in interfaces], np.bool_)[batch.interface]
-        rows = np.flatnonzero(ethernet & checked & ~odd & (batch.original <= batch.captured))
+        is_ethernet = np.array([each.linktype == ETHERNET for each in interfaces], np.bool_)
+        fcs_octets = np.array([each.fcs_octets for each in interfaces], np.int64)[batch.interface]
+        ethernet = is_ethernet[batch.interface]
+        odd: NDArray[np.bool_] = ethernet & (batch.captured < Ethernet.fixed_octets + fcs_octets)
+        whole = ethernet & (fcs_octets == _FCS_OCTETS) & (batch.original <= batch.captured)
+        rows = np.flatnonzero(whole & ~odd)
         octets = batch.buffer.data
         ends = (batch.offset + batch.captured)[rows].tolist()
         for row, start, end in zip(rows.tolist(), batch.offset[rows].tolist(), ends, strict=True):

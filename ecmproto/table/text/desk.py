@@ -31,6 +31,8 @@ class Job:
     """The numbers of each frame's record, as `RecordNumber` orders them."""
     singles: Octets
     single_bounds: Int64
+    longest_error: int
+    """Octets of the longest of ``singles`` that says what is malformed."""
     programs: Programs
     functions: Sequence[Callable[..., str]]
     shapes: Sequence[tuple[int, ...]]
@@ -59,8 +61,8 @@ class Desk:
             at = render(
                 at, end, job.program, programs.bounds, programs.operations, programs.numbers,
                 programs.literals, programs.room, codes[at - begin :], words.octets, words.bounds,
-                words.longest, job.record, frames.buffer, marked.marks, marked.mark_at, job.singles,
-                job.single_bounds, self._out, used,
+                max(words.longest, job.longest_error), job.record, frames.buffer, marked.marks,
+                marked.mark_at, job.singles, job.single_bounds, self._out, used,
             )  # fmt: skip
             if at > before:
                 texts.append(self._out[: used[0]].data)

@@ -36,6 +36,10 @@ class RecordNumber(enum.IntEnum):
     INTERFACE = 7
     INTERFACE_ID = 8
     LINKTYPE = 9
+    ERROR = 10
+    """Which text says what is malformed, from 1; 0 where nothing is, or where no program is to tell."""
+    FLAWED = 11
+    """Whether the frame is cut off or malformed: 0 or 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -192,10 +196,12 @@ class Cell:
 
 
 class Mark(enum.Enum):
-    """What depends on the text in front of it."""
+    """What depends on the text in front of it, or on the batch."""
 
     COMMA = "comma"
     """A comma, unless the cell is empty so far."""
+    ERROR = "error"
+    """What is malformed; only where `RecordNumber.ERROR` is not 0."""
     STRIP = "strip"
     """Takes away the spaces that the row ends with so far."""
 

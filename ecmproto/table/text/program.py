@@ -35,7 +35,7 @@ from ecmproto.table.text.pieces import (
 Int64 = NDArray[np.int64]
 
 DECIMAL, HEX_NUMBER, SECONDS, SIGNIFICANT, UNLESS = range(5)
-NOTHING, HEX, DOTTED, GROUPED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE = range(5, 15)
+NOTHING, HEX, DOTTED, GROUPED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE, ERROR = range(5, 16)
 """Operations; those up to UNLESS take a number.
 
 A row of ``operations`` is one of them, where the literal that it writes first starts and its octets, and what
@@ -96,10 +96,10 @@ class Assembler:
 
     def add(self, pieces: Pieces) -> int:
         """Add a program and return its number."""
-        self._bounded = self._stretches = 0
+        self._bounded = self._stretches = self._errors = 0
         self._block(pieces)
         words = len(self._words) - self._word_bounds[-1]
-        self._room.append((self._bounded, self._stretches, words))
+        self._room.append((self._bounded, self._stretches, words + self._errors))
         self._bounds.append(len(self._operations))
         self._word_bounds.append(len(self._words))
         return len(self._room) - 1
@@ -164,6 +164,9 @@ class Assembler:
                 self._add(COMMA, room=1)
             case Mark.STRIP:
                 self._add(STRIP)
+            case Mark.ERROR:
+                self._add(ERROR)
+                self._errors += 1
 
     def _add(self, kind: int, *arguments: int, room: int = 0) -> None:
         octets, self._pending = self._pending, b""

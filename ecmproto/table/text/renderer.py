@@ -48,8 +48,8 @@ class Renderer:
 
     ``write`` gives the pieces of a frame's text for a path, or None where it has no program: such frames are
     told one by one.  ``sampled`` says that it asks for the frames that messages show (`Path.sampled`; None
-    always otherwise), ``malformed`` that it may be asked about malformed frames; they are told one by one
-    otherwise.  ``worth_frames`` 1 makes programs for all paths.
+    always otherwise), ``malformed`` that its pieces tell malformed frames too (`Mark.ERROR`); they are told
+    one by one otherwise.  ``worth_frames`` 1 makes programs for all paths.
     """
 
     def __init__(
@@ -97,14 +97,20 @@ class Renderer:
             alone |= marked.malformed
         program = self._chosen(marked, alone)
         rows = np.flatnonzero(program < 0)
+        singles = single(batch.select(rows)) if len(rows) else ()
+        errors = found.errors.words if self._malformed else ()
+        if errors:
+            record[found.error_rows, RecordNumber.ERROR] = len(rows) + 1 + found.errors.codes
+            record[found.error_rows, RecordNumber.FLAWED] = 1
         program[rows] = -1 - np.arange(len(rows))
-        texts, bounds = _packed(single(batch.select(rows)) if len(rows) else ())
+        texts, bounds = _packed([*singles, *errors])
         job = Job(
             marked=marked,
             program=fixed(program),
             record=fixed(record),
             singles=texts,
             single_bounds=bounds,
+            longest_error=int(np.diff(bounds[len(rows) :]).max(initial=0)),
             programs=self._programs,
             functions=self._assembler.functions,
             shapes=self._assembler.shapes,
@@ -173,6 +179,8 @@ def _record(batch: Batch, interfaces: Sequence[Interface], origin_ns: int) -> tu
     record[:, RecordNumber.ORIGINAL] = batch.original
     record[:, RecordNumber.CAPTURED] = batch.captured
     record[:, RecordNumber.CUT] = np.maximum(0, batch.original - batch.captured)
+    record[:, RecordNumber.ERROR] = 0
+    record[:, RecordNumber.FLAWED] = batch.original > batch.captured
     record[:, RecordNumber.INTERFACE] = batch.interface
     record[:, RecordNumber.INTERFACE_ID] = np.array([each.local_index for each in links], np.int64)[used]
     record[:, RecordNumber.LINKTYPE] = np.array([each.linktype for each in links], np.int64)[used]

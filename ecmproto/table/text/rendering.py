@@ -15,6 +15,7 @@ from ecmproto.table.text.program import (
     COMMA,
     DECIMAL,
     DOTTED,
+    ERROR,
     GROUPED,
     HEX,
     HEX_NUMBER,
@@ -40,7 +41,7 @@ Int64 = NDArray[np.int64]
 SPARE_OCTETS = 64
 """Kernels write so many octets beyond a text at most, and read so many beyond a word."""
 _SPACE, _COMMA, _QUOTE = 32, 44, 34
-_CAPTURED = 5  # the column of RecordNumber.CAPTURED
+_CAPTURED, _ERROR = 5, 10  # the columns of RecordNumber.CAPTURED and of RecordNumber.ERROR
 _HEX_OCTETS = 3
 """The most octets of text that one octet becomes."""
 
@@ -116,8 +117,9 @@ def render(
 ) -> int:
     """Write the text of rows ``begin`` to ``end`` and return the first for which there was no room.
 
-    Row i follows the program ``program[i]``; −1 − k is the text k of ``singles``.  ``used`` is given the
-    octets written, then those that the row without room needs.  ``codes`` has a row for each of these rows.
+    Row i follows the program ``program[i]``; −1 − k is the text k of ``singles``, where those of errors
+    are too.  ``used`` is given the octets written, then those that the row without room needs.  ``codes`` has
+    a row for each of these rows; no word and no error has more octets than ``longest``.
     """
     at = 0
     for row in range(begin, end):
@@ -188,5 +190,8 @@ def render(
                     at += 1
             elif kind == QUOTE:
                 at = _quote(out, cell, at, first != 0)
+            elif kind == ERROR:
+                start = single_bounds[record[row, _ERROR] - 1]
+                at = copy(out, at, singles, start, single_bounds[record[row, _ERROR]] - start)
     used[0], used[1] = at, 0
     return end
