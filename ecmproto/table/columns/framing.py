@@ -9,18 +9,17 @@ from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
-from ecmproto.capture.linktypes import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP_TYPES
+from ecmproto.capture.linktypes import ETHERNET, RAW_IP_TYPES
+from ecmproto.table.beginnings import FORMAT_OF, FORMAT_OF_VERSION
 from ecmproto.table.columns.layers import LayersFound
 from ecmproto.table.columns.transitions import NUMBER_OF
 from ecmproto.table.columns.walk import Frames
 from ecmproto.table.headers import fixed
 from ecmproto.wire.bcn import BCN
 from ecmproto.wire.cn import CNM
-from ecmproto.wire.cooked import SLL, SLL2
 from ecmproto.wire.e2cm import E2CM
 from ecmproto.wire.ecm import ECM
 from ecmproto.wire.ethernet import MSDU, Data, Ethernet
-from ecmproto.wire.ip import IPv4, IPv6
 from ecmproto.wire.layer import Layer
 
 SHOWN_AS: dict[type[Layer], type[Layer]] = {CNM: MSDU, ECM: Ethernet, BCN: Ethernet, E2CM: Ethernet}
@@ -28,8 +27,6 @@ SHOWN_AS: dict[type[Layer], type[Layer]] = {CNM: MSDU, ECM: Ethernet, BCN: Ether
 
 _UNBOUNDED = 1 << 32
 """Longer than any frame: how long a sampled frame was is not known."""
-
-_FIRST: dict[int, type[Layer]] = {ETHERNET: Ethernet, LINUX_SLL: SLL, LINUX_SLL2: SLL2}
 
 
 def frames_of(batch: Batch, interfaces: Sequence[Interface]) -> Frames:
@@ -39,7 +36,7 @@ def frames_of(batch: Batch, interfaces: Sequence[Interface]) -> Frames:
     used = batch.interface if interfaces else np.zeros(count, np.int64)
     ethernet = np.array([each.linktype == ETHERNET for each in links])
     fcs = np.array([each.fcs_octets if each.linktype == ETHERNET else 0 for each in links], np.int8)
-    first = np.array([NUMBER_OF[_FIRST.get(each.linktype, Data)] for each in links], np.int8)
+    first = np.array([NUMBER_OF[FORMAT_OF.get(each.linktype, Data)] for each in links], np.int8)
     if len(links) == 1:
         starts = np.full(count, first[0])
         ends, padded = np.full(count, fcs[0]), np.full(count, ethernet[0])
@@ -61,7 +58,7 @@ def frames_of(batch: Batch, interfaces: Sequence[Interface]) -> Frames:
 
 def _choose_ip(batch: Batch, rows: NDArray[np.intp], starts: NDArray[np.int8]) -> None:
     version = batch.buffer[batch.offset[rows]] >> 4
-    for number, cls in ((4, IPv4), (6, IPv6)):
+    for number, cls in FORMAT_OF_VERSION.items():
         starts[rows[version == number]] = NUMBER_OF[cls]
 
 
