@@ -28,6 +28,7 @@ class Running:
     prometheus: str | None
     user: str | None
     coalesce: str
+    realtime: bool
     seed: int | None
     ethertypes: EtherTypes
 
@@ -54,6 +55,7 @@ _OPTIONS = (
         "--coalesce", default="0", show_default=True, metavar="TIME",
         help="Wait so long for more frames whenever some have come: takes less of the processor.",
     ),
+    click.option("--realtime", is_flag=True, help="Run before all ordinary processes; needs root."),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]"),
     ethertype_option,
     color_option,

@@ -17,7 +17,7 @@ from ecmproto.control.limiter import NEVER_NS
 from ecmproto.live.device import Device, Send, Snapshot
 from ecmproto.live.link import Link
 from ecmproto.live.loop import Stop, run, sleep_precisely
-from ecmproto.live.privileges import become
+from ecmproto.live.privileges import become, hurry
 from ecmproto.live.prometheus import served
 from ecmproto.units import NS_PER_S, parse_time
 from ecmproto_cli.failure import INTERRUPTED
@@ -51,6 +51,8 @@ def live(
         start_ns = time.monotonic_ns()
         device = make(links, send, start_ns)
         reporter = _Reporter(role, device, links, running, start_ns)
+        if running.realtime:
+            hurry()
         if running.user:
             become(running.user)
         endpoint = (

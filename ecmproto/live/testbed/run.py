@@ -133,7 +133,8 @@ def _devices(spaces: Namespaces, topology: Topology, given: Given) -> Iterator[N
         parameters = [word for text in given.assignments for word in ("--param", text)]
         words = [
             *given.command, "live", *command, "--mechanism", given.mechanism, *parameters, *coalesced,
-            "--seed", str(given.seed + number), "-T", "ndjson", "--stats-interval", STATS_INTERVAL,
+            "--seed", str(given.seed + number), "--realtime", "-T", "ndjson",
+            "--stats-interval", STATS_INTERVAL,
         ]  # fmt: skip
         with (
             open(given.folder / f"{name}.ndjson", "wb") as output,
