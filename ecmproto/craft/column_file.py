@@ -70,7 +70,7 @@ def _refusing(path: str, needed: str) -> Iterator[None]:
     pa = _pyarrow(path)
     try:
         yield
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter for names
         raise SpecError(where=path, needed=needed, got=shown(str(error).splitlines()[0])) from None
     except OSError as error:
         if error.errno is not None:
@@ -111,6 +111,8 @@ def _named(path: str, schema: pa.Schema, batches: Any, pa: Any) -> Iterator[tupl
     first = pa.RecordBatch.from_pylist([], schema=schema)
     some = False
     for batch in batches:
+        # offsets that a hostile file has are not to be followed
+        batch.validate(full=True)
         some = some or batch.num_rows > 0
         yield batch.num_rows, dict(zip(schema.names, batch.columns, strict=True))
     if not some:

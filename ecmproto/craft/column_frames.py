@@ -135,7 +135,7 @@ class _Template:
                 part, field = located(stack, other, raw=raw)
                 part.give(field, _first(Target(name=name, layer=0, field=field), cells, count))
             except SpecError as error:
-                where = f"column {name}"
+                where = f"column {name if name.isprintable() else shown(name)}"
                 raise SpecError(where=where, needed=error.needed, got=error.got, hint=error.hint) from None
             named.append((name, part, field))
         made = finish(stack, ethertypes=ethertypes, raw=raw)

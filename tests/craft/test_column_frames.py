@@ -255,6 +255,26 @@ def test_files_that_are_not_what_they_are_called(name: str, octets: bytes, told:
         crafted(path)
 
 
+def test_octets_outside_their_file_are_not_followed(tmp_path: Path) -> None:
+    bounds = np.array([0, 1 << 20, 2], np.int32)
+    wild = pa.Array.from_buffers(pa.binary(), 2, [None, pa.py_buffer(bounds), pa.py_buffer(b"12")])
+    path = tmp_path / "wild.arrow"
+    with pa.ipc.new_file(path, pa.schema([("cnm.msdu", pa.binary())])) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays([wild], ["cnm.msdu"]))
+    with pytest.raises(SpecError, match="needed an Arrow IPC file or stream, got"):
+        crafted(path)
+
+
+def test_names_are_shown_without_what_a_terminal_obeys(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        crafted(csv(tmp_path, "\x1b[31mred\n1\n"))
+    assert str(caught.value).isprintable()
+    path = as_arrow(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"cntag.flow_id", b"cntag.flow_i\xff"))
+    with pytest.raises(SpecError, match="needed an Arrow IPC file or stream, got"):
+        crafted(path)
+
+
 def test_without_pyarrow_csv_is_read_and_the_rest_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
