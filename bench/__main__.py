@@ -1,7 +1,7 @@
-"""Run the benchmarks named on the command line, or all but the slow one.
+"""Run the benchmarks named on the command line, or all but the slow one and those that need root.
 
 ``python -m bench [startup] [single_frames] [captures] [columns] [dissect] [filters] [stats] [sweeps] [replay]
-[memory]``
+[memory] [interfaces] [forwarding]``
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import sys
 
 NAMES = ("startup", "single_frames", "captures", "columns", "dissect", "filters", "stats", "sweeps", "replay")
 SLOW = ("memory",)
+ON_INTERFACES = ("interfaces", "forwarding")
 
 
 def main() -> None:
     """Run them in order."""
     names = sys.argv[1:] or NAMES
     for name in names:
-        if name not in (*NAMES, *SLOW):
-            sys.exit(f"bench: there is no benchmark {name!r}: one of {', '.join((*NAMES, *SLOW))}")
+        if name not in (*NAMES, *SLOW, *ON_INTERFACES):
+            known = ", ".join((*NAMES, *SLOW, *ON_INTERFACES))
+            sys.exit(f"bench: there is no benchmark {name!r}: one of {known}")
         importlib.import_module(f"bench.{name}").run()
 
 

@@ -16,6 +16,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Block, ByteOrder, Format, Interface
 from ecmproto.capture.linux.blocks import heading, statistics
 from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS, Instruction, cut, cut_at
+from ecmproto.capture.linux.ethtool import speed_bps
 from ecmproto.capture.linux.hardware_clock import use_hardware_clock
 from ecmproto.capture.linux.interface import InterfaceFacts
 from ecmproto.capture.linux.packet_socket import KernelCounts, PacketSocket, open_receiving
@@ -109,6 +110,7 @@ class _Live:
                 name=self.facts.name,
                 snaplen=snaplen,
                 ticks_per_second=NS_PER_S,
+                speed_bps=speed_bps(self.facts.name) or 0,
             )
         ]
         self.warnings: list[str] = []

@@ -1,0 +1,245 @@
+"""Sending, capturing and counting on veth: beside Scapy, tcpreplay, tcpdump and plain sockets.
+
+Frames of 128 octets with a VLAN tag and a CN-TAG go from one end of a veth pair to the other.  Whoever sends
+also pays for the kernel's delivery at the other end.  Rates are over wall time; frames a second of CPU time
+tell more where other work shares the processors.  Needs root.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.captures import write_frames
+
+COMMAND = str(Path(sys.executable).with_name("ecmproto"))
+FRAMES = 1_000_000
+SLOW_FRAMES = 10_000
+SECONDS = 4.0
+SETTLING_SECONDS = 2.5
+_NAMESPACE, _NEAR, _FAR = "ecmproto-bench-i", "near", "far"
+_FRAME = bytes.fromhex("0200000000030200000000018100600a22e900079999").ljust(128, b"\xa5")
+
+_LOOP_SEND = f"""
+import socket, sys
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+out.bind(("{_NEAR}", 0))
+frame = bytes.fromhex("{_FRAME.hex()}")
+for _ in range(int(sys.argv[1])):
+    out.send(frame)
+"""
+_SCAPY_SEND = f"""
+import sys
+from scapy.all import Ether, sendp
+sendp(Ether(bytes.fromhex("{_FRAME.hex()}")), iface="{_NEAR}", count=int(sys.argv[1]), verbose=False)
+"""
+_COUNTING = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+count = 0
+def told():
+    print(count, flush=True)
+import atexit
+atexit.register(told)
+"""
+_BATCHES = (
+    _COUNTING
+    + f"""
+from ecmproto.capture.linux.reader import open_interface
+with open_interface("{_FAR}") as reader:
+    for batch in reader:
+        count += len(batch)
+"""
+)
+_CALLS = (
+    _COUNTING
+    + f"""
+import select
+from ecmproto.capture.linux.receiver import FrameReceiver
+with FrameReceiver("{_FAR}") as receiver:
+    while True:
+        select.select([receiver], [], [])
+        while (batch := receiver.receive()) is not None:
+            count += len(batch)
+"""
+)
+_LOOP_RECEIVE = (
+    _COUNTING
+    + f"""
+import socket
+inward = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+inward.bind(("{_FAR}", 3))
+while True:
+    inward.recv(2048)
+    count += 1
+"""
+)
+_SCAPY_SNIFF = (
+    _COUNTING
+    + f"""
+from scapy.all import sniff
+def seen(_):
+    global count
+    count += 1
+sniff(iface="{_FAR}", store=False, prn=seen)
+"""
+)
+_SENDER = f"""
+import numpy as np
+from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux.sender import FrameSender
+frame = np.frombuffer(bytes.fromhex("{_FRAME.hex()}"), np.uint8)
+batch = Batch.from_matrix(np.tile(frame, (1024, 1)))
+with FrameSender("{_NEAR}") as sender:
+    while True:
+        sender.send(batch.buffer, batch.offset, batch.captured)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a process did: frames, and the seconds and seconds of processor that it took."""
+
+    frames: int
+    seconds: float
+    cpu_seconds: float
+
+    def __str__(self) -> str:
+        per_cpu = f"{self.frames / self.cpu_seconds:>12,.0f}" if self.cpu_seconds else f"{'-':>12}"
+        return f"{self.frames / self.seconds:>12,.0f} {per_cpu}"
+
+
+def run() -> None:
+    """Print all of it."""
+    if os.geteuid() != 0:
+        print("interfaces: needs root, to make a namespace")
+        return
+    with _network(), tempfile.TemporaryDirectory() as folder:
+        _sending(Path(folder))
+        _receiving(Path(folder))
+
+
+def _sending(folder: Path) -> None:
+    path, slow = folder / "frames.pcap", folder / "few.pcap"
+    write_frames(path, FRAMES, _FRAME)
+    write_frames(slow, SLOW_FRAMES, _FRAME)
+    ours = [COMMAND, "send", "-i", _NEAR, "-r", str(path), "--rate"]
+    contenders = {
+        "ecmproto send --rate max": ([*ours, "max"], FRAMES),
+        "ecmproto send --rate 500kpps": ([*ours, "500kpps"], FRAMES),
+        "a loop of send()": ([sys.executable, "-c", _LOOP_SEND, str(FRAMES)], FRAMES),
+        "Scapy's sendp": ([sys.executable, "-c", _SCAPY_SEND, str(SLOW_FRAMES)], SLOW_FRAMES),
+    }  # fmt: skip
+    if shutil.which("tcpreplay"):
+        contenders["tcpreplay --topspeed"] = (["tcpreplay", "--topspeed", "-i", _NEAR, str(path)], FRAMES)
+        contenders["tcpreplay --topspeed -K"] = (
+            ["tcpreplay", "--topspeed", "-K", "-i", _NEAR, str(path)],
+            FRAMES,
+        )
+    else:
+        print("tcpreplay is not installed: not measured")
+    print(f"\nsending, whole process          {'frames/s':>12} {'of CPU time':>12}  told")
+    for name, (command, frames) in contenders.items():
+        before = _sent()
+        start = time.perf_counter()
+        done, cpu = _finished(command)
+        measured = Run(frames=_sent() - before, seconds=time.perf_counter() - start, cpu_seconds=cpu)
+        short = f"  of {frames:,} sent {measured.frames:,}" if measured.frames != frames else ""
+        print(f"  {name:29} {measured}  {_told(done)}{short}", flush=True)
+
+
+def _told(output: str) -> str:
+    """Return what a program says of its own rate."""
+    lines = [line.strip() for line in output.splitlines() if "reached" in line or "Rated" in line]
+    return lines[0] if lines else ""
+
+
+def _receiving(folder: Path) -> None:
+    contenders = {
+        "batches of a ring": [sys.executable, "-c", _BATCHES],
+        "batched calls": [sys.executable, "-c", _CALLS],
+        "a loop of recv()": [sys.executable, "-c", _LOOP_RECEIVE],
+        "Scapy's sniff": [sys.executable, "-c", _SCAPY_SNIFF],
+        "tcpdump --count": ["tcpdump", "-n", "-i", _FAR, "-w", str(folder / "out.pcap")],
+    }
+    print(f"\ncounting what a blasting sender sends  {'sent/s':>10} {'seen/s':>12} {'of CPU time':>12}  seen")
+    for name, command in contenders.items():
+        if shutil.which(command[0]) is None:
+            print(f"  {command[0]} is not installed: not measured")
+            continue
+        sent, measured = _seen(command)
+        print(
+            f"  {name:36} {sent / measured.seconds:>10,.0f} {measured}  {measured.frames / sent:.1%}",
+            flush=True,
+        )
+
+
+def _seen(command: list[str]) -> tuple[int, Run]:
+    """Return how many frames were sent, and what a process saw of them."""
+    process = subprocess.Popen(_within(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    time.sleep(SETTLING_SECONDS)
+    before, cpu, start = _sent(), _cpu_seconds(process.pid), time.perf_counter()
+    sender = subprocess.Popen(_within([sys.executable, "-c", _SENDER]))
+    time.sleep(SECONDS)
+    sender.kill()
+    sender.wait()
+    seconds = time.perf_counter() - start
+    time.sleep(0.3)
+    used, sent = _cpu_seconds(process.pid) - cpu, _sent() - before
+    process.terminate()
+    out, _ = process.communicate()
+    numbers = [int(word) for line in out.splitlines() for word in line.split()[:1] if word.isdigit()]
+    return sent, Run(frames=numbers[0] if numbers else 0, seconds=seconds, cpu_seconds=used)
+
+
+@contextmanager
+def _network() -> Iterator[None]:
+    try:
+        _ip(f"netns add {_NAMESPACE}")
+        _ip(f"-n {_NAMESPACE} link add name {_NEAR} type veth peer name {_FAR}")
+        for name in (_NEAR, _FAR):
+            _ip(f"-n {_NAMESPACE} link set {name} addrgenmode none")
+            _ip(f"-n {_NAMESPACE} link set {name} arp off up")
+        time.sleep(1)
+        yield
+    finally:
+        subprocess.run(["ip", "netns", "del", _NAMESPACE], check=False)
+
+
+def _ip(arguments: str) -> None:
+    subprocess.run(["ip", *arguments.split()], check=True)
+
+
+def _within(command: list[str]) -> list[str]:
+    return ["ip", "netns", "exec", _NAMESPACE, *command]
+
+
+def _finished(command: list[str]) -> tuple[str, float]:
+    """Return what a command prints and the processor time that it takes."""
+    before = os.times()
+    done = subprocess.run(_within(command), capture_output=True, text=True, check=True)
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return done.stdout + done.stderr, cpu
+
+
+def _sent() -> int:
+    path = f"/sys/class/net/{_NEAR}/statistics/tx_packets"
+    return int(subprocess.run(_within(["cat", path]), capture_output=True, check=True).stdout)
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    run()
