@@ -28,7 +28,7 @@ class Job:
     program: Int32
     """Of each frame; −1 − k stands for text k of ``singles``."""
     record: Int64
-    """The numbers of each frame's record, as `RecordNumber` orders them."""
+    """A row for each `RecordNumber`, in it the number of each frame."""
     singles: Octets
     single_bounds: Int64
     longest_error: int

@@ -35,8 +35,8 @@ from ecmproto.table.text.pieces import (
 Int64 = NDArray[np.int64]
 
 DECIMAL, HEX_NUMBER, SECONDS, SIGNIFICANT, UNLESS = range(5)
-NOTHING, HEX, DOTTED, GROUPED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE, ERROR = range(5, 16)
-"""Operations; those up to UNLESS take a number.
+NATURAL, NOTHING, HEX, DOTTED, GROUPED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE, ERROR = range(5, 17)
+"""Operations; those up to UNLESS take a number, NATURAL a decimal that is a layer's as it stands there.
 
 A row of ``operations`` is one of them, where the literal that it writes first starts and its octets, and what
 else it takes.
@@ -127,6 +127,9 @@ class Assembler:
         match piece:
             case str():
                 self._pending += piece.encode("utf-8", errors="replace")
+            case Decimal(Bits(signed=False) as bits, width=0, plus=False, times=1):
+                _, mark, at, shift, mask, _ = _row_of(bits)
+                self._add(NATURAL, mark, at, shift, mask, room=_MOST_DIGITS)
             case Decimal():
                 number = self._number(piece.number)
                 room = max(_MOST_DIGITS, piece.width)
@@ -233,10 +236,7 @@ class Assembler:
             case RecordNumber():
                 row: tuple[int, ...] = (OF_RECORD, int(number), 0, 0, 0, 0)
             case Bits():
-                assert number.octets <= 7, "a number in at most seven octets"
-                shift = _WORD_BITS - 8 * number.octets + number.shift
-                sign = 1 << (number.bits - 1) if number.signed else 0
-                row = (OF_LAYER, number.mark, number.at, shift, (1 << number.bits) - 1, sign)
+                row = _row_of(number)
             case Size():
                 row = (OF_SIZE, *_ends(number.stretch), 0)
             case Sum():
@@ -261,6 +261,14 @@ class Assembler:
 def parts_of(octets: int) -> list[tuple[int, int]]:
     """Return how octets are taken as numbers: where each part starts, and its octets."""
     return [(at, min(_PART_OCTETS, octets - at)) for at in range(0, octets, _PART_OCTETS)]
+
+
+def _row_of(bits: Bits) -> tuple[int, int, int, int, int, int]:
+    """Return the row of a number in a layer."""
+    assert bits.octets <= 7, "a number in at most seven octets"
+    shift = _WORD_BITS - 8 * bits.octets + bits.shift
+    sign = 1 << (bits.bits - 1) if bits.signed else 0
+    return OF_LAYER, bits.mark, bits.at, shift, (1 << bits.bits) - 1, sign
 
 
 def _ends(stretch: Stretch) -> tuple[int, int, int, int]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
 from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.table.columns.framing import frames_of
+from ecmproto.table.columns.framing import SHOWN_AS, frames_of
 from ecmproto.table.columns.layers import find_layers
 from ecmproto.table.headers import fixed
 from ecmproto.table.text.desk import Desk, Job
@@ -23,7 +23,6 @@ from ecmproto.table.text.pieces import Path, Pieces, RecordNumber
 from ecmproto.table.text.program import Assembler
 from ecmproto.table.text.rendering import SPARE_OCTETS
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.formats import FORMATS
 
 Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
@@ -89,7 +88,7 @@ class Renderer:
         if not len(batch):
             return
         frames = frames_of(batch, interfaces)
-        found = find_layers(frames, FORMATS, ethertypes, pool)
+        found = find_layers(frames, tuple(SHOWN_AS) if self._sampled else (), ethertypes, pool)
         marked = self._paths.mark(found, ethertypes, sampled=self._sampled)
         record, far = _record(batch, interfaces, origin_ns)
         alone = far if odd is None else odd | far
@@ -100,8 +99,8 @@ class Renderer:
         singles = single(batch.select(rows)) if len(rows) else ()
         errors = found.errors.words if self._malformed else ()
         if errors:
-            record[found.error_rows, RecordNumber.ERROR] = len(rows) + 1 + found.errors.codes
-            record[found.error_rows, RecordNumber.FLAWED] = 1
+            record[RecordNumber.ERROR, found.error_rows] = len(rows) + 1 + found.errors.codes
+            record[RecordNumber.FLAWED, found.error_rows] = 1
         program[rows] = -1 - np.arange(len(rows))
         texts, bounds = _packed([*singles, *errors])
         job = Job(
@@ -171,19 +170,19 @@ def _record(batch: Batch, interfaces: Sequence[Interface], origin_ns: int) -> tu
     timed = np.ones(len(batch), np.bool_) if batch.timed is None else batch.timed
     far = np.abs(batch.time_ns.astype(np.float64) - origin_ns) > _FAR_NS
     far |= np.abs(batch.time_ns.astype(np.float64)) > _FAR_NS
-    record = np.empty((len(batch), len(RecordNumber)), np.int64)
-    record[:, RecordNumber.NUMBER] = batch.numbers + 1
-    record[:, RecordNumber.TIME_NS] = batch.time_ns
-    record[:, RecordNumber.TIMED] = timed
-    record[:, RecordNumber.SINCE_NS] = np.where(timed & ~far, batch.time_ns, origin_ns) - origin_ns
-    record[:, RecordNumber.ORIGINAL] = batch.original
-    record[:, RecordNumber.CAPTURED] = batch.captured
-    record[:, RecordNumber.CUT] = np.maximum(0, batch.original - batch.captured)
-    record[:, RecordNumber.ERROR] = 0
-    record[:, RecordNumber.FLAWED] = batch.original > batch.captured
-    record[:, RecordNumber.INTERFACE] = batch.interface
-    record[:, RecordNumber.INTERFACE_ID] = np.array([each.local_index for each in links], np.int64)[used]
-    record[:, RecordNumber.LINKTYPE] = np.array([each.linktype for each in links], np.int64)[used]
+    record = np.empty((len(RecordNumber), len(batch)), np.int64)
+    record[RecordNumber.NUMBER] = batch.numbers + 1
+    record[RecordNumber.TIME_NS] = batch.time_ns
+    record[RecordNumber.TIMED] = timed
+    record[RecordNumber.SINCE_NS] = np.where(timed & ~far, batch.time_ns, origin_ns) - origin_ns
+    record[RecordNumber.ORIGINAL] = batch.original
+    record[RecordNumber.CAPTURED] = batch.captured
+    record[RecordNumber.CUT] = np.maximum(0, batch.original - batch.captured)
+    record[RecordNumber.ERROR] = 0
+    record[RecordNumber.FLAWED] = batch.original > batch.captured
+    record[RecordNumber.INTERFACE] = batch.interface
+    record[RecordNumber.INTERFACE_ID] = np.array([each.local_index for each in links], np.int64)[used]
+    record[RecordNumber.LINKTYPE] = np.array([each.linktype for each in links], np.int64)[used]
     return record, far
 
 

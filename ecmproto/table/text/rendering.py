@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ecmproto.kernel import inlined, released
 from ecmproto.table.headers import signed
 from ecmproto.table.text.addresses import dotted, grouped
-from ecmproto.table.text.digits import decimal, hex_number, hex_octets, seconds, separated_octets
+from ecmproto.table.text.digits import decimal, hex_number, hex_octets, natural, seconds, separated_octets
 from ecmproto.table.text.octets import copy, load_number
 from ecmproto.table.text.program import (
     CELL,
@@ -20,6 +20,7 @@ from ecmproto.table.text.program import (
     HEX,
     HEX_NUMBER,
     JUMP,
+    NATURAL,
     NOTHING,
     OF_LAYER,
     OF_POWER,
@@ -41,7 +42,7 @@ Int64 = NDArray[np.int64]
 SPARE_OCTETS = 64
 """Kernels write so many octets beyond a text at most, and read so many beyond a word."""
 _SPACE, _COMMA, _QUOTE = 32, 44, 34
-_CAPTURED, _ERROR = 5, 10  # the columns of RecordNumber.CAPTURED and of RecordNumber.ERROR
+_CAPTURED, _ERROR = 5, 10  # the rows of RecordNumber.CAPTURED and of RecordNumber.ERROR
 _HEX_OCTETS = 3
 """The most octets of text that one octet becomes."""
 
@@ -51,15 +52,16 @@ def _term_at(
     which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, marks: Int64, base: int
 ) -> int:
     """Return a number that is not of others, of a frame whose marks start at ``base``."""
-    kind = numbers[which, 0]
-    first, second, third = numbers[which, 1], numbers[which, 2], numbers[which, 3]
+    here = np.uint64(which)
+    kind = numbers[here, 0]
+    first, second, third = numbers[here, 1], numbers[here, 2], numbers[here, 3]
     if kind == OF_LAYER:
-        number = load_number(buffer, marks[base + first] + second, third) & numbers[which, 4]
+        number = load_number(buffer, marks[np.uint64(base + first)] + second, third) & numbers[here, 4]
         # a sign bit counts for less than nothing
-        return int(number - 2 * (number & numbers[which, 5]))
+        return int(number - 2 * (number & numbers[here, 5]))
     if kind == OF_RECORD:
-        return int(record[row, first])
-    return int(marks[base + third] + numbers[which, 4] - marks[base + first] - second)
+        return int(record[first, row])
+    return int(marks[np.uint64(base + third)] + numbers[here, 4] - marks[np.uint64(base + first)] - second)
 
 
 @inlined
@@ -132,7 +134,7 @@ def render(
                 return row
             at = copy(out, at, singles, start, octets)
             continue
-        needed = room[which, 0] + _HEX_OCTETS * room[which, 1] * record[row, _CAPTURED]
+        needed = room[which, 0] + _HEX_OCTETS * room[which, 1] * record[_CAPTURED, row]
         needed += room[which, 2] * longest + SPARE_OCTETS
         if at + needed > len(out):
             used[0], used[1] = at, needed
@@ -142,12 +144,17 @@ def render(
         step = bounds[which]
         stop = bounds[which + 1]
         while step < stop:
-            kind = operations[step, 0]
-            at = copy(out, at, literals, operations[step, 1], operations[step, 2])
-            first, second = operations[step, 3], operations[step, 4]
-            third, fourth = operations[step, 5], operations[step, 6]
+            # an index that cannot be negative is not looked at for that
+            here = np.uint64(step)
+            kind = operations[here, 0]
+            at = copy(out, at, literals, operations[here, 1], operations[here, 2])
+            first, second = operations[here, 3], operations[here, 4]
+            third, fourth = operations[here, 5], operations[here, 6]
             step += 1
-            if kind <= UNLESS:
+            if kind == NATURAL:
+                place = marks[np.uint64(base + first)] + second
+                at = natural(out, at, load_number(buffer, place, third) & fourth)
+            elif kind <= UNLESS:
                 number = number_at(first, numbers, record, row, buffer, marks, base)
                 if kind == DECIMAL:
                     at = decimal(out, at, number * fourth, second, third != 0)
@@ -162,17 +169,17 @@ def render(
             elif kind == NOTHING:
                 continue
             elif kind == HEX:
-                start = marks[base + first] + second
-                behind = marks[base + third] + fourth
-                separator = operations[step - 1, 7]
+                start = marks[np.uint64(base + first)] + second
+                behind = marks[np.uint64(base + third)] + fourth
+                separator = operations[here, 7]
                 if separator == 0:
                     at = hex_octets(out, at, buffer, start, behind)
                 else:
                     at = separated_octets(out, at, buffer, start, behind, separator)
             elif kind == DOTTED:
-                at = dotted(out, at, buffer, marks[base + first] + second)
+                at = dotted(out, at, buffer, marks[np.uint64(base + first)] + second)
             elif kind == GROUPED:
-                at = grouped(out, at, buffer, marks[base + first] + second)
+                at = grouped(out, at, buffer, marks[np.uint64(base + first)] + second)
             elif kind == WORD:
                 code = signed(codes[row - begin, first])
                 start = word_bounds[code]
@@ -191,7 +198,7 @@ def render(
             elif kind == QUOTE:
                 at = _quote(out, cell, at, first != 0)
             elif kind == ERROR:
-                start = single_bounds[record[row, _ERROR] - 1]
-                at = copy(out, at, singles, start, single_bounds[record[row, _ERROR]] - start)
+                start = single_bounds[record[_ERROR, row] - 1]
+                at = copy(out, at, singles, start, single_bounds[record[_ERROR, row]] - start)
     used[0], used[1] = at, 0
     return end
