@@ -53,14 +53,15 @@ def live(
         reporter = _Reporter(role, device, links, running, start_ns)
         if running.realtime:
             hurry()
-        if running.user:
-            become(running.user)
         endpoint = (
             served(running.prometheus, role.name, reporter.look) if running.prometheus else nullcontext(0)
         )
         sleep_precisely()
-        gc.freeze()
         with endpoint as port:
+            # Last of all: whom it becomes may not be able to read this project's own files.
+            if running.user:
+                become(running.user)
+            gc.freeze()
             if port:
                 click.echo(f"ecmproto: metrics on port {port}", err=True)
             click.echo(f"ecmproto: live {role.name} ready: {role.title}", err=True)

@@ -68,6 +68,11 @@ class Link:
         """Whether there is an interface to wait at."""
         return self._receiver is not None
 
+    @property
+    def is_down(self) -> bool:
+        """Whether the interface was down when it was last looked at; only `receive` finds out more."""
+        return self._receiver is not None and self._receiver.down
+
     def fileno(self) -> int:
         """Return the descriptor to wait at."""
         assert self._receiver is not None
@@ -115,7 +120,7 @@ class Link:
             unsent_frames=self._unsent,
             refused_frames=refused,
             lost=self._lost,
-            down=self._receiver is not None and self._receiver.down,
+            down=self.is_down,
             gone=self._receiver is None,
         )
 

@@ -101,7 +101,7 @@ def _wait(links: Sequence[Link], stop: Stop, sleep_ns: int) -> set[int]:
 
 def _serve(device: Device, links: Sequence[Link], ready: set[int]) -> None:
     for place, link in enumerate(links):
-        if link.is_open and link.fileno() in ready:
+        if link.is_open and (link.is_down or link.fileno() in ready):
             batch = link.receive()
             if batch is not None:
                 device.take(batch, place, time.monotonic_ns())

@@ -1,0 +1,249 @@
+"""Live devices on real interfaces: veth pairs in a namespace of the test's own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pwd
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.live.test_reaction_point import cnm
+from tests.live.virtual import HOST, frame
+from tests.live.wires import PATIENCE_S, Wires, all_received, received, wires
+
+RECEIVER = 250
+
+
+@pytest.fixture
+def wired(tmp_path: Path) -> Iterator[Wires]:
+    with wires(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def switched(wired: Wires) -> Wires:
+    for name in ("a", "b", "c"):
+        wired.pair(name)
+    return wired
+
+
+CP_MAC = bytes.fromhex("02000000cc01")
+CP = ("cp", "--in", "a", "--in", "b", "--out", "c", "-T", "ndjson", "--seed", "1")
+
+
+def test_frames_leave_a_port_octet_for_octet_and_in_order(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "10G", "--buffer", "20000frames")
+    draws = np.random.default_rng(1)
+    with switched.socket("a-far") as one, switched.socket("b-far") as two, switched.socket("c-far") as out:
+        digests = {1: hashlib.sha256(), 2: hashlib.sha256()}
+        sent = 0
+        got: list[bytes] = []
+        for _ in range(40):
+            for number, sock in ((1, one), (2, two)):
+                for _ in range(100):
+                    octets = frame(number, RECEIVER, int(draws.integers(60, 1500)), number=sent)
+                    octets = octets[:40] + draws.bytes(len(octets) - 40)
+                    digests[number].update(octets)
+                    sock.send(octets)
+                    sent += 1
+            got += received(out, 200)
+    for number, digest in digests.items():
+        seen = hashlib.sha256()
+        for octets in got:
+            if octets[11] == number:
+                seen.update(octets)
+        assert seen.digest() == digest.digest()
+    summary = switched.end(program)
+    assert summary["counters"]["departed_frames"] == summary["counters"]["queued_frames"] == sent
+    assert summary["counters"]["dropped_frames"] == 0
+    assert summary["links"]["c"]["sent_frames"] == sent
+
+
+def test_vlan_tags_are_kept(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "1G")
+    frames = [
+        frame(1, RECEIVER, 200, head=head) for head in ("8100 6005", "88a8 4014 8100 600a", "22e9 0042")
+    ]
+    with switched.socket("a-far") as one, switched.socket("c-far") as out:
+        out.setsockopt(263, 8, 1)  # PACKET_AUXDATA
+        for octets in frames:
+            one.send(octets)
+        got = []
+        for _ in frames:
+            data, beside, _, _ = out.recvmsg(2048, 128)
+            status, tci, tpid = (
+                int.from_bytes(beside[0][2][a:b], "little") for a, b in ((0, 4), (16, 18), (18, 20))
+            )
+            tagged = status & (1 << 4)
+            tag = tpid.to_bytes(2) + tci.to_bytes(2) if tagged else b""
+            got.append(data[:12] + tag + data[12:])
+    assert got == frames
+    switched.end(program)
+
+
+def test_messages_come_back_to_the_right_sender_and_reverse_frames_are_bridged(switched: Wires) -> None:
+    program = switched.start(
+        *CP, "--rate", "10M", "--mechanism", "qcn", "--param", "cp.qeq=10kB", "--param",
+        "cp.sample_base=10kB",
+    )  # fmt: skip
+    with switched.socket("a-far") as one, switched.socket("b-far") as two, switched.socket("c-far") as out:
+        two.send(frame(2, RECEIVER))
+        received(out, 1)
+        for _ in range(200):
+            one.send(frame(1, RECEIVER, 1400))
+        messages = [octets for octets in all_received(one, silence_s=0.5) if octets[6:12] == CP_MAC]
+        assert {octets[:6] for octets in messages} == {HOST + b"\x01"}
+        out.send(frame(RECEIVER, 2))
+        assert frame(RECEIVER, 2) in (seen := all_received(two, silence_s=0.5))
+        assert not [octets for octets in seen if octets[6:12] == CP_MAC]
+    summary = switched.end(program)
+    assert summary["messages"]["CNM"] > 0
+    assert summary["counters"]["bridged_frames"] == 1
+
+
+def test_a_port_survives_links_that_go_down_and_vanish(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "1G")
+    with switched.socket("a-far") as one:
+        for action in ("down", "up"):
+            switched.ip("link", "set", "dev", "c", action)
+            time.sleep(0.2)
+            one.send(frame(1, RECEIVER))
+        switched.ip("link", "del", "dev", "c")
+        time.sleep(0.2)
+        one.send(frame(1, RECEIVER))
+        time.sleep(0.2)
+        switched.pair("c")
+        deadline = time.monotonic() + PATIENCE_S
+        with switched.socket("c-far") as out:
+            out.settimeout(0.3)
+            while True:
+                one.send(frame(1, RECEIVER, number=77))
+                try:
+                    if out.recv(2048) == frame(1, RECEIVER, number=77):
+                        break
+                except TimeoutError:
+                    assert time.monotonic() < deadline
+    summary = switched.end(program)
+    assert summary["links"]["c"]["lost"] == 1
+    assert summary["links"]["c"]["unsent_frames"] >= 2
+    assert not summary["links"]["c"]["gone"]
+
+
+def test_a_vanished_namespace_does_not_hang_a_port(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "1G")
+    for name in ("a", "b", "c"):
+        switched.ip("link", "del", "dev", name)
+    # It looks once a second.
+    time.sleep(2.5)
+    summary = switched.end(program)
+    assert [summary["links"][name]["gone"] for name in ("a", "b", "c")] == [True, True, True]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_signals_end_a_port_with_a_summary(switched: Wires, number: int, code: int) -> None:
+    program = switched.start(*CP, "--rate", "1G")
+    switched.end(program, number)
+    assert program.returncode == code
+
+
+def test_a_killed_port_leaves_nothing_that_stops_the_next(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "1G")
+    program.kill()
+    program.communicate()
+    again = switched.start(*CP, "--rate", "1G", "--time", "200ms")
+    output, _ = again.communicate(timeout=PATIENCE_S)
+    assert '"event": "summary"' in output
+
+
+def test_an_idle_port_sleeps(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "1G", "--mechanism", "fecn", "--stats-interval", "500ms")
+    time.sleep(3)
+    program.send_signal(signal.SIGTERM)
+    output, _ = program.communicate(timeout=PATIENCE_S)
+    documents = [json.loads(line) for line in output.splitlines()]
+    first, last = documents[1], documents[-2]
+    used = (last["processor_ns"] - first["processor_ns"]) / (last["elapsed_ns"] - first["elapsed_ns"])
+    # Its own reports are most of that; without a sleep it would be all of a processor.
+    assert used < 0.1
+
+
+def test_forged_messages_and_random_frames_never_stop_a_reaction_point(wired: Wires) -> None:
+    for name in ("h", "n"):
+        wired.pair(name)
+    program = wired.start(
+        "rp", "--host", "h", "--net", "n", "--mechanism", "qcn", "--link-rate", "100M", "-T", "ndjson"
+    )
+    draws = np.random.default_rng(1)
+    with wired.socket("h-far") as host, wired.socket("n-far") as net:
+        host.send(frame(1, RECEIVER))
+        assert received(net, 1)[0][12:14] == b"\x22\xe9"
+        for number in range(1, 3001):
+            net.send(cnm(63, flow_id=number))
+            net.send(draws.bytes(int(draws.integers(14, 300))))
+            host.send(b"\x02" + draws.bytes(int(draws.integers(14, 300))))
+        all_received(net, silence_s=1.0)
+        host.send(frame(1, RECEIVER, 500, number=5))
+        found = all_received(net, silence_s=1.0)
+        assert frame(1, RECEIVER, 500, number=5)[12:] in [octets[16:] for octets in found]
+    summary = wired.end(program)
+    assert summary["mechanism"]["unknown_flow"] + summary["mechanism"]["messages"] >= 3000
+    assert summary["mechanism"]["created"] == 0
+
+
+def test_a_reaction_point_and_an_edge_leave_frames_as_they_were(wired: Wires) -> None:
+    for name in ("h", "n", "e", "r"):
+        wired.pair(name)
+    # The wire between the two bumps.
+    for end in ("n", "e"):
+        wired.ip("link", "del", "dev", end)
+    wired.ip("link", "add", "name", "n", "mtu", "1600", "type", "veth", "peer", "name", "e", "mtu", "1600")
+    for end in ("n", "e"):
+        wired.ip("link", "set", "dev", end, "arp", "off", "up")
+    point = wired.start(
+        "rp", "--host", "h", "--net", "n", "--mechanism", "fecn", "--link-rate", "1G", "--vlan", "5",
+        "--prio", "3", "-T", "ndjson",
+    )  # fmt: skip
+    edge = wired.start(
+        "edge", "--net", "e", "--host", "r", "--mechanism", "fecn", "--vlan", "5", "--prio", "3", "-T",
+        "ndjson",
+    )  # fmt: skip
+    frames = [frame(1, RECEIVER, 60 + 14 * n, number=n) for n in range(100)]
+    with wired.socket("h-far") as host, wired.socket("r-far") as receiver:
+        for octets in frames:
+            host.send(octets)
+            time.sleep(0.001)
+        assert received(receiver, len(frames)) == frames
+        receiver.send(frame(RECEIVER, 1))
+        assert received(host, 1) == [frame(RECEIVER, 1)]
+    said = wired.end(edge), wired.end(point)
+    assert said[0]["messages"]["FECN return"] > 10
+    assert said[1]["mechanism"]["returns"] == said[0]["messages"]["FECN return"]
+
+
+def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
+    pytest.importorskip("prometheus_client")
+    program = switched.start(
+        *CP, "--rate", "1G", "--prometheus", "127.0.0.1:9177", "--user", "nobody", "--time", "20s"
+    )
+    switched.ip("link", "set", "dev", "lo", "up")
+    with switched.socket("a-far") as one:
+        one.send(frame(1, RECEIVER))
+        time.sleep(0.2)
+    fetch = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9177/metrics').read().decode())"
+    shown = subprocess.run(
+        ["ip", "netns", "exec", switched.name, "python3", "-c", fetch],
+        stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S,
+    ).stdout  # fmt: skip
+    assert "ecmproto_cp_queued_frames_total 1.0" in shown
+    assert 'ecmproto_link_received_frames{interface="a"} 1.0' in shown
+    # ip replaces itself by what it starts.
+    status = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
+    assert f"Uid:\t{pwd.getpwnam('nobody').pw_uid}\t" in status
+    switched.end(program)

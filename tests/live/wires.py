@@ -1,0 +1,127 @@
+"""Namespaces and veth for tests with real interfaces, made and removed by each test."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+READY_S = 120.0
+PATIENCE_S = 20.0
+_SO_RCVBUFFORCE = 33
+_SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
+
+
+def requires_namespaces() -> None:
+    """Skip the test by name where namespaces cannot be made."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to make network namespaces")
+    if shutil.which("ip") is None:
+        pytest.skip("iproute2 is not installed: no network namespaces")
+
+
+class Wires:
+    """One namespace, in which veth pairs lead from ``NAME`` (the device's end) to ``NAME-far``."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.programs: list[subprocess.Popen[str]] = []
+
+    def ip(self, *arguments: str) -> None:
+        subprocess.run(["ip", "-n", self.name, *arguments], check=True)
+
+    def pair(self, name: str, *, mtu: int = 1600) -> None:
+        self.ip(
+            "link", "add", "name", name, "mtu", str(mtu), "type", "veth", "peer", "name", f"{name}-far",
+            "mtu", str(mtu),
+        )  # fmt: skip
+        for end in (name, f"{name}-far"):
+            self.ip("link", "set", "dev", end, "arp", "off", "up")
+
+    def socket(self, interface: str) -> socket.socket:
+        """Return a packet socket that gets what comes in, and can send."""
+        made: list[socket.socket] = []
+
+        def make() -> None:
+            with open(f"/run/netns/{self.name}", "rb") as there:
+                assert ctypes.CDLL(None).setns(there.fileno(), 0) == 0
+            made.append(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)))
+            made[0].setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 64 << 20)
+            made[0].setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+            made[0].bind((interface, 3))
+            made[0].settimeout(PATIENCE_S)
+
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join()
+        return made[0]
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a live device, and return it when it is ready."""
+        program = subprocess.Popen(
+            ["ip", "netns", "exec", self.name, sys.executable, "-m", "ecmproto_cli", "live", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.programs.append(program)
+        assert program.stderr is not None
+        said: list[str] = []
+        deadline = time.monotonic() + READY_S
+        while not said or " ready: " not in said[-1]:
+            said.append(program.stderr.readline())
+            assert said[-1], f"the device ended: {''.join(said)}"
+            assert time.monotonic() < deadline
+        return program
+
+    def end(self, program: subprocess.Popen[str], number: int = signal.SIGTERM) -> dict[str, Any]:
+        """Signal a device to end; return its summary (of ``-T ndjson``)."""
+        program.send_signal(number)
+        output, _ = program.communicate(timeout=PATIENCE_S)
+        documents = [json.loads(line) for line in output.splitlines()]
+        assert documents[-1]["event"] == "summary"
+        return dict(documents[-1])
+
+
+@contextmanager
+def wires(tmp_path: Path) -> Iterator[Wires]:
+    """Make a namespace; end what runs in it and remove it, whatever happens."""
+    requires_namespaces()
+    name = f"ecmproto-test-{os.getpid()}-{abs(hash(tmp_path)) % 10**6}"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    made = Wires(name)
+    try:
+        yield made
+    finally:
+        for program in made.programs:
+            if program.poll() is None:
+                program.kill()
+            program.communicate()
+        subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
+
+
+def received(sock: socket.socket, count: int) -> list[bytes]:
+    """Return the next ``count`` frames, their VLAN tags as the kernel leaves them: taken out."""
+    return [sock.recv(65536) for _ in range(count)]
+
+
+def all_received(sock: socket.socket, *, silence_s: float = 1.0) -> list[bytes]:
+    """Return all frames until none comes any more."""
+    frames = []
+    sock.settimeout(silence_s)
+    try:
+        while True:
+            frames.append(sock.recv(65536))
+    except TimeoutError:
+        return frames
