@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 CHUNK_OCTETS = 8 << 20
 _RELEASE_OCTETS = 4 << 20
+_KEPT_OCTETS = 64 << 20
+"""So many octets of a mapped file that were used last are kept: batches read ahead are looked at later."""
 _READ_OCTETS = 1 << 20
 
 
@@ -73,8 +75,8 @@ class MappedSource:
         return len(self.buffer) - self.position >= needed
 
     def release(self) -> None:
-        """Hand the pages before ``position`` back."""
-        upto = self.position & -mmap.PAGESIZE
+        """Hand the pages before ``position`` back, but for the last ones."""
+        upto = (self.position - _KEPT_OCTETS) & -mmap.PAGESIZE
         if upto - self._released >= _RELEASE_OCTETS:
             self._map.madvise(mmap.MADV_DONTNEED, self._released, upto - self._released)
             self._released = upto

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Octets = NDArray[np.uint8]
 
-_KEPT_OCTETS = 96 << 20
+_KEPT_OCTETS = 64 << 20
 _PAGE = 1 << 16
 _UNUSED = 3
 """References to a store that nobody looks at: the list's, the loop's, and that of the count itself."""
