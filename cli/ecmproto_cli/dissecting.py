@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 FIRST_FRAMES = 1024
 """In the first batches; few enough that they are shown soon, and that a progress bar moves."""
 _LARGE_FRAMES = 1 << 16
-_MANY_FRAMES = 16384
+_MANY_FRAMES = 8192
 """From how many frames to come, or that came, a capture is large."""
-_FULL_FRAMES = 512
+_FULL_FRAMES = 64
 """What a slow pipe brings is less at a time, and not worth a kernel."""
 _COMMENTED = ("tree", "json", "ndjson")
 _THREADS = 2

@@ -11,6 +11,7 @@ import mmap
 import os
 import select
 import stat
+from contextlib import suppress
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -96,6 +97,7 @@ class StreamSource:
     def __init__(
         self, stream: Any, *, size: int | None, owned: bool, chunk_octets: int = CHUNK_OCTETS
     ) -> None:
+        _widen(stream)
         self._stream = stream
         self._owned = owned
         self._chunk = chunk_octets
@@ -163,6 +165,14 @@ class StreamSource:
         """Close the stream if it was opened here."""
         if self._owned:
             self._stream.close()
+
+
+def _widen(stream: Any) -> None:
+    """Let a pipe hold more than the 64 KiB that it usually does, so that it is read in fewer pieces."""
+    with suppress(ImportError, AttributeError, OSError, ValueError, io.UnsupportedOperation):
+        import fcntl  # what not every system has
+
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, _READ_OCTETS)
 
 
 def _read_into(stream: Any, target: memoryview) -> int:

@@ -18,6 +18,8 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 _ROOM_OCTETS = 4 << 20
+_MOST_OCTETS = 16 << 20
+"""No more room than that is held, unless a single frame needs more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,5 +70,5 @@ class Desk:
                 texts.append(self._out[: used[0]].data)
             if at < end:
                 # the old buffer stays with the text in it
-                self._out = np.empty(max(2 * len(self._out), int(used[1])), np.uint8)
+                self._out = np.empty(max(min(2 * len(self._out), _MOST_OCTETS), int(used[1])), np.uint8)
         return texts

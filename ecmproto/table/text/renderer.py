@@ -30,7 +30,8 @@ Int64 = NDArray[np.int64]
 _Result = TypeVar("_Result")
 
 SHARE_FRAMES = 4096
-"""Frames that a thread takes at a time."""
+SHARE_OCTETS = 1 << 20
+"""What a thread takes at a time: so many frames, or fewer of so many octets."""
 WORTH_FRAMES = 4
 """Of a path that fewer frames of a batch have, and none had before, no program is made."""
 _AHEAD = 3
@@ -114,7 +115,7 @@ class Renderer:
             functions=self._assembler.functions,
             shapes=self._assembler.shapes,
         )
-        yield from self._shares(job, len(batch), pool)
+        yield from self._shares(job, batch.captured, pool)
 
     def _chosen(self, marked: Marked, alone: NDArray[np.bool_]) -> Int32:
         """Return the number of each frame's program, −1 for those told alone."""
@@ -131,12 +132,9 @@ class Renderer:
         program[told] = self._program_of[marked.paths[told]]
         return program
 
-    def _shares(self, job: Job, count: int, pool: ThreadPoolExecutor | None) -> Iterator[memoryview]:
+    def _shares(self, job: Job, captured: Int64, pool: ThreadPoolExecutor | None) -> Iterator[memoryview]:
         """Yield the text of the rows, share by share, with threads that are two shares ahead."""
-        works = [
-            partial(self._share, job, begin, min(begin + SHARE_FRAMES, count))
-            for begin in range(0, count, SHARE_FRAMES)
-        ]
+        works = [partial(self._share, job, *share) for share in _shared(captured)]
         shared = pool if len(works) > 1 else None
         for desk, texts in _done(works, shared):
             yield from texts
@@ -148,6 +146,17 @@ class Renderer:
         except IndexError:
             desk = Desk()
         return desk, desk.texts(job, begin, end)
+
+
+def _shared(captured: Int64) -> Iterator[tuple[int, int]]:
+    """Yield where shares of frames begin and end."""
+    stops = np.cumsum(captured)
+    begin = octets = 0
+    while begin < len(stops):
+        whole = int(np.searchsorted(stops, octets + SHARE_OCTETS, side="right"))
+        end = min(max(whole, begin + 1), begin + SHARE_FRAMES, len(stops))
+        yield begin, end
+        begin, octets = end, int(stops[end - 1])
 
 
 def _done(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None) -> Iterator[_Result]:
