@@ -1,0 +1,83 @@
+"""Frames that are alike but for their lengths: what is told of one holds for the others where it does."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ecmproto.capture import Batch
+from ecmproto.table.columns import extract
+from ecmproto.table.columns.framing import frames_of
+from ecmproto.table.columns.layers import find_layers
+from ecmproto.wire import CNM, TCP, UDP, VLAN, Data, Ethernet, Frame, IPv4, IPv6, Layer, encode
+from ecmproto.wire.ethertypes import DEFAULT
+from tests.dissect.sample import FRAMES
+from tests.table.columns.reference import NAMES, assert_equal
+from tests.table.columns.spoilt import INTERFACES
+
+
+def _lengthened(generator: random.Random, octets: bytes) -> bytes:
+    """Return a frame longer or shorter by some octets, zero or others."""
+    if generator.random() < 0.3:
+        return octets[: max(0, len(octets) - generator.randrange(8))]
+    more = generator.randrange(24)
+    return octets + (bytes(more) if generator.random() < 0.5 else generator.randbytes(more))
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_lengths_of_every_kind_of_frame(name: str) -> None:
+    generator = random.Random(name)
+    frames = [_lengthened(generator, FRAMES[name]) for _ in range(120)]
+    batch = Batch.from_frames(
+        frames,
+        original=[len(frame) + generator.choice((0, 0, 0, 0, 2, 4, 30)) for frame in frames],
+        interface=[generator.choice((0, 0, 2, 6)) for _ in frames],
+    )
+    assert_equal(batch, NAMES, INTERFACES)
+
+
+def _packets(header: Layer, transport: Layer, sizes: range) -> list[bytes]:
+    tags = (Ethernet(), VLAN(id=5))
+    return [
+        encode(
+            Frame(layers=(*tags, header, transport, *([Data(data=b"x" * size)] if size else ()))), fix=True
+        )
+        for size in sizes
+    ]
+
+
+@pytest.mark.parametrize("transport", [UDP(), TCP()], ids=["udp", "tcp"])
+@pytest.mark.parametrize("header", [IPv4(), IPv6()], ids=["ipv4", "ipv6"])
+def test_lengths_that_say_where_the_frame_ends(header: Layer, transport: Layer) -> None:
+    generator = random.Random(7)
+    frames = _packets(header, transport, range(80))
+    # right, and wrong by an octet or two
+    frames += [frame + bytes(generator.randrange(3)) for frame in frames]
+    frames += [frame[: -generator.randrange(1, 3)] for frame in frames]
+    generator.shuffle(frames)
+    assert_equal(Batch.from_frames(frames), NAMES)
+    cut = [frame[: generator.randrange(40, 90)] for frame in frames]
+    assert_equal(Batch.from_frames(cut, original=[len(frame) for frame in frames]), NAMES)
+
+
+def test_lengths_that_are_ethertypes_of_longer_frames() -> None:
+    # 802.3 lengths; 2048 octets behind the header are no length, but IPv4
+    sizes = [*range(40, 70), 1500, 1501, 0x05FF, 0x0600, 0x0800, 0x0806, 0x0800, 0x86DD]
+    frames = [bytes(12) + size.to_bytes(2, "big") + b"\x45" * size for size in sizes]
+    frames += [frame + b"\1" * 3 for frame in frames]
+    assert_equal(Batch.from_frames(frames), NAMES)
+
+
+def test_frames_that_differ_in_length_have_one_shape() -> None:
+    frames = _packets(IPv4(), UDP(), range(40, 400))
+    found = find_layers(frames_of(Batch.from_frames(frames), ()), (), DEFAULT, None)
+    (part,) = found.parts
+    assert len(part.shape) == 1
+
+
+def test_memory_is_not_used_again_while_somebody_looks() -> None:
+    messages = [encode(Frame(layers=(Ethernet(), CNM(qntz_fb=n))), fix=True) for n in range(1, 41)]
+    held = [extract(Batch.from_frames([octets] * 300))["cnm.qntz_fb"].values for octets in messages]
+    for number, values in enumerate(held, 1):
+        assert set(values) == {number}
