@@ -1,0 +1,125 @@
+"""A capture in files that take turns: each of at most so many octets or so much time, the oldest removed."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import PurePath
+from types import TracebackType
+
+import numpy as np
+
+from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter, format_of
+from ecmproto.errors import OutputError
+
+
+class Rotation:
+    """Writes batches to ``path``, or to files numbered like ``name_00001.pcapng`` where they take turns.
+
+    A file ends before a frame that would make its records longer than ``octets``, or that is ``span_ns`` or
+    more after its first one; a single frame always fits.  The last ``keep`` files stay (None: all).
+    ``interfaces`` are what the batches name.  Raises OutputError when a file cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        interfaces: Sequence[Interface],
+        *,
+        octets: int | None = None,
+        span_ns: int | None = None,
+        keep: int | None = None,
+        force: bool = False,
+    ) -> None:
+        self.files: deque[str] = deque()
+        """Finished files that are still there."""
+        self.frames = 0
+        self._path = PurePath(path)
+        self._interfaces = interfaces
+        self._octets = octets
+        self._span_ns = span_ns
+        self._keep = keep
+        self._force = force
+        self._turns = octets is not None or span_ns is not None
+        self._number = 0
+        self._name = ""
+        self._left = 0
+        self._first_ns: int | None = None
+        self._writer = self._begin()
+
+    def _begin(self) -> PcapWriter | PcapngWriter:
+        self._number += 1
+        self._name = os.fspath(self._path)
+        if self._turns:
+            suffix = "".join(self._path.suffixes)
+            stem = self._path.name.removesuffix(suffix)
+            self._name = os.fspath(self._path.with_name(f"{stem}_{self._number:05}{suffix}"))
+        self._left = self._octets if self._octets is not None else 1 << 62
+        self._first_ns = None
+        if format_of(self._name, "pcapng") == "pcapng":
+            return PcapngWriter(self._name, interfaces=self._interfaces, force=self._force)
+        linktypes = {each.linktype for each in self._interfaces}
+        if len(linktypes) > 1:
+            needed = "interfaces of one kind in a pcap file"
+            raise OutputError(path=self._name, needed=needed, got="several; write pcapng instead")
+        return PcapWriter(self._name, linktype=linktypes.pop(), force=self._force)
+
+    def write(self, batch: Batch) -> None:
+        """Write frames, into as many files as they need."""
+        at = 0
+        while at < len(batch):
+            rest = batch.select(np.arange(at, len(batch))) if at else batch
+            fitting = self._fitting(rest)
+            if not fitting:
+                self._end()
+                self._writer = self._begin()
+                continue
+            self._put(rest if fitting == len(rest) else rest.select(np.arange(fitting)))
+            at += fitting
+
+    def _fitting(self, batch: Batch) -> int:
+        """Return how many of the first frames belong into the file that is open."""
+        if not self._turns:
+            return len(batch)
+        if self._first_ns is None:
+            # an empty file takes a frame of any length
+            self._first_ns = int(batch.time_ns[0])
+            return max(1, self._within(batch))
+        return self._within(batch)
+
+    def _within(self, batch: Batch) -> int:
+        ends = np.cumsum(self._writer.builder.record_octets(batch.captured))
+        fitting = int(np.searchsorted(ends, self._left, side="right"))
+        if self._span_ns is not None and self._first_ns is not None:
+            late = np.flatnonzero(batch.time_ns - self._first_ns >= self._span_ns)
+            fitting = min(fitting, int(late[0])) if len(late) else fitting
+        return fitting
+
+    def _put(self, batch: Batch) -> None:
+        self._writer.write_batch(batch)
+        self._left -= int(self._writer.builder.record_octets(batch.captured).sum())
+        self.frames += len(batch)
+
+    def _end(self) -> None:
+        self._writer.close()
+        self.files.append(self._name)
+        while self._keep is not None and len(self.files) > self._keep:
+            with suppress(FileNotFoundError):
+                os.unlink(self.files.popleft())
+
+    def close(self) -> None:
+        """Finish the last file."""
+        self._end()
+
+    def __enter__(self) -> Rotation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._writer.sink.abandon()

@@ -1,0 +1,181 @@
+"""``ecmproto live monitor`` as people call it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ecmproto.capture import Batch, open_capture
+from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.craft import build
+from ecmproto.wire import encode
+from ecmproto_cli.main import run
+from tests.namespaces import FAR, NEAR, Network
+
+CNM = encode(build("cnm", cpid=0x0200000000C10001, vlan=5))
+PAUSE = encode(build("pause", pause_time=1000))
+DATA = bytes(12) + b"\x99\x99" + bytes(46)
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def traffic() -> Iterator[None]:
+    """Send a CNM, a PAUSE and a frame of data every few ms."""
+    ended = threading.Event()
+    batch = Batch.from_frames([CNM, PAUSE, DATA])
+    with FrameSender(NEAR) as sender:
+
+        def send() -> None:
+            while not ended.wait(0.005):
+                sender.send(batch.buffer, batch.offset, batch.captured)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def test_lines_and_the_table_at_the_end(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    with traffic():
+        assert run(["live", "monitor", "-i", FAR, "--time", "1s", "--every", "300ms"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "CNM" in lines[0]
+    assert "stopped" in lines[0]
+    text = "\n".join(lines)
+    assert "time stopped by PAUSE and PFC" in text
+    assert "0200000000c10001" in text
+
+
+def test_documents_add_up(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    with traffic():
+        words = ["--time", "1s", "--every", "300ms", "-T", "ndjson", "-Y", "cnm or macc"]
+        assert run(["live", "monitor", "-i", FAR, *words]) == 0
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {each["schema"] for each in documents} == {"ecmproto/monitor/1"}
+    *looks, summary = documents
+    assert [each["event"] for each in looks] == ["stats"] * len(looks)
+    assert summary["event"] == "summary"
+    frames = 0.0
+    for each in looks:
+        frames += each["frames_per_s"] * each["span_ns"] / 1e9
+        assert each["frames"] == pytest.approx(frames)
+        assert {kind["kind"] for kind in each["kinds"]} >= {"cnm", "pause"}
+        assert "other" not in {kind["kind"] for kind in each["kinds"]}
+        assert [point["cpid"] for point in each["congestion_points"]] == ["0200000000c10001"]
+        assert each["pauses"][0]["priority"] is None
+    assert summary["stats"]["frames"] >= looks[-1]["frames"]
+
+
+def test_what_is_selected_is_written(
+    veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cnms.pcapng"
+    with traffic():
+        assert run(["live", "monitor", "-i", FAR, "--time", "600ms", "-Y", "cnm", "-w", str(path)]) == 0
+    with open_capture(path) as reader:
+        frames = [octets for batch in reader for octets in batch.frames()]
+    assert set(frames) == {CNM}
+    assert f"{len(frames):,} frames written to {path}" in capsys.readouterr().err
+
+
+def test_files_take_turns(veth: Network, tmp_path: Path) -> None:
+    words = ["-w", str(tmp_path / "x.pcap"), "--rotate-time", "200ms", "--keep", "2", "--snap", "64"]
+    with traffic():
+        assert run(["live", "monitor", "-i", FAR, "--time", "1s", *words]) == 0
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert len(names) == 2
+    assert names[0] > "x_00002.pcap"
+    for name in names:
+        with open_capture(tmp_path / name) as reader:
+            times = [int(each) for batch in reader for each in batch.time_ns]
+            assert times[-1] - times[0] < 200_000_000
+
+
+def test_an_interrupt_ends_with_everything_told_and_written(veth: Network, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    words = ["live", "monitor", "-i", FAR, "-w", str(path), "-T", "ndjson", "--every", "300ms"]
+    code = "from ecmproto_cli.main import main; main()"
+    with traffic():
+        process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert select.select([process.stdout], [], [], 60)[0]
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    summary = json.loads(out.splitlines()[-1])
+    with open_capture(path) as reader:
+        assert sum(len(batch) for batch in reader) == summary["stats"]["frames"] > 0
+
+
+def test_an_interface_that_is_removed_ends_it(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    timer = threading.Timer(0.7, veth.ip, [f"link del {FAR}"])
+    timer.start()
+    assert run(["live", "monitor", "-i", FAR, "--time", "20s"]) == 3
+    timer.join()
+    assert "needed the interface, got its removal while it was in use" in capsys.readouterr().err
+
+
+def test_an_idle_interface_takes_next_to_no_time(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["live", "monitor", "-i", FAR, "--time", "1ms"])  # what is compiled and loaded once
+    before = time.process_time_ns()
+    assert run(["live", "monitor", "-i", FAR, "--time", "2s"]) == 0
+    assert time.process_time_ns() - before < 1_000_000_000
+    assert capsys.readouterr().out.splitlines()[-1] == "0 frames"
+
+
+def test_a_terminal_is_drawn_over(veth: Network) -> None:
+    code = "from ecmproto_cli.main import main; main()"
+    words = ["live", "monitor", "-i", FAR, "--time", "1500ms", "--every", "400ms"]
+    ours, theirs = os.openpty()
+    with traffic():
+        process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        assert process.wait(60) == 0
+    os.close(ours)
+    assert shown.count(b"\x1b[H") >= 3
+    first = shown.split(b"\x1b[H")[1]
+    assert b"messages by congestion point" in first
+    assert first.count(b"\n") <= 24
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--keep", "3"], "belong to -w"),
+        (["-w", "x.pcap", "--keep", "3"], "--keep belongs to --rotate-size or --rotate-time"),
+        (["-w", "-"], "stdout tells what is seen"),
+        (["--every", "often"], "needed a time"),
+    ],
+)
+def test_mistakes_are_told(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["live", "monitor", "-i", "lo", *words]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_missing_interface_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["live", "monitor", "-i", "fra"]) == 4
+    assert "did you mean 'far'?" in capsys.readouterr().err

@@ -1,0 +1,64 @@
+"""What happened between two looks, held to what was added between them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ecmproto.capture import Batch, Interface
+from ecmproto.craft import build
+from ecmproto.live.monitor import change
+from ecmproto.stats import Accumulator
+from ecmproto.wire import encode
+
+INTERFACES = [Interface(index=0, linktype=1, speed_bps=10**10)]
+CNM = encode(build("cnm", cpid=1, vlan=5))
+OTHER_CNM = encode(build("cnm", cpid=2, vlan=5))
+PAUSE = encode(build("pause", pause_time=65535))
+DATA = bytes(12) + b"\x99\x99" + bytes(46)
+
+
+def batch(frames: list[bytes], start_ns: int) -> Batch:
+    times = [10**18 + start_ns + 1000 * i for i in range(len(frames))]
+    return Batch.from_frames(frames, time_ns=times)
+
+
+def test_rates_are_of_what_was_added_since() -> None:
+    counts = Accumulator()
+    counts.add(batch([CNM, CNM, OTHER_CNM, DATA], 0), interfaces=INTERFACES)
+    first = counts.result()
+    counts.add(batch([CNM, DATA, DATA], 10**6), interfaces=INTERFACES)
+    happened = change(first, counts.result(), 10**9 // 2)
+    assert happened.frames == 7
+    assert happened.frames_per_s == 6
+    assert happened.bits_per_s == 2 * 8 * (len(CNM) + 2 * len(DATA))
+    points = {point.cpid: (point.frames, point.frames_per_s) for point in happened.points}
+    assert points == {1: (3, 2), 2: (1, 0)}
+    kinds = {each.kind.name: (each.frames, each.frames_per_s, each.bits_per_s) for each in happened.kinds}
+    assert kinds["cnm"] == (4, 2, 2 * 8 * len(CNM))
+    assert kinds["other"] == (3, 4, 4 * 8 * len(DATA))
+
+
+def test_without_a_look_before_all_counts() -> None:
+    counts = Accumulator()
+    counts.add(batch([CNM, DATA], 0), interfaces=INTERFACES)
+    happened = change(None, counts.result(), 10**9)
+    assert (happened.frames_per_s, happened.points[0].frames_per_s) == (2, 1)
+
+
+def test_pauses_are_shares_of_the_time_between() -> None:
+    counts = Accumulator()
+    counts.add(batch([DATA, PAUSE], 0), interfaces=INTERFACES)
+    counts.add(batch([DATA], 10**9), interfaces=INTERFACES)
+    first = counts.result()
+    assert change(None, first, 10**9).pauses[0].priority is None
+    counts.add(batch([PAUSE], 2 * 10**9), interfaces=INTERFACES)
+    counts.add(batch([DATA], 3 * 10**9), interfaces=INTERFACES)
+    (pause,) = change(first, counts.result(), 10**9).pauses
+    # 65535 quanta of 512 bits at 10 Gb/s
+    assert pause.share == pytest.approx(65535 * 512 / 10**10, rel=1e-3)
+    assert pause.frames == 2
+
+
+def test_nothing_is_no_rate() -> None:
+    happened = change(None, Accumulator().result(), 0)
+    assert (happened.frames, happened.frames_per_s, happened.kinds, happened.points) == (0, 0, (), ())

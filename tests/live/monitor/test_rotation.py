@@ -1,0 +1,137 @@
+"""Captures in files that take turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.capture import Batch, Interface, open_capture
+from ecmproto.errors import OutputError
+from ecmproto.live.monitor import Rotation
+
+ETHERNET = [Interface(index=0, linktype=1, name="eth0")]
+
+
+def batches(lengths: list[list[int]], every_ns: int) -> list[Batch]:
+    """Return batches of frames of these lengths, ``every_ns`` apart, each frame of octets of its own."""
+    made = []
+    first = 0
+    for part in lengths:
+        frames = [bytes([(first + i) & 255]) * length for i, length in enumerate(part)]
+        times = 10**18 + (first + np.arange(len(part))) * every_ns
+        made.append(Batch.from_frames(frames, time_ns=times, first=first))
+        first += len(part)
+    return made
+
+
+def written(folder: Path) -> list[list[tuple[bytes, int]]]:
+    """Return the frames and times of each file, in the order of names."""
+    files = []
+    for path in sorted(folder.iterdir()):
+        with open_capture(path) as reader:
+            files.append([
+                (octets, int(time_ns))
+                for batch in reader
+                for octets, time_ns in zip(batch.frames(), batch.time_ns, strict=True)
+            ])  # fmt: skip
+            assert reader.problem is None
+    return files
+
+
+LENGTHS = st.lists(st.lists(st.integers(0, 300), max_size=12), max_size=5)
+
+
+@pytest.mark.parametrize("suffix", ["pcapng", "pcap"])
+@given(lengths=LENGTHS, octets=st.integers(1, 1000), every_ns=st.integers(0, 10), span_ns=st.integers(1, 100))
+def test_files_end_where_they_have_to_and_nothing_is_lost(
+    suffix: str, lengths: list[list[int]], octets: int, every_ns: int, span_ns: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:  # fmt: skip
+    folder = tmp_path_factory.mktemp("turns")
+    given = batches(lengths, every_ns)
+    with Rotation(folder / f"x.{suffix}", ETHERNET, octets=octets, span_ns=span_ns) as rotation:
+        for batch in given:
+            rotation.write(batch)
+    files = written(folder)
+    everything = [
+        (frame, int(time_ns))
+        for batch in given
+        for frame, time_ns in zip(batch.frames(), batch.time_ns, strict=True)
+    ]
+    assert [each for file in files for each in file] == everything
+    assert rotation.frames == len(everything)
+    sizes = [[size(len(frame), suffix) for frame, _ in file] for file in files]
+    for file, records in zip(files, sizes, strict=True):
+        assert sum(records) <= octets or len(file) == 1
+        assert not file or file[-1][1] - file[0][1] < span_ns
+    for (file, records), (following, next_records) in zip(
+        zip(files, sizes, strict=True), list(zip(files, sizes, strict=True))[1:], strict=False
+    ):
+        full = sum(records) + next_records[0] > octets
+        assert full or following[0][1] - file[0][1] >= span_ns, "no file ends before it has to"
+
+
+def size(captured: int, suffix: str) -> int:
+    return captured + 16 if suffix == "pcap" else (captured + 3) // 4 * 4 + 32
+
+
+def test_without_turns_it_is_one_file_of_that_name(tmp_path: Path) -> None:
+    with Rotation(tmp_path / "x.pcapng", ETHERNET) as rotation:
+        for batch in batches([[60] * 1000] * 3, 10**9):
+            rotation.write(batch)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.pcapng"]
+    assert list(rotation.files) == [str(tmp_path / "x.pcapng")]
+    assert len(written(tmp_path)[0]) == 3000
+
+
+def test_the_oldest_files_go(tmp_path: Path) -> None:
+    with Rotation(tmp_path / "x.pcap.gz", ETHERNET, octets=200, keep=2) as rotation:
+        for batch in batches([[60] * 20], 1):
+            rotation.write(batch)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x_00009.pcap.gz", "x_00010.pcap.gz"]
+    assert [len(file) for file in written(tmp_path)] == [2, 2]
+    assert [Path(name).name for name in rotation.files] == ["x_00009.pcap.gz", "x_00010.pcap.gz"]
+
+
+def test_interfaces_are_described_in_every_file(tmp_path: Path) -> None:
+    with Rotation(tmp_path / "x.pcapng", ETHERNET, octets=200) as rotation:
+        for batch in batches([[60] * 4], 1):
+            rotation.write(batch)
+    for path in tmp_path.iterdir():
+        with open_capture(path) as reader:
+            list(reader)
+            assert [each.name for each in reader.interfaces] == ["eth0"]
+
+
+def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "x_00002.pcapng").write_bytes(b"mine")
+    with (
+        pytest.raises(OutputError, match="a file of that name"),
+        Rotation(tmp_path / "x.pcapng", ETHERNET, octets=100) as rotation,
+    ):
+        rotation.write(batches([[60] * 4], 1)[0])
+    assert (tmp_path / "x_00002.pcapng").read_bytes() == b"mine"
+    assert (tmp_path / "x_00001.pcapng").exists()
+
+
+def test_an_interrupted_file_stays_beside(tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with Rotation(tmp_path / "x.pcapng", ETHERNET) as rotation:
+            rotation.write(batches([[60] * 4], 1)[0])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    (partial,) = tmp_path.iterdir()
+    assert partial.name.endswith(".partial")
+    with open_capture(partial) as reader:
+        assert sum(len(batch) for batch in reader) == 4
+
+
+def test_interfaces_of_several_kinds_do_not_go_into_pcap(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="write pcapng instead"):
+        Rotation(tmp_path / "x.pcap", [*ETHERNET, Interface(index=1, linktype=101)])
