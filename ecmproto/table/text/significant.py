@@ -35,7 +35,7 @@ def _rounded(number: int, unit: int, divisor: int) -> int:
     # in units too small for either, needs no more than the last 64 bits of the products.
     quotient = float(number) / float(divisor)
     bits = 52 if quotient < _LARGE else 42
-    error = int(quotient * float(1 << bits)) * divisor - (number << bits)
+    error = int(quotient * float(1 << bits)) * divisor - (int(number) << bits)
     return above + int(error > 0 or (error == 0 and above & 1 == 1))
 
 

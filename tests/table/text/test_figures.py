@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ OUT = np.zeros(64, np.uint8)
 
 
 @compiled
-def _significant(out: np.ndarray, number: int, exponent: int) -> int:
+def _significant(out: np.ndarray, number: Any, exponent: int) -> int:
     return significant(out, 0, number, exponent)
 
 
@@ -55,7 +56,7 @@ def quotients(draw: st.DrawFn) -> tuple[int, int]:
 @example((1_234_500_000_000, 9))
 def test_four_significant_digits_are_pythons(quotient: tuple[int, int]) -> None:
     number, exponent = quotient
-    assert written(_significant(OUT, number, exponent)) == f"{number / 10**exponent:.4g}"
+    assert written(_significant(OUT, np.int64(number), exponent)) == f"{number / 10**exponent:.4g}"
 
 
 @given(st.lists(st.sampled_from((0, 0, 1, 0xAB, 0xFFFF)) | st.integers(0, 0xFFFF), min_size=8, max_size=8))
