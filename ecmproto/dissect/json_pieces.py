@@ -52,7 +52,7 @@ def _document(path: Path) -> Iterator[Piece]:
     yield '"layers": ['
     for layer, cls in enumerate(path.layers):
         yield ", {" if layer else "{"
-        yield from _layer(path, layer, cls)
+        yield from _layer(cls, path.first + layer)  # type: ignore[arg-type]  # classes hash
         yield "}"
     yield "]"
     for key, stretch in (("padding", path.padding), ("trailer", path.trailer), ("fcs", path.fcs)):
@@ -65,34 +65,30 @@ def _document(path: Path) -> Iterator[Piece]:
         yield "}"
 
 
-def _layer(path: Path, layer: int, cls: type[Layer]) -> Iterator[Piece]:
-    yield f'"layer": {json.dumps(cls.prefix)}'
-    for field, derived in zip(cls.layout, derived_names(cls), strict=True):  # type: ignore[arg-type]  # classes hash
-        yield ", "
-        yield from _name(path, layer, field)
-        yield from _value(path, layer, field)
+@functools.lru_cache(maxsize=512)
+def _layer(cls: type[Layer], mark: int) -> tuple[Piece, ...]:
+    """Return what a layer that starts at a mark has between its braces."""
+    path = Path(layers=(cls,), first=mark)
+    pieces: list[Piece] = [f'"layer": {json.dumps(cls.prefix)}']
+    for field, derived in zip(cls.layout, derived_names(cls), strict=True):  # type: ignore[arg-type]
+        pieces += [", ", *_name(path, field), *_value(path, field)]
         if derived:
-            yield f", {json.dumps(derived)}: "
-            yield _derived(path, layer, cls, field)
+            pieces += [f", {json.dumps(derived)}: ", _derived(path, cls, field)]
+    return tuple(pieces)
 
 
-def _name(path: Path, layer: int, field: Field) -> Iterator[Piece]:
+def _name(path: Path, field: Field) -> list[Piece]:
     name, other = (f"{json.dumps(each)}: " for each in (field.name, field.meta.length_name))
     if field.meta.length_name:
-        yield When(path.number(layer, field.key), 0, MAX_LENGTH, [other], [name])
-    else:
-        yield name
+        return [When(path.number(0, field.key), 0, MAX_LENGTH, [other], [name])]
+    return [name]
 
 
-def _value(path: Path, layer: int, field: Field) -> Iterator[Piece]:
-    """Yield a field's value as `ecmproto.wire.text.json_of` has it."""
+def _value(path: Path, field: Field) -> list[Piece]:
+    """Return a field's value as `ecmproto.wire.text.json_of` has it."""
     if field.kind in ("uint", "sint"):
-        yield Decimal(path.number(layer, field.key))
-        return
-    stretch = path.stretch(layer, field.key)
-    yield '"'
-    yield octets_piece(field, stretch)
-    yield '"'
+        return [Decimal(path.number(0, field.key))]
+    return ['"', octets_piece(field, path.stretch(0, field.key)), '"']
 
 
 def octets_piece(field: Field, stretch: Stretch) -> Piece:
@@ -108,11 +104,11 @@ def _address_text(octets: bytes) -> str:
     return str(ipaddress.ip_address(octets))
 
 
-def _derived(path: Path, layer: int, cls: type[Layer], field: Field) -> Piece:
+def _derived(path: Path, cls: type[Layer], field: Field) -> Piece:
     """Return a field's value in the unit of its derived entry."""
-    number = path.number(layer, field.key)
+    number = path.number(0, field.key)
     if field.key == "timestamp":
-        return Word(_scaled_time(cls), (number, path.number(layer, "unit")))  # type: ignore[arg-type]
+        return Word(_scaled_time(cls), (number, path.number(0, "unit")))  # type: ignore[arg-type]
     one, most = (_scaled(cls, field, value) for value in (1, field.maximum))
     assert one is not None, f"{field.name}: 1 is no number in its unit"
     assert _scaled(cls, field, 3) == 3 * one, f"{field.name}: not in proportion"

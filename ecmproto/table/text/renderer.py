@@ -32,7 +32,7 @@ _Result = TypeVar("_Result")
 SHARE_FRAMES = 4096
 SHARE_OCTETS = 1 << 20
 """What a thread takes at a time: so many frames, or fewer of so many octets."""
-WORTH_FRAMES = 4
+WORTH_FRAMES = 16
 """Of a path that fewer frames of a batch have, and none had before, no program is made."""
 _AHEAD = 3
 _NONE, _UNASKED = -1, -2
