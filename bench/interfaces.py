@@ -7,6 +7,7 @@ tell more where other work shares the processors.  Needs root.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -24,7 +25,8 @@ COMMAND = str(Path(sys.executable).with_name("ecmproto"))
 FRAMES = 1_000_000
 SLOW_FRAMES = 10_000
 SECONDS = 4.0
-SETTLING_SECONDS = 2.5
+SETTLING_SECONDS = 0.5
+READY_SECONDS = 60.0
 _NAMESPACE, _NEAR, _FAR = "ecmproto-bench-i", "near", "far"
 _FRAME = bytes.fromhex("0200000000030200000000018100600a22e900079999").ljust(128, b"\xa5")
 
@@ -166,6 +168,7 @@ def _receiving(folder: Path) -> None:
     contenders = {
         "batches of a ring": [sys.executable, "-c", _BATCHES],
         "batched calls": [sys.executable, "-c", _CALLS],
+        "ecmproto live monitor": [COMMAND, "live", "monitor", "-i", _FAR, "-T", "ndjson"],
         "a loop of recv()": [sys.executable, "-c", _LOOP_RECEIVE],
         "Scapy's sniff": [sys.executable, "-c", _SCAPY_SNIFF],
         "tcpdump --count": ["tcpdump", "-n", "-i", _FAR, "-w", str(folder / "out.pcap")],
@@ -185,7 +188,7 @@ def _receiving(folder: Path) -> None:
 def _seen(command: list[str]) -> tuple[int, Run]:
     """Return how many frames were sent, and what a process saw of them."""
     process = subprocess.Popen(_within(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    time.sleep(SETTLING_SECONDS)
+    _wait_for_socket()
     before, cpu, start = _sent(), _cpu_seconds(process.pid), time.perf_counter()
     sender = subprocess.Popen(_within([sys.executable, "-c", _SENDER]))
     time.sleep(SECONDS)
@@ -196,8 +199,29 @@ def _seen(command: list[str]) -> tuple[int, Run]:
     used, sent = _cpu_seconds(process.pid) - cpu, _sent() - before
     process.terminate()
     out, _ = process.communicate()
-    numbers = [int(word) for line in out.splitlines() for word in line.split()[:1] if word.isdigit()]
-    return sent, Run(frames=numbers[0] if numbers else 0, seconds=seconds, cpu_seconds=used)
+    return sent, Run(frames=_counted(out), seconds=seconds, cpu_seconds=used)
+
+
+def _counted(output: str) -> int:
+    """Return the frames that a program says it has seen."""
+    lines = [line for line in output.splitlines() if line]
+    if lines and lines[-1].startswith("{"):
+        return int(json.loads(lines[-1])["stats"]["frames"])
+    numbers = [int(word) for line in lines for word in line.split()[:1] if word.isdigit()]
+    return numbers[0] if numbers else 0
+
+
+def _wait_for_socket() -> None:
+    """Wait until somebody listens."""
+    until = time.monotonic() + READY_SECONDS
+    while time.monotonic() < until:
+        told = subprocess.run(
+            _within(["cat", "/proc/net/packet"]), capture_output=True, text=True, check=True
+        )
+        if len(told.stdout.splitlines()) > 1:
+            break
+        time.sleep(0.1)
+    time.sleep(SETTLING_SECONDS)
 
 
 @contextmanager
