@@ -45,7 +45,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, CaptureReader, Interface, linktype_name
-from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing
 from ecmproto.dissect.record import Record
@@ -79,9 +78,8 @@ class _Documents(Listing):
     commented = True
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
-        """Return which frames have a comment, or are not Ethernet's."""
-        ethernet = np.array([each.linktype == ETHERNET for each in interfaces], np.bool_)
-        return commented(batch) | ~ethernet[batch.interface]
+        """Return which frames have a comment."""
+        return commented(batch)
 
 
 class Json(_Documents):

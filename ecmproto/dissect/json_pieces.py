@@ -7,6 +7,8 @@ import ipaddress
 import json
 from collections.abc import Callable, Iterator
 
+from ecmproto.capture import linktype_name
+from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.table.text import (
     Decimal,
     Dotted,
@@ -20,6 +22,7 @@ from ecmproto.table.text import (
     Word,
 )
 from ecmproto.wire.document import derived_names
+from ecmproto.wire.ethernet import Data, Ethernet
 from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
@@ -30,6 +33,12 @@ _MOST = (1 << 62) - 1
 
 def frame_pieces(path: Path, head: str) -> list[Piece]:
     """Return the pieces of a frame's document; ``head`` is what stands in front of its number."""
+    if path.layers and path.layers[0] is Ethernet:
+        body: list[Piece] = [*_document(path)]
+    elif path.layers and path.layers[0] is not Data:
+        body = [*_other(path)]
+    else:  # of whatever link type, the octets are too few or of no format known
+        body = [When(RecordNumber.LINKTYPE, ETHERNET, ETHERNET, [*_document(path)], [*_other(path)])]
     return [
         f'{head}"number": ',
         Decimal(RecordNumber.NUMBER),
@@ -42,9 +51,28 @@ def frame_pieces(path: Path, head: str) -> list[Piece]:
         ', "interface": ',
         Decimal(RecordNumber.INTERFACE),
         ", ",
-        *_document(path),
+        *body,
         "}",
     ]
+
+
+def _other(path: Path) -> Iterator[Piece]:
+    """Yield what is said of a frame of another link type than Ethernet."""
+    yield from ('"linktype": ', Decimal(RecordNumber.LINKTYPE), ', "linktype_name": ')
+    yield from (
+        Word(_linktype_text, (RecordNumber.LINKTYPE,)),
+        ', "layers": [{"layer": "data", "data.data": "',
+    )
+    yield from (Hex(path.whole), '"}]', _CUT)
+    if path.layers and path.layers[0] is not Data:
+        yield from (', "decoded": {', *_document(path), "}")
+
+
+def _linktype_text(number: int) -> str:
+    return json.dumps(linktype_name(number), ensure_ascii=False)
+
+
+_CUT = When(RecordNumber.CUT, 1, _MOST, [', "cut": ', Decimal(RecordNumber.CUT)])
 
 
 def _document(path: Path) -> Iterator[Piece]:
@@ -58,7 +86,7 @@ def _document(path: Path) -> Iterator[Piece]:
     for key, stretch in (("padding", path.padding), ("trailer", path.trailer), ("fcs", path.fcs)):
         yield When(Size(stretch), 1, _MOST, [f', "{key}": "', Hex(stretch), '"'])
     if path.first == 0:  # how much a message leaves out of the frame that it shows is not known
-        yield When(RecordNumber.CUT, 1, _MOST, [', "cut": ', Decimal(RecordNumber.CUT)])
+        yield _CUT
     if path.sampled is not None:
         yield ', "encapsulated": {'
         yield from _document(path.sampled)

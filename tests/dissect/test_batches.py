@@ -209,8 +209,10 @@ def test_no_frames() -> None:
 
 
 def test_most_frames_follow_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = Batch.from_frames([FRAMES[name] for name in ("cnm", "data", "ecm", "pfc", "lldp", "arp")])
-    interfaces = [Interface(index=0, linktype=1)]
+    frames_there = [FRAMES[name] for name in ("cnm", "data", "ecm", "pfc", "lldp", "arp")]
+    packet = b"\x45\0\0\x14" + bytes(16)
+    batch = Batch.from_frames([*frames_there, packet, packet], interface=[*6 * [0], 1, 2])
+    interfaces = [Interface(index=index, linktype=linktype) for index, linktype in enumerate((1, 101, 147))]
     for make in (NdJson, lambda: Csv(_NAMES)):
         form = make()
         expected = one_by_one(form, batch, interfaces)
