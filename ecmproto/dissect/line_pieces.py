@@ -79,6 +79,7 @@ def _flaws(paint: Paint) -> list[Piece]:
 
 
 _HERE = "."
+"""Painted to see what a style puts in front of a text and behind it."""
 
 
 def _addresses(path: Path, elements: Elements) -> list[Piece]:
