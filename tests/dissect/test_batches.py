@@ -147,9 +147,9 @@ def test_ethertypes_other_than_usual() -> None:
 def test_comments_and_missing_times(tmp_path: Path) -> None:
     path = tmp_path / "in.pcapng"
     frame = FRAMES["cnm"]
-    told_of = (
-        b"", option(1, "naïve “quotes”, a\ttab".encode()), option(2, bytes(4)), option(2, bytes(4)) + option(1, b"second")
-    )  # fmt: skip
+    first = option(1, "naïve “quotes”, a\ttab".encode())
+    flags = option(2, bytes(4))
+    told_of = (b"", first, flags, flags + option(1, b"second"))
     blocks = [section(), description(), *(enhanced(frame, options=each) for each in told_of), simple(frame)]
     path.write_bytes(b"".join(blocks))
     with open_capture(path) as reader:
