@@ -36,7 +36,7 @@ def capture_stats(
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
         counts = Accumulator(interval_ns=interval_ns, speed_bps=speed_bps, ethertypes=ethertypes, pool=pool)
         reader = source if isinstance(source, CaptureReader) else stack.enter_context(open_capture(source))
-        add_all(counts, reader, filter=wanted, limit=limit, ethertypes=ethertypes)
+        add_all(counts, reader, filter=wanted, limit=limit, ethertypes=ethertypes, pool=pool)
         return counts.result(interfaces=reader.interfaces, problem=reader.problem)
 
 
@@ -47,15 +47,16 @@ def add_all(
     filter: Filter | None = None,
     limit: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
+    pool: ThreadPoolExecutor | None = None,
     watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> None:
-    """Add what a reader gives, up to ``limit`` frames; ``watch`` sees the batches go by."""
+    """Add what a reader gives, up to ``limit`` frames; ``watch`` sees the batches go by, ``pool`` helps."""
     for batch in watch(_up_to(reader, limit)):
         mask = None
         if filter is not None:
             from ecmproto.table.columns.selection import selected
 
-            mask = selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes)
+            mask = selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
         counts.add(batch, interfaces=reader.interfaces, selected=mask)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.stats.test_pauses import EAST, WEST, other, pause, pfc
 
 MIXED, HOTSPOT = str(FOLDER / "mixed.pcap"), str(FOLDER / "hotspot.pcap.gz")
 MOST_COLUMNS = 100
+PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int = 0) -> tuple[str, str]:
@@ -139,6 +141,7 @@ def test_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(["-r", MIXED, "--report", str(paths[0]), "--force"], capsys)
 
 
+@pytest.mark.skipif(PLAIN, reason="a batch of tens of thousands of frames as plain Python takes long")
 def test_an_interrupt_shows_what_was_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

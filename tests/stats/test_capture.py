@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.capture.octets import description, section, simple
 from tests.stats.slow import Slow
 
 MIXED = FOLDER / "mixed.pcap"
+PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 DST, SRC = bytes.fromhex("020000000001"), bytes.fromhex("0200000000c1")
 
 
@@ -235,6 +237,7 @@ def test_means_over_time_are_null_where_there_was_nothing() -> None:
     assert document["rates"][0]["rate_mean_bps_over_time"] == [None, None, 7000]
 
 
+@pytest.mark.skipif(PLAIN, reason="hundreds of thousands of frames as plain Python take minutes")
 def test_memory_does_not_grow_with_the_capture(tmp_path: Path) -> None:
     rows = np.tile(np.frombuffer(cnm(1), np.uint8), (20_000, 1))
     path = tmp_path / "long.pcap"

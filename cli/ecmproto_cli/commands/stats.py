@@ -14,6 +14,7 @@ from ecmproto_cli.progress import watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import ThreadPoolExecutor
 
     from ecmproto.capture import Batch, CaptureReader
     from ecmproto.filter import Filter
@@ -74,7 +75,7 @@ def command(
         counts = Accumulator(
             interval_ns=interval_ns, speed_bps=parse_rate(speed), ethertypes=ethertypes, pool=pool
         )
-        interrupted = _count(counts, reader, filter, limit, ethertypes)
+        interrupted = _count(counts, reader, filter, limit, ethertypes, pool)
         statistics = counts.result(interfaces=reader.interfaces, problem=reader.problem)
         for warning in reader.warnings:
             warn(warning)
@@ -93,6 +94,7 @@ def _count(
     filter: Filter | None,
     limit: int | None,
     ethertypes: EtherTypes,
+    pool: ThreadPoolExecutor,
 ) -> bool:
     """Count what the reader gives, up to ``limit`` frames; return whether that was interrupted."""
     from ecmproto.stats.capture import add_all
@@ -105,7 +107,7 @@ def _count(
                     yield batch
                     held.check()
 
-            add_all(counts, reader, filter=filter, limit=limit, ethertypes=ethertypes, watch=watch)
+            add_all(counts, reader, filter=filter, limit=limit, ethertypes=ethertypes, pool=pool, watch=watch)
     except KeyboardInterrupt:
         return True
     return False
