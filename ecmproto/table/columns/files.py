@@ -55,7 +55,8 @@ def write_columns(
         with open_capture(path) as reader:
             names = fields_present(reader, filter=filter, ethertypes=ethertypes)
     schema = schema_of(names, repeated=repeated, ethertypes=ethertypes)
-    batches = record_batches(path, names, filter=filter, repeated=repeated, ethertypes=ethertypes)
+    # one thread keeps ahead of what the other, this one, encodes: that takes longer
+    batches = record_batches(path, names, filter=filter, repeated=repeated, ethertypes=ethertypes, threads=1)
     with open_sink(out, force=force) as sink:
         return write_batches(batches, schema, sink, form)
 
