@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
+from ecmproto_cli.capturing import StoppingInterrupt
 from ecmproto_cli.monitor_table import Screen, document_line, monitor_line, monitor_table, summary_line
 from ecmproto_cli.stats_table import stats_table
 
@@ -66,7 +62,7 @@ class Watch:
     def run(self, reader: InterfaceReader, rotation: Rotation | None) -> None:
         """Watch until the time is over, the interface is gone or somebody interrupts; then tell it all."""
         self._begun_ns = self._told_ns = time.monotonic_ns()
-        with self._stopping(reader):
+        with StoppingInterrupt(reader.stop).held() as interrupt:
             for batch in reader:
                 if len(batch):
                     self._take(batch, reader.interfaces, rotation)
@@ -76,28 +72,8 @@ class Watch:
                 if self._duration_ns is not None and now_ns - self._begun_ns >= self._duration_ns:
                     self._duration_ns = None
                     reader.stop()
+        self.interrupted = interrupt.came
         self._end(reader)
-
-    @contextmanager
-    def _stopping(self, reader: InterfaceReader) -> Iterator[None]:
-        """Let the first SIGINT or SIGTERM stop the reader; what it has is still counted and written."""
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            if self.interrupted:
-                raise KeyboardInterrupt
-            self.interrupted = True
-            reader.stop()
-
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, stop) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _take(self, batch: Batch, interfaces: Sequence[Interface], rotation: Rotation | None) -> None:
         selected = self._selected(batch, interfaces)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ecmproto_cli.capturing import captured
 from ecmproto_cli.compiling import told_when_compiling
 from ecmproto_cli.failure import INTERRUPTED, warn
 from ecmproto_cli.monitoring import Watch
@@ -66,10 +67,7 @@ def command(
     ecmproto live monitor -i eth0 -Y 'cnm or pfc' -w feedback.pcapng
     ecmproto live monitor -i eth0 -w all.pcapng --rotate-size 100MB --keep 10
     """
-    from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS
     from ecmproto.capture.linux.interface import interface_facts
-    from ecmproto.capture.linux.reader import open_interface
-    from ecmproto.filter.prefilter import prefilter
     from ecmproto.stats import Accumulator
     from ecmproto.units import parse_rate, parse_time
 
@@ -87,15 +85,15 @@ def command(
         every_ns=parse_time(every),
         duration_ns=parse_time(duration) if duration else None,
     )
-    linktype = interface_facts(interface).linktype
-    program = prefilter(filter, linktype=linktype, snap_octets=snap, ethertypes=ethertypes) if filter else ()
+    interface_facts(interface)  # one that is not there is said to be before the work
     with told_when_compiling():
         watch.warm_up()
-    with open_interface(
+    with captured(
         interface,
+        filter=filter,
+        ethertypes=ethertypes,
+        snap_octets=snap,
         promiscuous=not no_promiscuous,
-        snap_octets=snap or MAX_CUT_OCTETS,
-        program=program,
         idle_batches=True,
     ) as reader:
         writer = (

@@ -1,0 +1,89 @@
+"""Captures of interfaces on the command line: opened like files, and ended by an interrupt."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ecmproto.capture.linux.reader import InterfaceReader
+    from ecmproto.filter import Filter
+    from ecmproto.wire import EtherTypes
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def interface_option(help: str) -> Callable[[F], F]:
+    """``-i IF``."""
+    return click.option("-i", "--interface", metavar="IF", help=help)
+
+
+def captured(
+    interface: str,
+    *,
+    filter: Filter | None,
+    ethertypes: EtherTypes,
+    snap_octets: int | None = None,
+    promiscuous: bool = True,
+    idle_batches: bool = False,
+) -> InterfaceReader:
+    """Return the reader of an interface; what ``filter`` does not select may be left out by the kernel."""
+    from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS
+    from ecmproto.capture.linux.interface import interface_facts
+    from ecmproto.capture.linux.reader import open_interface
+    from ecmproto.filter.prefilter import prefilter
+
+    linktype = interface_facts(interface).linktype
+    program = (
+        prefilter(filter, linktype=linktype, snap_octets=snap_octets, ethertypes=ethertypes)
+        if filter is not None
+        else ()
+    )
+    return open_interface(
+        interface,
+        promiscuous=promiscuous,
+        snap_octets=snap_octets or MAX_CUT_OCTETS,
+        program=program,
+        idle_batches=idle_batches,
+    )
+
+
+class StoppingInterrupt:
+    """While entered, the first SIGINT or SIGTERM calls ``stop``; a second one comes through at once.
+
+    For work that has no end of its own: what it has when it is stopped is whole.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self.came = False
+        """Whether a signal came."""
+        self._stop = stop
+
+    def check(self) -> None:
+        """Do nothing: the work comes to its end by itself, as `HeldInterrupt`'s does not."""
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        if self.came:
+            raise KeyboardInterrupt
+        self.came = True
+        self._stop()
+
+    @contextmanager
+    def held(self) -> Iterator[StoppingInterrupt]:
+        """Hold the signals."""
+        # only the main thread may ask for signals, and only it gets them
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        before = {number: signal.signal(number, self._take) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
