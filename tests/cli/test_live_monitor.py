@@ -27,8 +27,6 @@ CNM = encode(build("cnm", cpid=0x0200000000C10001, vlan=5))
 PAUSE = encode(build("pause", pause_time=1000))
 DATA = bytes(12) + b"\x99\x99" + bytes(46)
 
-pytestmark = pytest.mark.slow
-
 
 @contextmanager
 def traffic() -> Iterator[None]:
