@@ -53,7 +53,7 @@ _OPTIONS = (
     click.option("--user", metavar="NAME", help="Become this user once the interfaces are open."),
     click.option(
         "--coalesce", default="0", show_default=True, metavar="TIME",
-        help="Wait so long for more frames whenever some have come: takes less of the processor.",
+        help="Wait so long for more whenever something is due: takes less of the processor.",
     ),
     click.option("--realtime", is_flag=True, help="Run before all ordinary processes; needs root."),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]"),

@@ -72,7 +72,7 @@ def run(
     """Drive ``device``, whose place i is ``links[i]``, until ``stop`` is asked or ``until_ns`` has come.
 
     Times are those of the monotonic clock.  ``report`` is called every ``report_every_ns``.  With
-    ``coalesce_ns`` frames wait so long for others, which takes less of the processor.
+    ``coalesce_ns`` whatever wakes the loop waits so long for more, which takes less of the processor.
     """
     report_ns = time.monotonic_ns() + report_every_ns if report is not None else NEVER_NS
     while not stop.asked:
@@ -84,8 +84,9 @@ def run(
             report_ns = max(report_ns + report_every_ns, now_ns)
         wake_ns = min(device.due_ns, report_ns, until_ns, now_ns + _LONGEST_SLEEP_NS)
         ready = _wait(links, stop, wake_ns - now_ns)
-        if ready and coalesce_ns:
+        if coalesce_ns and not stop.asked:
             time.sleep(coalesce_ns / NS_PER_S)
+            ready |= _wait(links, stop, 0)
         _serve(device, links, ready)
         for link in links:
             if not link.is_open:

@@ -8,6 +8,7 @@ is a source address behind the host's side.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from ecmproto.control.machine import Machine, Place, SampledFrame
 from ecmproto.control.protocol import PROBE_KIND
 from ecmproto.live.device import Send, Snapshot
 from ecmproto.live.drawn import Draws
-from ecmproto.live.mtu import fits
+from ecmproto.live.tagger import Tagger
 from ecmproto.live.vlan import with_vlan, without_vlan
 from ecmproto.record import columns
 from ecmproto.replay.agenda import first_ns
@@ -35,6 +36,7 @@ from ecmproto.replay.open_port import Arrivals
 from ecmproto.replay.tagging import tagged_frames
 from ecmproto.replay.world import new_world, with_more_frames
 from ecmproto.table.flows import FlowTable
+from ecmproto.table.headers import TYPE_AT
 from ecmproto.wire import EtherTypes
 from ecmproto.wire.ethertypes import DEFAULT
 
@@ -48,6 +50,8 @@ LARGEST_FLOWS = 256
 _MOST_FRAMES = 16_384
 """Frames that wait at once, behind whatever limiters."""
 _SPARE_FRAMES = 64
+_C_TAG_OCTETS = 4
+"""By so much a frame with a C-TAG in front may be longer (packet(7))."""
 _FAST_BPS, _LARGE_OCTETS = 10**13, 10**9
 """The port of the loop stands for the wire: nothing waits there."""
 
@@ -107,6 +111,9 @@ class ReactionPoint:
         self._send = send
         self._longest_octets = longest_octets
         self._vlan = vlan
+        self._ethertypes = ethertypes
+        self._c_tag = ethertypes.c_tag.to_bytes(2)
+        self._tagger = Tagger(machine, ethertypes)
         port = PortFacts(rate_bps=_FAST_BPS, buffer_octets=_LARGE_OCTETS, overhead_octets=0)
         self.place = Place(
             rate_bps=facts.link_rate_bps,
@@ -241,68 +248,65 @@ class ReactionPoint:
             self.counts.held_out_frames += int(lost.sum())
             self.counts.held_out_octets += int(passages["octets"][lost].sum())
         leaving = passages[(passages["fate"] != HELD_OUT) & (passages["fate"] != PASSED_BY)]
-        data = leaving[leaving["probe"] == 0]
-        frames = self._frames(data, taken, first)
-        self._leave(leaving, frames, messages)
-
-    def _frames(self, data: NDArray[Any], taken: Taken | None, first: int) -> Batch:
-        """Return the frames of ``data``, a passage each, as they leave."""
-        if not len(data):
-            return Batch.from_frames([])
-        serials = data["serial"]
-        if taken is not None and serials.min() >= first:
-            position = serials - first
+        if not len(leaving):
+            return
+        plain = not (leaving["tagged"].any() or leaving["probe"].any())
+        if plain and taken is not None and leaving["serial"].min() >= first:
+            self._leave(taken.batch.select(leaving["serial"] - first))
         else:
-            taken = self._gathered(serials.tolist(), taken, first)
-            position = np.arange(len(data))
-        tagged = tagged_frames(taken, position, data, self.machine, self.place.ethertypes)
-        too_long = ~fits(tagged, self._longest_octets, self.place.ethertypes)
-        if not too_long.any():
-            return tagged
-        bare = taken.batch.select(position)
-        too_long &= tagged.captured > bare.captured
-        self.counts.untagged_frames += int(too_long.sum())
-        return Batch.from_frames(
-            [(bare if long else tagged).frame(i) for i, long in enumerate(too_long.tolist())]
-        )
+            self._leave(Batch.from_frames(list(self._frames(leaving, messages, taken, first))))
 
-    def _gathered(self, serials: list[int], taken: Taken | None, first: int) -> Taken:
-        """Return the frames of ``serials``, some of which waited, as if they had come now."""
-        waited = [
-            _waiting(taken, serial - first)
-            if taken is not None and serial >= first
-            else self._waiting.pop(serial)
-            for serial in serials
-        ]
-        batch = Batch.from_frames([frame.octets for frame in waited])
-        none = np.zeros(len(waited), np.bool_)
-        number = np.zeros(len(waited), np.int32)
+    def _frames(
+        self, leaving: NDArray[Any], messages: Any, taken: Taken | None, first: int
+    ) -> Iterator[bytes]:
+        """Yield the frames of ``leaving``, a passage each, as they leave; probes behind what they follow."""
+        probes = iter(messages[messages["kind"] == PROBE_KIND])
+        octets = b""
+        for passage in leaving:
+            if passage["probe"]:
+                self.counts.probes += 1
+                about = SampledFrame(octets, len(octets), 0)
+                yield octets_of(self.machine, next(probes), about, self.place)
+                continue
+            serial = int(passage["serial"])
+            if taken is not None and serial >= first:
+                frame = _waiting(taken, serial - first)
+            else:
+                frame = self._waiting.pop(serial)
+            octets = self._tagged(frame, passage)
+            yield octets
+
+    def _tagged(self, frame: _Waiting, passage: Any) -> bytes:
+        """Return a frame with the tag that its station gave it, if it may be so long."""
+        tag, mark = int(passage["tag"]), int(passage["mark"])
+        if not passage["tagged"] or (frame.tagged and (frame.tag, frame.mark) == (tag, mark)):
+            return frame.octets
+        octets = None if frame.tagged else self._tagger.tagged(frame.octets, tag, mark)
+        if octets is None:
+            octets = self._retagged(frame, passage)
+        is_tagged = octets[TYPE_AT : TYPE_AT + 2] == self._c_tag
+        longest_octets = self._longest_octets + is_tagged * _C_TAG_OCTETS
+        if len(octets) > max(longest_octets, len(frame.octets)):
+            self.counts.untagged_frames += 1
+            return frame.octets
+        return octets
+
+    def _retagged(self, frame: _Waiting, passage: Any) -> bytes:
+        """Return a frame whose other tags matter, as it leaves."""
+        batch = Batch.from_frames([frame.octets])
+        no, number = np.zeros(1, np.bool_), np.zeros(1, np.int32)
         arrivals = Arrivals(
-            batch.time_ns, batch.captured, none.astype(np.uint8), none, none, none,
-            np.array([frame.tagged for frame in waited]), np.array([frame.tag for frame in waited]),
-            np.array([frame.mark for frame in waited]), number, number,
+            batch.time_ns, batch.captured, no.astype(np.uint8), no, no, no, np.array([frame.tagged]),
+            np.array([frame.tag]), np.array([frame.mark]), number, number,
         )  # fmt: skip
-        return dataclasses.replace(self._nothing, batch=batch, arrivals=arrivals)
+        taken = dataclasses.replace(self._nothing, batch=batch, arrivals=arrivals)
+        passages = np.array([passage], passage.dtype)
+        return tagged_frames(taken, np.zeros(1, np.int64), passages, self.machine, self._ethertypes).frame(0)
 
-    def _leave(self, leaving: NDArray[Any], frames: Batch, messages: Any) -> None:
-        """Send ``frames`` and, behind the frames that they follow, probes."""
+    def _leave(self, frames: Batch) -> None:
         self.counts.left_frames += len(frames)
         self.counts.left_octets += int(frames.captured.sum())
-        done = 0
-        if len(leaving) > len(frames):
-            probes = messages[messages["kind"] == PROBE_KIND]
-            # How many data frames are before each probe.
-            ends = np.cumsum(leaving["probe"] == 0)[leaving["probe"] == 1].tolist()
-            for message, end in zip(probes, ends, strict=True):
-                self._send(NET, frames.buffer, frames.offset[done:end], frames.captured[done:end])
-                octets = frames.frame(end - 1)
-                about = SampledFrame(octets, len(octets), 0)
-                probe = np.frombuffer(octets_of(self.machine, message, about, self.place), np.uint8)
-                self._send(NET, probe, np.zeros(1, np.int64), np.array([len(probe)]))
-                self.counts.probes += 1
-                done = end
-        if done < len(frames):
-            self._send(NET, frames.buffer, frames.offset[done:], frames.captured[done:])
+        self._send(NET, frames.buffer, frames.offset, frames.captured)
 
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return what the reaction point has come to."""

@@ -29,6 +29,8 @@ _RECEIVER, _VICTIM, _PINGER = "receiver", "victim", "pinger"
 _READY_S = 120.0
 _PING_INTERVAL_S = 0.05
 _GRACE_S = 10.0
+_LAST_WORDS_S = 30.0
+"""What iperf3's ends say to each other at the end waits behind what the sender still has queued."""
 _FIRST_PORT = 5201
 _SHOWN_OCTETS = 128
 
@@ -46,7 +48,7 @@ class Given:
     command: tuple[str, ...]
     folder: Path
     seed: int
-    coalesce: str = "200us"
+    coalesce: str = "1ms"
     flow_control: str | None = None
 
 
@@ -202,7 +204,7 @@ def _traffic(spaces: Namespaces, topology: Topology, given: Given) -> Report:
         spaces.start(
             _PINGER, ["ping", "-n", "-i", str(_PING_INTERVAL_S), "-c", count, _ip(250)], output=output
         ).wait(given.duration_s + _GRACE_S)
-    deadline = time.monotonic() + _GRACE_S
+    deadline = time.monotonic() + _LAST_WORDS_S
     for client in clients:
         try:
             client.wait(max(0.1, deadline - time.monotonic()))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from ecmproto.units import NS_PER_S
+
 _TEN_G = 10**10
+_INTERVAL_BITS = 600_000
+"""What FECN's measurement interval holds: fifty full frames, else it counts clumps, not a rate."""
+_LEAST_INTERVAL_NS = 1_000_000
 _RU_SHARE = 0.0004
 """Ru as a share of the port's rate: 4 Mb/s at 10 Gb/s (S004)."""
 _LEAST_RU_BPS = 1_000_000
@@ -22,8 +27,18 @@ def suited(mechanism: str, rate_bps: int) -> list[str]:
         return ["rp.ru=1M", f"rp.gi={gi:.6f}", "rp.floor=1M", "rp.td=10ms", *_OFTEN, "cp.qsc=0"]
     if mechanism == "bcn":
         return ["rp.rd=0", *_OFTEN]
-    return ["rp.min_rate=1M"] if mechanism == "qcn" else []
+    if mechanism == "e2cm":
+        return [*_QUICK_SAMPLES, *_QUICK_GAINS]
+    if mechanism == "fecn":
+        interval_ns = max(_LEAST_INTERVAL_NS, _INTERVAL_BITS * NS_PER_S // rate_bps)
+        return [f"cp.T={interval_ns}ns", f"rp.tau={interval_ns}ns", f"rp.idle={2 * interval_ns}ns"]
+    return ["rp.min_rate=1M", "rp.ai_rate=1M", "rp.hai_rate=5M"] if mechanism == "qcn" else []
 
 
 _OFTEN = ("cp.sf=30kB", "cp.sr=9kB")
 """At a slow port 150 KB last too long between samples."""
+_QUICK_SAMPLES = (
+    "cp.sf=15kB", "cp.sr=4500B", "cp.tagged_sf=3kB", "cp.tagged_sr=900B", "rp.probe_octets=15kB",
+)  # fmt: skip
+_QUICK_GAINS = ("rp.gi=0.05", "rp.flow_gi=0.25")
+"""Both gains are shares of the rate a message: at a slow port there are few messages in a second."""

@@ -1,0 +1,119 @@
+"""The testbed with real interfaces and real traffic: what it reports, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ecmproto.capture import open_capture
+from tests.conftest import requires
+from tests.live.wires import requires_namespaces
+
+PATIENCE_S = 30.0
+COMMAND = (sys.executable, "-m", "ecmproto_cli", "live", "testbed")
+JAIN = {"ecm": 0.90, "qcn": 0.95, "e2cm": 0.95, "fecn": 0.98, "bcn": 0.90, "dbp": 0.98}
+"""What is asked of the shares of three equal senders."""
+
+
+@pytest.fixture(autouse=True)
+def programs() -> None:
+    requires_namespaces()
+    pytest.importorskip("pyroute2")
+    requires("iperf3")
+    requires("ping")
+
+
+def namespaces_of(number: int) -> list[Path]:
+    return list(Path("/run/netns").glob(f"ecmproto-{number}-*"))
+
+
+def run(*words: str, seconds: int, folder: Path) -> dict[str, Any]:
+    shown = subprocess.run(
+        [*COMMAND, "--time", f"{seconds}s", "--seed", "1", "-T", "json", "--keep", str(folder), *words],
+        stdout=subprocess.PIPE, check=True, timeout=600,
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads(shown.stdout)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", sorted(JAIN))
+def test_each_mechanism_closes_the_loop(mechanism: str, tmp_path: Path) -> None:
+    document = run("--mechanism", mechanism, "--victim", "2M", seconds=15, folder=tmp_path / "kept")
+    (outcome,) = document["runs"]
+    assert outcome["dropped_frames"] == 0
+    assert 0.5 <= outcome["queue_mean_octets"] / outcome["set_point_octets"] <= 2
+    assert outcome["fairness"] >= JAIN[mechanism]
+    assert outcome["victim_bps"] >= 1.9e6
+    assert outcome["ping_p50_ms"] <= 2 * outcome["set_point_octets"] * 8e3 / 50e6 + 5
+    assert outcome["messages"] > 0
+
+
+@pytest.mark.slow
+def test_without_control_the_queue_stands_and_loses(tmp_path: Path) -> None:
+    document = run("--mechanism", "none", seconds=12, folder=tmp_path / "kept")
+    (outcome,) = document["runs"]
+    assert outcome["queue_mean_octets"] >= 0.9 * 1000 * 1442
+    assert outcome["dropped_frames"] > 0
+
+
+@pytest.mark.slow
+def test_tags_are_in_the_middle_and_not_at_the_receiver(tmp_path: Path) -> None:
+    requires("tcpdump")
+    run("--mechanism", "qcn", seconds=4, folder=tmp_path / "kept")
+    tagged = {}
+    for name in ("middle", "receiver"):
+        with open_capture(str(tmp_path / "kept" / "qcn" / f"{name}.pcap")) as reader:
+            frames = [frame for batch in reader for frame in batch.frames()]
+        data = [frame for frame in frames if frame[:6] == bytes.fromhex("0200000000fa") and len(frame) > 100]
+        assert len(data) > 1000
+        tagged[name] = sum(frame[12:14] == b"\x22\xe9" for frame in data) / len(data)
+    assert tagged == {"middle": pytest.approx(1.0, abs=0.2), "receiver": 0.0}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_stays_whatever_ends_it(number: int, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    program = subprocess.Popen(
+        [*COMMAND, "--mechanism", "none", "--time", "60s", "--keep", str(folder)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 120
+        while not (folder / "none" / "ping.txt").exists():
+            assert program.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert namespaces_of(program.pid)
+        os.kill(program.pid, number)
+        program.communicate(timeout=PATIENCE_S)
+    finally:
+        program.kill()
+        program.communicate()
+    deadline = time.monotonic() + PATIENCE_S
+    while namespaces_of(program.pid):
+        assert time.monotonic() < deadline, "namespaces stay behind"
+        time.sleep(0.1)
+    if number != signal.SIGKILL:
+        assert program.returncode == 130
+
+
+def test_a_testbed_without_its_programs_says_so(tmp_path: Path) -> None:
+    only = tmp_path / "bin"
+    only.mkdir()
+    (only / "ip").symlink_to(str(shutil.which("ip")))
+    shown = subprocess.run(
+        [*COMMAND, "--mechanism", "none", "--time", "1s"],
+        stderr=subprocess.PIPE, text=True, check=False, env=os.environ | {"PATH": str(only)},
+    )  # fmt: skip
+    assert shown.returncode == 5
+    assert "needed iperf3" in shown.stderr

@@ -1,0 +1,125 @@
+"""What a testbed is to look like, and what its programs' reports come to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ecmproto.control.registry import find_mechanism, mechanism_names
+from ecmproto.errors import ParameterError, SpecError
+from ecmproto.live.testbed.outcome import outcome_of
+from ecmproto.live.testbed.run import Report
+from ecmproto.live.testbed.suited import suited
+from ecmproto.live.testbed.topology import Sender, Topology, dumbbell, read_topology
+
+
+def test_a_dumbbell_shares_its_load() -> None:
+    topology = dumbbell(senders=3, rate_bps=50_000_000, load=1.8)
+    assert topology.senders == (Sender(rate_bps=30_000_000),) * 3
+    assert topology.victim_bps == 0
+
+
+@pytest.mark.parametrize("senders", [0, 33])
+def test_there_are_senders_but_not_too_many(senders: int) -> None:
+    with pytest.raises(ParameterError, match="1 to 32"):
+        dumbbell(senders=senders, rate_bps=10**6, load=1)
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "topology.toml"
+    path.write_text(
+        'rate = "50M"\nbuffer = "200kB"\nvictim = "5M"\n'
+        '[[sender]]\nrate = "30M"\n[[sender]]\nprotocol = "tcp"\n'
+    )
+    assert read_topology(str(path)) == Topology(
+        rate_bps=50_000_000,
+        buffer="200kB",
+        victim_bps=5_000_000,
+        senders=(Sender(rate_bps=30_000_000), Sender(rate_bps=0, protocol="tcp")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rate = ", "a TOML document"),
+        ('[[sender]]\nrate = "1M"', "rate: needed a text in quotes"),
+        ("rate = 5", "a text in quotes, got 5"),
+        ('rate = "fast"', "a rate such as"),
+        ('rate = "1M"', "senders: needed 1 to 32"),
+        ('rate = "1M"\nsender = 3', "tables"),
+        ('rate = "1M"\nspeed = "1M"', "got speed"),
+        ('rate = "1M"\n[[sender]]\nprotocol = "sctp"', "udp or tcp"),
+        ('rate = "1M"\n[[sender]]\nweight = "2"', "one of protocol, rate"),
+    ],
+)
+def test_mistakes_are_pointed_out(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "topology.toml"
+    path.write_text(text)
+    with pytest.raises(SpecError, match=said):
+        read_topology(str(path))
+
+
+@pytest.mark.parametrize("name", mechanism_names())
+@pytest.mark.parametrize("rate_bps", [10**6, 50_000_000, 10**9, 10**10])
+def test_what_suits_a_rate_is_allowed(name: str, rate_bps: int) -> None:
+    assert find_mechanism(name).parse(suited(name, rate_bps)).keys() == find_mechanism(name).roles.keys()
+    assert rate_bps < 10**10 or not suited(name, rate_bps)
+
+
+def port_documents(seconds: int = 10) -> list[dict[str, Any]]:
+    """Return reports every half second: a queue of 10 kB at first, of 30 kB from the fifth second on."""
+    documents, integral = [], 0.0
+    for half in range(2 * seconds + 1):
+        octets = 10_000 if half <= 10 else 30_000
+        integral += octets / 2
+        documents.append(
+            {
+                "elapsed_ns": half * 500_000_000,
+                "counters": {"departed_frames": 1000 * half, "dropped_frames": 7 if half < 8 else 9},
+                "gauges": {"queue_octets": octets, "queue_octet_seconds": integral},
+                "messages": {"CNM": 5 * half},
+            }
+        )
+    return documents
+
+
+def iperf(rate_bps: float, lost: float) -> dict[str, Any]:
+    return {
+        "end": {
+            "sum_received": {"bits_per_second": rate_bps},
+            "sum": {"bits_per_second": 0.0, "lost_percent": lost},
+        }
+    }
+
+
+def test_reports_become_numbers() -> None:
+    report = Report(
+        senders=(iperf(10e6, 20.0), iperf(30e6, 40.0)),
+        victim=iperf(5e6, 0.0),
+        ping="64 bytes: time=1.00 ms\n64 bytes: time=3.00 ms\n64 bytes: time=2.00 ms\n",
+        port=port_documents(),
+        edge=[{"messages": {"FECN return": 3}}],
+        points=(),
+    )
+    outcome = outcome_of("qcn", 26_000, report)
+    assert outcome.rates_bps == (10e6, 30e6)
+    assert outcome.fairness == pytest.approx(0.8)
+    assert outcome.victim_bps == 5e6
+    assert outcome.lost_share == pytest.approx(0.3)
+    # What was before the fifth second does not count.
+    assert outcome.queue_mean_octets == pytest.approx(30_000)
+    assert outcome.queue_peak_octets == 30_000
+    assert outcome.dropped_frames == 0
+    assert outcome.messages == 103
+    assert outcome.ping_p50_ms == 2.0
+
+
+def test_programs_that_said_nothing_leave_zeros() -> None:
+    report = Report(senders=({}, {}), victim=None, ping="", port=[], edge=[], points=())
+    outcome = outcome_of("none", None, report)
+    assert outcome.rates_bps == (0.0, 0.0)
+    assert outcome.ping_p50_ms is None
+    assert outcome.queue_mean_octets == 0
