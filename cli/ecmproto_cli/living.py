@@ -42,6 +42,8 @@ def live(
     role: Role, interfaces: Sequence[str], running: Running, *, warm_up: Callable[[], None], make: Make
 ) -> int:
     """Run a device on ``interfaces`` until it is told to stop; return the exit code."""
+    with _opened(interfaces):
+        pass  # what cannot be opened is said before anything is compiled
     _warm(warm_up)
     with Stop().held() as stop, _opened(interfaces) as links:
 

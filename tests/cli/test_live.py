@@ -1,0 +1,125 @@
+"""``ecmproto live``: what it says of itself, and of mistakes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ecmproto.errors import ParameterError
+from ecmproto.live.device import Snapshot
+from ecmproto.live.link import LinkCounts
+from ecmproto.live.room import MOST_FRAMES, buffer_of, slot_octets
+from ecmproto_cli.live_table import live_line, live_table
+from ecmproto_cli.main import run
+
+CP = ["live", "cp", "--in", "lo", "--out", "no-such-interface", "--rate", "1M"]
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to open packet sockets")
+
+
+def test_the_group_names_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["live", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"\n  {name}" in said for name in ("cp", "rp", "edge", "testbed", "monitor"))
+
+
+@pytest.mark.parametrize("name", ["cp", "rp", "edge", "testbed"])
+def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["live", name, "--help"]) == 0
+    assert "ecmproto live" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["live", "cp", "--out", "lo", "--rate", "1M"], 2, "--in"),
+        (["live", "cp", "--in", "lo", "--out", "lo", "--rate", "1M"], 2, "given twice"),
+        (["live", "cp", "--in", "a", "--out", "b", "--rate", "quick"], 2, "a rate such as"),
+        ([*CP, "--mechanism", "qcm"], 2, "qcn"),
+        ([*CP, "--param", "cp.qeq=1parsec"], 2, "qeq"),
+        ([*CP, "--buffer", "lots"], 2, "a size such as"),
+        ([*CP, "--buffer", "0frames"], 2, "1 to 262144 frames"),
+        ([*CP, "--cp-mac", "01:00:00:00:00:00"], 2, "individual address"),
+        (["live", "rp", "--host", "lo", "--net", "lo", "--link-rate", "1G"], 2, "two interfaces"),
+        (["live", "edge", "--host", "lo", "--net", "lo"], 2, "two interfaces"),
+        (["live", "testbed", "--mechanism", ","], 2, "needs mechanisms"),
+        (["live", "testbed", "--topology", "no-such-file.toml"], 3, "no-such-file.toml"),
+        (["live", "nothing"], 2, "nothing"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_one_line_of_help(
+    args: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(args) == code
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("ecmproto: seed")]
+    assert said in " ".join(lines)
+    assert lines[0].startswith("ecmproto: ")
+    assert lines[-1].startswith("help: ")
+
+
+@needs_root
+def test_a_missing_interface_is_told_before_anything_is_compiled(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(CP) == 4
+    said = capsys.readouterr().err
+    assert "no-such-interface: needed a network interface, got none of that name" in said
+    assert "compiled" not in said
+
+
+class TestBuffers:
+    def test_frames_and_octets(self) -> None:
+        assert buffer_of("1000frames") == (1000, 1_518_000)
+        assert buffer_of("1 frame") == (1, 1518)
+        assert buffer_of("600kB") == (10_000, 600_000)
+        assert buffer_of("1GB") == (MOST_FRAMES, 10**9)
+
+    @pytest.mark.parametrize("text", ["frames", "-1frames", "999999999999frames"])
+    def test_others_are_refused(self, text: str) -> None:
+        with pytest.raises(ParameterError):
+            buffer_of(text)
+
+    def test_slots_hold_a_frame_and_tags(self) -> None:
+        assert slot_octets(1514) == 1600
+        assert slot_octets(9014) >= 9014 + 48
+
+
+def snapshot(departed: int) -> Snapshot:
+    return Snapshot(
+        counters={"departed_frames": departed, "departed_octets": 1000 * departed, "dropped_frames": 0},
+        messages={"CNM": departed // 10},
+        mechanism={"samples": 7, "refused": 0},
+        gauges={"queue_octets": 1500, "queue_octet_seconds": 5e9, "utilisation": 0.25},
+    )
+
+
+def test_a_summary_shows_what_there_was() -> None:
+    counts = LinkCounts(
+        received_frames=12, overflow_frames=3, sent_frames=4, sent_octets=400, unsent_frames=0,
+        refused_frames=1, lost=0, down=False, gone=False,
+    )  # fmt: skip
+    assert live_table("a to b", 2_500_000_000, snapshot(50), {"eth0": counts}).splitlines() == [
+        "a to b, 2.5 s",
+        "",
+        "        received  sent  overflow  unsent  refused  lost",
+        "  eth0        12     4         3       0        1     0",
+        "",
+        "  queue octets     1.5 kB",
+        "  utilisation      0.25",
+        "  departed frames  50",
+        "  departed octets  50000",
+        "",
+        "messages sent",
+        "  CNM            5",
+        "",
+        "mechanism",
+        "  samples        7",
+    ]
+
+
+def test_a_line_is_about_its_interval() -> None:
+    second = 1_000_000_000
+    assert live_line(2 * second, second, snapshot(150), snapshot(50)) == (
+        "     2 s  departed 800 kb/s  queue 1.5 kB  10 messages"
+    )
