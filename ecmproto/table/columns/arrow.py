@@ -26,11 +26,14 @@ from ecmproto.table.columns.extraction import Columns, empty_of
 from ecmproto.table.columns.transitions import repeated_formats
 from ecmproto.wire.catalogue import catalogue
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.text import mac_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Repeated: TypeAlias = Literal["list", "first"]
+
+_MAC_OCTETS = 6
 
 _RECORD_TYPES = {
     "frame.number": "uint64", "frame.len": "uint32", "frame.cap_len": "uint32",
@@ -200,20 +203,33 @@ def _plain(values: NDArray[Any], kind: Any, there: _There) -> Any:
 
 
 def as_text(array: Any) -> Any:
-    """Return an Arrow column of addresses as text: MAC addresses with colons, IP addresses as usual."""
+    """Return an Arrow column of addresses or CPIDs, or of lists of them, as text.
+
+    MAC addresses have colons, IP addresses are as usual, CPIDs 16 digits.  The text is dictionary-encoded.
+    """
     pa = arrow()
-    size = array.type.byte_width
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    kind = pa.dictionary(pa.int32(), pa.string())
+    if pa.types.is_list(array.type):
+        kind = pa.list_(pa.field("item", kind, nullable=False))
+    return pa.chunked_array([_text(chunk) for chunk in chunks], type=kind)
 
-    def text(octets: bytes) -> str:
-        return octets.hex(":") if size == 6 else str(ipaddress.ip_address(octets))
 
+def _text(array: Any) -> Any:
+    pa = arrow()
+    if pa.types.is_list(array.type):
+        words = _text(array.flatten())
+        bounds = np.zeros(len(array) + 1, np.int32)
+        np.cumsum(array.value_lengths().fill_null(0).to_numpy(), out=bounds[1:])
+        kind = pa.list_(pa.field("item", words.type, nullable=False))
+        return pa.ListArray.from_arrays(pa.array(bounds), words, kind, mask=array.is_null())
     # of as many values as there are different ones
-    chunked = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
-    encoded = chunked.dictionary_encode().unify_dictionaries()
-    chunks = [
-        pa.DictionaryArray.from_arrays(
-            chunk.indices, pa.array([text(word) for word in chunk.dictionary.to_pylist()], pa.string())
-        )
-        for chunk in encoded.chunks
-    ]
-    return pa.chunked_array(chunks, type=pa.dictionary(pa.int32(), pa.string()))
+    encoded = array.dictionary_encode()
+    words = [_word(value, array.type) for value in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.string()))
+
+
+def _word(value: Any, kind: Any) -> str:
+    if arrow().types.is_uint64(kind):
+        return f"{value:016x}"
+    return mac_text(value) if kind.byte_width == _MAC_OCTETS else str(ipaddress.ip_address(value))

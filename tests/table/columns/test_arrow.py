@@ -73,6 +73,20 @@ def test_addresses_as_text() -> None:
     texts = set(as_text(table["ip.src"]).to_pylist())
     assert all(text is None or text.count(".") == 3 for text in texts)
     assert len(texts) > 1
+    assert set(as_text(read_table(MIXED, ["cnm.cpid"])["cnm.cpid"]).to_pylist()) == {None, "0200000000c10001"}
+
+
+def test_lists_of_addresses_as_text() -> None:
+    from ecmproto.table.columns.arrow import as_text
+
+    addresses = [[b"\2\0\0\0\0\1", b"\2\0\0\0\0\2"], None, [], [b"\2\0\0\0\0\1"]]
+    column = pa.chunked_array([addresses, addresses[::-1], []], pa.list_(pa.binary(6)))
+    wanted = [
+        each if each is None else [octets.hex(":") for octets in each]
+        for each in (*addresses, *addresses[::-1])
+    ]
+    assert as_text(column).to_pylist() == wanted
+    assert as_text(column.slice(1, 5)).to_pylist() == wanted[1:6]
 
 
 def test_filter_selects() -> None:
