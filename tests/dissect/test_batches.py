@@ -20,7 +20,7 @@ from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing
 from ecmproto.errors import CaptureError
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
-from ecmproto.table.text import renderer
+from ecmproto.table.text import paths, renderer
 from ecmproto.wire.catalogue import catalogue
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from tests.capture.octets import description, enhanced, option, section, simple
@@ -135,6 +135,12 @@ def test_spoilt_frames(name: str) -> None:
         expected = one_by_one(FORMS[name](), batch, INTERFACES)
         # the same form for all batches, so that programs and words of earlier ones are used
         assert at_once(form, batch, INTERFACES) == expected
+
+
+def test_messages_and_what_they_show_in_many_combinations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "_DENSE_PAIRS", 0)
+    batch = spoilt_batch(random.Random(3), _BATCH_FRAMES)
+    assert_same(batch, INTERFACES, "ndjson")
 
 
 def test_ethertypes_other_than_usual() -> None:

@@ -1,0 +1,39 @@
+"""Text on its way to stdout: in pieces, in the terminal's characters, octets as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from ecmproto_cli.stdout import Stdout
+
+
+def test_text_and_octets_keep_their_order(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    out = Stdout("utf-8")
+    out.write("one → ")
+    out.write_octets(memoryview("two → ".encode()))
+    out.write("three\n")
+    out.flush()
+    assert capsysbinary.readouterr().out.decode() == "one → two → three\n"
+
+
+def test_characters_that_the_terminal_does_not_have(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    out = Stdout("ascii")
+    out.write("one → ")
+    out.write_octets(memoryview("two → E²CM\n".encode()))
+    out.flush()
+    assert capsysbinary.readouterr().out == b"one ? two ? E?CM\n"
+
+
+def test_much_text_is_written_before_its_end(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    out = Stdout("utf-8")
+    for _ in range(100):
+        out.write("x" * 1000)
+    assert len(capsysbinary.readouterr().out) > 50_000
+    out.flush()
+    assert capsysbinary.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["UTF-8", "utf8", "U8"])
+def test_utf_8_has_many_names(name: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    Stdout(name).write_octets(b"\xe2\x86\x92")
+    assert capsysbinary.readouterr().out == b"\xe2\x86\x92"
