@@ -23,7 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "docs/replay.md", "docs/filters.md", "docs/crafting.md", "docs/stats.md", "docs/control.md")
+DOCUMENTS = (
+    "README.md", "docs/replay.md", "docs/filters.md", "docs/columns.md", "docs/crafting.md", "docs/stats.md",
+    "docs/control.md",
+)  # fmt: skip
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MODULE = re.compile(r"# (\w+)\.py\n")
