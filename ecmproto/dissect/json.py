@@ -81,6 +81,14 @@ class _Documents(Listing):
         """Return which frames have a comment."""
         return commented(batch)
 
+    def _rendering(self, head: str, tail: str) -> Renderer:
+        from ecmproto.dissect.json_pieces import error_text, frame_pieces
+        from ecmproto.table.text import Renderer
+
+        return Renderer(
+            lambda path: [*frame_pieces(path, head), tail], sampled=True, malformed=True, wrong=error_text
+        )
+
 
 class Json(_Documents):
     """One document for the whole capture, written frame by frame."""
@@ -112,10 +120,7 @@ class Json(_Documents):
 
     def renderer(self) -> Renderer:
         """Return what renders batches."""
-        from ecmproto.dissect.json_pieces import frame_pieces
-        from ecmproto.table.text import Renderer
-
-        return Renderer(lambda path: frame_pieces(path, ",\n{"), sampled=True)
+        return self._rendering(",\n{", "")
 
     def end(self, reader: CaptureReader) -> str:
         """Return the document from behind its last frame."""
@@ -137,11 +142,7 @@ class NdJson(_Documents):
 
     def renderer(self) -> Renderer:
         """Return what renders batches."""
-        from ecmproto.dissect.json_pieces import frame_pieces
-        from ecmproto.table.text import Renderer
-
-        head = f'{{"schema": {_text(FRAME_SCHEMA)}, '
-        return Renderer(lambda path: [*frame_pieces(path, head), "\n"], sampled=True)
+        return self._rendering(f'{{"schema": {_text(FRAME_SCHEMA)}, ', "\n")
 
 
 def capture_document(reader: CaptureReader) -> _Object:

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 
 from ecmproto.capture import linktype_name
 from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.errors import DecodeError
 from ecmproto.table.text import (
     Decimal,
     Dotted,
     Hex,
+    Mark,
     Path,
     Piece,
     RecordNumber,
@@ -21,7 +23,7 @@ from ecmproto.table.text import (
     When,
     Word,
 )
-from ecmproto.wire.document import derived_names
+from ecmproto.wire.document import derived_names, error_document
 from ecmproto.wire.ethernet import Data, Ethernet
 from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.layer import Layer
@@ -73,6 +75,12 @@ def _linktype_text(number: int) -> str:
 
 
 _CUT = When(RecordNumber.CUT, 1, _MOST, [', "cut": ', Decimal(RecordNumber.CUT)])
+_ERROR = When(RecordNumber.ERROR, 1, _MOST, [', "error": ', Mark.ERROR])
+
+
+def error_text(wrong: DecodeError) -> str:
+    """Return what is malformed as JSON."""
+    return json.dumps(error_document(wrong), ensure_ascii=False)
 
 
 def _document(path: Path) -> Iterator[Piece]:
@@ -86,7 +94,7 @@ def _document(path: Path) -> Iterator[Piece]:
     for key, stretch in (("padding", path.padding), ("trailer", path.trailer), ("fcs", path.fcs)):
         yield When(Size(stretch), 1, _MOST, [f', "{key}": "', Hex(stretch), '"'])
     if path.first == 0:  # how much a message leaves out of the frame that it shows is not known
-        yield _CUT
+        yield from (_CUT, _ERROR)
     if path.sampled is not None:
         yield ', "encapsulated": {'
         yield from _document(path.sampled)

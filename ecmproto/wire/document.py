@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from ecmproto.errors import SpecError, shown
+from ecmproto.errors import DecodeError, SpecError, shown
 from ecmproto.wire.decoder import encapsulated
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats import BY_PREFIX
@@ -38,17 +38,16 @@ def to_document(frame: Frame) -> dict[str, Json]:
     if frame.cut:
         document["cut"] = frame.cut
     if frame.error is not None:
-        wrong = frame.error
-        document["error"] = {
-            "layer": wrong.layer,
-            "offset": wrong.offset,
-            "needed": wrong.needed,
-            "got": wrong.got,
-        }
+        document["error"] = error_document(frame.error)
     inner = encapsulated(frame)
     if inner is not None:
         document["encapsulated"] = to_document(inner)
     return document
+
+
+def error_document(wrong: DecodeError) -> dict[str, Json]:
+    """Return what is malformed as plain data."""
+    return {"layer": wrong.layer, "offset": wrong.offset, "needed": wrong.needed, "got": wrong.got}
 
 
 def _layer_document(value: Layer) -> dict[str, Json]:

@@ -165,7 +165,9 @@ class Marked:
     marks: Int64
     """Places in the buffer, see `Path`."""
     malformed: NDArray[np.bool_]
-    """Whether there is an error in a frame, or in the one it shows."""
+    """Whether there is an error in a frame."""
+    shows_malformed: NDArray[np.bool_]
+    """Whether there is one in the frame that it shows."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -206,11 +208,12 @@ class PathBook:
         frames = found.frames
         malformed = np.zeros(len(frames.offset), np.bool_)
         malformed[found.error_rows] = True
+        shows_malformed = np.zeros_like(malformed)
         layouts = _layouts(found)
         rows, shown = sampled_frames(found) if sampled else (_NO_ROWS, None)
         if shown is not None and len(rows):
             inside = find_layers(shown, (), ethertypes, None)
-            malformed[rows[inside.error_rows]] = True
+            shows_malformed[rows[inside.error_rows]] = True
             layouts = _paired(layouts, _layouts(inside), rows, ethertypes)
         paths = np.empty(len(layouts.stops), np.int32)
         self._used = _identify(layouts.outer, layouts.inner, self._keys, self._slots, self._used, paths)
@@ -221,7 +224,12 @@ class PathBook:
         path_of = np.empty(len(layouts.of), np.int32)
         look_up(paths, layouts.of, path_of)
         return Marked(
-            found=found, paths=path_of, mark_at=fixed(mark_at), marks=fixed(marks), malformed=malformed
+            found=found,
+            paths=path_of,
+            mark_at=fixed(mark_at),
+            marks=fixed(marks),
+            malformed=malformed,
+            shows_malformed=shows_malformed,
         )
 
 

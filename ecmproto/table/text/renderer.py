@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
 from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.errors import DecodeError
 from ecmproto.table.columns.framing import SHOWN_AS, frames_of
-from ecmproto.table.columns.layers import find_layers
+from ecmproto.table.columns.layers import LayersFound, decoded_frame, find_layers
 from ecmproto.table.headers import fixed
 from ecmproto.table.text.desk import Desk, Job
 from ecmproto.table.text.paths import UNTOLD, Marked, PathBook
@@ -49,7 +50,8 @@ class Renderer:
     ``write`` gives the pieces of a frame's text for a path, or None where it has no program: such frames are
     told one by one.  ``sampled`` says that it asks for the frames that messages show (`Path.sampled`; None
     always otherwise), ``malformed`` that its pieces tell malformed frames too (`Mark.ERROR`); they are told
-    one by one otherwise.  ``worth_frames`` 1 makes programs for all paths.
+    one by one otherwise.  ``wrong`` gives what stands for `Mark.ERROR`; frames that show malformed ones are
+    told one by one then, too.  ``worth_frames`` 1 makes programs for all paths.
     """
 
     def __init__(
@@ -58,11 +60,13 @@ class Renderer:
         *,
         sampled: bool,
         malformed: bool = False,
+        wrong: Callable[[DecodeError], str] | None = None,
         worth_frames: int | None = None,
     ) -> None:
         self._write = write
         self._sampled = sampled
         self._malformed = malformed
+        self._wrong = wrong
         self._worth_frames = WORTH_FRAMES if worth_frames is None else worth_frames
         self._paths = PathBook()
         self._assembler = Assembler()
@@ -95,10 +99,12 @@ class Renderer:
         alone = far if odd is None else odd | far
         if not self._malformed:
             alone |= marked.malformed
+        if not self._malformed or self._wrong is not None:
+            alone |= marked.shows_malformed
         program = self._chosen(marked, alone)
         rows = np.flatnonzero(program < 0)
         singles = single(batch.select(rows)) if len(rows) else ()
-        errors = found.errors.words if self._malformed else ()
+        errors = self._errors(found, ethertypes) if self._malformed else ()
         if errors:
             record[RecordNumber.ERROR, found.error_rows] = len(rows) + 1 + found.errors.codes
             record[RecordNumber.FLAWED, found.error_rows] = 1
@@ -116,6 +122,17 @@ class Renderer:
             shapes=self._assembler.shapes,
         )
         yield from self._shares(job, batch.captured, pool)
+
+    def _errors(self, found: LayersFound, ethertypes: EtherTypes) -> Sequence[str]:
+        """Return what stands for each way of being malformed."""
+        words = found.errors.words
+        if self._wrong is None or not words:
+            return words
+        # one frame for each, decoded; the last of several in an array is the one that stays
+        rows = np.zeros(len(words), np.int64)
+        rows[found.errors.codes] = found.error_rows
+        errors = (decoded_frame(found.frames, ethertypes, row).error for row in rows.tolist())
+        return [self._wrong(error) if error is not None else "" for error in errors]
 
     def _chosen(self, marked: Marked, alone: NDArray[np.bool_]) -> Int32:
         """Return the number of each frame's program, −1 for those told alone."""
