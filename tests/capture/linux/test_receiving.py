@@ -319,3 +319,17 @@ def test_who_may_not_is_told_what_it_takes(veth: Network) -> None:
         "far: needed the capability CAP_NET_RAW, to send and receive frames, got a process without it"
     )
     assert "net_raw" in remedy
+
+
+def test_times_are_a_cards_own_where_it_stamps_all_frames(
+    veth: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_interface(FAR) as reader:
+        assert not reader.hardware_times
+    monkeypatch.setattr("ecmproto.capture.linux.hardware_clock._receive_filter", lambda opened: 1)
+    with open_interface(FAR) as reader, ended_after(reader):
+        assert reader.hardware_times
+        before = time.time_ns()
+        send(FRAMES[:1], NEAR)
+        # a frame without such a stamp has the kernel's
+        assert captured(reader, 1)[0].time_ns[0] >= before
