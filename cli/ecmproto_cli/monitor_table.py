@@ -115,7 +115,7 @@ def monitor_line(change: Change, elapsed_ns: int, dropped: int) -> str:
     parts += [
         f"{each.kind.title} {per_second(each.frames_per_s)}"
         for each in change.kinds
-        if each.kind.group in _TOLD and each.frames_per_s
+        if each.kind.group in _TOLD and "." not in each.kind.name and each.frames_per_s
     ]
     stopped = max((each.share for each in change.pauses), default=0.0)
     if stopped > 0:
