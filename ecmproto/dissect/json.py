@@ -54,7 +54,7 @@ from ecmproto.wire.ethernet import Data
 from ecmproto.wire.frame import Frame
 
 if TYPE_CHECKING:
-    from ecmproto.table.text import Renderer
+    from ecmproto.table.text import Path, Piece, Renderer
 
 FRAMES_SCHEMA = "ecmproto/frames/1"
 FRAME_SCHEMA = "ecmproto/frame/1"
@@ -85,9 +85,11 @@ class _Documents(Listing):
         from ecmproto.dissect.json_pieces import error_text, frame_pieces
         from ecmproto.table.text import Renderer
 
-        return Renderer(
-            lambda path: [*frame_pieces(path, head), tail], sampled=True, malformed=True, wrong=error_text
-        )
+        def pieces(path: Path) -> list[Piece] | None:
+            frame = frame_pieces(path, head)
+            return None if frame is None else [*frame, tail]
+
+        return Renderer(pieces, sampled=True, malformed=True, wrong=error_text)
 
 
 class Json(_Documents):

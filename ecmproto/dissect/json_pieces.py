@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from ecmproto.capture import linktype_name
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.errors import DecodeError
+from ecmproto.table.columns.framing import SHOWN_AS
 from ecmproto.table.text import (
     Decimal,
     Dotted,
@@ -33,8 +34,13 @@ from ecmproto.wire.text import scaled
 _MOST = (1 << 62) - 1
 
 
-def frame_pieces(path: Path, head: str) -> list[Piece]:
-    """Return the pieces of a frame's document; ``head`` is what stands in front of its number."""
+def frame_pieces(path: Path, head: str) -> list[Piece] | None:
+    """Return the pieces of a frame's document; ``head`` is what stands in front of its number.
+
+    None where the frame that a message shows is such a message itself, which may go on.
+    """
+    if path.sampled is not None and path.sampled.layers[-1] in SHOWN_AS:
+        return None
     if path.layers and path.layers[0] is Ethernet:
         body: list[Piece] = [*_document(path)]
     elif path.layers and path.layers[0] is not Data:

@@ -143,6 +143,14 @@ def test_messages_and_what_they_show_in_many_combinations(monkeypatch: pytest.Mo
     assert_same(batch, INTERFACES, "ndjson")
 
 
+def test_a_message_that_shows_a_message_that_shows_a_frame() -> None:
+    inner = FRAMES["ecm"]
+    start = inner.index(bytes.fromhex("88b5"))
+    nested = inner[: start + 20] + inner[:80]
+    assert_same(Batch.from_frames([nested] * 3), [Interface(index=0, linktype=1)], "ndjson")
+    assert one_by_one(NdJson(), Batch.from_frames([nested]), INTERFACES).count(b"encapsulated") == 2
+
+
 def test_ethertypes_other_than_usual() -> None:
     types = EtherTypes(message=0x9999, tag=0x88B5, cn_tag=0x22EA)
     batch = Batch.from_frames(list(FRAMES.values()))
