@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from ecmproto.capture import Batch, CaptureReader, Interface, open_capture
-from ecmproto.filter import Filter, compile_filter
 from ecmproto.table.columns.arrow import Repeated, arrow, record_batch_of, schema_of
 from ecmproto.table.columns.asked import asked
 from ecmproto.table.columns.extraction import Columns, extract
@@ -17,6 +16,8 @@ from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ecmproto.filter import Filter
 
 THREADS = 2
 """How many threads find the columns of batches unless told otherwise; the caller's reads ahead of them."""
@@ -56,7 +57,7 @@ def batch_works(
 
     ``names`` is asked for the columns when it is done; the other arguments are those of `column_batches`.
     """
-    wanted = compile_filter(filter) if isinstance(filter, str) else filter
+    wanted = _compiled(filter) if isinstance(filter, str) else filter
     for batch in _up_to(limit, reader):
         # more may be described while this is done
         interfaces = tuple(reader.interfaces)
@@ -132,3 +133,10 @@ def _up_to(limit: int | None, batches: Iterable[Batch]) -> Iterator[Batch]:
             return
         yield batch
         left = None if left is None else left - len(batch)
+
+
+def _compiled(text: str) -> Filter:
+    # the grammar takes a tenth of a second to load
+    from ecmproto.filter import compile_filter
+
+    return compile_filter(text)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ecmproto.capture import CaptureReader
-from ecmproto.filter import Filter
 from ecmproto.filter.fields import Field
 from ecmproto.table.columns.asked import asked
 from ecmproto.table.columns.capture import THREADS, batch_works
 from ecmproto.table.columns.threads import in_order
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.layer import Layer
+
+if TYPE_CHECKING:
+    from ecmproto.filter import Filter
 
 
 def fields_present(
