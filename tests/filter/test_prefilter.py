@@ -34,6 +34,7 @@ BUNDLED = [
     for name in ("mixed.pcap", "vlan_stacks.pcap", "qcn_pbb.pcap", "lldp_cn.pcap", "pfc.pcap")
     for record in of_capture(REPOSITORY / "pcaps" / name)[:100]
 ]
+OF_LENGTHS = [bytes(12) + length.to_bytes(2) + bytes(60) for length in (0, 46, 1500, 1501)]
 UNSEEN = (b"\x88\xb6", b"\x88\xe7")
 
 
@@ -98,6 +99,8 @@ EXACT = [
     "frame.len in {60..70, 200}",
     "eth.type == 0x8808",
     "not eth.type >= 0x8808",
+    "not eth.type != 0x8808",
+    "eth.type < 0x8808",
     "macc",
     "cnm",
     "lldp or arp",
@@ -107,7 +110,7 @@ EXACT = [
 @pytest.mark.parametrize("text", EXACT)
 def test_some_filters_leave_out_all_that_is_not_selected(text: str) -> None:
     # what stands behind tags of other lengths is not looked for
-    plain = [each for each in BUNDLED if not any(tag in each[12:32] for tag in UNSEEN)]
+    plain = [*OF_LENGTHS, *(each for each in BUNDLED if not any(tag in each[12:32] for tag in UNSEEN))]
     assert len(plain) > 20
     selected = [octets for octets in plain if compile_filter(text).matches(seen(octets))]
     assert [octets for octets in plain if check(text, octets)] == selected
@@ -124,6 +127,13 @@ def test_tags_are_seen_wherever_the_kernel_has_them() -> None:
     assert takes(program, sent), "tags within are only looked for"
     assert not takes(program, arrived)
     assert not any(takes(program, held) for held in views(head + rest))
+
+
+@pytest.mark.parametrize("octets", range(14, 22))
+def test_a_frame_that_ends_within_a_type_is_not_dropped_for_it(octets: int) -> None:
+    frame = (bytes.fromhex("0200000000090200000000018100000522e9000722e7") + bytes(10))[:octets]
+    program = prefilter(compile_filter("cnm or eth.dst == 02:00:00:00:00:09"))
+    assert all(takes(program, held) for held in views(frame))
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3, 4, 5, 6, 20])
@@ -157,12 +167,19 @@ def test_nothing_is_said_of_other_links_and_of_cut_headers() -> None:
     assert prefilter(filter, snap_octets=13) == ()
 
 
-def test_a_filter_too_long_for_the_kernel_takes_everything() -> None:
+def test_jumps_reach_far_and_what_is_too_long_for_the_kernel_takes_everything() -> None:
     macs = ", ".join(f"02:00:00:00:{i >> 8:02x}:{i & 255:02x}" for i in range(100))
     long = prefilter(compile_filter(f"eth.dst in {{{macs}}}"))
     assert 255 < len(long) <= MAX_INSTRUCTIONS
-    assert takes(long, next(views(bytes.fromhex("020000000063") + bytes(54))))
-    assert not takes(long, next(views(bytes.fromhex("020000000064") + bytes(54))))
+    listed = [takes(long, next(views((2 << 40 | i).to_bytes(6) + bytes(54)))) for i in range(300)]
+    assert listed == [True] * 100 + [False] * 200
+    both = prefilter(compile_filter(f"eth.type == 0x9999 and eth.dst in {{{macs}}}"))
+    frames = [
+        (2 << 40 | i).to_bytes(6) + bytes(6) + type_.to_bytes(2) + bytes(46)
+        for type_ in (0x9999, 0x9998)
+        for i in (0, 99, 100)
+    ]
+    assert [takes(both, next(views(each))) for each in frames] == [True, True, False, False, False, False]
     many = " or ".join(f"eth.dst in {{{macs}}}" for _ in range(10))
     assert prefilter(compile_filter(many)) == ()
 

@@ -63,9 +63,12 @@ def test_lengths_and_numbers_are_those_of_the_wire(veth: Network) -> None:
     frames = random_frames(200, 7)
     lengths = [len(each) for each in frames]
     with FrameReceiver(FAR) as receiver, open_interface(FAR) as reader, ended_after(reader):
+        given = iter(reader)
         send(frames[:150], NEAR)
+        batches = [next(given)]
         send(frames[150:], NEAR)
-        batches = captured(reader, len(frames))
+        while sum(map(len, batches)) < len(frames):
+            batches.append(next(given))
         assert np.concatenate([batch.original for batch in batches]).tolist() == lengths
         assert np.concatenate([batch.numbers for batch in batches]).tolist() == list(range(len(frames)))
         first = 0
@@ -233,6 +236,17 @@ def test_an_interface_that_is_down_at_first_is_waited_for(veth: Network) -> None
         assert receiver.receive() is None
         veth.ip(f"link set {FAR} up")
         assert sent_through(FRAMES[0], receiver)
+
+
+def test_an_interface_that_is_removed_long_after_it_went_down_is_missed(veth: Network) -> None:
+    with FrameReceiver(FAR) as receiver:
+        veth.ip(f"link set {FAR} down")
+        assert eventually(lambda: receiver.receive() is None and receiver.down)
+        for _ in range(3):
+            assert receiver.receive() is None
+        veth.ip(f"link del {FAR}")
+        with pytest.raises(InterfaceError, match="its removal while it was in use"):
+            receiver.receive()
 
 
 def test_an_interface_that_is_removed_ends_the_capture(veth: Network) -> None:

@@ -88,6 +88,27 @@ def test_without_turns_it_is_one_file_of_that_name(tmp_path: Path) -> None:
     assert len(written(tmp_path)[0]) == 3000
 
 
+@pytest.mark.parametrize(
+    ("options", "counts"),
+    [
+        ({"octets": 2 * (60 + 16)}, [2, 2, 1]),
+        ({"octets": 2 * (60 + 16) - 1}, [1, 1, 1, 1, 1]),
+        ({"span_ns": 20}, [2, 2, 1]),
+        ({"span_ns": 21}, [3, 2]),
+        ({"octets": 2 * (60 + 16), "span_ns": 41}, [2, 2, 1]),
+    ],
+)
+def test_files_are_filled_to_the_last_octet_and_ns(
+    options: dict[str, int], counts: list[int], tmp_path: Path
+) -> None:
+    with Rotation(
+        tmp_path / "x.pcap", ETHERNET, octets=options.get("octets"), span_ns=options.get("span_ns")
+    ) as rotation:
+        for batch in batches([[60] * 5], 10):
+            rotation.write(batch)
+    assert [len(file) for file in written(tmp_path)] == counts
+
+
 def test_the_oldest_files_go(tmp_path: Path) -> None:
     with Rotation(tmp_path / "x.pcap.gz", ETHERNET, octets=200, keep=2) as rotation:
         for batch in batches([[60] * 20], 1):
