@@ -180,6 +180,9 @@ def test_jumps_reach_far_and_what_is_too_long_for_the_kernel_takes_everything() 
         for i in (0, 99, 100)
     ]
     assert [takes(both, next(views(each))) for each in frames] == [True, True, False, False, False, False]
+    either = prefilter(compile_filter(f"cnm or eth.dst in {{{macs}}}"))
+    carried = {type_: bytes(12) + type_.to_bytes(2) + bytes(46) for type_ in (0x22E7, 0x88B6, 0x88E7, 0x88E8)}
+    assert [takes(either, next(views(each))) for each in carried.values()] == [True, True, True, False]
     many = " or ".join(f"eth.dst in {{{macs}}}" for _ in range(10))
     assert prefilter(compile_filter(many)) == ()
 
