@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterator, Sequence
 
 from ecmproto.errors import ParameterError
@@ -38,6 +39,15 @@ class Case:
     """What was done to it, in order, by the names of the mutators."""
 
 
+_DIGEST_CHARACTERS = 16
+
+
+def digest_of(items: Sequence[bytes]) -> str:
+    """Return a word that tells a corpus from others."""
+    sums = b"".join(hashlib.sha256(octets).digest() for octets in items)
+    return hashlib.sha256(sums).hexdigest()[:_DIGEST_CHARACTERS]
+
+
 class Cases:
     """All cases of a seed over a corpus of frames: as many as there are numbers."""
 
@@ -45,6 +55,8 @@ class Cases:
         if seed < 0:
             raise ParameterError(name="seed", needed="0 or more", got=str(seed))
         self.seed = seed
+        self.corpus = digest_of(corpus)
+        """Tells this corpus from others."""
         self._corpus = tuple(corpus)
         self._ethertypes = ethertypes
         self._frames = tuple(decode_lax(octets, ethertypes=ethertypes) for octets in self._corpus)

@@ -1,10 +1,10 @@
 """Where a campaign keeps what it found: a folder a defect, with its capture and how to see it again.
 
 ``findings/NAME/``
-    ``case.pcap``     the least frames that fail
+    ``case.pcap``     the least frames that fail; of cases that are no frames, ``case.pcapng`` or ``case.txt``
     ``case.hex``      the same, a line a frame, with the length of each
-    ``output.txt``    the last of what the program printed
-    ``reproduce.sh``  one line that runs the program on the capture
+    ``output.txt``    the last of what the program printed, or what differs
+    ``reproduce.sh``  one line that shows it again
     ``finding.json``  seed, index, signature, kind, how often it came
 """
 
@@ -48,15 +48,22 @@ class Finding:
         return f"{self.outcome.kind}-{words}-{digest}".lower()
 
 
-def save(finding: Finding, folder: Path, command: Sequence[str]) -> Path:
-    """Write a finding below ``folder``; return its own folder."""
+def save(finding: Finding, folder: Path, line: str, *, name: str = "case.pcap") -> Path:
+    """Write a finding below ``folder``; return its own folder.
+
+    ``line`` shows it again where the shell stands in that folder.  ``name`` is that of the file of its frames;
+    another one than case.pcap gets the octets as they are.
+    """
     place = folder / finding.name
     place.mkdir(parents=True, exist_ok=True)
-    write_capture(place / "case.pcap", finding.frames)
+    if name == "case.pcap":
+        write_capture(place / name, finding.frames)
+    else:
+        (place / name).write_bytes(b"".join(finding.frames))
     lines = [f"{len(octets):5} {octets.hex()}\n" for octets in finding.frames]
     (place / "case.hex").write_text("".join(lines), encoding="ascii")
-    (place / "output.txt").write_text(finding.outcome.output, encoding="utf-8")
-    (place / "reproduce.sh").write_text(reproduction(command, "case.pcap") + "\n", encoding="utf-8")
+    (place / "output.txt").write_text(finding.outcome.output, encoding="utf-8", errors="backslashreplace")
+    (place / "reproduce.sh").write_text(line + "\n", encoding="utf-8")
     write_document(place, finding)
     return place
 

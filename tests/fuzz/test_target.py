@@ -73,7 +73,7 @@ def test_planted_defects_are_found_reduced_and_seen_again(
 def test_a_sound_program_gives_no_findings(tmp_path: Path) -> None:
     campaign = TargetCampaign(planted("none"), Cases(corpus("mixed.pcap"), seed=1), tmp_path)
     assert list(campaign.run(lambda progress: progress.runs < 10)) == []
-    assert campaign.progress.frames == campaign.progress.index == 640
+    assert campaign.progress.cases == campaign.progress.index == 640
     assert campaign.progress.failures == 0
 
 

@@ -6,20 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ecmproto.capture import Batch, Interface
-from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.dissect import records
-from ecmproto.filter.fields import find
-from ecmproto.filter.reading import values_of
-from ecmproto.table.columns import Columns, every_name, extract
+from ecmproto.fuzz.column_check import ETHERNET_ONLY, NAMES, FieldValues, column_differences
+from ecmproto.fuzz.column_check import INNER_NAMES as INNER
+from ecmproto.table.columns import Columns, extract
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-
-NAMES = every_name()
-INNER = tuple(
-    f"encapsulated.{name}"
-    for name in NAMES
-    if name in ("frame.protocols", "frame.error") or name[:6] != "frame."
-)
-ETHERNET_ONLY = (Interface(index=0, linktype=ETHERNET),)
 
 
 def expected(
@@ -29,16 +20,10 @@ def expected(
     ethertypes: EtherTypes = DEFAULT,
 ) -> dict[str, list[list[Any]]]:
     """Return each field's values, a list a frame."""
-    readers = {}
-    for name in names:
-        field = find(name)
-        assert field is not None, name
-        readers[name] = values_of(field)
-    got: dict[str, list[list[Any]]] = {name: [] for name in readers}
-    for record in records(batch, interfaces, ethertypes=ethertypes):
-        for name, read in readers.items():
-            got[name].append(list(read(record)))
-    return got
+    names = list(names)
+    values = FieldValues(names)
+    each = [values.of(record) for record in records(batch, interfaces, ethertypes=ethertypes)]
+    return {name: [found.get(name, []) for found in each] for name in names}
 
 
 def assert_equal(
@@ -51,13 +36,8 @@ def assert_equal(
     """Fail for the first field of the first frame that columns have differently."""
     if columns is None:
         columns = extract(batch, names, interfaces=interfaces, ethertypes=ethertypes)
-    wanted = expected(batch, names, interfaces, ethertypes)
     assert list(columns) == list(names)
-    for name, lists in wanted.items():
-        got = columns[name].lists()
-        if got != lists:
-            row = next(i for i, (one, other) in enumerate(zip(got, lists, strict=True)) if one != other)
-            frame = batch.frame(row).hex()
-            raise AssertionError(
-                f"{name} of frame {int(batch.numbers[row]) + 1}: {got[row]} for {lists[row]} in {frame}"
-            )
+    values = FieldValues(names)
+    for wrong in column_differences(batch, columns, values, interfaces=interfaces, ethertypes=ethertypes):
+        number = int(batch.numbers[wrong.row]) + 1
+        raise AssertionError(f"{wrong.what} of frame {number}: {wrong.detail}")

@@ -1,0 +1,95 @@
+"""The Scapy layers beside the one-frame decoder: the same octets back, the same layers, the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from scapy.layers.l2 import Dot1AD, Dot1AH, Dot1Q, Dot3, Ether
+from scapy.packet import Packet, Padding
+from scapy.utils import mac2str
+
+from ecmproto import wire
+from ecmproto.errors import DecodeError
+from ecmproto.fuzz.difference import Difference
+from ecmproto.layers.conversion import to_scapy
+from ecmproto.layers.dispatch import LAYERS, RENAMED
+from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
+
+_SCAPYS_OWN: dict[type[wire.Layer], tuple[type[Packet], dict[str, str]]] = {
+    wire.VLAN: (Dot1Q, {"priority": "prio", "id": "vlan", "etype": "type"}),
+    wire.STag: (Dot1AD, {"priority": "prio", "id": "vlan", "etype": "type"}),
+    wire.ITag: (Dot1AH, {"priority": "prio", "drop": "dei"}),
+}
+_I_TAG_FIELDS = 6
+"""The customer addresses and the type behind them are Scapy's next layer, the I-TAG's last fields here."""
+
+
+class ScapyCheck:
+    """Dissects and builds each item with Scapy."""
+
+    name = "scapy"
+    every = 16
+
+    def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
+        self._ethertypes = ethertypes
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        """Yield octets that do not come back and, of frames that are not malformed, fields that differ."""
+        for row, octets in enumerate(items):
+            packet = to_scapy(octets, ethertypes=self._ethertypes)
+            if bytes(packet) != octets:
+                detail = f"{bytes(packet).hex()} for {octets.hex()}"
+                yield Difference(what="octets do not come back", detail=detail, row=row)
+            try:
+                frame = wire.decode(octets, ethertypes=self._ethertypes)
+            except DecodeError:
+                continue
+            for what, detail in packet_differences(frame, packet):
+                yield Difference(what=what, detail=f"{detail} in {octets.hex()}", row=row)
+
+
+def packet_differences(frame: wire.Frame, packet: Packet) -> Iterator[tuple[str, str]]:
+    """Yield where a frame and Scapy's packet differ, as far as both have layers for it: what, and how."""
+    for value in frame.layers:
+        if not isinstance(value, wire.Ethernet) and type(value) not in _SCAPYS_OWN | LAYERS:
+            return
+        wanted, cls = _as_scapy(value)
+        if type(packet) is not cls:
+            yield f"the layer of {type(value).__name__}", f"{type(packet).__name__}, not {cls.__name__}"
+            return
+        yield from _different(packet, wanted, type(value).__name__)
+        packet = packet.payload
+        if isinstance(value, wire.ITag):
+            wanted, _ = _header(value.cdst, value.csrc, value.etype)
+            yield from _different(packet, wanted, "ITag")
+            packet = packet.payload
+    if packet.layers() not in ([], [Padding]):
+        yield "layers behind the last", str(packet.layers())
+
+
+def _as_scapy(value: wire.Layer) -> tuple[dict[str, Any], type[Packet]]:
+    """Return the values that Scapy's layer for ``value`` should have, by Scapy's names, and the layer."""
+    if isinstance(value, wire.Ethernet):
+        return _header(value.dst, value.src, value.type)
+    names: dict[str, str] = RENAMED
+    cls = LAYERS.get(type(value))
+    if cls is None:
+        cls, names = _SCAPYS_OWN[type(value)]
+    fields = value.layout[:_I_TAG_FIELDS] if isinstance(value, wire.ITag) else value.layout
+    return {names.get(field.key, field.key): getattr(value, field.key) for field in fields}, cls
+
+
+def _header(dst: bytes, src: bytes, ethertype: int) -> tuple[dict[str, Any], type[Packet]]:
+    key, cls = ("len", Dot3) if ethertype <= MAX_LENGTH else ("type", Ether)
+    return {"dst": dst, "src": src, key: ethertype}, cls
+
+
+def _different(packet: Packet, wanted: dict[str, Any], layer: str) -> Iterator[tuple[str, str]]:
+    for name, value in wanted.items():
+        got = packet.getfieldval(name)
+        if isinstance(value, bytes):
+            # addresses are text for Scapy, other octets are not
+            got = mac2str(got) if isinstance(got, str) else bytes(got)
+        if got != value:
+            yield f"{layer}.{name}", f"{got!r}, not {value!r}"
