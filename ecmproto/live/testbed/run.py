@@ -106,6 +106,7 @@ def _wire(spaces: Namespaces, topology: Topology) -> None:
         )  # fmt: skip
         spaces.inside(name, lambda: turn_off("eth0"))
     pairs = [(f"net{n + 1}", f"in{n + 1}") for n in range(len(topology.senders))] + [("out", "edge")]
+    pairs += [("aside", "edge2")] if topology.victim_bps else []
     for one, other in pairs:
         spaces.connect((_DEVICES, one), (_DEVICES, other), mtu_octets=LINK_MTU_OCTETS)
     ends = [name for name, _ in hosts] + [end for pair in pairs for end in pair]
@@ -121,12 +122,14 @@ def _ip(number: int) -> str:
 def _devices(spaces: Namespaces, topology: Topology, given: Given) -> Iterator[None]:
     """Start the devices, wait until all are ready, and end them so that they write their summaries."""
     inputs = [f"in{n + 1}" for n in range(len(topology.senders))]
-    inputs += [name for name, _ in _hosts(topology) if name in (_PINGER, _VICTIM)]
+    inputs += [_PINGER, *(["aside"] if topology.victim_bps else [])]
     port = ["cp", *(word for name in inputs for word in ("--in", name)), "--out", "out"]
     port += ["--rate", str(topology.rate_bps), "--buffer", topology.buffer]
     port += ["--flow-control", given.flow_control] if given.flow_control else []
     rate = ["--link-rate", str(topology.rate_bps)]
-    commands = {"port": port, "edge": ["edge", "--net", "edge", "--host", "receiver", *rate]}
+    commands = {"port": port, "edge": ["edge", "--net", "edge", "--host", _RECEIVER, *rate]}
+    if topology.victim_bps:
+        commands["edge2"] = ["edge", "--net", "edge2", "--host", _VICTIM, *rate]
     for n in range(len(topology.senders)):
         commands[f"point{n + 1}"] = ["rp", "--host", f"sender{n + 1}", "--net", f"net{n + 1}", *rate]
     started = []

@@ -32,13 +32,14 @@ def suited(mechanism: str, rate_bps: int) -> list[str]:
     if mechanism == "fecn":
         interval_ns = max(_LEAST_INTERVAL_NS, _INTERVAL_BITS * NS_PER_S // rate_bps)
         return [f"cp.T={interval_ns}ns", f"rp.tau={interval_ns}ns", f"rp.idle={2 * interval_ns}ns"]
-    return ["rp.min_rate=1M", "rp.ai_rate=1M", "rp.hai_rate=5M"] if mechanism == "qcn" else []
+    return list(_QCN) if mechanism == "qcn" else []
 
 
 _OFTEN = ("cp.sf=30kB", "cp.sr=9kB")
 """At a slow port 150 KB last too long between samples."""
 _QUICK_SAMPLES = (
-    "cp.sf=15kB", "cp.sr=4500B", "cp.tagged_sf=3kB", "cp.tagged_sr=900B", "rp.probe_octets=15kB",
+    "cp.sf=15kB", "cp.sr=4500B", "cp.tagged_sf=9kB", "cp.tagged_sr=2700B", "rp.probe_octets=30kB",
 )  # fmt: skip
-_QUICK_GAINS = ("rp.gi=0.05", "rp.flow_gi=0.25")
+_QUICK_GAINS = ("rp.gi=0.1", "rp.flow_gi=0.5", "rp.flow_gd=0.5")
 """Both gains are shares of the rate a message: at a slow port there are few messages in a second."""
+_QCN = ("rp.min_rate=1M", "rp.ai_rate=1M", "rp.hai_rate=5M", "cp.sample_base=50kB")
