@@ -247,3 +247,22 @@ def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
     status = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
     assert f"Uid:\t{pwd.getpwnam('nobody').pw_uid}\t" in status
     switched.end(program)
+
+
+@pytest.mark.slow
+def test_a_million_frames_arrive_as_they_were_sent(switched: Wires) -> None:
+    """Through a port that is never full: sent no faster than it takes them."""
+    program = switched.start(*CP, "--rate", "40G", "--buffer", "50000frames")
+    count, at_once = 1_000_000, 500  # what the kernel holds between two interfaces is 1000
+    sent, seen = hashlib.sha256(), hashlib.sha256()
+    draws = np.random.default_rng(2)
+    with switched.socket("a-far") as one, switched.socket("c-far") as out:
+        for first in range(0, count, at_once):
+            for number in range(first, first + at_once):
+                octets = frame(1, RECEIVER, 60, number=number)[:40] + draws.bytes(20)
+                sent.update(octets)
+                one.send(octets)
+            for _ in range(at_once):
+                seen.update(out.recv(2048))
+    assert seen.digest() == sent.digest()
+    assert switched.end(program)["counters"]["departed_frames"] == count

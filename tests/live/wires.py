@@ -102,6 +102,10 @@ def wires(tmp_path: Path) -> Iterator[Wires]:
     subprocess.run(["ip", "netns", "add", name], check=True)
     made = Wires(name)
     try:
+        for scope in ("all", "default"):
+            path = f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"
+            # Nothing is to be sent but by the test.
+            subprocess.run(["ip", "netns", "exec", name, "sh", "-c", f"echo 1 > {path}"], check=True)
         yield made
     finally:
         for program in made.programs:
