@@ -57,11 +57,12 @@ def run_all(request: Request) -> None:
         remove(name)
     click.echo(f"ecmproto: seed {request.seed}", err=True)
     outcomes = []
-    with _folder(request) as folder, _ended_by_sigterm():
+    with _folder(request) as folder, _Ending() as ending:
         for name in request.names:
             _warm(request, name, chosen[name])
+            ending.check()
             click.echo(f"ecmproto: {name} for {request.duration_s:g} s", err=True)
-            outcomes.append(_run(request, name, chosen[name], folder / name))
+            outcomes.append(_run(request, name, chosen[name], folder / name, ending))
     if request.form == "json":
         click.echo(json.dumps(_document(request, outcomes), indent=2))
     else:
@@ -80,18 +81,30 @@ def _folder(request: Request) -> Iterator[Path]:
     yield kept
 
 
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the run as Ctrl-C does: with everything taken down."""
+class _Ending:
+    """SIGINT and SIGTERM, held until the run is at a place where everything can be taken down."""
 
-    def end(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self._came = False
+        self._before: dict[int, Any] = {}
 
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if one came."""
+        if self._came:
+            raise KeyboardInterrupt
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        self._came = True
+
+    def __enter__(self) -> _Ending:
+        self._before = {
+            number: signal.signal(number, self._hold) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
 
 def _assignments(request: Request, name: str) -> tuple[str, ...]:
@@ -124,7 +137,7 @@ def _warm(request: Request, name: str, assignments: tuple[str, ...]) -> None:
     warm_edge(machine, DEFAULT)
 
 
-def _run(request: Request, name: str, assignments: tuple[str, ...], folder: Path) -> Outcome:
+def _run(request: Request, name: str, assignments: tuple[str, ...], folder: Path, ending: _Ending) -> Outcome:
     given = Given(
         mechanism=name,
         assignments=assignments,
@@ -133,6 +146,7 @@ def _run(request: Request, name: str, assignments: tuple[str, ...], folder: Path
         folder=folder,
         seed=request.seed,
         flow_control=request.flow_control,
+        check=ending.check,
     )
     mechanism = find_mechanism(name)
     machine = machine_of(mechanism, mechanism.parse(assignments))

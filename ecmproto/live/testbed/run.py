@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ _PING_INTERVAL_S = 0.05
 _GRACE_S = 10.0
 _LAST_WORDS_S = 30.0
 """What iperf3's ends say to each other at the end waits behind what the sender still has queued."""
+_LOOK_S = 0.02
 _FIRST_PORT = 5201
 _SHOWN_OCTETS = 128
 
@@ -50,6 +51,8 @@ class Given:
     seed: int
     coalesce: str = "1ms"
     flow_control: str | None = None
+    check: Callable[[], None] = lambda: None
+    """Called often, and may raise what ends the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +149,7 @@ def _devices(spaces: Namespaces, topology: Topology, given: Given) -> Iterator[N
             open(given.folder / f"{name}.log", "wb") as errors,
         ):
             started.append((name, spaces.start(_DEVICES, words, output=output, errors=errors)))
-    _wait_ready(given.folder, started)
+    _wait_ready(given, started)
     try:
         yield
     finally:
@@ -156,15 +159,28 @@ def _devices(spaces: Namespaces, topology: Topology, given: Given) -> Iterator[N
             program.wait(_GRACE_S)
 
 
-def _wait_ready(folder: Path, started: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> None:
+def _wait_ready(given: Given, started: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> None:
     deadline = time.monotonic() + _READY_S
     for name, program in started:
-        log = folder / f"{name}.log"
+        log = given.folder / f"{name}.log"
         while " ready: " not in (said := log.read_text(encoding="utf-8", errors="replace")):
             if program.poll() is not None or time.monotonic() > deadline:
                 got = said.strip().splitlines()[-1:] or ["nothing"]
                 raise OutputError(path=str(log), needed="a device that becomes ready", got=got[0])
-            time.sleep(0.02)
+            given.check()
+            time.sleep(_LOOK_S)
+
+
+def _wait(program: subprocess.Popen[bytes], seconds: float, given: Given) -> None:
+    """Wait until ``program`` ends; after ``seconds`` it is ended."""
+    deadline = time.monotonic() + seconds
+    while program.poll() is None:
+        given.check()
+        if time.monotonic() > deadline:
+            program.kill()
+            program.wait()
+            return
+        time.sleep(_LOOK_S)
 
 
 def _capture(spaces: Namespaces, given: Given) -> None:
@@ -204,15 +220,11 @@ def _traffic(spaces: Namespaces, topology: Topology, given: Given) -> Report:
         clients.append(spaces.start(sender, words, output=subprocess.DEVNULL, errors=subprocess.DEVNULL))
     count = str(int(given.duration_s / _PING_INTERVAL_S))
     with open(given.folder / "ping.txt", "wb") as output:
-        spaces.start(
-            _PINGER, ["ping", "-n", "-i", str(_PING_INTERVAL_S), "-c", count, _ip(250)], output=output
-        ).wait(given.duration_s + _GRACE_S)
+        words = ["ping", "-n", "-i", str(_PING_INTERVAL_S), "-c", count, _ip(250)]
+        _wait(spaces.start(_PINGER, words, output=output), given.duration_s + _GRACE_S, given)
     deadline = time.monotonic() + _LAST_WORDS_S
     for client in clients:
-        try:
-            client.wait(max(0.1, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            client.kill()
+        _wait(client, deadline - time.monotonic(), given)
     time.sleep(0.2)
     return _Reader(topology, given, files).report()
 
