@@ -23,6 +23,7 @@ COMMANDS = {
     "replay": "Run a capture through a software congestion point.",
     "stats": "Show what is in a capture in numbers: kinds, rates, feedback, pauses as time.",
     "live": "Be a congestion point, reaction point or edge between real interfaces.",
+    "fuzz": "Try spoilt frames on these decoders, or on any program.",
     "doctor": "Say what this machine has and lacks for frames on its interfaces.",
     "schema": "Draw the bit layout of a frame format.",
     "fields": "List the fields that can be asked for by name.",

@@ -51,8 +51,8 @@ class Finding:
 def save(finding: Finding, folder: Path, line: str, *, name: str = "case.pcap") -> Path:
     """Write a finding below ``folder``; return its own folder.
 
-    ``line`` shows it again where the shell stands in that folder.  ``name`` is that of the file of its frames;
-    another one than case.pcap gets the octets as they are.
+    ``line`` shows it again where the shell stands in that folder.  ``name`` is that of the file
+    of its frames; another one than case.pcap gets the octets as they are.
     """
     place = folder / finding.name
     place.mkdir(parents=True, exist_ok=True)

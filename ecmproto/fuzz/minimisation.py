@@ -6,6 +6,8 @@ left out, large ones first, as long as what is left fails.  A budget of tries bo
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -15,14 +17,15 @@ DEFAULT_TRIES = 500
 
 
 class Budget:
-    """How often something may still be tried."""
+    """How often, and for how long, something may still be tried."""
 
-    def __init__(self, tries: int = DEFAULT_TRIES) -> None:
+    def __init__(self, tries: int = DEFAULT_TRIES, *, seconds: float = math.inf) -> None:
         self.left = tries
+        self._end = time.monotonic() + seconds
 
     def spend(self) -> bool:
         """Return whether there was a try left, and take it."""
-        self.left -= 1
+        self.left = self.left - 1 if time.monotonic() < self._end else -1
         return self.left >= 0
 
 

@@ -16,6 +16,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.fuzz.findings import Finding, findings_in, save, write_document
 
 STATE_SCHEMA = "ecmproto/campaign/1"
+_FILE = "campaign.json"
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -32,6 +33,15 @@ class Progress:
     seconds: float = 0.0
 
 
+def seed_of(folder: Path) -> int | None:
+    """Return the seed of the campaign that a folder has; None where there is none to be read."""
+    try:
+        seed = json.loads((folder / _FILE).read_text(encoding="utf-8"))["seed"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return seed if isinstance(seed, int) else None
+
+
 class State:
     """Progress and findings below ``folder``; what is found there of the same campaign goes on.
 
@@ -40,7 +50,7 @@ class State:
 
     def __init__(self, folder: Path, *, seed: int, corpus: str) -> None:
         self.folder = folder
-        self._file = folder / "campaign.json"
+        self._file = folder / _FILE
         self._of = {"seed": seed, "corpus": corpus}
         folder.mkdir(parents=True, exist_ok=True)
         try:

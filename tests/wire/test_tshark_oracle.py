@@ -6,10 +6,7 @@ reads in one run.  Where the two differ on purpose, DELIBERATE says why; nothing
 
 from __future__ import annotations
 
-import dataclasses
-import struct
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,60 +16,28 @@ from ecmproto.capture import open_capture
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.errors import CaptureError
 from ecmproto.fuzz.strategies import mutated, octets_of, pause_frames, pfc_frames, tagged_frames
+from ecmproto.fuzz.tshark_fields import Sample, ours, theirs, write_pcap
+from ecmproto.fuzz.tshark_reasons import DELIBERATE, differing, reasons, unexplained
 from ecmproto.wire import (
     ARP,
     PFC,
     TLV,
     UDP,
     VLAN,
-    CMTag,
     CNTag,
     CongestionNotificationTLV,
     Data,
     Ethernet,
-    EtherTypes,
     Frame,
     IPv4,
     ITag,
     Layer,
     Pause,
-    RDTag,
-    RRTTag,
     STag,
-    decode_lax,
     encode,
 )
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.standards.known_answers import KNOWN_ANSWERS
-
-PLAIN_FIELDS = (
-    "eth.dst", "eth.src", "eth.type", "eth.len",
-    "vlan.priority", "vlan.dei", "vlan.id", "vlan.etype", "vlan.len",
-    "ieee8021ad.priority", "ieee8021ad.dei", "ieee8021ad.id", "ieee8021ad.svid", "ieee8021ad.cvid",
-    "ieee8021ah.priority", "ieee8021ah.drop", "ieee8021ah.nca", "ieee8021ah.res1", "ieee8021ah.res2",
-    "ieee8021ah.isid", "ieee8021ah.cdst", "ieee8021ah.csrc", "ieee8021ah.etype",
-    "macc.opcode", "macc.pause_time", "macc.cbfc.enbv",
-)  # fmt: skip
-FIELDS = (
-    *PLAIN_FIELDS,
-    *(f"macc.cbfc.pause_time.c{priority}" for priority in range(8)),
-    *(f"lldp.ieee.802_1qau.cnpv.prio{priority}" for priority in range(8)),
-    *(f"lldp.ieee.802_1qau.ready.prio{priority}" for priority in range(8)),
-)
-# What could hold another Ethernet frame, whose fields would be listed behind those of the outer one.
-STOP_AT = ("ip", "ipv6", "llc", "mpls", "arp")
-
-Fields = dict[str, list[str]]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Sample:
-    """An Ethernet frame and where it came from."""
-
-    where: str
-    octets: bytes
-    original: int
-
 
 # the frames
 
@@ -194,204 +159,6 @@ def crafted() -> Iterator[Sample]:
         yield Sample(where=f"{control.prefix} that ends too early", octets=octets, original=len(octets))
 
 
-# the two views
-
-
-def ours(sample: Sample) -> Fields:
-    """Return what the codec says, under tshark's names and in tshark's notation."""
-    frame = decode_lax(sample.octets, original_octets=sample.original)
-    fields: Fields = {name: [] for name in FIELDS}
-    for placed in frame.fields():
-        name = placed.field.name_for(placed.value)
-        if placed.field.meta.flags.startswith("lldp"):
-            assert isinstance(placed.value, int)
-            for bit in range(8):
-                fields[placed.field.meta.flags.format(bit)].append(str(placed.value >> bit & 1))
-        elif name in fields:
-            shown = placed.value.hex(":") if isinstance(placed.value, bytes) else str(placed.value)
-            fields[name].append(shown)
-    _as_tshark_names_s_tags(frame, fields)
-    return fields
-
-
-def _as_tshark_names_s_tags(frame: Frame, fields: Fields) -> None:
-    """Rename as tshark does.
-
-    Of two S-TAGs in a row it calls the identifiers svid and cvid; the EtherType behind S-TAGs it calls
-    ieee8021ah.etype, and shows none between the two, or between a B-TAG and its I-TAG.
-    """
-    for name in ("ieee8021ad.id", "ieee8021ah.etype"):
-        fields[name] = []
-    layers = [value for value in frame.layers if not isinstance(value, Data)]
-    index = 0
-    while index < len(layers):
-        tag = layers[index]
-        following = layers[index + 1] if index + 1 < len(layers) else None
-        if isinstance(tag, STag) and isinstance(following, STag):
-            fields["ieee8021ad.svid"].append(str(tag.id))
-            fields["ieee8021ad.cvid"].append(str(following.id))
-            fields["ieee8021ah.etype"].append(str(following.etype))
-            index += 2
-            continue
-        if isinstance(tag, STag):
-            fields["ieee8021ad.id"].append(str(tag.id))
-        if isinstance(tag, ITag) or (isinstance(tag, STag) and tag.etype != EtherTypes().i_tag):
-            fields["ieee8021ah.etype"].append(str(tag.etype))
-        index += 1
-
-
-def theirs(program: str, capture: Path) -> list[Fields]:
-    """Return what tshark says of each frame, numbers in decimal."""
-    command = [program, "-n", "-r", str(capture), "-T", "fields", "-E", "occurrence=a", "-E", "separator=/t"]
-    for protocol in STOP_AT:
-        command += ["--disable-protocol", protocol]
-    for name in FIELDS:
-        command += ["-e", name]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [_row(line) for line in run.stdout.splitlines()]
-
-
-def _row(line: str) -> Fields:
-    cells = line.split("\t")
-    assert len(cells) == len(FIELDS), line
-    return {
-        name: [_number(value) for value in cell.split(",")] if cell else []
-        for name, cell in zip(FIELDS, cells, strict=True)
-    }
-
-
-def _number(text: str) -> str:
-    return str(int(text, 16)) if text.startswith("0x") else text
-
-
-def write_pcap(path: Path, samples: Sequence[Sample]) -> None:
-    """Write a capture by hand: what is compared is the codec, not the writer."""
-    with path.open("wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, ETHERNET))
-        for sample in samples:
-            file.write(struct.pack("<IIII", 0, 0, len(sample.octets), sample.original) + sample.octets)
-
-
-# where they differ on purpose
-
-_Applies = Callable[[Sample, list[str], list[str]], bool]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Reason:
-    """Why the two differ in some fields on purpose, and whether that is why in a given frame."""
-
-    why: str
-    fields: tuple[str, ...] = FIELDS
-    applies: _Applies
-
-
-def _ethertype(sample: Sample) -> int:
-    return int.from_bytes(sample.octets[12:14], "big")
-
-
-def _isl(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return sample.octets[:5] == bytes.fromhex("01000c0000")
-
-
-def _fabric_path(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return _ethertype(sample) == 0x8903
-
-
-def _vn_tag(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return _ethertype(sample) == 0x8926 and their[: len(mine)] == mine
-
-
-def _behind_a_congestion_tag(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    layers = decode_lax(sample.octets).layers
-    return (
-        any(isinstance(value, CNTag | CMTag | RRTTag | RDTag) for value in layers)
-        and mine[: len(their)] == their
-    )
-
-
-def _neither_length_nor_type(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return 1500 < _ethertype(sample) < 1536 and not their
-
-
-def _length_0(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return {tuple(mine), tuple(their)} == {("0",), ()}
-
-
-def _too_deep(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return len(their) == 20 and mine[:20] == their
-
-
-def _unfinished(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    frame = decode_lax(sample.octets, original_octets=sample.original)
-    return (
-        (frame.error is not None or frame.cut > 0) and len(mine) < len(their) and their[: len(mine)] == mine
-    )
-
-
-def _mandatory_tlvs_missing(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    types = [
-        value.type
-        for value in decode_lax(sample.octets).layers
-        if isinstance(value, TLV | CongestionNotificationTLV)
-    ]
-    return types[:3] != [1, 2, 3] and not their
-
-
-_LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
-_VLAN = tuple(name for name in FIELDS if name.startswith("vlan"))
-
-DELIBERATE = (
-    Reason(
-        why="tshark takes DA 01-00-0C-00-00-XX for Cisco's ISL header; we read what 802.3 says", applies=_isl
-    ),
-    Reason(
-        why="tshark reads on behind Cisco's FabricPath header and lists the inner addresses; for us it is an "
-        "EtherType with data",
-        applies=_fabric_path,
-    ),
-    Reason(
-        why="tshark reads on behind a VN-TAG; no document of ours has it, so what follows is data",
-        applies=_vn_tag,
-    ),
-    Reason(
-        why="tshark stops at CN-TAGs and experimental tags (wire-formats 10); we read what is behind them",
-        applies=_behind_a_congestion_tag,
-    ),
-    Reason(
-        why="1501 to 1535 is neither length nor type (802.3 3.2.6): tshark shows neither, we an unknown type",
-        fields=("eth.type",),
-        applies=_neither_length_nor_type,
-    ),
-    Reason(
-        why="0 is a length for us (wire-formats 1.2: up to 1500), an EtherType for tshark",
-        fields=("eth.type", "eth.len", "vlan.etype", "vlan.len"),
-        applies=_length_0,
-    ),
-    Reason(
-        why="tshark gives up after 20 VLAN tags; wire-formats 1.2: any depth", fields=_VLAN, applies=_too_deep
-    ),
-    Reason(
-        why="of a header that ends too early tshark shows the fields there are; we keep it as octets and, "
-        "where no snap length cut it, say what is missing",
-        applies=_unfinished,
-    ),
-    Reason(
-        why="tshark reads no LLDP whose first three TLVs are not the mandatory ones; we read every TLV",
-        fields=_LLDP,
-        applies=_mandatory_tlvs_missing,
-    ),
-)
-
-
-def differing(mine: Fields, their: Fields) -> list[str]:
-    return [name for name in FIELDS if mine[name] != their[name]]
-
-
-def reasons(sample: Sample, name: str, mine: Fields, their: Fields) -> list[Reason]:
-    return [one for one in DELIBERATE if name in one.fields and one.applies(sample, mine[name], their[name])]
-
-
 def compare(folder: Path, samples: Sequence[Sample]) -> set[str]:
     """Fail for what differs without a reason; return the reasons there were."""
     program = requires("tshark")
@@ -403,11 +170,8 @@ def compare(folder: Path, samples: Sequence[Sample]) -> set[str]:
     for sample, their in zip(samples, rows, strict=True):
         mine = ours(sample)
         for name in differing(mine, their):
-            found = reasons(sample, name, mine, their)
-            used |= {reason.why for reason in found}
-            if not found:
-                shown = f"we {mine[name]}, tshark {their[name]}; {sample.octets[:64].hex()}"
-                lines.append(f"{sample.where}: {name}: {shown}")
+            used |= {reason.why for reason in reasons(sample, name, mine, their)}
+        lines += [f"{sample.where}: {name}: {how}" for name, how in unexplained(sample, mine, their)]
     assert not lines, "\n".join(lines[:40])
     return used
 

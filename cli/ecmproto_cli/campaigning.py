@@ -1,0 +1,184 @@
+"""What the campaigns of ``ecmproto fuzz`` share: options, when they end, how they are shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ecmproto.errors import ParameterError, counted
+from ecmproto_cli.failure import FINDINGS, INTERRUPTED
+from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.table import pairs
+
+if TYPE_CHECKING:
+    from ecmproto.fuzz.findings import Finding
+    from ecmproto.fuzz.state import Progress
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SHOWN_EVERY_S = 0.25
+DEFAULT_TIME = "60s"
+
+
+def corpus_option(help: str) -> Callable[[F], F]:
+    """``-r FILE``, any number of times."""
+    return click.option("-r", "--read", "paths", metavar="FILE", multiple=True, help=help)
+
+
+def campaign_options(function: F) -> F:
+    """``--seed``, ``--time``, ``--runs``."""
+    options = (
+        click.option(
+            "--seed", type=click.IntRange(min=0, max=1 << 64),
+            help="What all cases follow from.  [default: the folder's, else a new one]",
+        ),
+        click.option("--time", "duration", metavar="TIME", help="How long.  [default: 60s without --runs]"),
+    )  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def captured_frames(paths: Sequence[str]) -> list[bytes]:
+    """Return the frames of captures; the templates of ``craft`` without any."""
+    from ecmproto.capture import open_capture
+    from ecmproto.fuzz.kinds import template_frames
+
+    if not paths:
+        return template_frames()
+    frames: list[bytes] = []
+    for path in paths:
+        with open_capture(path) as reader:
+            for batch in reader:
+                frames += batch.frames()
+                if len(frames) > MOST_FRAMES:
+                    raise ParameterError(
+                        name="-r", needed=f"at most {MOST_FRAMES:,} frames to spoil", got=f"more in {path}"
+                    )
+            if reader.problem is not None:
+                raise reader.problem
+    return frames
+
+
+MOST_FRAMES = 200_000
+"""All of a corpus is in memory."""
+
+
+def seed_for(folder: Path, given: int | None) -> int:
+    """Return the seed of a campaign, and say it."""
+    from ecmproto.fuzz.state import seed_of
+
+    seed = given
+    if seed is None:
+        seed = seed_of(folder)
+    if seed is None:
+        seed = secrets.randbits(32)
+    click.echo(f"ecmproto: seed {seed}", err=True)
+    return seed
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Session:
+    """One call of a campaign: until when, and what it came to."""
+
+    duration_s: float | None
+    noun: str
+    """What progress counts: cases, frames."""
+    held: HeldInterrupt
+    start: float = dataclasses.field(default_factory=time.monotonic)
+    cases: int = 0
+    """Tried in this call."""
+    findings: int = 0
+    _first: int | None = None
+    _shown: float = 0.0
+
+    def going_on(self, progress: Progress) -> bool:
+        """Show how far it is; return whether there is time left.  Raises an interrupt that came."""
+        self._first = progress.cases if self._first is None else self._first
+        self.cases = progress.cases - self._first
+        self.held.check()
+        self._show()
+        return self.duration_s is None or self.seconds < self.duration_s
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self.start
+
+    @property
+    def rate(self) -> str:
+        """Cases a second."""
+        return f"{self.cases / max(self.seconds, 1e-9):,.0f} {self.noun}/s"
+
+    def _show(self) -> None:
+        if not sys.stderr.isatty() or self.seconds - self._shown < _SHOWN_EVERY_S:
+            return
+        self._shown = self.seconds
+        told = f"{self.seconds:.0f} s, {self.cases:,} {self.noun}, {self.rate}"
+        click.echo(f"\r{told}, {counted(self.findings, 'finding')}\x1b[K", err=True, nl=False)
+
+    def cleared(self) -> None:
+        """Take the line of progress away."""
+        if sys.stderr.isatty():
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def run_session(
+    session: Session, findings: Iterator[Finding], folder: Path, told: Callable[[Finding], str]
+) -> bool:
+    """Run a campaign, saying each finding as it comes; return whether it was interrupted."""
+    try:
+        with session.held:
+            for finding in findings:
+                session.findings += 1
+                session.cleared()
+                click.echo(f"{finding.outcome.kind}: {told(finding)}")
+                click.echo(f"  kept in {folder / 'findings' / finding.name}")
+    except KeyboardInterrupt:
+        return True
+    finally:
+        session.cleared()
+    return False
+
+
+def duration_of(text: str | None, runs: int | None) -> float | None:
+    """Return how many seconds a campaign lasts; None where runs alone end it."""
+    from ecmproto.units import NS_PER_S, parse_time
+
+    if text is None and runs is not None:
+        return None
+    return parse_time(text or DEFAULT_TIME) / NS_PER_S
+
+
+def report(
+    session: Session,
+    progress: Progress,
+    findings: dict[str, Finding],
+    rows: Sequence[tuple[str, str]],
+    line: Callable[[Finding], str],
+    *,
+    interrupted: bool,
+) -> int:
+    """Print what a campaign came to; return the exit code."""
+    all_rows = [
+        ("executions", f"{session.cases:,} {session.noun} in {session.seconds:.1f} s, {session.rate}"),
+        *rows,
+        ("campaign", f"{progress.cases:,} {session.noun} in {progress.seconds:.1f} s so far"),
+        ("failures", f"{progress.failures:,} of {progress.runs:,} runs"),
+        ("findings", str(len(findings))),
+    ]
+    click.echo(pairs(all_rows))
+    for finding in findings.values():
+        click.echo(f"\n{finding.outcome.kind}: {finding.outcome.signature}")
+        click.echo(pairs([("seen", counted(finding.count, "time")), ("again", line(finding))]))
+    if interrupted:
+        click.echo("ecmproto: interrupted; the same command goes on", err=True)
+        return INTERRUPTED
+    return FINDINGS if findings else 0

@@ -1,0 +1,195 @@
+"""``ecmproto fuzz decode``: these decoders beside one another."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto_cli.campaigning import (
+    Session,
+    campaign_options,
+    captured_frames,
+    corpus_option,
+    duration_of,
+    report,
+    run_session,
+    seed_for,
+)
+from ecmproto_cli.failure import FINDINGS
+from ecmproto_cli.interrupt import HeldInterrupt
+
+if TYPE_CHECKING:
+    from ecmproto.fuzz.bounds import Bounds
+    from ecmproto.fuzz.difference import Check
+    from ecmproto.fuzz.findings import Finding
+
+WHAT = ("frames", "captures", "filters", "specs")
+
+
+@click.command()
+@corpus_option(
+    "Start from this: a capture, with --what filters a text of a filter a line, else the file as it is.  "
+    "[default: the templates of craft]"
+)
+@click.option("--what", type=click.Choice(WHAT), default="frames", show_default=True, help="What is spoilt.")
+@campaign_options
+@click.option("--runs", type=click.IntRange(min=1), help="How many cases.")
+@click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Try this case alone.")
+@click.option("--as-is", is_flag=True, help="Try what -r has as it is.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    default="fuzz-decode",
+    show_default=True,
+    help="Where state and findings are kept.",
+)
+@click.option("--timeout", metavar="TIME", default="10s", show_default=True, help="Of a check of a batch.")
+@click.option("--memory", metavar="SIZE", default="256MB", show_default=True, help="Of a check of a batch.")
+def command(
+    paths: tuple[str, ...],
+    what: str,
+    seed: int | None,
+    duration: str | None,
+    runs: int | None,
+    index: int | None,
+    as_is: bool,
+    out: str,
+    timeout: str,
+    memory: str,
+) -> int:
+    """Try spoilt octets on all decoders here, and on tshark where it is installed: they must agree.
+
+    Each batch goes through the one-frame decoder and the columns, now and then also through the text of
+    whole batches, Scapy and tshark.  What differs, raises or takes too much is reduced and kept.
+
+    \b
+    ecmproto fuzz decode --time 60s
+    ecmproto fuzz decode -r in.pcap --seed 7 --runs 100000 --out campaign
+    ecmproto fuzz decode --seed 7 --index 4711
+    ecmproto fuzz decode --what captures --time 10s
+    """
+    from ecmproto.fuzz.bounds import Bounds
+    from ecmproto.units import NS_PER_S, parse_octets, parse_time
+
+    _check_options(paths, seed, index, as_is, runs, duration)
+    bounds = Bounds(seconds=parse_time(timeout) / NS_PER_S, memory_octets=parse_octets(memory))
+    seconds = duration_of(duration, runs)
+    corpus = _corpus(what, paths, whole=as_is)
+    if as_is:
+        return _tried(corpus, _checks(what), bounds)
+    if index is not None and seed is not None:
+        return _case(what, corpus, seed, index, bounds)
+    return _campaign(what, paths, corpus, Path(out), seed, seconds, runs, bounds)
+
+
+def _check_options(
+    paths: tuple[str, ...],
+    seed: int | None,
+    index: int | None,
+    as_is: bool,
+    runs: int | None,
+    duration: str | None,
+) -> None:
+    if as_is and not paths:
+        raise click.UsageError("--as-is tries what -r has: needed -r FILE")
+    if index is not None and seed is None:
+        raise click.UsageError("--index counts the cases of a seed: needed --seed N")
+    if as_is and (index is not None or seed is not None):
+        raise click.UsageError("--as-is makes no cases: needed it without --seed and --index")
+    if (as_is or index is not None) and (runs is not None or duration is not None):
+        raise click.UsageError("--runs and --time belong to campaigns, not to a case")
+
+
+def _corpus(what: str, paths: tuple[str, ...], *, whole: bool) -> list[bytes]:
+    from ecmproto.fuzz.kinds import SUBJECTS
+
+    if what == "frames":
+        return captured_frames(paths)
+    if not paths:
+        return SUBJECTS[what].corpus()
+    files = [Path(path).read_bytes() for path in paths]
+    if what == "filters" and not whole:
+        return [line for octets in files for line in octets.splitlines()]
+    return files
+
+
+def _checks(what: str) -> list[Check]:
+    from ecmproto.fuzz.kinds import SUBJECTS
+
+    checks = SUBJECTS[what].checks()
+    if what == "frames":
+        from ecmproto.fuzz.tshark_check import TsharkCheck
+        from ecmproto.layers.agreement import ScapyCheck
+
+        checks.append(ScapyCheck())
+        if TsharkCheck.program() is not None:
+            checks.append(TsharkCheck())
+    return checks
+
+
+def _tried(items: list[bytes], checks: list[Check], bounds: Bounds) -> int:
+    """Try octets as they are; print what is wrong."""
+    from ecmproto.fuzz.agreement import disagreements
+
+    found = [wrong for check in checks for wrong in disagreements(check, items, bounds, measured=False)]
+    for wrong in found:
+        click.echo(f"{wrong.kind}: {wrong.signature}\n{wrong.detail}")
+    if not found:
+        click.echo(f"all agree: {', '.join(check.name for check in checks)}")
+    return FINDINGS if found else 0
+
+
+def _case(what: str, corpus: list[bytes], seed: int, index: int, bounds: Bounds) -> int:
+    from ecmproto.fuzz.kinds import SUBJECTS
+
+    case = next(SUBJECTS[what].cases(corpus, seed).starting_at(index))
+    made = f"from item {case.source + 1} of the corpus" if case.source >= 0 else "from nothing"
+    click.echo(f"case {index} of seed {seed}, {made}: {', '.join(case.mutations)}")
+    click.echo(f"{len(case.octets):5} {case.octets.hex()}")
+    return _tried([case.octets], _checks(what), bounds)
+
+
+def _campaign(
+    what: str,
+    paths: tuple[str, ...],
+    corpus: list[bytes],
+    folder: Path,
+    seed: int | None,
+    seconds: float | None,
+    runs: int | None,
+    bounds: Bounds,
+) -> int:
+    from ecmproto.fuzz.agreement import AgreementCampaign
+    from ecmproto.fuzz.kinds import SUBJECTS
+
+    subject = SUBJECTS[what]
+    seed = seed_for(folder, seed)
+    words = ["ecmproto", "fuzz", "decode", *(["--what", what] if what != "frames" else [])]
+    campaign = AgreementCampaign(
+        _checks(what),
+        subject.cases(corpus, seed),
+        folder,
+        line=shlex.join([*words, "--as-is", "-r", subject.file]),
+        file=subject.file,
+        bounds=bounds,
+    )
+
+    def again(finding: Finding) -> str:
+        """The case by itself; where it takes several, what was kept."""
+        if len(finding.frames) > 1:
+            return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
+        reads = itertools.chain.from_iterable(("-r", os.path.relpath(path)) for path in paths)
+        return shlex.join([*words, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])
+
+    session = Session(
+        duration_s=seconds, noun="cases" if what != "frames" else "frames", held=HeldInterrupt()
+    )
+    found = campaign.run(session.going_on, most_cases=runs)
+    interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
+    rows = [(name, f"{count:,} {session.noun}") for name, count in campaign.executions.items()]
+    return report(session, campaign.progress, campaign.findings, rows, again, interrupted=interrupted)
