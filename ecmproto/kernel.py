@@ -81,6 +81,17 @@ def expanded(function: _Function) -> _Function:
     return typed
 
 
+class _Compiled(CPUDispatcher):
+    """What kernels see of a compiled function: called with a constant, it is the one for any number.
+
+    Without this numba would compile it anew for every constant; what is inlined knows the constant anyway.
+    """
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        plain = [types.unliteral(argument) for argument in args]  # type: ignore[no-untyped-call]
+        return super().get_call_template(plain, kws)
+
+
 class _Expanded(CPUDispatcher):
     """What kernels see of an expanded function; Python, calling it, calls the function itself."""
 
@@ -92,6 +103,7 @@ def _compile(function: _Function, **options: bool) -> _Function:
     dispatcher: Any = numba.njit(function, **(_OPTIONS | options))
     if not hasattr(dispatcher, "py_func"):
         return function
+    dispatcher.__class__ = _Compiled
     _functions[id(dispatcher)] = function
     with suppress(RuntimeError):  # numba's word for no writable place: compiled anew in each process
         _cache_by(function, dispatcher)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from ecmproto.kernel import interface
+from ecmproto.kernel import compiled, interface
 
 INNER = "from ecmproto.kernel import compiled\n@compiled\ndef inner(x: int) -> int:\n    return x + {}\n"
 OUTER = (
@@ -163,3 +163,19 @@ def test_interfaces_share_a_method_only_with_equal_parameters() -> None:
     interface(One)
     with pytest.raises(ValueError, match="another interface has it"):
         interface(Other)
+
+
+@compiled
+def _twice(number: int) -> int:
+    return 2 * number
+
+
+@compiled
+def _of_constants(number: int) -> int:
+    return _twice(3) + _twice(4) + _twice(number)
+
+
+def test_a_function_is_compiled_once_for_all_constants() -> None:
+    assert _of_constants(5) == 24
+    if hasattr(_twice, "signatures"):
+        assert len(_twice.signatures) == 1
