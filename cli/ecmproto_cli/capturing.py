@@ -5,13 +5,16 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ecmproto_cli.interrupt import HeldInterrupt
+
 if TYPE_CHECKING:
+    from ecmproto.capture import CaptureReader
     from ecmproto.capture.linux.reader import InterfaceReader
     from ecmproto.filter import Filter
     from ecmproto.wire import EtherTypes
@@ -87,3 +90,10 @@ class StoppingInterrupt:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def interrupts(reader: CaptureReader) -> AbstractContextManager[HeldInterrupt | StoppingInterrupt]:
+    """Return what takes interrupts: an interface's reader is stopped, work on a file's ends."""
+    from ecmproto.capture.linux.reader import InterfaceReader
+
+    return StoppingInterrupt(reader.stop).held() if isinstance(reader, InterfaceReader) else HeldInterrupt()

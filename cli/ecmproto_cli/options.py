@@ -15,9 +15,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def read_option(
     help: str = "Capture to read: pcap or pcapng, plain, .gz or .zst; - is stdin.",
+    required: bool = True,
 ) -> Callable[[F], F]:
     """``-r FILE``."""
-    return click.option("-r", "--read", "path", metavar="FILE", required=True, help=help)
+    return click.option("-r", "--read", "path", metavar="FILE", required=required, help=help)
 
 
 def filter_option(help: str) -> Callable[[F], F]:

@@ -12,9 +12,9 @@ import click
 
 from ecmproto.errors import counted
 from ecmproto_cli import column_files
+from ecmproto_cli.capturing import StoppingInterrupt, captured, interface_option, interrupts
 from ecmproto_cli.dissecting import FIRST_FRAMES, Output
-from ecmproto_cli.failure import warn
-from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.failure import INTERRUPTED, warn
 from ecmproto_cli.options import (
     color_option,
     ethertype_option,
@@ -36,8 +36,12 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *column_files.KINDS)
 
 
 @click.command()
-@read_option()
-@filter_option("Show, and with -w copy, only frames that this display filter selects, as in Wireshark.")
+@read_option(required=False)
+@interface_option("Capture on this interface until Ctrl-C instead, or with -c.")
+@filter_option(
+    "Show, and with -w copy, only frames that this display filter selects, as in Wireshark. With -i and "
+    "without -c the kernel leaves out others, and frame numbers count what it takes."
+)
 @click.option("-V", "verbose", is_flag=True, help="Show every field of every layer; the same as -T tree.")
 @click.option("-x", "hex", is_flag=True, help="Show the octets too, with the layer that each belongs to.")
 @click.option("-T", "form", type=click.Choice(FORMS), help="How to show frames.  [default: line]")
@@ -57,7 +61,8 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *column_files.KINDS)
 @ethertype_option
 @color_option
 def command(
-    path: str,
+    path: str | None,
+    interface: str | None,
     filter: Filter | None,
     verbose: bool,
     hex: bool,
@@ -69,7 +74,7 @@ def command(
     force: bool,
     deep: bool,
     ethertypes: EtherTypes,
-) -> None:
+) -> int:
     """Show what is in a capture, one line a frame unless something else is asked for.
 
     \b
@@ -79,24 +84,34 @@ def command(
     ecmproto dissect -r in.pcapng -T fields -e frame.number -e cnm.qntz_fb
     ecmproto dissect -r in.pcapng -T json | ecmproto craft --from-json -w same.pcapng
     ecmproto dissect -r in.pcapng -T parquet -w frames.parquet
+    ecmproto dissect -i eth0 -Y cnm -w cnms.pcapng
     """
     asked = _Asked(verbose=verbose, hex=hex, form=form, fields=fields, header=header, deep=deep)
     asked.check(output)
+    if (path is None) == (interface is None):
+        raise click.UsageError(f"needed -r FILE or -i IF, got {'none' if path is None else 'both'}")
     if asked.kind in column_files.KINDS:
+        if path is None:
+            raise click.UsageError(f"-T {asked.kind} needs -r: capture with -w first")
         output = column_files.target(asked.kind, output)
         column_files.write(
             path, output, asked.kind, fields, filter=filter, limit=limit, ethertypes=ethertypes, force=force
         )
-        return
+        return 0
     shown = output is None or asked.something
     from ecmproto.capture import CaptureCopier, open_capture
 
-    with open_capture(path, batch_frames=FIRST_FRAMES) as reader:
+    with (
+        captured(interface, filter=filter if limit is None else None, ethertypes=ethertypes)
+        if interface is not None
+        else open_capture(str(path), batch_frames=FIRST_FRAMES)
+    ) as reader:
         shape = asked.build(ethertypes) if shown else None
         out = Output(shape, reader, ethertypes, asked.kind, filter, limit)
         with nullcontext() if output is None else CaptureCopier(reader, output, force=force) as copier:
-            _run(reader, out, copier, limit)
+            interrupted = _run(reader, out, copier, limit)
         _report(reader, out, copier, output)
+        return INTERRUPTED if interrupted else 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,12 +180,12 @@ def _deep(ethertypes: EtherTypes) -> Callable[[bytes], str]:
     return lambda octets: payload_text(octets, ethertypes=ethertypes)
 
 
-def _run(reader: CaptureReader, out: Output, copier: CaptureCopier | None, limit: int | None) -> None:
-    """Show and copy what the reader gives, up to ``limit`` frames."""
+def _run(reader: CaptureReader, out: Output, copier: CaptureCopier | None, limit: int | None) -> bool:
+    """Show and copy what the reader gives, up to ``limit`` frames; return whether it was interrupted."""
     from ecmproto.capture import Batch
 
     items = reader.items() if sys.stdout.isatty() else watched(reader.items(), reader, "dissect")
-    with HeldInterrupt() as held:
+    with interrupts(reader) as held:
         try:
             for item in items:
                 part = item
@@ -185,6 +200,7 @@ def _run(reader: CaptureReader, out: Output, copier: CaptureCopier | None, limit
                     break
         finally:
             out.end()
+    return isinstance(held, StoppingInterrupt) and held.came
 
 
 def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, output: str | None) -> None:

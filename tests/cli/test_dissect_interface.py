@@ -1,0 +1,100 @@
+"""``ecmproto dissect -i``: a capture of an interface is like any other."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ecmproto.capture import Batch, open_capture
+from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.craft import build
+from ecmproto.wire import encode
+from ecmproto_cli.main import run
+from tests.namespaces import FAR, NEAR, Network
+
+CNM = encode(build("cnm", qntz_fb=40, flow_id=7, vlan=5))
+DATA = bytes(12) + b"\x99\x99" + bytes(46)
+
+
+@contextmanager
+def traffic() -> Iterator[None]:
+    """Send a CNM and a frame of data every few ms."""
+    ended = threading.Event()
+    batch = Batch.from_frames([CNM, DATA])
+    with FrameSender(NEAR) as sender:
+
+        def send() -> None:
+            while not ended.wait(0.005):
+                sender.send(batch.buffer, batch.offset, batch.captured)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def test_lines_of_so_many_frames(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    with traffic():
+        assert run(["dissect", "-i", FAR, "-c", "6", "-Y", "cnm"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all("CNM" in line and "vlan 5" in line for line in lines)
+
+
+def test_json_is_crafted_back(veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with traffic():
+        assert run(["dissect", "-i", FAR, "-c", "4", "-T", "json"]) == 0
+    text = capsys.readouterr().out
+    assert json.loads(text)["capture"]["interfaces"][0]["name"] == FAR
+    (tmp_path / "in.json").write_text(text, encoding="utf-8")
+    assert run(["craft", "--from-json", str(tmp_path / "in.json"), "-w", str(tmp_path / "x.pcapng")]) == 0
+    with open_capture(tmp_path / "x.pcapng") as reader:
+        assert {octets for batch in reader for octets in batch.frames()} == {CNM, DATA}
+
+
+@pytest.mark.parametrize("name", ["x.pcapng", "x.pcap"])
+def test_an_interrupt_finishes_the_copy(veth: Network, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    words = ["dissect", "-i", FAR, "-Y", "cnm", "-w", str(path), "-T", "fields", "-e", "cnm.qntz_fb"]
+    code = "from ecmproto_cli.main import main; main()"
+    with traffic():
+        process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert select.select([process.stdout], [], [], 60)[0]
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    with open_capture(path) as reader:
+        frames = [octets for batch in reader for octets in batch.frames()]
+    assert set(frames) == {CNM}
+    assert out.splitlines() == ["40"] * len(frames)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "got none"),
+        (["-r", "x.pcap", "-i", "lo"], "got both"),
+        (["-i", "lo", "-T", "parquet"], "needs -r"),
+    ],
+)
+def test_mistakes_are_told(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dissect", *words]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_missing_interface_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dissect", "-i", "fra"]) == 4
+    assert "did you mean 'far'?" in capsys.readouterr().err
