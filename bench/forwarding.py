@@ -115,8 +115,8 @@ def _forwarding(command: list[str]) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.STDOUT,
         text=True,
     )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         while "ready" not in (line := process.stdout.readline()):
             if not line:
                 raise RuntimeError(f"{command[0]} ended")
