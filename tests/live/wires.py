@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import requires
+
 READY_S = 120.0
 PATIENCE_S = 20.0
 _SO_RCVBUFFORCE = 33
@@ -29,8 +30,7 @@ def requires_namespaces() -> None:
     """Skip the test by name where namespaces cannot be made."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to make network namespaces")
-    if shutil.which("ip") is None:
-        pytest.skip("iproute2 is not installed: no network namespaces")
+    requires("ip")
 
 
 class Wires:
