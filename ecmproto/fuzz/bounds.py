@@ -26,21 +26,21 @@ class TooLargeError(Exception):
 class Bounds:
     """What each check of a batch may take.
 
-    Time is the processor's, so that other programs do not matter; it is watched in the main thread, while Python
-    runs.  Memory is what Python and numpy allocate; measuring it takes a multiple of the time.
+    Time is the processor's, so that other programs do not matter; it is watched in the main thread, while
+    Python runs.  Memory is what Python and numpy allocate; measuring it takes a multiple of the time.
     """
 
     seconds: float = DEFAULT_SECONDS
     memory_octets: int = DEFAULT_MEMORY_OCTETS
 
     @contextmanager
-    def in_time(self) -> Iterator[None]:
-        """Raise TooSlowError in the middle of work that takes too long."""
+    def in_time(self, factor: float = 1) -> Iterator[None]:
+        """Raise TooSlowError in the middle of work that takes ``factor`` times as long as it may."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = signal.signal(signal.SIGVTALRM, _ring)
-        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds)
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds * factor)
         try:
             yield
         finally:

@@ -34,9 +34,11 @@ _LINES = (
 )  # fmt: skip
 _FILTERS = (
     "cnm", "cnm.qntz_fb > 40 and vlan.priority == 3", "eth.src == 02:00:00:00:00:01 or not ip",
-    "ip.addr == 192.0.2.0/24 && udp.port in {4791, 1..100}", 'frame contains "abc" || eth.dst[0:3] == 01:80:c2',
+    "ip.addr == 192.0.2.0/24 && udp.port in {4791, 1..100}",
+    'frame contains "abc" || eth.dst[0:3] == 01:80:c2',
     "vlan.id & 0xf == 5 and !(lldp or macc.opcode == 0x0101)", 'frame matches "\\x02.*[a-f]{2}"',
-    "encapsulated.ip.src == 192.0.2.1 and cnm.cpid != 02:00:00:00:00:c1/1", "frame.len >= 64 and frame.time_epoch < 1",
+    "encapsulated.ip.src == 192.0.2.1 and cnm.cpid != 02:00:00:00:00:c1/1",
+    "frame.len >= 64 and frame.time_epoch < 1",
     "vlan.id all_ne 5", "tcp.port any_eq udp.port", "ipv6.addr == 2001:db8::/32",
 )  # fmt: skip
 _TOML = """schema = "ecmproto/frames/1"
@@ -52,7 +54,7 @@ sweep = {"cnm.qntz_fb" = "0..63:3", "cntag.flow_id" = "1,5,8..12"}
 comment = "some words"
 
 [[frames]]
-layers = [{layer = "eth", dst = "02:00:00:00:00:01"}, {layer = "vlan", id = 5}, {layer = "data", data = "00ff"}]
+layers = [{layer = "eth", dst = "02:00:00:00:00:01"}, {layer = "vlan"}, {layer = "data", data = "00ff"}]
 trailer = "0001"
 raw = true
 rate = 1000

@@ -1,4 +1,4 @@
-"""Specifications of any text, TOML or JSON: an error of a specification alone, however many frames it asks for."""
+"""Specifications of any text, TOML or JSON: errors of specifications alone, whatever they ask for."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,9 @@ from ecmproto.errors import MissingDependencyError
 from ecmproto.fuzz.difference import Difference
 from ecmproto.fuzz.tshark_fields import Sample, ours, theirs, write_pcap
 from ecmproto.fuzz.tshark_reasons import unexplained
+
+_PRIORITY = re.compile(r"\.(prio|pause_time\.c)\d$")
+"""What is wrong with one priority is wrong with all."""
 
 
 class TsharkCheck:
@@ -47,4 +51,4 @@ class TsharkCheck:
             return
         for (row, sample), their in zip(samples.items(), rows, strict=True):
             for name, detail in unexplained(sample, ours(sample), their):
-                yield Difference(what=name, detail=detail, row=row)
+                yield Difference(what=_PRIORITY.sub("", name), detail=f"{name}: {detail}", row=row)

@@ -1,4 +1,4 @@
-"""Fields as tshark names and writes them: what it says of frames, and what the codec says in the same words."""
+"""Fields as tshark names and writes them: what it says of frames, and what the codec says likewise."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from ecmproto.wire.bcn import RRTTag
 from ecmproto.wire.cn import CNTag
 from ecmproto.wire.decoder import decode_lax
 from ecmproto.wire.ecm import CMTag
+from ecmproto.wire.ethernet import Data, STag
+from ecmproto.wire.ethertypes import DEFAULT
 from ecmproto.wire.fecn import RDTag
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
 
@@ -68,13 +70,49 @@ def _unfinished(sample: Sample, mine: list[str], their: list[str]) -> bool:
     )
 
 
-def _mandatory_tlvs_missing(sample: Sample, mine: list[str], their: list[str]) -> bool:
+def _mandatory_tlvs_misplaced(sample: Sample, mine: list[str], their: list[str]) -> bool:
     types = [
         value.type
         for value in decode_lax(sample.octets).layers
         if isinstance(value, TLV | CongestionNotificationTLV)
     ]
-    return types[:3] != [1, 2, 3] and not their
+    misplaced = types[:3] != [1, 2, 3] or not {1, 2, 3}.isdisjoint(types[3:])
+    return misplaced and mine[: len(their)] == their
+
+
+def _wrong_tlv_length(sample: Sample, mine: list[str], their: list[str]) -> bool:
+    layers = decode_lax(sample.octets).layers
+    return any(isinstance(value, CongestionNotificationTLV) and value.length != 6 for value in layers)
+
+
+def _time_to_live_length(sample: Sample, mine: list[str], their: list[str]) -> bool:
+    tlvs = [value for value in decode_lax(sample.octets).layers if isinstance(value, TLV)]
+    return any(tlv.type == 3 and tlv.length != 2 for tlv in tlvs)
+
+
+_BY_ADDRESS = {1: 4, 2: 3}
+_BY_NETWORK = {1: 5, 2: 4}
+_SUBTYPES = range(1, 8)
+
+
+def _odd_identifier(sample: Sample, mine: list[str], their: list[str]) -> bool:
+    tlvs = [value for value in decode_lax(sample.octets).layers if isinstance(value, TLV)]
+    return any(_is_odd(tlv) for tlv in tlvs if tlv.type in _BY_ADDRESS) and mine[: len(their)] == their
+
+
+def _is_odd(tlv: TLV) -> bool:
+    """Whether a Chassis or Port ID TLV has a subtype that there is not, or an identifier it does not allow."""
+    subtype = tlv.value[0] if len(tlv.value) > 1 else 0
+    wrong_address = subtype == _BY_ADDRESS[tlv.type] and len(tlv.value) != 7
+    return (
+        subtype not in _SUBTYPES or wrong_address or subtype == _BY_NETWORK[tlv.type] or len(tlv.value) > 256
+    )
+
+
+def _second_s_tag_unfinished(sample: Sample, mine: list[str], their: list[str]) -> bool:
+    frame = decode_lax(sample.octets, original_octets=sample.original)
+    tags = [value for value in frame.layers if not isinstance(value, Data)]
+    return len(tags) < len(frame.layers) and isinstance(tags[-1], STag) and tags[-1].etype == DEFAULT.s_tag
 
 
 _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
@@ -116,9 +154,33 @@ DELIBERATE = (
         applies=_unfinished,
     ),
     Reason(
-        why="tshark reads no LLDP whose first three TLVs are not the mandatory ones; we read every TLV",
+        why="tshark stops reading LLDP where the mandatory TLVs are not the first three, each once; we read "
+        "every TLV",
         fields=_LLDP,
-        applies=_mandatory_tlvs_missing,
+        applies=_mandatory_tlvs_misplaced,
+    ),
+    Reason(
+        why="tshark stops reading LLDP at a Chassis or Port ID whose subtype does not go with its octets; for us "
+        "they are octets",
+        fields=_LLDP,
+        applies=_odd_identifier,
+    ),
+    Reason(
+        why="of a Time To Live TLV whose length is not 2 tshark reads two octets and takes what follows for "
+        "the next TLV; we go by the length",
+        fields=_LLDP,
+        applies=_time_to_live_length,
+    ),
+    Reason(
+        why="an S-TAG in front of one that ends too early is a service tag for tshark, the only tag for us",
+        fields=("ieee8021ad.id", "ieee8021ad.svid", "ieee8021ad.cvid", "ieee8021ah.etype"),
+        applies=_second_s_tag_unfinished,
+    ),
+    Reason(
+        why="of a Congestion Notification TLV whose length is wrong tshark reads as far as the length goes; "
+        "we read the fields, and say that the length is wrong",
+        fields=_LLDP,
+        applies=_wrong_tlv_length,
     ),
 )
 

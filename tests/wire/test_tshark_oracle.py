@@ -150,6 +150,10 @@ CRAFTED: dict[str, tuple[Layer, ...]] = {
 }
 
 
+def _built(tlvs: Sequence[TLV]) -> list[TLV]:
+    return [tlv.replace(length=len(tlv.value)) for tlv in tlvs]
+
+
 def crafted() -> Iterator[Sample]:
     for name, layers in CRAFTED.items():
         octets = encode(Frame(layers=layers), fix=True)
@@ -157,6 +161,16 @@ def crafted() -> Iterator[Sample]:
     for control in (Pause(), _PFC):
         octets = encode(Frame(layers=(_CONTROL.replace(type=0x8808), control)))[:-1]
         yield Sample(where=f"{control.prefix} that ends too early", octets=octets, original=len(octets))
+    octets = encode(Frame(layers=(_NEAREST.replace(type=0x88CC), *_built(_MANDATORY), _CN.replace(length=2))))
+    yield Sample(where="a CN TLV of a wrong length", octets=octets, original=len(octets))
+    odd = TLV(type=2, value=b"\3name")
+    octets = encode(Frame(layers=(_NEAREST, _MANDATORY[0], odd, _MANDATORY[2], _CN, TLV())), fix=True)
+    yield Sample(where="a Port ID that is no address", octets=octets, original=len(octets))
+    long_time = TLV(type=3, length=6, value=b"\0\x78" + bytes(4))
+    octets = encode(Frame(layers=(_NEAREST.replace(type=0x88CC), *_built(_MANDATORY[:2]), long_time, _CN)))
+    yield Sample(where="a Time To Live TLV that is too long", octets=octets, original=len(octets))
+    octets = encode(Frame(layers=(_HEADER, _S1, _S2, *_IP)), fix=True)[:21]
+    yield Sample(where="a second S-TAG that ends too early", octets=octets, original=len(octets))
 
 
 def compare(folder: Path, samples: Sequence[Sample]) -> set[str]:
