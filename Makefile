@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/ecmproto
+FUZZ_TIME ?= 60s
 
-.PHONY: demo test lint unit coverage bench docs pcaps clean
+.PHONY: demo test lint unit coverage bench fuzz docs pcaps clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +39,12 @@ coverage: $(VENV)/ready-dev  ## with the kernels run as plain Python, so that th
 
 bench: $(VENV)/ready-dev  ## figures beside peers, measured in the same run
 	$(BIN)/python -m bench
+
+fuzz: $(VENV)/ready-dev  ## FUZZ_TIME each of spoilt frames, captures, filters and specifications; goes on where it ended
+	$(RUN) fuzz decode --time $(FUZZ_TIME) --out .fuzz/frames
+	for what in captures filters specs; do \
+		$(RUN) fuzz decode --what $$what --time $(FUZZ_TIME) --out .fuzz/$$what || exit; \
+	done
 
 docs: $(VENV)/ready-dev  ## the field and parameter references, from the declarations
 	$(BIN)/python -m docs.reference

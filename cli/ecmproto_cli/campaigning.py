@@ -148,6 +148,16 @@ def run_session(
     return False
 
 
+def timeout_of(text: str) -> float:
+    """Return how many seconds something may take; ParameterError for none."""
+    from ecmproto.units import NS_PER_S, parse_time
+
+    seconds = parse_time(text) / NS_PER_S
+    if seconds <= 0:
+        raise ParameterError(name="timeout", needed="more than 0", got=repr(text))
+    return seconds
+
+
 def duration_of(text: str | None, runs: int | None) -> float | None:
     """Return how many seconds a campaign lasts; None where runs alone end it."""
     from ecmproto.units import NS_PER_S, parse_time

@@ -101,7 +101,7 @@ def _odd_identifier(sample: Sample, mine: list[str], their: list[str]) -> bool:
 
 
 def _is_odd(tlv: TLV) -> bool:
-    """Whether a Chassis or Port ID TLV has a subtype that there is not, or an identifier it does not allow."""
+    """Whether a Chassis or Port ID TLV has a unknown subtype, or one that does not allow its octets."""
     subtype = tlv.value[0] if len(tlv.value) > 1 else 0
     wrong_address = subtype == _BY_ADDRESS[tlv.type] and len(tlv.value) != 7
     return (
@@ -160,8 +160,8 @@ DELIBERATE = (
         applies=_mandatory_tlvs_misplaced,
     ),
     Reason(
-        why="tshark stops reading LLDP at a Chassis or Port ID whose subtype does not go with its octets; for us "
-        "they are octets",
+        why="tshark stops reading LLDP at a Chassis or Port ID whose subtype does not go with its octets; "
+        "for us they are octets",
         fields=_LLDP,
         applies=_odd_identifier,
     ),

@@ -19,6 +19,7 @@ from ecmproto_cli.campaigning import (
     report,
     run_session,
     seed_for,
+    timeout_of,
 )
 from ecmproto_cli.failure import FINDINGS
 from ecmproto_cli.interrupt import HeldInterrupt
@@ -74,10 +75,10 @@ def command(
     ecmproto fuzz decode --what captures --time 10s
     """
     from ecmproto.fuzz.bounds import Bounds
-    from ecmproto.units import NS_PER_S, parse_octets, parse_time
+    from ecmproto.units import parse_octets
 
     _check_options(paths, seed, index, as_is, runs, duration)
-    bounds = Bounds(seconds=parse_time(timeout) / NS_PER_S, memory_octets=parse_octets(memory))
+    bounds = Bounds(seconds=timeout_of(timeout), memory_octets=parse_octets(memory))
     seconds = duration_of(duration, runs)
     corpus = _corpus(what, paths, whole=as_is)
     if as_is:

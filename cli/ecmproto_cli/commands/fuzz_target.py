@@ -18,6 +18,7 @@ from ecmproto_cli.campaigning import (
     report,
     run_session,
     seed_for,
+    timeout_of,
 )
 from ecmproto_cli.interrupt import HeldInterrupt
 
@@ -75,11 +76,11 @@ def command(
     from ecmproto.fuzz.cases import Cases
     from ecmproto.fuzz.command import Command
     from ecmproto.fuzz.target import TargetCampaign
-    from ecmproto.units import NS_PER_S, parse_octets, parse_time
+    from ecmproto.units import parse_octets
 
     program = Command(
         words=_placed(words),
-        seconds=parse_time(timeout) / NS_PER_S,
+        seconds=timeout_of(timeout),
         memory_octets=parse_octets(memory),
         failing=frozenset(failing),
     )

@@ -1,0 +1,203 @@
+"""``ecmproto fuzz`` as users run it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from ecmproto.capture import open_capture
+from ecmproto.fuzz.column_check import FieldValues
+from ecmproto.fuzz.kinds import template_frames
+from ecmproto.fuzz.tshark_check import TsharkCheck
+from ecmproto.wire import VLAN, decode_lax
+from ecmproto_cli import campaigning
+from ecmproto_cli.main import run
+from pcaps.manifest import FOLDER
+
+MIXED = str(FOLDER / "mixed.pcap")
+READER = str(Path(__file__).parents[1] / "fuzz" / "planted" / "reader.py")
+Told = tuple[str, str]
+
+
+def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int = 0) -> Told:
+    """Return what the command prints on stdout and stderr."""
+    assert run(["fuzz", *arguments]) == code
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Commands run in an empty folder, without tshark: its start takes longer than all else."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(TsharkCheck, "program", staticmethod(lambda: None))
+    return tmp_path
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one-frame decoder loses the priority of S-TAGs."""
+    right = FieldValues.of
+
+    def wrong(self: FieldValues, record: object) -> dict[str, list[object]]:
+        values = right(self, record)  # type: ignore[arg-type]
+        values.pop("ieee8021ad.priority", None)
+        return values
+
+    monkeypatch.setattr(FieldValues, "of", wrong)
+
+
+def test_a_campaign_that_finds_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = told(["decode", "--seed", "7", "--runs", "600"], capsys)
+    assert err == "ecmproto: seed 7\n"
+    assert "executions  600 frames in " in out
+    assert "\n  columns     600 frames\n" in out
+    assert out.endswith("  findings    0\n")
+    assert json.loads((folder / "fuzz-decode" / "campaign.json").read_text())["progress"]["cases"] == 600
+
+
+def test_a_campaign_goes_on_with_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    told(["decode", "--runs", "10", "--seed", "3", "--out", "here"], capsys)
+    out, err = told(["decode", "--runs", "20", "--out", "here"], capsys)
+    assert err == "ecmproto: seed 3\n"
+    assert "executions  20 frames" in out
+    assert "campaign    30 frames" in out
+
+
+def test_a_disagreement_is_told_kept_and_seen_again(
+    planted: None, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = told(["decode", "--seed", "1", "--runs", "600", "-r", MIXED], capsys, code=1)
+    assert out.startswith("difference: columns: ieee8021ad.priority\n  kept in fuzz-decode/findings/")
+    (again,) = [line.split("again", 1)[1] for line in out.splitlines() if line.startswith("  again")]
+    words = shlex.split(again)
+    assert words[:3] == ["ecmproto", "fuzz", "decode"]
+    out, _ = told(words[2:], capsys, code=1)
+    assert f"case {words[-1]} of seed 1, from " in out
+    assert "difference: columns: ieee8021ad.priority" in out
+    (kept,) = (folder / "fuzz-decode" / "findings").iterdir()
+    assert (kept / "reproduce.sh").read_text() == "ecmproto fuzz decode --as-is -r case.pcap\n"
+    out, _ = told(["decode", "--as-is", "-r", str(kept / "case.pcap")], capsys, code=1)
+    assert out.startswith("difference: columns: ieee8021ad.priority\n")
+
+
+def test_a_case_that_all_agree_on(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = told(["decode", "--seed", "1", "--index", "77"], capsys)
+    lines = out.splitlines()
+    assert lines[0].startswith("case 77 of seed 1, from item ")
+    assert lines[-1] == "all agree: schema, columns, text, scapy"
+    assert err == ""
+
+
+@pytest.mark.parametrize("what", ["captures", "filters", "specs"])
+def test_other_subjects(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = told(["decode", "--what", what, "--seed", "1", "--runs", "100"], capsys)
+    assert "executions  100 cases" in out
+    assert f"\n  {what.ljust(10)}  100 cases\n" in out
+
+
+def test_files_as_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        told(["decode", "--what", "captures", "--as-is", "-r", MIXED], capsys)[0] == "all agree: captures\n"
+    )
+    (folder / "filters").write_text("vlan.id == 5\ncnm and\n")
+    told(["decode", "--what", "filters", "-r", "filters", "--seed", "1", "--runs", "50"], capsys)
+    assert (
+        told(["decode", "--what", "filters", "--as-is", "-r", "filters"], capsys)[0] == "all agree: filters\n"
+    )
+
+
+def test_a_target_that_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [sys.executable, "-I", "-S", READER, "msdu-length", "{}"]
+    out, err = told(["target", "--seed", "1", "--runs", "8", "--", *command], capsys, code=1)
+    assert err == "ecmproto: seed 1\n"
+    assert out.startswith("report: IndexError in read_cnm (reader.py:40)\n")
+    assert "executions  512 frames" in out
+    (kept,) = (folder / "fuzz-target" / "findings").iterdir()
+    with open_capture(kept / "case.pcap") as reader:
+        assert sum(len(batch) for batch in reader) == 1
+
+
+def test_a_sound_target_and_one_by_its_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = told(["target", "-r", MIXED, "--runs", "2", "--frames-per-run", "3", "--", "true"], capsys)
+    assert "executions  6 frames" in out
+    out, _ = told(
+        ["target", "--runs", "1", "--out", "b", "--fail-exit", "3", "--", "sh", "-c", "exit 3"],
+        capsys,
+        code=1,
+    )
+    assert "exit: exit status 3" in out
+
+
+def test_a_relative_program_is_found_from_the_folder_of_a_finding(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "own").write_text("#!/bin/sh\nexit 9\n")
+    (folder / "own").chmod(0o755)
+    told(["target", "--runs", "1", "--fail-exit", "9", "--", "./own", "{}"], capsys, code=1)
+    (kept,) = (folder / "fuzz-target" / "findings").iterdir()
+    assert (kept / "reproduce.sh").read_text() == f"{folder}/own case.pcap\n"
+
+
+def test_ctrl_c_keeps_the_state(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = campaigning.Session.going_on
+
+    def interrupted(session: campaigning.Session, progress: object) -> bool:
+        if session.cases:
+            signal.raise_signal(signal.SIGINT)
+        return right(session, progress)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(campaigning.Session, "going_on", interrupted)
+    out, err = told(["decode", "--seed", "1", "--time", "60s"], capsys, code=130)
+    assert err.endswith("ecmproto: interrupted; the same command goes on\n")
+    assert "findings    0" in out
+    assert json.loads((folder / "fuzz-decode" / "campaign.json").read_text())["progress"]["runs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["decode", "--time", "soon"], 2, "needed a time such as 15ms"),
+        (["decode", "--seed", "-1"], 2, "--seed"),
+        (["decode", "--runs", "0"], 2, "--runs"),
+        (["decode", "--index", "5"], 2, "needed --seed N"),
+        (["decode", "--as-is"], 2, "needed -r FILE"),
+        (["decode", "--as-is", "-r", MIXED, "--seed", "1"], 2, "--as-is makes no cases"),
+        (["decode", "--seed", "1", "--index", "1", "--time", "1s"], 2, "belong to campaigns"),
+        (["decode", "--what", "bugs"], 2, "bugs"),
+        (["decode", "-r", "nowhere.pcap"], 3, "nowhere.pcap"),
+        (["decode", "--what", "specs", "-r", "nowhere.toml"], 3, "nowhere.toml"),
+        (["decode", "--timeout", "0", "--runs", "1"], 2, "timeout: needed more than 0"),
+        (["decode", "--memory", "much"], 2, "needed a size such as"),
+        (["target"], 2, "CMD"),
+        (["target", "--", "no-such-program"], 2, "needed a program that can be run, got no-such-program"),
+        (["target", "--timeout", "0", "--", "true"], 2, "timeout: needed more than 0"),
+        (["target", "--fail-exit", "256", "--", "true"], 2, "256"),
+        (["target", "-r", "nowhere.pcap", "--", "true"], 3, "nowhere.pcap"),
+        (["trouble"], 2, "trouble"),
+    ],
+)
+def test_mistakes(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    out, err = told(arguments, capsys, code=code)
+    assert said in err
+    assert "help: " in err
+    assert out == ""
+
+
+def test_a_folder_that_is_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "taken").write_text("")
+    _, err = told(["decode", "--seed", "1", "--runs", "1", "--out", "taken"], capsys, code=3)
+    assert "taken" in err
+
+
+def test_templates_have_tags_of_every_kind() -> None:
+    assert any(VLAN in decode_lax(octets) for octets in template_frames())

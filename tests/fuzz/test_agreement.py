@@ -1,0 +1,293 @@
+"""Campaigns in this process: planted disagreements are found, reduced and kept; sound views give none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.capture import open_capture
+from ecmproto.errors import ParameterError
+from ecmproto.fuzz import capture_check, schema_check, tshark_check
+from ecmproto.fuzz.agreement import BATCH_CASES, AgreementCampaign
+from ecmproto.fuzz.bounds import Bounds
+from ecmproto.fuzz.capture_check import CaptureCheck
+from ecmproto.fuzz.cases import Cases
+from ecmproto.fuzz.column_check import ColumnCheck, FieldValues
+from ecmproto.fuzz.difference import Check, Difference
+from ecmproto.fuzz.findings import Finding
+from ecmproto.fuzz.kinds import SUBJECTS, template_frames
+from ecmproto.fuzz.octet_cases import CAPTURE_MUTATORS, LONGEST_OCTETS, TEXT_MUTATORS, OctetCases
+from ecmproto.fuzz.schema_check import SchemaCheck
+from ecmproto.fuzz.spec_check import SpecCheck
+from ecmproto.fuzz.state import seed_of
+from ecmproto.fuzz.text_check import TextCheck
+from ecmproto.layers.agreement import ScapyCheck, packet_differences
+from ecmproto.layers.conversion import to_scapy
+from ecmproto.wire import CNM, VLAN, Frame, decode, decode_lax, decoder
+from tests.conftest import requires
+
+LINE = "ecmproto fuzz decode --as-is -r case.pcap"
+MOST_CASES = 20 * BATCH_CASES
+
+
+def campaign(folder: Path, *checks: Check, bounds: Bounds | None = None, seed: int = 1) -> AgreementCampaign:
+    cases = Cases(template_frames(), seed=seed)
+    return AgreementCampaign(checks, cases, folder, line=LINE, bounds=bounds, tries=200)
+
+
+def only_finding(found: AgreementCampaign) -> Finding:
+    (finding,) = found.run(lambda _: not found.findings, most_cases=MOST_CASES)
+    return finding
+
+
+class Marked:
+    """A check that does something where a batch has certain octets."""
+
+    name = "marked"
+    every = 1
+
+    def __init__(self, *marks: bytes) -> None:
+        self.marks = marks
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        if all(any(mark in octets for octets in items) for mark in self.marks):
+            yield from self.found()
+
+    def found(self) -> Iterator[Difference]:
+        yield Difference(what="both are there", detail="of the batch")
+
+
+class Endless(Marked):
+    def found(self) -> Iterator[Difference]:
+        while True:
+            pass
+        yield  # a generator, as the others
+
+
+class Greedy(Marked):
+    def found(self) -> Iterator[Difference]:
+        if len(bytearray(50_000_000)) == 0:
+            yield Difference(what="never", detail="")
+
+
+class Raising(Marked):
+    def found(self) -> Iterator[Difference]:
+        raise KeyError("planted")
+
+
+def test_sound_views_agree(tmp_path: Path) -> None:
+    found = campaign(tmp_path, SchemaCheck(), ColumnCheck(), TextCheck(), ScapyCheck())
+    assert list(found.run(lambda _: True, most_cases=700)) == []
+    assert (found.progress.cases, found.progress.index, found.progress.runs) == (700, 700, 2)
+    assert found.executions == {"schema": 700, "columns": 700, "text": 512, "scapy": 512}
+    assert found.progress.failures == 0
+
+
+def test_an_exception_of_the_lax_decoder_is_found_and_reduced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def planted(octets: bytes, **options: object) -> Frame:
+        frame = decode_lax(octets, **options)  # type: ignore[arg-type]
+        if CNM in frame and frame[CNM].qntz_fb == 0:
+            raise IndexError
+        return frame
+
+    monkeypatch.setattr(decoder, "decode_lax", planted)
+    finding = only_finding(campaign(tmp_path, SchemaCheck()))
+    assert finding.outcome.kind == "report"
+    assert finding.outcome.signature.startswith("schema: IndexError in planted (test_agreement.py:")
+    (octets,) = finding.frames
+    # nothing but the header and the CNM is left
+    assert len(octets) == 14 + 24
+    assert decode_lax(octets)[CNM].qntz_fb == 0
+    folder = tmp_path / "findings" / finding.name
+    assert (folder / "reproduce.sh").read_text() == LINE + "\n"
+    with open_capture(folder / "case.pcap") as reader:
+        assert [frame for batch in reader for frame in batch.frames()] == [octets]
+    # the case that it came from shows it too
+    (case,) = islice(Cases(template_frames(), seed=1).starting_at(finding.index), 1)
+    assert CNM in decode_lax(case.octets)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("encode", "octets do not come back"),
+        ("from_document", "a document does not give the octets back"),
+        ("to_document", "KeyError in planted"),
+    ],
+)
+def test_planted_defects_of_the_schema(
+    name: str, what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    right = getattr(schema_check, name)
+
+    def planted(given: Frame, **options: object) -> object:
+        if name == "to_document" and VLAN in given:
+            raise KeyError
+        result = right(given, **options)
+        if name == "encode" and VLAN in given:
+            return result + b"\0"
+        if name == "from_document" and VLAN in result[0]:
+            return Frame(layers=result[0].layers[:1]), result[1]
+        return result
+
+    monkeypatch.setattr(schema_check, name, planted)
+    found = campaign(tmp_path, SchemaCheck())
+    (finding, *_) = found.run(lambda _: not found.findings, most_cases=MOST_CASES)
+    assert finding.outcome.signature.startswith(f"schema: {what}")
+    assert VLAN in decode_lax(finding.frames[0])
+    assert len(finding.frames[0]) == 18
+
+
+def test_strict_and_lax_decoders_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    malformed = bytes(12) + b"\x81\x00\x00"
+    assert list(SchemaCheck().differences([malformed])) == []
+    monkeypatch.setattr(decoder, "decode", decode_lax)
+    (wrong,) = SchemaCheck().differences([bytes(60), malformed])
+    assert (wrong.what, wrong.row) == ("the strict decoder takes what is malformed", 1)
+
+
+def test_a_column_that_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    right = FieldValues.of
+
+    def planted(self: FieldValues, record: object) -> dict[str, list[object]]:
+        values = right(self, record)  # type: ignore[arg-type]
+        if len(values.get("vlan.id", ())) > 1:
+            values["vlan.id"].pop()
+        return values
+
+    monkeypatch.setattr(FieldValues, "of", planted)
+    finding = only_finding(campaign(tmp_path, ColumnCheck()))
+    assert finding.outcome.signature == "columns: vlan.id"
+    assert finding.outcome.kind == "difference"
+    assert len(decode_lax(finding.frames[0]).all(VLAN)) == 2
+    # of what stands behind the tags nothing is left, or zeros
+    assert not any(finding.frames[0][finding.frames[0].rindex(b"\x81\x00") + 2 :])
+
+
+def test_a_text_that_differs() -> None:
+    check = TextCheck()
+    frames = template_frames()
+    assert list(check.differences(frames)) == []
+    form = check._forms["ndjson"]
+    check._forms["lines"], check._forms["ndjson"] = form, form
+    assert [wrong.what for wrong in check.differences(frames)] == ["lines"]
+
+
+def test_a_scapy_layer_that_differs() -> None:
+    octets = next(frame for frame in template_frames() if CNM in decode_lax(frame))
+    frame = decode(octets)
+    packet = to_scapy(octets)
+    assert list(packet_differences(frame, packet)) == []
+    layers = [value.replace(qntz_fb=9) if isinstance(value, CNM) else value for value in frame.layers]
+    (wrong,) = packet_differences(Frame(layers=tuple(layers)), packet)
+    assert wrong[0] == "CNM.qntz_fb"
+    what, _ = next(packet_differences(Frame(layers=(frame.layers[0], VLAN(), CNM())), packet))
+    assert what == "the layer of VLAN"
+
+
+def test_tshark_agrees_and_what_differs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    requires("tshark")
+    check = tshark_check.TsharkCheck()
+    frames = [case.octets for case in islice(Cases(template_frames(), seed=5), 2_000)]
+    assert list(check.differences([b"", *frames])) == []
+    right = tshark_check.ours
+    monkeypatch.setattr(tshark_check, "ours", lambda sample: right(sample) | {"vlan.id": ["4711"]})
+    assert {wrong.what for wrong in check.differences(template_frames())} == {"vlan.id"}
+
+
+def test_what_needs_several_frames_keeps_these(tmp_path: Path) -> None:
+    finding = only_finding(campaign(tmp_path, Marked(b"\x22\xe7", b"\x86\xdd")))
+    assert len(finding.frames) == 2
+    assert finding.outcome.signature == "marked: both are there"
+
+
+def test_a_check_that_does_not_end_is_a_hang(tmp_path: Path) -> None:
+    finding = only_finding(campaign(tmp_path, Endless(b"\x22\xe7\x00"), bounds=Bounds(seconds=0.05)))
+    assert finding.outcome.kind == "hang"
+    assert "in found" in finding.outcome.output
+    assert b"\x22\xe7\x00" in finding.frames[0]
+
+
+def test_a_check_that_takes_much_memory_is_told(tmp_path: Path) -> None:
+    finding = only_finding(campaign(tmp_path, Greedy(b"\x22\xe7"), bounds=Bounds(memory_octets=40_000_000)))
+    assert finding.outcome.kind == "memory"
+    assert finding.frames == (b"\x22\xe7",)
+
+
+def test_a_campaign_goes_on_and_counts_again(tmp_path: Path) -> None:
+    first = campaign(tmp_path, Raising(b"\x22\xe7"))
+    finding = only_finding(first)
+    again = campaign(tmp_path, Raising(b"\x22\xe7"))
+    assert (again.progress, again.findings) == (first.progress, {finding.outcome.signature: finding})
+    assert list(again.run(lambda _: True, most_cases=1_000)) == []
+    document = json.loads((tmp_path / "findings" / finding.name / "finding.json").read_text())
+    assert document["count"] == 3
+    assert seed_of(tmp_path) == 1
+
+
+def test_folders_of_other_campaigns_are_refused(tmp_path: Path) -> None:
+    assert seed_of(tmp_path) is None
+    list(campaign(tmp_path, Marked(b"no such")).run(lambda _: True, most_cases=1))
+    with pytest.raises(ParameterError, match="seed: needed 1, of the campaign in"):
+        campaign(tmp_path, seed=2)
+    with pytest.raises(ParameterError, match="corpus: needed"):
+        AgreementCampaign([], Cases([b"other"], seed=1), tmp_path, line=LINE)
+    for broken in ("", "[]", '{"seed": 1}', '{"seed": 1, "corpus": "x", "progress": {"odd": 1}}'):
+        (tmp_path / "campaign.json").write_text(broken)
+        with pytest.raises(ParameterError):
+            campaign(tmp_path)
+
+
+@pytest.mark.parametrize("what", SUBJECTS)
+def test_every_subject_is_sound(what: str, tmp_path: Path) -> None:
+    subject = SUBJECTS[what]
+    cases = subject.cases(subject.corpus(), 3)
+    found = AgreementCampaign(subject.checks(), cases, tmp_path, line=LINE, file=subject.file)
+    assert list(found.run(lambda _: True, most_cases=300)) == []
+    assert found.progress.cases == 300
+
+
+def test_a_reader_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    right = capture_check.open_capture
+
+    def planted(file: object, **options: object) -> object:
+        reader = right(file, **options)  # type: ignore[arg-type]
+        if reader.interfaces and reader.interfaces[0].linktype != 1:
+            raise ZeroDivisionError
+        return reader
+
+    monkeypatch.setattr(capture_check, "open_capture", planted)
+    subject = SUBJECTS["captures"]
+    cases = subject.cases(subject.corpus(), 1)
+    found = AgreementCampaign(subject.checks(), cases, tmp_path, line=LINE, file=subject.file)
+    finding = only_finding(found)
+    assert finding.outcome.signature.startswith("captures: ZeroDivisionError in planted")
+    # nothing but the file header is left
+    assert len(finding.frames[0]) == 24
+    assert (tmp_path / "findings" / finding.name / "case.capture").read_bytes() == finding.frames[0]
+
+
+def test_subjects_start_from_what_is_right() -> None:
+    for octets in SUBJECTS["captures"].corpus():
+        assert capture_check._read(octets, 1 << 20)[0][1] == "None"
+    assert list(CaptureCheck().differences(SUBJECTS["captures"].corpus())) == []
+    assert list(SpecCheck().differences(SUBJECTS["specs"].corpus())) == []
+    assert all(decode(octets) for octets in template_frames())
+
+
+@given(st.lists(st.binary(max_size=60), max_size=3), st.integers(0, 2**70), st.integers(0, 2**40))
+def test_any_octets_are_a_corpus(corpus: list[bytes], seed: int, index: int) -> None:
+    for mutators in (CAPTURE_MUTATORS, TEXT_MUTATORS):
+        cases = OctetCases(corpus, mutators, seed=seed)
+        assert cases[index] == next(cases.starting_at(index))
+        assert len(cases[index].octets) <= LONGEST_OCTETS
+    with pytest.raises(ParameterError, match="seed"):
+        OctetCases(corpus, CAPTURE_MUTATORS, seed=-1)
