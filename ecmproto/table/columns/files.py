@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Form: TypeAlias = Literal["parquet", "arrow", "stream"]
 """Parquet, Arrow's IPC file format, and its stream, which needs no end to be read."""
 
-ROW_GROUP_FRAMES = 1 << 17
+ROW_GROUP_FRAMES = 1 << 16
 """Frames in a row group of a Parquet file: memory holds one of them."""
 
 _WRITE_VALUES = 1 << 14
