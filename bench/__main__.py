@@ -1,7 +1,7 @@
 """Run the benchmarks named on the command line, or all but the slow one and those that need root.
 
 ``python -m bench [startup] [single_frames] [captures] [columns] [dissect] [filters] [stats] [sweeps] [replay]
-[memory] [interfaces] [forwarding]``
+[fuzzing] [memory] [interfaces] [forwarding]``
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("startup", "single_frames", "captures", "columns", "dissect", "filters", "stats", "sweeps", "replay")
+NAMES = (
+    "startup", "single_frames", "captures", "columns", "dissect", "filters", "stats", "sweeps", "replay",
+    "fuzzing",
+)  # fmt: skip
 SLOW = ("memory",)
 ON_INTERFACES = ("interfaces", "forwarding")
 

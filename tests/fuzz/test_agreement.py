@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -27,6 +28,7 @@ from ecmproto.fuzz.schema_check import SchemaCheck
 from ecmproto.fuzz.spec_check import SpecCheck
 from ecmproto.fuzz.state import seed_of
 from ecmproto.fuzz.text_check import TextCheck
+from ecmproto.fuzz.tshark_fields import ours
 from ecmproto.layers.agreement import ScapyCheck, packet_differences
 from ecmproto.layers.conversion import to_scapy
 from ecmproto.wire import CNM, VLAN, Frame, decode, decode_lax, decoder
@@ -65,9 +67,7 @@ class Marked:
 
 class Endless(Marked):
     def found(self) -> Iterator[Difference]:
-        while True:
-            pass
-        yield  # a generator, as the others
+        yield from itertools.filterfalse(lambda _: True, itertools.repeat(Difference(what="", detail="")))
 
 
 class Greedy(Marked):
@@ -198,8 +198,8 @@ def test_tshark_agrees_and_what_differs_is_told(monkeypatch: pytest.MonkeyPatch)
     check = tshark_check.TsharkCheck()
     frames = [case.octets for case in islice(Cases(template_frames(), seed=5), 2_000)]
     assert list(check.differences([b"", *frames])) == []
-    right = tshark_check.ours
-    monkeypatch.setattr(tshark_check, "ours", lambda sample: right(sample) | {"vlan.id": ["4711"]})
+    planted = {"vlan.id": ["4711"]}
+    monkeypatch.setattr(f"{tshark_check.__name__}.ours", lambda sample: ours(sample) | planted)
     assert {wrong.what for wrong in check.differences(template_frames())} == {"vlan.id"}
 
 
@@ -256,15 +256,13 @@ def test_every_subject_is_sound(what: str, tmp_path: Path) -> None:
 
 
 def test_a_reader_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    right = capture_check.open_capture
-
     def planted(file: object, **options: object) -> object:
-        reader = right(file, **options)  # type: ignore[arg-type]
+        reader = open_capture(file, **options)  # type: ignore[arg-type]
         if reader.interfaces and reader.interfaces[0].linktype != 1:
             raise ZeroDivisionError
         return reader
 
-    monkeypatch.setattr(capture_check, "open_capture", planted)
+    monkeypatch.setattr(f"{capture_check.__name__}.open_capture", planted)
     subject = SUBJECTS["captures"]
     cases = subject.cases(subject.corpus(), 1)
     found = AgreementCampaign(subject.checks(), cases, tmp_path, line=LINE, file=subject.file)

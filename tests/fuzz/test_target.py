@@ -13,7 +13,8 @@ from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import Cases
 from ecmproto.fuzz.command import Command
 from ecmproto.fuzz.findings import Finding, reproduction
-from ecmproto.fuzz.target import Progress, TargetCampaign
+from ecmproto.fuzz.state import Progress
+from ecmproto.fuzz.target import TargetCampaign
 from ecmproto.wire import CNM, TLV, decode_lax
 
 PCAPS = Path(__file__).parents[2] / "pcaps"

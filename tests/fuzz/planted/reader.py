@@ -5,13 +5,17 @@ It knows pcap, VLAN and CN-TAGs, CNMs and LLDP, as a decoder that someone wrote 
 
 import os
 import sys
+from collections.abc import Iterator
+from typing import Literal
 
 TAGS = (0x8100, 0x88A8, 0x22E9)
 DEEPEST = 5
 
 
-def frames(octets):
-    order = "little" if octets[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else "big"
+def frames(octets: bytes) -> Iterator[bytes]:
+    order: Literal["little", "big"] = (
+        "little" if octets[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else "big"
+    )
     at = 24
     while at + 16 <= len(octets):
         captured = int.from_bytes(octets[at + 8 : at + 12], order)
@@ -19,7 +23,7 @@ def frames(octets):
         at += 16 + captured
 
 
-def read(frame, defect):
+def read(frame: bytes, defect: str) -> None:
     at, tags = 12, 0
     while int.from_bytes(frame[at : at + 2], "big") in TAGS:
         at += 4
@@ -33,14 +37,14 @@ def read(frame, defect):
         read_tlvs(frame[at + 2 :], defect)
 
 
-def read_cnm(body, defect):
+def read_cnm(body: bytes, defect: str) -> None:
     length = int.from_bytes(body[22:24], "big")
     if length <= len(body) - 24 and defect == "msdu-length":
         # off by one: the octet behind the MSDU
         body[24 + length]
 
 
-def read_tlvs(body, defect):
+def read_tlvs(body: bytes, defect: str) -> None:
     at = 0
     while at + 2 <= len(body):
         head = int.from_bytes(body[at : at + 2], "big")
@@ -54,7 +58,7 @@ def read_tlvs(body, defect):
             return
 
 
-def main():
+def main() -> None:
     defect = sys.argv[1]
     if len(sys.argv) > 2:
         with open(sys.argv[2], "rb") as file:

@@ -1,0 +1,102 @@
+"""Fuzzing: cases made and compared a second, beside Scapy's fuzz() in a loop; then each check alone."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from bench.contest import rates, show
+from ecmproto.fuzz.cases import Case
+from ecmproto.fuzz.difference import Check
+
+CASES = 512
+_SCAPY_FRAMES = 200
+_PROGRAM_FRAMES = 64
+_ROUNDS = 3
+
+
+def run() -> None:
+    """Print the figures."""
+    from ecmproto.fuzz.cases import Cases
+    from ecmproto.fuzz.kinds import SUBJECTS, template_frames
+    from ecmproto.fuzz.tshark_check import TsharkCheck
+    from ecmproto.layers.agreement import ScapyCheck
+
+    source = Cases(template_frames(), seed=1).starting_at(0)
+    frames = _taken(source)
+    checks: list[Check] = [*SUBJECTS["frames"].checks(), ScapyCheck(), TsharkCheck()]
+    always = [check for check in checks if check.every == 1]
+
+    def made_and_compared() -> int:
+        items = _taken(source)
+        return min(_checked(check, items) for check in always)
+
+    contest = rates({"fuzz decode, schema and columns": made_and_compared, "Scapy fuzz(), dissected": _scapy})
+    show("cases made, decoded and compared", contest, "frames/s")
+    each = {check.name: partial(_checked, check, frames) for check in checks}
+    _list("each check alone", {"making cases": lambda: len(_taken(source)), **each}, "frames/s")
+    others = {}
+    for name, subject in SUBJECTS.items():
+        if name != "frames":
+            items = _taken(subject.cases(subject.corpus(), 1).starting_at(0))
+            others[name] = partial(_checked, subject.checks()[0], items)
+    _list("other spoilt input", others, "cases/s")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "case.pcap"
+        programs = {name: _program(words, path, frames) for name, words in _PROGRAMS.items()}
+        _list(f"programs, {_PROGRAM_FRAMES} frames a run", programs, "frames/s")
+
+
+def _list(title: str, works: Mapping[str, Callable[[], int]], unit: str) -> None:
+    """Print rates of things that do not compete."""
+    print(f"\n{title}")
+    for name, figure in rates(works, rounds=_ROUNDS).items():
+        print(f"  {name.ljust(16)} {figure.median:>10,.0f} {unit} ({figure.least:,.0f}–{figure.most:,.0f})")
+
+
+_PROGRAMS = {
+    "true": ("true", "{}"),
+    "tcpdump": ("tcpdump", "-nvr", "{}"),
+    "tshark -V": ("tshark", "-Vr", "{}"),
+}
+
+
+def _taken(source: Iterator[Case]) -> list[bytes]:
+    return [case.octets for case in islice(source, CASES)]
+
+
+def _checked(check: Check, items: list[bytes]) -> int:
+    assert not list(check.differences(items))
+    return len(items)
+
+
+def _scapy() -> int:
+    """What one writes with Scapy alone: fields drawn, built, and dissected again."""
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import Dot1Q, Ether
+    from scapy.packet import Raw, fuzz
+
+    for _ in range(_SCAPY_FRAMES):
+        packet = Ether(dst="02:00:00:00:00:02", src="02:00:00:00:00:01") / fuzz(
+            Dot1Q() / IP(src="192.0.2.1", dst="192.0.2.2") / UDP()
+        )
+        Ether(bytes(packet / Raw(bytes(20)))).lastlayer()
+    return _SCAPY_FRAMES
+
+
+def _program(words: tuple[str, ...], path: Path, frames: list[bytes]) -> Callable[[], int]:
+    """Return what runs a program on the first frames."""
+    from ecmproto.fuzz.command import Command
+    from ecmproto.fuzz.findings import write_capture
+
+    command = Command(words=words)
+
+    def work() -> int:
+        write_capture(path, frames[:_PROGRAM_FRAMES])
+        assert not command.run(path).failed
+        return _PROGRAM_FRAMES
+
+    return work
