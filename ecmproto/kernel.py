@@ -63,7 +63,7 @@ def released(function: _Function) -> _Function:
 
 def inlined(function: _Function) -> _Function:
     """As ``compiled``, for the small steps of every frame: their code goes into the caller's."""
-    return _compile(function, forceinline=True)
+    return _made(function, _Inlined, forceinline=True, no_cpython_wrapper=True)
 
 
 def expanded(function: _Function) -> _Function:
@@ -72,13 +72,7 @@ def expanded(function: _Function) -> _Function:
     That is how a kernel gets a part of an array, or a tuple that holds a record, which compiled functions
     cannot return, and how Python gets a record itself where a compiled function would return a copy.
     """
-    dispatcher: Any = numba.njit(function, inline="always", **_OPTIONS)
-    if not hasattr(dispatcher, "py_func"):
-        return function
-    dispatcher.__class__ = _Expanded
-    _functions[id(dispatcher)] = function
-    typed: _Function = dispatcher
-    return typed
+    return _made(function, _Expanded, inline="always")
 
 
 class _Compiled(CPUDispatcher):
@@ -92,6 +86,20 @@ class _Compiled(CPUDispatcher):
         return super().get_call_template(plain, kws)
 
 
+class _Inlined(_Compiled):
+    """What kernels see of an inlined function: nothing of it is made but what goes into theirs.
+
+    Python, calling it, calls one that is compiled for it.
+    """
+
+    @functools.cached_property
+    def _for_python(self) -> Callable[..., Any]:
+        return compiled(self.py_func)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._for_python(*arguments)
+
+
 class _Expanded(CPUDispatcher):
     """What kernels see of an expanded function; Python, calling it, calls the function itself."""
 
@@ -100,13 +108,21 @@ class _Expanded(CPUDispatcher):
 
 
 def _compile(function: _Function, **options: bool) -> _Function:
+    dispatcher: Any = _made(function, _Compiled, **options)
+    if hasattr(dispatcher, "py_func"):
+        with suppress(RuntimeError):  # numba's word for no writable place: compiled anew in each process
+            _cache_by(function, dispatcher)
+    typed: _Function = dispatcher
+    return typed
+
+
+def _made(function: _Function, kind: type[CPUDispatcher], **options: bool | str) -> _Function:
+    """Return what kernels see of ``function``; the function itself where nothing is to be compiled."""
     dispatcher: Any = numba.njit(function, **(_OPTIONS | options))
     if not hasattr(dispatcher, "py_func"):
         return function
-    dispatcher.__class__ = _Compiled
+    dispatcher.__class__ = kind
     _functions[id(dispatcher)] = function
-    with suppress(RuntimeError):  # numba's word for no writable place: compiled anew in each process
-        _cache_by(function, dispatcher)
     typed: _Function = dispatcher
     return typed
 
