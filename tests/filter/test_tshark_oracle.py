@@ -27,11 +27,12 @@ from ecmproto.filter import Filter, compile_filter
 from ecmproto.filter.fields import Field, find
 from ecmproto.filter.reading import is_there, values_of
 from ecmproto.filter.tree import Value
+from ecmproto.fuzz.tshark_fields import Sample
 from ecmproto.table.columns.selection import selected
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.filter.captured import of_capture
 from tests.filter.drawn_filters import LAYERS, Drawer
-from tests.wire.test_tshark_oracle import Sample, captures_in, crafted, from_capture
+from tests.wire.test_tshark_oracle import captures_in, crafted, from_capture
 
 FILTERS = int(os.environ.get("ECMPROTO_TSHARK_FILTERS", "30"))
 FRAMES = int(os.environ.get("ECMPROTO_TSHARK_FRAMES", "1000"))

@@ -7,13 +7,14 @@ import random
 import pytest
 
 from ecmproto.capture import Batch
+from ecmproto.fuzz.column_check import NAMES
 from ecmproto.table.columns import extract
 from ecmproto.table.columns.framing import frames_of
 from ecmproto.table.columns.layers import find_layers
 from ecmproto.wire import CNM, TCP, UDP, VLAN, Data, Ethernet, Frame, IPv4, IPv6, Layer, encode
 from ecmproto.wire.ethertypes import DEFAULT
 from tests.dissect.sample import FRAMES
-from tests.table.columns.reference import NAMES, assert_equal
+from tests.table.columns.reference import assert_equal
 from tests.table.columns.spoilt import INTERFACES
 
 

@@ -16,11 +16,11 @@ def alone(batch: Batch) -> Iterator[str]:
     return (f"alone {number}\n" for number in batch.numbers)
 
 
-def text(batch: Batch, pieces: list[Piece], **options: bool) -> str:
+def text(batch: Batch, pieces: list[Piece], *, malformed: bool = False) -> str:
     def write(path: Path) -> list[Piece] | None:
         return None if VLAN in path.layers else [*pieces, "\n"]
 
-    rendering = Renderer(write, sampled=False, worth_frames=1, **options)
+    rendering = Renderer(write, sampled=False, malformed=malformed, worth_frames=1)
     return b"".join(map(bytes, rendering.batch(batch, alone))).decode()
 
 

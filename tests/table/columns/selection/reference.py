@@ -12,8 +12,8 @@ from ecmproto.filter import Filter
 from ecmproto.filter.evaluation import predicate
 from ecmproto.filter.printing import text_of
 from ecmproto.filter.tree import Test
+from ecmproto.fuzz.column_check import ETHERNET_ONLY
 from ecmproto.table.columns.selection import selected
-from tests.table.columns.reference import ETHERNET_ONLY
 
 
 class Sample:
