@@ -15,9 +15,12 @@ import click
 from ecmproto.errors import ParameterError, counted
 from ecmproto_cli.failure import FINDINGS, INTERRUPTED
 from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.options import filter_option
 from ecmproto_cli.table import pairs
 
 if TYPE_CHECKING:
+    from ecmproto.capture import Batch, CaptureReader
+    from ecmproto.filter import Filter
     from ecmproto.fuzz.findings import Finding
     from ecmproto.fuzz.state import Progress
 
@@ -46,25 +49,43 @@ def campaign_options(function: F) -> F:
     return function
 
 
-def captured_frames(paths: Sequence[str]) -> list[bytes]:
-    """Return the frames of captures; the templates of ``craft`` without any."""
+def corpus_filter_option(function: F) -> F:
+    """``-Y FILTER``."""
+    return filter_option("Spoil only frames of -r that this display filter selects.")(function)
+
+
+def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
+    """Return the frames of captures, those that ``filter`` selects; the templates of ``craft`` without any.
+
+    UsageError where nothing is there to be filtered, or nothing is left.
+    """
     from ecmproto.capture import open_capture
     from ecmproto.fuzz.kinds import template_frames
 
     if not paths:
+        if filter is not None:
+            raise click.UsageError("-Y filters what -r has: needed -r FILE")
         return template_frames()
     frames: list[bytes] = []
     for path in paths:
         with open_capture(path) as reader:
             for batch in reader:
-                frames += batch.frames()
+                frames += batch.frames() if filter is None else _selected(batch, filter, reader)
                 if len(frames) > MOST_FRAMES:
                     raise ParameterError(
                         name="-r", needed=f"at most {MOST_FRAMES:,} frames to spoil", got=f"more in {path}"
                     )
             if reader.problem is not None:
                 raise reader.problem
+    if filter is not None and not frames:
+        raise click.UsageError(f"-Y selects none of the frames of {', '.join(paths)}")
     return frames
+
+
+def _selected(batch: Batch, filter: Filter, reader: CaptureReader) -> Iterator[bytes]:
+    from ecmproto.table import selected
+
+    return batch.select(selected(batch, filter, interfaces=reader.interfaces)).frames()
 
 
 MOST_FRAMES = 200_000

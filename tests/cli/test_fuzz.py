@@ -86,6 +86,16 @@ def test_a_disagreement_is_told_kept_and_seen_again(
     assert out.startswith("difference: columns: ieee8021ad.priority\n")
 
 
+def test_a_filter_chooses_what_is_spoilt(planted: None, capsys: pytest.CaptureFixture[str]) -> None:
+    reads = ["-r", MIXED, "-Y", "ieee8021ad"]
+    out, _ = told(["decode", "--seed", "1", "--runs", "100", *reads], capsys, code=1)
+    (again,) = [line.split("again", 1)[1] for line in out.splitlines() if line.startswith("  again")]
+    assert shlex.split(again)[5:7] == reads[2:]
+    told(shlex.split(again)[2:], capsys, code=1)
+    out, _ = told(["target", "--runs", "1", *reads, "--", "true"], capsys)
+    assert "executions  64 frames" in out
+
+
 def test_a_case_that_all_agree_on(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = told(["decode", "--seed", "1", "--index", "77"], capsys)
     lines = out.splitlines()
@@ -116,7 +126,7 @@ def test_a_target_that_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -
     command = [sys.executable, "-I", "-S", READER, "msdu-length", "{}"]
     out, err = told(["target", "--seed", "1", "--runs", "8", "--", *command], capsys, code=1)
     assert err == "ecmproto: seed 1\n"
-    assert out.startswith("report: IndexError in read_cnm (reader.py:40)\n")
+    assert out.startswith("report: IndexError in read_cnm (reader.py:")
     assert "executions  512 frames" in out
     (kept,) = (folder / "fuzz-target" / "findings").iterdir()
     with open_capture(kept / "case.pcap") as reader:
@@ -172,6 +182,10 @@ def test_ctrl_c_keeps_the_state(
         (["decode", "--as-is", "-r", MIXED, "--seed", "1"], 2, "--as-is makes no cases"),
         (["decode", "--seed", "1", "--index", "1", "--time", "1s"], 2, "belong to campaigns"),
         (["decode", "--what", "bugs"], 2, "bugs"),
+        (["decode", "-Y", "vlan"], 2, "-Y filters what -r has"),
+        (["decode", "-Y", "vlan", "--what", "specs"], 2, "-Y filters frames, not specs"),
+        (["decode", "-r", MIXED, "-Y", "vlan.id == 999"], 2, "-Y selects none of the frames"),
+        (["decode", "-r", MIXED, "-Y", "vlan.idd"], 2, "did you mean 'vlan.id'?"),
         (["decode", "-r", "nowhere.pcap"], 3, "nowhere.pcap"),
         (["decode", "--what", "specs", "-r", "nowhere.toml"], 3, "nowhere.toml"),
         (["decode", "--timeout", "0", "--runs", "1"], 2, "timeout: needed more than 0"),

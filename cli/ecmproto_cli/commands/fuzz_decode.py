@@ -14,6 +14,7 @@ from ecmproto_cli.campaigning import (
     Session,
     campaign_options,
     captured_frames,
+    corpus_filter_option,
     corpus_option,
     duration_of,
     report,
@@ -25,6 +26,7 @@ from ecmproto_cli.failure import FINDINGS
 from ecmproto_cli.interrupt import HeldInterrupt
 
 if TYPE_CHECKING:
+    from ecmproto.filter import Filter
     from ecmproto.fuzz.bounds import Bounds
     from ecmproto.fuzz.difference import Check
     from ecmproto.fuzz.findings import Finding
@@ -37,6 +39,7 @@ WHAT = ("frames", "captures", "filters", "specs")
     "Start from this: a capture, with --what filters a text of a filter a line, else the file as it is.  "
     "[default: the templates of craft]"
 )
+@corpus_filter_option
 @click.option("--what", type=click.Choice(WHAT), default="frames", show_default=True, help="What is spoilt.")
 @campaign_options
 @click.option("--runs", type=click.IntRange(min=1), help="How many cases.")
@@ -53,6 +56,7 @@ WHAT = ("frames", "captures", "filters", "specs")
 @click.option("--memory", metavar="SIZE", default="256MB", show_default=True, help="Of a check of a batch.")
 def command(
     paths: tuple[str, ...],
+    filter: Filter | None,
     what: str,
     seed: int | None,
     duration: str | None,
@@ -80,12 +84,14 @@ def command(
     _check_options(paths, seed, index, as_is, runs, duration)
     bounds = Bounds(seconds=timeout_of(timeout), memory_octets=parse_octets(memory))
     seconds = duration_of(duration, runs)
-    corpus = _corpus(what, paths, whole=as_is)
+    corpus = _corpus(what, paths, filter, whole=as_is)
     if as_is:
         return _tried(corpus, _checks(what), bounds)
     if index is not None and seed is not None:
         return _case(what, corpus, seed, index, bounds)
-    return _campaign(what, paths, corpus, Path(out), seed, seconds, runs, bounds)
+    reads = list(itertools.chain.from_iterable(("-r", os.path.relpath(path)) for path in paths))
+    reads += ["-Y", filter.text] if filter is not None else []
+    return _campaign(what, reads, corpus, Path(out), seed, seconds, runs, bounds)
 
 
 def _check_options(
@@ -106,11 +112,13 @@ def _check_options(
         raise click.UsageError("--runs and --time belong to campaigns, not to a case")
 
 
-def _corpus(what: str, paths: tuple[str, ...], *, whole: bool) -> list[bytes]:
+def _corpus(what: str, paths: tuple[str, ...], filter: Filter | None, *, whole: bool) -> list[bytes]:
     from ecmproto.fuzz.kinds import SUBJECTS
 
     if what == "frames":
-        return captured_frames(paths)
+        return captured_frames(paths, filter)
+    if filter is not None:
+        raise click.UsageError(f"-Y filters frames, not {what}")
     if not paths:
         return SUBJECTS[what].corpus()
     files = [Path(path).read_bytes() for path in paths]
@@ -157,7 +165,7 @@ def _case(what: str, corpus: list[bytes], seed: int, index: int, bounds: Bounds)
 
 def _campaign(
     what: str,
-    paths: tuple[str, ...],
+    reads: list[str],
     corpus: list[bytes],
     folder: Path,
     seed: int | None,
@@ -184,7 +192,6 @@ def _campaign(
         """The case by itself; where it takes several, what was kept."""
         if len(finding.frames) > 1:
             return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
-        reads = itertools.chain.from_iterable(("-r", os.path.relpath(path)) for path in paths)
         return shlex.join([*words, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])
 
     session = Session(

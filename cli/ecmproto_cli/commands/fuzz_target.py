@@ -13,6 +13,7 @@ from ecmproto_cli.campaigning import (
     Session,
     campaign_options,
     captured_frames,
+    corpus_filter_option,
     corpus_option,
     duration_of,
     report,
@@ -23,12 +24,14 @@ from ecmproto_cli.campaigning import (
 from ecmproto_cli.interrupt import HeldInterrupt
 
 if TYPE_CHECKING:
+    from ecmproto.filter import Filter
     from ecmproto.fuzz.findings import Finding
     from ecmproto.fuzz.state import Progress
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
 @corpus_option("Spoil the frames of this capture.  [default: the templates of craft]")
+@corpus_filter_option
 @campaign_options
 @click.option("--runs", type=click.IntRange(min=1), help="How many runs of the program.")
 @click.option(
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
 @click.argument("words", nargs=-1, metavar="-- CMD [ARG|{}]...", required=True, type=click.UNPROCESSED)
 def command(
     paths: tuple[str, ...],
+    filter: Filter | None,
     seed: int | None,
     duration: str | None,
     runs: int | None,
@@ -85,7 +89,7 @@ def command(
         failing=frozenset(failing),
     )
     seconds = duration_of(duration, runs)
-    frames = captured_frames(paths)
+    frames = captured_frames(paths, filter)
     folder = Path(out)
     cases = Cases(frames, seed=seed_for(folder, seed))
     campaign = TargetCampaign(program, cases, folder, frames_per_run=frames_per_run)
