@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make demo` shows: the bundled captures dissected, a frame crafted, captures replayed.
+# What `make demo` shows: the bundled captures dissected, a frame crafted, captures replayed and counted.
 # Everything it writes goes to a temporary folder.
 set -eu
 export PATH="$PWD/${BIN:-.venv/bin}:$PATH"
@@ -23,6 +23,8 @@ say "A capture of a hot spot through a software QCN congestion point (compiled a
     ecmproto replay -r pcaps/hotspot.pcap.gz --cp qcn --seed 1 -w "$out/replayed.pcapng"
 say "The first messages it sent, in the capture it wrote" \
     ecmproto dissect -r "$out/replayed.pcapng" -c 2200 -Y cnm
+say "What is in that capture, in numbers (compiled at first: some 10 s)" \
+    ecmproto stats -r "$out/replayed.pcapng" -Y "cnm"
 say "Four 10 Gb/s sources into one port, with QCN's reaction points (compiled at first: some 30 s)" \
     ecmproto replay -r pcaps/incast.pcap.gz --cp qcn --rp qcn --seed 1
 printf '\nNext: ecmproto --help, README.md, docs/\n'
