@@ -20,6 +20,11 @@ _SHORT = 0.995
 
 def report_table(report: SendReport) -> str:
     """Return the report for a person."""
+    return pairs(report_rows(report), width=_NAMES)
+
+
+def report_rows(report: SendReport) -> list[tuple[str, str]]:
+    """Return what the report says, by name."""
     told = f"{_frames(report.frames)}, {format_octets(report.octets)}, out of {report.interface}"
     rows = [("sent", told), ("asked", report.asked)]
     if report.rate_fps is not None and report.rate_bps is not None:
@@ -39,7 +44,7 @@ def report_table(report: SendReport) -> str:
         rows.append(("link down", f"{report.down:,} times, tried again"))
     if report.refused is not None:
         rows.append(("refused", _frames(report.refused.frames)))
-    return pairs(rows, width=_NAMES)
+    return rows
 
 
 def _frames(count: int) -> str:

@@ -19,10 +19,10 @@ from typing import Literal, TypeAlias
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.symptoms import signature_of
 
-Kind: TypeAlias = Literal["fine", "crash", "report", "exit", "hang", "memory", "difference"]
+Kind: TypeAlias = Literal["fine", "crash", "report", "exit", "hang", "memory", "difference", "silence"]
 """``crash``: ended by a signal; ``report``: a sanitizer's report or a traceback; ``exit``: a status that was
 said to be a failure; ``hang``: over its time; ``memory``: over its memory; ``difference``: two views of the
-same octets disagree."""
+same octets disagree; ``silence``: a device gave no sign of life."""
 
 PLACE = "{}"
 DEFAULT_SECONDS = 5.0

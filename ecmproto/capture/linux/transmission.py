@@ -105,7 +105,10 @@ class Transmission:
         self._paced = not isinstance(schedule, AsFastAsPossible)
         self._lateness = Lateness()
         self._start_ns: int | None = None
-        self._first_ns = self._last_ns = 0
+        self._first_ns = self._last_ns = self._last_due_ns = 0
+        self._resting = False
+        self.rested_ns = 0
+        """How long sending stood still at `rest`, which is no part of the report's duration."""
         self._refused: Refusal | None = None
         # sleeps end when they should, not up to 50 µs later
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
@@ -115,6 +118,10 @@ class Transmission:
         for batch in batches:
             self._send(self._sendable(batch))
             self._check()
+
+    def rest(self) -> None:
+        """Let the time until the next frame not count: it and those behind it leave as much later."""
+        self._resting = self._first_ns > 0
 
     def _sendable(self, batch: Batch) -> Batch:
         """Return the frames that the interface takes; the others are counted, the first of all remembered."""
@@ -141,6 +148,13 @@ class Transmission:
         """Send the loaded frames, each not before its time."""
         if self._start_ns is None:
             self._start_ns = time.perf_counter_ns() - due[0]
+        if self._resting:
+            # what would have passed between the two frames in any case was no rest
+            between = due[0] - self._last_due_ns
+            rested = max(0, time.perf_counter_ns() - self._last_ns - between)
+            self._start_ns += rested
+            self.rested_ns += rested
+            self._resting = False
         done, count = 0, len(due)
         waiting_since: int | None = None
         while done < count:
@@ -167,6 +181,7 @@ class Transmission:
         if not self._first_ns:
             self._first_ns = before_ns
         self._last_ns = before_ns + each * (len(due) - 1)
+        self._last_due_ns = due[-1]
         if self._paced:
             self._lateness.add(before_ns - (self._start_ns or 0), each, due)
 
@@ -209,7 +224,7 @@ class Transmission:
             asked_bps=schedule.rate_bps if isinstance(schedule, BitRate) else None,
             frames=sender.sent,
             octets=sender.octets,
-            duration_ns=max(0, self._last_ns - self._first_ns),
+            duration_ns=max(0, self._last_ns - self._first_ns - self.rested_ns),
             jitter=jitter if self._paced and sender.sent else None,
             refused=self._refused,
             full=sender.full,

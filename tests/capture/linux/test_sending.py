@@ -216,3 +216,26 @@ def test_what_interrupts_leaves_a_report(veth: Network) -> None:
         with pytest.raises(KeyboardInterrupt):
             transmission.run([Batch.from_frames([frame("0800")] * 1000)])
     assert 10 <= transmission.report().frames < 1000
+
+
+def test_a_rest_is_no_part_of_what_was_reached_and_is_not_made_up_for(veth: Network) -> None:
+    frames = [frame("0800")] * 10
+    with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
+        transmission = Transmission(sender, schedule_of(rate="1kpps"))
+        transmission.rest()
+        began = time.perf_counter_ns()
+        for _ in range(3):
+            transmission.run([Batch.from_frames(frames)])
+            time.sleep(0.2)
+            transmission.rest()
+        ended = time.perf_counter_ns()
+        report = transmission.report()
+        times = []
+        while (batch := receiver.receive()) is not None:
+            times += batch.time_ns.tolist()
+    assert len(times) == report.frames == 30
+    # the two rests in between, but for the distance that the frames have in any case
+    assert transmission.rested_ns >= 2 * 190_000_000
+    assert 29_000_000 <= report.duration_ns <= ended - began - transmission.rested_ns
+    assert times[10] - times[9] > 190_000_000
+    assert times[19] - times[10] > 2_000_000
