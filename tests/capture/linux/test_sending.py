@@ -236,6 +236,6 @@ def test_a_rest_is_no_part_of_what_was_reached_and_is_not_made_up_for(veth: Netw
     assert len(times) == report.frames == 30
     # the two rests in between, but for the distance that the frames have in any case
     assert transmission.rested_ns >= 2 * 190_000_000
-    assert 29_000_000 <= report.duration_ns <= ended - began - transmission.rested_ns
+    assert 28_000_000 < report.duration_ns <= ended - began - transmission.rested_ns
     assert times[10] - times[9] > 190_000_000
     assert times[19] - times[10] > 2_000_000
