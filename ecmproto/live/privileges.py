@@ -22,6 +22,10 @@ def become(user: str) -> None:
     os.setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid)
 
 
-def hurry() -> None:
-    """Have this process run before all ordinary ones; PermissionError without the right to."""
-    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+def hurry(*, behind_devices: bool = False) -> None:
+    """Have this process run before all ordinary ones; PermissionError without the right to.
+
+    ``behind_devices`` leaves those that hurry without it in front.
+    """
+    least = os.sched_get_priority_min(os.SCHED_RR)
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(least if behind_devices else least + 1))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from ecmproto.errors import InterfaceError, MissingDependencyError
+from ecmproto.live.privileges import hurry
 
 _Made = TypeVar("_Made")
 
@@ -126,13 +127,19 @@ class Namespaces:
         *,
         output: IO[Any] | int | None = None,
         errors: IO[Any] | int | None = None,
+        hurried: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """Start a program in a namespace; it ends with this process, or with the context."""
+        """Start a program in a namespace; it ends with this process, or with the context.
+
+        A ``hurried`` one runs before ordinary processes, behind the devices.
+        """
         full = self._full[name]
 
         def prepare() -> None:
             _enter(full)
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            if hurried:
+                hurry(behind_devices=True)
 
         program = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, preexec_fn=prepare

@@ -34,6 +34,8 @@ _LAST_WORDS_S = 30.0
 _LOOK_S = 0.02
 _FIRST_PORT = 5201
 _SHOWN_OCTETS = 128
+_COALESCED = {"cp": "500us", "edge": "1ms", "rp": "2ms"}
+"""Devices share the processors: how long each waits for more whenever it wakes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,6 @@ class Given:
     command: tuple[str, ...]
     folder: Path
     seed: int
-    coalesce: str = "1ms"
     flow_control: str | None = None
     check: Callable[[], None] = lambda: None
     """Called often, and may raise what ends the run."""
@@ -137,7 +138,7 @@ def _devices(spaces: Namespaces, topology: Topology, given: Given) -> Iterator[N
         commands[f"point{n + 1}"] = ["rp", "--host", f"sender{n + 1}", "--net", f"net{n + 1}", *rate]
     started = []
     for number, (name, command) in enumerate(commands.items()):
-        coalesced = [] if name == "port" else ["--coalesce", given.coalesce]
+        coalesced = ["--coalesce", _COALESCED[command[0]]]
         parameters = [word for text in given.assignments for word in ("--param", text)]
         words = [
             *given.command, "live", *command, "--mechanism", given.mechanism, *parameters, *coalesced,
@@ -211,17 +212,19 @@ def _traffic(spaces: Namespaces, topology: Topology, given: Given) -> Report:
         files.append(given.folder / f"flow{number + 1}.json")
         with open(files[-1], "wb") as output:
             words = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]
-            spaces.start(receiver, words, output=output, errors=subprocess.DEVNULL)
+            spaces.start(receiver, words, output=output, errors=subprocess.DEVNULL, hurried=True)
     time.sleep(0.3)
     for number, (sender, _, ip, rate_bps, protocol) in enumerate(flows):
         words = ["iperf3", "-c", ip, "-p", str(_FIRST_PORT + number), "-t", f"{given.duration_s:.0f}", "-J"]
         if protocol == "udp":
             words += ["-u", "-b", str(rate_bps), "-l", str(PAYLOAD_OCTETS)]
-        clients.append(spaces.start(sender, words, output=subprocess.DEVNULL, errors=subprocess.DEVNULL))
+        clients.append(
+            spaces.start(sender, words, output=subprocess.DEVNULL, errors=subprocess.DEVNULL, hurried=True)
+        )
     count = str(int(given.duration_s / _PING_INTERVAL_S))
     with open(given.folder / "ping.txt", "wb") as output:
         words = ["ping", "-n", "-i", str(_PING_INTERVAL_S), "-c", count, _ip(250)]
-        _wait(spaces.start(_PINGER, words, output=output), given.duration_s + _GRACE_S, given)
+        _wait(spaces.start(_PINGER, words, output=output, hurried=True), given.duration_s + _GRACE_S, given)
     deadline = time.monotonic() + _LAST_WORDS_S
     for client in clients:
         _wait(client, deadline - time.monotonic(), given)
