@@ -189,7 +189,7 @@ def _table(request: Request, outcomes: list[Outcome]) -> str:
         ("ping p99", [_ms(outcome.ping_p99_ms) for outcome in outcomes]),
         ("messages", [str(outcome.messages) for outcome in outcomes]),
     ]
-    notes = "Queue and drops are the port's, once it had time to settle; senders' own queues lose frames too."
+    notes = "Rates, queue and drops are those once it had time to settle; senders' own queues lose frames too."
     return "\n".join([paint(title, "title"), "", columns_of(rows), "", notes])
 
 

@@ -22,6 +22,8 @@ PATIENCE_S = 30.0
 COMMAND = (sys.executable, "-m", "ecmproto_cli", "live", "testbed")
 JAIN = {"ecm": 0.90, "qcn": 0.95, "e2cm": 0.95, "fecn": 0.98, "bcn": 0.90, "dbp": 0.98}
 """What is asked of the shares of three equal senders."""
+RATE_BPS = 50_000_000
+VICTIM_BPS = 2_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -45,22 +47,24 @@ def run(*words: str, seconds: int, folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("mechanism", sorted(JAIN))
 def test_each_mechanism_closes_the_loop(mechanism: str, tmp_path: Path) -> None:
-    document = run("--mechanism", mechanism, "--victim", "2M", seconds=15, folder=tmp_path / "kept")
+    document = run(
+        "--mechanism", mechanism, "--victim", str(VICTIM_BPS), "--rate", str(RATE_BPS),
+        seconds=15, folder=tmp_path / "kept",
+    )  # fmt: skip
     (outcome,) = document["runs"]
-    # Without control 1.4 MB stand there and 40 % is dropped. How near to the set point the queue stays
-    # depends on the machine: a device that waits for a processor looks like a burst to the port.
-    assert outcome["dropped_frames"] < 500
-    assert 0.1 <= outcome["queue_mean_octets"] / outcome["set_point_octets"] <= 8
-    assert outcome["fairness"] >= JAIN[mechanism] - 0.05
-    assert outcome["victim_bps"] >= 1.5e6
-    assert outcome["ping_p50_ms"] < 60
+    set_point_octets = outcome["set_point_octets"]
+    assert outcome["dropped_frames"] == 0
+    assert 0.5 <= outcome["queue_mean_octets"] / set_point_octets <= 2
+    assert outcome["fairness"] >= JAIN[mechanism]
+    assert outcome["victim_bps"] >= 0.9 * VICTIM_BPS
+    assert outcome["ping_p50_ms"] <= 2 * set_point_octets * 8 / RATE_BPS * 1000 + 5
     assert outcome["messages"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_without_control_the_queue_stands_and_loses(tmp_path: Path) -> None:
     document = run("--mechanism", "none", seconds=12, folder=tmp_path / "kept")
     (outcome,) = document["runs"]
@@ -68,7 +72,7 @@ def test_without_control_the_queue_stands_and_loses(tmp_path: Path) -> None:
     assert outcome["dropped_frames"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_tags_are_in_the_middle_and_not_at_the_receiver(tmp_path: Path) -> None:
     requires("tcpdump")
     run("--mechanism", "qcn", seconds=4, folder=tmp_path / "kept")

@@ -117,6 +117,17 @@ def test_reports_become_numbers() -> None:
     assert outcome.ping_p50_ms == 2.0
 
 
+def test_rates_are_those_after_settling() -> None:
+    spans = [
+        {"start": float(n), "end": n + 1.0, "seconds": 1.0, "bytes": 1_000_000 if n < 5 else 2_000_000}
+        for n in range(10)
+    ]
+    spans.append({"start": 10.0, "end": 10.2, "seconds": 0.2, "bytes": 9_000_000})
+    flow = iperf(1.0, 0.0) | {"intervals": [{"sum": span} for span in spans]}
+    report = Report(senders=(flow,), victim=None, ping="", port=[], edge=[], points=())
+    assert outcome_of("qcn", 26_000, report).rates_bps == (16e6,)
+
+
 def test_programs_that_said_nothing_leave_zeros() -> None:
     report = Report(senders=({}, {}), victim=None, ping="", port=[], edge=[], points=())
     outcome = outcome_of("none", None, report)

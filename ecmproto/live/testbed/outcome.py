@@ -22,10 +22,10 @@ _ROUND_TRIP = re.compile(r"time=([0-9.]+) ms")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A run in numbers: rates in bit/s as the receiver got them, the queue after it had time to settle.
+    """A run in numbers, once it had time to settle: rates in bit/s as the receivers got them, the queue.
 
-    ``lost_share`` is of what senders sent, wherever it was lost; ``dropped_frames`` at the port after it
-    settled.  Ping times are None if none came back.
+    ``lost_share`` is of all that senders sent, wherever it was lost; ``dropped_frames`` at the port after it
+    settled.  Ping times, of the whole run, are None if none came back.
     """
 
     mechanism: str
@@ -94,7 +94,16 @@ def _grown(settled: list[dict[str, Any]], name: str) -> int:
 
 
 def _rate_bps(flow: dict[str, Any]) -> float:
-    """Return what iperf3's receiving end got."""
+    """Return what iperf3's receiving end got once the run had time to settle."""
+    spans = [interval["sum"] for interval in flow.get("intervals", [])]
+    from_s = min(SETTLING_S, spans[-1]["end"] / 2) if spans else 0.0
+    # The last one is not whole, and has what came late.
+    settled = [span for span in spans[:-1] if span["start"] >= from_s]
+    seconds = sum(span["seconds"] for span in settled)
+    return 8 * sum(span["bytes"] for span in settled) / seconds if seconds else _rate_in_all_bps(flow)
+
+
+def _rate_in_all_bps(flow: dict[str, Any]) -> float:
     end = flow.get("end", {})
     for name in ("sum_received", "sum"):
         found = end.get(name, {})

@@ -1,0 +1,91 @@
+"""A real LLDP agent, lldpd, on an interface in a namespace of a test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import requires
+from tests.live.wires import PATIENCE_S
+
+_CN_TLV = ("oui", "00,80,c2", "subtype", "8")
+
+
+class Agent:
+    """lldpd, spoken to through its own socket by lldpcli."""
+
+    def __init__(self, namespace: str, interface: str, folder: Path) -> None:
+        self._interface = interface
+        self._socket = folder / "lldpd.socket"
+        settings = folder / "lldpd.conf"
+        # What it reads at its start; it sends nothing before that is done.
+        settings.write_text("configure lldp tx-interval 1\nconfigure lldp tx-hold 4\n", encoding="ascii")
+        words = [requires("lldpd"), "-d", "-u", str(self._socket), "-L", requires("lldpcli")]
+        self._program = subprocess.Popen(
+            ["ip", "netns", "exec", namespace, *words, "-I", interface, "-O", str(settings)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+
+    def wait(self) -> None:
+        """Wait until it sends."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._socket.exists() or not self.sent_frames():
+            assert self._program.poll() is None, "lldpd ended"
+            assert time.monotonic() < deadline, "lldpd sends nothing"
+            time.sleep(0.1)
+
+    def ask(self, *words: str) -> dict[str, Any]:
+        """Return what lldpcli answers about the interface, by what it calls things."""
+        shown = subprocess.run(
+            ["lldpcli", "-u", str(self._socket), "-f", "json", *words],
+            stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S,
+        )  # fmt: skip
+        found: Any = json.loads(shown.stdout or b"{}").get("lldp", {}).get("interface", {})
+        return dict(found.get(self._interface, {}))
+
+    def sent_frames(self) -> int:
+        """Return how many LLDPDUs it has sent."""
+        return int(self.ask("show", "statistics").get("tx", {}).get("tx", 0))
+
+    def neighbour(self) -> dict[str, Any]:
+        """Return what it knows about who is at the other end."""
+        return self.ask("show", "neighbors", "details")
+
+    def announce(self, cnpv: int, ready: int) -> None:
+        """Put a Congestion Notification TLV with these two masks into what it sends."""
+        octets = f"{cnpv:02x},{ready:02x}"
+        where = ("configure", "ports", self._interface, "lldp", "custom-tlv")
+        self.ask(*where, "replace", *_CN_TLV, "oui-info", octets)
+
+    def withdraw(self) -> None:
+        """Take the TLV out again."""
+        self.ask("unconfigure", "ports", self._interface, "lldp", "custom-tlv", *_CN_TLV)
+
+    def end(self) -> None:
+        """Have it say farewell and end."""
+        self._program.terminate()
+        self._program.wait(PATIENCE_S)
+
+    def kill(self) -> None:
+        """End all its processes, without a word."""
+        if self._program.poll() is None:
+            os.killpg(self._program.pid, signal.SIGKILL)
+            self._program.wait()
+
+
+@contextmanager
+def lldpd(namespace: str, interface: str, folder: Path) -> Iterator[Agent]:
+    """Start it, wait until it sends, and end it whatever happens; skips by name without it."""
+    made = Agent(namespace, interface, folder)
+    try:
+        made.wait()
+        yield made
+    finally:
+        made.kill()
