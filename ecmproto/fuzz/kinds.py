@@ -18,6 +18,7 @@ from ecmproto.fuzz.cases import Cases
 from ecmproto.fuzz.column_check import ColumnCheck
 from ecmproto.fuzz.difference import Check
 from ecmproto.fuzz.filter_check import FilterCheck
+from ecmproto.fuzz.message_check import MessageCheck
 from ecmproto.fuzz.octet_cases import CAPTURE_MUTATORS, TEXT_MUTATORS, OctetCases
 from ecmproto.fuzz.schema_check import SchemaCheck
 from ecmproto.fuzz.spec_check import SpecCheck
@@ -135,6 +136,12 @@ SUBJECTS = {
         corpus=_specs,
         cases=lambda corpus, seed: OctetCases(corpus, TEXT_MUTATORS, seed=seed),
         checks=lambda: [SpecCheck()],
+    ),
+    "messages": Subject(
+        file="case.pcap",
+        corpus=template_frames,
+        cases=lambda corpus, seed: Cases(corpus, seed=seed),
+        checks=lambda: [MessageCheck()],
     ),
 }
 """By the word on the command line."""

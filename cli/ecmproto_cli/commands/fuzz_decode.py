@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from ecmproto.fuzz.difference import Check
     from ecmproto.fuzz.findings import Finding
 
-WHAT = ("frames", "captures", "filters", "specs")
+WHAT = ("frames", "captures", "filters", "specs", "messages")
+FRAMES = ("frames", "messages")
+"""What is made of frames."""
 
 
 @click.command()
@@ -115,7 +117,7 @@ def _check_options(
 def _corpus(what: str, paths: tuple[str, ...], filter: Filter | None, *, whole: bool) -> list[bytes]:
     from ecmproto.fuzz.kinds import SUBJECTS
 
-    if what == "frames":
+    if what in FRAMES:
         return captured_frames(paths, filter)
     if filter is not None:
         raise click.UsageError(f"-Y filters frames, not {what}")
@@ -194,9 +196,7 @@ def _campaign(
             return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
         return shlex.join([*words, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])
 
-    session = Session(
-        duration_s=seconds, noun="cases" if what != "frames" else "frames", held=HeldInterrupt()
-    )
+    session = Session(duration_s=seconds, noun="frames" if what in FRAMES else "cases", held=HeldInterrupt())
     found = campaign.run(session.going_on, most_cases=runs)
     interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
     rows = [(name, f"{count:,} {session.noun}") for name, count in campaign.executions.items()]

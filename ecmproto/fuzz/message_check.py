@@ -1,0 +1,113 @@
+"""What stations hear in frames of any octets, and what they do then: never an exception, rates in bounds.
+
+Each mechanism's reaction points are given the frame as one to them, as one to nobody, and as one that a snap
+length cut.  What they hear fits a message; heeded, it leaves every limiter between 0 and the link's rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ecmproto.control.limiter import NEVER_NS
+from ecmproto.control.machine import Machine, Place, machine_of
+from ecmproto.control.pause.messages import Refusals
+from ecmproto.control.pause.messages import heard as flow_control_heard
+from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND, Message
+from ecmproto.control.registry import MECHANISMS
+from ecmproto.fuzz.difference import Difference
+from ecmproto.record import new_record
+
+_LINK_BPS = 10**10
+_PLACE = Place(
+    rate_bps=_LINK_BPS, link_rate_bps=_LINK_BPS, cp_mac=bytes.fromhex("0200000000c1"), stations=1, flows=4
+)
+_CUT_OCTETS = 100
+"""So many more a cut frame had on the wire."""
+_MOST_PRIORITY = 7
+_TIMES = 8
+"""A message is heeded so often, the station's timers expiring in between."""
+_START_NS = 1_000
+
+Fields = Mapping[str, int]
+
+
+class MessageCheck:
+    """Lets the stations of every mechanism hear each item, and heed what they heard."""
+
+    name = "messages"
+    every = 1
+
+    def __init__(self) -> None:
+        machines = [machine_of(mechanism, {}) for mechanism in MECHANISMS]
+        self._machines = [(machine, new_record(machine.refusal_record)) for machine in machines]
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        """Yield what is heard that fits no message, and rates that it drives out of their bounds."""
+        for row, octets in enumerate(items):
+            for machine, refusals in self._machines:
+                for what, detail in _wrong(machine, octets, refusals):
+                    yield Difference(what=f"{machine.name}: {what}", detail=detail, row=row)
+
+
+def _wrong(machine: Machine, octets: bytes, refusals: Any) -> Iterator[tuple[str, str]]:
+    for mac, length in ((b"", None), (octets[:6], len(octets) + _CUT_OCTETS), (octets[:6], None)):
+        before = _count(refusals)
+        heard = machine.heard(octets, mac, _PLACE, refusals, length_octets=length)
+        refused = _count(refusals) - before
+        if refused > 1 + (heard is not None):
+            yield "a frame refused twice", f"{refused} times"
+        if heard is not None:
+            yield from _misfits(machine, heard.fields)
+            yield from _misheeded(machine, heard.fields)
+        if heard is not None and not mac:
+            yield "a station hears what is for nobody", str(heard)
+    if {PAUSE_KIND, PFC_KIND} & set(machine.kinds):
+        for fields in flow_control_heard(octets, new_record(Refusals)):
+            yield from _misheeded(machine, fields)
+
+
+def _count(refusals: Any) -> int:
+    """Return how often anything was refused."""
+    return sum(int(refusals[name]) for name in refusals.dtype.names or ())
+
+
+def _misfits(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
+    """Yield the fields that are none of a message of the machine."""
+    message = new_record(Message)
+    for name, value in fields.items():
+        setattr(message, name, value)
+        if getattr(message, name) != value:
+            yield f"{name} does not fit", f"{value} became {getattr(message, name)}"
+    if message.kind not in machine.kinds:
+        yield "a kind that it does not have", str(message.kind)
+    if not 0 <= message.priority <= _MOST_PRIORITY:
+        yield "a priority above 7", str(message.priority)
+
+
+def _misheeded(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
+    """Let a station heed a message over and over; yield rates that are none."""
+    senders = machine.senders(_PLACE, np.random.default_rng(0))
+    message = new_record(Message)
+    message.sent = 1
+    for name, value in fields.items():
+        setattr(message, name, value)
+    now_ns = _START_NS
+    for _ in range(_TIMES):
+        cast(Any, senders).heed(message, now_ns)
+        for limiter in range(senders.limiters()):
+            rate_bps = senders.limit_bps(0, limiter)
+            if not 0 <= rate_bps <= _LINK_BPS:
+                yield "a rate out of bounds", f"{rate_bps} bit/s after {dict(fields)}"
+                return
+        due_ns = int(senders.timer_ns(0))
+        if due_ns >= NEVER_NS:
+            now_ns += _START_NS
+            continue
+        if due_ns < now_ns:
+            yield "a timer in the past", f"{due_ns} ns at {now_ns} ns after {dict(fields)}"
+            return
+        now_ns = due_ns
+        senders.expire(0, now_ns)

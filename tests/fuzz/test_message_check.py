@@ -1,0 +1,78 @@
+"""What stations hear and heed: the check is silent where they are right, and tells each promise broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from ecmproto.control.ecm.machine import ECMMachine
+from ecmproto.control.machine import Heard
+from ecmproto.control.qcn.machine import QCNMachine, Stations
+from ecmproto.fuzz.kinds import template_frames
+from ecmproto.fuzz.message_check import MessageCheck
+from ecmproto.wire import CNM, decode_lax
+
+CNM_FRAME = next(octets for octets in template_frames() if CNM in decode_lax(octets))
+HEARD = Heard({"kind": 1, "priority": 0, "qntz_fb": 9}, None)
+
+
+def told(octets: bytes = CNM_FRAME) -> set[str]:
+    return {wrong.what for wrong in MessageCheck().differences([octets])}
+
+
+def test_frames_of_every_kind_and_none_are_heard_rightly() -> None:
+    assert list(MessageCheck().differences([*template_frames(), b"", bytes(5), bytes(60)])) == []
+
+
+@pytest.mark.parametrize(
+    ("heard", "what"),
+    [
+        (HEARD._replace(fields={**HEARD.fields, "priority": 8}), "qcn: a priority above 7"),
+        (HEARD._replace(fields={**HEARD.fields, "kind": 77}), "qcn: a kind that it does not have"),
+        (HEARD._replace(fields={**HEARD.fields, "q": cast(int, 1.5)}), "qcn: q does not fit"),
+    ],
+)
+def test_what_does_not_fit_a_message(heard: Heard, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stations, "heed", lambda *given: None)
+    monkeypatch.setattr(QCNMachine, "heard", lambda self, octets, mac, *rest, **more: heard if mac else None)
+    assert told() == {what}
+
+
+def test_what_is_for_nobody_and_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QCNMachine, "heard", lambda *given, **more: HEARD)
+    assert told() == {"qcn: a station hears what is for nobody"}
+
+
+def test_a_frame_refused_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(self: object, octets: bytes, mac: bytes, place: object, refusals: Any, **more: object) -> None:
+        for name in refusals.dtype.names[:2]:
+            refusals[name] += 1
+
+    monkeypatch.setattr(ECMMachine, "heard", twice)
+    assert told() == {"ecm: a frame refused twice"}
+
+
+@pytest.mark.parametrize(
+    ("name", "planted", "what"),
+    [
+        ("limit_bps", lambda *given: -1.0, "qcn: a rate out of bounds"),
+        ("limit_bps", lambda *given: float("nan"), "qcn: a rate out of bounds"),
+        ("timer_ns", lambda *given: 0, "qcn: a timer in the past"),
+    ],
+)
+def test_rates_and_timers(
+    name: str, planted: Callable[..., float], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stations, name, planted)
+    assert told() == {what}
+
+
+def test_what_heeding_raises_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planted(*given: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Stations, "heed", planted)
+    with pytest.raises(ZeroDivisionError):
+        told()
