@@ -206,6 +206,11 @@ def report(
         ("findings", str(len(findings))),
     ]
     click.echo(pairs(all_rows))
+    return ended(findings, line, interrupted=interrupted)
+
+
+def ended(findings: dict[str, Finding], line: Callable[[Finding], str], *, interrupted: bool) -> int:
+    """Print what a campaign found, and how to see it again; return the exit code."""
     for finding in findings.values():
         click.echo(f"\n{finding.outcome.kind}: {finding.outcome.signature}")
         click.echo(pairs([("seen", counted(finding.count, "time")), ("again", line(finding))]))

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto.errors import EcmprotoError, EncodeError, InterfaceError, ParameterError, SpecError, counted
+from ecmproto.errors import EcmprotoError, EncodeError, ParameterError, SpecError, counted
 from ecmproto_cli.failure import FINDINGS, INTERRUPTED, USAGE, CommandError, warn
 from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.links import check_link
 from ecmproto_cli.options import color_option, ethertype_option
 from ecmproto_cli.recipes import check_sources, from_file, from_line, help_on, line_options
 from ecmproto_cli.sent import report_document, report_table
@@ -158,15 +159,9 @@ def _send(
     from ecmproto.capture.linux.transmission import Transmission
 
     with FrameSender(interface, bypass_queues=bypass) as sender, HeldInterrupt() as held:
-        if not sender.facts.up:
-            remedy = f"ip link set {interface} up"
-            raise InterfaceError(
-                interface=interface, needed="an interface that is up", got="one that is down", remedy=remedy
-            )
+        check_link(sender.facts)
         if bypass and not sender.bypasses:
             warn("the kernel does not let frames go past the queueing discipline")
-        if not sender.facts.running:
-            warn(f"{interface} has no link: what is sent may go nowhere")
         transmission = Transmission(sender, schedule, check=held.check)
         try:
             transmission.run(batches)
