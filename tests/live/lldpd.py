@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ class Agent:
         self._interface = interface
         self._socket = folder / "lldpd.socket"
         settings = folder / "lldpd.conf"
-        # What it reads at its start; it sends nothing before that is done.
+        # What lldpcli tells it at its start: until then it is paused, and sends nothing.
         settings.write_text("configure lldp tx-interval 1\nconfigure lldp tx-hold 4\n", encoding="ascii")
         words = [requires("lldpd"), "-d", "-u", str(self._socket), "-L", requires("lldpcli")]
         self._program = subprocess.Popen(
@@ -81,11 +82,14 @@ class Agent:
 
 
 @contextmanager
-def lldpd(namespace: str, interface: str, folder: Path) -> Iterator[Agent]:
+def lldpd(namespace: str, interface: str) -> Iterator[Agent]:
     """Start it, wait until it sends, and end it whatever happens; skips by name without it."""
-    made = Agent(namespace, interface, folder)
-    try:
-        made.wait()
-        yield made
-    finally:
-        made.kill()
+    with tempfile.TemporaryDirectory() as folder:
+        # lldpcli becomes lldpd's user, who has to find socket and settings there.
+        Path(folder).chmod(0o755)
+        made = Agent(namespace, interface, Path(folder))
+        try:
+            made.wait()
+            yield made
+        finally:
+            made.kill()

@@ -16,7 +16,7 @@ import pytest
 
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame
-from tests.live.wires import PATIENCE_S, Wires, all_received, received, wires
+from tests.live.wires import PATIENCE_S, Wires, all_received, received, wires, with_tag
 
 RECEIVER = 250
 
@@ -72,18 +72,9 @@ def test_vlan_tags_are_kept(switched: Wires) -> None:
         frame(1, RECEIVER, 200, head=head) for head in ("8100 6005", "88a8 4014 8100 600a", "22e9 0042")
     ]
     with switched.socket("a-far") as one, switched.socket("c-far") as out:
-        out.setsockopt(263, 8, 1)  # PACKET_AUXDATA
         for octets in frames:
             one.send(octets)
-        got = []
-        for _ in frames:
-            data, beside, _, _ = out.recvmsg(2048, 128)
-            status, tci, tpid = (
-                int.from_bytes(beside[0][2][a:b], "little") for a, b in ((0, 4), (16, 18), (18, 20))
-            )
-            tagged = status & (1 << 4)
-            tag = tpid.to_bytes(2) + tci.to_bytes(2) if tagged else b""
-            got.append(data[:12] + tag + data[12:])
+        got = [with_tag(out) for _ in frames]
     assert got == frames
     switched.end(program)
 

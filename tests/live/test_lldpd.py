@@ -12,11 +12,11 @@ from typing import NamedTuple
 import pytest
 
 from ecmproto.control.qcn.edge_parameters import DefenceMode
-from ecmproto.wire import VLAN, CNTag, CongestionNotificationTLV, Ethernet, Frame, decode
-from ecmproto.wire.ethertypes import DEFAULT
+from ecmproto.fuzz.tshark_fields import Sample, write_pcap
+from ecmproto.wire import VLAN, CNTag, Ethernet, Frame, decode
 from tests.live.lldpd import Agent, lldpd
 from tests.live.virtual import HOST, frame
-from tests.live.wires import PATIENCE_S, Wires, with_tag, wires
+from tests.live.wires import PATIENCE_S, Wires, all_received, wires, with_tag
 from tests.replay.many_kinds import TAGS
 
 RECEIVER = 250
@@ -57,7 +57,7 @@ class Port(NamedTuple):
                 return got
 
     def becomes(self, mode: DefenceMode) -> bool:
-        """Return whether it comes to have this mode, and keeps it over several LLDPDUs."""
+        """Return whether it comes to have this mode."""
         deadline = time.monotonic() + PATIENCE_S
         while self.mode() is not mode:
             if time.monotonic() > deadline:
@@ -73,7 +73,7 @@ def port(tmp_path: Path) -> Iterator[Port]:
         net.pair("host")
         net.ip("link", "set", "dev", "host-far", "netns", host.name)
         host.ip("link", "set", "dev", "host-far", "arp", "off", "up")
-        with lldpd(host.name, "host-far", tmp_path) as agent:
+        with lldpd(host.name, "host-far") as agent:
             _start(net)
             with net.socket("net-far") as before, host.socket("host-far") as behind:
                 yield Port(before, behind, agent)
@@ -103,7 +103,7 @@ def test_what_the_host_announces_is_the_mode(port: Port) -> None:
 
 
 @pytest.mark.parametrize("how", [Agent.withdraw, Agent.end, Agent.kill])
-def test_what_is_withdrawn_said_farewell_to_or_silent_is_over(port: Port, how: Callable[[Agent], None]) -> None:
+def test_what_is_withdrawn_or_silent_is_over(port: Port, how: Callable[[Agent], None]) -> None:
     port.agent.announce(MASK, MASK)
     assert port.becomes(DefenceMode.INTERIOR_READY)
     how(port.agent)
@@ -130,3 +130,20 @@ def test_the_host_understands_what_the_edge_says(port: Port) -> None:
         }
     statistics = port.agent.ask("show", "statistics")
     assert statistics["rx_discarded_cnt"] == {"rx_discarded_cnt": "0"}
+
+
+def test_tshark_understands_what_the_edge_says(port: Port, tshark: str, tmp_path: Path) -> None:
+    port.agent.announce(MASK, MASK)
+    neighbour(port.agent, f"{MASK:02X},{MASK:02X}")
+    said = [octets for octets in all_received(port.host) if octets[12:14] == b"\x88\xcc"]
+    capture = tmp_path / "said.pcap"
+    write_pcap(capture, [Sample(where="edge", octets=octets, original=len(octets)) for octets in said])
+    masks = [f"lldp.ieee.802_1qau.{which}.prio{p}" for which in ("cnpv", "ready") for p in range(8)]
+    columns = ["eth.src", "lldp.chassis.id.mac", "lldp.port.id", "lldp.time_to_live", *masks, "_ws.malformed"]
+    words = [word for column in columns for word in ("-e", column)]
+    shown = subprocess.run(
+        [tshark, "-r", str(capture), "-T", "fields", "-E", "separator=,", *words],
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    only = ",".join("1" if p == PRIORITY else "0" for p in range(8))
+    assert shown.stdout.splitlines()[-1] == f"{EDGE_MAC},{EDGE_MAC},host,120,{only},{only},"

@@ -23,7 +23,8 @@ from tests.conftest import requires
 READY_S = 120.0
 PATIENCE_S = 20.0
 _SO_RCVBUFFORCE = 33
-_SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
+_SOL_PACKET, _PACKET_AUXDATA, _PACKET_IGNORE_OUTGOING = 263, 8, 23
+_VLAN_VALID = 1 << 4
 
 
 def requires_namespaces() -> None:
@@ -61,6 +62,7 @@ class Wires:
             made.append(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)))
             made[0].setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 64 << 20)
             made[0].setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+            made[0].setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
             made[0].bind((interface, 3))
             made[0].settimeout(PATIENCE_S)
 
@@ -118,6 +120,14 @@ def wires(tmp_path: Path) -> Iterator[Wires]:
 def received(sock: socket.socket, count: int) -> list[bytes]:
     """Return the next ``count`` frames, their VLAN tags as the kernel leaves them: taken out."""
     return [sock.recv(65536) for _ in range(count)]
+
+
+def with_tag(sock: socket.socket) -> bytes:
+    """Return the next frame as it was on the wire: its VLAN tag put back."""
+    octets, beside, _, _ = sock.recvmsg(65536, 128)
+    status, tci, tpid = (int.from_bytes(beside[0][2][a:b], "little") for a, b in ((0, 4), (16, 18), (18, 20)))
+    tag = tpid.to_bytes(2) + tci.to_bytes(2) if status & _VLAN_VALID else b""
+    return octets[:12] + tag + octets[12:]
 
 
 def all_received(sock: socket.socket, *, silence_s: float = 1.0) -> list[bytes]:
