@@ -28,6 +28,9 @@ FIELDS = (
     *(f"lldp.ieee.802_1qau.cnpv.prio{priority}" for priority in range(8)),
     *(f"lldp.ieee.802_1qau.ready.prio{priority}" for priority in range(8)),
 )
+MALFORMED = "_ws.malformed"
+"""What tshark gives up on, asked for besides."""
+_ASKED = (*FIELDS, MALFORMED)
 # What could hold another Ethernet frame, whose fields would be listed behind those of the outer one.
 STOP_AT = ("ip", "ipv6", "llc", "mpls", "arp")
 
@@ -87,11 +90,11 @@ def _as_tshark_names_s_tags(frame: Frame, fields: Fields) -> None:
 
 
 def theirs(program: str, capture: Path) -> list[Fields]:
-    """Return what tshark says of each frame, numbers in decimal."""
+    """Return what tshark says of each frame, numbers in decimal, and under MALFORMED what it gives up on."""
     command = [program, "-n", "-r", str(capture), "-T", "fields", "-E", "occurrence=a", "-E", "separator=/t"]
     for protocol in STOP_AT:
         command += ["--disable-protocol", protocol]
-    for name in FIELDS:
+    for name in _ASKED:
         command += ["-e", name]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     return [_row(line) for line in run.stdout.splitlines()]
@@ -99,10 +102,10 @@ def theirs(program: str, capture: Path) -> list[Fields]:
 
 def _row(line: str) -> Fields:
     cells = line.split("\t")
-    assert len(cells) == len(FIELDS), line
+    assert len(cells) == len(_ASKED), line
     return {
         name: [_number(value) for value in cell.split(",")] if cell else []
-        for name, cell in zip(FIELDS, cells, strict=True)
+        for name, cell in zip(_ASKED, cells, strict=True)
     }
 
 

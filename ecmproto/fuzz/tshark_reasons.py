@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from ecmproto.fuzz.tshark_fields import FIELDS, Fields, Sample
+from ecmproto.fuzz.tshark_fields import FIELDS, MALFORMED, Fields, Sample, ours
 from ecmproto.wire.bcn import RRTTag
 from ecmproto.wire.cn import CNTag
 from ecmproto.wire.decoder import decode_lax
@@ -13,9 +14,37 @@ from ecmproto.wire.ecm import CMTag
 from ecmproto.wire.ethernet import Data, STag
 from ecmproto.wire.ethertypes import DEFAULT
 from ecmproto.wire.fecn import RDTag
+from ecmproto.wire.frame import Frame
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
 
-_Applies = Callable[[Sample, list[str], list[str]], bool]
+
+class Sight(NamedTuple):
+    """A field of a frame as both have it, with the other fields."""
+
+    sample: Sample
+    name: str
+    mine: Fields
+    their: Fields
+
+    @property
+    def ours(self) -> list[str]:
+        """The field's values here."""
+        return self.mine[self.name]
+
+    @property
+    def theirs(self) -> list[str]:
+        """Its values in tshark."""
+        return self.their[self.name]
+
+    @property
+    def they_stopped(self) -> bool:
+        """Whether tshark has what is here, up to somewhere."""
+        return self.ours[: len(self.theirs)] == self.theirs
+
+    @property
+    def they_went_on(self) -> bool:
+        """Whether tshark has what is here, and more behind it."""
+        return len(self.ours) < len(self.theirs) and self.theirs[: len(self.ours)] == self.ours
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,80 +53,97 @@ class Reason:
 
     why: str
     fields: tuple[str, ...] = FIELDS
-    applies: _Applies
+    applies: Callable[[Sight], bool]
 
 
 def _ethertype(sample: Sample) -> int:
     return int.from_bytes(sample.octets[12:14], "big")
 
 
-def _isl(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return sample.octets[:5] == bytes.fromhex("01000c0000")
+def _isl(seen: Sight) -> bool:
+    return seen.sample.octets[:5] == bytes.fromhex("01000c0000")
 
 
-def _fabric_path(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return _ethertype(sample) == 0x8903
+def _fabric_path(seen: Sight) -> bool:
+    return _ethertype(seen.sample) == 0x8903
 
 
-def _vn_tag(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return _ethertype(sample) == 0x8926 and their[: len(mine)] == mine
+def _vn_tag(seen: Sight) -> bool:
+    return _ethertype(seen.sample) == 0x8926 and seen.they_went_on
 
 
-def _behind_a_congestion_tag(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    layers = decode_lax(sample.octets).layers
-    return (
-        any(isinstance(value, CNTag | CMTag | RRTTag | RDTag) for value in layers)
-        and mine[: len(their)] == their
-    )
+def _behind_a_congestion_tag(seen: Sight) -> bool:
+    layers = decode_lax(seen.sample.octets).layers
+    return any(isinstance(value, CNTag | CMTag | RRTTag | RDTag) for value in layers) and seen.they_stopped
 
 
-def _neither_length_nor_type(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return 1500 < _ethertype(sample) < 1536 and not their
+def _neither_length_nor_type(seen: Sight) -> bool:
+    return 1500 < _ethertype(seen.sample) < 1536 and not seen.theirs
 
 
-def _length_0(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return {tuple(mine), tuple(their)} == {("0",), ()}
+def _length_0(seen: Sight) -> bool:
+    return {tuple(seen.ours), tuple(seen.theirs)} == {("0",), ()}
 
 
-def _too_deep(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    return len(their) == 20 and mine[:20] == their
+def _too_deep(seen: Sight) -> bool:
+    return len(seen.theirs) == 20 and seen.they_stopped
 
 
-def _unfinished(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    frame = decode_lax(sample.octets, original_octets=sample.original)
-    return (
-        (frame.error is not None or frame.cut > 0) and len(mine) < len(their) and their[: len(mine)] == mine
-    )
+def _unfinished(seen: Sight) -> bool:
+    frame = decode_lax(seen.sample.octets, original_octets=seen.sample.original)
+    ends_early = frame.error is not None and not _wrong_cn_length(frame)
+    return (ends_early or frame.cut > 0) and seen.they_went_on
 
 
-def _mandatory_tlvs_misplaced(sample: Sample, mine: list[str], their: list[str]) -> bool:
+def _behind_a_wrong_cn_length(seen: Sight) -> bool:
+    return _wrong_cn_length(decode_lax(seen.sample.octets)) and seen.they_went_on
+
+
+def _wrong_cn_length(frame: Frame) -> bool:
+    """Whether a Congestion Notification TLV's length is why a frame is malformed."""
+    return frame.error is not None and frame.error.layer == CongestionNotificationTLV.prefix
+
+
+def _mandatory_tlvs_misplaced(seen: Sight) -> bool:
     types = [
         value.type
-        for value in decode_lax(sample.octets).layers
+        for value in decode_lax(seen.sample.octets).layers
         if isinstance(value, TLV | CongestionNotificationTLV)
     ]
     misplaced = types[:3] != [1, 2, 3] or not {1, 2, 3}.isdisjoint(types[3:])
-    return misplaced and mine[: len(their)] == their
+    return misplaced and seen.they_stopped
 
 
-def _wrong_tlv_length(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    layers = decode_lax(sample.octets).layers
-    return any(isinstance(value, CongestionNotificationTLV) and value.length != 6 for value in layers)
+def _malformed_tlv(seen: Sight) -> bool:
+    return (
+        any(text.startswith("[Malformed Packet: LLDP") for text in seen.their[MALFORMED])
+        and seen.they_stopped
+    )
 
 
-def _time_to_live_length(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    tlvs = [value for value in decode_lax(sample.octets).layers if isinstance(value, TLV)]
-    return any(tlv.type == 3 and tlv.length != 2 for tlv in tlvs)
+def _time_to_live_length(seen: Sight) -> bool:
+    """Whether tshark has what stands there if the length is taken for 2."""
+    frame = decode_lax(seen.sample.octets)
+    for value, start in zip(frame.layers, frame.boundaries(), strict=False):
+        if isinstance(value, TLV) and value.type == _TIME_TO_LIVE and value.length > _TIME_OCTETS:
+            octets = bytearray(seen.sample.octets)
+            octets[start : start + 2] = (_TIME_TO_LIVE << 9 | _TIME_OCTETS).to_bytes(2)
+            sample = dataclasses.replace(seen.sample, octets=bytes(octets))
+            mine = ours(sample)
+            return mine[seen.name] == seen.theirs or bool(reasons(sample, seen.name, mine, seen.their))
+    return False
 
 
+_TIME_TO_LIVE = 3
+_TIME_OCTETS = 2
 _BY_ADDRESS = {1: 4, 2: 3}
 _BY_NETWORK = {1: 5, 2: 4}
 _SUBTYPES = range(1, 8)
 
 
-def _odd_identifier(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    tlvs = [value for value in decode_lax(sample.octets).layers if isinstance(value, TLV)]
-    return any(_is_odd(tlv) for tlv in tlvs if tlv.type in _BY_ADDRESS) and mine[: len(their)] == their
+def _odd_identifier(seen: Sight) -> bool:
+    tlvs = [value for value in decode_lax(seen.sample.octets).layers if isinstance(value, TLV)]
+    return any(_is_odd(tlv) for tlv in tlvs if tlv.type in _BY_ADDRESS) and seen.they_stopped
 
 
 def _is_odd(tlv: TLV) -> bool:
@@ -109,8 +155,8 @@ def _is_odd(tlv: TLV) -> bool:
     )
 
 
-def _second_s_tag_unfinished(sample: Sample, mine: list[str], their: list[str]) -> bool:
-    frame = decode_lax(sample.octets, original_octets=sample.original)
+def _second_s_tag_unfinished(seen: Sight) -> bool:
+    frame = decode_lax(seen.sample.octets, original_octets=seen.sample.original)
     tags = [value for value in frame.layers if not isinstance(value, Data)]
     return len(tags) < len(frame.layers) and isinstance(tags[-1], STag) and tags[-1].etype == DEFAULT.s_tag
 
@@ -166,7 +212,7 @@ DELIBERATE = (
         applies=_odd_identifier,
     ),
     Reason(
-        why="of a Time To Live TLV whose length is not 2 tshark reads two octets and takes what follows for "
+        why="of a Time To Live TLV that is longer than 2 tshark reads two octets and takes what follows for "
         "the next TLV; we go by the length",
         fields=_LLDP,
         applies=_time_to_live_length,
@@ -177,10 +223,16 @@ DELIBERATE = (
         applies=_second_s_tag_unfinished,
     ),
     Reason(
-        why="of a Congestion Notification TLV whose length is wrong tshark reads as far as the length goes; "
-        "we read the fields, and say that the length is wrong",
+        why="at a Congestion Notification TLV of a wrong length we stop; behind one that is too long tshark "
+        "reads on",
         fields=_LLDP,
-        applies=_wrong_tlv_length,
+        applies=_behind_a_wrong_cn_length,
+    ),
+    Reason(
+        why="tshark stops reading LLDP, and says so, at a TLV with fewer octets than its kind has, or more "
+        "than there are; for us most are octets, and of a Congestion Notification TLV we read the fields",
+        fields=_LLDP,
+        applies=_malformed_tlv,
     ),
 )
 
@@ -192,7 +244,8 @@ def differing(mine: Fields, their: Fields) -> list[str]:
 
 def reasons(sample: Sample, name: str, mine: Fields, their: Fields) -> list[Reason]:
     """Return why a field may differ in a frame."""
-    return [one for one in DELIBERATE if name in one.fields and one.applies(sample, mine[name], their[name])]
+    seen = Sight(sample, name, mine, their)
+    return [one for one in DELIBERATE if name in one.fields and one.applies(seen)]
 
 
 def unexplained(sample: Sample, mine: Fields, their: Fields) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,111 @@
+"""What is excused beside tshark is what tshark reads otherwise, and nothing else in the same frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from ecmproto.fuzz.cases import Cases
+from ecmproto.fuzz.tshark_check import TsharkCheck
+from ecmproto.fuzz.tshark_fields import FIELDS, Fields, Sample, ours, theirs, write_pcap
+from ecmproto.fuzz.tshark_reasons import unexplained
+from tests.conftest import requires
+
+SRC = bytes.fromhex("020000000001")
+VLAN = bytes.fromhex("8100a005")
+HEADER = bytes.fromhex("0180c200000e") + SRC + VLAN + b"\x88\xcc"
+END = bytes(22)
+CNPV, READY = "lldp.ieee.802_1qau.cnpv.prio{}", "lldp.ieee.802_1qau.ready.prio{}"
+
+
+def tlv(type: int, value: bytes, length: int | None = None) -> bytes:
+    return (type << 9 | (len(value) if length is None else length)).to_bytes(2) + value
+
+
+def cn(cnpv: int, ready: int, length: int = 6) -> bytes:
+    return tlv(127, bytes.fromhex("0080c208") + bytes([cnpv, ready]), length)
+
+
+CHASSIS, PORT, TIME = tlv(1, b"\4" + SRC), tlv(2, b"\3" + SRC), tlv(3, b"\0\x78")
+BEFORE = HEADER + CHASSIS + PORT
+RIGHT, OTHER = cn(0x4A, 0x40), cn(0x81, 0x01)
+
+FRAMES = {
+    **{
+        f"a CN TLV of length {n}": BEFORE + TIME + RIGHT + cn(0xFF, 0xFF, n) + END for n in (0, 3, 4, 5, 7, 9)
+    },
+    **{f"an honest CN TLV of {n}": BEFORE + TIME + RIGHT + cn(0xFF, 0xFF, n)[: 2 + n] + END for n in (4, 5)},
+    "a long time to live": BEFORE + tlv(3, b"\0\x78" + bytes(4)) + RIGHT + END,
+    "a CN TLV within the time to live": BEFORE + tlv(3, b"\0\x78" + RIGHT) + OTHER + END,
+    "a time to live that claims a CN TLV": BEFORE + tlv(3, b"\0\x78", 10) + RIGHT + OTHER + END,
+    "the same, and that CN TLV is short": BEFORE + tlv(3, b"\0\x78", 10) + RIGHT + cn(0x09, 0x40, 4) + END,
+    "no time to live": BEFORE + tlv(3, b"") + RIGHT + END,
+    "a short organisation": BEFORE + TIME + RIGHT + tlv(127, b"\0\x12") + OTHER + END,
+    "short capabilities": BEFORE + TIME + RIGHT + tlv(7, b"\0") + OTHER + END,
+    "nothing wrong": BEFORE + TIME + RIGHT + OTHER + END,
+}
+READ = [name for name in FRAMES if name not in ("a long time to live", "no time to live")]
+"""Those of which tshark shows a CN TLV."""
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Sample, Fields]]:
+    """What tshark says of each."""
+    program = requires("tshark")
+    samples = [Sample(where=name, octets=octets, original=len(octets)) for name, octets in FRAMES.items()]
+    capture = tmp_path_factory.mktemp("lldp") / "frames.pcap"
+    write_pcap(Path(capture), samples)
+    rows = theirs(program, capture)
+    return {sample.where: (sample, row) for sample, row in zip(samples, rows, strict=True)}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_what_tshark_reads_otherwise_is_excused(name: str, read: dict[str, tuple[Sample, Fields]]) -> None:
+    sample, their = read[name]
+    assert list(unexplained(sample, ours(sample), their)) == []
+
+
+def flipped(values: list[str]) -> list[str]:
+    return [str(1 - int(values[0])), *values[1:]]
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("field", [CNPV.format(3), READY.format(6)])
+@pytest.mark.parametrize("change", [flipped, lambda values: ["7", *values]], ids=["flipped", "made up"])
+def test_another_value_of_a_tlv_that_tshark_reads_is_told(
+    name: str, field: str, change: Callable[[list[str]], list[str]], read: dict[str, tuple[Sample, Fields]]
+) -> None:
+    sample, their = read[name]
+    assert their[field]
+    changed = their | {field: change(their[field])}
+    assert [wrong for wrong, _ in unexplained(sample, ours(sample), changed)] == [field]
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_what_stands_outside_lldp_is_told(name: str, read: dict[str, tuple[Sample, Fields]]) -> None:
+    sample, their = read[name]
+    for field in FIELDS:
+        if not field.startswith("lldp"):
+            found = list(unexplained(sample, ours(sample), their | {field: ["4711"]}))
+            assert [wrong for wrong, _ in found] == [field]
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing wrong", "a CN TLV of length 7", "a time to live that claims a CN TLV"]
+)
+def test_tlvs_that_tshark_loses_without_a_word_are_told(
+    name: str, read: dict[str, tuple[Sample, Fields]]
+) -> None:
+    sample, their = read[name]
+    lost: Fields = {field: [] if field.startswith("lldp") else values for field, values in their.items()}
+    assert len(list(unexplained(sample, ours(sample), lost))) == 16
+
+
+def test_spoilt_lldp_agrees() -> None:
+    requires("tshark")
+    cases = Cases(list(FRAMES.values()), seed=11)
+    frames = [case.octets for case in islice(cases, 1_500)]
+    assert list(TsharkCheck().differences(frames)) == []
