@@ -46,6 +46,14 @@ def time_of(given: object, where: str) -> int:
     return value
 
 
+def time_text(ns: int) -> str:
+    """Return a time exactly, as `time_of` reads it."""
+    for factor, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
+        if ns % factor == 0:
+            return f"{ns // factor}{unit}"
+    return f"{ns}ns"
+
+
 def rate_of(given: object) -> Fraction:
     """Return the ns between frames at a rate such as ``1000`` or ``"1000pps"``."""
     text = given.removesuffix("pps").strip() if isinstance(given, str) else str(given)

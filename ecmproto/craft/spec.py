@@ -84,7 +84,12 @@ def read_toml(stream: IO[bytes], name: str, reading: Reading) -> Iterator[Recipe
     frames = document.get("frames", [])
     if not isinstance(frames, list):
         raise SpecError(where=name, needed="[[frames]], one for each", got=repr(frames))
-    return _items(((f"{name}: frames[{i}]", item) for i, item in enumerate(frames)), reading)
+    return read_items(frames, name, reading)
+
+
+def read_items(items: Iterable[Any], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
+    """Yield the frames of items, each as a ``[[frames]]`` of TOML has it; SpecError as `read_toml`."""
+    return _items(((f"{name}: frames[{i}]", item) for i, item in enumerate(items)), reading)
 
 
 def read_json(stream: IO[str], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
