@@ -23,6 +23,33 @@ _GAP_OCTETS = 8
 _SCALARS: dict[Any, type[np.generic]] = {int: np.int64, float: np.float64}
 
 
+class _Fields(np.void):  # type: ignore[misc]  # final for type checkers alone
+    """One record: its fields are attributes.
+
+    numpy's own ``record`` looks every attribute up in Python, the one by which compiled code reaches the
+    record's memory too: a kernel that is called for each few frames would spend more on that than on them.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except ValueError:
+            raise self._unknown(name) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            self[name] = value
+        except ValueError:
+            if name in (self.dtype.names or ()):
+                raise
+            raise self._unknown(name) from None
+
+    def _unknown(self, name: str) -> AttributeError:
+        return AttributeError(f"a record of {', '.join(self.dtype.names or ())} has no {name!r}")
+
+
 def record_dtype(kind: type[Any]) -> np.dtype[np.void]:
     """Return the structured dtype of the annotated class ``kind``.
 
@@ -73,7 +100,8 @@ def new_records(kind: type[_Record], count: int) -> Sequence[_Record]:
 
 def new_record(kind: type[_Record]) -> _Record:
     """Return one zeroed record."""
-    return new_records(kind, 1)[0]
+    record: _Record = np.zeros(1, np.dtype((_Fields, record_dtype(kind))))[0]
+    return record
 
 
 def columns(records: Sequence[Any]) -> NDArray[Any]:

@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ecmproto.record import columns, new_records, record_dtype
+from ecmproto.record import columns, new_record, new_records, record_dtype
 
 
 class Good:
@@ -85,3 +85,17 @@ def test_records_are_views_of_one_array() -> None:
 def test_names_that_numpy_would_hide_are_refused() -> None:
     with pytest.raises(ValueError, match="Hidden: numpy records hide fields called base, put"):
         record_dtype(Hidden)
+
+
+def test_a_record_is_changed_by_attributes_and_has_no_others() -> None:
+    record = new_record(Good)
+    record.count, record.parts[1, 2] = 7, 5
+    record.share = 0.5
+    assert (record.count, record.share, record.parts.sum()) == (7, 0.5, 5)
+    unknown: Any = record
+    with pytest.raises(AttributeError, match="shares"):
+        _ = unknown.shares
+    with pytest.raises(AttributeError, match="shares"):
+        unknown.shares = 1
+    with pytest.raises(ValueError, match="seven"):
+        unknown.count = "seven"

@@ -11,21 +11,12 @@ from ecmproto.kernel import inlined
 
 
 class Incoming(NamedTuple):
-    """Frames that came in together, by columns, as in `ecmproto.capture.batch.Batch`.
-
-    The last four are empty where nothing looks at experimental tags; ``tagged``, ``tag`` and ``mark`` are
-    those of `ecmproto.control.protocol.Arrival`.
-    """
+    """Frames that came in together, by columns, as in `ecmproto.capture.batch.Batch`."""
 
     buffer: NDArray[np.uint8]
     offset: NDArray[np.int64]
     captured: NDArray[np.int64]
     original: NDArray[np.int64]
-    tagged: NDArray[np.bool_]
-    tag: NDArray[np.int64]
-    mark: NDArray[np.int64]
-    rate_at: NDArray[np.int32]
-    """Where a rate stands that the congestion point may lower, in octets from the frame's first; −1: none."""
 
 
 class Leaving(NamedTuple):

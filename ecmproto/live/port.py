@@ -32,13 +32,12 @@ from ecmproto.replay.gauge import PRIORITIES, TOTAL
 from ecmproto.replay.generated import octets_of
 from ecmproto.replay.port import new_port, with_room
 from ecmproto.replay.summary import queue_statistics, settled, utilisation
-from ecmproto.replay.tag_columns import experimental_columns
 from ecmproto.replay.waiting import new_pool
 from ecmproto.table.classify import classify
 from ecmproto.table.headers import roles_of
-from ecmproto.table.tags import tags_of
+from ecmproto.table.places import CN, NONE
 from ecmproto.units import NS_PER_S
-from ecmproto.wire import CNTag, EtherTypes, RDTag
+from ecmproto.wire import CNTag, EtherTypes
 from ecmproto.wire.ethertypes import DEFAULT
 
 LARGEST_OCTETS = 2048
@@ -49,7 +48,6 @@ _REMEMBERED_NS = 300 * NS_PER_S
 """802.1Q 8.8.3: the recommended ageing time."""
 _MESSAGES_AT_ONCE = 1024
 _LEAVING_AT_ONCE = 512
-_NO_TAGS = (np.zeros(0, np.bool_), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
 class SwitchPort:
@@ -122,7 +120,7 @@ class SwitchPort:
         time_ns = self._time(now_ns)
         if place == self.inputs:
             batch = with_lower_rates(batch, self.point, self.place.ethertypes)
-        frames = self._incoming(batch)
+        frames = Incoming(batch.buffer, batch.offset, batch.captured, batch.original)
         position, last = 0, False
         while not last:
             position = forward(
@@ -166,14 +164,6 @@ class SwitchPort:
             },
         )
 
-    def _incoming(self, batch: Batch) -> Incoming:
-        columns = batch.buffer, batch.offset, batch.captured, batch.original
-        if self.machine.tag in (None, CNTag):
-            return Incoming(*columns, *_NO_TAGS)
-        found = tags_of(*columns[:3], protocol=self.machine.tag_protocol, ethertypes=self.place.ethertypes)
-        rate_at = found.rd_offset if self.machine.tag is RDTag else _NO_TAGS[3]
-        return Incoming(*columns, *experimental_columns(self.machine, found), rate_at)
-
     def _drain(self, batch: Batch | None) -> None:
         """Hand over what leaves, and send what was said."""
         leaving, outbox = self.switch.leaving, self.switch.outbox
@@ -210,6 +200,12 @@ class SwitchPort:
         return SampledFrame(octets, len(octets), int(classes.msdu_offset[0]))
 
 
+def _tag(machine: Machine) -> int:
+    if machine.tag is None:
+        return NONE
+    return CN if machine.tag is CNTag else machine.tag_protocol
+
+
 def _new_switch(
     machine: Machine,
     facts: PortFacts,
@@ -220,7 +216,7 @@ def _new_switch(
     ethertypes: EtherTypes,
 ) -> Switch:
     fixed = new_record(Facts)
-    fixed.own, fixed.by_cn_tag = int.from_bytes(facts.cp_mac), int(machine.tag is CNTag)
+    fixed.own, fixed.tag = int.from_bytes(facts.cp_mac), _tag(machine)
     fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
     port = new_port(facts)
     for priority in range(PRIORITIES):

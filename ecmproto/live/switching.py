@@ -28,6 +28,8 @@ from ecmproto.replay.port import Port, arrive, depart, departs
 from ecmproto.replay.waiting import Pool, give_back, is_used_up, take
 from ecmproto.table.classify import FrameClass, class_of
 from ecmproto.table.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
+from ecmproto.table.own_tags import OwnTag, own_tag
+from ecmproto.table.places import CN, NONE
 
 _ROOM = 16
 """More messages than an event posts; ticks look for room themselves."""
@@ -68,8 +70,8 @@ class Facts:
     """How long addresses are."""
     own: int
     """The congestion point's address, as a number."""
-    by_cn_tag: int
-    """1 if the tag that the congestion point looks at is the CN-TAG."""
+    tag: int
+    """Which tag the congestion point looks at: CN, NONE, or the Protocol of an experimental one."""
 
 
 class Switch(NamedTuple):
@@ -211,11 +213,7 @@ def _enqueue(
     """Let a frame come to the port."""
     counts, port, outbox = switch.counts, switch.port, switch.outbox
     octets, priority = frames.captured[position], found.priority
-    tagged, tag, mark = False, 0, 0
-    if switch.facts.by_cn_tag == 1:
-        tagged, tag = found.cn_tagged, found.flow_id
-    elif len(frames.tagged) > 0:
-        tagged, tag, mark = frames.tagged[position], frames.tag[position], frames.mark[position]
+    tag = _tag(switch, frames, position, found)
     enqueued, index = not is_used_up(switch.pool, 1), NOWHERE
     if enqueued:
         index = take(switch.pool)
@@ -225,7 +223,8 @@ def _enqueue(
     outbox.posted.cause = position
     point.arrived(
         Arrival(
-            now_ns, place, -1, priority, octets, found.sampled, found.answerable, enqueued, tagged, tag, mark,
+            now_ns, place, -1, priority, octets, found.sampled, found.answerable, enqueued,
+            tag.tagged, tag.tag, tag.mark,
             port.gauge.level_octets[priority],
             port.gauge.level_octets[TOTAL],
         ),
@@ -243,13 +242,24 @@ def _enqueue(
     at = index * switch.store.slot_octets
     start = frames.offset[position]
     copy(frames.buffer, start, switch.store.octets, at, octets)
-    if tagged and len(frames.rate_at) > 0:
-        lowered = point.forwarded(priority, tag)
-        rate_at = frames.rate_at[position]
-        if lowered != tag and rate_at >= 0:
+    if tag.rate_at >= 0:
+        lowered = point.forwarded(priority, tag.tag)
+        if lowered != tag.tag:
             counts.lowered_tags += 1
             for i in range(_RATE_OCTETS):
-                switch.store.octets[at + rate_at + i] = (lowered >> 8 * (_RATE_OCTETS - 1 - i)) & 0xFF
+                shift = 8 * (_RATE_OCTETS - 1 - i)
+                switch.store.octets[at + tag.rate_at + i] = (lowered >> shift) & 0xFF
+
+
+@inlined
+def _tag(switch: Switch, frames: Incoming, position: int, found: FrameClass) -> OwnTag:
+    """Return what a frame says to the congestion point."""
+    kind = switch.facts.tag
+    if kind == NONE:
+        return OwnTag(False, 0, 0, NOWHERE)
+    if kind == CN:
+        return OwnTag(found.cn_tagged, found.flow_id, 0, NOWHERE)
+    return own_tag(frames.buffer, frames.offset[position], frames.captured[position], switch.roles, kind)
 
 
 @compiled

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from ecmproto.capture.batch import Batch
 from ecmproto.control.machine import Machine
 from ecmproto.table.classify import FrameClasses
-from ecmproto.table.tags import FrameTags, tags_of
+from ecmproto.table.own_tags import own_tags
 from ecmproto.wire import CMTag, CNTag, EtherTypes, RDTag, RRTTag
-
-_UNIT_SHIFT = 16
 
 
 class TagColumns(NamedTuple):
@@ -32,18 +30,8 @@ def tag_columns(machine: Machine, batch: Batch, classes: FrameClasses, ethertype
         return TagColumns(np.zeros(count, np.bool_), none, none)
     if machine.tag is CNTag:
         return TagColumns(classes.cn_tagged, classes.flow_id.astype(np.int64), none)
-    found = tags_of(
+    assert machine.tag in (CMTag, RRTTag, RDTag), f"{machine.name}: no frames carry {machine.tag}"
+    found = own_tags(
         batch.buffer, batch.offset, batch.captured, protocol=machine.tag_protocol, ethertypes=ethertypes
     )
-    return experimental_columns(machine, found)
-
-
-def experimental_columns(machine: Machine, found: FrameTags) -> TagColumns:
-    """Return the same from what was found of the tags of ``machine``, which are experimental ones."""
-    if machine.tag is CMTag:
-        mark = (found.cm_unit.astype(np.int64) << _UNIT_SHIFT) | found.cm_timestamp
-        return TagColumns(found.cm_protocol == machine.tag_protocol, found.cm_cpid, mark)
-    if machine.tag is RRTTag:
-        return TagColumns(found.rrt_tagged, found.rrt_cpid, np.zeros_like(found.rrt_cpid))
-    assert machine.tag is RDTag, f"{machine.name}: no frames carry {machine.tag}"
-    return TagColumns(found.rd_offset >= 0, found.rd_rate, found.rd_rlq_id.astype(np.int64))
+    return TagColumns(*found)

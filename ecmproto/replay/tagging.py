@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from ecmproto.capture.batch import Batch
 from ecmproto.control.machine import Machine
 from ecmproto.replay.intake import Taken
+from ecmproto.table.headers import FECN
+from ecmproto.table.own_tags import RATE_AT
 from ecmproto.table.pack import pack
 from ecmproto.table.splice import Splice, spliced_batch
 from ecmproto.table.tags import older_cn_tags, older_tags, tags_of
@@ -96,11 +98,12 @@ def with_rates(
     batch: Batch, position: NDArray[np.int64], rate: NDArray[np.int64], ethertypes: EtherTypes
 ) -> Batch:
     """Return ``batch`` with ``rate``, in kb/s, in the RD tags of the frames at ``position``."""
-    tags = tags_of(batch.buffer, batch.offset[position], batch.captured[position], ethertypes=ethertypes)
+    where = (batch.buffer, batch.offset[position], batch.captured[position])
+    tags = tags_of(*where, protocol=FECN, ethertypes=ethertypes)
     # Only the batch's own records are copied: its buffer may be the whole file.
     low = int(batch.record_offset.min())
     buffer = batch.buffer[low : int((batch.record_offset + batch.record_length).max())].copy()
-    starts = batch.offset[position] - low + tags.rd_offset
+    starts = batch.offset[position] - low + tags.old_at + RATE_AT
     octets = rate.astype(">u4").view(np.uint8).reshape(-1, _RATE_OCTETS)
     buffer[starts[:, np.newaxis] + np.arange(_RATE_OCTETS)] = octets
     buffer.flags.writeable = False

@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
 from ecmproto.table.headers import (
-    BCN,
     CN_TAG,
-    E2CM,
-    ECM,
     FECN,
     HEADER_OCTETS,
     OTHER,
@@ -40,9 +37,6 @@ _STACK_TAG_OCTETS = 4
 class Places(NamedTuple):
     """Octets from each frame's first, NOWHERE for none; see `ecmproto.table.tags.FrameTags`."""
 
-    cm_at: NDArray[np.int32]
-    rrt_at: NDArray[np.int32]
-    rd_at: NDArray[np.int32]
     tag_at: NDArray[np.int32]
     old_at: NDArray[np.int32]
     old_octets: NDArray[np.int32]
@@ -52,12 +46,9 @@ class Places(NamedTuple):
     cn_tags: NDArray[np.int32]
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """The same of one frame, as numbers."""
 
-    cm_at: int
-    rrt_at: int
-    rd_at: int
     tag_at: int
     old_at: int
     old_octets: int
@@ -78,12 +69,9 @@ def find(
 ) -> None:
     """Fill ``places``."""
     # Each array by its own name: looking one up in the tuple costs as much as the walk.
-    cm_at, rrt_at, rd_at, tag_at, old_at, old_octets, old_tags, cn_at, old_cn_at, cn_tags = places
+    tag_at, old_at, old_octets, old_tags, cn_at, old_cn_at, cn_tags = places
     for i in range(len(offset)):
-        place = _place(buffer, offset[i], captured[i], roles, own)
-        cm_at[i] = place.cm_at
-        rrt_at[i] = place.rrt_at
-        rd_at[i] = place.rd_at
+        place = place_of(buffer, offset[i], captured[i], roles, own)
         tag_at[i] = place.tag_at
         old_at[i] = place.old_at
         old_octets[i] = place.old_octets
@@ -94,9 +82,10 @@ def find(
 
 
 @inlined
-def _place(buffer: NDArray[np.uint8], start: int, octets: int, roles: NDArray[np.uint8], own: int) -> _Place:
+def place_of(buffer: NDArray[np.uint8], start: int, octets: int, roles: NDArray[np.uint8], own: int) -> Place:
+    """Return where the tags of the frame at ``start`` with ``octets`` octets stand."""
     at = stack_end = cn_at = TYPE_AT
-    cm_at = rrt_at = rd_at = old_at = old_cn_at = NOWHERE
+    old_at = old_cn_at = NOWHERE
     old_octets = old_tags = cn_tags = removed = 0
     in_stack, cut = True, False
     while at + _TYPE_OCTETS <= octets:
@@ -113,20 +102,10 @@ def _place(buffer: NDArray[np.uint8], start: int, octets: int, roles: NDArray[np
         if length == 0 or behind > octets:
             break
         whole = behind + _TYPE_OCTETS <= octets
-        if role == TAG:
-            protocol = protocol_of(control)
-            if not _counts(protocol, behind, octets):
-                pass
-            elif protocol == FECN:
-                rd_at = at if rd_at == NOWHERE else rd_at
-            elif protocol == BCN:
-                rrt_at = at if rrt_at == NOWHERE else rrt_at
-            elif protocol == own or (own != ECM and own != E2CM):
-                cm_at = at if cm_at == NOWHERE else cm_at
-        elif role == CN_TAG and whole:
+        if role == CN_TAG and whole:
             old_cn_at = at if cn_tags == 0 else old_cn_at
             cn_tags += 1
-        elif whole:
+        elif role != TAG and whole:
             cn_at = behind
         if _is_replaced(role, control, own, behind, octets):
             if old_tags == 0:
@@ -139,9 +118,7 @@ def _place(buffer: NDArray[np.uint8], start: int, octets: int, roles: NDArray[np
         at = behind
     tag_at = NOWHERE if cut or octets - removed < HEADER_OCTETS else stack_end
     cn_at = NOWHERE if octets < HEADER_OCTETS else cn_at
-    return _Place(
-        cm_at, rrt_at, rd_at, tag_at, old_at, old_octets, old_tags, cn_at, old_cn_at, cn_tags
-    )  # fmt: skip
+    return Place(tag_at, old_at, old_octets, old_tags, cn_at, old_cn_at, cn_tags)
 
 
 @inlined

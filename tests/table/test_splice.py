@@ -13,6 +13,8 @@ from ecmproto.control.aimd.tags import with_tag, without_tags
 from ecmproto.control.fecn.messages import rd_tag, tagged, untagged, with_rate
 from ecmproto.control.qcn.tags import insert_cn_tag
 from ecmproto.errors import ParameterError
+from ecmproto.table.headers import FECN
+from ecmproto.table.own_tags import RATE_AT
 from ecmproto.table.splice import Removals, Splice, spliced, spliced_batch
 from ecmproto.table.tags import older_cn_tags, older_tags, tags_of
 from ecmproto.wire import CMTag, CNTag, Layer, RDTag, RRTTag
@@ -128,10 +130,11 @@ def test_cn_tags_go_in_as_in_single_frames(frames: list[bytes]) -> None:
 @given(frames=FRAMES, rate=st.integers(0, 2**32 - 1))
 def test_a_rate_is_written_as_in_single_frames(frames: list[bytes], rate: int) -> None:
     batch = batch_of(frames)
+    tag_at = tags_of(*batch, protocol=FECN).old_at
     splice = Splice(
         at=np.full(len(frames), -1),
         inserted=np.zeros((len(frames), 0), np.uint8),
-        written_at=tags_of(*batch).rd_offset,
+        written_at=np.where(tag_at < 0, tag_at, tag_at + RATE_AT),
         written=np.full((len(frames), 1), rate, ">u4").view(np.uint8),
     )
     result = texts(spliced(*batch, splice))

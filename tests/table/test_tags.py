@@ -1,4 +1,4 @@
-"""The tags in a batch: which of several counts, exactly as the functions for single frames have it."""
+"""The tags in a batch: where they stand, and where one goes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.control.aimd.tags import headers, tag_of
-from ecmproto.control.cpid import signed_cpid
-from ecmproto.control.fecn.messages import rd_tag
 from ecmproto.errors import ParameterError
 from ecmproto.table.tags import FrameTags, older_cn_tags, older_tags, tags_of
-from ecmproto.wire import CMTag, EtherTypes, RRTTag
+from ecmproto.wire import EtherTypes
 from tests.table.frames import ANY, batch_of
 
 MACS = "020000000001 020000000002 "
@@ -23,7 +20,6 @@ RD = "88b6 0300 0007 fffffffe "
 CN = "22e9 1234 "
 VLAN = "8100 a005 "
 FRAMES = st.lists(ANY, min_size=1, max_size=6)
-PROTOCOLS = st.sampled_from([None, 0, 1, 2, 3])
 
 
 def of(*frames: str | bytes, protocol: int | None = None) -> FrameTags:
@@ -36,9 +32,7 @@ def row(tags: FrameTags, i: int = 0) -> dict[str, int]:
 
 
 NONE = {
-    "cm_protocol": -1, "cm_cpid": 0, "cm_timestamp": 0, "cm_unit": 0, "rrt_tagged": 0, "rrt_cpid": 0,
-    "rd_offset": -1, "rd_rlq_id": 0, "rd_rate": 0, "tag_at": 12, "old_at": -1, "old_octets": 0,
-    "old_tags": 0, "cn_at": 12, "old_cn_at": -1, "cn_tags": 0,
+    "tag_at": 12, "old_at": -1, "old_octets": 0, "old_tags": 0, "cn_at": 12, "old_cn_at": -1, "cn_tags": 0,
 }  # fmt: skip
 
 
@@ -48,20 +42,13 @@ NONE = {
         ("0800 4500", None, {}),
         (VLAN + "0800", None, {"tag_at": 16, "cn_at": 16}),
         (VLAN * 2 + CN + "0800", 0, {"tag_at": 24, "cn_at": 20, "old_cn_at": 20, "cn_tags": 1}),
-        (CM + "0800", None,
-         {"cm_protocol": 0, "cm_cpid": 0x8102030405060708 - 2**64, "cm_timestamp": 0xABCD, "cm_unit": 5}),
-        (CM + "0800", 0,
-         {"cm_protocol": 0, "cm_cpid": 0x8102030405060708 - 2**64, "cm_timestamp": 0xABCD, "cm_unit": 5,
-          "old_at": 12, "old_octets": 16, "old_tags": 1}),
-        (CM + E2CM + "0800", 2,
-         {"cm_protocol": 2, "cm_cpid": 9, "cm_timestamp": 1, "old_at": 28, "old_octets": 16, "old_tags": 1}),
-        (E2CM + CM + "0800", 1, {"cm_protocol": 2, "cm_cpid": 9, "cm_timestamp": 1}),
+        (CM + "0800", None, {}),
+        (CM + "0800", 0, {"old_at": 12, "old_octets": 16, "old_tags": 1}),
+        (CM + E2CM + "0800", 2, {"old_at": 28, "old_octets": 16, "old_tags": 1}),
+        (E2CM + CM + "0800", 1, {}),
         (VLAN + RRT + RRT + "0800", 1,
-         {"rrt_tagged": 1, "rrt_cpid": -1, "tag_at": 16, "cn_at": 16, "old_at": 16, "old_octets": 12,
-          "old_tags": 2}),
-        (VLAN + RD + "0800", 3,
-         {"rd_offset": 22, "rd_rlq_id": 7, "rd_rate": 0xFFFFFFFE, "tag_at": 16, "cn_at": 16, "old_at": 16,
-          "old_octets": 10, "old_tags": 1}),
+         {"tag_at": 16, "cn_at": 16, "old_at": 16, "old_octets": 12, "old_tags": 2}),
+        (VLAN + RD + "0800", 3, {"tag_at": 16, "cn_at": 16, "old_at": 16, "old_octets": 10, "old_tags": 1}),
     ],
 )  # fmt: skip
 def test_what_is_found(frame: str, protocol: int | None, found: dict[str, int]) -> None:
@@ -87,58 +74,8 @@ def test_protocols_are_0_to_3() -> None:
 
 def test_a_map_of_ethertypes_replaces_the_default_one() -> None:
     frame = bytes.fromhex(MACS + RD.replace("88b6", "9abc") + "0800")
-    assert tags_of(*batch_of([frame]), ethertypes=EtherTypes(tag=0x9ABC)).rd_rate.tolist() == [0xFFFFFFFE]
-    assert of(frame).rd_offset.tolist() == [-1]
-
-
-@given(frames=FRAMES, protocol=st.sampled_from([0, 2]))
-def test_cm_tags_count_as_for_single_frames(frames: list[bytes], protocol: int) -> None:
-    tags = of(*frames, protocol=protocol)
-    for i, octets in enumerate(frames):
-        tag = tag_of(headers(octets), CMTag, protocol)
-        assert tags.cm_protocol[i] == (-1 if tag is None else protocol)
-        tag = tag or CMTag()
-        assert tags.cm_cpid[i] == signed_cpid(tag.cpid)
-        assert (tags.cm_timestamp[i], tags.cm_unit[i]) == (tag.timestamp, tag.unit)
-
-
-@pytest.mark.parametrize("tag", [CM, E2CM, RRT])
-def test_tags_count_as_far_into_a_frame_as_for_single_frames(tag: str) -> None:
-    frames = [bytes.fromhex(MACS + VLAN * n + tag + "0800") for n in range(50, 66)]
-    tags = of(*frames)
-    found = []
-    for octets in frames:
-        head = headers(octets)
-        cm_tag = tag_of(head, CMTag, 0) or tag_of(head, CMTag, 2)
-        found.append(cm_tag is not None or tag_of(head, RRTTag, 1) is not None)
-    assert ((tags.cm_protocol >= 0) | tags.rrt_tagged).tolist() == found
-    assert True in found
-    assert False in found
-
-
-@given(frames=FRAMES, protocol=st.sampled_from([None, 1, 3]))
-def test_for_others_the_newest_cm_tag_of_either_protocol_counts(
-    frames: list[bytes], protocol: int | None
-) -> None:
-    tags = of(*frames, protocol=protocol)
-    either = [of(*frames, protocol=one).cm_protocol for one in (0, 2)]
-    assert ((tags.cm_protocol < 0) == (np.maximum(*either) < 0)).all()
-    only = (either[0] < 0) | (either[1] < 0)
-    assert (tags.cm_protocol[only] == np.maximum(*either)[only]).all()
-
-
-@given(frames=FRAMES, protocol=PROTOCOLS)
-def test_rrt_and_rd_tags_count_as_for_single_frames(frames: list[bytes], protocol: int | None) -> None:
-    tags = of(*frames, protocol=protocol)
-    for i, octets in enumerate(frames):
-        rrt, rd = tag_of(headers(octets), RRTTag, 1), rd_tag(octets)
-        assert tags.rrt_tagged[i] == (rrt is not None)
-        assert tags.rrt_cpid[i] == (0 if rrt is None else signed_cpid(rrt.cpid))
-        at = int(tags.rd_offset[i])
-        assert (at >= 0) == (rd is not None)
-        if rd is not None:
-            assert (tags.rd_rlq_id[i], tags.rd_rate[i]) == (rd.rlq_id, rd.rate)
-            assert int.from_bytes(octets[at : at + 4]) == rd.rate
+    assert tags_of(*batch_of([frame]), protocol=3, ethertypes=EtherTypes(tag=0x9ABC)).old_at.tolist() == [12]
+    assert of(frame, protocol=3).old_at.tolist() == [-1]
 
 
 @given(frames=FRAMES, protocol=st.sampled_from([0, 1, 2, 3]))

@@ -18,6 +18,8 @@ from ecmproto.errors import InterfaceError
 FRAMES = 1024
 """Most frames by one call; the kernel takes no more than UIO_MAXIOV."""
 
+_FEW = 4
+
 _FULL = frozenset({errno.ENOBUFS, errno.EAGAIN, errno.ENOMEM})
 _REFUSED = frozenset({errno.EMSGSIZE, errno.EINVAL})
 
@@ -55,6 +57,8 @@ class FrameSender:
         down (`down`); the call never waits.  What the kernel refuses (`refused`: longer than the MTU, no
         whole Ethernet header) counts as done.  InterfaceError when the interface was removed.
         """
+        if len(offset) <= _FEW:
+            return self._send_few(buffer, offset, captured)
         done = 0
         while done < len(offset):
             part = slice(done, done + FRAMES)
@@ -63,6 +67,21 @@ class FrameSender:
             done += pushed
             if pushed < count:
                 break
+        return done
+
+    def _send_few(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
+        """Send frames by a system call each: less than messages to the kernel take to prepare."""
+        octets, done = memoryview(buffer.data), 0
+        for start, length in zip(offset.tolist(), captured.tolist(), strict=True):
+            try:
+                self._socket.socket.send(octets[start : start + length], socket.MSG_DONTWAIT)
+            except OSError as error:
+                if not self._failed(error.errno or errno.EIO):
+                    break
+            else:
+                self.sent += 1
+                self.octets += length
+            done += 1
         return done
 
     def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
