@@ -8,6 +8,7 @@ import click
 
 COMMANDS = {
     "decode": "These decoders beside one another, on frames, captures, filters, specifications.",
+    "send": "A switch, by frames out of an interface, and a look at whether it is still alive.",
     "target": "Any program that reads captures: tshark, a decoder of your own.",
 }
 

@@ -1,0 +1,229 @@
+"""``ecmproto fuzz send``: spoilt frames for a switch, and a look at whether it is still alive."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ecmproto.errors import InterfaceError, counted
+from ecmproto_cli.campaigning import (
+    Session,
+    campaign_options,
+    captured_frames,
+    corpus_filter_option,
+    corpus_option,
+    duration_of,
+    ended,
+    run_session,
+    seed_for,
+)
+from ecmproto_cli.device_options import DeviceOptions, OpenDevice, device_options, opened
+from ecmproto_cli.failure import FINDINGS, INTERRUPTED, CommandError
+from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.table import pairs
+
+if TYPE_CHECKING:
+    from ecmproto.capture.linux.schedule import Schedule
+    from ecmproto.filter import Filter
+    from ecmproto.fuzz.findings import Finding
+    from ecmproto.fuzz.silences import SilenceCampaign
+
+_MOST_TOGETHER = 64
+_LOOKS_PER_S = 250
+_USUAL_OCTETS = 125
+
+
+@click.command()
+@click.option("-i", "--interface", metavar="IF", required=True, help="Interface to send out of.")
+@corpus_option("Spoil the frames of this capture.  [default: the templates of craft]")
+@corpus_filter_option
+@click.option(
+    "--rate", metavar="RATE", default="1000pps", show_default=True,
+    help="Frames a second (1000pps), bits a second on the wire (100M), or max.",
+)  # fmt: skip
+@campaign_options
+@click.option("--runs", type=click.IntRange(min=1), help="How many cases.")
+@click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Send this case alone.")
+@click.option("--as-is", is_flag=True, help="Send what -r has as it is, once.")
+@device_options
+@click.option(
+    "--out", metavar="DIR", default="fuzz-send", show_default=True, help="Where state and findings are kept."
+)
+def command(
+    paths: tuple[str, ...],
+    filter: Filter | None,
+    seed: int | None,
+    duration: str | None,
+    runs: int | None,
+    index: int | None,
+    as_is: bool,
+    out: str,
+    **device: Any,
+) -> int:
+    """Send spoilt frames to a switch at a rate, and find the ones that silence it.
+
+    Each --heartbeat-every a sign of life is asked for.  Where it stays away, the frames since the last one
+    are suspects: the device is brought back, parts of them are sent again, and the least that silence it
+    are kept.
+
+    \b
+    ecmproto fuzz send -i eth0 --rate 5kpps --time 60s
+    ecmproto fuzz send -i eth0 --heartbeat ping:192.0.2.1 --seed 7
+    ecmproto fuzz send -i eth0 --heartbeat frame:eth1 --heartbeat-every 500 --recover './power-cycle 3'
+    ecmproto fuzz send -i eth0 --seed 7 --index 4711 --heartbeat ping:192.0.2.1
+    """
+    from ecmproto.capture.linux.schedule import schedule_of
+    from ecmproto.fuzz.cases import Cases
+
+    _check_options(paths, seed, index, as_is, runs, duration)
+    options = DeviceOptions(**device)
+    seconds = duration_of(duration, runs)
+    schedule = schedule_of(rate=options.rate)
+    corpus = captured_frames(paths, filter)
+    if as_is:
+        return _once(options, schedule, corpus)
+    if index is not None and seed is not None:
+        case = Cases(corpus, seed=seed)[index]
+        click.echo(f"case {index} of seed {seed}: {', '.join(case.mutations)}")
+        return _once(options, schedule, [case.octets])
+    return _campaign(options, schedule, corpus, Path(out), seed, seconds, runs)
+
+
+def _check_options(
+    paths: tuple[str, ...],
+    seed: int | None,
+    index: int | None,
+    as_is: bool,
+    runs: int | None,
+    duration: str | None,
+) -> None:
+    if as_is and not paths:
+        raise click.UsageError("--as-is sends what -r has: needed -r FILE")
+    if as_is and (index is not None or seed is not None):
+        raise click.UsageError("--as-is makes no cases: needed it without --seed and --index")
+    if index is not None and seed is None:
+        raise click.UsageError("--index counts the cases of a seed: needed --seed N")
+    if (as_is or index is not None) and (runs is not None or duration is not None):
+        raise click.UsageError("--runs and --time belong to campaigns, not to frames that are sent once")
+
+
+def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int:
+    """Send frames, and say whether the device is alive behind them."""
+    held = HeldInterrupt()
+    with opened(options, schedule, held) as open_device, held:
+        device, silence = open_device.device, ""
+        try:
+            _begin(open_device)
+            frames = [open_device.fitting.frame(octets) for octets in items]
+            device.send([frame for frame in frames if frame is not None])
+            device.settle()
+            silence = open_device.pulse.silence(device)
+        except KeyboardInterrupt:
+            click.echo(pairs(open_device.rows()))
+            return INTERRUPTED
+        click.echo(pairs(open_device.rows()))
+        if silence:
+            click.echo(f"\nsilence: {silence}")
+        return FINDINGS if silence or _nothing_sent(open_device) else 0
+
+
+def _begin(open_device: OpenDevice) -> None:
+    """See that the device is alive before anything is sent; bring it back where that can be done."""
+    silence = open_device.pulse.silence(open_device.device)
+    if silence and not (open_device.device.recovers and open_device.device.recover()):
+        raise CommandError(
+            f"{silence}, before any frame was sent",
+            exit_code=FINDINGS,
+            help="--heartbeat needs a sign that comes while the device is well; --recover CMD brings it back",
+        )
+
+
+def _nothing_sent(open_device: OpenDevice) -> bool:
+    if open_device.sender.sent:
+        return False
+    click.echo("ecmproto: no frame was sent", err=True)
+    return True
+
+
+def _campaign(
+    options: DeviceOptions,
+    schedule: Schedule,
+    corpus: list[bytes],
+    folder: Path,
+    seed: int | None,
+    seconds: float | None,
+    runs: int | None,
+) -> int:
+    from ecmproto.fuzz.ahead import MakingAhead
+    from ecmproto.fuzz.cases import Cases
+    from ecmproto.fuzz.silences import SilenceCampaign
+
+    held = HeldInterrupt()
+    with opened(options, schedule, held) as open_device:
+        cases = Cases(corpus, seed=seed_for(folder, seed))
+        with closing(MakingAhead(cases)) as ahead:
+            campaign = SilenceCampaign(
+                open_device.device,
+                cases,
+                open_device.fitting,
+                folder,
+                pulse=open_device.pulse,
+                line=options.line,
+                part_frames=_together(schedule),
+                octets_from=ahead.starting_at,
+                say=lambda sentence: click.echo(f"ecmproto: {sentence}", err=True),
+            )
+            _begin(open_device)
+            session = Session(duration_s=seconds, noun="frames", held=held)
+            return _run(open_device, campaign, session, folder, runs)
+
+
+def _together(schedule: Schedule) -> int:
+    """Return how many cases to send between two looks at the clock: few milliseconds of them."""
+    from ecmproto.capture.linux.schedule import BitRate, FrameRate
+
+    if isinstance(schedule, FrameRate):
+        frames_per_s = float(schedule.frames_per_s)
+    elif isinstance(schedule, BitRate):
+        frames_per_s = schedule.rate_bps / (8 * _USUAL_OCTETS)
+    else:
+        return _MOST_TOGETHER
+    return max(1, min(_MOST_TOGETHER, int(frames_per_s / _LOOKS_PER_S)))
+
+
+def _run(
+    open_device: OpenDevice, campaign: SilenceCampaign, session: Session, folder: Path, runs: int | None
+) -> int:
+    """Run a campaign and say what it came to; return the exit code."""
+    failed: InterfaceError | None = None
+    interrupted = False
+    found = campaign.run(session.going_on, most_cases=runs)
+    try:
+        interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
+    except InterfaceError as error:
+        failed = error
+    rows = open_device.rows()
+    if campaign.trials:
+        told = f"{counted(campaign.trials, 'time')}, {counted(campaign.trial_frames, 'frame')}"
+        rows.append(("sent again", told))
+    progress = campaign.progress
+    rows.append(("campaign", f"{progress.cases:,} cases in {progress.seconds:.1f} s so far"))
+    rows.append(("findings", str(len(campaign.findings))))
+    click.echo(pairs(rows))
+
+    def again(finding: Finding) -> str:
+        return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
+
+    code = ended(campaign.findings, again, interrupted=interrupted)
+    if failed is not None:
+        raise failed
+    if campaign.lost:
+        click.echo(
+            "ecmproto: the device did not come back; the same command goes on behind these cases", err=True
+        )
+        return FINDINGS
+    return code if interrupted or not _nothing_sent(open_device) else FINDINGS

@@ -1,0 +1,75 @@
+"""A device without an interface, in a time of its own: it does what a test says that frames do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+FRAME_S = 0.001
+BEAT_S = 0.5
+
+
+class FakeDevice:
+    """Falls silent when ``dies`` holds of all frames that it got since it was brought back.
+
+    It comes back ``lives`` times, and forgets what it got, also when it is alive where it ``recovers``.
+    """
+
+    def __init__(
+        self,
+        dies: Callable[[Sequence[bytes]], bool],
+        *,
+        lives: int = 1_000_000,
+        recovers: bool = False,
+    ) -> None:
+        self._dies = dies
+        self.recovers = recovers
+        self.lives = lives
+        self.got: list[bytes] = []
+        self.sent: list[list[bytes]] = []
+        """Frames between two heartbeats."""
+        self._fresh = True
+        self.alive = True
+        self.beats = 0
+        self.deaf_beats = 0
+        """So many heartbeats are lost though it is alive."""
+        self.now = 0.0
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        if self._fresh:
+            self.sent.append([])
+            self._fresh = False
+        self.sent[-1] += frames
+        self.got += frames
+        self.now += FRAME_S * len(frames)
+        self.alive = self.alive and not self._dies(self.got)
+
+    def beat(self) -> str:
+        self.beats += 1
+        self._fresh = True
+        if self.deaf_beats:
+            self.deaf_beats -= 1
+            return "no answer"
+        if self.alive:
+            return ""
+        self.now += BEAT_S
+        return "no answer"
+
+    def settle(self) -> None:
+        self.now += FRAME_S
+
+    def recover(self) -> bool:
+        if self.alive:
+            self.got = [] if self.recovers else self.got
+            return True
+        self.lives -= 1
+        self.alive = self.lives > 0
+        self.got = []
+        return self.alive
+
+    def clock(self) -> float:
+        return self.now
+
+
+def any_has(part: bytes) -> Callable[[Sequence[bytes]], bool]:
+    """Return what holds of frames one of which has ``part`` in it."""
+    return lambda frames: any(part in octets for octets in frames)
