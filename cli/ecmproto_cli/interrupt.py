@@ -5,14 +5,19 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType, TracebackType
+from typing import Any
 
 
 class HeldInterrupt:
-    """While entered, a first interrupt waits for the next `check`; a second one comes through at once."""
+    """While entered, a first interrupt waits for the next `check`; a second one comes through at once.
 
-    def __init__(self) -> None:
+    ``signals`` are what interrupts.
+    """
+
+    def __init__(self, *signals: signal.Signals) -> None:
         self._came = False
-        self._before: signal.Handlers | None = None
+        self._signals = signals or (signal.SIGINT,)
+        self._before: dict[signal.Signals, Any] = {}
 
     def check(self) -> None:
         """Raise the KeyboardInterrupt that came, if one did."""
@@ -28,14 +33,13 @@ class HeldInterrupt:
     def __enter__(self) -> HeldInterrupt:
         # only the main thread may ask for signals, and only it gets them
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.getsignal(signal.SIGINT)  # type: ignore[assignment]
-            signal.signal(signal.SIGINT, self._hold)
+            self._before = {number: signal.signal(number, self._hold) for number in self._signals}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
         if error is None:
             self.check()

@@ -9,6 +9,7 @@ from ecmproto.units import format_octets, format_rate, format_time
 from ecmproto_cli.table import pairs
 
 if TYPE_CHECKING:
+    from ecmproto.capture.linux.gaps import GapCounts
     from ecmproto.capture.linux.sendable import Sendable
     from ecmproto.capture.linux.transmission import SendReport
 
@@ -38,6 +39,10 @@ def report_rows(report: SendReport) -> list[tuple[str, str]]:
             ("p50", jitter.p50_ns), ("p99", jitter.p99_ns), ("max", jitter.max_ns)
         )]  # fmt: skip
         rows.append(("jitter", f"{', '.join(late)} late"))
+    if report.gaps is not None:
+        rows.append(("held", _held(report.gaps)))
+        if report.gaps.skipped:
+            rows.append(("left out", f"{_frames(report.gaps.skipped)} that would have come too late"))
     if report.full:
         rows.append(("no room", f"{report.full:,} times, tried again"))
     if report.down:
@@ -47,18 +52,30 @@ def report_rows(report: SendReport) -> list[tuple[str, str]]:
     return rows
 
 
+def _held(gaps: GapCounts) -> str:
+    """Return whether each frame came before the pause of the one before it was over."""
+    limit, longest = format_time(gaps.limit_ns), format_time(gaps.longest_ns)
+    if not gaps.longer:
+        return f"all the time: longest gap {longest}, a pause is {limit}"
+    times = "once" if gaps.longer == 1 else f"{gaps.longer:,} times"
+    return (
+        f"not all the time: {times} a gap of more than {limit}, the longest {longest}; "
+        f"up to {format_time(gaps.excess_ns)} free to run"
+    )
+
+
 def _frames(count: int) -> str:
     return "1 frame" if count == 1 else f"{count:,} frames"
 
 
-def report_document(report: SendReport, sendable: Sendable) -> dict[str, object]:
-    """Return the report as plain data."""
+def report_document(report: SendReport, sendable: Sendable | None = None) -> dict[str, object]:
+    """Return the report as plain data; ``sendable`` says what of a capture was not sent as it is."""
     return {
         "schema": SCHEMA,
         **dataclasses.asdict(report),
         "rate_fps": report.rate_fps,
         "rate_bps": report.rate_bps,
         "reached": report.reached,
-        "other_link_types": sendable.foreign,
-        "cut": sendable.cut,
+        "other_link_types": sendable.foreign if sendable is not None else 0,
+        "cut": sendable.cut if sendable is not None else 0,
     }

@@ -72,7 +72,7 @@ def test_frames_always_come_before_the_pause_is_over_and_have_room(
 ) -> None:
     pause_ns = Fraction(quanta * 512 * G, rate_bps)
     if math.floor(share * pause_ns) < math.ceil(Fraction(672 * G, rate_bps)):
-        with pytest.raises(ParameterError, match="needed at least .* quanta: a frame takes"):
+        with pytest.raises(ParameterError, match=r"needed at least .* quanta: a frame takes"):
             Renewal(quanta=quanta, rate_bps=rate_bps, octets=60, share=share)
         return
     renewal = Renewal(quanta=quanta, rate_bps=rate_bps, octets=60, share=share)

@@ -24,9 +24,29 @@ from ecmproto_cli.recipes import (
     help_on,
     line_options,
 )
+from ecmproto_cli.sequencing import (
+    from_steps,
+    is_sequence,
+    line_item,
+    sequence_list,
+    sequence_steps,
+    write_expectations,
+    write_toml,
+)
+from ecmproto_cli.storming import (
+    StormOptions,
+    check_storm,
+    storm_from,
+    storm_options,
+    storm_rows,
+    storm_steps,
+    taken_options,
+)
+from ecmproto_cli.table import pairs
 
 if TYPE_CHECKING:
     from ecmproto.craft.recipe import Chunk, Recipe
+    from ecmproto.craft.sequence import Step
     from ecmproto.craft.spec import Reading
     from ecmproto.wire.ethertypes import EtherTypes
 
@@ -51,15 +71,25 @@ if TYPE_CHECKING:
 @click.option(
     "--count", type=click.IntRange(min=0, max=1 << 53), help="How many frames; a sweep starts over."
 )
+@click.option(
+    "--storm", metavar="SPEED",
+    help="Repeat a pause or pfc frame so often that what it pauses on a link of this speed (10G) never runs.",
+)  # fmt: skip
+@storm_options
 @click.option("--interval", metavar="TIME", help="Time between frames, such as 1us.")
 @click.option("--rate", metavar="N", help="Frames a second, such as 1000pps.")
 @click.option("--time", metavar="TIME", help="Time of the first frame since 1970 (default 0).")
 @click.option(
-    "-T", "form", type=click.Choice(["hex", "pcap", "pcapng", "python", "json", "ndjson"]),
-    help="What to write (default: what the output's name says, else hex).",
+    "-T", "form", type=click.Choice(["hex", "pcap", "pcapng", "python", "json", "ndjson", "toml"]),
+    help="What to write (default: what the output's name says, else hex); toml is a specification.",
 )  # fmt: skip
 @write_option("Where to write; - is stdout (the default).")
+@click.option(
+    "--expect", metavar="FILE",
+    help="With a sequence: what a switch has to do with each of its frames, one JSON document a line.",
+)  # fmt: skip
 @force_option
+@click.option("--list", "listing", is_flag=True, help="List the sequences with their parameters.")
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
 @ethertype_option
 def command(
@@ -68,17 +98,22 @@ def command(
     from_json: str | None,
     columns: str | None,
     fix: bool,
+    storm: str | None,
     interval: str | None,
     rate: str | None,
     time: str | None,
     form: str | None,
     output: str | None,
+    expect: str | None,
     force: bool,
+    listing: bool,
     seed: int | None,
     ethertypes: EtherTypes,
     **line: Any,
 ) -> None:
     """Build frames: LAYER FIELD=VALUE ... or --spec FILE, --from-json or --from-columns FILE.
+
+    Instead of a LAYER, the name of a sequence and its parameters (--list) make frames that belong together.
 
     A field may belong to a layer that the frame implies: in "cnm qntz_fb=40 flow_id=7" the flow id makes a
     CN-TAG.  What is left out gets a sensible value or is computed; what is given is kept, also when wrong.
@@ -87,33 +122,76 @@ def command(
     ecmproto craft cnm qntz_fb=40 flow_id=7 --vlan 5 --prio 3
     ecmproto craft pfc prio3=65535 -w pfc.pcap
     ecmproto craft cnm --sweep cntag.flow_id=0..65535 --sweep qntz_fb=0..15 -w sweep.pcap
+    ecmproto craft pfc prio3=65535 prio4=65535 --storm 10G --duration 1s -w storm.pcap
+    ecmproto craft cnd-boundary cnpv=3,4 -w boundary.pcapng --expect boundary.ndjson
     ecmproto craft cnm --from-columns feedback.csv -w feedback.pcap
     ecmproto dissect -r in.pcap -T json | ecmproto craft --from-json -w same.pcap
     """
+    from ecmproto.capture import open_sink
     from ecmproto.craft.spec import Reading
 
-    check_sources({"--spec": spec, "--from-json": from_json, "--from-columns": columns}, words, line)
+    if listing:
+        click.echo(sequence_list())
+        return
+    sources = {"--spec": spec, "--from-json": from_json, "--from-columns": columns}
+    check_sources(sources, words, line)
+    options, times = taken_options(line), {"interval": interval, "rate": rate, "time": time}
+    others = {name.removeprefix("--"): value for name, value in sources.items()}
+    others |= {"interval": interval, "rate": rate, "count": line["count"], "sweep": line["sweeps"]}
+    check_storm(storm, words, options, others)
     _check_options(words, from_json, columns, fix, line)
-    form = _form(form, output)
+    form = _form(form, output, words)
     seed = secrets.randbits(32) if seed is None else seed
     reading = Reading(ethertypes=ethertypes, exact=from_json is not None, fix=fix, random=random.Random(seed))
     untouched = reading.random.getstate()
     try:
         with ExitStack() as files:
             recipes: Iterator[Recipe | Chunk]
-            if columns is not None:
-                timed = (interval, rate, time) != (None, None, None)
+            steps = _steps(words, line, storm, options, times, ethertypes)
+            if expect is not None:
+                write_expectations(steps or (), files.enter_context(open_sink(expect, force=force)))
+            if steps is not None:
+                recipes = from_steps(steps, "storm" if storm else words[0], reading)
+            elif columns is not None:
+                timed = any(value is not None for value in times.values())
                 recipes = from_columns(columns, words, line, reading, timed=timed)
             elif words:
                 recipes = iter([from_line(words, line, reading)])
             else:
                 recipes = from_file(spec if spec is not None else str(from_json), reading, files)
-            _write(_timed(recipes, interval, rate, time), reading, form, output or "-", force)
+            if form == "toml":
+                items = [step.item for step in steps] if steps else [line_item(words, line, times)]
+                list(recipes)  # finds what is wrong with them
+                write_toml(items, output or "-", force)
+            else:
+                _write(_timed(recipes, interval, rate, time), reading, form, output or "-", force)
     except (SpecError, EncodeError, ParameterError) as error:
         raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "craft")) from None
     finally:
         if reading.random.getstate() != untouched:
             click.echo(f"ecmproto: seed {seed}", err=True)
+
+
+def _steps(
+    words: tuple[str, ...],
+    line: dict[str, Any],
+    storm: str | None,
+    options: StormOptions,
+    times: dict[str, str | None],
+    ethertypes: EtherTypes,
+) -> list[Step] | None:
+    """Return the steps of a storm or a sequence; None of what is neither."""
+    if storm is not None:
+        told = storm_from(words, line, storm, options, ethertypes)
+        steps = storm_steps(told, options, times["time"])
+        click.echo(pairs(storm_rows(told, options.duration_ns)), err=True)
+        return steps
+    if not is_sequence(words):
+        return None
+    for name in ("interval", "time"):
+        if times[name] is not None:
+            raise click.UsageError(f"a sequence has times of its own: needed no --{name}")
+    return sequence_steps(words, line | {"rate": times["rate"]}, ethertypes=ethertypes)
 
 
 def _check_options(
@@ -129,17 +207,21 @@ def _check_options(
             raise click.UsageError(f"--{name} and --from-columns: needed one of them, got both")
 
 
-def _form(form: str | None, output: str | None) -> str:
+def _form(form: str | None, output: str | None, words: tuple[str, ...]) -> str:
     from ecmproto.craft.output import BINARY, FORMS, form_of_path
 
     to_terminal = output in (None, "-")
     if form is None:
-        form = "hex" if to_terminal else form_of_path(str(output))
+        form = (
+            "hex" if to_terminal else "toml" if str(output).endswith(".toml") else form_of_path(str(output))
+        )
         if form is None:
             needed = f"-T with one of {', '.join(FORMS)}, or a name that ends in .pcap, .json, .hex or .py"
             raise click.UsageError(f"{output}: needed {needed}")
     if form in BINARY and to_terminal and sys.stdout.isatty():
         raise click.UsageError(f"-T {form} is no text for a terminal: needed -w FILE or a pipe")
+    if form == "toml" and not words:
+        raise click.UsageError("-T toml says what a LAYER or a sequence says: needed one of them, got a file")
     return form
 
 

@@ -12,19 +12,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.errors import EcmprotoError, EncodeError, ParameterError, SpecError, counted
-from ecmproto_cli.failure import FINDINGS, INTERRUPTED, USAGE, CommandError, warn
-from ecmproto_cli.interrupt import HeldInterrupt
-from ecmproto_cli.links import check_link
+from ecmproto_cli.failure import USAGE, CommandError, warn
 from ecmproto_cli.options import color_option, ethertype_option
 from ecmproto_cli.recipes import check_sources, from_file, from_line, help_on, line_options
 from ecmproto_cli.sent import report_document, report_table
+from ecmproto_cli.sequencing import from_steps, is_sequence, sequence_steps
+from ecmproto_cli.storm_sending import send_storm
+from ecmproto_cli.storming import check_storm, storm_from, storm_options, taken_options
+from ecmproto_cli.transmitting import exit_code_after, opened_sender
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch
     from ecmproto.capture.linux.schedule import Schedule
     from ecmproto.capture.linux.sendable import Sendable
+    from ecmproto.capture.linux.sender import FrameSender
     from ecmproto.capture.linux.transmission import SendReport
+    from ecmproto.craft.recipe import Chunk, Recipe
+    from ecmproto.craft.spec import Reading
     from ecmproto.wire.ethertypes import EtherTypes
+
+_OWN_SPEED = "the interface's"
 
 
 @click.command()
@@ -44,8 +51,19 @@ if TYPE_CHECKING:
     "--count", type=click.IntRange(min=0, max=1 << 53),
     help="Send so many frames, starting over where there are fewer.",
 )  # fmt: skip
-@click.option("--loop", is_flag=True, help="Start over until interrupted.")
+@click.option("--loop", is_flag=True, help="Start over, or hold by a storm, until interrupted.")
+@click.option(
+    "--storm", metavar="[SPEED]", is_flag=False, flag_value=_OWN_SPEED,
+    help="Send a pause or pfc frame so often that what it pauses on a link of this speed never runs, and say "
+    "whether it did.  [default: the interface's speed]",
+)  # fmt: skip
+@storm_options
 @click.option("--bypass", is_flag=True, help="Go past the interface's queueing discipline.")
+@click.option(
+    "--realtime",
+    is_flag=True,
+    help="Run before all ordinary processes, to be late more rarely; needs root.",
+)
 @click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to report.")
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
 @ethertype_option
@@ -59,11 +77,13 @@ def command(
     speed: str | None,
     count: int | None,
     loop: bool,
+    storm: str | None,
     bypass: bool,
+    realtime: bool,
     form: str,
     seed: int | None,
     ethertypes: EtherTypes,
-    **line: object,
+    **line: Any,
 ) -> int:
     """Send frames, and say how many left, at which rate, and how late.
 
@@ -75,14 +95,30 @@ def command(
     ecmproto send -i eth0 -r frames.pcap --rate 1000pps --loop
     ecmproto send -i eth0 cnm qntz_fb=40 flow_id=7 --vlan 5 --prio 3 --rate 100pps --count 1000
     ecmproto send -i eth0 pfc prio3=65535 --dst 01:80:c2:00:00:01 --rate max --count 1000000
+    ecmproto send -i eth0 pfc prio3=65535 prio4=65535 --storm --duration 30s
+    ecmproto send -i eth0 cnd-boundary cnpv=3
     """
     from ecmproto.capture.linux.schedule import schedule_of
     from ecmproto.capture.linux.sendable import Sendable
 
+    options = taken_options(line)
+    others = {"count": count, "rate": rate, "speed": speed, "read": path, "spec": spec}
+    check_storm(storm, words, options, others | {"sweep": line["sweeps"]})
     if count is not None and loop:
         raise click.UsageError("--count starts over by itself: needed --count or --loop, got both")
     if "-" in (path, spec) and (count is not None or loop):
         raise click.UsageError("stdin can be read once: needed a file to start over, got -")
+    if storm is not None:
+        if loop and options.duration is not None:
+            raise click.UsageError("--loop holds until interrupted: needed --duration or --loop, got both")
+        speed_bps = _speed_of(interface) if storm == _OWN_SPEED else storm
+        told = storm_from(words, line, speed_bps, options, ethertypes)
+        duration_ns = None if loop else options.duration_ns
+        release = not options.no_release
+        return send_storm(
+            interface, told, duration_ns=duration_ns, release=release, bypass=bypass, realtime=realtime,
+            form=form, ethertypes=ethertypes,
+        )  # fmt: skip
     schedule = schedule_of(rate=rate, speed=speed)
     sendable = Sendable()
     if path is not None:
@@ -92,14 +128,11 @@ def command(
     else:
         check_sources({"--spec": spec}, words, line)
         source = _crafted(words, spec, line, seed, ethertypes)
-    report, ended_by = _send(interface, bypass, _frames(source, count, loop), schedule)
+    with opened_sender(interface, bypass=bypass, realtime=realtime) as (sender, check):
+        report, ended_by = _send(sender, check, _frames(source, count, loop), schedule)
     if report.frames or not isinstance(ended_by, Exception):
         _say(report, sendable, form)
-    if isinstance(ended_by, KeyboardInterrupt):
-        return INTERRUPTED
-    if ended_by is not None:
-        raise ended_by
-    return FINDINGS if not report.frames or report.refused is not None else 0
+    return exit_code_after(report, ended_by)
 
 
 def _captured(path: str, sendable: Sendable) -> Callable[[], Iterable[Batch]]:
@@ -132,8 +165,7 @@ def _crafted(
         untouched = reading.random.getstate()
         try:
             with ExitStack() as files:
-                told_by = [from_line(words, line, reading)] if words else from_file(str(spec), reading, files)
-                for chunk in chunks(told_by):
+                for chunk in chunks(_told(words, spec, line, reading, files)):
                     yield chunk.batch()
         except (SpecError, EncodeError, ParameterError) as error:
             raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "send")) from None
@@ -145,6 +177,16 @@ def _crafted(
     return source
 
 
+def _told(
+    words: tuple[str, ...], spec: str | None, line: dict[str, Any], reading: Reading, files: ExitStack
+) -> Iterator[Recipe | Chunk]:
+    """Return what the command line asks for: a sequence, a line or a file."""
+    if is_sequence(words):
+        steps = sequence_steps(words, line, ethertypes=reading.ethertypes)
+        return from_steps(steps, words[0], reading)
+    return iter([from_line(words, line, reading)]) if words else from_file(str(spec), reading, files)
+
+
 def _frames(source: Callable[[], Iterable[Batch]], count: int | None, loop: bool) -> Iterable[Batch]:
     from ecmproto.capture.linux.repetition import repeated
 
@@ -152,22 +194,29 @@ def _frames(source: Callable[[], Iterable[Batch]], count: int | None, loop: bool
 
 
 def _send(
-    interface: str, bypass: bool, batches: Iterable[Batch], schedule: Schedule
+    sender: FrameSender, check: Callable[[], None], batches: Iterable[Batch], schedule: Schedule
 ) -> tuple[SendReport, BaseException | None]:
     """Send, and return the report and what ended it before its time: an interrupt, or an error."""
-    from ecmproto.capture.linux.sender import FrameSender
     from ecmproto.capture.linux.transmission import Transmission
 
-    with FrameSender(interface, bypass_queues=bypass) as sender, HeldInterrupt() as held:
-        check_link(sender.facts)
-        if bypass and not sender.bypasses:
-            warn("the kernel does not let frames go past the queueing discipline")
-        transmission = Transmission(sender, schedule, check=held.check)
-        try:
-            transmission.run(batches)
-        except (KeyboardInterrupt, EcmprotoError, CommandError) as error:
-            return transmission.report(), error
-        return transmission.report(), None
+    transmission = Transmission(sender, schedule, check=check)
+    try:
+        transmission.run(batches)
+    except (KeyboardInterrupt, EcmprotoError, CommandError) as error:
+        return transmission.report(), error
+    return transmission.report(), None
+
+
+def _speed_of(interface: str) -> int:
+    """Return the speed of an interface's link."""
+    from ecmproto.capture.linux.ethtool import speed_bps
+    from ecmproto.capture.linux.interface import interface_facts
+
+    found = speed_bps(interface_facts(interface).name)
+    if not found:
+        needed = "the link's speed, as in --storm 10G"
+        raise ParameterError(name="storm", needed=needed, got=f"{interface}, which tells none")
+    return found
 
 
 def _say(report: SendReport, sendable: Sendable, form: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux.gaps import GapCounts, Gaps
 from ecmproto.capture.linux.lateness import Lateness
 from ecmproto.capture.linux.schedule import AsFastAsPossible, BitRate, FrameRate, Schedule
 from ecmproto.capture.linux.sender import FRAMES, FrameSender
@@ -52,7 +53,8 @@ class SendReport:
 
     ``asked`` says the schedule in words, ``asked_fps`` and ``asked_bps`` the rate where it has one.
     ``duration_ns`` is from the first frame's departure to the last one's.  ``full`` counts the times that
-    there was no room, ``down`` those that the link was.  ``jitter`` is None without times to keep.
+    there was no room, ``down`` those that the link was.  ``jitter`` is None without times to keep, ``gaps``
+    where nobody asked for them.
     """
 
     interface: str
@@ -64,6 +66,7 @@ class SendReport:
     octets: int
     duration_ns: int
     jitter: Jitter | None = None
+    gaps: GapCounts | None = None
     refused: Refusal | None = None
     full: int = 0
     down: int = 0
@@ -104,6 +107,7 @@ class Transmission:
         self._check = check
         self._paced = not isinstance(schedule, AsFastAsPossible)
         self._lateness = Lateness()
+        self._gaps: Gaps | None = None
         self._start_ns: int | None = None
         self._first_ns = self._last_ns = self._last_due_ns = 0
         self._resting = False
@@ -122,6 +126,40 @@ class Transmission:
     def rest(self) -> None:
         """Let the time until the next frame not count: it and those behind it leave as much later."""
         self._resting = self._first_ns > 0
+
+    def renew(self, batch: Batch, *, interval_ns: int, limit_ns: int, until_ns: int | None) -> None:
+        """Send a lone frame again and again, the first at once, until ``until_ns`` from then (None: no end).
+
+        It leaves every ``interval_ns``, each time by a call of its own; one whose successor is due already
+        is left out, for it would come too late to be of use.  The report's ``gaps`` tell those of more
+        than ``limit_ns``.
+        """
+        self._gaps = gaps = Gaps(limit_ns)
+        batch = self._sendable(batch)
+        self._sender.load(batch.buffer, batch.offset, batch.captured)
+        due_ns = 0
+        while len(batch) and (until_ns is None or due_ns < until_ns):
+            self._push([due_ns])
+            late_ns = max(0, self._last_ns - (self._start_ns or 0) - due_ns)
+            next_ns = due_ns + late_ns // interval_ns * interval_ns + interval_ns
+            before_ns = next_ns if until_ns is None else min(next_ns, until_ns)
+            gaps.skipped += (before_ns - due_ns - 1) // interval_ns
+            due_ns = next_ns
+            self._check()
+
+    def end(self, batch: Batch, *, due_ns: int | None = None) -> None:
+        """Send last frames at ``due_ns`` from the first frame of all, at once without one; no gaps count.
+
+        They are for whoever undoes what the frames before did, also where these were interrupted.
+        """
+        gaps, self._gaps = self._gaps, None
+        if due_ns is None:
+            due_ns = 0 if self._start_ns is None else time.perf_counter_ns() - self._start_ns
+        self._sender.load(batch.buffer, batch.offset, batch.captured)
+        try:
+            self._push([due_ns] * len(batch))
+        finally:
+            self._gaps = gaps
 
     def _sendable(self, batch: Batch) -> Batch:
         """Return the frames that the interface takes; the others are counted, the first of all remembered."""
@@ -184,6 +222,8 @@ class Transmission:
         self._last_due_ns = due[-1]
         if self._paced:
             self._lateness.add(before_ns - (self._start_ns or 0), each, due)
+        if self._gaps is not None:
+            self._gaps.add(before_ns, before_ns + each)
 
     def _sleep_until(self, moment_ns: int) -> None:
         """Sleep until shortly before the moment, and look at the clock until it is there."""
@@ -226,6 +266,7 @@ class Transmission:
             octets=sender.octets,
             duration_ns=max(0, self._last_ns - self._first_ns - self.rested_ns),
             jitter=jitter if self._paced and sender.sent else None,
+            gaps=self._gaps.counts() if self._gaps is not None else None,
             refused=self._refused,
             full=sender.full,
             down=sender.down,

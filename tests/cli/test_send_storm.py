@@ -1,0 +1,239 @@
+"""``ecmproto send --storm`` and sequences on a wire: what arrives, what is said of it, and the release."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecmproto.capture import open_capture
+from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.craft import build
+from ecmproto.wire import encode
+from ecmproto_cli.main import run
+from tests.capture.linux.traffic import received
+from tests.namespaces import FAR, NEAR, Network
+
+EIGHT = {f"prio{p}": 60_000 + p for p in range(8)}
+WORDS = ["pfc", *(f"{name}={quanta}" for name, quanta in EIGHT.items())]
+HOLD = encode(build(" ".join(WORDS)))
+RELEASE = encode(build(" ".join(["pfc", *(f"{name}=0" for name in EIGHT)])))
+SLOW = "100M"
+"""A pause of 60000 quanta is 307 ms on it: nothing is late by that much here."""
+
+
+def rows(text: str) -> dict[str, str]:
+    return {line[:11].strip(): line[11:].strip() for line in text.splitlines()}
+
+
+def seen(receiver: FrameReceiver) -> tuple[list[bytes], list[int]]:
+    frames: list[bytes] = []
+    times: list[int] = []
+    while (batch := receiver.receive()) is not None:
+        frames += batch.frames()
+        times += batch.time_ns.tolist()
+    return frames, times
+
+
+def test_a_storm_arrives_octet_for_octet_and_is_released(
+    veth: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FrameReceiver(FAR) as receiver:
+        words = [*WORDS, "--storm", SLOW, "--duration", "500ms", "--renew", "1%"]
+        assert run(["send", "-i", NEAR, *words, "--color", "never"]) == 0
+        frames, times = seen(receiver)
+    told = rows(capsys.readouterr().out)
+    assert frames == [HOLD] * (len(frames) - 1) + [RELEASE]
+    assert told["storm"] == "priorities 0, 1, 2, 3, 4, 5, 6, 7 for 500 ms, by 163 frames"
+    assert told["pause"] == "60,000 quanta, 307.2 ms at 100 Mb/s"
+    assert told["sent"].startswith(f"{len(frames)} frames, ")
+    assert told["held"].startswith("all the time: longest gap ")
+    assert told["released"] == "at the end"
+    assert times[-1] - times[0] >= 0.499 * 10**9
+
+
+def test_what_is_reported_is_what_was_measured(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    with FrameReceiver(FAR) as receiver:
+        words = ["pause", "quanta=3000", "--storm", "1G", "--duration", "300ms", "-T", "json"]
+        code = run(["send", "-i", NEAR, *words])
+        frames, times = seen(receiver)
+    document = json.loads(capsys.readouterr().out)
+    gaps, storm = document["gaps"], document["storm"]
+    assert storm["pause_ns"] == gaps["limit_ns"] == 3000 * 512
+    assert storm["needed_fps"] == pytest.approx(1e9 / (3000 * 512))
+    assert storm["interval_ns"] == 3000 * 256
+    assert storm["priorities"] is None
+    assert document["released"] is True
+    assert document["frames"] == len(frames) == 391 + 1 - gaps["skipped"]
+    # a busy machine may be late between a frame's departure and its time stamp, or the other way round
+    slack = 0.02 * 10**9
+    assert document["duration_ns"] == pytest.approx(times[-1] - times[0], abs=slack)
+    assert document["rate_fps"] == pytest.approx(1e9 * (len(times) - 1) / (times[-1] - times[0]), rel=0.1)
+    real = np.diff(times[:-1])
+    assert real.max() * 0.999 <= gaps["longest_ns"] <= real.max() + slack
+    assert gaps["longer"] >= int((real > 1.001 * gaps["limit_ns"]).sum())
+    assert code == (1 if gaps["longer"] else 0)
+
+
+def test_a_queue_that_ran_is_a_finding(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    # every 0.6 µs: nobody can
+    words = ["pause", "quanta=6", "--storm", "2500M", "--duration", "20ms", "--color", "never"]
+    assert run(["send", "-i", NEAR, *words]) == 1
+    told = capsys.readouterr()
+    found = rows(told.out)
+    assert re.fullmatch(
+        r"not all the time: [\d,]+ times a gap of more than 1\.229 µs, the longest .*; up to .* free to run",
+        found["held"],
+    )
+    assert "frames that would have come too late" in found["left out"]
+    assert "% of what was asked" in found["reached"]
+    assert "--realtime lets fewer be late" in told.err
+
+
+def test_the_speed_is_the_interfaces_own(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["send", "-i", NEAR, "pause", "--duration", "10ms", "-T", "json", "--storm"]) in (0, 1)
+    # a veth says 10 Gb/s
+    assert json.loads(capsys.readouterr().out)["storm"]["link_bps"] == 10**10
+
+
+def test_nothing_is_released_where_nothing_is_to_be(
+    veth: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FrameReceiver(FAR) as receiver:
+        words = [*WORDS, "--storm", SLOW, "--duration", "10ms", "--no-release", "--color", "never"]
+        assert run(["send", "-i", NEAR, *words]) == 0
+        assert seen(receiver)[0] == [HOLD]
+    assert rows(capsys.readouterr().out)["released"] == "no: the last pause runs out by itself"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("words", [["--loop"], ["--duration", "1000s"]])
+def test_a_signal_releases(veth: Network, number: signal.Signals, words: list[str]) -> None:
+    code = "from ecmproto_cli.main import main; main()"
+    storm = [*WORDS, "--storm", SLOW, "--renew", "1%", *words]
+    with FrameReceiver(FAR) as receiver:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, "send", "-i", NEAR, *storm],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        frames = received(receiver, 1)
+        assert frames, "it has begun"
+        time.sleep(0.05)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+        frames += seen(receiver)[0]
+    assert process.returncode == 130, err
+    assert len(frames) > 5
+    assert frames == [HOLD] * (len(frames) - 1) + [RELEASE]
+    assert rows(out)["released"] == "at the end"
+
+
+def test_other_sending_ends_with_its_report_at_sigterm(veth: Network) -> None:
+    code = "from ecmproto_cli.main import main; main()"
+    with FrameReceiver(FAR) as receiver:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, "send", "-i", NEAR, "cnm", "--loop", "--rate", "1000pps"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert received(receiver, 1), "it has begun"
+        process.terminate()
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "sent" in rows(out)
+
+
+def test_realtime_is_before_others_and_not_for_longer(
+    veth: Network, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policies: list[int] = []
+    monkeypatch.setattr(
+        "ecmproto.capture.linux.transmission.Transmission.end",
+        lambda *_, **__: policies.append(os.sched_getscheduler(0)),
+    )
+    before = os.sched_getscheduler(0)
+    words = [*WORDS, "--storm", SLOW, "--duration", "10ms", "--realtime"]
+    code = run(["send", "-i", NEAR, *words])
+    if code == 4:
+        assert "needed the capability CAP_SYS_NICE" in capsys.readouterr().err
+        pytest.skip("the kernel grants no realtime scheduling here")
+    assert policies == [os.SCHED_RR]
+    assert os.sched_getscheduler(0) == before
+
+
+def test_the_boundary_check_is_sent_with_its_times(veth: Network, tmp_path: Path) -> None:
+    words = ["cnd-boundary", "settle=10ms", "rate=1000", "src=02:00:00:00:00:55"]
+    path = tmp_path / "x.pcapng"
+    assert run(["craft", *words, "-w", str(path)]) == 0
+    with FrameReceiver(FAR) as receiver:
+        assert run(["send", "-i", NEAR, *words]) == 0
+        frames, times = seen(receiver)
+    with open_capture(path) as reader:
+        batches = list(reader)
+    assert frames == [octets for batch in batches for octets in batch.frames()]
+    assert times[-1] - times[0] >= 0.99 * int(batches[-1].time_ns[-1])
+
+
+def test_a_flood_arrives_octet_for_octet(veth: Network, tmp_path: Path) -> None:
+    words = ["cnm-flood", "flows=0..511", "fb=1..4"]
+    path = tmp_path / "x.pcap"
+    assert run(["craft", *words, "-w", str(path)]) == 0
+    with FrameReceiver(FAR, socket_octets=64 << 20) as receiver:
+        assert run(["send", "-i", NEAR, *words, "--rate", "max"]) == 0
+        frames = received(receiver, 8192)
+    with open_capture(path) as reader:
+        assert frames == [octets for batch in reader for octets in batch.frames()]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["pfc", "prio3=0", "--storm"], "--storm: needed an enabled time of at least 1 quantum"),
+        (["pfc", "--storm", "0"], "storm: needed a link of more than 0 bit/s"),
+        (["pfc", "--storm", "10G", "--duration", "0s"], "duration: needed a time of more than 0"),
+        (
+            ["pfc", "--storm", "10G", "--duration", "99999999999999s"],
+            "duration: needed a time of more than 0",
+        ),
+        (
+            ["pfc", "--storm", "10G", "--rate", "5pps"],
+            "--storm itself says which frames come when: needed no --rate",
+        ),
+        (["pfc", "--storm", "10G", "--speed", "2x"], "needed no --speed"),
+        (["-r", "x.pcap", "--storm"], "--storm belongs to a pause or pfc frame"),
+        (["pfc", "--loop", "--duration", "1s", "--storm"], "needed --duration or --loop, got both"),
+        (["pfc", "--renew", "0.5"], "--renew belongs to --storm"),
+        (["cnd-bondary"], "did you mean 'cnd-boundary'?"),
+        (["cnd-boundary", "cnpv=9"], "cnpv: needed an integer in 0..7, got '9'"),
+    ],
+)
+def test_mistakes_are_told(
+    veth: Network, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["send", "-i", NEAR, *words]) == 2
+    told = capsys.readouterr()
+    assert sentence in told.err
+    assert told.out == ""
+
+
+def test_an_interface_without_a_speed_asks_for_one(
+    veth: Network, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ecmproto.capture.linux.ethtool.speed_bps", lambda _: None)
+    assert run(["send", "-i", NEAR, "pause", "--storm"]) == 2
+    assert (
+        "storm: needed the link's speed, as in --storm 10G, got near, which tells none"
+        in capsys.readouterr().err
+    )
+
+
+def test_no_interface_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["send", "-i", "nera", "pause", "--storm"]) == 4
+    assert "did you mean 'near'?" in capsys.readouterr().err
