@@ -7,17 +7,13 @@ import functools
 import os
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 
+def send_messages(descriptor: int, messages: int, count: int, flags: int) -> int:
+    """Send ``count`` messages (struct mmsghdr) from the address ``messages`` on; return how many were taken.
 
-def send_messages(descriptor: int, messages: NDArray[np.void], first: int, count: int, flags: int) -> int:
-    """Send ``count`` of ``messages`` (struct mmsghdr) from ``first`` on; return how many the kernel took.
-
-    OSError where it did not take the first of them (sendmmsg(2)).
+    OSError where the kernel did not take the first of them (sendmmsg(2)).
     """
-    address = messages.ctypes.data + first * messages.itemsize
-    return _checked(_libc().sendmmsg(descriptor, address, count, flags))
+    return _checked(_libc().sendmmsg(descriptor, messages, count, flags))
 
 
 def receive_messages(descriptor: int, messages: int, count: int, flags: int) -> int:
