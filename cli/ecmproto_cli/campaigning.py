@@ -122,11 +122,15 @@ class Session:
 
     def going_on(self, progress: Progress) -> bool:
         """Show how far it is; return whether there is time left.  Raises an interrupt that came."""
-        self._first = progress.cases if self._first is None else self._first
-        self.cases = progress.cases - self._first
+        self.count(progress)
         self.held.check()
         self._show()
         return self.duration_s is None or self.seconds < self.duration_s
+
+    def count(self, progress: Progress) -> None:
+        """Take note of how far it is."""
+        self._first = progress.cases if self._first is None else self._first
+        self.cases = progress.cases - self._first
 
     @property
     def seconds(self) -> float:

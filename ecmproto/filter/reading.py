@@ -45,7 +45,7 @@ class Captured(Protocol):
 
 Reader: TypeAlias = Callable[[Captured], Sequence[Value]]
 
-_FrameReader: TypeAlias = Callable[[Frame], Sequence[Value]]
+FrameReader: TypeAlias = Callable[[Frame], Sequence[Value]]
 
 _OF_RECORD: dict[str, Reader] = {
     "frame": lambda captured: (captured.octets,),
@@ -55,7 +55,7 @@ _OF_RECORD: dict[str, Reader] = {
     "frame.cap_len": lambda captured: (len(captured.octets),),
     "frame.interface_id": lambda captured: (captured.interface_id,),
 }
-_OF_FRAME: dict[str, _FrameReader] = {
+_OF_FRAME: dict[str, FrameReader] = {
     "frame.protocols": lambda frame: (protocols(frame),),
     "frame.error": lambda frame: _told(frame.error),
     "eth.padding": lambda frame: (frame.padding,) if frame.padding else (),
@@ -83,8 +83,12 @@ def values_of(field: Field) -> Reader:
         return _OF_RECORD[field.name]
     if field.kind == "layer":
         return _of(field, _own_octets(field))
-    name = field.name.removeprefix("encapsulated.")
-    return _of(field, _OF_FRAME[name] if field.origin == "frame" else _of_layers(field))
+    return _of(field, values_in_frame(field) if field.origin == "frame" else _of_layers(field))
+
+
+def values_in_frame(field: Field) -> FrameReader:
+    """Return what reads a field of frames as a whole, from the frame that has it."""
+    return _OF_FRAME[field.name.removeprefix("encapsulated.")]
 
 
 def octets_from(field: Field) -> Reader:
@@ -115,7 +119,7 @@ def is_there(field: Field) -> Callable[[Captured], bool]:
     return inside
 
 
-def _of(field: Field, read: _FrameReader) -> Reader:
+def _of(field: Field, read: FrameReader) -> Reader:
     """Read from the frame, or from the one that it shows."""
     if not field.inner:
         return lambda captured: read(captured.frame)
@@ -127,12 +131,12 @@ def _of(field: Field, read: _FrameReader) -> Reader:
     return inside
 
 
-def _own_octets(field: Field) -> _FrameReader:
+def _own_octets(field: Field) -> FrameReader:
     wanted = frozenset(field.formats)
     return lambda frame: [value.build() for value in frame.layers if type(value) in wanted]
 
 
-def _octets_from(field: Field) -> _FrameReader:
+def _octets_from(field: Field) -> FrameReader:
     if field.origin == "frame":
         return lambda frame: (b"".join(value.build() for value in frame.layers),)
     wanted = frozenset(field.formats)
@@ -148,14 +152,14 @@ def _octets_from(field: Field) -> _FrameReader:
     return read
 
 
-def _of_layers(field: Field) -> _FrameReader:
+def _of_layers(field: Field) -> FrameReader:
     sources = field.sources
     if len(sources) == 1 and sources[0].part == "whole" and field.kind != "octets":
         wanted, get = sources[0].format, attrgetter(sources[0].key)
         return lambda frame: [get(value) for value in frame.layers if type(value) is wanted]
     parts: dict[type[Layer], list[Callable[[Layer], Sequence[Value]]]] = {}
     for source in sources:
-        parts.setdefault(source.format, []).append(_part(source))
+        parts.setdefault(source.format, []).append(part_of(source))
 
     def read(frame: Frame) -> list[Value]:
         return [got for value in frame.layers for part in parts.get(type(value), ()) for got in part(value)]
@@ -163,7 +167,8 @@ def _of_layers(field: Field) -> _FrameReader:
     return read
 
 
-def _part(source: Source) -> Callable[[Layer], Sequence[Value]]:
+def part_of(source: Source) -> Callable[[Layer], Sequence[Value]]:
+    """Return what reads the values, one or none, of a field from a layer of its source."""
     get, bit = attrgetter(source.key), source.bit
     match source.part:
         case "bit":

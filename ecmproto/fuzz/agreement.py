@@ -1,4 +1,4 @@
-"""A campaign in this process: cases that several views must agree on; what differs is reduced and kept.
+"""A campaign in this process, or some like it: cases that several views must agree on; what differs is kept.
 
 >>> checks = [SchemaCheck(), ColumnCheck(), TextCheck()]
 >>> campaign = AgreementCampaign(checks, Cases(corpus, seed=7), Path("campaign"))
@@ -8,68 +8,36 @@
 
 from __future__ import annotations
 
-import dataclasses
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Protocol
 
-from ecmproto.fuzz.bounds import Bounds, TooLargeError, TooSlowError
-from ecmproto.fuzz.cases import Case
-from ecmproto.fuzz.command import Kind, Outcome
+from ecmproto.errors import ParameterError
+from ecmproto.fuzz.bounds import Bounds
+from ecmproto.fuzz.command import Outcome
 from ecmproto.fuzz.difference import Check
 from ecmproto.fuzz.findings import Finding
-from ecmproto.fuzz.minimisation import Budget, fewest, simplest
+from ecmproto.fuzz.judgement import CaseSource, Disagreement, Judge, Share, Stretch, first_of, reduced
+from ecmproto.fuzz.minimisation import Budget
 from ecmproto.fuzz.state import Progress, State
-from ecmproto.fuzz.symptoms import signature_of
+from ecmproto.fuzz.workers import verdicts
 
 BATCH_CASES = 512
-TRACED_FACTOR = 10
-"""How many times as long work takes at most while its memory is measured."""
-MEASURED_EVERY = 64
-"""Memory is measured in one batch in so many."""
 DEFAULT_TRIES = 400
-LOADING_SECONDS = 120.0
-"""What loading and compiling may take of the processor's time."""
 REDUCED_SECONDS = 10.0
 """How long a finding is reduced at most: a campaign is to go on."""
-
-
-class CaseSource(Protocol):
-    """Where cases come from: `Cases`, `OctetCases`."""
-
-    @property
-    def seed(self) -> int:
-        """What the cases follow from."""
-
-    @property
-    def corpus(self) -> str:
-        """Tells the corpus from others."""
-
-    def starting_at(self, index: int) -> Iterator[Case]:
-        """Yield every case from ``index`` on."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Disagreement:
-    """Something wrong with a batch: ``signature`` is the same for the same defect."""
-
-    kind: Kind
-    signature: str
-    detail: str
-    check: Check
-    row: int = -1
 
 
 class AgreementCampaign:
     """Runs checks over one batch of cases after another.
 
+    A check looks at one batch in ``every[name]``, or its own ``every``; at none for 0.  ``jobs`` processes
+    share the batches, for which checks and cases are pickled; what is found does not depend on how many.
+
     The least octets of a finding are kept in a file called ``file``, with ``line``, which shows it again.
 
     ``folder`` holds findings and state; a campaign that is found there goes on where it ended.
-    ParameterError for one of another seed or corpus.
+    ParameterError for one of another seed or corpus, and for a share of a check that there is not.
     """
 
     def __init__(
@@ -82,15 +50,20 @@ class AgreementCampaign:
         file: str = "case.pcap",
         bounds: Bounds | None = None,
         tries: int = DEFAULT_TRIES,
+        every: Mapping[str, int] | None = None,
+        batch_cases: int = BATCH_CASES,
+        jobs: int = 1,
     ) -> None:
-        self._checks = tuple(checks)
-        self._cases = cases
+        self._judge = Judge(
+            shares=_shares(checks, every or {}), cases=cases, bounds=Bounds() if bounds is None else bounds
+        )
         self._line = line
         self._file = file
-        self._bounds = Bounds() if bounds is None else bounds
         self._tries = tries
+        self._batch_cases = batch_cases
+        self._jobs = jobs
         self._state = State(folder, seed=cases.seed, corpus=cases.corpus)
-        self.executions = dict.fromkeys((check.name for check in self._checks), 0)
+        self.executions = dict.fromkeys((share.check.name for share in self._judge.shares), 0)
         """How many cases each check has seen since the campaign was opened."""
 
     @property
@@ -107,108 +80,55 @@ class AgreementCampaign:
         self, going_on: Callable[[Progress], bool], *, most_cases: int | None = None
     ) -> Iterator[Finding]:
         """Run while ``going_on`` says so, over ``most_cases`` more; yield what is new."""
-        self._load()
-        last = None if most_cases is None else self.progress.cases + most_cases
+        with closing(verdicts(self._judge, self._stretches(going_on, most_cases), self._jobs)) as judged:
+            while True:
+                with self._state.running():
+                    verdict = next(judged, None)
+                    found = [] if verdict is None else self._noted(*verdict)
+                if verdict is None:
+                    return
+                yield from found
+
+    def _stretches(self, going_on: Callable[[Progress], bool], most_cases: int | None) -> Iterator[Stretch]:
+        """Yield the batches to come: those that are asked for may be ahead of the progress."""
+        run, index, left = self.progress.runs, self.progress.index, most_cases
         while going_on(self.progress):
-            left = BATCH_CASES if last is None else last - self.progress.cases
-            if left <= 0:
+            count = self._batch_cases if left is None else min(left, self._batch_cases)
+            if count <= 0:
                 return
-            with self._state.running():
-                found = self._next(min(left, BATCH_CASES))
-            yield from found
+            yield Stretch(run=run, index=index, count=count)
+            run, index, left = run + 1, index + count, None if left is None else left - count
 
-    def _load(self) -> None:
-        """Let the checks load and compile what they need, which is not to count as their time."""
-        case = next(self._cases.starting_at(self.progress.index))
-        patient = dataclasses.replace(self._bounds, seconds=LOADING_SECONDS)
-        for check in self._checks:
-            disagreements(check, [case.octets], patient)
-
-    def _next(self, count: int) -> list[Finding]:
-        """Check the next cases; return what is new."""
-        index, run = self.progress.index, self.progress.runs
-        cases = list(islice(self._cases.starting_at(index), count))
-        items = [case.octets for case in cases]
-        found, failed = [], False
-        for check in self._checks:
-            if run % check.every:
-                continue
-            self.executions[check.name] += count
-            for wrong in disagreements(check, items, self._bounds, measured=run % MEASURED_EVERY == 0):
-                # what took too long once may have had to wait for something
-                if wrong.kind == "hang" and first_of(wrong, items, self._bounds) is None:
-                    continue
-                failed = True
-                if not self._state.seen(wrong.signature):
-                    found.append(self._found(wrong, items, index))
-        self._state.count(count, failed=failed)
+    def _noted(self, stretch: Stretch, wrongs: Sequence[Disagreement]) -> list[Finding]:
+        """Take note of a batch and what is wrong with it; return what is new."""
+        found = [self._found(wrong, stretch) for wrong in wrongs if not self._state.seen(wrong.signature)]
+        looked = [share.check.name for share in self._judge.shares if share.takes(stretch)]
+        for name in looked:
+            self.executions[name] += stretch.count
+        self._state.count(stretch.count, failed=bool(wrongs), checks=looked)
         return found
 
-    def _found(self, wrong: Disagreement, items: list[bytes], index: int) -> Finding:
+    def _found(self, wrong: Disagreement, stretch: Stretch) -> Finding:
         """Reduce what is wrong with a batch, and keep it."""
-        row, least = reduced(wrong, items, self._bounds, Budget(self._tries, seconds=REDUCED_SECONDS))
-        again = first_of(wrong, least, self._bounds) or wrong
+        items: Sequence[bytes] = self._judge.items(stretch)
+        bounds, row, told = self._judge.bounds, -1, wrong
+        for check in (share.check for share in self._judge.shares if share.check.name == wrong.check):
+            budget = Budget(self._tries, seconds=REDUCED_SECONDS)
+            row, items = reduced(check, wrong, items, bounds, budget)
+            told = first_of(check, wrong, items, bounds) or wrong
         outcome = Outcome(
-            kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=again.detail + "\n"
+            kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=told.detail + "\n"
         )
-        finding = Finding(
-            frames=tuple(least), outcome=outcome, seed=self._cases.seed, index=index + max(row, 0)
-        )
+        index = stretch.index + max(row, 0)
+        finding = Finding(frames=tuple(items), outcome=outcome, seed=self._judge.cases.seed, index=index)
         self._state.keep(finding, self._line, name=self._file)
         return finding
 
 
-def disagreements(
-    check: Check, items: Sequence[bytes], bounds: Bounds, *, measured: bool = False
-) -> list[Disagreement]:
-    """Return what a check finds wrong with a batch, each kind once; exceptions and excesses among it."""
-    found: dict[str, Disagreement] = {}
-
-    def note(kind: Kind, what: str, detail: str, row: int = -1) -> None:
-        signature = f"{check.name}: {what}"
-        found.setdefault(
-            signature, Disagreement(kind=kind, signature=signature, detail=detail, check=check, row=row)
-        )
-
-    try:
-        with ExitStack() as limits:
-            if measured:
-                limits.enter_context(bounds.in_memory())
-            limits.enter_context(bounds.in_time(TRACED_FACTOR if measured else 1))
-            for each in check.differences(items):
-                note("difference", each.what, each.detail, each.row)
-    except TooSlowError:
-        note("hang", f"more than {bounds.seconds:g} s", traceback.format_exc())
-    except TooLargeError as error:
-        note("memory", f"more than {bounds.memory_octets:,} octets of memory", str(error))
-    except Exception:
-        told = traceback.format_exc()
-        note("report", signature_of(told) or told.splitlines()[-1], told)
-    return list(found.values())
-
-
-def first_of(wrong: Disagreement, items: Sequence[bytes], bounds: Bounds) -> Disagreement | None:
-    """Return how the same thing is wrong with ``items``; None where it is not."""
-    found = disagreements(wrong.check, items, bounds, measured=wrong.kind == "memory")
-    return next((each for each in found if each.signature == wrong.signature), None)
-
-
-def reduced(
-    wrong: Disagreement, items: Sequence[bytes], bounds: Bounds, budget: Budget
-) -> tuple[int, list[bytes]]:
-    """Return the least octets with which the same is wrong, and the item that does it alone (−1: none)."""
-
-    def fails(rows: Sequence[int]) -> bool:
-        return first_of(wrong, [items[row] for row in rows], bounds) is not None
-
-    rows: Sequence[int] = [wrong.row]
-    if wrong.row < 0 or not fails(rows):
-        rows = range(len(items))
-        if not fails(rows):
-            # it is not wrong every time: then all of them are kept
-            return -1, list(items)
-        rows = fewest(rows, fails, budget)
-    if len(rows) > 1:
-        return -1, [items[row] for row in rows]
-    least = simplest(items[rows[0]], lambda octets: first_of(wrong, [octets], bounds) is not None, budget)
-    return rows[0], [least]
+def _shares(checks: Sequence[Check], every: Mapping[str, int]) -> tuple[Share, ...]:
+    known = [check.name for check in checks]
+    for name in every:
+        if name not in known:
+            raise ParameterError(name="every", needed=f"one of {', '.join(known)}", got=name)
+    shares = (Share(check=check, every=every.get(check.name, check.every)) for check in checks)
+    return tuple(share for share in shares if share.every)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Iterator, Sequence
 
@@ -60,6 +61,10 @@ class Cases:
         self._corpus = tuple(corpus)
         self._ethertypes = ethertypes
         self._frames = tuple(decode_lax(octets, ethertypes=ethertypes) for octets in self._corpus)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # decoding the corpus again takes less than sending it decoded
+        return functools.partial(Cases, self._corpus, seed=self.seed, ethertypes=self._ethertypes), ()
 
     def __getitem__(self, index: int) -> Case:
         """Return case ``index``, 0 or more."""

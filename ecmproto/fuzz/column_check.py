@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ecmproto.capture import Batch, Interface
 from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.dissect.record import Record, records
-from ecmproto.errors import SpecError
-from ecmproto.filter.fields import Field, find
-from ecmproto.filter.reading import Reader, values_of
+from ecmproto.dissect.record import Record
 from ecmproto.fuzz.difference import Difference
+from ecmproto.fuzz.field_values import NOWHERE, FieldValues, Listed
+from ecmproto.fuzz.items import frames_of
 from ecmproto.table.columns import Columns, every_name, extract
-from ecmproto.wire.decoder import encapsulated
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.layer import Layer
 
 NAMES = every_name()
 """Every field of a frame."""
@@ -29,64 +25,50 @@ INNER_NAMES = tuple(
 ETHERNET_ONLY = (Interface(index=0, linktype=ETHERNET),)
 
 
-class FieldValues:
-    """What the one-frame decoder has for fields; a field is only asked of frames that have a layer of it."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._always: list[tuple[str, Reader]] = []
-        self._of: dict[tuple[bool, type[Layer]], list[tuple[str, Reader]]] = {}
-        for name in names:
-            field = _known(name)
-            entry = (name, values_of(field))
-            formats = {source.format for source in field.sources} | set(field.formats)
-            if field.origin != "layers":
-                self._always.append(entry)
-            for cls in formats if field.origin == "layers" else ():
-                self._of.setdefault((field.inner, cls), []).append(entry)
-
-    def of(self, record: Record) -> dict[str, list[Any]]:
-        """Return the fields that a frame has, with their values, outermost first."""
-        readers = dict(self._always)
-        for inner, frame in ((False, record.frame), (True, encapsulated(record.frame))):
-            for cls in _formats(frame):
-                readers.update(self._of.get((inner, cls), ()))
-        return {name: values for name, read in readers.items() if (values := list(read(record)))}
-
-
-def _known(name: str) -> Field:
-    field = find(name)
-    if field is None:
-        raise SpecError(where="fields", needed="the name of a field", got=repr(name))
-    return field
-
-
-def _formats(frame: Frame | None) -> set[type[Layer]]:
-    return set() if frame is None else {type(value) for value in frame.layers}
-
-
 def column_differences(
-    batch: Batch,
-    columns: Columns,
-    values: FieldValues,
-    *,
-    interfaces: Sequence[Interface] = ETHERNET_ONLY,
-    ethertypes: EtherTypes = DEFAULT,
+    columns: Columns, values: FieldValues, records: Sequence[Record]
 ) -> Iterator[Difference]:
-    """Yield the fields of frames that ``columns`` of a batch have otherwise than ``values``."""
-    wanted: dict[str, dict[int, list[Any]]] = {name: {} for name in columns}
-    for row, record in enumerate(records(batch, interfaces, ethertypes=ethertypes)):
-        for name, listed in values.of(record).items():
-            wanted[name][row] = listed
-    for name, column in columns.items():
-        got: dict[int, list[Any]] = {}
-        for row, value in zip(column.rows.tolist(), column.python_values(), strict=True):
-            got.setdefault(row, []).append(value)
-        if got != wanted[name]:
-            row = min(
-                row for row in got.keys() | wanted[name].keys() if got.get(row) != wanted[name].get(row)
-            )
-            detail = f"{got.get(row, [])}, not {wanted[name].get(row, [])}, in {batch.frame(row).hex()}"
-            yield Difference(what=name, detail=detail, row=row)
+    """Yield the fields of frames that ``columns`` of a batch have otherwise than ``values`` of its records.
+
+    Every field of ``values`` is looked at: those that no frame has must be in no row of the columns.
+    """
+    wanted = values.of(records)
+    for name in values.names:
+        column, right = columns[name], wanted.get(name, NOWHERE)
+        got = Listed(column.rows.tolist(), list(column.python_values()))
+        if got != right:
+            yield _difference(name, _by_row(got), _by_row(right), records)
+
+
+def _difference(
+    name: str, got: dict[int, list[Any]], right: dict[int, list[Any]], records: Sequence[Record]
+) -> Difference:
+    """Return what the first frame has otherwise; −1 where rows are only out of order."""
+    row = min((row for row in got.keys() | right.keys() if got.get(row) != right.get(row)), default=-1)
+    there = records[row].octets.hex() if 0 <= row < len(records) else "no frame"
+    return Difference(what=name, detail=f"{got.get(row, [])}, not {right.get(row, [])}, in {there}", row=row)
+
+
+def _by_row(listed: Listed) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = {}
+    for row, value in zip(*listed, strict=True):
+        found.setdefault(row, []).append(value)
+    return found
+
+
+def _records(items: Sequence[bytes], ethertypes: EtherTypes) -> Iterator[Record]:
+    """Yield the items as the frames of a capture without times."""
+    rows = enumerate(zip(items, frames_of(items, ethertypes), strict=True), 1)
+    for number, (octets, frame) in rows:
+        yield Record(
+            number=number,
+            time_ns=0,
+            octets=octets,
+            original_octets=len(octets),
+            interface=0,
+            linktype=ETHERNET,
+            frame=frame,
+        )
 
 
 class ColumnCheck:
@@ -97,11 +79,13 @@ class ColumnCheck:
 
     def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
         self._ethertypes = ethertypes
-        self._names = NAMES + INNER_NAMES
-        self._values = FieldValues(self._names)
+        self._values = FieldValues(NAMES + INNER_NAMES)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ColumnCheck, (self._ethertypes,)
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield the first frame of each field that differs."""
         batch = Batch.from_frames(items)
-        columns = extract(batch, self._names, interfaces=ETHERNET_ONLY, ethertypes=self._ethertypes)
-        yield from column_differences(batch, columns, self._values, ethertypes=self._ethertypes)
+        columns = extract(batch, self._values.names, interfaces=ETHERNET_ONLY, ethertypes=self._ethertypes)
+        yield from column_differences(columns, self._values, list(_records(items, self._ethertypes)))

@@ -20,8 +20,12 @@ class FilterCheck:
     every = 1
 
     def __init__(self, frames: Sequence[bytes]) -> None:
+        self._frames = tuple(frames)
         self._batch = Batch.from_frames(frames)
         self._records = list(records(self._batch, ETHERNET_ONLY))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FilterCheck, (self._frames,)
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield the filters that select different frames, or say nothing of what is wrong."""

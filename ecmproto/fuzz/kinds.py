@@ -12,12 +12,14 @@ from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.craft import build
 from ecmproto.dissect.json import FRAME_SCHEMA
-from ecmproto.fuzz.agreement import CaseSource
+from ecmproto.fuzz.agreement import BATCH_CASES
 from ecmproto.fuzz.capture_check import CaptureCheck
 from ecmproto.fuzz.cases import Cases
 from ecmproto.fuzz.column_check import ColumnCheck
 from ecmproto.fuzz.difference import Check
+from ecmproto.fuzz.document_check import DocumentCheck
 from ecmproto.fuzz.filter_check import FilterCheck
+from ecmproto.fuzz.judgement import CaseSource
 from ecmproto.fuzz.message_check import MessageCheck
 from ecmproto.fuzz.octet_cases import CAPTURE_MUTATORS, TEXT_MUTATORS, OctetCases
 from ecmproto.fuzz.schema_check import SchemaCheck
@@ -74,6 +76,8 @@ class Subject:
     cases: Callable[[Sequence[bytes], int], CaseSource]
     """The cases of a corpus and a seed."""
     checks: Callable[[], list[Check]]
+    batch_cases: int = BATCH_CASES
+    """How many cases are a batch: as many as views of whole batches need to be fast."""
 
 
 def template_frames() -> list[bytes]:
@@ -109,7 +113,7 @@ def _specs() -> list[bytes]:
 
 
 def _frame_checks() -> list[Check]:
-    return [SchemaCheck(), ColumnCheck(), TextCheck()]
+    return [SchemaCheck(), ColumnCheck(), DocumentCheck(), TextCheck()]
 
 
 SUBJECTS = {
@@ -118,6 +122,7 @@ SUBJECTS = {
         corpus=template_frames,
         cases=lambda corpus, seed: Cases(corpus, seed=seed),
         checks=_frame_checks,
+        batch_cases=2048,
     ),
     "captures": Subject(
         file="case.capture",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 
 from ecmproto.errors import EncodeError
@@ -14,7 +16,7 @@ from ecmproto.wire.ethernet import VLAN, ITag, STag
 from ecmproto.wire.ethertypes import EtherTypes
 from ecmproto.wire.fecn import RDTag
 from ecmproto.wire.formats import FORMATS, announcement
-from ecmproto.wire.frame import Frame, Placed
+from ecmproto.wire.frame import Frame
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 
@@ -23,42 +25,89 @@ _DEEPEST = 40
 _ODD_TYPES = (0, 1, 1500, 1501, 1535, 1536, 0xFFFF)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A field that is a number, as far as spoiling it needs: worked out once a format, not once a frame."""
+
+    key: str
+    bits: int
+    bit_offset: int
+    minimum: int
+    maximum: int
+    edges: tuple[int, ...]
+    """Boundary values."""
+
+
+Place = tuple[int, Number]
+"""A number of a frame: the index of its layer, and which it is."""
+
+
+Numbers = Mapping[type[Layer], Sequence[Number]]
+"""Numbers of each format, in wire order."""
+
+
+def _number(field: Field) -> Number:
+    assert field.bits is not None
+    low, high = field.minimum, field.maximum
+    edges = (low, low + 1, -1, 0, 1, high // 2, high - 1, high)
+    return Number(
+        key=field.key,
+        bits=field.bits,
+        bit_offset=field.bit_offset,
+        minimum=low,
+        maximum=high,
+        edges=tuple(max(low, min(high, edge)) for edge in edges),
+    )
+
+
+def _chosen(choose: Callable[[type[Layer], Number], bool]) -> Numbers:
+    """Return the numbers of each format that ``choose`` takes."""
+    return {cls: [number for number in numbers if choose(cls, number)] for cls, numbers in NUMBERS.items()}
+
+
+def _counted(cls: type[Layer]) -> set[str]:
+    """Return the keys of what says how long something is: by the schema, or by what encoding computes."""
+    by_schema = {field.count.key for field in cls.layout if field.count is not None}
+    return by_schema | {"len", "length", "plen", "ihl", "data_offset"}
+
+
+NUMBERS: Numbers = {cls: [_number(field) for field in cls.layout if field.is_number] for cls in FORMATS}
+_RESERVED = _chosen(lambda cls, number: number.key in ("reserved", "version", "encap_reserved"))
+_COUNTING = _chosen(lambda cls, number: number.key in _counted(cls))
+_ANNOUNCING = _chosen(lambda cls, number: number.key == cls.next_key)
+_DRAWN = _chosen(lambda cls, number: number.key != cls.next_key)
+
+
 def set_field(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
     """Give a number of a layer a boundary value, or any."""
-    numbers = _numbers(frame)
-    if not numbers:
-        return octets
-    placed = dice.pick(numbers)
-    return _written(octets, placed, _value(placed.field, dice))
+    return _set_one_of(_numbers(frame, NUMBERS), frame, octets, dice)
 
 
 def set_reserved(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
     """Set reserved bits, or a version."""
-    return _set_one_of(("reserved", "version", "encap_reserved"), frame, octets, dice)
+    return _set_one_of(_numbers(frame, _RESERVED), frame, octets, dice)
 
 
 def lie_about_length(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
     """Give a field that counts octets a value near the right one, or an extreme."""
-    counted = [placed for placed in _numbers(frame) if _counts(frame.layers[placed.layer], placed.field)]
+    counted = _numbers(frame, _COUNTING)
     if not counted:
         return octets
-    placed = dice.pick(counted)
-    right = int(placed.value)
-    near = (right - 1, right + 1, 0, right * 2, placed.field.maximum, len(octets))
-    value = max(placed.field.minimum, min(placed.field.maximum, dice.pick(near)))
-    return _written(octets, placed, value)
+    index, number = place = dice.pick(counted)
+    right = int(getattr(frame.layers[index], number.key))
+    near = (right - 1, right + 1, 0, right * 2, number.maximum, len(octets))
+    value = max(number.minimum, min(number.maximum, dice.pick(near)))
+    return _written(frame, octets, place, value)
 
 
 def change_type(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
     """Announce something else than what follows."""
-    announcing = [
-        placed for placed in _numbers(frame) if placed.field.key == frame.layers[placed.layer].next_key
-    ]
+    announcing = _numbers(frame, _ANNOUNCING)
     if not announcing:
         return octets
-    known = [value for cls in FORMATS if (value := announcement(cls, frame.ethertypes)) is not None]
+    known = _announcements(frame.ethertypes)
     value = dice.pick(known) if dice.below(4) else dice.pick(_ODD_TYPES)
-    return _written(octets, dice.pick(announcing), value)
+    return _written(frame, octets, dice.pick(announcing), value)
 
 
 def insert_tags(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
@@ -67,7 +116,7 @@ def insert_tags(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]
         return octets
     count = 1 if dice.below(4) else dice.between(2, _DEEPEST)
     at = dice.between(1, len(frame.layers))
-    tags = [_tag(dice.pick(TAGS), dice, frame.ethertypes) for _ in range(count)]
+    tags = [_tag(dice.pick(TAGS), dice) for _ in range(count)]
     return _relinked([*frame.layers[:at], *tags, *frame.layers[at:]], frame, octets)
 
 
@@ -108,48 +157,46 @@ LAYER_MUTATORS = (
 )  # fmt: skip
 
 
-def _numbers(frame: Frame) -> list[Placed]:
-    return [placed for placed in frame.fields() if placed.field.is_number]
+@functools.lru_cache(maxsize=32)
+def _announcements(ethertypes: EtherTypes) -> tuple[int, ...]:
+    found = (announcement(cls, ethertypes) for cls in FORMATS)
+    return tuple(value for value in found if value is not None)
 
 
-def _set_one_of(keys: Sequence[str], frame: Frame, octets: bytes, dice: Dice) -> bytes:
-    chosen = [placed for placed in _numbers(frame) if placed.field.key in keys]
-    if not chosen:
+def _numbers(frame: Frame, of: Numbers) -> list[Place]:
+    return [(index, number) for index, value in enumerate(frame.layers) for number in of[type(value)]]
+
+
+def _set_one_of(places: Sequence[Place], frame: Frame, octets: bytes, dice: Dice) -> bytes:
+    if not places:
         return octets
-    placed = dice.pick(chosen)
-    return _written(octets, placed, _value(placed.field, dice))
+    place = dice.pick(places)
+    return _written(frame, octets, place, _value(place[1], dice))
 
 
-def _counts(value: Layer, field: Field) -> bool:
-    """Whether a field says how long something is: by the schema, or by what encoding would compute."""
-    by_schema = any(other.count is not None and other.count.key == field.key for other in value.layout)
-    return by_schema or field.key in ("len", "length", "plen", "ihl", "data_offset")
-
-
-def _value(field: Field, dice: Dice) -> int:
-    assert field.bits is not None
-    edges = (field.minimum, field.minimum + 1, -1, 0, 1, field.maximum // 2, field.maximum - 1, field.maximum)
+def _value(number: Number, dice: Dice) -> int:
     if dice.below(3):
-        return max(field.minimum, min(field.maximum, dice.pick(edges)))
-    return field.minimum + dice.bits(field.bits)
+        return dice.pick(number.edges)
+    return number.minimum + dice.bits(number.bits)
 
 
-def _written(octets: bytes, placed: Placed, value: int) -> bytes:
-    """Return ``octets`` with a field set to ``value``; as they are where its place was cut off."""
-    span, bits = placed.span, placed.field.bits or 0
-    part = octets[span.start : span.stop]
-    if len(part) < span.stop - span.start:
+def _written(frame: Frame, octets: bytes, place: Place, value: int) -> bytes:
+    """Return ``octets`` with a number set to ``value``; as they are where its place was cut off."""
+    index, number = place
+    first = 8 * frame.boundaries()[index] + number.bit_offset
+    start, stop = first // 8, -(-(first + number.bits) // 8)
+    part = octets[start:stop]
+    if len(part) < stop - start:
         return octets
-    shift = 8 * span.stop - span.bit_stop
-    mask = (1 << bits) - 1
-    number = int.from_bytes(part) & ~(mask << shift) | (value & mask) << shift
-    return octets[: span.start] + number.to_bytes(len(part), "big") + octets[span.stop :]
+    shift = 8 * stop - first - number.bits
+    mask = (1 << number.bits) - 1
+    word = int.from_bytes(part) & ~(mask << shift) | (value & mask) << shift
+    return octets[:start] + word.to_bytes(len(part), "big") + octets[stop:]
 
 
-def _tag(cls: type[Layer], dice: Dice, ethertypes: EtherTypes) -> Layer:
+def _tag(cls: type[Layer], dice: Dice) -> Layer:
     """Return a tag with values of which some are boundaries."""
-    numbers = [field for field in cls.layout if field.is_number and field.key != cls.next_key]
-    drawn = {field.key: _value(field, dice) for field in numbers if dice.chance(2)}
+    drawn = {number.key: _value(number, dice) for number in _DRAWN[cls] if dice.chance(2)}
     return cls(**{key: value for key, value in drawn.items() if key not in ("protocol", "type")})
 
 
@@ -162,7 +209,10 @@ def _relinked(layers: list[Layer], frame: Frame, octets: bytes) -> bytes:
     linked: list[Layer] = []
     for value, following in zip_longest(layers, layers[1:]):
         ethertype = None if following is None else announcement(type(following), frame.ethertypes)
-        linked.append(value.replace(**{value.next_key: ethertype}) if value.next_key and ethertype else value)
+        key = value.next_key
+        if key and ethertype and getattr(value, key) != ethertype:
+            value = value.replace(**{key: ethertype})
+        linked.append(value)
     return _joined(linked, frame, octets)
 
 

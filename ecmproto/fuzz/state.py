@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +31,8 @@ class Progress:
     failures: int = 0
     """Runs that failed, those with a known signature too."""
     seconds: float = 0.0
+    checked: dict[str, int] = dataclasses.field(default_factory=dict)
+    """How many cases each check saw, by its name."""
 
 
 def seed_of(folder: Path) -> int | None:
@@ -86,12 +88,14 @@ class State:
             self.progress.seconds = before + time.monotonic() - start
             self.save()
 
-    def count(self, cases: int, *, failed: bool) -> None:
-        """Take note of a run over the next ``cases`` cases."""
+    def count(self, cases: int, *, failed: bool, checks: Iterable[str] = ()) -> None:
+        """Take note of a run over the next ``cases`` cases, which ``checks`` saw."""
         self.progress.index += cases
         self.progress.runs += 1
         self.progress.cases += cases
         self.progress.failures += failed
+        for name in checks:
+            self.progress.checked[name] = self.progress.checked.get(name, 0) + cases
 
     def seen(self, signature: str) -> bool:
         """Return whether there is a finding of this signature; then it is counted again."""

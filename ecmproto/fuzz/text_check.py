@@ -25,12 +25,15 @@ class TextCheck:
     """Writes a batch out both ways: each form one batch in so many."""
 
     name = "text"
-    every = 16
+    every = 64
 
     def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
         self._ethertypes = ethertypes
         # the same forms for all batches: programs and words of earlier ones are used again
         self._forms = {name: make() for name, make in FORMS.items()}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TextCheck, (self._ethertypes,)
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield the first frame of each form that differs."""

@@ -10,8 +10,8 @@ from scapy.packet import Packet, Padding
 from scapy.utils import mac2str
 
 from ecmproto import wire
-from ecmproto.errors import DecodeError
 from ecmproto.fuzz.difference import Difference
+from ecmproto.fuzz.items import frames_of
 from ecmproto.layers.conversion import to_scapy
 from ecmproto.layers.dispatch import LAYERS, RENAMED
 from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
@@ -36,14 +36,12 @@ class ScapyCheck:
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield octets that do not come back and, of frames that are not malformed, fields that differ."""
-        for row, octets in enumerate(items):
+        for row, (octets, frame) in enumerate(zip(items, frames_of(items, self._ethertypes), strict=True)):
             packet = to_scapy(octets, ethertypes=self._ethertypes)
             if bytes(packet) != octets:
                 detail = f"{bytes(packet).hex()} for {octets.hex()}"
                 yield Difference(what="octets do not come back", detail=detail, row=row)
-            try:
-                frame = wire.decode(octets, ethertypes=self._ethertypes)
-            except DecodeError:
+            if frame.error is not None:
                 continue
             for what, detail in packet_differences(frame, packet):
                 yield Difference(what=what, detail=f"{detail} in {octets.hex()}", row=row)

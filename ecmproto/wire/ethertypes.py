@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from ecmproto.errors import ParameterError
 
@@ -56,6 +57,12 @@ class EtherTypes:
                     got=f"{value:#06x}, which is {roles[value]}'s",
                 )
             roles[value] = field.name
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        # in another process the default is the default itself too, by which it is known at once
+        return (
+            "DEFAULT" if self is DEFAULT else (functools.partial(EtherTypes, **dataclasses.asdict(self)), ())
+        )
 
 
 def _shown(value: object) -> str:

@@ -6,12 +6,14 @@ import json
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from ecmproto.capture import open_capture
-from ecmproto.fuzz.column_check import FieldValues
+from ecmproto.dissect import Record
+from ecmproto.fuzz.field_values import FieldValues, Listed
 from ecmproto.fuzz.kinds import template_frames
 from ecmproto.fuzz.tshark_check import TsharkCheck
 from ecmproto.wire import VLAN, decode_lax
@@ -44,8 +46,8 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one-frame decoder loses the priority of S-TAGs."""
     right = FieldValues.of
 
-    def wrong(self: FieldValues, record: object) -> dict[str, list[object]]:
-        values = right(self, record)  # type: ignore[arg-type]
+    def wrong(self: FieldValues, records: Sequence[Record]) -> dict[str, Listed]:
+        values = right(self, records)
         values.pop("ieee8021ad.priority", None)
         return values
 
@@ -56,7 +58,7 @@ def test_a_campaign_that_finds_nothing(folder: Path, capsys: pytest.CaptureFixtu
     out, err = told(["decode", "--seed", "7", "--runs", "600"], capsys)
     assert err == "ecmproto: seed 7\n"
     assert "executions  600 frames in " in out
-    assert "\n  columns     600 frames\n" in out
+    assert "\n  columns     600 frames, 600 so far\n" in out
     assert out.endswith("  findings    0\n")
     assert json.loads((folder / "fuzz-decode" / "campaign.json").read_text())["progress"]["cases"] == 600
 
@@ -100,7 +102,7 @@ def test_a_case_that_all_agree_on(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = told(["decode", "--seed", "1", "--index", "77"], capsys)
     lines = out.splitlines()
     assert lines[0].startswith("case 77 of seed 1, from item ")
-    assert lines[-1] == "all agree: schema, columns, text, scapy"
+    assert lines[-1] == "all agree: schema, columns, documents, text, scapy"
     assert err == ""
 
 
@@ -108,7 +110,7 @@ def test_a_case_that_all_agree_on(capsys: pytest.CaptureFixture[str]) -> None:
 def test_other_subjects(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(["decode", "--what", what, "--seed", "1", "--runs", "100"], capsys)
     assert "executions  100 cases" in out
-    assert f"\n  {what.ljust(10)}  100 cases\n" in out
+    assert f"\n  {what.ljust(10)}  100 cases, 100 so far\n" in out
 
 
 def test_files_as_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,20 +7,24 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import open_capture
+from ecmproto.dissect import Record
 from ecmproto.errors import ParameterError
-from ecmproto.fuzz import capture_check, schema_check, tshark_check
+from ecmproto.fuzz import capture_check, document_check, schema_check, tshark_check
 from ecmproto.fuzz.agreement import BATCH_CASES, AgreementCampaign
 from ecmproto.fuzz.bounds import Bounds
 from ecmproto.fuzz.capture_check import CaptureCheck
 from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.column_check import ColumnCheck, FieldValues
+from ecmproto.fuzz.column_check import ColumnCheck
 from ecmproto.fuzz.difference import Check, Difference
+from ecmproto.fuzz.document_check import DocumentCheck
+from ecmproto.fuzz.field_values import FieldValues, Listed
 from ecmproto.fuzz.findings import Finding
 from ecmproto.fuzz.kinds import SUBJECTS, template_frames
 from ecmproto.fuzz.octet_cases import CAPTURE_MUTATORS, LONGEST_OCTETS, TEXT_MUTATORS, OctetCases
@@ -82,10 +86,12 @@ class Raising(Marked):
 
 
 def test_sound_views_agree(tmp_path: Path) -> None:
-    found = campaign(tmp_path, SchemaCheck(), ColumnCheck(), TextCheck(), ScapyCheck())
+    checks = SchemaCheck(), ColumnCheck(), DocumentCheck(), TextCheck(), ScapyCheck()
+    found = campaign(tmp_path, *checks)
     assert list(found.run(lambda _: True, most_cases=700)) == []
     assert (found.progress.cases, found.progress.index, found.progress.runs) == (700, 700, 2)
-    assert found.executions == {"schema": 700, "columns": 700, "text": 512, "scapy": 512}
+    assert found.executions == {"schema": 700, "columns": 700, "documents": 512, "text": 512, "scapy": 512}
+    assert found.progress.checked == found.executions
     assert found.progress.failures == 0
 
 
@@ -116,17 +122,17 @@ def test_an_exception_of_the_lax_decoder_is_found_and_reduced(
 
 
 @pytest.mark.parametrize(
-    ("name", "what"),
+    ("module", "name", "check", "what"),
     [
-        ("encode", "octets do not come back"),
-        ("from_document", "a document does not give the octets back"),
-        ("to_document", "KeyError in planted"),
+        (schema_check, "encode", SchemaCheck(), "schema: octets do not come back"),
+        (document_check, "from_document", DocumentCheck(), "documents: a document does not give the octets"),
+        (document_check, "to_document", DocumentCheck(), "documents: KeyError in planted"),
     ],
 )
 def test_planted_defects_of_the_schema(
-    name: str, what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    module: ModuleType, name: str, check: Check, what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    right = getattr(schema_check, name)
+    right = getattr(module, name)
 
     def planted(given: Frame, **options: object) -> object:
         if name == "to_document" and VLAN in given:
@@ -138,10 +144,10 @@ def test_planted_defects_of_the_schema(
             return Frame(layers=result[0].layers[:1]), result[1]
         return result
 
-    monkeypatch.setattr(schema_check, name, planted)
-    found = campaign(tmp_path, SchemaCheck())
+    monkeypatch.setattr(module, name, planted)
+    found = campaign(tmp_path, check)
     (finding, *_) = found.run(lambda _: not found.findings, most_cases=MOST_CASES)
-    assert finding.outcome.signature.startswith(f"schema: {what}")
+    assert finding.outcome.signature.startswith(what)
     assert VLAN in decode_lax(finding.frames[0])
     assert len(finding.frames[0]) == 18
 
@@ -157,10 +163,12 @@ def test_strict_and_lax_decoders_that_differ(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_column_that_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     right = FieldValues.of
 
-    def planted(self: FieldValues, record: object) -> dict[str, list[object]]:
-        values = right(self, record)  # type: ignore[arg-type]
-        if len(values.get("vlan.id", ())) > 1:
-            values["vlan.id"].pop()
+    def planted(self: FieldValues, records: Sequence[Record]) -> dict[str, Listed]:
+        values = right(self, records)
+        rows = values["vlan.id"].rows if "vlan.id" in values else []
+        twice = next((place for place in range(1, len(rows)) if rows[place - 1] == rows[place]), None)
+        if twice is not None:
+            del rows[twice], values["vlan.id"].values[twice]
         return values
 
     monkeypatch.setattr(FieldValues, "of", planted)

@@ -54,6 +54,11 @@ FRAMES = ("frames", "messages")
     show_default=True,
     help="Where state and findings are kept.",
 )
+@click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--every", metavar="CHECK=N", multiple=True, callback=lambda _, __, given: _shares(given),
+    help="Let a check look at one batch in N, at none for 0; any number of times.",
+)  # fmt: skip
 @click.option("--timeout", metavar="TIME", default="10s", show_default=True, help="Of a check of a batch.")
 @click.option("--memory", metavar="SIZE", default="256MB", show_default=True, help="Of a check of a batch.")
 def command(
@@ -66,17 +71,19 @@ def command(
     index: int | None,
     as_is: bool,
     out: str,
+    jobs: int,
+    every: dict[str, int],
     timeout: str,
     memory: str,
 ) -> int:
     """Try spoilt octets on all decoders here, and on tshark where it is installed: they must agree.
 
-    Each batch goes through the one-frame decoder and the columns, now and then also through the text of
-    whole batches, Scapy and tshark.  What differs, raises or takes too much is reduced and kept.
+    Each batch goes through the one-frame decoder and the columns, now and then also through documents, the
+    text of whole batches, Scapy and tshark.  What differs, raises or takes too much is reduced and kept.
 
     \b
     ecmproto fuzz decode --time 60s
-    ecmproto fuzz decode -r in.pcap --seed 7 --runs 100000 --out campaign
+    ecmproto fuzz decode -r in.pcap --seed 7 --runs 20000000 --jobs 2 --every tshark=200 --out campaign
     ecmproto fuzz decode --seed 7 --index 4711
     ecmproto fuzz decode --what captures --time 10s
     """
@@ -84,6 +91,8 @@ def command(
     from ecmproto.units import parse_octets
 
     _check_options(paths, seed, index, as_is, runs, duration)
+    if (as_is or index is not None) and (every or jobs > 1):
+        raise click.UsageError("--jobs and --every belong to campaigns, not to a case")
     bounds = Bounds(seconds=timeout_of(timeout), memory_octets=parse_octets(memory))
     seconds = duration_of(duration, runs)
     corpus = _corpus(what, paths, filter, whole=as_is)
@@ -93,7 +102,18 @@ def command(
         return _case(what, corpus, seed, index, bounds)
     reads = list(itertools.chain.from_iterable(("-r", os.path.relpath(path)) for path in paths))
     reads += ["-Y", filter.text] if filter is not None else []
-    return _campaign(what, reads, corpus, Path(out), seed, seconds, runs, bounds)
+    return _campaign(what, reads, corpus, Path(out), seed, seconds, runs, bounds, every, jobs)
+
+
+def _shares(given: tuple[str, ...]) -> dict[str, int]:
+    """Return how often checks look, from ``CHECK=N``."""
+    shares = {}
+    for text in given:
+        name, _, count = text.partition("=")
+        if not count.isdecimal():
+            raise click.UsageError(f"--every: needed CHECK=N, such as scapy=16, got {text!r}")
+        shares[name] = int(count)
+    return shares
 
 
 def _check_options(
@@ -145,9 +165,11 @@ def _checks(what: str) -> list[Check]:
 
 def _tried(items: list[bytes], checks: list[Check], bounds: Bounds) -> int:
     """Try octets as they are; print what is wrong."""
-    from ecmproto.fuzz.agreement import disagreements
+    from ecmproto.fuzz.items import Items
+    from ecmproto.fuzz.judgement import disagreements
 
-    found = [wrong for check in checks for wrong in disagreements(check, items, bounds, measured=False)]
+    batch = Items(items)
+    found = [wrong for check in checks for wrong in disagreements(check, batch, bounds, measured=False)]
     for wrong in found:
         click.echo(f"{wrong.kind}: {wrong.signature}\n{wrong.detail}")
     if not found:
@@ -174,6 +196,8 @@ def _campaign(
     seconds: float | None,
     runs: int | None,
     bounds: Bounds,
+    every: dict[str, int],
+    jobs: int,
 ) -> int:
     from ecmproto.fuzz.agreement import AgreementCampaign
     from ecmproto.fuzz.kinds import SUBJECTS
@@ -188,6 +212,9 @@ def _campaign(
         line=shlex.join([*words, "--as-is", "-r", subject.file]),
         file=subject.file,
         bounds=bounds,
+        every=every,
+        batch_cases=subject.batch_cases,
+        jobs=jobs,
     )
 
     def again(finding: Finding) -> str:
@@ -199,5 +226,9 @@ def _campaign(
     session = Session(duration_s=seconds, noun="frames" if what in FRAMES else "cases", held=HeldInterrupt())
     found = campaign.run(session.going_on, most_cases=runs)
     interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
-    rows = [(name, f"{count:,} {session.noun}") for name, count in campaign.executions.items()]
+    session.count(campaign.progress)
+    rows = [
+        (name, f"{count:,} {session.noun}, {campaign.progress.checked.get(name, 0):,} so far")
+        for name, count in campaign.executions.items()
+    ]
     return report(session, campaign.progress, campaign.findings, rows, again, interrupted=interrupted)

@@ -7,8 +7,9 @@ from typing import Any
 
 from ecmproto.capture import Batch, Interface
 from ecmproto.dissect import records
-from ecmproto.fuzz.column_check import ETHERNET_ONLY, NAMES, FieldValues, column_differences
+from ecmproto.fuzz.column_check import ETHERNET_ONLY, NAMES, column_differences
 from ecmproto.fuzz.column_check import INNER_NAMES as INNER
+from ecmproto.fuzz.field_values import FieldValues
 from ecmproto.table.columns import Columns, extract
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
@@ -20,10 +21,12 @@ def expected(
     ethertypes: EtherTypes = DEFAULT,
 ) -> dict[str, list[list[Any]]]:
     """Return each field's values, a list a frame."""
-    names = list(names)
-    values = FieldValues(names)
-    each = [values.of(record) for record in records(batch, interfaces, ethertypes=ethertypes)]
-    return {name: [found.get(name, []) for found in each] for name in names}
+    found: dict[str, list[list[Any]]] = {name: [[] for _ in range(len(batch))] for name in names}
+    each = list(records(batch, interfaces, ethertypes=ethertypes))
+    for name, listed in FieldValues(found).of(each).items():
+        for row, value in zip(*listed, strict=True):
+            found[name][row].append(value)
+    return found
 
 
 def assert_equal(
@@ -37,7 +40,7 @@ def assert_equal(
     if columns is None:
         columns = extract(batch, names, interfaces=interfaces, ethertypes=ethertypes)
     assert list(columns) == list(names)
-    values = FieldValues(names)
-    for wrong in column_differences(batch, columns, values, interfaces=interfaces, ethertypes=ethertypes):
+    each = list(records(batch, interfaces, ethertypes=ethertypes))
+    for wrong in column_differences(columns, FieldValues(names), each):
         number = int(batch.numbers[wrong.row]) + 1
         raise AssertionError(f"{wrong.what} of frame {number}: {wrong.detail}")

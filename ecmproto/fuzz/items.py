@@ -1,0 +1,46 @@
+"""The octets of a batch with what they mean, decoded once for all checks that ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from ecmproto.wire import decoder
+from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.frame import Frame
+
+
+class Items(Sequence[bytes]):
+    """The items of a batch as checks get them: octet strings, and frames when somebody asks for them.
+
+    Decoding raises at the first check that asks, and at each after it: nobody goes on with half of it.
+    """
+
+    def __init__(self, octets: Sequence[bytes]) -> None:
+        self._octets = tuple(octets)
+        self._decoded: tuple[EtherTypes, tuple[Frame, ...]] | None = None
+
+    def frames(self, ethertypes: EtherTypes = DEFAULT) -> tuple[Frame, ...]:
+        """Return every item as a frame, decoded laxly."""
+        if self._decoded is None or self._decoded[0] is not ethertypes:
+            lax = decoder.decode_lax
+            frames = tuple(lax(octets, ethertypes=ethertypes) for octets in self._octets)
+            self._decoded = ethertypes, frames
+        return self._decoded[1]
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[bytes, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | tuple[bytes, ...]:
+        return self._octets[index]
+
+    def __len__(self) -> int:
+        return len(self._octets)
+
+
+def frames_of(items: Sequence[bytes], ethertypes: EtherTypes = DEFAULT) -> tuple[Frame, ...]:
+    """Return ``items`` as frames, decoded laxly: those that `Items` already have."""
+    return (items if isinstance(items, Items) else Items(items)).frames(ethertypes)

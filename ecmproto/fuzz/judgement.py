@@ -1,0 +1,173 @@
+"""What checks say of a batch, within bounds of time and memory, and the least octets that show the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from typing import Protocol
+
+from ecmproto.fuzz.bounds import Bounds, TooLargeError, TooSlowError
+from ecmproto.fuzz.cases import Case
+from ecmproto.fuzz.command import Kind
+from ecmproto.fuzz.difference import Check
+from ecmproto.fuzz.items import Items
+from ecmproto.fuzz.minimisation import Budget, fewest, simplest
+from ecmproto.fuzz.symptoms import signature_of
+
+TRACED_FACTOR = 10
+"""How many times as long work takes at most while its memory is measured."""
+MEASURED_EVERY = 128
+MEASURED_CASES = 256
+"""Memory is measured with so many cases of one batch in so many: it takes a multiple of the time."""
+LOADING_SECONDS = 120.0
+"""What loading and compiling may take of the processor's time."""
+
+
+class CaseSource(Protocol):
+    """Where cases come from: `Cases`, `OctetCases`."""
+
+    @property
+    def seed(self) -> int:
+        """What the cases follow from."""
+
+    @property
+    def corpus(self) -> str:
+        """Tells the corpus from others."""
+
+    def starting_at(self, index: int) -> Iterator[Case]:
+        """Yield every case from ``index`` on."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """The cases of a batch: ``count`` from ``index`` on; ``run`` counts batches: checks go by it."""
+
+    run: int
+    index: int
+    count: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """Something wrong with a batch: ``signature`` is the same for the same defect."""
+
+    kind: Kind
+    signature: str
+    detail: str
+    check: str
+    """The name of the check that says so."""
+    row: int = -1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A check, and that it looks at one batch in ``every``."""
+
+    check: Check
+    every: int
+
+    def takes(self, stretch: Stretch) -> bool:
+        """Return whether it looks at a batch."""
+        return stretch.run % self.every == 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Makes cases and checks them; it can be pickled, where its checks can."""
+
+    shares: tuple[Share, ...]
+    cases: CaseSource
+    bounds: Bounds
+
+    def load(self) -> None:
+        """Let the checks load and compile what they need, which is not to count as their time."""
+        items = self.items(Stretch(run=0, index=0, count=1))
+        patient = dataclasses.replace(self.bounds, seconds=LOADING_SECONDS)
+        for share in self.shares:
+            disagreements(share.check, items, patient)
+
+    def items(self, stretch: Stretch) -> Items:
+        """Return the octets of a batch."""
+        return Items([case.octets for case in islice(self.cases.starting_at(stretch.index), stretch.count)])
+
+    def of(self, stretch: Stretch) -> list[Disagreement]:
+        """Return what is wrong with a batch."""
+        items = self.items(stretch)
+        traced = Items(items[:MEASURED_CASES]) if stretch.run % MEASURED_EVERY == 0 else None
+        found: list[Disagreement] = []
+        for share in self.shares:
+            if share.takes(stretch):
+                found += self._wrong(share.check, items)
+                if traced is not None:
+                    wrongs = disagreements(share.check, traced, self.bounds, measured=True)
+                    found += [wrong for wrong in wrongs if wrong.kind == "memory"]
+        return found
+
+    def _wrong(self, check: Check, items: Items) -> Iterator[Disagreement]:
+        for wrong in disagreements(check, items, self.bounds):
+            # what took too long once may have had to wait for something
+            if wrong.kind != "hang" or first_of(check, wrong, items, self.bounds) is not None:
+                yield wrong
+
+
+def disagreements(
+    check: Check, items: Sequence[bytes], bounds: Bounds, *, measured: bool = False
+) -> list[Disagreement]:
+    """Return what a check finds wrong with a batch, each kind once; exceptions and excesses among it."""
+    found: dict[str, Disagreement] = {}
+
+    def note(kind: Kind, what: str, detail: str, row: int = -1) -> None:
+        signature = f"{check.name}: {what}"
+        found.setdefault(
+            signature, Disagreement(kind=kind, signature=signature, detail=detail, check=check.name, row=row)
+        )
+
+    try:
+        with ExitStack() as limits:
+            if measured:
+                limits.enter_context(bounds.in_memory())
+            limits.enter_context(bounds.in_time(TRACED_FACTOR if measured else 1))
+            for each in check.differences(items):
+                note("difference", each.what, each.detail, each.row)
+    except TooSlowError:
+        note("hang", f"more than {bounds.seconds:g} s", traceback.format_exc())
+    except TooLargeError as error:
+        note("memory", f"more than {bounds.memory_octets:,} octets of memory", str(error))
+    except Exception:
+        told = traceback.format_exc()
+        note("report", signature_of(told) or told.splitlines()[-1], told)
+    return list(found.values())
+
+
+def first_of(
+    check: Check, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds
+) -> Disagreement | None:
+    """Return how the same thing is wrong with ``items``; None where it is not."""
+    found = disagreements(check, items, bounds, measured=wrong.kind == "memory")
+    return next((each for each in found if each.signature == wrong.signature), None)
+
+
+def reduced(
+    check: Check, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds, budget: Budget
+) -> tuple[int, list[bytes]]:
+    """Return the least octets with which the same is wrong, and the item that does it alone (−1: none)."""
+
+    def fails(rows: Sequence[int]) -> bool:
+        return first_of(check, wrong, [items[row] for row in rows], bounds) is not None
+
+    rows: Sequence[int] = [wrong.row]
+    if wrong.row < 0 or not fails(rows):
+        rows = range(len(items))
+        if not fails(rows):
+            # it is not wrong every time: then all of them are kept
+            return -1, list(items)
+        rows = fewest(rows, fails, budget)
+    if len(rows) > 1:
+        return -1, [items[row] for row in rows]
+    least = simplest(
+        items[rows[0]], lambda octets: first_of(check, wrong, [octets], bounds) is not None, budget
+    )
+    return rows[0], [least]
