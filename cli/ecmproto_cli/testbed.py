@@ -184,13 +184,26 @@ def _table(request: Request, outcomes: list[Outcome]) -> str:
         ("set point", [format_octets(o.set_point_octets) if o.set_point_octets else "–" for o in outcomes]),
         ("queue peak", [format_octets(outcome.queue_peak_octets) for outcome in outcomes]),
         ("dropped", [str(outcome.dropped_frames) for outcome in outcomes]),
-        ("lost in all", [f"{100 * outcome.lost_share:.1f} %" for outcome in outcomes]),
+    ]
+    if any(sender.protocol == "udp" for sender in topology.senders):
+        rows.append(("lost in all", [_percent(outcome.lost_share) for outcome in outcomes]))
+    if any(sender.protocol == "tcp" for sender in topology.senders):
+        rows.append(("retransmits", [_count(outcome.retransmits) for outcome in outcomes]))
+    rows += [
         ("ping p50", [_ms(outcome.ping_p50_ms) for outcome in outcomes]),
         ("ping p99", [_ms(outcome.ping_p99_ms) for outcome in outcomes]),
         ("messages", [str(outcome.messages) for outcome in outcomes]),
     ]
-    notes = "Rates, queue and drops are those once it had time to settle; senders' own queues lose frames too."
+    notes = "Rates, queue and drops once it had time to settle; senders' own queues lose frames too."
     return "\n".join([paint(title, "title"), "", columns_of(rows), "", notes])
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else str(value)
 
 
 def _ms(value: float | None) -> str:

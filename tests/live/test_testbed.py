@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ecmproto.capture import open_capture
-from tests.conftest import requires
-from tests.live.wires import requires_namespaces
+from tests.live.testbeds import COMMAND, requires_testbeds, run
 
 PATIENCE_S = 30.0
-COMMAND = (sys.executable, "-m", "ecmproto_cli", "live", "testbed")
 JAIN = {"ecm": 0.90, "qcn": 0.95, "e2cm": 0.95, "fecn": 0.98, "bcn": 0.90, "dbp": 0.98}
 """What is asked of the shares of three equal senders."""
 RATE_BPS = 50_000_000
@@ -28,23 +22,11 @@ VICTIM_BPS = 2_000_000
 
 @pytest.fixture(autouse=True)
 def programs() -> None:
-    requires_namespaces()
-    pytest.importorskip("pyroute2")
-    requires("iperf3")
-    requires("ping")
+    requires_testbeds()
 
 
 def namespaces_of(number: int) -> list[Path]:
     return list(Path("/run/netns").glob(f"ecmproto-{number}-*"))
-
-
-def run(*words: str, seconds: int, folder: Path) -> dict[str, Any]:
-    shown = subprocess.run(
-        [*COMMAND, "--time", f"{seconds}s", "--seed", "1", "-T", "json", "--keep", str(folder), *words],
-        stdout=subprocess.PIPE, check=True, timeout=600,
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads(shown.stdout)
-    return found
 
 
 @pytest.mark.alone
@@ -70,20 +52,6 @@ def test_without_control_the_queue_stands_and_loses(tmp_path: Path) -> None:
     (outcome,) = document["runs"]
     assert outcome["queue_mean_octets"] >= 0.9 * 1000 * 1442
     assert outcome["dropped_frames"] > 0
-
-
-@pytest.mark.alone
-def test_tags_are_in_the_middle_and_not_at_the_receiver(tmp_path: Path) -> None:
-    requires("tcpdump")
-    run("--mechanism", "qcn", seconds=4, folder=tmp_path / "kept")
-    tagged = {}
-    for name in ("middle", "receiver"):
-        with open_capture(str(tmp_path / "kept" / "qcn" / f"{name}.pcap")) as reader:
-            frames = [frame for batch in reader for frame in batch.frames()]
-        data = [frame for frame in frames if frame[:6] == bytes.fromhex("0200000000fa") and len(frame) > 100]
-        assert len(data) > 1000
-        tagged[name] = sum(frame[12:14] == b"\x22\xe9" for frame in data) / len(data)
-    assert tagged == {"middle": pytest.approx(1.0, abs=0.2), "receiver": 0.0}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

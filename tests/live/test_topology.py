@@ -98,6 +98,7 @@ def iperf(rate_bps: float, lost: float) -> dict[str, Any]:
 def test_reports_become_numbers() -> None:
     report = Report(
         senders=(iperf(10e6, 20.0), iperf(30e6, 40.0)),
+        sent=({}, {}),
         victim=iperf(5e6, 0.0),
         ping="64 bytes: time=1.00 ms\n64 bytes: time=3.00 ms\n64 bytes: time=2.00 ms\n",
         port=port_documents(),
@@ -109,12 +110,23 @@ def test_reports_become_numbers() -> None:
     assert outcome.fairness == pytest.approx(0.8)
     assert outcome.victim_bps == 5e6
     assert outcome.lost_share == pytest.approx(0.3)
+    assert outcome.retransmits is None
     # What was before the fifth second does not count.
     assert outcome.queue_mean_octets == pytest.approx(30_000)
     assert outcome.queue_peak_octets == 30_000
     assert outcome.dropped_frames == 0
     assert outcome.messages == 103
     assert outcome.ping_p50_ms == 2.0
+
+
+def test_tcp_senders_say_what_they_sent_again() -> None:
+    tcp = {"end": {"sum_received": {"bits_per_second": 1e6}}}
+    sent = tuple({"end": {"sum_sent": {"retransmits": count}}} for count in (3, 0))
+    report = Report(senders=(tcp, tcp), sent=sent, victim=None, ping="", port=[], edge=[], points=())
+    outcome = outcome_of("none", None, report)
+    assert outcome.rates_bps == (1e6, 1e6)
+    assert outcome.retransmits == 3
+    assert outcome.lost_share is None
 
 
 def test_rates_are_those_after_settling() -> None:
@@ -124,13 +136,14 @@ def test_rates_are_those_after_settling() -> None:
     ]
     spans.append({"start": 10.0, "end": 10.2, "seconds": 0.2, "bytes": 9_000_000})
     flow = iperf(1.0, 0.0) | {"intervals": [{"sum": span} for span in spans]}
-    report = Report(senders=(flow,), victim=None, ping="", port=[], edge=[], points=())
+    report = Report(senders=(flow,), sent=({},), victim=None, ping="", port=[], edge=[], points=())
     assert outcome_of("qcn", 26_000, report).rates_bps == (16e6,)
 
 
 def test_programs_that_said_nothing_leave_zeros() -> None:
-    report = Report(senders=({}, {}), victim=None, ping="", port=[], edge=[], points=())
+    report = Report(senders=({}, {}), sent=({}, {}), victim=None, ping="", port=[], edge=[], points=())
     outcome = outcome_of("none", None, report)
     assert outcome.rates_bps == (0.0, 0.0)
+    assert outcome.lost_share is outcome.retransmits is None
     assert outcome.ping_p50_ms is None
     assert outcome.queue_mean_octets == 0

@@ -24,15 +24,17 @@ _ROUND_TRIP = re.compile(r"time=([0-9.]+) ms")
 class Outcome:
     """A run in numbers, once it had time to settle: rates in bit/s as the receivers got them, the queue.
 
-    ``lost_share`` is of all that senders sent, wherever it was lost; ``dropped_frames`` at the port after it
-    settled.  Ping times, of the whole run, are None if none came back.
+    ``lost_share`` is of all that UDP senders sent, wherever it was lost, ``retransmits`` the segments TCP
+    senders sent again, both of the whole run and None without such senders; ``dropped_frames`` at the port
+    after it settled.  Ping times, of the whole run, are None if none came back.
     """
 
     mechanism: str
     rates_bps: tuple[float, ...]
     fairness: float
     victim_bps: float | None
-    lost_share: float
+    lost_share: float | None
+    retransmits: int | None
     queue_mean_octets: float
     queue_peak_octets: float
     set_point_octets: int | None
@@ -46,6 +48,8 @@ def outcome_of(mechanism: str, set_point_octets: int | None, report: Report) -> 
     """Return what ``report`` comes to."""
     rates = tuple(_rate_bps(flow) for flow in report.senders)
     trips = [float(found) for found in _ROUND_TRIP.findall(report.ping)]
+    lost = [share for flow in report.senders if (share := _lost_share(flow)) is not None]
+    again = [count for flow in report.sent if (count := _retransmits(flow)) is not None]
     settled = _settled(report.port)
     queue = [document["gauges"]["queue_octets"] for document in settled]
     return Outcome(
@@ -53,7 +57,8 @@ def outcome_of(mechanism: str, set_point_octets: int | None, report: Report) -> 
         rates_bps=rates,
         fairness=jain_index(np.array(rates)),
         victim_bps=None if report.victim is None else _rate_bps(report.victim),
-        lost_share=float(np.mean([_lost_share(flow) for flow in report.senders])),
+        lost_share=float(np.mean(lost)) if lost else None,
+        retransmits=sum(again) if again else None,
         queue_mean_octets=_mean_queue(settled),
         queue_peak_octets=float(max(queue, default=0)),
         set_point_octets=set_point_octets,
@@ -112,6 +117,11 @@ def _rate_in_all_bps(flow: dict[str, Any]) -> float:
     return 0.0
 
 
-def _lost_share(flow: dict[str, Any]) -> float:
-    found = flow.get("end", {}).get("sum", {})
-    return float(found.get("lost_percent", 0.0)) / 100
+def _lost_share(flow: dict[str, Any]) -> float | None:
+    percent = flow.get("end", {}).get("sum", {}).get("lost_percent")
+    return None if percent is None else float(percent) / 100
+
+
+def _retransmits(flow: dict[str, Any]) -> int | None:
+    count = flow.get("end", {}).get("sum_sent", {}).get("retransmits")
+    return None if count is None else int(count)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
-from typing import Any
+from typing import Any, NamedTuple
 
 from ecmproto.errors import MissingDependencyError, OutputError
 from ecmproto.live.testbed.namespaces import Namespaces
@@ -32,7 +32,10 @@ _GRACE_S = 10.0
 _LAST_WORDS_S = 30.0
 """What iperf3's ends say to each other at the end waits behind what the sender still has queued."""
 _LOOK_S = 0.02
+_MEET_S = 5.0
 _FIRST_PORT = 5201
+_CONGESTION = "cubic"
+"""Of TCP, whatever else this machine uses."""
 _SHOWN_OCTETS = 128
 _COALESCED = {"cp": "500us", "edge": "1ms", "rp": "2ms"}
 """Devices share the processors: how long each waits for more whenever it wakes."""
@@ -61,7 +64,9 @@ class Report:
     """What a run left: the programs' own reports, each as it wrote it."""
 
     senders: tuple[dict[str, Any], ...]
-    """iperf3's, of the receiving end where there is one."""
+    """iperf3's, of the receiving end."""
+    sent: tuple[dict[str, Any], ...]
+    """iperf3's, of the sending end: it knows of retransmissions."""
     victim: dict[str, Any] | None
     ping: str
     port: list[dict[str, Any]]
@@ -198,29 +203,29 @@ def _capture(spaces: Namespaces, given: Given) -> None:
         )  # fmt: skip
 
 
-def _traffic(spaces: Namespaces, topology: Topology, given: Given) -> Report:
-    """Send for as long as asked, ping beside it."""
-    files: list[Path] = []
-    clients = []
+class _Flow(NamedTuple):
+    sender: str
+    receiver: str
+    ip: str
+    rate_bps: int
+    protocol: str
+
+
+def _flows(topology: Topology) -> list[_Flow]:
     flows = [
-        (name, _RECEIVER, _ip(250), sender.rate_bps, sender.protocol)
+        _Flow(name, _RECEIVER, _ip(250), sender.rate_bps, sender.protocol)
         for name, sender in zip(_sender_names(topology), topology.senders, strict=True)
     ]
     if topology.victim_bps:
-        flows.append(("sender1", _VICTIM, _ip(252), topology.victim_bps, "udp"))
-    for number, (_, receiver, _, _, _) in enumerate(flows):
-        files.append(given.folder / f"flow{number + 1}.json")
-        with open(files[-1], "wb") as output:
-            words = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]
-            spaces.start(receiver, words, output=output, errors=subprocess.DEVNULL, hurried=True)
-    time.sleep(0.3)
-    for number, (sender, _, ip, rate_bps, protocol) in enumerate(flows):
-        words = ["iperf3", "-c", ip, "-p", str(_FIRST_PORT + number), "-t", f"{given.duration_s:.0f}", "-J"]
-        if protocol == "udp":
-            words += ["-u", "-b", str(rate_bps), "-l", str(PAYLOAD_OCTETS)]
-        clients.append(
-            spaces.start(sender, words, output=subprocess.DEVNULL, errors=subprocess.DEVNULL, hurried=True)
-        )
+        flows.append(_Flow("sender1", _VICTIM, _ip(252), topology.victim_bps, "udp"))
+    return flows
+
+
+def _traffic(spaces: Namespaces, topology: Topology, given: Given) -> Report:
+    """Send for as long as asked, ping beside it."""
+    flows = _flows(topology)
+    _meet(spaces, [(_PINGER, _ip(250)), *((flow.sender, flow.ip) for flow in flows)], given)
+    clients = _start(spaces, flows, given)
     count = str(int(given.duration_s / _PING_INTERVAL_S))
     with open(given.folder / "ping.txt", "wb") as output:
         words = ["ping", "-n", "-i", str(_PING_INTERVAL_S), "-c", count, _ip(250)]
@@ -229,21 +234,57 @@ def _traffic(spaces: Namespaces, topology: Topology, given: Given) -> Report:
     for client in clients:
         _wait(client, deadline - time.monotonic(), given)
     time.sleep(0.2)
-    return _Reader(topology, given, files).report()
+    return _Reader(topology, given).report()
+
+
+def _meet(spaces: Namespaces, pairs: Sequence[tuple[str, str]], given: Given) -> None:
+    """Have hosts learn each other's addresses while nothing is in the way, and the port where they live."""
+    words = ["ping", "-n", "-c", "1", "-w", f"{_MEET_S:.0f}"]
+    pings = [spaces.start(name, [*words, ip], output=subprocess.DEVNULL) for name, ip in pairs]
+    for ping in pings:
+        _wait(ping, 2 * _MEET_S, given)
+
+
+def _start(spaces: Namespaces, flows: Sequence[_Flow], given: Given) -> list[subprocess.Popen[bytes]]:
+    """Start what receives, then what sends; return the latter."""
+    quiet = subprocess.DEVNULL
+    for number, flow in enumerate(flows):
+        words = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]
+        with open(given.folder / _came(number), "wb") as output:
+            spaces.start(flow.receiver, words, output=output, errors=quiet, hurried=True)
+    time.sleep(0.3)
+    clients = []
+    for number, flow in enumerate(flows):
+        words = ["iperf3", "-c", flow.ip, "-p", str(_FIRST_PORT + number), "-J"]
+        words += ["-t", f"{given.duration_s:.0f}"]
+        if flow.protocol == "udp":
+            words += ["-u", "-b", str(flow.rate_bps), "-l", str(PAYLOAD_OCTETS)]
+        else:
+            words += ["-C", _CONGESTION]
+        with open(given.folder / _left(number), "wb") as output:
+            clients.append(spaces.start(flow.sender, words, output=output, errors=quiet, hurried=True))
+    return clients
+
+
+def _came(number: int) -> str:
+    return f"flow{number + 1}.json"
+
+
+def _left(number: int) -> str:
+    return f"flow{number + 1}-sent.json"
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
     topology: Topology
     given: Given
-    files: list[Path]
 
     def report(self) -> Report:
-        flows = [_document(path) for path in self.files]
         senders = len(self.topology.senders)
         return Report(
-            senders=tuple(flows[:senders]),
-            victim=flows[senders] if self.topology.victim_bps else None,
+            senders=tuple(self.document(_came(n)) for n in range(senders)),
+            sent=tuple(self.document(_left(n)) for n in range(senders)),
+            victim=self.document(_came(senders)) if self.topology.victim_bps else None,
             ping=(self.given.folder / "ping.txt").read_text(encoding="utf-8", errors="replace"),
             port=self.documents("port"),
             edge=self.documents("edge"),
@@ -254,10 +295,9 @@ class _Reader:
         lines = (self.given.folder / f"{name}.ndjson").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines if line.endswith("}")]
 
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    def document(self, name: str) -> dict[str, Any]:
+        try:
+            found = json.loads((self.given.folder / name).read_text(encoding="utf-8", errors="replace"))
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}

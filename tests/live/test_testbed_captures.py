@@ -1,0 +1,137 @@
+"""What a testbed's captures hold, read by us and by tshark: tags between port and edge, none behind it."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.conftest import requires
+from tests.live.testbeds import requires_testbeds, run
+
+SENDERS = ["02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:03"]
+RECEIVER, PINGER = "02:00:00:00:00:fa", "02:00:00:00:00:fb"
+ETHERTYPES = {
+    "ip": "0x0800", "arp": "0x0806",
+    "cntag": "0x22e9", "cmtag": "0x88b6", "rrttag": "0x88b6", "rdtag": "0x88b6",
+    "e2cm": "0x88b5", "fecn": "0x88b5", "dbp": "0x88b5",
+}  # fmt: skip
+"""What tshark shows as the type of a frame whose first layer behind Ethernet we call so."""
+CP = "02000000cc010001"
+"""The identifier of the port's congestion point."""
+
+
+class Tag(NamedTuple):
+    """A tag as we name it, its length with one EtherType, and fields that are the same in all of them."""
+
+    layer: str
+    octets: int
+    fields: dict[str, str]
+    share: float
+    """How much of what senders send has it, at least, from the start on."""
+
+
+TAGS = {
+    "qcn": Tag("cntag", 4, {"cntag.etype": "0x0800"}, 0.5),
+    "ecm": Tag("cmtag", 16, {"cmtag.protocol": "0", "cmtag.cpid": CP, "cmtag.etype": "0x0800"}, 0.5),
+    "bcn": Tag("rrttag", 12, {"rrttag.protocol": "1", "rrttag.cpid": CP, "rrttag.etype": "0x0800"}, 0.5),
+    "e2cm": Tag("cmtag", 16, {"cmtag.protocol": "2", "cmtag.cpid": CP, "cmtag.etype": "0x0800"}, 0.5),
+    # One frame of each measurement interval asks for a rate.
+    "fecn": Tag("rdtag", 10, {"rdtag.protocol": "3", "rdtag.rlq_id": "1", "rdtag.etype": "0x0800"}, 0.01),
+}
+"""What senders' frames carry (wire-formats 2, 4 to 7); DBP's carry nothing."""
+
+MESSAGES = {
+    "e2cm": {("e2cm", "3", "out"), ("e2cm", "4", "back")},
+    "fecn": {("fecn", "1", "back")},
+    "dbp": {("dbp", "0", "back")},
+}
+"""What goes past the port besides, from senders or back: probes and replies, RD tags, rate reports."""
+
+
+class Row(NamedTuple):
+    """A frame as we dissect it."""
+
+    source: str
+    destination: str
+    layers: list[str]
+    type: str
+    """Of a message."""
+    fields: dict[str, str]
+
+
+def ours(path: Path, fields: Sequence[str]) -> list[Row]:
+    columns = ["eth.src", "eth.dst", "frame.protocols", "e2cm.type", "fecn.type", "dbp.type", *fields]
+    words = [word for column in columns for word in ("-e", column)]
+    shown = subprocess.run(
+        [sys.executable, "-m", "ecmproto_cli", "dissect", "-r", str(path), "-T", "fields", *words],
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    return [
+        Row(row[0], row[1], row[2].split(":")[1:], "".join(row[3:6]), dict(zip(fields, row[6:], strict=True)))
+        for row in csv.reader(shown.stdout.splitlines(), delimiter="\t")
+    ]
+
+
+def theirs(tshark: str, path: Path) -> list[tuple[str, str]]:
+    """Return the outermost EtherType that tshark sees in each frame, and what it cannot read, in hex."""
+    words = [tshark, "-n", "-r", str(path), "-T", "fields", "-E", "separator=,", "-E", "occurrence=f"]
+    shown = subprocess.run(
+        [*words, "-e", "eth.type", "-e", "data.data"],
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    return [(line.split(",")[0], line.split(",")[1]) for line in shown.stdout.splitlines()]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("mechanism", ["qcn", "ecm", "bcn", "e2cm", "fecn", "dbp", "none"])
+def test_tags_end_at_the_edge(mechanism: str, tshark: str, tmp_path: Path) -> None:
+    requires_testbeds()
+    requires("tcpdump")
+    run("--mechanism", mechanism, seconds=4, folder=tmp_path / "kept")
+    kept = tmp_path / "kept" / mechanism
+    tag = TAGS.get(mechanism)
+    middle = ours(kept / "middle.pcap", list(tag.fields) if tag else [])
+    receiver = ours(kept / "receiver.pcap", [])
+    foreign = theirs(tshark, kept / "middle.pcap")
+    assert [ETHERTYPES[row.layers[0]] for row in middle] == [ethertype for ethertype, _ in foreign]
+    assert_right_tags(tag, middle, [data for _, data in foreign])
+    assert_right_messages(mechanism, middle)
+    # Behind the edge there is what there would be without a mechanism.
+    assert sum(row.source in SENDERS for row in receiver) > 1000
+    assert {layer for row in receiver for layer in row.layers} <= {"arp", "ip", "tcp", "udp", "data"}
+    assert {ethertype for ethertype, _ in theirs(tshark, kept / "receiver.pcap")} <= {"0x0800", "0x0806"}
+
+
+def assert_right_tags(tag: Tag | None, middle: Sequence[Row], unread: Sequence[str]) -> None:
+    every = {layer for layer in ETHERTYPES if layer.endswith("tag")}
+    tagged = [(row, data) for row, data in zip(middle, unread, strict=True) if every & set(row.layers)]
+    if tag is None:
+        assert tagged == []
+        return
+    for row, data in tagged:
+        assert row.layers[:2] == [tag.layer, "ip"]
+        assert not every & set(row.layers[1:])
+        assert row.source in SENDERS
+        assert row.destination == RECEIVER
+        assert row.fields == tag.fields
+        # The payload's type ends the tag, an IPv4 header without options follows.
+        assert data[2 * tag.octets - 4 : 2 * tag.octets + 2] == "080045"
+    for sender in SENDERS:
+        sent = [row for row in middle if row.source == sender and "ip" in row.layers]
+        assert sum(row.source == sender for row, _ in tagged) >= tag.share * len(sent)
+
+
+def assert_right_messages(mechanism: str, middle: Sequence[Row]) -> None:
+    seen = set()
+    for row in middle:
+        if row.layers[0] in ("e2cm", "fecn", "dbp"):
+            out = row.source in SENDERS and row.destination == RECEIVER
+            back = row.source == RECEIVER and row.destination in (*SENDERS, PINGER)
+            seen.add((row.layers[0], row.type, "out" if out else "back" if back else "astray"))
+    assert seen == MESSAGES.get(mechanism, set())
