@@ -1,0 +1,101 @@
+"""Whole frames, each of which strict decoding reads back as an equal one."""
+
+from __future__ import annotations
+
+import functools
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from ecmproto.fuzz.strategies.assembly import frame_of
+from ecmproto.fuzz.strategies.layers import is_other_tlv, layers_of
+from ecmproto.fuzz.strategies.named import cn_tags, messages
+from ecmproto.fuzz.strategies.payloads import payload_layers
+from ecmproto.fuzz.strategies.surroundings import addresses, tag_stacks, vlan_stacks
+from ecmproto.wire import lldp, mac_control
+from ecmproto.wire.ethernet import VLAN, Data, Ethernet
+from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH
+from ecmproto.wire.experimental import UnknownTag
+from ecmproto.wire.frame import Frame
+from ecmproto.wire.layer import Layer
+from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
+from ecmproto.wire.mac_control import PFC, MACControl, Pause
+
+
+@st.composite
+def tagged_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
+    """Return data frames: any stack of tags around any payload, padded, some with a trailer."""
+    tags = draw(tag_stacks())
+    ethertype, payload = draw(payload_layers())
+    outer: list[Layer] = [Ethernet(dst=draw(addresses()), src=draw(addresses())), *tags]
+    outer[-1] = outer[-1].replace(**{outer[-1].next_key: ethertype})
+    if not payload and ethertype > MAX_LENGTH:  # its padding could not be told from a payload
+        payload = [Data(data=bytes(1))]
+    layers = _with_old_s_tag([*outer, *payload]) if draw(st.booleans()) else [*outer, *payload]
+    trailer = draw(st.just(b"") | st.binary(max_size=8))
+    return frame_of(layers, trailer=trailer, fcs_octets=fcs_octets)
+
+
+def _with_old_s_tag(layers: list[Layer]) -> list[Layer]:
+    """Return the layers with the first C-TAG announced by 0x9100."""
+    for index, value in enumerate(layers[:-1]):
+        if isinstance(layers[index + 1], VLAN):
+            changed = value.replace(**{value.next_key: DEFAULT.old_s_tag})
+            return [*layers[:index], changed, *layers[index + 1 :]]
+    return layers
+
+
+@st.composite
+def message_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
+    """Return frames of every message behind VLAN tags and a CN-TAG, padded."""
+    tags = draw(vlan_stacks(max_size=2)) + ([draw(cn_tags())] if draw(st.booleans()) else [])
+    header = Ethernet(dst=draw(addresses()), src=draw(addresses()))
+    return frame_of([header, *tags, draw(messages())], fcs_octets=fcs_octets)
+
+
+@st.composite
+def pause_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
+    """Return PAUSE frames (wire-formats 8)."""
+    header = Ethernet(dst=mac_control.DESTINATION, src=draw(addresses()))
+    return frame_of([header, draw(layers_of(Pause))], fcs_octets=fcs_octets)
+
+
+@st.composite
+def pfc_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
+    """Return priority-based flow control frames (wire-formats 8)."""
+    header = Ethernet(dst=mac_control.DESTINATION, src=draw(addresses()))
+    return frame_of([header, draw(layers_of(PFC))], fcs_octets=fcs_octets)
+
+
+@st.composite
+def lldp_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
+    """Return LLDP frames: any TLVs, Congestion Notification ones among them, and the End TLV."""
+    header = Ethernet(dst=lldp.DESTINATION, src=draw(addresses()))
+    return frame_of([header, *draw(_tlvs()), TLV()], fcs_octets=fcs_octets)
+
+
+@functools.cache
+def _tlvs() -> SearchStrategy[list[Layer]]:
+    other = layers_of(TLV, type=st.integers(1, 127)).filter(is_other_tlv)
+    tlv: SearchStrategy[Layer] = layers_of(CongestionNotificationTLV) | other
+    return st.lists(tlv, max_size=5)
+
+
+@st.composite
+def _unknown_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
+    last: SearchStrategy[Layer] = layers_of(MACControl) | layers_of(UnknownTag)
+    return frame_of(
+        [Ethernet(dst=draw(addresses()), src=draw(addresses())), draw(last)], fcs_octets=fcs_octets
+    )
+
+
+def frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
+    """Return any whole valid frame, with ``fcs_octets`` of the right frame check sequence behind it."""
+    return st.one_of(
+        tagged_frames(fcs_octets=fcs_octets),
+        message_frames(fcs_octets=fcs_octets),
+        pause_frames(fcs_octets=fcs_octets),
+        pfc_frames(fcs_octets=fcs_octets),
+        lldp_frames(fcs_octets=fcs_octets),
+        _unknown_frames(fcs_octets=fcs_octets),
+    )

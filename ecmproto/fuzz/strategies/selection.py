@@ -1,0 +1,53 @@
+"""By what formats that share an EtherType are told from one another, and values that a format insists on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from ecmproto.wire import lldp, mac_control
+from ecmproto.wire.experimental import Word, selector
+from ecmproto.wire.formats import FORMATS
+from ecmproto.wire.ip import ARP, IPv4, IPv6
+from ecmproto.wire.layer import Layer
+from ecmproto.wire.lldp import CongestionNotificationTLV
+from ecmproto.wire.mac_control import PFC, MACControl, Pause
+
+
+def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
+    """Return the values by which a format is told from others of its EtherType."""
+    if issubclass(cls, Word):
+        return st.sampled_from(
+            [dict(zip(("protocol", "type"), pair, strict=True)) for pair in _selectors(cls)]
+        )
+    if cls is MACControl:
+        known = set(mac_control.OPCODES)
+        return st.integers(0, 0xFFFF).filter(lambda opcode: opcode not in known).map(lambda o: {"opcode": o})
+    return st.just({})
+
+
+def _selectors(cls: type[Word]) -> list[tuple[int, int]]:
+    """Return each (protocol, type) that means this format; of an unknown one, each that means no other."""
+    pairs = [(protocol, type) for protocol in range(8) for type in range(16)]
+    if cls.selected_by:
+        return [pair for pair in pairs if selector(*pair) in cls.selected_by]
+    taken = {v for other in FORMATS if other.announced_by == cls.announced_by for v in other.selected_by}
+    return sorted((pair for pair in pairs if selector(*pair) not in taken), reverse=True)
+
+
+INSISTED: dict[type[Layer], dict[str, SearchStrategy[Any]]] = {
+    Pause: {"opcode": st.just(mac_control.PAUSE_OPCODE)},
+    PFC: {"opcode": st.just(mac_control.PFC_OPCODE)},
+    CongestionNotificationTLV: {
+        "type": st.just(127),
+        "length": st.just(6),
+        "oui": st.just(lldp.OUI_8021),
+        "subtype": st.just(lldp.CN_SUBTYPE),
+    },
+    ARP: {"hw_size": st.just(6), "proto_size": st.just(4)},
+    IPv4: {"version": st.just(4), "len": st.just(0) | st.integers(60, 0xFFFF)},
+    IPv6: {"version": st.just(6)},
+}
+"""Values that formats insist on."""
