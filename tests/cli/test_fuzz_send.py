@@ -1,0 +1,343 @@
+"""``ecmproto fuzz send`` as people call it, between interfaces of a namespace."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from ecmproto.capture import PcapWriter, open_capture
+from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.fuzz import narrowing
+from ecmproto.fuzz.cases import Cases
+from ecmproto.fuzz.fitting import Fitting
+from ecmproto.fuzz.heartbeats import heartbeat_of
+from ecmproto.fuzz.kinds import template_frames
+from ecmproto_cli.main import run
+from tests.fuzz.planted.device import kills
+from tests.namespaces import FAR, NEAR, Network
+
+DEVICE = Path(__file__).parents[1] / "fuzz" / "planted" / "device.py"
+SIDE, BEHIND = "side", "behind"
+QUICK = ["--heartbeat-timeout", "200ms", "--heartbeat-retries", "1", "--settle", "5ms"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(narrowing, "SIMPLER_SECONDS", 2.0)
+    return tmp_path
+
+
+def send(*words: str) -> int:
+    return run(["fuzz", "send", "-i", NEAR, *words])
+
+
+def table(text: str) -> dict[str, str]:
+    """Return the report's lines by their names."""
+    parts = [line.strip().partition("  ") for line in text.splitlines() if line.startswith("  ")]
+    return {name: told.strip() for name, _, told in parts}
+
+
+def frames_of(seed: int, count: int) -> list[bytes]:
+    """Return what of a seed's first cases an interface carries."""
+    fitting = Fitting(longest_octets=1514, longest_tagged_octets=1518)
+    cases = Cases(template_frames(), seed=seed)
+    fitted = (fitting.fitted(cases[index].octets) for index in range(count))
+    return [frame for frame in fitted if frame is not None]
+
+
+def captured(receiver: FrameReceiver) -> tuple[list[bytes], list[int]]:
+    """Return the frames that came, and when."""
+    frames: list[bytes] = []
+    times: list[int] = []
+    while (batch := receiver.receive()) is not None:
+        frames += batch.frames()
+        times += batch.time_ns.tolist()
+    return frames, times
+
+
+@contextmanager
+def device(heartbeat: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the planted device; begin when its heartbeat comes."""
+    program = subprocess.Popen([sys.executable, str(DEVICE), *words], stdout=subprocess.PIPE, text=True)
+    assert program.stdout is not None
+    try:
+        assert program.stdout.readline() == "ready\n"
+        until = time.monotonic() + 30
+        with closing(heartbeat_of(heartbeat, NEAR, lambda: None)) as beating:
+            while beating.beat(1):
+                assert time.monotonic() < until
+        yield program
+    finally:
+        program.kill()
+        program.communicate()
+
+
+@contextmanager
+def bridge(veth: Network, defect: str, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    """Run it between NEAR and SIDE."""
+    veth.ip(f"link add name {SIDE} type veth peer name {BEHIND}")
+    for name in (SIDE, BEHIND):
+        veth.ip(f"link set {name} addrgenmode none")
+        veth.ip(f"link set {name} arp off up")
+    with device(f"frame:{SIDE}", defect, str(seconds), "bridge", FAR, BEHIND) as program:
+        yield program
+
+
+def test_what_is_sent_arrives_and_the_rate_is_what_is_measured(
+    veth: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FrameReceiver(FAR) as receiver:
+        assert send("--seed", "7", "--runs", "500", "--rate", "2kpps") == 0
+        frames, times = captured(receiver)
+    assert frames == frames_of(7, 500)
+    told = capsys.readouterr()
+    assert told.err == "ecmproto: seed 7\n"
+    rows = table(told.out)
+    assert list(rows) == [
+        "sent", "asked", "reached", "time", "jitter", "padded", "left out", "campaign", "findings",
+    ]  # fmt: skip
+    assert rows["sent"].startswith(f"{len(frames)} frames, ")
+    assert rows["asked"] == "2,000 frames/s"
+    assert rows["left out"] == f"{500 - len(frames)} cases longer than 1514 octets"
+    reached = float(rows["reached"].split()[0].replace(",", ""))
+    assert reached == pytest.approx((len(frames) - 1) * 1e9 / (times[-1] - times[0]), rel=0.05)
+
+
+def test_short_cases_may_leave_short(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    # what the kernel would take to be a tag that is cut off does not come through
+    path = "short.pcap"
+    octets = [bytes(range(length)) for length in (1, 14, 30, 60, 61)]
+    with PcapWriter(path) as writer:
+        for each in octets:
+            writer.write_frame(each, 0)
+    with FrameReceiver(FAR) as receiver:
+        assert send("--as-is", "-r", path, "--pad", "14") == 0
+        assert captured(receiver)[0] == [each.ljust(14, b"\0") for each in octets]
+        assert send("--as-is", "-r", path) == 0
+        assert captured(receiver)[0] == [each.ljust(60, b"\0") for each in octets]
+    assert table(capsys.readouterr().out)["padded"] == "3 cases shorter than 60 octets"
+
+
+def test_a_smaller_mtu_leaves_out_more(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    with FrameReceiver(FAR) as receiver:
+        assert send("--seed", "7", "--runs", "200", "--rate", "max", "--mtu", "100") == 0
+        frames, _ = captured(receiver)
+    assert max(map(len, frames)) <= 118
+    assert 0 < len(frames) < 200
+    assert table(capsys.readouterr().out)["left out"] == f"{200 - len(frames)} cases longer than 114 octets"
+    assert send("--runs", "1", "--mtu", "9000") == 2
+    assert "mtu: needed at most the 1500 octets of near, got 9000" in capsys.readouterr().err
+
+
+def test_a_campaign_goes_on_where_it_ended(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    with FrameReceiver(FAR) as receiver:
+        for count in ("100", "150"):
+            assert send("--seed", "7", "--runs", count, "--rate", "max") == 0
+        assert captured(receiver)[0] == frames_of(7, 250)
+    assert table(capsys.readouterr().out)["campaign"].startswith("250 cases in ")
+
+
+def test_a_case_alone(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    case = Cases(template_frames(), seed=7)[5]
+    with FrameReceiver(FAR) as receiver:
+        assert send("--seed", "7", "--index", "5") == 0
+        assert captured(receiver)[0] == [case.octets.ljust(60, b"\0")]
+    assert capsys.readouterr().out.startswith(f"case 5 of seed 7: {', '.join(case.mutations)}\n")
+
+
+def test_heartbeats_between_frames_are_told(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    beats = ["--heartbeat", f"frame:{FAR}", "--heartbeat", "command:true", "--heartbeat-every", "100"]
+    assert send("--seed", "7", "--runs", "450", "--rate", "5kpps", *beats) == 0
+    assert table(capsys.readouterr().out)["heartbeats"].startswith("6 came, 0 did not; sending stood still")
+
+
+def test_a_bridge_that_a_frame_silences(
+    veth: Network, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with bridge(veth, "deep-tags", 0) as program:
+        recovery = f"kill -HUP {program.pid}"
+        beats = ["--heartbeat", f"frame:{SIDE}", "--heartbeat-every", "50", "--recover", recovery, *QUICK]
+        assert send("--seed", "4", "--runs", "150", *beats) == 1
+        told = capsys.readouterr()
+        assert "no frame at side within 200 ms after cases 100 to 149: narrowing down" in told.err
+        assert told.out.startswith("silence: after eth ")
+        (kept,) = (folder / "fuzz-send" / "findings").iterdir()
+        with open_capture(kept / "case.pcap") as reader:
+            (octets,) = [frame for batch in reader for frame in batch.frames()]
+        assert kills(octets, "deep-tags")
+        document = json.loads((kept / "finding.json").read_text())
+        assert (document["kind"], document["seed"], document["index"]) == ("silence", 4, 117)
+        # from what was saved
+        os.chdir(kept)
+        words = shlex.split((kept / "reproduce.sh").read_text())
+        assert run(words[1:]) == 1
+        assert "silence: no frame at side within 200 ms" in capsys.readouterr().out
+        assert run(words[1:]) == 1
+        assert "no frame at side within 200 ms, before any frame was sent" in capsys.readouterr().err
+        program.send_signal(signal.SIGHUP)
+        assert send("--seed", "4", "--index", "116", "--heartbeat", f"frame:{SIDE}") == 0
+        assert send("--seed", "4", "--index", "117", "--heartbeat", f"frame:{SIDE}", *QUICK) == 1
+
+
+def test_a_host_that_comes_back_by_itself(
+    veth: Network, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    veth.ip(f"address add 192.0.2.1/24 dev {NEAR}")
+    veth.ip(f"link set {NEAR} arp on")
+    with device("ping:192.0.2.2", "msdu-length", "0.7", "host", FAR, "192.0.2.2"):
+        beats = ["--heartbeat", "ping:192.0.2.2", "--heartbeat-every", "40ms", *QUICK]
+        assert send("--seed", "5", "--runs", "60", *beats) == 1
+    told = capsys.readouterr()
+    assert "no echo from 192.0.2.2 within 200 ms after cases " in told.err
+    (kept,) = (folder / "fuzz-send" / "findings").iterdir()
+    with open_capture(kept / "case.pcap") as reader:
+        (octets,) = [frame for batch in reader for frame in batch.frames()]
+    assert kills(octets, "msdu-length")
+    assert "case 46: " in (kept / "output.txt").read_text()
+
+
+def test_a_device_that_does_not_come_back(
+    veth: Network, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with bridge(veth, "deep-tags", 0) as program:
+        beats = ["--heartbeat", f"frame:{SIDE}", "--heartbeat-every", "50", *QUICK]
+        assert send("--seed", "4", "--runs", "400", "--recover-wait", "100ms", *beats) == 1
+        told = capsys.readouterr()
+        assert told.err.endswith(
+            "the device did not come back; the same command goes on behind these cases\n"
+        )
+        assert "after one of cases 100 to 149 of seed 4" in told.out
+        program.send_signal(signal.SIGHUP)
+        assert send("--runs", "50", *beats) == 1, "the finding is still there"
+        told = capsys.readouterr()
+        assert table(told.out)["campaign"].startswith("200 cases in ")
+        assert told.err == "ecmproto: seed 4\n"
+
+
+def test_a_device_that_is_silent_from_the_start(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    with FrameReceiver(FAR) as receiver:
+        assert send("--heartbeat", "command:exit 3", "--runs", "10") == 1
+        assert captured(receiver)[0] == []
+    told = capsys.readouterr()
+    assert "ecmproto: 'exit 3' exited with 3, before any frame was sent\n" in told.err
+    assert "help: --heartbeat needs a sign that comes while the device is well" in told.err
+    assert told.out == ""
+    recovery = ["--recover", "touch alive"]
+    assert send("--heartbeat", "command:test -e alive", "--runs", "10", "--rate", "max", *recovery) == 0
+
+
+def test_nothing_sent_is_no_success(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    with PcapWriter("long.pcap") as writer:
+        writer.write_frame(bytes(2000), 0)
+    assert send("--as-is", "-r", "long.pcap") == 1
+    told = capsys.readouterr()
+    assert told.err == "ecmproto: no frame was sent\n"
+    assert table(told.out)["left out"] == "1 case longer than 1514 octets"
+
+
+def test_an_interrupt_ends_with_the_report(veth: Network, folder: Path) -> None:
+    words = [
+        "fuzz",
+        "send",
+        "-i",
+        NEAR,
+        "--seed",
+        "7",
+        "--heartbeat",
+        f"frame:{FAR}",
+        "--heartbeat-every",
+        "50",
+    ]
+    code = "from ecmproto_cli.main import main; main()"
+    with FrameReceiver(FAR) as receiver:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        frames: list[bytes] = []
+        until = time.monotonic() + 60
+        while len(frames) < 200 and time.monotonic() < until:
+            time.sleep(0.05)
+            frames += captured(receiver)[0]
+        # as a terminal does: to it and to what it started
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert err.endswith("ecmproto: interrupted; the same command goes on\n")
+    assert "Traceback" not in err
+    sent = int(table(out)["sent"].split()[0].replace(",", ""))
+    done = json.loads((folder / "fuzz-send" / "campaign.json").read_text())["progress"]["index"]
+    assert sent >= 150
+    assert done % 50 == 0
+    assert done >= 150
+
+
+def test_an_interface_that_is_removed_ends_with_the_report(
+    veth: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remover = subprocess.Popen(
+        ["sh", "-c", f"while ! test -e fuzz-send/campaign.json; do sleep 0.1; done; ip link del {FAR}"]
+    )
+    assert send("--seed", "7", "--time", "60s") == 4
+    assert remover.wait() == 0
+    told = capsys.readouterr()
+    assert "near: needed the interface, got its removal while it was in use" in told.err
+    assert "campaign" in table(told.out)
+
+
+def test_who_may_not_is_exit_code_4(veth: Network, capfd: pytest.CaptureFixture[str]) -> None:
+    child = os.fork()
+    if not child:
+        os.setgroups([])
+        os.setresuid(65534, 65534, 65534)
+        code = send("--runs", "1")
+        sys.stderr.flush()
+        os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 4
+    assert "near: needed the capability CAP_NET_RAW" in capfd.readouterr().err
+
+
+def test_missing_interfaces_are_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fuzz", "send", "-i", "nera", "--runs", "1"]) == 4
+    assert "nera: needed a network interface, got none of that name" in capsys.readouterr().err
+    assert send("--heartbeat", "frame:fra", "--runs", "1") == 4
+    assert "fra: needed a network interface" in capsys.readouterr().err
+    veth.ip(f"link set {NEAR} down")
+    assert send("--runs", "1") == 4
+    assert "near: needed an interface that is up, got one that is down" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--heartbeat", "pong:here"], "heartbeat: needed ping:ADDRESS, frame:INTERFACE or command:CMD"),
+        (["--heartbeat-every", "0", "--heartbeat", "command:true"], "needed more than 0"),
+        (["--heartbeat-every", "often", "--heartbeat", "command:true"], "needed a time such as"),
+        (["--heartbeat-timeout", "0"], "needed more than 0"),
+        (["--rate", "fast"], "needed a rate such as"),
+        (["--rate", "0pps"], "rate: needed frames a second"),
+        (["--pad", "13"], "--pad"),
+        (["--as-is"], "--as-is sends what -r has"),
+        (["--index", "5"], "needed --seed N"),
+        (["--index", "5", "--seed", "1", "--runs", "3"], "not to frames that are sent once"),
+        (["-Y", "cnm"], "-Y filters what -r has"),
+    ],
+)
+def test_mistakes_are_told(
+    veth: Network, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert send(*words) == 2
+    told = capsys.readouterr()
+    assert sentence in told.err
+    assert told.out == ""

@@ -1,0 +1,115 @@
+"""Signs of life come from what is alive, and stay away from what is not."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from ecmproto.capture import Batch
+from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.errors import InterfaceError, ParameterError
+from ecmproto.fuzz.heartbeats import Heartbeat, heartbeat_of
+from tests.namespaces import FAR, NEAR, Network
+
+
+def unchecked() -> None:
+    """Let it wait."""
+
+
+@contextmanager
+def heartbeat(text: str) -> Iterator[Heartbeat]:
+    with closing(heartbeat_of(text, NEAR, unchecked)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_an_echo_comes_from_a_host_that_is_up(veth: Network, address: str) -> None:
+    veth.ip("link set lo up")
+    with heartbeat(f"ping:{address}") as echo:
+        assert [echo.beat(5) for _ in range(3)] == ["", "", ""]
+        veth.ip("link set lo down")
+        assert echo.beat(0.05).startswith(f"no echo from {address}")
+
+
+def test_an_echo_of_nobody_stays_away(veth: Network) -> None:
+    veth.ip(f"address add 192.0.2.1/24 dev {NEAR}")
+    veth.ip(f"link set {NEAR} arp on")
+    with heartbeat("ping:192.0.2.2") as echo:
+        assert echo.beat(0.05) == "no echo from 192.0.2.2 within 50 ms"
+
+
+def test_a_frame_crosses_and_does_not_where_the_link_is_down(veth: Network) -> None:
+    with heartbeat(f"frame:{FAR}") as crossing:
+        assert [crossing.beat(5) for _ in range(3)] == ["", "", ""]
+        veth.ip(f"link set {FAR} down")
+        assert crossing.beat(0.05).startswith("no frame at far")
+        veth.ip(f"link set {FAR} up")
+        until = time.monotonic() + 10
+        while crossing.beat(0.1):
+            assert time.monotonic() < until
+
+
+def test_other_frames_take_no_room_from_the_one_that_is_waited_for(veth: Network) -> None:
+    flood = bytes(6) + b"\2\0\0\0\0\1\x88\xb5" + bytes(1400)
+    batch = Batch.from_frames([flood] * 1000)
+    with heartbeat(f"frame:{FAR}") as crossing, FrameSender(NEAR) as sender:
+        # those that look like it to the kernel too
+        like = bytes(6) + sender.facts.address + b"\x88\xb5" + bytes(1400)
+        for each in (batch, Batch.from_frames([like] * 1000)):
+            assert sender.send(each.buffer, each.offset, each.captured) == 1000
+            assert crossing.beat(1) == ""
+
+
+def test_an_interface_that_is_removed_is_an_error(veth: Network) -> None:
+    with heartbeat(f"frame:{FAR}") as crossing:
+        veth.ip(f"link del {FAR}")
+        with pytest.raises(InterfaceError, match="its removal while it was in use"):
+            crossing.beat(0.05)
+
+
+def test_commands_tell_by_their_exit_status(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    with heartbeat("command:exit 0") as alive, heartbeat("command:exit 7") as dead:
+        assert alive.beat(10) == ""
+        assert dead.beat(10) == "'exit 7' exited with 7"
+    with heartbeat(f"command:echo $$ > {pid}; sleep 60; true") as slow:
+        assert slow.beat(1).endswith("did not end within 1 s")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_waiting_can_be_interrupted(veth: Network) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    veth.ip(f"address add 192.0.2.1/24 dev {NEAR}")
+    veth.ip(f"link set {NEAR} arp on")
+    for text in ("command:sleep 60", "ping:192.0.2.2"):
+        with closing(heartbeat_of(text, NEAR, interrupt)) as made, pytest.raises(KeyboardInterrupt):
+            made.beat(60)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("pong:192.0.2.1", "needed ping:ADDRESS, frame:INTERFACE or command:CMD, got 'pong:192.0.2.1'"),
+        ("ping:", "got 'ping:'"),
+        ("192.0.2.1", "got '192.0.2.1'"),
+        ("ping:nowhere.invalid", "needed an address that answers echoes, got nowhere.invalid"),
+        (f"frame:{NEAR}", "needed another interface than frames leave by, got near"),
+    ],
+)
+def test_mistakes(veth: Network, text: str, told: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        heartbeat_of(text, NEAR, unchecked)
+    assert told in str(caught.value)
+
+
+def test_a_missing_interface(veth: Network) -> None:
+    with pytest.raises(InterfaceError, match=r"fra: needed a network interface"):
+        heartbeat_of("frame:fra", NEAR, unchecked)
