@@ -43,11 +43,19 @@ def seen(receiver: FrameReceiver) -> tuple[list[bytes], list[int]]:
     return frames, times
 
 
+def begun(receiver: FrameReceiver) -> list[bytes]:
+    """Return the first frames of a process that takes its time to start."""
+    found = next((frames for _ in range(10) if (frames := received(receiver, 1))), [])
+    assert found, "it has begun"
+    return found
+
+
 def test_a_storm_arrives_octet_for_octet_and_is_released(
     veth: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FrameReceiver(FAR) as receiver:
         words = [*WORDS, "--storm", SLOW, "--duration", "500ms", "--renew", "1%"]
+        before = time.time_ns()
         assert run(["send", "-i", NEAR, *words, "--color", "never"]) == 0
         frames, times = seen(receiver)
     told = rows(capsys.readouterr().out)
@@ -57,12 +65,12 @@ def test_a_storm_arrives_octet_for_octet_and_is_released(
     assert told["sent"].startswith(f"{len(frames)} frames, ")
     assert told["held"].startswith("all the time: longest gap ")
     assert told["released"] == "at the end"
-    assert times[-1] - times[0] >= 0.499 * 10**9
+    assert before + 0.5 * 10**9 <= times[-1]
 
 
 def test_what_is_reported_is_what_was_measured(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with FrameReceiver(FAR) as receiver:
-        words = ["pause", "quanta=3000", "--storm", "1G", "--duration", "300ms", "-T", "json"]
+        words = ["pause", "quanta=3000", "--storm", "1G", "--duration", "1s", "-T", "json"]
         code = run(["send", "-i", NEAR, *words])
         frames, times = seen(receiver)
     document = json.loads(capsys.readouterr().out)
@@ -72,11 +80,11 @@ def test_what_is_reported_is_what_was_measured(veth: Network, capsys: pytest.Cap
     assert storm["interval_ns"] == 3000 * 256
     assert storm["priorities"] is None
     assert document["released"] is True
-    assert document["frames"] == len(frames) == 391 + 1 - gaps["skipped"]
+    assert document["frames"] == len(frames) == 1303 + 1 - gaps["skipped"]
     # a busy machine may be late between a frame's departure and its time stamp, or the other way round
-    slack = 0.02 * 10**9
+    slack = 0.1 * 10**9
     assert document["duration_ns"] == pytest.approx(times[-1] - times[0], abs=slack)
-    assert document["rate_fps"] == pytest.approx(1e9 * (len(times) - 1) / (times[-1] - times[0]), rel=0.1)
+    assert document["rate_fps"] == pytest.approx(1e9 * (len(times) - 1) / document["duration_ns"])
     real = np.diff(times[:-1])
     assert real.max() * 0.999 <= gaps["longest_ns"] <= real.max() + slack
     assert gaps["longer"] >= int((real > 1.001 * gaps["limit_ns"]).sum())
@@ -124,8 +132,7 @@ def test_a_signal_releases(veth: Network, number: signal.Signals, words: list[st
             [sys.executable, "-c", code, "send", "-i", NEAR, *storm],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        frames = received(receiver, 1)
-        assert frames, "it has begun"
+        frames = begun(receiver)
         time.sleep(0.05)
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
@@ -143,7 +150,7 @@ def test_other_sending_ends_with_its_report_at_sigterm(veth: Network) -> None:
             [sys.executable, "-c", code, "send", "-i", NEAR, "cnm", "--loop", "--rate", "1000pps"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        assert received(receiver, 1), "it has begun"
+        begun(receiver)
         process.terminate()
         out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
@@ -173,12 +180,14 @@ def test_the_boundary_check_is_sent_with_its_times(veth: Network, tmp_path: Path
     path = tmp_path / "x.pcapng"
     assert run(["craft", *words, "-w", str(path)]) == 0
     with FrameReceiver(FAR) as receiver:
+        before = time.time_ns()
         assert run(["send", "-i", NEAR, *words]) == 0
         frames, times = seen(receiver)
     with open_capture(path) as reader:
         batches = list(reader)
     assert frames == [octets for batch in batches for octets in batch.frames()]
-    assert times[-1] - times[0] >= 0.99 * int(batches[-1].time_ns[-1])
+    due = [time_ns for batch in batches for time_ns in batch.time_ns.tolist()]
+    assert all(left >= before + time_ns for left, time_ns in zip(times, due, strict=True))
 
 
 def test_a_flood_arrives_octet_for_octet(veth: Network, tmp_path: Path) -> None:
