@@ -21,7 +21,7 @@ def test_tcp_goes_through(mechanism: str, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     document = run("--mechanism", mechanism, "--tcp", "--rate", str(RATE_BPS), seconds=8, folder=folder)
     (outcome,) = document["runs"]
-    assert 0.5 * RATE_BPS <= sum(outcome["rates_bps"]) <= RATE_BPS
+    assert sum(outcome["rates_bps"]) >= 0.5 * RATE_BPS
     assert min(outcome["rates_bps"]) > 0
     assert outcome["messages"] > 0
     assert outcome["lost_share"] is None
