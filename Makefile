@@ -41,11 +41,18 @@ coverage: $(VENV)/ready-dev  ## with the kernels run as plain Python, so that th
 bench: $(VENV)/ready-dev  ## figures beside peers, measured in the same run
 	$(BIN)/python -m bench
 
-fuzz: $(VENV)/ready-dev  ## FUZZ_TIME each of spoilt frames, captures, filters and specifications; goes on where it ended
+fuzz: $(VENV)/ready-dev  ## FUZZ_TIME each of what is spoilt, then of what coverage guides to; goes on where it ended
 	$(RUN) fuzz decode --time $(FUZZ_TIME) --out .fuzz/frames
-	for what in captures filters specs; do \
+	for what in captures filters specs messages; do \
 		$(RUN) fuzz decode --what $$what --time $(FUZZ_TIME) --out .fuzz/$$what || exit; \
 	done
+	@if $(BIN)/python -c 'import atheris' 2>/dev/null; then \
+		for target in frames columns captures filters specs messages; do \
+			$(RUN) fuzz guided $$target --time $(FUZZ_TIME) --out .fuzz/guided/$$target || exit; \
+		done; \
+	else \
+		echo '*** NOT DONE: what coverage guides to needs atheris, which is not installed here' >&2; \
+	fi
 
 docs: $(VENV)/ready-dev  ## the field and parameter references, from the declarations
 	$(BIN)/python -m docs.reference

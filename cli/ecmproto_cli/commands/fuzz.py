@@ -8,6 +8,7 @@ import click
 
 COMMANDS = {
     "decode": "These decoders beside one another, on frames, captures, filters, specifications.",
+    "guided": "These decoders, on inputs that coverage guides to (atheris).",
     "send": "A switch, by frames out of an interface, and a look at whether it is still alive.",
     "target": "Any program that reads captures: tshark, a decoder of your own.",
 }

@@ -1,0 +1,164 @@
+"""A campaign that coverage guides: a process that atheris drives, started anew where it ended too early.
+
+>>> campaign = GuidedCampaign("columns", Path("campaign"), seed=7)
+>>> for finding in campaign.run(lambda progress: progress.seconds < 600):
+...     print(finding.outcome.signature)
+>>> campaign.coverage.edges
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ecmproto.errors import OutputError
+from ecmproto.fuzz.command import Kind, Outcome
+from ecmproto.fuzz.findings import Finding, findings_in
+from ecmproto.fuzz.guided.corpus import committed, write_folder
+from ecmproto.fuzz.guided.finding import line_of
+from ecmproto.fuzz.guided.process import require_atheris, start
+from ecmproto.fuzz.guided.status import Coverage, Status
+from ecmproto.fuzz.guided.targets import find_target
+from ecmproto.fuzz.kinds import SUBJECTS
+from ecmproto.fuzz.state import Progress, State
+
+HANG_SECONDS = 60
+"""After so long on an input atheris ends the process: something that Python cannot interrupt."""
+MEMORY_MB = 2_000
+"""So much the whole process may take."""
+_LEFT = {"crash": "crash", "timeout": "hang", "oom": "memory"}
+"""What atheris calls the inputs that ended it, and what that is."""
+_WAIT_S = 20.0
+_SEEDS = 1 << 31
+"""What atheris takes for a seed is below this."""
+
+
+class GuidedCampaign:
+    """Fuzzes the target ``name``; what is found in ``folder`` of the same target and seed goes on.
+
+    Raises MissingDependencyError without atheris, ParameterError for a folder of another campaign.
+    """
+
+    def __init__(self, name: str, folder: Path, *, seed: int) -> None:
+        require_atheris()
+        self._name = name
+        self._target = find_target(name)
+        self._folder = folder
+        self._seed = seed
+        self._state = State(folder, seed=seed, corpus=name)
+        self._findings = self._state.findings
+        self.coverage = Coverage()
+        """Of this call."""
+
+    @property
+    def progress(self) -> Progress:
+        """How far it has come."""
+        return self._state.progress
+
+    @property
+    def findings(self) -> dict[str, Finding]:
+        """What it found, by signature."""
+        return self._findings
+
+    def run(
+        self, going_on: Callable[[Progress], bool], *, most_cases: int | None = None
+    ) -> Iterator[Finding]:
+        """Run while ``going_on`` says so, over ``most_cases`` more; yield what is new."""
+        write_folder(self._corpus, [*committed(self._name), *self._target.starts()])
+        last = None if most_cases is None else self.progress.cases + most_cases
+        while going_on(self.progress) and (last is None or self.progress.cases < last):
+            with self._state.running():
+                yield from self._process(going_on, None if last is None else last - self.progress.cases)
+
+    @property
+    def _corpus(self) -> Path:
+        return self._folder / "corpus"
+
+    @property
+    def _left(self) -> Path:
+        return self._folder / "left"
+
+    def _process(self, going_on: Callable[[Progress], bool], most_cases: int | None) -> Iterator[Finding]:
+        """Run one process to its end; yield what is new meanwhile."""
+        before = self.progress.cases
+        self.progress.runs += 1
+        self._left.mkdir(exist_ok=True)
+        status = Status(self._folder / "atheris.log", self.coverage)
+        stopped = False
+        with self._started(most_cases) as process:
+            try:
+                while status.read(process):
+                    self.progress.cases = before + status.executions
+                    yield from self._new()
+                    if not stopped and not going_on(self.progress):
+                        stopped = True
+                        process.send_signal(signal.SIGINT)
+            finally:
+                self.progress.cases = before + status.executions
+                _end(process)
+        yield from self._new()
+        self.progress.index = self.progress.cases
+        yield from self._ended(status, process.returncode, stopped=stopped)
+
+    def _new(self) -> Iterator[Finding]:
+        """Yield the findings that the process has kept since."""
+        try:
+            findings = findings_in(self._folder / "findings")
+        except (OSError, ValueError):
+            return  # one is just being written: it is read the next time
+        new = findings.keys() - self._findings.keys()
+        self._findings = findings
+        for signature in new:
+            self.progress.failures += 1
+            yield findings[signature]
+
+    def _started(self, most_cases: int | None) -> subprocess.Popen[bytes]:
+        arguments = [
+            f"-seed={1 + (self._seed + self.progress.runs) % (_SEEDS - 1)}",
+            f"-max_len={self._target.longest_octets}",
+            f"-timeout={HANG_SECONDS}",
+            f"-rss_limit_mb={MEMORY_MB}",
+            f"-artifact_prefix={self._left}/",
+            "-print_final_stats=1",
+            *([] if most_cases is None else [f"-runs={most_cases}"]),
+            str(self._corpus),
+        ]
+        return start(self._name, self._folder, seed=self._seed, arguments=arguments)
+
+    def _ended(self, status: Status, code: int, *, stopped: bool) -> Iterator[Finding]:
+        """Keep the inputs that a process ended on; OutputError for one that ended for no such reason."""
+        paths = sorted(self._left.iterdir())
+        for path in paths:
+            yield from self._kept(path, status.last, code)
+            path.unlink()
+        if code and not paths and not stopped:
+            raise OutputError(
+                path=str(status.path), needed="a process that fuzzes", got=f"exit status {code}"
+            )
+
+    def _kept(self, path: Path, output: str, code: int) -> Iterator[Finding]:
+        """Keep an input on which atheris ended, as it is: to reduce it could end this process too."""
+        kind: Kind = _LEFT.get(path.name.partition("-")[0], "crash")  # type: ignore[assignment]
+        outcome = Outcome(
+            kind=kind, signature=f"{self._name}: {kind}", status=code, seconds=0.0, output=output
+        )
+        if self._state.seen(outcome.signature):
+            return
+        self.progress.failures += 1
+        frames = tuple(self._target.items(path.read_bytes()))
+        finding = Finding(frames=frames, outcome=outcome, seed=self._seed, index=self.progress.cases)
+        self._state.keep(finding, line_of(self._target), name=SUBJECTS[self._target.subject].file)
+        self._findings[outcome.signature] = finding
+        yield finding
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that may have ended: as it would end itself, and if it does not, at once."""
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_WAIT_S)
+        return
+    process.kill()

@@ -1,0 +1,56 @@
+"""The process that atheris drives: ``harness.py TARGET FOLDER SEED PACKAGES [ARGUMENT]...``.
+
+It is started by its path: as a module of the package it would import what is to be instrumented too early.
+What a target finds is reduced and kept in the folder as any campaign keeps it, and fuzzing goes on; atheris
+itself ends the process, and on a crash of it leaves the input behind.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ecmproto.fuzz.guided.target import Target
+
+SCRIPT = "atheris.sh"
+"""What starts this process, in the campaign's folder."""
+
+
+def main(words: list[str]) -> None:
+    """Fuzz until atheris ends the process."""
+    import atheris
+
+    name, folder, seed, packages, *arguments = words[1:]
+    with atheris.instrument_imports(include=packages.split(",")):
+        from ecmproto.fuzz.bounds import Bounds
+        from ecmproto.fuzz.guided.finding import Keeper
+        from ecmproto.fuzz.guided.targets import find_target
+
+        # some of it is imported no earlier than it is needed
+        target = find_target(name)
+        keeper = Keeper(target, Path(folder), seed=int(seed), corpus=name, bounds=Bounds())
+        keeper.load()
+    atheris.Setup([str(Path(folder) / SCRIPT), *arguments], keeper.one, custom_mutator=_mutator(target))
+    atheris.Fuzz()
+
+
+def _mutator(target: Target) -> Callable[[bytes, int, int], bytes]:
+    """Return what atheris calls for a new input: half of them are changed by the target's structure."""
+    import atheris
+
+    from ecmproto.fuzz.dice import Dice
+
+    def mutate(octets: bytes, most_octets: int, seed: int) -> bytes:
+        dice = Dice(seed, 0)
+        for _ in range(dice.between(1, 3)):
+            octets = target.mutate(octets, dice) if dice.chance(2) else atheris.Mutate(octets, most_octets)
+        return octets[:most_octets]
+
+    return mutate
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -1,0 +1,53 @@
+"""A decoder with a defect that chance alone would hardly find, and one that ends the process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from ecmproto.fuzz.dice import Dice
+from ecmproto.fuzz.difference import Difference
+from ecmproto.fuzz.guided.target import Target
+
+if "PLANTED_BROKEN" in os.environ:
+    raise RuntimeError("planted")
+
+
+class Planted:
+    """Reads ``QCN``, octet by octet, and then goes wrong."""
+
+    name = "planted"
+    every = 1
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        for row, octets in enumerate(items):
+            if read(octets) == 3:
+                yield Difference(what="three octets are one too many", detail=octets.hex(), row=row)
+
+
+def read(octets: bytes) -> int:
+    """Return how many octets of the word are there."""
+    if len(octets) > 0 and octets[0] == 0x51:
+        if len(octets) > 1 and octets[1] == 0x43:
+            if len(octets) > 2 and octets[2] == 0x4E:
+                if len(octets) > 3 and octets[3] == 0x21 and "PLANTED_CRASH" in os.environ:
+                    os.abort()
+                return 3
+            return 2
+        return 1
+    return 0
+
+
+def one_octet_set(octets: bytes, dice: Dice) -> bytes:
+    at = dice.below(len(octets))
+    return octets[:at] + bytes([dice.below(256)]) + octets[at + 1 :]
+
+
+TARGET = Target(
+    subject="captures",
+    checks=lambda: [Planted()],
+    instrumented=("tests.fuzz.guided.planted_target",),
+    starts=lambda: [bytes(8)],
+    mutate=one_octet_set,
+    longest_octets=8,
+)

@@ -1,0 +1,108 @@
+"""Guided campaigns: coverage leads to a planted defect; what ends the process is kept; they go on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
+from ecmproto.fuzz.findings import Finding
+from ecmproto.fuzz.guided import process
+from ecmproto.fuzz.guided.campaign import GuidedCampaign
+from ecmproto.fuzz.state import Progress
+from ecmproto_cli.main import run
+from tests.conftest import REPOSITORY
+from tests.fuzz.guided import planted_target
+
+PLANTED = planted_target.__name__
+WHAT = "planted: three octets are one too many"
+MOST_INPUTS = 200_000
+
+
+@pytest.fixture(autouse=True)
+def atheris(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process finds the tests, as this one does."""
+    if find_spec("atheris") is None:
+        pytest.skip("atheris is not installed")
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+
+
+def found(campaign: GuidedCampaign) -> Iterator[Finding]:
+    return campaign.run(lambda _: not campaign.findings, most_cases=MOST_INPUTS)
+
+
+def test_coverage_leads_to_what_chance_would_not_find(tmp_path: Path) -> None:
+    campaign = GuidedCampaign(PLANTED, tmp_path, seed=1)
+    (finding,) = found(campaign)
+    assert finding.outcome.signature == WHAT
+    assert finding.outcome.kind == "difference"
+    assert finding.frames == (b"QCN",)
+    folder = tmp_path / "findings" / finding.name
+    assert (folder / "case.capture").read_bytes() == b"QCN"
+    line = "NUMBA_DISABLE_JIT=1 ecmproto fuzz decode --what captures --as-is -r case.capture\n"
+    assert (folder / "reproduce.sh").read_text() == line
+    assert campaign.findings == {WHAT: finding}
+    assert campaign.progress.failures == 1
+    assert 0 < campaign.coverage.first_edges < campaign.coverage.edges
+    document = json.loads((tmp_path / "campaign.json").read_text())
+    assert document["progress"]["cases"] == campaign.progress.cases > 0
+
+
+def test_a_campaign_goes_on_from_its_corpus(tmp_path: Path) -> None:
+    first = GuidedCampaign(PLANTED, tmp_path, seed=1)
+    list(found(first))
+    again = GuidedCampaign(PLANTED, tmp_path, seed=1)
+    cases = again.progress.cases
+    assert list(again.run(lambda _: True, most_cases=500)) == []
+    assert again.progress.cases >= cases + 500
+    assert again.findings[WHAT].count > 1
+    assert again.coverage.first_edges > first.coverage.first_edges
+    with pytest.raises(ParameterError, match="seed"):
+        GuidedCampaign(PLANTED, tmp_path, seed=2)
+
+
+def test_an_input_that_ends_the_process_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANTED_CRASH", "1")
+    campaign = GuidedCampaign(PLANTED, tmp_path, seed=1)
+
+    def without_a_crash(progress: Progress) -> bool:
+        return not any(finding.outcome.kind == "crash" for finding in campaign.findings.values())
+
+    *_, finding = campaign.run(without_a_crash, most_cases=MOST_INPUTS)
+    assert finding.outcome.kind == "crash"
+    assert finding.frames[0].startswith(b"QCN!")
+    assert "deadly signal" in finding.outcome.output
+    assert list((tmp_path / "left").iterdir()) == []
+
+
+def test_a_process_that_cannot_fuzz_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANTED_BROKEN", "1")
+    with pytest.raises(OutputError, match=r"atheris.log: needed a process that fuzzes, got exit status"):
+        list(GuidedCampaign(PLANTED, tmp_path / "out", seed=1).run(lambda _: True))
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out")
+    assert run(["fuzz", "guided", "captures", "--seed", "3", "--runs", "300", "--out", out]) == 0
+    told = capsys.readouterr()
+    assert told.err == "ecmproto: seed 3\n"
+    assert "executions  3" in told.out
+    assert " of them by what it started from" in told.out
+    assert told.out.endswith("  findings    0\n")
+
+
+def test_without_atheris_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "atheris", None)
+    monkeypatch.setattr(process, "find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError):
+        GuidedCampaign("frames", tmp_path, seed=1)
+    assert run(["fuzz", "guided", "frames", "--out", str(tmp_path)]) != 0
+    assert "ecmproto[guided]" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
