@@ -187,12 +187,7 @@ class Transmission:
         if self._start_ns is None:
             self._start_ns = time.perf_counter_ns() - due[0]
         if self._resting:
-            # what would have passed between the two frames in any case was no rest
-            between = due[0] - self._last_due_ns
-            rested = max(0, time.perf_counter_ns() - self._last_ns - between)
-            self._start_ns += rested
-            self.rested_ns += rested
-            self._resting = False
+            self._start_ns = self._rested(self._start_ns, due[0])
         done, count = 0, len(due)
         waiting_since: int | None = None
         while done < count:
@@ -210,6 +205,15 @@ class Transmission:
             waiting_since = None if pushed else waiting_since or now
             if done < ready:
                 self._wait_for_room(waiting_since or now)
+
+    def _rested(self, start_ns: int, due_ns: int) -> int:
+        """Count a rest; return from when on times count that the frame due at ``due_ns`` is not late."""
+        # what would have passed between the two frames in any case was no rest
+        next_ns = self._last_ns + due_ns - self._last_due_ns
+        now_ns = time.perf_counter_ns()
+        self.rested_ns += max(0, now_ns - next_ns)
+        self._resting = False
+        return max(start_ns, max(now_ns, next_ns) - due_ns)
 
     def _note(self, due: list[int], sent: int, before_ns: int) -> None:
         """Note when frames left: one behind the other during the call that took them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -216,6 +217,25 @@ def test_what_interrupts_leaves_a_report(veth: Network) -> None:
         with pytest.raises(KeyboardInterrupt):
             transmission.run([Batch.from_frames([frame("0800")] * 1000)])
     assert 10 <= transmission.report().frames < 1000
+
+
+def test_a_rest_ends_without_what_was_late_before(veth: Network) -> None:
+    def starved() -> Iterator[Batch]:
+        yield Batch.from_frames([frame("0800")])
+        time.sleep(0.1)
+        yield Batch.from_frames([frame("0800")])
+
+    with FrameSender(NEAR) as sender:
+        transmission = Transmission(sender, schedule_of(rate="1kpps"))
+        transmission.run(starved())
+        for _ in range(400):
+            transmission.rest()
+            transmission.run([Batch.from_frames([frame("0800")])])
+        report = transmission.report()
+    assert report.jitter is not None
+    assert report.jitter.max_ns >= 90_000_000
+    assert report.jitter.p99_ns < 90_000_000, "one frame was late"
+    assert report.duration_ns >= 400_000_000 + 90_000_000, "which its rate knows"
 
 
 def test_a_rest_is_no_part_of_what_was_reached_and_is_not_made_up_for(veth: Network) -> None:
