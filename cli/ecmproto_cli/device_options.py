@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ecmproto.errors import InterfaceError, ParameterError, counted
+from ecmproto.fuzz.device import DEFAULT_RETRIES
 from ecmproto.units import NS_PER_S, format_time, parse_time
 from ecmproto_cli.campaigning import timeout_of
 from ecmproto_cli.failure import warn
@@ -50,12 +51,12 @@ _OPTIONS = (
         help="Ask for it after so many cases, or so long.",
     ),
     click.option(
-        "--heartbeat-timeout", "timeout", metavar="TIME", default="1s", show_default=True,
+        "--heartbeat-timeout", "timeout", metavar="TIME", default="500ms", show_default=True,
         help="How long a sign may take.",
     ),
     click.option(
-        "--heartbeat-retries", "retries", type=click.IntRange(0, 1000), default=2, show_default=True,
-        help="How many more have to stay away.",
+        "--heartbeat-retries", "retries", type=click.IntRange(0, 1000), default=DEFAULT_RETRIES,
+        show_default=True, help="How many more have to stay away.",
     ),
     click.option(
         "--settle", metavar="TIME", default="100ms", show_default=True,

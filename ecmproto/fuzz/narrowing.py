@@ -7,7 +7,7 @@ whenever it is silent, so that each trial begins with one that is alive.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ecmproto.errors import counted
 from ecmproto.fuzz.device import Device, Pulse
@@ -17,7 +17,7 @@ from ecmproto.fuzz.minimisation import Budget, fewest, simplest
 DEFAULT_TRIES = 200
 ATTEMPTS = 2
 """How often what may silence the device is sent before it is taken not to."""
-SIMPLER_SECONDS = 20.0
+SIMPLER_SECONDS = 10.0
 """How long the octets of a frame are made simpler at most: it takes many trials, and says little more."""
 
 
@@ -34,13 +34,25 @@ class _LostError(Exception):
 
 
 class Narrowing:
-    """Trials on a device, that is brought back before each of them if it is silent."""
+    """Trials on a device, that is brought back before each of them if it is silent.
 
-    def __init__(self, device: Device, pulse: Pulse, fitting: Fitting, *, tries: int = DEFAULT_TRIES) -> None:
+    A frame that is ``known`` to silence it is not made simpler.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        pulse: Pulse,
+        fitting: Fitting,
+        *,
+        tries: int = DEFAULT_TRIES,
+        known: Callable[[bytes], bool] = lambda octets: False,
+    ) -> None:
         self._device = device
         self._pulse = pulse
         self._fitting = fitting
         self._tries = tries
+        self._known = known
         self._ended = False
         self._fresh = self._untouched = False
         self.least: tuple[Suspect, ...] = ()
@@ -85,7 +97,7 @@ class Narrowing:
         for fresh in (False, True) if self._device.recovers else (False,):
             self._fresh, self.least = fresh, tuple(suspects)
             fewest(suspects, self._silences, Budget(self._tries))
-            if len(self.least) == 1:
+            if len(self.least) == 1 and not self._known(self.least[0].octets):
                 self._simplify(self.least[0])
             self.again = self._confirmed(self.least)
             if self.again:

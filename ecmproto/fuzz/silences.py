@@ -20,6 +20,7 @@ from ecmproto.fuzz.fitting import Fitting
 from ecmproto.fuzz.narrowing import DEFAULT_TRIES, Narrowing, Suspect
 from ecmproto.fuzz.state import Progress, State
 from ecmproto.wire.decoder import decode_lax
+from ecmproto.wire.ethernet import Data
 
 PART_FRAMES = 16
 """How many cases are sent between two looks at the clock."""
@@ -143,7 +144,7 @@ class SilenceCampaign:
         self._say(
             f"{silence} after cases {stretch.start} to {stretch.stop - 1}: narrowing down what silenced it"
         )
-        narrowing = Narrowing(self._device, self._pulse, self._fitting, tries=self._tries)
+        narrowing = Narrowing(self._device, self._pulse, self._fitting, tries=self._tries, known=self._known)
         suspects = self._suspects(stretch)
         earlier = [suspect for each in self._before for suspect in self._suspects(each)]
         # what was sent to a device that was brought back has no part in what silences it next
@@ -161,6 +162,10 @@ class SilenceCampaign:
             if new:
                 self._state.keep(finding, self._line)
         return finding if new else None
+
+    def _known(self, octets: bytes) -> bool:
+        """Whether a frame of the same layers is known to silence the device."""
+        return _layers([octets]) in self.findings
 
     def _suspects(self, stretch: range) -> tuple[Suspect, ...]:
         """Return the frames of a stretch, made anew."""
@@ -192,5 +197,8 @@ class SilenceCampaign:
 
 def _layers(frames: list[bytes]) -> str:
     """Return what tells frames from others that silence a device in another way: their layers."""
-    kinds = [" ".join(value.prefix for value in decode_lax(octets).layers) for octets in frames]
+    kinds = [
+        " ".join(value.prefix for value in decode_lax(octets).layers if not isinstance(value, Data))
+        for octets in frames
+    ]
     return f"after {kinds[0]}" if len(kinds) == 1 else f"after {len(kinds)} frames, the last {kinds[-1]}"

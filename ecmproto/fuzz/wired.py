@@ -12,9 +12,6 @@ from ecmproto.capture.linux.transmission import Transmission
 from ecmproto.errors import InterfaceError
 from ecmproto.fuzz.heartbeats import Check, Heartbeat, run_command
 
-DEFAULT_BEAT_SECONDS = 1.0
-DEFAULT_SETTLE_SECONDS = 0.1
-DEFAULT_RECOVER_SECONDS = 30.0
 _AGAIN_S = 0.1
 
 
@@ -22,9 +19,9 @@ _AGAIN_S = 0.1
 class Patience:
     """How long is waited, in seconds: for a heartbeat, before one when suspects are tried, for a recovery."""
 
-    beat_s: float = DEFAULT_BEAT_SECONDS
-    settle_s: float = DEFAULT_SETTLE_SECONDS
-    recover_s: float = DEFAULT_RECOVER_SECONDS
+    beat_s: float
+    settle_s: float
+    recover_s: float
 
 
 class WiredDevice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +20,13 @@ def suspects(count: int) -> list[Suspect]:
     return [Suspect(index=100 + i, octets=b"frame %03d" % i + bytes(60)) for i in range(count)]
 
 
-def narrowed(device: FakeDevice, *alternatives: Sequence[Suspect], tries: int = 2000) -> Narrowing:
-    narrowing = Narrowing(device, PULSE, FITTING, tries=tries)
+def narrowed(
+    device: FakeDevice,
+    *alternatives: Sequence[Suspect],
+    tries: int = 2000,
+    known: Callable[[bytes], bool] = lambda octets: False,
+) -> Narrowing:
+    narrowing = Narrowing(device, PULSE, FITTING, tries=tries, known=known)
     narrowing.run(*alternatives)
     return narrowing
 
@@ -45,6 +50,11 @@ def test_a_frame_alone_is_made_simpler_too() -> None:
     assert least.index == 117
     assert least.octets.rstrip(b"\0") == b"017"
     assert len(least.octets) == 60, "as it is sent"
+
+
+def test_a_frame_that_is_known_stays_as_it_was() -> None:
+    (least,) = narrowed(FakeDevice(any_has(b"017")), suspects(40), known=lambda octets: True).least
+    assert least == suspects(40)[17]
 
 
 def test_each_trial_begins_with_a_device_that_is_alive() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,7 +91,7 @@ def test_recovery_is_tried_and_waited_for(veth: Network, tmp_path: Path) -> None
         assert device.recover()
         assert (device.beats, device.missed) == (1, 1)
     mark.unlink()
-    short = Patience(recover_s=0.3)
+    short = dataclasses.replace(PATIENCE, recover_s=0.3)
     with wired(alive, recovery="exit 9", patience=short, say=said.append) as (device, _):
         assert not device.recover()
         assert not said[0].removeprefix("recovery: 'exit 9' exited with 9")
