@@ -18,7 +18,7 @@ from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.craft import build
 from ecmproto.wire import encode
 from ecmproto_cli.main import run
-from tests.capture.linux.traffic import TAGGED, frame, received
+from tests.capture.linux.traffic import TAGGED, begun, frame, received
 from tests.namespaces import FAR, NEAR, Network
 
 FRAMES = [frame(head) for head in TAGGED.values()]
@@ -223,7 +223,7 @@ def test_an_interrupt_ends_with_the_report(veth: Network) -> None:
         process = subprocess.Popen(
             [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        assert received(receiver, 1), "it has begun"
+        begun(receiver)
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)

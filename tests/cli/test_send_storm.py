@@ -19,7 +19,7 @@ from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.craft import build
 from ecmproto.wire import encode
 from ecmproto_cli.main import run
-from tests.capture.linux.traffic import received
+from tests.capture.linux.traffic import begun, received
 from tests.namespaces import FAR, NEAR, Network
 
 EIGHT = {f"prio{p}": 60_000 + p for p in range(8)}
@@ -41,13 +41,6 @@ def seen(receiver: FrameReceiver) -> tuple[list[bytes], list[int]]:
         frames += batch.frames()
         times += batch.time_ns.tolist()
     return frames, times
-
-
-def begun(receiver: FrameReceiver) -> list[bytes]:
-    """Return the first frames of a process that takes its time to start."""
-    found = next((frames for _ in range(10) if (frames := received(receiver, 1))), [])
-    assert found, "it has begun"
-    return found
 
 
 def test_a_storm_arrives_octet_for_octet_and_is_released(

@@ -68,6 +68,13 @@ def received(receiver: FrameReceiver, count: int) -> list[bytes]:
     return frames
 
 
+def begun(receiver: FrameReceiver) -> list[bytes]:
+    """Return the first frames of a process, which on a busy machine takes its time to start."""
+    found = next((frames for _ in range(10) if (frames := received(receiver, 1))), [])
+    assert found, "it has begun"
+    return found
+
+
 def captured(reader: InterfaceReader, count: int) -> list[Batch]:
     """Return batches of ``count`` frames, or what came until the reader ended."""
     batches: list[Batch] = []
