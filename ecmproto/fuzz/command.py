@@ -1,23 +1,23 @@
 """A program under test: run on a file, watched, and its end told apart into fine and the ways of failing.
 
 It gets the file by its name where its words have ``{}``, else as standard input.  What it prints is read, so
-that it never waits for its reader, and the last of it is kept.
+that it never waits for its reader, and a bounded part of it is kept.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
-import selectors
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.symptoms import signature_of
+from ecmproto.fuzz.watching import Over, Watched
 
 Kind: TypeAlias = Literal["fine", "crash", "report", "exit", "hang", "memory", "difference", "silence"]
 """``crash``: ended by a signal; ``report``: a sanitizer's report or a traceback; ``exit``: a status that was
@@ -30,11 +30,10 @@ DEFAULT_MEMORY_OCTETS = 1 << 30
 
 _SHELL = 128
 """What a shell adds to the signal that ended the program it ran."""
-_CRASHES = (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP)
-
-_WATCH_S = 0.02
-_KEPT_OCTETS = 1 << 16
-_PAGE_OCTETS = os.sysconf("SC_PAGE_SIZE")
+_CRASHES = (
+    signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP,
+    signal.SIGXFSZ,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,9 @@ class Outcome:
     """Exit status; below 0 the number of the signal that ended it."""
     seconds: float
     output: str
-    """The last of what it printed."""
+    """What it printed: of much the last, and what stands behind the first sign of a failure."""
+    processor_s: float = dataclasses.field(default=0.0, compare=False)
+    """Processor time that it took; not kept with a finding."""
 
     @property
     def failed(self) -> bool:
@@ -59,7 +60,8 @@ class Outcome:
 class Command:
     """A program with its limits.  ``failing`` are exit statuses that count as failures.
 
-    Memory is what is resident; a program with a sanitizer has far more addresses than it uses.
+    Memory is what is resident, of it and of what it starts; a program with a sanitizer has far more addresses
+    than it uses.
     """
 
     words: tuple[str, ...]
@@ -71,8 +73,8 @@ class Command:
         if not self.words:
             raise ParameterError(name="command", needed="a program and its arguments", got="nothing")
 
-    def run(self, path: Path) -> Outcome:
-        """Run it on a file; ParameterError if it cannot be started."""
+    def run(self, path: Path, *, stop: threading.Event | None = None) -> Outcome:
+        """Run it on a file; it is ended once ``stop`` is set.  ParameterError if it cannot be started."""
         words = [word.replace(PLACE, os.fspath(path)) for word in self.words]
         start = time.monotonic()
         with path.open("rb") as file:
@@ -88,7 +90,9 @@ class Command:
                 raise ParameterError(
                     name="command", needed="a program that can be run", got=f"{words[0]}: {error.strerror}"
                 ) from error
-            over, output = self._watched(process, start + self.seconds)
+            watched = Watched(process, seconds=self.seconds, memory_octets=self.memory_octets)
+            over = watched.until_ended(stop)
+        output = watched.printed
         kind, signature = self._judged(over, process.returncode, output)
         return Outcome(
             kind=kind,
@@ -96,36 +100,10 @@ class Command:
             status=process.returncode,
             seconds=time.monotonic() - start,
             output=output,
+            processor_s=watched.processor_s,
         )
 
-    def _watched(self, process: subprocess.Popen[bytes], deadline: float) -> tuple[Kind, str]:
-        """Read what a process prints until it ends or is ended; return why that was, and the last of it."""
-        assert process.stdout is not None
-        kept = bytearray()
-        over: Kind = "fine"
-        with process, selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            while over == "fine":
-                ended = process.poll() is not None
-                part = os.read(process.stdout.fileno(), _KEPT_OCTETS) if selector.select(_WATCH_S) else None
-                kept = (kept + (part or b""))[-_KEPT_OCTETS:]
-                # one that closed its output may go on; one that ended may leave its output to others
-                if ended and not part:
-                    break
-                if part == b"":
-                    time.sleep(_WATCH_S)
-                over = self._exceeded(process.pid, deadline)
-            # what it started in turn is not to outlive it
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        return over, kept.decode("utf-8", errors="replace")
-
-    def _exceeded(self, pid: int, deadline: float) -> Kind:
-        if time.monotonic() > deadline:
-            return "hang"
-        return "memory" if _resident_octets(pid) > self.memory_octets else "fine"
-
-    def _judged(self, over: Kind, status: int, output: str) -> tuple[Kind, str]:
+    def _judged(self, over: Over, status: int, output: str) -> tuple[Kind, str]:
         if over != "fine":
             return over, over
         signature = signature_of(output)
@@ -135,11 +113,3 @@ class Command:
         if signature:
             return "report", signature
         return ("exit", f"exit status {status}") if status in self.failing else ("fine", "")
-
-
-def _resident_octets(pid: int) -> int:
-    """Return what a process has in memory; 0 once it has ended, and where there is no /proc."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE_OCTETS
-    except (OSError, IndexError):
-        return 0

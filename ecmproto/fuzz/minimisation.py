@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -34,37 +34,53 @@ def fewest(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Bud
 
     ``items`` as a whole fail.  With the budget used up, the least found so far.
     """
-    parts = 2
-    while len(items) > 1:
-        size = -(-len(items) // parts)
-        for start in range(0, len(items), size):
-            rest = [*items[:start], *items[start + size :]]
-            if rest and budget.spend() and fails(rest):
-                items = rest
-                parts = max(2, parts - 1)
-                break
-        else:
-            if size == 1 or budget.left <= 0:
-                break
-            parts = min(len(items), 2 * parts)
-    return items
+    return _without(items, lambda part: budget.spend() and fails(part), budget)
 
 
 def simplest(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
     """Return the least of ``octets`` that fail, as many of them zero as can be.
 
-    ``octets`` as a whole fail.  They are cut at the end first, since that keeps the meaning of what is left.
+    ``octets`` as a whole fail.  They are cut at the end first, since that keeps the meaning of what is left,
+    and made zero before any is taken out: of zeros it is the same which one.
     """
-    octets = _cut(octets, fails, budget)
-    octets = bytes(fewest(octets, lambda part: fails(bytes(part)), budget))
-    return _zeroed(octets, fails, budget)
+    tried: dict[bytes, bool] = {}
+
+    def fails_too(part: bytes) -> bool:
+        if part not in tried:
+            tried[part] = budget.spend() and fails(part)
+        return tried[part]
+
+    octets = _cut(octets, fails_too)
+    octets = _zeroed(octets, fails_too, budget)
+    octets = _shortened(octets, fails_too, budget)
+    octets = bytes(_without(octets, lambda part: fails_too(bytes(part)), budget))
+    # what has come to stand elsewhere may mean nothing there
+    return _zeroed(octets, fails_too, budget)
 
 
-def _cut(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
+def _without(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Budget) -> Sequence[T]:
+    """Return ``items`` without what need not be there, large parts tried first."""
+    # powers of two, as tags and words have: what stands behind them stays where it is aligned
+    size = 1 << max(1, len(items) // 2).bit_length() - 1
+    while budget.left > 0:
+        before, start = len(items), 0
+        while start < len(items) and budget.left > 0:
+            rest = [*items[:start], *items[start + size :]]
+            if rest and fails(rest):
+                items = rest
+            else:
+                start += size
+        if size == 1 and len(items) in (1, before):
+            break
+        size = max(1, size // 2)
+    return items
+
+
+def _cut(octets: bytes, fails: Callable[[bytes], bool]) -> bytes:
     """Return the shortest beginning that halving finds."""
     step = len(octets) // 2
     while step:
-        while len(octets) > step and budget.spend() and fails(octets[:-step]):
+        while len(octets) > step and fails(octets[:-step]):
             octets = octets[:-step]
         step //= 2
     return octets
@@ -73,11 +89,37 @@ def _cut(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes
 def _zeroed(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
     """Return ``octets`` with zeros wherever they do not matter, stretch by stretch."""
     size = len(octets)
-    while size:
+    while size and budget.left > 0:
         for start in range(0, len(octets), size):
             part = octets[start : start + size]
-            zeroed = octets[:start] + bytes(len(part)) + octets[start + size :]
-            if any(part) and budget.spend() and fails(zeroed):
-                octets = zeroed
+            if any(part) and budget.left > 0:
+                zeroed = octets[:start] + bytes(len(part)) + octets[start + size :]
+                octets = zeroed if fails(zeroed) else octets
         size //= 2
     return octets
+
+
+def _shortened(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
+    """Return ``octets`` without what lengths in them count: neither could be made less alone."""
+    for size in (2, 1):
+        for at in range(len(octets) - size):
+            step = int.from_bytes(octets[at : at + size])
+            if step > len(octets) - at - size:
+                continue
+            while step and budget.left > 0:
+                shorter = next(filter(fails, _less(octets, at, size, step)), None)
+                if shorter is None:
+                    step //= 2
+                else:
+                    octets = shorter
+    return octets
+
+
+def _less(octets: bytes, at: int, size: int, step: int) -> Iterator[bytes]:
+    """Yield ``octets`` with a length less by ``step``, and as many taken out: behind it, or at the end."""
+    behind = at + size
+    length = int.from_bytes(octets[at:behind]) - step
+    if length >= 0:
+        head = octets[:at] + length.to_bytes(size)
+        yield head + octets[behind + step :]
+        yield head + octets[behind : len(octets) - step]

@@ -1,46 +1,59 @@
-"""A campaign against a program: cases in captures, failures reduced, told apart and kept; it can be resumed.
+"""A campaign against a program that reads captures: failures reduced, told apart and kept; it goes on later.
 
-The cases of a run are a capture of several frames, since starting a program takes longer than reading them.
+>>> feed = Feed(frames=Cases(corpus, seed=7))
+>>> campaign = TargetCampaign(Command(words=("tshark", "-Vr", "{}")), feed, Path("campaign"), jobs=2)
+>>> for finding in campaign.run(lambda progress: progress.seconds < 300):
+...     print(finding.outcome.signature)
 """
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ecmproto.fuzz.cases import Cases
+from ecmproto.errors import ParameterError
 from ecmproto.fuzz.command import Command, Outcome
-from ecmproto.fuzz.findings import Finding, reproduction, write_capture
-from ecmproto.fuzz.minimisation import Budget, fewest, simplest
+from ecmproto.fuzz.feed import Feed, Trial
+from ecmproto.fuzz.findings import Finding, reproduction
+from ecmproto.fuzz.minimisation import Budget
+from ecmproto.fuzz.reduction import Reduction
+from ecmproto.fuzz.runs import MOST_JOBS, RunFrames, Runs
 from ecmproto.fuzz.state import Progress, State
 
-DEFAULT_FRAMES = 64
 DEFAULT_TRIES = 300
+REDUCED_SECONDS = 30.0
+"""How long a finding is reduced at most: a campaign is to go on."""
 
 
 class TargetCampaign:
-    """Runs a program on one capture of cases after another.
+    """Runs a program on one trial after another, ``jobs`` at once.
 
-    ``folder`` holds the findings and the state; a campaign that is found there goes on where it ended.
-    ParameterError for one of another seed or corpus.
+    ``frames_per_run`` is how many frames a capture has; by default as many as are read quickly.  ``folder``
+    holds the findings and the state; a campaign that is found there goes on where it ended.  ParameterError
+    for a folder of another seed or corpus.
     """
 
     def __init__(
         self,
         command: Command,
-        cases: Cases,
+        feed: Feed,
         folder: Path,
         *,
-        frames_per_run: int = DEFAULT_FRAMES,
+        frames_per_run: int | None = None,
+        jobs: int = 1,
         tries: int = DEFAULT_TRIES,
     ) -> None:
+        if not 1 <= jobs <= MOST_JOBS:
+            raise ParameterError(name="jobs", needed=f"1 to {MOST_JOBS}", got=str(jobs))
         self._command = command
-        self._cases = cases
-        self._frames_per_run = frames_per_run
+        self._feed = feed
+        self._frames = RunFrames(frames_per_run, command.seconds)
+        self._jobs = jobs
         self._tries = tries
-        self._state = State(folder, seed=cases.seed, corpus=cases.corpus)
+        self._state = State(folder, seed=feed.seed, corpus=feed.corpus)
 
     @property
     def progress(self) -> Progress:
@@ -53,54 +66,63 @@ class TargetCampaign:
         return self._state.findings
 
     def run(self, going_on: Callable[[Progress], bool]) -> Iterator[Finding]:
-        """Run while ``going_on`` says so; yield each defect when it is first found, reduced and saved."""
-        with tempfile.TemporaryDirectory() as temporary:
-            path = Path(temporary) / "case.pcap"
+        """Run while ``going_on`` says so; yield each defect when it is first found, reduced and saved.
+
+        Runs that have not ended then are not counted: the next call begins them again.
+        """
+        trials = self._trials()
+        with Runs(self._command, lambda: next(trials), jobs=self._jobs) as runs:
             while going_on(self.progress):
                 with self._state.running():
-                    found = self._next(path)
-                if found is not None:
-                    yield found
+                    trial, outcome = runs.next()
+                    finding = self._judged(trial, outcome)
+                if finding is not None:
+                    yield finding
 
-    def _next(self, path: Path) -> Finding | None:
-        """Run the program on the next cases; return what is new."""
-        index = self.progress.index
-        frames = [case.octets for case in islice(self._cases.starting_at(index), self._frames_per_run)]
-        outcome = self._outcome(path, frames)
-        found = None
-        if outcome.failed and not self._state.seen(outcome.signature):
-            found = self._found(path, frames, outcome, index)
-        self._state.count(len(frames), failed=outcome.failed)
-        return found
+    def _trials(self) -> Iterator[Trial]:
+        index, number = self.progress.index, self.progress.runs
+        while True:
+            trial = self._feed.trial(index=index, number=number, frames=self._frames.count)
+            yield trial
+            index += len(trial.items)
+            number += 1
 
-    def _outcome(self, path: Path, frames: Sequence[bytes]) -> Outcome:
-        write_capture(path, frames)
-        return self._command.run(path)
-
-    def _found(self, path: Path, frames: list[bytes], outcome: Outcome, index: int) -> Finding:
-        least = self._reduced(path, frames, outcome.signature)
-        # as it ends on what is left, which is what is kept
-        finding = Finding(
-            frames=tuple(least), outcome=self._outcome(path, least), seed=self._cases.seed, index=index
-        )
-        if finding.outcome.signature != outcome.signature:
-            # it does not fail every time: then all frames are kept
-            finding = Finding(frames=tuple(frames), outcome=outcome, seed=self._cases.seed, index=index)
-        self._state.keep(finding, reproduction(self._command.words, "case.pcap"))
+    def _judged(self, trial: Trial, outcome: Outcome) -> Finding | None:
+        """Count a run; return what is new."""
+        finding, failed = None, outcome.failed
+        if failed and not self._state.seen(outcome.signature):
+            finding = self._found(trial, outcome)
+            failed = finding is not None
+        if not trial.whole:
+            self._frames.took(len(trial.items), outcome)
+        self._state.count(len(trial.items), failed=failed)
         return finding
 
-    def _reduced(self, path: Path, frames: list[bytes], signature: str) -> list[bytes]:
-        """Return the least frames on which the program fails the same way."""
+    def _found(self, trial: Trial, outcome: Outcome) -> Finding | None:
+        """Reduce what failed, and keep it; None for what took too long once and never again."""
+        with tempfile.TemporaryDirectory() as temporary:
+            budget = Budget(self._tries, seconds=REDUCED_SECONDS)
+            path = Path(temporary) / trial.file
+            reduced = Reduction(self._command, path, signature=outcome.signature, budget=budget).least(trial)
+        if reduced is None and outcome.kind == "hang":
+            return None
+        # what does not fail every time is kept whole
+        least, last = reduced or (trial, outcome)
+        finding = Finding(frames=least.items, outcome=last, seed=self._feed.seed, index=least.index)
+        self._keep(finding, least.file)
+        return finding
 
-        def fails(part: Sequence[bytes]) -> bool:
-            return self._outcome(path, part).signature == signature
+    def _keep(self, finding: Finding, file: str) -> None:
+        """Save a finding with a line that shows it again."""
+        place = self._state.folder.absolute() / "findings" / finding.name
+        self._state.keep(finding, reproduction(self._command.words, file), name=file)
+        if not self._shows(finding, place):
+            # some programs only run where they were called: python -m in the folder of a module
+            line = reproduction(self._command.words, str(place / file))
+            self._state.keep(finding, f"cd {shlex.quote(str(Path.cwd()))} && {line}", name=file)
 
-        budget = Budget(self._tries)
-        least = list(fewest(frames, fails, budget))
-        for place, octets in enumerate(least):
-
-            def fails_with(changed: bytes, place: int = place) -> bool:
-                return fails([*least[:place], changed, *least[place + 1 :]])
-
-            least[place] = simplest(octets, fails_with, budget)
-        return least
+    def _shows(self, finding: Finding, place: Path) -> bool:
+        """Return whether the line that was kept shows a finding again."""
+        words = ("sh", "-c", f"cd {shlex.quote(str(place))} && sh reproduce.sh")
+        again = dataclasses.replace(self._command, words=words).run(place / "reproduce.sh")
+        return again.signature == finding.outcome.signature

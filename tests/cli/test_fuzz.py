@@ -126,7 +126,8 @@ def test_files_as_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_target_that_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-I", "-S", READER, "msdu-length", "{}"]
-    out, err = told(["target", "--seed", "1", "--runs", "8", "--", *command], capsys, code=1)
+    options = ["--seed", "1", "--runs", "8", "--frames-per-run", "64"]
+    out, err = told(["target", *options, "--", *command], capsys, code=1)
     assert err == "ecmproto: seed 1\n"
     assert out.startswith("report: IndexError in read_cnm (reader.py:")
     assert "executions  512 frames" in out
@@ -144,6 +145,30 @@ def test_a_sound_target_and_one_by_its_exit_status(capsys: pytest.CaptureFixture
         code=1,
     )
     assert "exit: exit status 3" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "told_of"),
+    [
+        (["--what", "captures"], "executions  5 cases"),
+        (["--what", "captures", "--jobs", "2", "-r", MIXED], "executions  5 cases"),
+        (["--what", "both", "--frames-per-run", "4"], "executions  14 cases"),
+        (["--jobs", "3", "--frames-per-run", "4"], "executions  20 frames"),
+    ],
+)
+def test_what_targets_are_fed(options: list[str], told_of: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = told(["target", "--seed", "1", "--runs", "5", *options, "--", "cat"], capsys)
+    assert told_of in out
+
+
+def test_a_capture_that_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [sys.executable, "-I", "-S", READER, "record-length", "{}"]
+    options = ["--what", "captures", "--seed", "1", "--runs", "60"]
+    out, _ = told(["target", *options, "--", *command], capsys, code=1)
+    assert out.startswith("crash: SIGABRT\n")
+    (kept,) = (folder / "fuzz-target" / "findings").iterdir()
+    assert (kept / "reproduce.sh").read_text().endswith("record-length case.capture\n")
+    assert (kept / "case.capture").stat().st_size == 24 + 16
 
 
 def test_a_relative_program_is_found_from_the_folder_of_a_finding(
@@ -197,6 +222,10 @@ def test_ctrl_c_keeps_the_state(
         (["target", "--timeout", "0", "--", "true"], 2, "timeout: needed more than 0"),
         (["target", "--fail-exit", "256", "--", "true"], 2, "256"),
         (["target", "-r", "nowhere.pcap", "--", "true"], 3, "nowhere.pcap"),
+        (["target", "--what", "captures", "-r", "nowhere.pcap", "--", "true"], 3, "nowhere.pcap"),
+        (["target", "--what", "captures", "-r", MIXED, "-Y", "vlan", "--", "true"], 2, "-Y filters frames"),
+        (["target", "--jobs", "0", "--", "true"], 2, "--jobs"),
+        (["target", "--what", "filters", "--", "true"], 2, "filters"),
         (["trouble"], 2, "trouble"),
     ],
 )

@@ -48,3 +48,15 @@ def test_what_comes_back_fails_and_the_budget_holds(octets: bytes, tries: int) -
 
     assert octets[0] in simplest(octets, fails, Budget(tries))
     assert len(tried) <= tries
+
+
+@given(st.binary(max_size=20), st.binary(max_size=300), st.sampled_from([1, 2]))
+def test_a_length_and_what_it_counts_go_together(head: bytes, body: bytes, size: int) -> None:
+    octets = head + b"L" + min(len(body), 255).to_bytes(size) + body[:255]
+
+    def fails(part: bytes) -> bool:
+        at = part.find(b"L") + 1
+        return at > 0 and int.from_bytes(part[at : at + size]) == len(part) - at - size
+
+    if fails(octets):
+        assert simplest(octets, fails, Budget(PLENTY)) == b"L" + bytes(size)

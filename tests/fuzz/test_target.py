@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,14 +13,18 @@ import pytest
 from ecmproto.capture import open_capture
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.command import Command
-from ecmproto.fuzz.findings import Finding, reproduction
+from ecmproto.fuzz.command import Command, Outcome
+from ecmproto.fuzz.feed import Feed
+from ecmproto.fuzz.findings import Finding, write_capture
+from ecmproto.fuzz.kinds import SUBJECTS
 from ecmproto.fuzz.state import Progress
 from ecmproto.fuzz.target import TargetCampaign
 from ecmproto.wire import CNM, TLV, decode_lax
+from tests.conftest import requires
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 READER = Path(__file__).parent / "planted" / "reader.py"
+DECODER = Path(__file__).parent / "planted" / "decoder.c"
 MOST_RUNS = 600
 
 
@@ -34,6 +40,12 @@ def planted(defect: str, *place: str, seconds: float = 2.0) -> Command:
     return Command(words=(sys.executable, "-I", "-S", str(READER), defect, *place), seconds=seconds)
 
 
+def shown_again(folder: Path, command: Command) -> Outcome:
+    """Return how it ends when a user runs what was kept."""
+    words = ("sh", "-c", f"cd {folder} && sh reproduce.sh")
+    return dataclasses.replace(command, words=words).run(folder / "finding.json")
+
+
 def first_finding(campaign: TargetCampaign) -> Finding:
     def going_on(progress: Progress) -> bool:
         return progress.runs < MOST_RUNS and not campaign.findings
@@ -42,47 +54,162 @@ def first_finding(campaign: TargetCampaign) -> Finding:
     return found
 
 
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize(
     ("defect", "kind", "place"),
     [("msdu-length", "report", "{}"), ("endless-tlv", "hang", "{}"), ("deep-tags", "crash", "")],
 )
 def test_planted_defects_are_found_reduced_and_seen_again(
-    defect: str, kind: str, place: str, tmp_path: Path
+    defect: str, kind: str, place: str, seed: int, tmp_path: Path
 ) -> None:
     command = planted(defect, *filter(None, [place]), seconds=0.5)
-    cases = Cases(corpus("mixed.pcap", "lldp_cn.pcap", "vlan_stacks.pcap"), seed=1)
-    found = first_finding(TargetCampaign(command, cases, tmp_path / "campaign", tries=120))
+    feed = Feed(frames=Cases(corpus("mixed.pcap", "lldp_cn.pcap", "vlan_stacks.pcap"), seed=seed))
+    found = first_finding(TargetCampaign(command, feed, tmp_path / "campaign"))
     assert found.outcome.kind == kind
     (octets,) = found.frames
     frame = decode_lax(octets)
     if defect == "msdu-length":
         assert CNM in frame
         assert "IndexError in read_cnm" in found.outcome.signature
+        assert len(octets) == 12 + 2 + 24
     elif defect == "endless-tlv":
         assert TLV in frame
+        assert len(octets) == 12 + 2 + 2
     else:
         assert len(octets) == 12 + 4 * 4 + 2
         assert found.outcome.signature == "SIGABRT"
     folder = tmp_path / "campaign" / "findings" / found.name
-    again = Command(words=("sh", "-c", f"cd {folder} && . ./reproduce.sh"), seconds=0.5)
-    assert again.run(folder / "case.pcap").failed
+    assert shown_again(folder, command).signature == found.outcome.signature
     assert (folder / "case.hex").read_text().split()[1] == octets.hex()
     with open_capture(str(folder / "case.pcap")) as reader:
         assert [frame for batch in reader for frame in batch.frames()] == [octets]
 
 
+def test_the_case_of_a_finding_is_that_of_its_index(tmp_path: Path) -> None:
+    cases = Cases(corpus("mixed.pcap"), seed=5)
+    found = first_finding(TargetCampaign(planted("msdu-length"), Feed(frames=cases), tmp_path, tries=20))
+    alone = tmp_path / "alone.pcap"
+    write_capture(alone, [cases[found.index].octets])
+    assert planted("msdu-length").run(alone).signature == found.outcome.signature
+
+
+def test_memory_that_a_length_asks_for(tmp_path: Path) -> None:
+    command = dataclasses.replace(planted("lying-length", "{}"), memory_octets=100_000_000)
+    found = first_finding(TargetCampaign(command, Feed(frames=Cases(corpus("mixed.pcap"), seed=1)), tmp_path))
+    assert found.outcome.kind == "memory"
+    assert all(CNM in decode_lax(octets) for octets in found.frames)
+    assert shown_again(tmp_path / "findings" / found.name, command).kind == "memory"
+
+
+@pytest.mark.parametrize("place", ["{}", ""])
+def test_captures_are_spoilt_reduced_and_seen_again(place: str, tmp_path: Path) -> None:
+    command = planted("record-length", *filter(None, [place]))
+    captures = SUBJECTS["captures"].cases(SUBJECTS["captures"].corpus(), 1)
+    found = first_finding(TargetCampaign(command, Feed(captures=captures), tmp_path))
+    assert found.outcome.signature == "SIGABRT"
+    (octets,) = found.frames
+    assert len(octets) == 24 + 16
+    folder = tmp_path / "findings" / found.name
+    assert (folder / "case.capture").read_bytes() == octets
+    assert (folder / "case.hex").read_text() == f"{len(octets):5} {octets.hex()}\n"
+    assert shown_again(folder, command).signature == "SIGABRT"
+
+
+def test_frames_and_captures_take_turns(tmp_path: Path) -> None:
+    subject = SUBJECTS["captures"]
+    feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1), captures=subject.cases(subject.corpus(), 1))
+    campaign = TargetCampaign(planted("none"), feed, tmp_path, frames_per_run=10)
+    assert list(campaign.run(lambda progress: progress.runs < 6)) == []
+    assert campaign.progress.cases == 3 * 10 + 3
+
+
+def test_a_real_sanitizer(tmp_path: Path) -> None:
+    program = tmp_path / "decoder"
+    flags = ["-g", "-fsanitize=address,undefined", "-o", str(program), str(DECODER)]
+    built = subprocess.run([requires("gcc"), *flags], capture_output=True, check=False)
+    if built.returncode or Command(words=(str(program), "{}")).run(PCAPS / "pause.pcap").failed:
+        pytest.skip("gcc has no sanitizers that run here")
+    command = Command(words=(str(program),))
+    feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
+    found = first_finding(TargetCampaign(command, feed, tmp_path / "campaign"))
+    assert found.outcome.signature.startswith("AddressSanitizer heap-buffer-overflow sum_of_msdu read_frame")
+    (octets,) = found.frames
+    assert len(octets) == 12 + 2 + 24
+    again = shown_again(tmp_path / "campaign" / "findings" / found.name, command)
+    assert again.signature == found.outcome.signature
+
+
+def test_a_program_that_always_fails_needs_no_frames(tmp_path: Path) -> None:
+    feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
+    command = Command(words=(sys.executable, "-S", "-c", "import no_such_module"))
+    found = first_finding(TargetCampaign(command, feed, tmp_path))
+    assert found.frames == ()
+    assert found.outcome.signature.startswith("ModuleNotFoundError in <module>")
+
+
+def test_a_program_that_runs_only_where_it_was_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.py").write_text(READER.read_text())
+    monkeypatch.chdir(tmp_path)
+    command = Command(words=(sys.executable, "-S", "-m", "own", "msdu-length", "{}"))
+    feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
+    found = first_finding(TargetCampaign(command, feed, Path("campaign"), tries=20))
+    folder = tmp_path / "campaign" / "findings" / found.name
+    assert (folder / "reproduce.sh").read_text().startswith(f"cd {tmp_path} && ")
+    assert shown_again(folder, command).signature == found.outcome.signature
+
+
+def test_what_took_long_once_is_no_hang(tmp_path: Path) -> None:
+    once = "test -e been || { touch been; sleep 30; }"
+    command = Command(words=("sh", "-c", f"cd {tmp_path}; {once}"), seconds=0.3)
+    feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
+    campaign = TargetCampaign(command, feed, tmp_path / "campaign")
+    assert list(campaign.run(lambda progress: progress.runs < 3)) == []
+    assert campaign.progress.failures == 0
+
+
+def test_several_programs_at_once_find_the_same(tmp_path: Path) -> None:
+    found = []
+    for jobs in (1, 4):
+        feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=3))
+        folder = tmp_path / str(jobs)
+        campaign = TargetCampaign(
+            planted("msdu-length"), feed, folder, frames_per_run=16, jobs=jobs, tries=30
+        )
+        list(campaign.run(lambda progress: progress.runs < 30))
+        (finding,) = campaign.findings.values()
+        found.append((campaign.progress.failures, finding.index, finding.frames, finding.count))
+        assert campaign.progress.cases == 480
+    assert found[0] == found[1]
+
+
+def test_jobs_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="jobs: needed 1 to 256, got 0"):
+        TargetCampaign(planted("none"), Feed(frames=Cases([], seed=1)), tmp_path, jobs=0)
+
+
+def test_a_program_that_cannot_be_started_ends_a_campaign(tmp_path: Path) -> None:
+    campaign = TargetCampaign(
+        Command(words=("no-such-program",)), Feed(frames=Cases([], seed=1)), tmp_path, jobs=2
+    )
+    with pytest.raises(ParameterError, match="got no-such-program"):
+        next(campaign.run(lambda progress: True))
+
+
 def test_a_sound_program_gives_no_findings(tmp_path: Path) -> None:
-    campaign = TargetCampaign(planted("none"), Cases(corpus("mixed.pcap"), seed=1), tmp_path)
+    feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
+    campaign = TargetCampaign(planted("none"), feed, tmp_path, frames_per_run=64)
     assert list(campaign.run(lambda progress: progress.runs < 10)) == []
     assert campaign.progress.cases == campaign.progress.index == 640
     assert campaign.progress.failures == 0
 
 
 def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
-    cases = Cases(corpus("mixed.pcap"), seed=3)
-    first = TargetCampaign(planted("msdu-length"), cases, tmp_path, tries=30)
+    feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=3))
+    first = TargetCampaign(planted("msdu-length"), feed, tmp_path, tries=30)
     found = first_finding(first)
-    again = TargetCampaign(planted("msdu-length"), cases, tmp_path)
+    again = TargetCampaign(planted("msdu-length"), feed, tmp_path)
     assert again.progress == first.progress
     assert again.findings == {found.outcome.signature: found}
     runs = again.progress.runs
@@ -91,47 +218,4 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "findings" / kept.name / "finding.json").read_text())
     assert document["count"] == kept.count > 1
     with pytest.raises(ParameterError, match="needed 3, of the campaign in"):
-        TargetCampaign(planted("none"), Cases([], seed=4), tmp_path)
-
-
-def test_how_programs_end_is_told_apart(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"octets")
-
-    def run(script: str, **limits: object) -> tuple[str, str]:
-        outcome = Command(words=("sh", "-c", script), **limits).run(path)  # type: ignore[arg-type]
-        return outcome.kind, outcome.signature
-
-    assert run("cat >/dev/null") == ("fine", "")
-    assert run("exit 3") == ("fine", "")
-    assert run("exit 3", failing=frozenset({3})) == ("exit", "exit status 3")
-    assert run("kill -SEGV $$") == ("crash", "SIGSEGV")
-    assert run("sleep 30", seconds=0.2) == ("hang", "hang")
-    assert run("sleep 30 & exec >&-; exit 0") == ("fine", "")
-    assert run("yes | head -c 3000000") == ("fine", "")
-    address = (
-        "==12==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x1\n    #0 0x55 in parse a.c:1\n"
-    )
-    assert run(f"printf '{address}' >&2; exit 1") == ("report", "AddressSanitizer heap-buffer-overflow parse")
-    undefined = "a.c:7:3: runtime error: shift exponent 4711 is too large"
-    assert run(f"echo '{undefined}'") == ("report", "a.c:7:3: shift exponent N is too large")
-    failed = "prog: a.c:9: main: Assertion `x > 0' failed."
-    (tmp_path / "told").write_text(failed)
-    assert run(f"cat {tmp_path}/told; kill -ABRT $$")[1] == "SIGABRT a.c:9: main: Assertion `x > 0' failed"
-    growing = "import time\nkept = bytearray(200_000_000)\ntime.sleep(20)"
-    command = Command(words=(sys.executable, "-S", "-c", growing), memory_octets=100_000_000)
-    assert command.run(path).kind == "memory"
-
-
-def test_commands_that_cannot_run(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"")
-    with pytest.raises(ParameterError, match="needed a program that can be run, got no-such-program"):
-        Command(words=("no-such-program",)).run(path)
-    with pytest.raises(ParameterError, match="needed a program and its arguments"):
-        Command(words=())
-
-
-def test_reproduction_is_a_line_for_a_shell() -> None:
-    assert reproduction(["tshark", "-r", "{}"], "case.pcap") == "tshark -r case.pcap"
-    assert reproduction(["my reader", "-"], "a b.pcap") == "'my reader' - < 'a b.pcap'"
+        TargetCampaign(planted("none"), Feed(frames=Cases([], seed=4)), tmp_path)

@@ -25,18 +25,29 @@ from ecmproto_cli.interrupt import HeldInterrupt
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
+    from ecmproto.fuzz.feed import Feed
     from ecmproto.fuzz.findings import Finding
     from ecmproto.fuzz.state import Progress
 
+WHAT = ("frames", "captures", "both")
+
 
 @click.command(context_settings={"ignore_unknown_options": False})
-@corpus_option("Spoil the frames of this capture.  [default: the templates of craft]")
+@corpus_option("Spoil this capture, or its frames.  [default: the templates of craft]")
 @corpus_filter_option
+@click.option(
+    "--what", type=click.Choice(WHAT), default="frames", show_default=True,
+    help="What is spoilt: frames, the capture files themselves, or each in turn.",
+)  # fmt: skip
 @campaign_options
 @click.option("--runs", type=click.IntRange(min=1), help="How many runs of the program.")
 @click.option(
-    "--frames-per-run", type=click.IntRange(min=1, max=1_000_000), default=64, show_default=True,
-    help="Frames in the capture of a run.",
+    "--frames-per-run", type=click.IntRange(min=1, max=1_000_000),
+    help="Frames in the capture of a run.  [default: 64, and as many more as are read quickly]",
+)  # fmt: skip
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(min=1, max=256), default=1, show_default=True,
+    help="Programs that run at once.",
 )  # fmt: skip
 @click.option(
     "--timeout", metavar="TIME", default="5s", show_default=True, help="Of a run: longer is a hang."
@@ -57,27 +68,29 @@ if TYPE_CHECKING:
 def command(
     paths: tuple[str, ...],
     filter: Filter | None,
+    what: str,
     seed: int | None,
     duration: str | None,
     runs: int | None,
-    frames_per_run: int,
+    frames_per_run: int | None,
+    jobs: int,
     timeout: str,
     memory: str,
     failing: tuple[int, ...],
     out: str,
     words: tuple[str, ...],
 ) -> int:
-    """Run a program on captures of spoilt frames; keep what crashes, hangs or swells it.
+    """Run a program on captures of spoilt frames, or spoilt captures; keep what crashes, hangs or swells it.
 
     The capture's name takes the place of {}; without one it comes by standard input.  Crashes, reports of
     sanitizers, tracebacks, hangs and too much memory are failures; each kind is reduced to the least frames
-    and kept as pcap, hex and a line that shows it again.
+    or octets, and kept as a capture, as hex and with a line that shows it again.
 
     \b
-    ecmproto fuzz target --time 60s -- tshark -V -r {}
+    ecmproto fuzz target --time 60s --jobs 2 -- tshark -V -r {}
+    ecmproto fuzz target --what captures -r in.pcapng -- tcpdump -nvr {}
     ecmproto fuzz target -r in.pcap --fail-exit 1 -- ./my-decoder {}
     """
-    from ecmproto.fuzz.cases import Cases
     from ecmproto.fuzz.command import Command
     from ecmproto.fuzz.target import TargetCampaign
     from ecmproto.units import parse_octets
@@ -89,11 +102,13 @@ def command(
         failing=frozenset(failing),
     )
     seconds = duration_of(duration, runs)
-    frames = captured_frames(paths, filter)
     folder = Path(out)
-    cases = Cases(frames, seed=seed_for(folder, seed))
-    campaign = TargetCampaign(program, cases, folder, frames_per_run=frames_per_run)
-    session = Session(duration_s=seconds, noun="frames", held=HeldInterrupt())
+    corpora = _corpora(what, paths, filter)
+    feed = _feed(corpora, seed_for(folder, seed))
+    campaign = TargetCampaign(program, feed, folder, frames_per_run=frames_per_run, jobs=jobs)
+    session = Session(
+        duration_s=seconds, noun="frames" if what == "frames" else "cases", held=HeldInterrupt()
+    )
     last = None if runs is None else campaign.progress.runs + runs
 
     def going_on(progress: Progress) -> bool:
@@ -106,8 +121,42 @@ def command(
     return report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
 
 
+def _corpora(what: str, paths: tuple[str, ...], filter: Filter | None) -> dict[str, list[bytes]]:
+    """Return what cases are made from, by the name of what it is."""
+    from ecmproto.fuzz.kinds import SUBJECTS
+    from ecmproto.fuzz.octet_cases import LONGEST_OCTETS
+
+    corpora = {}
+    if what == "captures" and filter is not None:
+        raise click.UsageError("-Y filters frames, not captures")
+    if what != "captures":
+        corpora["frames"] = captured_frames(paths, filter)
+    if what != "frames":
+        files = []
+        for path in paths:
+            with open(path, "rb") as file:
+                files.append(file.read(LONGEST_OCTETS))
+        corpora["captures"] = files or SUBJECTS["captures"].corpus()
+    return corpora
+
+
+def _feed(corpora: dict[str, list[bytes]], seed: int) -> Feed:
+    from ecmproto.fuzz.feed import Feed
+    from ecmproto.fuzz.kinds import SUBJECTS
+
+    return Feed(**{what: SUBJECTS[what].cases(corpus, seed) for what, corpus in corpora.items()})
+
+
 def _placed(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words of a command that can be called from any folder."""
-    return tuple(
-        str(Path(word).absolute()) if os.sep in word and Path(word).exists() else word for word in words
+    program, *others = words
+    found = os.sep in program and Path(program).exists()
+    return (
+        str(Path(program).absolute()) if found else program,
+        *(str(Path(word).absolute()) if _is_path(word) else word for word in others),
     )
+
+
+def _is_path(word: str) -> bool:
+    """Return whether a word names something here: a file, or what looks like a path."""
+    return Path(word).exists() if os.sep in word else Path(word).is_file()

@@ -1,4 +1,4 @@
-"""A decoder with one of several planted defects: ``python reader.py DEFECT [CAPTURE]``.
+"""A decoder with one of several planted defects, or none: ``python reader.py DEFECT [CAPTURE]``.
 
 It knows pcap, VLAN and CN-TAGs, CNMs and LLDP, as a decoder that someone wrote in an afternoon would.
 """
@@ -10,15 +10,19 @@ from typing import Literal
 
 TAGS = (0x8100, 0x88A8, 0x22E9)
 DEEPEST = 5
+announced: list[bytearray] = []
 
 
-def frames(octets: bytes) -> Iterator[bytes]:
+def frames(octets: bytes, defect: str) -> Iterator[bytes]:
     order: Literal["little", "big"] = (
         "little" if octets[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else "big"
     )
     at = 24
     while at + 16 <= len(octets):
         captured = int.from_bytes(octets[at + 8 : at + 12], order)
+        if defect == "record-length" and captured >= 1 << 31:
+            # taken for a signed number
+            os.abort()
         yield octets[at + 16 : at + 16 + captured]
         at += 16 + captured
 
@@ -42,6 +46,9 @@ def read_cnm(body: bytes, defect: str) -> None:
     if length <= len(body) - 24 and defect == "msdu-length":
         # off by one: the octet behind the MSDU
         body[24 + length]
+    if defect == "lying-length":
+        # room for what is announced, in pages
+        announced.append(bytearray(length << 12))
 
 
 def read_tlvs(body: bytes, defect: str) -> None:
@@ -65,7 +72,7 @@ def main() -> None:
             octets = file.read()
     else:
         octets = sys.stdin.buffer.read()
-    for frame in frames(octets):
+    for frame in frames(octets, defect):
         read(frame, defect)
 
 

@@ -1,0 +1,70 @@
+"""A failing trial reduced to the least that fails the same way, by running the program on parts of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from ecmproto.fuzz.command import Command, Outcome
+from ecmproto.fuzz.feed import Trial
+from ecmproto.fuzz.minimisation import Budget, fewest, simplest
+
+_STARTS = 4
+"""A hang is what takes so many times as long as the program takes to start."""
+_LEAST_S = 0.1
+
+
+class Reduction:
+    """Runs ``command`` on what is left of a trial; ``path`` is the file that it gets."""
+
+    def __init__(self, command: Command, path: Path, *, signature: str, budget: Budget) -> None:
+        self._patient = self._command = command
+        self._path = path
+        self._signature = signature
+        self._budget = budget
+
+    def outcome(self, trial: Trial) -> Outcome:
+        """Return how the program ends on a trial."""
+        trial.write(self._path)
+        return self._command.run(self._path)
+
+    def least(self, trial: Trial) -> tuple[Trial, Outcome] | None:
+        """Return the least trial found, and how the program ends on it; None where it does not fail again."""
+        first = self.outcome(trial)
+        if first.signature != self._signature:
+            return None
+        empty = self.outcome(trial.part(()))
+        if empty.signature == self._signature:
+            # it fails whatever it reads
+            return trial.part(()), empty
+        self._hasten(empty)
+        least = self._simplest(self._fewest(trial))
+        self._command = self._patient
+        last = self.outcome(least)
+        return (least, last) if last.signature == self._signature else (trial, first)
+
+    def _hasten(self, empty: Outcome) -> None:
+        """Wait no longer for a hang than it takes to know it from a start."""
+        if self._signature == "hang" and not empty.failed:
+            seconds = min(self._patient.seconds, max(_LEAST_S, _STARTS * empty.processor_s))
+            self._command = dataclasses.replace(self._patient, seconds=seconds)
+
+    def _fails(self, trial: Trial) -> bool:
+        return self.outcome(trial).signature == self._signature
+
+    def _fewest(self, trial: Trial) -> Trial:
+        def fails(rows: Sequence[int]) -> bool:
+            return self._fails(trial.part(rows))
+
+        return trial.part(fewest(range(len(trial.items)), fails, self._budget))
+
+    def _simplest(self, trial: Trial) -> Trial:
+        for row in range(len(trial.items)):
+            before = trial
+
+            def fails(octets: bytes, row: int = row, before: Trial = before) -> bool:
+                return self._fails(before.changed(row, octets))
+
+            trial = before.changed(row, simplest(before.items[row], fails, self._budget))
+        return trial
