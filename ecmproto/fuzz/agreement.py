@@ -111,11 +111,14 @@ class AgreementCampaign:
     def _found(self, wrong: Disagreement, stretch: Stretch) -> Finding:
         """Reduce what is wrong with a batch, and keep it."""
         items: Sequence[bytes] = self._judge.items(stretch)
-        bounds, row, told = self._judge.bounds, -1, wrong
-        for check in (share.check for share in self._judge.shares if share.check.name == wrong.check):
+        bounds, row, told = self._judge.bounds, wrong.row, wrong
+        check = next((share.check for share in self._judge.shares if share.check.name == wrong.check), None)
+        if check is not None:
             budget = Budget(self._tries, seconds=REDUCED_SECONDS)
             row, items = reduced(check, wrong, items, bounds, budget)
             told = first_of(check, wrong, items, bounds) or wrong
+        elif row >= 0:
+            items = [items[row]]
         outcome = Outcome(
             kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=told.detail + "\n"
         )

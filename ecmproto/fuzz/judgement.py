@@ -58,7 +58,7 @@ class Disagreement:
     signature: str
     detail: str
     check: str
-    """The name of the check that says so."""
+    """The name of the check that says so; "" where it came to none."""
     row: int = -1
 
 
@@ -90,14 +90,29 @@ class Judge:
             disagreements(share.check, items, patient)
 
     def items(self, stretch: Stretch) -> Items:
-        """Return the octets of a batch."""
-        return Items([case.octets for case in islice(self.cases.starting_at(stretch.index), stretch.count)])
+        """Return the octets of a batch; none of cases that cannot be made."""
+        return Items([made if isinstance(made, bytes) else b"" for made in self._made(stretch)])
+
+    def _made(self, stretch: Stretch) -> Iterator[bytes | str]:
+        """Yield the octets of each case, or the traceback of what kept it from being made: of a decoder."""
+        end = stretch.index + stretch.count
+        index = stretch.index
+        while index < end:
+            try:
+                for case in islice(self.cases.starting_at(index), end - index):
+                    yield case.octets
+                    index += 1
+            except Exception:
+                yield traceback.format_exc()
+                index += 1
 
     def of(self, stretch: Stretch) -> list[Disagreement]:
         """Return what is wrong with a batch."""
-        items = self.items(stretch)
+        made = list(self._made(stretch))
+        items = Items([each if isinstance(each, bytes) else b"" for each in made])
         traced = Items(items[:MEASURED_CASES]) if stretch.run % MEASURED_EVERY == 0 else None
-        found: list[Disagreement] = []
+        unmade = [_unmade(told, row) for row, told in enumerate(made) if isinstance(told, str)]
+        found = list({wrong.signature: wrong for wrong in unmade}.values())
         for share in self.shares:
             if share.takes(stretch):
                 found += self._wrong(share.check, items)
@@ -111,6 +126,11 @@ class Judge:
             # what took too long once may have had to wait for something
             if wrong.kind != "hang" or first_of(check, wrong, items, self.bounds) is not None:
                 yield wrong
+
+
+def _unmade(told: str, row: int) -> Disagreement:
+    what = f"making a case: {signature_of(told) or told.splitlines()[-1]}"
+    return Disagreement(kind="report", signature=what, detail=told, check="", row=row)
 
 
 def disagreements(

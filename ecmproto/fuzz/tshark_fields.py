@@ -96,7 +96,8 @@ def theirs(program: str, capture: Path) -> list[Fields]:
         command += ["--disable-protocol", protocol]
     for name in _ASKED:
         command += ["-e", name]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    # in a session of its own: Ctrl-C is for who compares, and nothing that tshark has to say
+    run = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True)
     return [_row(line) for line in run.stdout.splitlines()]
 
 

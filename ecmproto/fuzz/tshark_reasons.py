@@ -64,12 +64,40 @@ def _isl(seen: Sight) -> bool:
     return seen.sample.octets[:5] == bytes.fromhex("01000c0000")
 
 
+def _type_of_data(sample: Sample) -> int:
+    """Return the EtherType that announces what is data here; 0 where nothing is."""
+    layers = decode_lax(sample.octets, original_octets=sample.original).layers
+    if len(layers) < 2 or not isinstance(layers[-1], Data):
+        return 0
+    announcing = layers[-2]
+    return int(getattr(announcing, announcing.next_key)) if announcing.next_key else 0
+
+
 def _fabric_path(seen: Sight) -> bool:
-    return _ethertype(seen.sample) == 0x8903
+    return _type_of_data(seen.sample) == 0x8903
 
 
-def _vn_tag(seen: Sight) -> bool:
-    return _ethertype(seen.sample) == 0x8926 and seen.they_went_on
+_CARRIERS = frozenset((
+    0x0641, 0x0643, 0x0644, 0x0645,  # Roofnet
+    0x22F3,  # TRILL
+    0x2452,  # WLAN over Ethernet, Centrino
+    0x6558,  # transparent Ethernet bridging
+    0x8783,  # MiNT
+    0x88E5,  # MACsec
+    0x8909,  # Cisco metadata
+    0x8926,  # VN-TAG
+    0x892F,  # HSR
+    0x893F,  # E-TAG
+    0x8988,  # HiGig backbone
+    0xD28B,  # Arista vendor-specific
+    0xE555,  # EXEH
+    0xF1C1,  # R-TAG
+))  # fmt: skip
+"""EtherTypes of headers and tags behind which tshark finds frames, or what frames have."""
+
+
+def _carried(seen: Sight) -> bool:
+    return _type_of_data(seen.sample) in _CARRIERS and seen.they_went_on
 
 
 def _behind_a_congestion_tag(seen: Sight) -> bool:
@@ -85,8 +113,12 @@ def _length_0(seen: Sight) -> bool:
     return {tuple(seen.ours), tuple(seen.theirs)} == {("0",), ()}
 
 
+_MOST_TAGS = 20
+
+
 def _too_deep(seen: Sight) -> bool:
-    return len(seen.theirs) == 20 and seen.they_stopped
+    tags = "vlan.id"
+    return len(seen.their[tags]) == _MOST_TAGS < len(seen.mine[tags]) and seen.they_stopped
 
 
 def _unfinished(seen: Sight) -> bool:
@@ -162,7 +194,6 @@ def _second_s_tag_unfinished(seen: Sight) -> bool:
 
 
 _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
-_VLAN = tuple(name for name in FIELDS if name.startswith("vlan"))
 
 DELIBERATE = (
     Reason(
@@ -174,8 +205,9 @@ DELIBERATE = (
         applies=_fabric_path,
     ),
     Reason(
-        why="tshark reads on behind a VN-TAG; no document of ours has it, so what follows is data",
-        applies=_vn_tag,
+        why="tshark reads on behind tags and headers that no document of ours has (TRILL, VN-TAG, MACsec and "
+        "others); for us what follows is data",
+        applies=_carried,
     ),
     Reason(
         why="tshark stops at CN-TAGs and experimental tags (wire-formats 10); we read what is behind them",
@@ -191,9 +223,7 @@ DELIBERATE = (
         fields=("eth.type", "eth.len", "vlan.etype", "vlan.len"),
         applies=_length_0,
     ),
-    Reason(
-        why="tshark gives up after 20 VLAN tags; wire-formats 1.2: any depth", fields=_VLAN, applies=_too_deep
-    ),
+    Reason(why="tshark gives up after 20 VLAN tags; wire-formats 1.2: any depth", applies=_too_deep),
     Reason(
         why="of a header that ends too early tshark shows the fields there are; we keep it as octets and, "
         "where no snap length cut it, say what is missing",

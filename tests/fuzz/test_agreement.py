@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from ecmproto.capture import open_capture
 from ecmproto.dissect import Record
 from ecmproto.errors import ParameterError
-from ecmproto.fuzz import capture_check, document_check, schema_check, tshark_check
+from ecmproto.fuzz import agreement, capture_check, document_check, schema_check, tshark_check
 from ecmproto.fuzz.agreement import BATCH_CASES, AgreementCampaign
 from ecmproto.fuzz.bounds import Bounds
 from ecmproto.fuzz.capture_check import CaptureCheck
-from ecmproto.fuzz.cases import Cases
+from ecmproto.fuzz.cases import Case, Cases
 from ecmproto.fuzz.column_check import ColumnCheck
 from ecmproto.fuzz.difference import Check, Difference
 from ecmproto.fuzz.document_check import DocumentCheck
@@ -40,6 +40,12 @@ from tests.conftest import requires
 
 LINE = "ecmproto fuzz decode --as-is -r case.pcap"
 MOST_CASES = 20 * BATCH_CASES
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Findings are reduced to the end on a busy machine too."""
+    monkeypatch.setattr(agreement, "REDUCED_SECONDS", 120.0)
 
 
 def campaign(folder: Path, *checks: Check, bounds: Bounds | None = None, seed: int = 1) -> AgreementCampaign:
@@ -119,6 +125,25 @@ def test_an_exception_of_the_lax_decoder_is_found_and_reduced(
     # the case that it came from shows it too
     (case,) = islice(Cases(template_frames(), seed=1).starting_at(finding.index), 1)
     assert CNM in decode_lax(case.octets)
+
+
+def test_a_case_that_cannot_be_made_is_found_and_the_others_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    right = Cases.__getitem__
+
+    def planted(self: Cases, index: int) -> Case:
+        if index == 17:
+            raise IndexError
+        return right(self, index)
+
+    monkeypatch.setattr(Cases, "__getitem__", planted)
+    found = campaign(tmp_path, Marked(b"\x22\xe7"))
+    unmade, marked = found.run(lambda _: True, most_cases=300)
+    assert unmade.outcome.signature.startswith("making a case: IndexError in planted (test_agreement.py:")
+    assert (unmade.index, unmade.frames) == (17, (b"",))
+    assert marked.outcome.signature == "marked: both are there"
+    assert found.progress.cases == 300
 
 
 @pytest.mark.parametrize(

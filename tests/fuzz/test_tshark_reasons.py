@@ -47,6 +47,19 @@ FRAMES = {
     "short capabilities": BEFORE + TIME + RIGHT + tlv(7, b"\0") + OTHER + END,
     "nothing wrong": BEFORE + TIME + RIGHT + OTHER + END,
 }
+PLAIN = bytes.fromhex("020000000002") + SRC
+INNER = PLAIN + VLAN + bytes.fromhex("88080001ffff") + bytes(42)
+TRILL = bytes.fromhex("22f30040") + bytes(4)
+BEHIND = {
+    "21 tags in front of a length": PLAIN + 21 * VLAN + b"\0\7" + bytes(7),
+    "21 tags in front of a PAUSE": PLAIN + 21 * VLAN + bytes.fromhex("88080001ffff"),
+    "20 tags in front of a PAUSE": PLAIN + 20 * VLAN + bytes.fromhex("88080001ffff"),
+    "a frame behind TRILL": PLAIN + TRILL + INNER,
+    "a frame behind a tag and TRILL": PLAIN + VLAN + TRILL + INNER,
+    "a frame behind a tag and FabricPath": PLAIN + VLAN + bytes.fromhex("89030001") + INNER,
+    "a bridged frame": PLAIN + bytes.fromhex("6558") + INNER,
+}
+"""What tshark does not reach, or finds in what is data here."""
 READ = [name for name in FRAMES if name not in ("a long time to live", "no time to live")]
 """Those of which tshark shows a CN TLV."""
 
@@ -55,14 +68,16 @@ READ = [name for name in FRAMES if name not in ("a long time to live", "no time 
 def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Sample, Fields]]:
     """What tshark says of each."""
     program = requires("tshark")
-    samples = [Sample(where=name, octets=octets, original=len(octets)) for name, octets in FRAMES.items()]
+    samples = [
+        Sample(where=name, octets=octets, original=len(octets)) for name, octets in (FRAMES | BEHIND).items()
+    ]
     capture = tmp_path_factory.mktemp("lldp") / "frames.pcap"
     write_pcap(Path(capture), samples)
     rows = theirs(program, capture)
     return {sample.where: (sample, row) for sample, row in zip(samples, rows, strict=True)}
 
 
-@pytest.mark.parametrize("name", FRAMES)
+@pytest.mark.parametrize("name", FRAMES | BEHIND)
 def test_what_tshark_reads_otherwise_is_excused(name: str, read: dict[str, tuple[Sample, Fields]]) -> None:
     sample, their = read[name]
     assert list(unexplained(sample, ours(sample), their)) == []
@@ -82,6 +97,16 @@ def test_another_value_of_a_tlv_that_tshark_reads_is_told(
     assert their[field]
     changed = their | {field: change(their[field])}
     assert [wrong for wrong, _ in unexplained(sample, ours(sample), changed)] == [field]
+
+
+@pytest.mark.parametrize("name", [name for name in BEHIND if "FabricPath" not in name])
+def test_another_value_in_front_of_what_tshark_reads_otherwise_is_told(
+    name: str, read: dict[str, tuple[Sample, Fields]]
+) -> None:
+    sample, their = read[name]
+    mine = ours(sample)
+    for field in filter(mine.get, FIELDS):
+        assert field in dict(unexplained(sample, mine, their | {field: ["4711"]}))
 
 
 @pytest.mark.parametrize("name", FRAMES)
