@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ecmproto.fuzz.silences import SilenceCampaign
 
 _MOST_TOGETHER = 64
-_LOOKS_PER_S = 250
+_LOOKS_PER_S = 100
 _USUAL_OCTETS = 125
 
 
@@ -183,7 +183,7 @@ def _campaign(
 
 
 def _together(schedule: Schedule) -> int:
-    """Return how many cases to send between two looks at the clock: few milliseconds of them."""
+    """Return how many cases to send between two looks at the clock: some milliseconds of them."""
     from ecmproto.capture.linux.schedule import BitRate, FrameRate
 
     if isinstance(schedule, FrameRate):
