@@ -99,6 +99,10 @@ class CaptureError(EcmprotoError):
         return f"{self.path}:{place} needed {self.needed}, got {self.got}"
 
 
+class InterfaceGoneError(CaptureError):
+    """An interface that was removed while it was captured from: attributes as of a file."""
+
+
 class OutputError(EcmprotoError):
     """An output that cannot be written: ``path`` names it, ``needed`` and ``got`` say why."""
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import click
 
-from ecmproto.errors import CaptureError, EcmprotoError, InterfaceError, MissingDependencyError, counted
+from ecmproto.errors import (
+    CaptureError,
+    EcmprotoError,
+    InterfaceError,
+    InterfaceGoneError,
+    MissingDependencyError,
+    counted,
+)
 
 FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141
@@ -21,7 +28,9 @@ class CommandError(Exception):
 
 def exit_code_of(error: Exception) -> int | None:
     """Return the exit code of an error that is the user's or the input's, None for a defect of ours."""
-    if isinstance(error, InterfaceError) or isinstance(error.__cause__ or error, PermissionError):
+    if isinstance(error, InterfaceError | InterfaceGoneError):
+        return PERMISSION
+    if isinstance(error.__cause__ or error, PermissionError):
         return PERMISSION
     if isinstance(error, CaptureError):
         return CAPTURE

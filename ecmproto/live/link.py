@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +23,9 @@ _AGAIN_NS = NS_PER_S
 class LinkCounts:
     """What an interface has come to: frames without FCS; all only grow but for ``down`` and ``gone``.
 
-    ``overflow_frames`` the kernel dropped before they were read, ``unsent_frames`` found no room or the
-    interface down, ``refused_frames`` were too long for its MTU.  ``lost`` counts how often it vanished.
+    ``overflow_frames`` the kernel dropped before they were read, ``unsent_frames`` found no room, the
+    interface down or an other end that takes no frames so long, ``refused_frames`` were too long for its own
+    MTU.  ``lost`` counts how often it vanished.
     """
 
     received_frames: int
@@ -70,7 +72,7 @@ class Link:
 
     @property
     def is_down(self) -> bool:
-        """Whether the interface was down when it was last looked at; only `receive` finds out more."""
+        """Whether the interface was down when it was last looked at; `receive` and `counts` find out more."""
         return self._receiver is not None and self._receiver.down
 
     def fileno(self) -> int:
@@ -89,14 +91,24 @@ class Link:
             return None
 
     def send(self, octets: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np.int64]) -> None:
-        """Send frames; those that find no room, or no interface, are lost and counted."""
-        done = 0
-        if self._sender is not None:
+        """Send frames; those that find no room, or no interface, are lost and counted.
+
+        The kernel says of a frame that is too long for the interface at the other end of a veth pair that
+        there is no room.  The frame is left out, and those behind it have their turn.
+        """
+        count, done = len(offset), 0
+        while done < count and self._sender is not None:
+            full = self._sender.full
             try:
-                done = self._sender.send(octets, offset, length)
+                done += self._sender.send(octets, offset[done:], length[done:])
             except InterfaceError:
                 self._lose()
-        self._unsent += len(offset) - done
+                break
+            if done == count or self._sender.full == full:
+                break
+            self._unsent += 1
+            done += 1
+        self._unsent += count - done
 
     def revive(self, now_ns: int) -> bool:
         """Look for a vanished interface, now and then; return whether it is there again."""
@@ -111,6 +123,9 @@ class Link:
 
     def counts(self) -> LinkCounts:
         """Return what the interface has come to."""
+        with suppress(InterfaceError):  # one that has vanished: `receive` finds out
+            if self._receiver is not None:
+                self._receiver.look()
         received, overflow, sent, octets, refused = self._totals()
         return LinkCounts(
             received_frames=received,

@@ -15,6 +15,7 @@ from ecmproto.stats.statistics import (
     AdvertisedRate,
     ClassPause,
     CongestionPoint,
+    InterfaceCount,
     MessageFlow,
     PauseTimes,
     ProbedFlow,
@@ -48,7 +49,7 @@ def as_document(statistics: Statistics, capture: str) -> dict[str, Any]:
         "peak_frames_per_s": statistics.peak_per_second(statistics.frames_over_time),
         "peak_bits_per_s": _eightfold(statistics.peak_per_second(statistics.octets_over_time)),
         "linktypes": dict(statistics.linktypes),
-        "interfaces": [dataclasses.asdict(interface) for interface in statistics.interfaces],
+        "interfaces": [_interface(each) for each in statistics.interfaces],
         "malformed": dict(statistics.malformed),
         "intervals": dataclasses.asdict(intervals),
         "frames_over_time": list(statistics.frames_over_time),
@@ -96,6 +97,10 @@ def document_text(statistics: Statistics, capture: str) -> str:
 def _rates(statistics: Statistics, frames: int, octets: int) -> dict[str, float | None]:
     span = statistics.span
     return {"frames_per_s": span.per_second(frames), "bits_per_s": span.per_second(8 * octets)}
+
+
+def _interface(interface: InterfaceCount) -> dict[str, Any]:
+    return {**dataclasses.asdict(interface), "speed_bps": interface.speed_bps or None}
 
 
 def _eightfold(octets: float | None) -> float | None:

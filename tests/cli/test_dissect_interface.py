@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +94,26 @@ def test_an_interrupt_finishes_the_copy(veth: Network, tmp_path: Path, name: str
 def test_mistakes_are_told(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", *words]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_an_interface_that_is_removed_ends_it_with_what_came_before(
+    veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.pcapng"
+
+    def remove() -> None:
+        with traffic():
+            time.sleep(0.4)
+        veth.ip(f"link del {FAR}")
+
+    thread = threading.Thread(target=remove)
+    thread.start()
+    assert run(["dissect", "-i", FAR, "-w", str(path)]) == 4
+    thread.join()
+    said = capsys.readouterr()
+    assert "needed the interface, got its removal while it was in use" in said.err
+    with open_capture(path) as reader:
+        assert sum(len(batch) for batch in reader) > 0
 
 
 def test_a_missing_interface_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,7 +123,7 @@ def test_an_interrupt_ends_with_everything_told_and_written(veth: Network, tmp_p
 def test_an_interface_that_is_removed_ends_it(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     timer = threading.Timer(0.7, veth.ip, [f"link del {FAR}"])
     timer.start()
-    assert run(["live", "monitor", "-i", FAR, "--time", "20s"]) == 3
+    assert run(["live", "monitor", "-i", FAR, "--time", "20s"]) == 4
     timer.join()
     assert "needed the interface, got its removal while it was in use" in capsys.readouterr().err
 

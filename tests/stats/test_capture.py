@@ -206,6 +206,7 @@ def test_the_document_is_plain_json() -> None:
 
 def test_the_document_of_mixed_frames() -> None:
     document = as_document(capture_stats(MIXED), "mixed.pcap")
+    assert [interface["speed_bps"] for interface in document["interfaces"]] == [None]
     points = {point["kind"]: point for point in document["congestion_points"]}
     assert points["cnm"]["cpid"] == "0200000000c10001"
     assert points["cnm"]["q_offset_octets"]["mean"] == -25600

@@ -25,7 +25,7 @@ from ecmproto.capture.parsing import Parser, Shortage
 from ecmproto.capture.reader import CaptureReader
 from ecmproto.capture.source import Source, StreamSource
 from ecmproto.capture.walk import Walker
-from ecmproto.errors import CaptureError, counted
+from ecmproto.errors import InterfaceGoneError, counted
 from ecmproto.units import NS_PER_S
 
 _LOOK_MS = 250
@@ -73,7 +73,7 @@ class InterfaceReader(CaptureReader):
         self._live.finish()
         yield statistics(self._live.counts(), self._live.began_ns, time.time_ns(), self.frames)
         if self._live.gone:
-            self.problem = CaptureError(
+            self.problem = InterfaceGoneError(
                 path=self.path, offset=self.octets_read, frame=self.frames,
                 needed="the interface", got="its removal while it was in use",
             )  # fmt: skip

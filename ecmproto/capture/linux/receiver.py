@@ -18,6 +18,7 @@ from ecmproto.capture.linux import abi
 from ecmproto.capture.linux.bpf import Instruction
 from ecmproto.capture.linux.calls import receive_messages
 from ecmproto.capture.linux.control_messages import CONTROL_OCTETS, unpack
+from ecmproto.capture.linux.interface import interface_facts
 from ecmproto.capture.linux.packet_socket import DOWN_ERRORS, KernelCounts, PacketSocket, open_receiving
 
 FRAMES = 256
@@ -124,6 +125,12 @@ class FrameReceiver:
         if self._doubtful and self._socket.gone:
             raise self._socket.vanished()
         self._doubtful = self.down
+
+    def look(self) -> bool:
+        """Return whether an interface that was down still is; frames are no sign where none come."""
+        if self.down:
+            self.down = not interface_facts(self.facts.name).up
+        return self.down
 
     def counts(self) -> KernelCounts:
         """Return how many frames the kernel delivered and how many it dropped for want of room."""
