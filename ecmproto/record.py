@@ -12,6 +12,7 @@ Compiled code is handed a pointer to the record, which costs nothing; plain Pyth
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -24,11 +25,7 @@ _SCALARS: dict[Any, type[np.generic]] = {int: np.int64, float: np.float64}
 
 
 class _Fields(np.void):  # type: ignore[misc]  # final for type checkers alone
-    """One record: its fields are attributes.
-
-    numpy's own ``record`` looks every attribute up in Python, the one by which compiled code reaches the
-    record's memory too: a kernel that is called for each few frames would spend more on that than on them.
-    """
+    """One record: its fields are attributes, found faster than those of numpy's own ``record``."""
 
     __slots__ = ()
 
@@ -48,6 +45,19 @@ class _Fields(np.void):  # type: ignore[misc]  # final for type checkers alone
 
     def _unknown(self, name: str) -> AttributeError:
         return AttributeError(f"a record of {', '.join(self.dtype.names or ())} has no {name!r}")
+
+
+class _Single(_Fields):  # type: ignore[misc]
+    """The record in an array of one.
+
+    Compiled code reaches its memory by ``data``, which is the array here: the view that numpy makes takes
+    longer the more fields there are, and a kernel called for every few frames would spend more on that than
+    on them.
+    """
+
+    __slots__ = ()
+
+    data = property(operator.attrgetter("base"))
 
 
 def record_dtype(kind: type[Any]) -> np.dtype[np.void]:
@@ -92,16 +102,19 @@ def _scalars(hint: Any) -> set[type[np.generic]]:
 
 
 def new_records(kind: type[_Record], count: int) -> Sequence[_Record]:
-    """Return ``count`` zeroed records in one array (a numpy record array; see ``columns``)."""
-    records: Any = np.zeros(count, record_dtype(kind)).view(np.recarray)
-    typed: Sequence[_Record] = records
-    return typed
+    """Return ``count`` zeroed records in one array (see ``columns``)."""
+    return _zeroed(kind, count, _Fields)
 
 
 def new_record(kind: type[_Record]) -> _Record:
     """Return one zeroed record."""
-    record: _Record = np.zeros(1, np.dtype((_Fields, record_dtype(kind))))[0]
-    return record
+    return _zeroed(kind, 1, _Single)[0]
+
+
+def _zeroed(kind: type[_Record], count: int, element: type[np.void]) -> Sequence[_Record]:
+    records: Any = np.zeros(count, np.dtype((element, record_dtype(kind))))
+    typed: Sequence[_Record] = records
+    return typed
 
 
 def columns(records: Sequence[Any]) -> NDArray[Any]:

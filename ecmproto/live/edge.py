@@ -6,7 +6,6 @@ what a QCN domain asks of its edge is done: CND defence modes, LLDP, a backbone'
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, cast
 
 import numpy as np
@@ -101,8 +100,9 @@ class Edge:
         self.flows = FlowTable(
             machine.flow_key, max_stations=LARGEST_STATIONS, max_flows=LARGEST_FLOWS, ethertypes=ethertypes
         )
-        self._intake = Intake(machine, cp_mac=mac, ethertypes=ethertypes, interfaces=(), flows=self.flows)
-        self._intake.first_time_ns = 0
+        self._intake = Intake(
+            machine, cp_mac=mac, ethertypes=ethertypes, interfaces=(), flows=self.flows, first_time_ns=0
+        )
         self._probes = Probes(machine, ethertypes)
         self._start_ns = start_ns
         self._send = send
@@ -129,9 +129,8 @@ class Edge:
     def take(self, batch: Batch, place: int, now_ns: int) -> None:
         """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
         time_ns = now_ns - self._start_ns
-        batch = dataclasses.replace(batch, time_ns=np.full(len(batch), time_ns))
         if place == NET:
-            self._from_net(batch)
+            self._from_net(batch, time_ns)
         else:
             self._from_host(batch, time_ns)
 
@@ -148,9 +147,9 @@ class Edge:
                 self._send_one(NET, said)
         self._draws.refill()
 
-    def _from_net(self, batch: Batch) -> None:
+    def _from_net(self, batch: Batch, time_ns: int) -> None:
         self.counts.net_frames += len(batch)
-        taken = self._intake.take(batch)
+        taken = self._intake.take(batch, time_ns=np.full(len(batch), time_ns))
         self._remember(taken)
         arrivals, probe = self._probes.found(taken, self.flows)
         position = 0

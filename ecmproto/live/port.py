@@ -18,9 +18,11 @@ import numpy as np
 from ecmproto.capture.batch import Batch
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import Machine, Place, SampledFrame
+from ecmproto.control.pause.reaction import State
 from ecmproto.control.protocol import EVERY_STATION, NO_CAUSE, NO_STATION, PAUSE_KIND, PFC_KIND, new_outbox
 from ecmproto.live.addresses import new_addresses
 from ecmproto.live.device import Send, Snapshot
+from ecmproto.live.downstream import Downstream
 from ecmproto.live.drawn import Draws
 from ecmproto.live.frames import Incoming, empty, new_leaving, new_store
 from ecmproto.live.rate_reports import with_lower_rates
@@ -30,14 +32,14 @@ from ecmproto.replay.counts import kind_name
 from ecmproto.replay.facts import PortFacts, check_seed
 from ecmproto.replay.gauge import PRIORITIES, TOTAL
 from ecmproto.replay.generated import octets_of
+from ecmproto.replay.intake import tag_kind
 from ecmproto.replay.port import new_port, with_room
 from ecmproto.replay.summary import queue_statistics, settled, utilisation
 from ecmproto.replay.waiting import new_pool
 from ecmproto.table.classify import classify
 from ecmproto.table.headers import roles_of
-from ecmproto.table.places import CN, NONE
 from ecmproto.units import NS_PER_S
-from ecmproto.wire import CNTag, EtherTypes
+from ecmproto.wire import EtherTypes
 from ecmproto.wire.ethertypes import DEFAULT
 
 LARGEST_OCTETS = 2048
@@ -55,6 +57,7 @@ class SwitchPort:
 
     ``frames`` is how many frames the queues hold at most, besides the octets that ``facts`` say.
     Frames are handed over up to ``lead_ns`` before they leave, for whoever needs that time to send them.
+    With ``obeys``, one of `downstream.KINDS`, PAUSE or PFC from the output's far end stop its priorities.
     ``counts`` are a record of `switching.Counts`, ``messages`` what was sent by kind.
     """
 
@@ -71,6 +74,7 @@ class SwitchPort:
         link_rate_bps: int | None = None,
         largest_octets: int = LARGEST_OCTETS,
         lead_ns: int = 0,
+        obeys: str | None = None,
         ethertypes: EtherTypes = DEFAULT,
     ) -> None:
         check_seed(seed)
@@ -100,6 +104,9 @@ class SwitchPort:
             largest_octets=largest_octets,
             ethertypes=ethertypes,
         )
+        self._downstream: Downstream | None = None
+        if obeys is not None:
+            self._downstream = Downstream(obeys, self.switch, rate_bps=facts.rate_bps, ethertypes=ethertypes)
 
     @property
     def counts(self) -> Any:
@@ -110,16 +117,19 @@ class SwitchPort:
     def due_ns(self) -> int:
         """When `advance` is next needed; NEVER_NS while nothing waits."""
         line = self.switch.port.line
-        if line.in_service_octets == 0:
-            # What ticks at an idle port come to can wait until something arrives.
-            return NEVER_NS
-        return self._start_ns + min(int(line.departure_ns), self.point.tick_ns())
+        if line.in_service_octets != 0:
+            return self._start_ns + min(int(line.departure_ns), self.point.tick_ns())
+        if self._downstream is not None and line.waiting_mask:
+            return self._start_ns + min(self._downstream.resumes_ns, self.point.tick_ns())
+        # What ticks at an empty port come to can wait until something arrives.
+        return NEVER_NS
 
     def take(self, batch: Batch, place: int, now_ns: int) -> None:
         """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
         time_ns = self._time(now_ns)
         if place == self.inputs:
             batch = with_lower_rates(batch, self.point, self.place.ethertypes)
+            self._obey(batch, time_ns)
         frames = Incoming(batch.buffer, batch.offset, batch.captured, batch.original)
         position, last = 0, False
         while not last:
@@ -132,11 +142,21 @@ class SwitchPort:
 
     def advance(self, now_ns: int) -> None:
         """Let everything happen that is due by ``now_ns``."""
-        time_ns = self._time(now_ns)
+        self._release(self._time(now_ns) + self._lead_ns)
+
+    def _release(self, until_ns: int) -> None:
         done = False
         while not done:
-            done = release(self.switch, self.point, time_ns + self._lead_ns)
+            done = release(self.switch, self.point, until_ns)
             self._drain(None)
+
+    def _obey(self, batch: Batch, time_ns: int) -> None:
+        """Do what PAUSE and PFC frames say of those that came to the output."""
+        if self._downstream is None:
+            return
+        for frame in self._downstream.heard(batch):
+            self._release(time_ns)
+            self._downstream.obey(frame, time_ns)
 
     def _time(self, now_ns: int) -> int:
         """Return the port's own time: what has left early is not to be overtaken."""
@@ -149,8 +169,11 @@ class SwitchPort:
         gauge = self.switch.port.gauge
         settled(gauge, now_ns - self._start_ns)
         queue = queue_statistics(gauge, TOTAL)
+        counters = {name: int(getattr(self.counts, name)) for name in self.counts.dtype.names}
+        if self._downstream is not None:
+            counters |= self._downstream.counters(now_ns - self._start_ns)
         return Snapshot(
-            counters={name: int(getattr(self.counts, name)) for name in self.counts.dtype.names},
+            counters=counters,
             messages=dict(self.messages),
             mechanism=self.machine.counters(self.point),
             gauges={
@@ -200,12 +223,6 @@ class SwitchPort:
         return SampledFrame(octets, len(octets), int(classes.msdu_offset[0]))
 
 
-def _tag(machine: Machine) -> int:
-    if machine.tag is None:
-        return NONE
-    return CN if machine.tag is CNTag else machine.tag_protocol
-
-
 def _new_switch(
     machine: Machine,
     facts: PortFacts,
@@ -216,7 +233,7 @@ def _new_switch(
     ethertypes: EtherTypes,
 ) -> Switch:
     fixed = new_record(Facts)
-    fixed.own, fixed.tag = int.from_bytes(facts.cp_mac), _tag(machine)
+    fixed.own, fixed.tag = int.from_bytes(facts.cp_mac), tag_kind(machine)
     fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
     port = new_port(facts)
     for priority in range(PRIORITIES):
@@ -227,6 +244,7 @@ def _new_switch(
         facts=fixed,
         counts=new_record(Counts),
         port=port,
+        pauses=new_record(State),
         pool=new_pool(frames),
         store=new_store(frames, largest_octets),
         addresses=new_addresses(_ADDRESSES),

@@ -50,6 +50,9 @@ LARGEST_FLOWS = 256
 _MOST_FRAMES = 16_384
 """Frames that wait at once, behind whatever limiters."""
 _SPARE_FRAMES = 64
+_MANY_FRAMES = 64
+"""From so many on it takes less time to tag all of a batch at once than one by one."""
+_WITH_TAG = ("serial", "probe", "tagged", "tag", "mark")
 _C_TAG_OCTETS = 4
 """By so much a frame with a C-TAG in front may be longer (packet(7))."""
 _FAST_BPS, _LARGE_OCTETS = 10**13, 10**9
@@ -127,11 +130,16 @@ class ReactionPoint:
             machine.flow_key, max_stations=LARGEST_STATIONS, max_flows=LARGEST_FLOWS, ethertypes=ethertypes
         )
         self._intakes = tuple(
-            Intake(machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=(), flows=flows)
+            Intake(
+                machine,
+                cp_mac=port.cp_mac,
+                ethertypes=ethertypes,
+                interfaces=(),
+                flows=flows,
+                first_time_ns=0,
+            )
             for flows in (self.flows, None)
         )
-        for intake in self._intakes:
-            intake.first_time_ns = 0
         self._nothing = self._intakes[NET].take(Batch.from_frames([]))
         self._hearing = new_hearing(machine)
         self._draws = Draws(seed)
@@ -139,6 +147,7 @@ class ReactionPoint:
         self.world = new_world(port, facts, stations=LARGEST_STATIONS, limiters=self.senders.limiters())
         while len(self.world.pool.frames) < _MOST_FRAMES:
             self.world = with_more_frames(self.world)
+        self._passages = columns(self.world.passages)
         self._serial = 0
         self._now_ns = 0
         self._waiting: dict[int, _Waiting] = {}
@@ -152,7 +161,6 @@ class ReactionPoint:
     def take(self, batch: Batch, place: int, now_ns: int) -> None:
         """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
         self._now_ns = max(self._now_ns, now_ns - self._start_ns)
-        batch = dataclasses.replace(batch, time_ns=np.full(len(batch), self._now_ns))
         if place == HOST:
             self._from_host(batch)
         else:
@@ -169,7 +177,7 @@ class ReactionPoint:
         self.counts.host_frames += len(batch)
         if self._vlan is not None:
             batch = with_vlan(batch, self._vlan, self.place.ethertypes)
-        taken = self._intakes[HOST].take(batch)
+        taken = self._intakes[HOST].take(batch, time_ns=np.full(len(batch), self._now_ns))
         occupies = taken.arrivals.occupies & (taken.arrivals.octets > 0)
         if not occupies.all():
             past = batch.select(~occupies)
@@ -186,7 +194,7 @@ class ReactionPoint:
 
     def _from_net(self, batch: Batch) -> None:
         self.counts.net_frames += len(batch)
-        taken = self._intakes[NET].take(batch)
+        taken = self._intakes[NET].take(batch, time_ns=np.full(len(batch), self._now_ns))
         consumed = np.zeros(len(batch), np.bool_)
         if not taken.classes.sampled.all():
             # No station is fresh: what was numbered last came before this.
@@ -235,55 +243,70 @@ class ReactionPoint:
 
     def _drain(self, taken: Taken | None, first: int, left: NDArray[np.bool_]) -> None:
         """Send what has left the stations, and forget what never will."""
-        log, outbox = self.world.log, self.world.outbox
-        if not log.passages:
+        count = int(self.world.log.passages)
+        if not count:
             return
-        passages = columns(self.world.passages)[: log.passages].copy()
-        messages: Any = columns(outbox.messages)[: outbox.posted.count].copy().view(np.recarray)
-        log.passages = outbox.posted.count = 0
-        new = passages["serial"] >= first
-        left[passages["serial"][new] - first] = True
-        lost = passages["fate"] == HELD_OUT
+        passages = self._passages[:count]
+        serial, fate = passages["serial"], passages["fate"]
+        left[serial[serial >= first] - first] = True
+        lost = fate == HELD_OUT
+        leaves = fate != PASSED_BY
         if lost.any():
             self.counts.held_out_frames += int(lost.sum())
             self.counts.held_out_octets += int(passages["octets"][lost].sum())
-        leaving = passages[(passages["fate"] != HELD_OUT) & (passages["fate"] != PASSED_BY)]
-        if not len(leaving):
-            return
-        plain = not (leaving["tagged"].any() or leaving["probe"].any())
-        if plain and taken is not None and leaving["serial"].min() >= first:
-            self._leave(taken.batch.select(leaving["serial"] - first))
-        else:
-            self._leave(Batch.from_frames(list(self._frames(leaving, messages, taken, first))))
+            leaves &= ~lost
+        if leaves.any():
+            self._let_leave(passages if leaves.all() else passages[leaves], taken, first)
+        self.world.log.passages = self.world.outbox.posted.count = 0
 
-    def _frames(
-        self, leaving: NDArray[Any], messages: Any, taken: Taken | None, first: int
-    ) -> Iterator[bytes]:
-        """Yield the frames of ``leaving``, a passage each, as they leave; probes behind what they follow."""
-        probes = iter(messages[messages["kind"] == PROBE_KIND])
+    def _let_leave(self, leaving: NDArray[Any], taken: Taken | None, first: int) -> None:
+        """Send the frames of ``leaving``, a passage each."""
+        batch = None
+        if taken is not None and not leaving["probe"].any() and leaving["serial"].min() >= first:
+            batch = self._together(leaving, taken, leaving["serial"] - first)
+        if batch is not None:
+            self._leave(batch.buffer, batch.offset, batch.captured)
+            return
+        frames = list(self._frames(leaving, taken, first))
+        length = np.array([len(octets) for octets in frames], np.int64)
+        self._leave(np.frombuffer(b"".join(frames), np.uint8), np.cumsum(length) - length, length)
+
+    def _together(self, leaving: NDArray[Any], taken: Taken, position: NDArray[np.int64]) -> Batch | None:
+        """Return frames that have just come as they leave; None where they are to be looked at one by one."""
+        if not leaving["tagged"].any():
+            same = len(position) == len(taken.batch) and bool((position[1:] > position[:-1]).all())
+            return taken.batch if same else taken.batch.select(position)
+        if len(leaving) < _MANY_FRAMES:
+            return None
+        batch = tagged_frames(taken, position, leaving, self.machine, self._ethertypes)
+        return batch if bool((batch.captured <= self._longest_octets).all()) else None
+
+    def _frames(self, leaving: NDArray[Any], taken: Taken | None, first: int) -> Iterator[bytes]:
+        """Yield the frames of ``leaving`` as they leave; probes behind what they follow."""
+        outbox = self.world.outbox
+        posted = (outbox.messages[index] for index in range(outbox.posted.count))
+        probes = (message for message in posted if message.kind == PROBE_KIND)
         octets = b""
-        for passage in leaving:
-            if passage["probe"]:
+        for serial, probe, *tag in leaving[list(_WITH_TAG)].tolist():
+            if probe:
                 self.counts.probes += 1
                 about = SampledFrame(octets, len(octets), 0)
                 yield octets_of(self.machine, next(probes), about, self.place)
                 continue
-            serial = int(passage["serial"])
             if taken is not None and serial >= first:
                 frame = _waiting(taken, serial - first)
             else:
                 frame = self._waiting.pop(serial)
-            octets = self._tagged(frame, passage)
+            octets = self._tagged(frame, *tag)
             yield octets
 
-    def _tagged(self, frame: _Waiting, passage: Any) -> bytes:
+    def _tagged(self, frame: _Waiting, tagged: int, tag: int, mark: int) -> bytes:
         """Return a frame with the tag that its station gave it, if it may be so long."""
-        tag, mark = int(passage["tag"]), int(passage["mark"])
-        if not passage["tagged"] or (frame.tagged and (frame.tag, frame.mark) == (tag, mark)):
+        if not tagged or (frame.tagged and (frame.tag, frame.mark) == (tag, mark)):
             return frame.octets
         octets = None if frame.tagged else self._tagger.tagged(frame.octets, tag, mark)
         if octets is None:
-            octets = self._retagged(frame, passage)
+            octets = self._retagged(frame, tag, mark)
         is_tagged = octets[TYPE_AT : TYPE_AT + 2] == self._c_tag
         longest_octets = self._longest_octets + is_tagged * _C_TAG_OCTETS
         if len(octets) > max(longest_octets, len(frame.octets)):
@@ -291,7 +314,7 @@ class ReactionPoint:
             return frame.octets
         return octets
 
-    def _retagged(self, frame: _Waiting, passage: Any) -> bytes:
+    def _retagged(self, frame: _Waiting, tag: int, mark: int) -> bytes:
         """Return a frame whose other tags matter, as it leaves."""
         batch = Batch.from_frames([frame.octets])
         no, number = np.zeros(1, np.bool_), np.zeros(1, np.int32)
@@ -300,13 +323,14 @@ class ReactionPoint:
             np.array([frame.tag]), np.array([frame.mark]), number, number,
         )  # fmt: skip
         taken = dataclasses.replace(self._nothing, batch=batch, arrivals=arrivals)
-        passages = np.array([passage], passage.dtype)
+        passages = np.zeros(1, self._passages.dtype)
+        passages[["tagged", "tag", "mark"]] = (1, tag, mark)
         return tagged_frames(taken, np.zeros(1, np.int64), passages, self.machine, self._ethertypes).frame(0)
 
-    def _leave(self, frames: Batch) -> None:
-        self.counts.left_frames += len(frames)
-        self.counts.left_octets += int(frames.captured.sum())
-        self._send(NET, frames.buffer, frames.offset, frames.captured)
+    def _leave(self, octets: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np.int64]) -> None:
+        self.counts.left_frames += len(length)
+        self.counts.left_octets += int(length.sum())
+        self._send(NET, octets, offset, length)
 
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return what the reaction point has come to."""
@@ -330,9 +354,9 @@ def _waiting(taken: Taken, position: int) -> _Waiting:
     arrivals = taken.arrivals
     return _Waiting(
         taken.batch.frame(position),
-        bool(arrivals.tagged[position]),
-        int(arrivals.tag[position]),
-        int(arrivals.mark[position]),
+        arrivals.tagged.item(position),
+        arrivals.tag.item(position),
+        arrivals.mark.item(position),
     )
 
 

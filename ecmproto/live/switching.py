@@ -9,7 +9,8 @@ Its places are numbered: the inputs from 0 on, then the output.  The rules:
    where it came from goes nowhere; one to a group or to nobody known goes everywhere else.
 3. MAC Control and link-local frames are for the switch itself: they go nowhere.
 4. A frame leaves as it came, but for the rate that the congestion point lowered.
-5. At one instant departures come first, then the congestion point's timer, then arrivals.
+5. Priorities that PAUSE or PFC from the output's far end has stopped start no frame.
+6. At one instant departures come first, then resumes, the congestion point's timer, and arrivals last.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.control.limiter import NEVER_NS
+from ecmproto.control.pause.reaction import PauseFrame, Settings, State, on_frame
 from ecmproto.control.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
 from ecmproto.kernel import compiled, inlined
 from ecmproto.live.addresses import NOWHERE, Addresses, learn, lookup
 from ecmproto.live.frames import Incoming, Leaving, Store, copy, has_space, let_leave, put
 from ecmproto.replay.gauge import PRIORITIES, TOTAL
-from ecmproto.replay.port import Port, arrive, depart, departs
+from ecmproto.replay.port import Port, arrive, depart, departs, stop
 from ecmproto.replay.waiting import Pool, give_back, is_used_up, take
 from ecmproto.table.classify import FrameClass, class_of
 from ecmproto.table.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
@@ -77,12 +80,14 @@ class Facts:
 class Switch(NamedTuple):
     """A switch's state.  A waiting frame's slot in ``store`` is its number in ``pool``.
 
+    ``pauses`` is what the output's far end has said; which priorities it stops now the port knows.
     ``roles`` are what `ecmproto.table.headers.roles_of` makes of the EtherTypes in use.
     """
 
     facts: Facts
     counts: Counts
     port: Port
+    pauses: State
     pool: Pool
     store: Store
     addresses: Addresses
@@ -97,17 +102,19 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
     line, gauge, _ = switch.port
     late = False
     while has_room(switch.outbox, _ROOM) and has_space(switch.leaving, switch.facts.largest_octets):
-        tick_ns = point.tick_ns()
-        if departs(line, min(now_ns, tick_ns)):
+        tick_ns, resumes_ns = point.tick_ns(), _resumes_ns(switch)
+        if departs(line, min(now_ns, min(tick_ns, resumes_ns))):
             when_ns = line.departure_ns
             index = depart(switch.port)
             frame = switch.pool.frames[index]
             port_octets = gauge.level_octets[TOTAL]
             point.left(when_ns, frame.station, frame.priority, frame.octets, port_octets, switch.outbox)
             _depart(switch, index)
+        elif resumes_ns <= min(now_ns, tick_ns):
+            _review(switch, resumes_ns)
         elif tick_ns <= now_ns:
-            # At an idle port nothing changes from tick to tick: one call catches up with all.
-            when_ns = now_ns if late and line.in_service_octets == 0 else tick_ns
+            # At an empty port nothing changes from tick to tick: one call catches up with all.
+            when_ns = now_ns if late and gauge.level_octets[TOTAL] == 0 else tick_ns
             point.tick(when_ns, gauge.level_octets[:PRIORITIES], switch.outbox)
             late = True
         else:
@@ -124,6 +131,34 @@ def _depart(switch: Switch, index: int) -> None:
     give_back(switch.pool, index)
     switch.counts.departed_frames += 1
     switch.counts.departed_octets += octets
+
+
+@inlined
+def _resumes_ns(switch: Switch) -> int:
+    """Return when the next stopped priority resumes."""
+    mask, first_ns = switch.port.line.stopped_mask, NEVER_NS
+    if mask != 0:
+        for priority in range(PRIORITIES):
+            if (mask >> priority) & 1:
+                first_ns = min(first_ns, switch.pauses.until_ns[priority])
+    return int(first_ns)
+
+
+@inlined
+def _review(switch: Switch, now_ns: int) -> None:
+    """Stop the priorities that are to be stopped at ``now_ns``, let others go on."""
+    mask = 0
+    for priority in range(PRIORITIES):
+        if switch.pauses.until_ns[priority] > now_ns:
+            mask |= 1 << priority
+    stop(switch.port, mask, now_ns)
+
+
+@compiled
+def obey(switch: Switch, settings: Settings, frame: PauseFrame, now_ns: int) -> None:
+    """Take a PAUSE or PFC frame from the output's far end; all that was due by ``now_ns`` has happened."""
+    on_frame(switch.pauses, settings, now_ns, frame)
+    _review(switch, now_ns)
 
 
 @compiled

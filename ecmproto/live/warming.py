@@ -16,19 +16,23 @@ from ecmproto.wire import EtherTypes
 
 _DATA = bytes.fromhex("020000000002020000000001810000010800")
 _MESSAGE = bytes.fromhex("0200000000010200000000cc88b50700").ljust(60, b"\0")
+_PAUSE = bytes.fromhex("0180c20000010200000000fa880800010001").ljust(60, b"\0")
 _FRAMES = 400
+_WHOLE_NS = 10 * NS_PER_S
 _OCTETS = 1500
 _MAC = bytes.fromhex("0200000000cc")
 
 
-def warm_port(machine: Machine, ethertypes: EtherTypes) -> None:
+def warm_port(machine: Machine, ethertypes: EtherTypes, *, obeys: str | None = None) -> None:
     """Have compiled what a switch port with ``machine`` runs, messages included."""
     # Slow enough that it has something to say.
     facts = PortFacts(rate_bps=1_000_000, buffer_octets=_FRAMES * _OCTETS)
     port = SwitchPort(
-        machine, facts, inputs=1, frames=_FRAMES, seed=1, start_ns=0, send=_discard, ethertypes=ethertypes
+        machine, facts, inputs=1, frames=_FRAMES, seed=1, start_ns=0, send=_discard, obeys=obeys,
+        ethertypes=ethertypes,
     )  # fmt: skip
     _drive(port)
+    port.take(Batch.from_frames([_PAUSE]), 1, _WHOLE_NS)
 
 
 def warm_reaction_point(machine: Machine, ethertypes: EtherTypes) -> None:
@@ -54,8 +58,8 @@ def _drive(device: Device) -> None:
     message = Batch.from_frames([_MESSAGE])
     for second, (batch, place) in enumerate(((data, 0), (data, 1), (message, 1), (message, 0), (data, 0))):
         device.take(batch, place, second * NS_PER_S)
-    device.advance(10 * NS_PER_S)
-    device.snapshot(10 * NS_PER_S)
+    device.advance(_WHOLE_NS)
+    device.snapshot(_WHOLE_NS)
 
 
 def _discard(*_: object) -> None:

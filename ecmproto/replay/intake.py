@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
 from ecmproto.control.machine import Machine
+from ecmproto.record import new_record
 from ecmproto.replay.open_port import Arrivals
-from ecmproto.replay.tag_columns import tag_columns
-from ecmproto.table.classify import FrameClasses, classify
+from ecmproto.replay.reading import Clock, Frames, new_found, read
+from ecmproto.table.classify import FrameClasses
 from ecmproto.table.flows import FlowTable
-from ecmproto.wire import EtherTypes
-
-_TIME_LIMIT_NS = 2**62 - 1
-_GROUP_BIT = 1
+from ecmproto.table.headers import fixed, roles_of
+from ecmproto.table.places import CN, NONE
+from ecmproto.wire import CMTag, CNTag, EtherTypes, RDTag, RRTTag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,7 +37,8 @@ class Taken:
 class Intake:
     """Takes the batches of a capture, in order.
 
-    With ``flows`` stations and flows are numbered, else they are all −1.
+    With ``flows`` stations and flows are numbered, else they are all −1.  ``first_time_ns`` is when the first
+    frame with a time came, if that is known already.
     """
 
     def __init__(
@@ -48,78 +49,89 @@ class Intake:
         ethertypes: EtherTypes,
         interfaces: Sequence[Interface],
         flows: FlowTable | None,
+        first_time_ns: int | None = None,
     ) -> None:
         self.machine = machine
         self.flows = flows
-        self.first_time_ns: int | None = None
-        self._cp_mac = cp_mac
-        self._ethertypes = ethertypes
+        self._clock = new_record(Clock)
+        if first_time_ns is not None:
+            self._clock.begun, self._clock.first_ns = 1, first_time_ns
+        self._roles = roles_of(ethertypes)
+        self._own = int.from_bytes(cp_mac)
+        self._tag = tag_kind(machine)
         self._interfaces = interfaces
-        self._now_ns = 0
 
-    def take(self, batch: Batch) -> Taken:
-        """Return ``batch`` as the loops take it."""
-        classes = classify(
-            batch.buffer, batch.offset, batch.captured, ethertypes=self._ethertypes, own_mac=self._cp_mac
+    @property
+    def first_time_ns(self) -> int | None:
+        """When the first frame that has a time came, since 1970; None before that."""
+        return int(self._clock.first_ns) if self._clock.begun else None
+
+    def take(self, batch: Batch, *, time_ns: NDArray[np.int64] | None = None) -> Taken:
+        """Return ``batch`` as the loops take it; its frames came at ``time_ns`` if that is given."""
+        found = new_found(len(batch))
+        read(
+            _frames(batch, time_ns), self._fcs_octets(), self._roles, self._own, self._tag, self._clock, found
         )
-        tagged, tag, mark = tag_columns(self.machine, batch, classes, self._ethertypes)
-        station, flow = self._numbers(batch, classes)
-        timed = np.ones(len(batch), np.bool_) if batch.timed is None else batch.timed
-        stamped_ns = self._times(batch, timed)
-        time_ns = self._in_order(stamped_ns)
+        station, flow = self._numbers(batch, found.numbered)
         return Taken(
             batch=batch,
-            classes=classes,
+            classes=FrameClasses(
+                priority=found.priority,
+                occupies=found.occupies,
+                sampled=found.sampled,
+                answerable=found.answerable,
+                msdu_offset=found.msdu_offset,
+                cn_tagged=found.cn_tagged,
+                flow_id=found.flow_id,
+            ),
             arrivals=Arrivals(
-                time_ns=time_ns,
-                octets=self._octets(batch),
-                priority=classes.priority,
-                occupies=classes.occupies,
-                sampled=classes.sampled,
-                answerable=classes.answerable,
-                tagged=tagged,
-                tag=tag,
-                mark=mark,
+                time_ns=found.time_ns,
+                octets=found.octets,
+                priority=found.priority,
+                occupies=found.occupies,
+                sampled=found.sampled,
+                answerable=found.answerable,
+                tagged=found.tagged,
+                tag=found.tag,
+                mark=found.mark,
                 station=station,
                 flow=flow,
             ),
-            untimed=int((~timed).sum()),
-            backwards=int((timed & (stamped_ns < time_ns)).sum()),
+            untimed=int(self._clock.untimed),
+            backwards=int(self._clock.backwards),
         )
 
-    def _octets(self, batch: Batch) -> NDArray[np.int64]:
-        """Return the frames' lengths without FCS.  No record claims less than it holds."""
-        octets = np.maximum(batch.original, batch.captured)
-        fcs_octets = np.array([interface.fcs_octets for interface in self._interfaces], np.int64)
-        if fcs_octets.any():
-            octets -= fcs_octets[batch.interface]
-        return np.maximum(octets, 0)
+    def _fcs_octets(self) -> NDArray[np.int64]:
+        octets = [interface.fcs_octets for interface in self._interfaces]
+        return np.array(octets if any(octets) else [], np.int64)
 
-    def _times(self, batch: Batch, timed: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return stamped times in ns from the first frame that has one, kept within ±146 years of it."""
-        times_ns = np.clip(batch.time_ns, -_TIME_LIMIT_NS, _TIME_LIMIT_NS)
-        if self.first_time_ns is None and timed.any():
-            self.first_time_ns = int(times_ns[timed][0])
-        relative_ns = np.minimum(times_ns - (self.first_time_ns or 0), _TIME_LIMIT_NS)
-        # A frame without a time is one stamped before everything: it arrives at the latest time seen.
-        return np.where(timed, relative_ns, np.int64(-_TIME_LIMIT_NS))
-
-    def _in_order(self, stamped_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return arrival times: a frame stamped before an earlier one arrives at that one's time."""
-        latest_ns = np.maximum.accumulate(np.append(self._now_ns, stamped_ns))
-        self._now_ns = int(latest_ns[-1])
-        in_order: NDArray[np.int64] = latest_ns[1:]
-        return in_order
-
-    def _numbers(self, batch: Batch, classes: FrameClasses) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _numbers(
+        self, batch: Batch, chosen: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         if self.flows is None:
             unknown = np.full(len(batch), -1, np.int32)
             return unknown, unknown
-        # A frame to a group has no one destination that could answer for it: it goes past reaction points.
-        # Messages do too: forged ones must not use up the numbers of stations.
-        started = batch.captured > 0
-        first = np.zeros(len(batch), np.uint8)
-        first[started] = batch.buffer[batch.offset[started]]
-        chosen = classes.sampled & started & (first & _GROUP_BIT == 0)
         numbers = self.flows.number(batch.buffer, batch.offset, batch.captured, chosen=chosen)
         return numbers.station, numbers.flow
+
+
+def tag_kind(machine: Machine) -> int:
+    """Return which tag the machines look at: CN, NONE or the Protocol of an experimental one."""
+    if machine.tag is None:
+        return NONE
+    if machine.tag is CNTag:
+        return CN
+    assert machine.tag in (CMTag, RRTTag, RDTag), f"{machine.name}: no frames carry {machine.tag}"
+    return machine.tag_protocol
+
+
+def _frames(batch: Batch, time_ns: NDArray[np.int64] | None) -> Frames:
+    return Frames(
+        buffer=fixed(batch.buffer),
+        offset=fixed(batch.offset),
+        captured=fixed(batch.captured),
+        original=fixed(batch.original),
+        time_ns=fixed(batch.time_ns if time_ns is None else time_ns),
+        timed=fixed(np.zeros(0, np.bool_) if batch.timed is None else batch.timed),
+        interface=fixed(batch.interface),
+    )

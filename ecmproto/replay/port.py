@@ -5,7 +5,8 @@ The text of the port, compiled when it runs over batches.  Its rules (algorithms
 1. A frame arrives whole.  It is dropped if the octets waiting and in service would exceed the buffer with it;
    else it joins its priority's queue.  Queues count octets without FCS; any other accounting is the caller's.
 2. The line serves the highest priority that waits (7 before 0), frame by frame, never preempting.  A frame
-   takes its octets plus the overhead (FCS, preamble, gap) at the line's rate.
+   takes its octets plus the overhead (FCS, preamble, gap) at the line's rate.  No frame starts of a priority
+   that is stopped (`stop`).
 3. Departures are exact: in a busy period that starts at s, departure k is at s + ⌈8·10⁹·Σoctets/rate⌉ ns.
    The end of service is carried as whole ns and a fraction, so nothing is ever rounded twice.
 4. Qlen of a priority is its waiting octets plus its frame in service.  At one instant, departures come first.
@@ -59,6 +60,8 @@ class Line:
     in_service_token: int
     waiting_mask: int
     """Bit p: priority p has waiting frames."""
+    stopped_mask: int
+    """Bit p: priority p starts no frame."""
     slot_base: Annotated[NDArray[np.int64], PRIORITIES]
     slot_mask: Annotated[NDArray[np.int64], PRIORITIES]
     slots_taken: Annotated[NDArray[np.int64], PRIORITIES]
@@ -131,7 +134,7 @@ def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int) -> b
         return False
     change(gauge, priority, now_ns, octets)
     change(gauge, TOTAL, now_ns, octets)
-    if line.in_service_octets == 0:
+    if line.in_service_octets == 0 and not (line.stopped_mask >> priority) & 1:
         line.served_ns = now_ns
         line.served_rest = 0
         _serve(line, priority, octets, token)
@@ -170,15 +173,33 @@ def depart(port: Port) -> int:
     token = line.in_service_token
     change(gauge, line.in_service_priority, line.departure_ns, -line.in_service_octets)
     change(gauge, TOTAL, line.departure_ns, -line.in_service_octets)
-    if line.waiting_mask == 0:
-        line.in_service_octets = 0
-        return token
+    line.in_service_octets = 0
+    _serve_next(line, slots)
+    return token
+
+
+@inlined
+def stop(port: Port, mask: int, now_ns: int) -> None:
+    """Let the priorities in ``mask``, and no others, be stopped from ``now_ns`` on; others may resume."""
+    line = port.line
+    line.stopped_mask = mask
+    if line.in_service_octets == 0:
+        line.served_ns = now_ns
+        line.served_rest = 0
+        _serve_next(line, port.slots)
+
+
+@inlined
+def _serve_next(line: Line, slots: NDArray[np.int64]) -> None:
+    """Put the next frame on an idle line, if there is one that may start."""
+    ready = line.waiting_mask & ~line.stopped_mask
+    if ready == 0:
+        return
     priority = PRIORITIES - 1
-    while not (line.waiting_mask >> priority) & 1:
+    while not (ready >> priority) & 1:
         priority -= 1
     slot = slots[line.slot_base[priority] + (line.slots_taken[priority] & line.slot_mask[priority])]
     line.slots_taken[priority] += 1
     if line.slots_taken[priority] == line.slots_put[priority]:
         line.waiting_mask &= ~(1 << priority)
     _serve(line, priority, slot & _OCTETS_MASK, slot >> _TOKEN_SHIFT)
-    return token

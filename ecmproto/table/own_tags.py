@@ -1,7 +1,6 @@
 """A mechanism's own experimental tag in frames: what it says to the mechanism's machines.
 
-One function reads the tag of one frame, for loops over frames; `own_tags` has it for all of a batch.  What
-counts as a tag is as `ecmproto.table.tags` says.
+A function of one frame, for loops over frames.  What counts as a tag is as `ecmproto.table.tags` says.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
-from ecmproto.table.headers import BCN, FECN, fixed, roles_of, signed, two_octets
+from ecmproto.table.headers import BCN, FECN, signed, two_octets
 from ecmproto.table.places import NOWHERE, place_of
-from ecmproto.wire.ethertypes import EtherTypes
 
 _CPID_AT, _TIMESTAMP_AT, _UNIT_AT = 4, 12, 14
 _RLQ_ID_AT, RATE_AT = 4, 6
@@ -73,37 +71,3 @@ def own_tag(
     if protocol != BCN:
         mark = signed(buffer[at + _UNIT_AT]) >> 4 << _UNIT_SHIFT | two_octets(buffer, at + _TIMESTAMP_AT)
     return OwnTag(True, _cpid(buffer, at + _CPID_AT), mark, NOWHERE)
-
-
-def own_tags(
-    buffer: NDArray[np.uint8],
-    offset: NDArray[np.int64],
-    captured: NDArray[np.int64],
-    *,
-    protocol: int,
-    ethertypes: EtherTypes,
-) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-    """Return ``tagged``, ``tag`` and ``mark`` of `OwnTag` for each of the frames at ``offset``.
-
-    Arrays as in ``capture.Batch``: frames lie within the buffer.
-    """
-    count = len(offset)
-    found = np.empty(count, np.bool_), np.empty(count, np.int64), np.empty(count, np.int64)
-    _read(fixed(buffer), fixed(offset), fixed(captured), roles_of(ethertypes), protocol, *found)
-    return found
-
-
-@compiled
-def _read(
-    buffer: NDArray[np.uint8],
-    offset: NDArray[np.int64],
-    captured: NDArray[np.int64],
-    roles: NDArray[np.uint8],
-    protocol: int,
-    tagged: NDArray[np.bool_],
-    tag: NDArray[np.int64],
-    mark: NDArray[np.int64],
-) -> None:
-    for i in range(len(offset)):
-        found = own_tag(buffer, offset[i], captured[i], roles, protocol)
-        tagged[i], tag[i], mark[i] = found.tagged, found.tag, found.mark

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from ecmproto.capture.batch import Batch
 from ecmproto.control.limiter import NEVER_NS
+from ecmproto.control.pause.generation import Signal
+from ecmproto.control.pause.messages import pause_frame, pfc_frame
 from ecmproto.live.port import SwitchPort
 from ecmproto.replay.facts import PortFacts
 from ecmproto.replay.fates import ENQUEUED
@@ -260,3 +262,100 @@ def test_other_tags_and_every_octet_are_kept() -> None:
     clock = Clock()
     clock.drive(switch_port(clock), [Came(0, 0, octets) for octets in frames])
     assert clock.out_of(OUTPUT) == frames
+
+
+PFC_ALL = range(8)
+
+
+def paused(quanta: int, source: int = RECEIVER) -> bytes:
+    return pause_frame(Signal(0xFF, quanta), src=HOST + bytes([source]))
+
+
+def pfc(quanta: int, *priorities: int) -> bytes:
+    return pfc_frame(Signal(sum(1 << p for p in priorities), quanta), src=HOST + bytes([RECEIVER]))
+
+
+class TestPausesFromTheOutput:
+    """At 1 Gb/s a quantum is 512 ns, and a frame of 976 octets takes 8 µs."""
+
+    def left(
+        self, frames: list[Came], *, obeys: str | None, until_ns: int | None = None
+    ) -> tuple[list[tuple[int, int]], SwitchPort]:
+        """Return when which priority's frames leave the output, in µs, and the port."""
+        clock = Clock()
+        port = switch_port(clock, obeys=obeys)
+        clock.drive(port, frames)
+        clock.now_ns += until_ns or 0
+        return [
+            (left.time_ns // 1000, left.octets[14] >> 5) for left in clock.left if left.place == OUTPUT
+        ], port
+
+    def frame(self, time_us: int, priority: int = 0) -> Came:
+        octets = frame(1, RECEIVER, 976, head=f"8100 {priority << 13:04x}")
+        return Came(1000 * time_us, 0, octets)
+
+    def test_pause_stops_all_after_the_frame_on_the_line(self) -> None:
+        frames = [self.frame(0), self.frame(0, 3), Came(4_000, OUTPUT, paused(1000))]
+        left, port = self.left(frames, obeys="pause")
+        assert left == [(8, 0), (4 + 512 + 8, 3)]
+        counters = port.snapshot(START_NS + 10**9).counters
+        assert counters["downstream_pause_frames"] == 1
+        assert {counters[f"stopped_ns_priority_{p}"] for p in PFC_ALL} == {512_000}
+
+    def test_a_pause_of_nothing_resumes(self) -> None:
+        frames = [Came(0, OUTPUT, paused(65535)), self.frame(1), Came(100_000, OUTPUT, paused(0))]
+        left, _ = self.left(frames, obeys="pause")
+        assert left == [(108, 0)]
+
+    def test_pfc_stops_its_priorities_alone_and_each_keeps_its_order(self) -> None:
+        frames = [
+            Came(0, OUTPUT, pfc(1000, 3, 5)), self.frame(1, 3), self.frame(2, 5), self.frame(3, 0),
+            self.frame(4, 3), self.frame(5, 0), Came(200_000, OUTPUT, pfc(0, 5)),
+        ]  # fmt: skip
+        left, port = self.left(frames, obeys="pfc")
+        assert left == [(11, 0), (19, 0), (208, 5), (520, 3), (528, 3)]
+        counters = port.snapshot(START_NS + 10**9).counters
+        assert counters["downstream_pfc_frames"] == 2
+        assert [counters[f"stopped_ns_priority_{p}"] for p in PFC_ALL] == [0, 0, 0, 512_000, 0, 200_000, 0, 0]
+
+    @pytest.mark.parametrize("obeys", ["pause", "pfc"])
+    def test_the_other_kind_and_forged_ones_are_counted_and_stop_nothing(self, obeys: str) -> None:
+        other = {"pause": pfc(1000, *PFC_ALL), "pfc": paused(1000)}[obeys]
+        forged = paused(1000)[:5] + b"\x07" + paused(1000)[6:]
+        frames = [Came(0, OUTPUT, other), Came(0, OUTPUT, forged), self.frame(1)]
+        left, port = self.left(frames, obeys=obeys)
+        assert left == [(9, 0)]
+        counters = port.snapshot(START_NS + 10**6).counters
+        assert (counters["downstream_ignored_frames"], counters["downstream_refused_frames"]) == (1, 1)
+
+    def test_pauses_from_inputs_and_where_nothing_is_obeyed_stop_nothing(self) -> None:
+        for place, source, obeys in ((0, 1, "pause"), (OUTPUT, RECEIVER, None)):
+            left, _ = self.left([Came(0, place, paused(1000, source)), self.frame(1)], obeys=obeys)
+            assert left == [(9, 0)]
+
+    def test_what_finds_no_room_meanwhile_is_dropped(self) -> None:
+        frames = [Came(0, OUTPUT, paused(65535)), *(self.frame(n) for n in range(1, 31))]
+        clock = Clock()
+        port = switch_port(clock, obeys="pause", frames=10)
+        clock.drive(port, frames)
+        assert (port.counts.queued_frames, port.counts.dropped_frames) == (10, 20)
+        assert len(clock.out_of(OUTPUT)) == 10
+
+    @given(
+        pauses=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 7), st.integers(0, 300)), max_size=12),
+        frames=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 7)), max_size=30),
+    )
+    def test_no_frame_starts_while_its_priority_is_stopped_and_all_leave(
+        self, pauses: list[tuple[int, int, int]], frames: list[tuple[int, int]]
+    ) -> None:
+        came = [Came(1000 * at, OUTPUT, pfc(quanta, priority)) for at, priority, quanta in pauses]
+        came = sorted([*came, *(self.frame(*one) for one in frames)])
+        left, _ = self.left(came, obeys="pfc")
+        assert sorted(priority for _, priority in left) == sorted(priority for _, priority in frames)
+        until: dict[int, list[tuple[int, int]]] = {}
+        for at, priority, quanta in sorted(pauses, key=lambda pause: pause[0]):
+            until.setdefault(priority, []).append((1000 * at, 1000 * at + 512 * quanta))
+        for leaves_us, priority in left:
+            start_ns = 1000 * (leaves_us - 8)
+            said = [end for at, end in until.get(priority, []) if at < start_ns]
+            assert not said or start_ns + 1000 > said[-1]

@@ -11,7 +11,7 @@ from ecmproto.control.aimd.tags import headers, tag_of
 from ecmproto.control.cpid import signed_cpid
 from ecmproto.control.fecn.messages import rd_tag
 from ecmproto.table.headers import BCN, E2CM, ECM, FECN, roles_of
-from ecmproto.table.own_tags import own_tag, own_tags
+from ecmproto.table.own_tags import own_tag
 from ecmproto.wire import CMTag, EtherTypes, RRTTag
 from ecmproto.wire.ethertypes import DEFAULT
 from tests.table.frames import ANY, batch_of
@@ -28,8 +28,10 @@ CM_FOUND = (True, 0x8102030405060708 - 2**64, 0x5ABCD)
 
 
 def of(frames: list[bytes], protocol: int, ethertypes: EtherTypes = DEFAULT) -> list[tuple[bool, int, int]]:
-    found = own_tags(*batch_of(frames), protocol=protocol, ethertypes=ethertypes)
-    return list(zip(*(column.tolist() for column in found), strict=True))
+    buffer, offset, captured = batch_of(frames)
+    roles = roles_of(ethertypes)
+    places = zip(offset.tolist(), captured.tolist(), strict=True)
+    return [own_tag(buffer, start, octets, roles, protocol)[:3] for start, octets in places]
 
 
 def expected(octets: bytes, protocol: int) -> tuple[bool, int, int]:
@@ -86,7 +88,3 @@ def test_a_rate_stands_where_it_says(octets: bytes) -> None:
     assert (found.rate_at >= 0) == found.tagged
     if found.tagged:
         assert int.from_bytes(octets[found.rate_at : found.rate_at + 4]) == found.tag
-
-
-def test_an_empty_batch() -> None:
-    assert of([], ECM) == []

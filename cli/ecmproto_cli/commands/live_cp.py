@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--link-rate", help="Rate of the inputs, which PAUSE times count in.  [default: --rate]")
 @click.option(
-    "--flow-control", type=click.Choice(["pause", "pfc"]), help="Send PAUSE or PFC to the inputs as well."
-)
+    "--flow-control", type=click.Choice(["pause", "pfc"]),
+    help="Send PAUSE or PFC to the inputs as well, and obey it from the output.",
+)  # fmt: skip
 @click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
 @click.option(
     "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),
@@ -61,7 +62,7 @@ def command(
     from ecmproto.live.room import LEAD_NS, buffer_of, slot_octets
     from ecmproto.live.warming import warm_port
     from ecmproto.replay.facts import PortFacts
-    from ecmproto.replay.marks import machine_on_port
+    from ecmproto.replay.marks import FLOW_CONTROLS, machine_on_port
     from ecmproto.units import format_rate, parse_rate
     from ecmproto.wire.text import mac_of
     from ecmproto_cli.living import Role, live
@@ -80,6 +81,7 @@ def command(
     )
     machine = machine_on_port(mechanism, assignments, buffer_octets=buffer_octets, flow_control=flow_control)
     link_rate_bps = parse_rate(link_rate or rate)
+    obeys = mechanism if mechanism in FLOW_CONTROLS else flow_control
 
     def make(links: Sequence[Link], send: Send, start_ns: int) -> Device:
         return SwitchPort(
@@ -92,6 +94,7 @@ def command(
             send=send,
             link_rate_bps=link_rate_bps,
             lead_ns=LEAD_NS,
+            obeys=obeys,
             largest_octets=slot_octets(max(link.facts.longest_octets for link in links)),
             ethertypes=how.ethertypes,
         )
@@ -102,6 +105,6 @@ def command(
         Role(name="cp", title=title),
         names,
         how,
-        warm_up=lambda: warm_port(machine, how.ethertypes),
+        warm_up=lambda: warm_port(machine, how.ethertypes, obeys=obeys),
         make=make,
     )

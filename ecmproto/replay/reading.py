@@ -1,0 +1,144 @@
+"""What a loop needs to know of the frames of a batch, found in one pass over them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.kernel import compiled, inlined
+from ecmproto.table.classify import class_of
+from ecmproto.table.headers import signed
+from ecmproto.table.own_tags import own_tag
+from ecmproto.table.places import CN, NONE
+
+TIME_LIMIT_NS = 2**62 - 1
+_GROUP_BIT = 1
+
+
+class Clock:
+    """The time of a capture; a record (``ecmproto.record``)."""
+
+    first_ns: int
+    """Of the first frame that has a time, since 1970 …"""
+    begun: int
+    """… and 1 if there was one."""
+    now_ns: int
+    """The latest time seen, from ``first_ns`` on."""
+    untimed: int
+    """Frames of the batch that have no time."""
+    backwards: int
+    """Those of it stamped before an earlier one."""
+
+
+class Frames(NamedTuple):
+    """The columns of a batch; ``timed`` is empty where all frames have a time."""
+
+    buffer: NDArray[np.uint8]
+    offset: NDArray[np.int64]
+    captured: NDArray[np.int64]
+    original: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    timed: NDArray[np.bool_]
+    interface: NDArray[np.int64]
+
+
+class Found(NamedTuple):
+    """The columns of `ecmproto.table.classify.FrameClasses`, then those of `Arrivals` besides, and more."""
+
+    priority: NDArray[np.uint8]
+    occupies: NDArray[np.bool_]
+    sampled: NDArray[np.bool_]
+    answerable: NDArray[np.bool_]
+    msdu_offset: NDArray[np.int32]
+    cn_tagged: NDArray[np.bool_]
+    flow_id: NDArray[np.uint16]
+    time_ns: NDArray[np.int64]
+    octets: NDArray[np.int64]
+    tagged: NDArray[np.bool_]
+    tag: NDArray[np.int64]
+    mark: NDArray[np.int64]
+    numbered: NDArray[np.bool_]
+    """Whether it has a station and a flow."""
+
+
+def new_found(count: int) -> Found:
+    """Return columns for ``count`` frames, not filled yet."""
+    return Found(
+        priority=np.empty(count, np.uint8),
+        occupies=np.empty(count, np.bool_),
+        sampled=np.empty(count, np.bool_),
+        answerable=np.empty(count, np.bool_),
+        msdu_offset=np.empty(count, np.int32),
+        cn_tagged=np.empty(count, np.bool_),
+        flow_id=np.empty(count, np.uint16),
+        time_ns=np.empty(count, np.int64),
+        octets=np.empty(count, np.int64),
+        tagged=np.empty(count, np.bool_),
+        tag=np.empty(count, np.int64),
+        mark=np.empty(count, np.int64),
+        numbered=np.empty(count, np.bool_),
+    )
+
+
+@compiled
+def read(
+    frames: Frames,
+    fcs_octets: NDArray[np.int64],
+    roles: NDArray[np.uint8],
+    own: int,
+    tag_kind: int,
+    clock: Clock,
+    found: Found,
+) -> None:
+    """Fill ``found`` for ``frames``, and let ``clock`` go on.
+
+    ``fcs_octets`` are those of each interface's frames, empty where none has any; ``own`` is the generator's
+    address as a number, below 0 for none; ``tag_kind`` says which tag is the mechanism's own: CN, NONE or
+    the Protocol of an experimental one.  A frame stamped before an earlier one arrives at that one's time;
+    one without a time, at the latest seen.
+    """
+    # Each array by its own name: looking one up in the tuple costs as much as the walk.
+    buffer, offset, captured, original, stamped_ns, timed, interface = frames
+    priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = found[:7]
+    time_ns, octets, tagged, tag, mark, numbered = found[7:]
+    all_timed, no_fcs = len(timed) == 0, len(fcs_octets) == 0
+    clock.untimed = clock.backwards = 0
+    for i in range(len(offset)):
+        start, count = offset[i], captured[i]
+        one = class_of(buffer, start, start + count, roles, own)
+        priority[i] = one.priority
+        occupies[i] = one.occupies
+        sampled[i] = one.sampled
+        answerable[i] = one.answerable
+        msdu_offset[i] = one.msdu_at - start
+        cn_tagged[i] = one.cn_tagged
+        flow_id[i] = one.flow_id
+        tagged[i], tag[i], mark[i] = False, 0, 0
+        if tag_kind == CN:
+            tagged[i], tag[i] = one.cn_tagged, one.flow_id
+        elif tag_kind != NONE:
+            tagged[i], tag[i], mark[i], _ = own_tag(buffer, start, count, roles, tag_kind)
+        # A frame to a group has no one destination that could answer for it: it goes past reaction points.
+        # Messages do too: forged ones must not use up the numbers of stations.
+        numbered[i] = one.sampled and count > 0 and signed(buffer[start]) & _GROUP_BIT == 0
+        # No record claims less than it holds.
+        length = max(original[i], count) - (0 if no_fcs else fcs_octets[interface[i]])
+        octets[i] = max(length, 0)
+        if all_timed or timed[i]:
+            _pass(clock, max(min(stamped_ns[i], TIME_LIMIT_NS), -TIME_LIMIT_NS))
+        else:
+            clock.untimed += 1
+        time_ns[i] = clock.now_ns
+
+
+@inlined
+def _pass(clock: Clock, stamped_ns: int) -> None:
+    """Let a frame with a time come."""
+    if clock.begun == 0:
+        clock.begun, clock.first_ns = 1, stamped_ns
+    # Times are kept within ±146 years of the first one.
+    relative_ns = min(stamped_ns - clock.first_ns, TIME_LIMIT_NS)
+    clock.backwards += int(relative_ns < clock.now_ns)
+    clock.now_ns = max(clock.now_ns, relative_ns)

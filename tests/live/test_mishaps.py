@@ -1,0 +1,215 @@
+"""What happens to live devices: nothing of it hangs or stops them, and counters tell what happened."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecmproto.control.pause.generation import Signal
+from ecmproto.control.pause.messages import pause_frame
+from tests.live.test_reaction_point import cnm
+from tests.live.virtual import HOST, frame
+from tests.live.wires import PATIENCE_S, Wires, all_received, received, wires
+
+RECEIVER = 250
+CP = ("cp", "--in", "a", "--in", "b", "--out", "c", "-T", "ndjson", "--seed", "1")
+
+
+@pytest.fixture
+def wired(tmp_path: Path) -> Iterator[Wires]:
+    with wires(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def switched(wired: Wires) -> Wires:
+    for name in ("a", "b", "c"):
+        wired.pair(name)
+    return wired
+
+
+def comes_through(one: socket.socket, out: socket.socket, octets: bytes) -> None:
+    """Send a frame again and again until it arrives."""
+    deadline = time.monotonic() + PATIENCE_S
+    out.settimeout(0.3)
+    while True:
+        one.send(octets)
+        try:
+            while out.recv(2048) != octets:
+                pass
+            return
+        except TimeoutError:
+            assert time.monotonic() < deadline
+
+
+def test_frames_that_the_other_end_refuses_do_not_stop_those_behind_them(switched: Wires) -> None:
+    switched.ip("link", "set", "dev", "c-far", "mtu", "1000")
+    program = switched.start(*CP, "--rate", "1G")
+    sizes = [200, 1500, 300, 1400, 1300, 400]
+    with switched.socket("a-far") as one, switched.socket("c-far") as out:
+        for _ in range(20):
+            for number, octets in enumerate(sizes):
+                one.send(frame(1, RECEIVER, octets, number=number))
+        got = all_received(out)
+    assert [len(octets) for octets in got] == [200, 300, 400] * 20
+    summary = switched.end(program)
+    assert summary["links"]["c"]["sent_frames"] == 60
+    assert summary["links"]["c"]["unsent_frames"] == 60
+
+
+def test_a_port_stops_for_pauses_from_its_output(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "1G", "--flow-control", "pause")
+    stop, resume = (pause_frame(Signal(0xFF, quanta), src=HOST + b"\xfa") for quanta in (65535, 0))
+    with switched.socket("a-far") as one, switched.socket("c-far") as out:
+        # 65535 quanta at 1 Gb/s are 34 ms: said again and again they hold the port for as long as they come.
+        until = time.monotonic() + 0.5
+        number = 0
+        while time.monotonic() < until:
+            out.send(stop)
+            if number == 0:
+                time.sleep(0.01)
+            one.send(frame(1, RECEIVER, number=number))
+            number += 1
+            time.sleep(0.01)
+        out.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            out.recv(2048)
+        out.settimeout(PATIENCE_S)
+        out.send(resume)
+        assert received(out, number) == [frame(1, RECEIVER, number=n) for n in range(number)]
+    counters = switched.end(program)["counters"]
+    assert counters["downstream_pause_frames"] == number + 1
+    assert 400_000_000 < counters["stopped_ns_priority_0"] < 2_000_000_000
+    assert counters["departed_frames"] == number
+
+
+def test_an_input_that_flaps_and_an_output_that_does_are_survived(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "1G")
+    with switched.socket("a-far") as one, switched.socket("b-far") as two, switched.socket("c-far") as out:
+        for round in range(3):
+            for name in ("a", "c"):
+                switched.ip("link", "set", "dev", name, "down")
+                time.sleep(0.05)
+                two.send(frame(2, RECEIVER, number=round))
+                switched.ip("link", "set", "dev", name, "up")
+            comes_through(one, out, frame(1, RECEIVER, number=100 + round))
+            comes_through(two, out, frame(2, RECEIVER, number=200 + round))
+    summary = switched.end(program)
+    assert [summary["links"][name]["lost"] for name in ("a", "b", "c")] == [0, 0, 0]
+    assert not any(link["down"] for link in summary["links"].values())
+
+
+def test_a_namespace_that_is_deleted_takes_interfaces_away_and_the_port_ends_when_told(
+    wired: Wires,
+) -> None:
+    other = f"{wired.name}-far"
+    subprocess.run(["ip", "netns", "add", other], check=True)
+    try:
+        for name in ("a", "b", "c"):
+            wired.pair(name)
+            wired.ip("link", "set", "dev", f"{name}-far", "netns", other)
+            subprocess.run(["ip", "-n", other, "link", "set", "dev", f"{name}-far", "up"], check=True)
+        program = wired.start(*CP, "--rate", "1G")
+    finally:
+        subprocess.run(["ip", "netns", "del", other], check=True)
+    deadline = time.monotonic() + PATIENCE_S
+    shown = "a"
+    while "a" in shown:
+        assert time.monotonic() < deadline
+        done = subprocess.run(
+            ["ip", "-n", wired.name, "-o", "link", "show", "type", "veth"],
+            stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        shown = done.stdout
+        time.sleep(0.05)
+    # It looks once a second.
+    time.sleep(2.5)
+    assert program.poll() is None
+    wired.pair("c")
+    time.sleep(2.5)
+    links = wired.end(program)["links"]
+    assert [links[name]["gone"] for name in ("a", "b", "c")] == [True, True, False]
+    assert [links[name]["lost"] for name in ("a", "b", "c")] == [1, 1, 1]
+
+
+def test_the_namespace_of_a_running_port_may_lose_its_name(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "1G")
+    with switched.socket("a-far") as one, switched.socket("c-far") as out:
+        subprocess.run(["ip", "netns", "del", switched.name], check=True)
+        comes_through(one, out, frame(1, RECEIVER, number=1))
+    assert switched.end(program)["counters"]["departed_frames"] >= 1
+
+
+@pytest.mark.parametrize("role", ["rp", "edge"])
+def test_a_killed_device_leaves_nothing_that_stops_the_next(wired: Wires, role: str) -> None:
+    for name in ("h", "n"):
+        wired.pair(name)
+    words = [role, "--host", "h", "--net", "n", "--mechanism", "qcn", "-T", "ndjson"]
+    words += ["--link-rate", "1G"] if role == "rp" else []
+    program = wired.start(*words)
+    program.kill()
+    program.communicate()
+    assert program.returncode == -signal.SIGKILL
+    again = wired.start(*words)
+    with wired.socket("h-far") as host, wired.socket("n-far") as net:
+        comes_through(net, host, frame(RECEIVER, 1))
+    assert wired.end(again)["counters"]["net_frames"] >= 1
+
+
+def test_a_ring_that_overflows_is_counted_and_the_port_goes_on(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "40G", "--buffer", "50000frames")
+    sent = 40_000
+    with switched.socket("a-far") as one, switched.socket("c-far") as out:
+        program.send_signal(signal.SIGSTOP)
+        octets = frame(1, RECEIVER, 1000)
+        for _ in range(sent):
+            one.send(octets)
+        program.send_signal(signal.SIGCONT)
+        seen = len(all_received(out, silence_s=2.0))
+        comes_through(one, out, frame(1, RECEIVER, number=7))
+    summary = switched.end(program)
+    link, counters = summary["links"]["a"], summary["counters"]
+    assert link["overflow_frames"] > 0
+    assert link["received_frames"] + link["overflow_frames"] >= sent + 1
+    assert link["received_frames"] == counters["queued_frames"] + counters["dropped_frames"]
+    assert counters["departed_frames"] == counters["queued_frames"]
+    assert 0 < seen < sent
+
+
+@pytest.mark.parametrize("role", ["rp", "edge"])
+def test_a_flood_of_forged_messages_is_counted_and_makes_nothing(wired: Wires, role: str) -> None:
+    for name in ("h", "n"):
+        wired.pair(name)
+    words = [role, "--host", "h", "--net", "n", "--mechanism", "qcn", "-T", "ndjson"]
+    words += ["--link-rate", "1G"] if role == "rp" else ["--mac", "02:00:00:00:00:ee"]
+    program = wired.start(*words)
+    flood = 100_000
+    draws = np.random.default_rng(1)
+    known = [cnm(63, flow_id=number) for number in range(1000, 1500)]
+    if role == "edge":
+        known = [bytes.fromhex("0200000000ee") + octets[6:] for octets in known]
+    forged = [octets[:20] + draws.bytes(len(octets) - 20) for octets in known[:100]]
+    with wired.socket("h-far") as host, wired.socket("n-far") as net:
+        host.send(frame(1, RECEIVER))
+        received(net, 1)
+        frames = [*known, *forged]
+        for number in range(flood):
+            net.send(frames[number % len(frames)])
+        comes_through(net, host, frame(RECEIVER, 1, number=9))
+    summary = wired.end(program)
+    link = summary["links"]["n"]
+    assert link["received_frames"] + link["overflow_frames"] > flood
+    assert summary["counters"]["net_frames"] == link["received_frames"]
+    assert summary["mechanism"].get("created", 0) == 0
+    if role == "rp":
+        heard = summary["mechanism"]["feedback_frames"]
+        assert heard >= link["received_frames"] - 1000
+    else:
+        assert summary["counters"]["consumed_frames"] >= link["received_frames"] - 1000
