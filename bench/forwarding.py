@@ -1,13 +1,16 @@
-"""Forwarding on veth: the congestion point beside Scapy's bridge and a plain recv/send loop.
+"""Forwarding on veth: the live devices beside Scapy's bridge, tcpreplay's tcpbridge and a recv/send loop.
 
 A sender blasts frames of 128 octets into one interface, those that leave another are counted by the kernel
-behind it.  Everything shares this machine's processors, sender included; the forwarder's own time is told.
-Latency is of one frame in a millisecond, the veth pairs without a forwarder taken off.  Needs root.
+behind it.  Everything shares this machine's processors, sender included: frames a second of the forwarder's
+own processor time tell more where other work shares them.  Latency is of one frame in a millisecond, the
+veth pairs without a forwarder taken off.  At the end the devices' processor time while nothing comes.  Needs
+root.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import statistics
 import subprocess
@@ -23,8 +26,11 @@ import numpy as np
 COMMAND = str(Path(sys.executable).with_name("ecmproto"))
 SECONDS = 4.0
 SETTLING_SECONDS = 1.5
-READY_SECONDS = 60.0
+READY_SECONDS = 300.0
 PROBES = 1000
+IDLE_SECONDS = 10.0
+_STEADY_LOOKS = 5
+_SCAPY_NAME = "Scapy's bridge"
 _SENDING, _SWITCH, _COUNTING = "ecmproto-bench-a", "ecmproto-bench-b", "ecmproto-bench-c"
 _FRAME = bytes.fromhex("0200000000030200000000018100600a9999").ljust(128, b"\xa5")
 
@@ -44,13 +50,11 @@ import socket
 one, other = (socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) for _ in range(2))
 one.bind(("in", 3))
 other.bind(("out", 3))
-print("ready", flush=True)
 while True:
     other.send(one.recv(2048))
 """
 _SCAPY = """
 from scapy.all import bridge_and_sniff
-print("ready", flush=True)
 bridge_and_sniff("in", "out", store=False)
 """
 
@@ -60,27 +64,69 @@ def run() -> None:
     if os.geteuid() != 0:
         print("forwarding: needs root, to make namespaces")
         return
-    forwarders = {
-        f"live cp, {mechanism}": [
-            COMMAND, "live", "cp", "--in", "in", "--out", "out", "--rate", "40G", "--mechanism", mechanism,
-            "--buffer", "4000frames",
-        ]
-        for mechanism in ("qcn", "none", "ecm", "fecn")
-    }  # fmt: skip
-    forwarders |= {
-        "recv and send": [sys.executable, "-c", _LOOP],
-        "Scapy's bridge": [sys.executable, "-c", _SCAPY],
-    }
     with _network():
         direct_us = _latency_us(direct=True)
         print(f"veth alone takes {direct_us[0]:.0f} µs")
-        print(f"{'forwarder':18}  frames/s  CPU s/s  added latency p50      p99")
-        for name, command in forwarders.items():
+        print(f"{'forwarder':18}  frames/s  of CPU time  CPU s/s  added latency p50      p99")
+        rates = {}
+        for name, command in _forwarders().items():
             with _forwarding(command) as process:
                 p50_us, p99_us = _latency_us(direct=False)
                 rate, load = _rate(process.pid)
+            rates[name] = rate
             added = f"{p50_us - direct_us[0]:8.0f} µs        {p99_us - direct_us[0]:6.0f} µs"
-            print(f"{name:18}  {rate:8,.0f}  {load:7.2f}  {added}", flush=True)
+            print(f"{name:18}  {rate:8,.0f}  {rate / load:11,.0f}  {load:7.2f}  {added}", flush=True)
+        for name, rate in rates.items():
+            if name.startswith("live cp"):
+                print(f"{name} forwards {rate / rates[_SCAPY_NAME]:.0f} times as many as {_SCAPY_NAME}")
+        print(f"\nidle for {IDLE_SECONDS:.0f} s        CPU s/s")
+        for name, command in _idle().items():
+            with _forwarding(command) as process:
+                print(f"{name:18}  {_idle_share(process.pid):.2%}", flush=True)
+
+
+def _device(*words: str) -> list[str]:
+    return [COMMAND, "live", *words]
+
+
+def _forwarders() -> dict[str, list[str]]:
+    """Return what forwards, by name; what is not installed is said."""
+    port = ("cp", "--in", "in", "--out", "out", "--rate", "40G", "--buffer", "4000frames")
+    point = ("rp", "--host", "in", "--net", "out", "--link-rate", "40G")
+    edge = ("edge", "--net", "in", "--host", "out")
+    forwarders = {
+        f"live {words[0]}, {mechanism}": _device(*words, "--mechanism", mechanism)
+        for words, mechanisms in (
+            (port, ("none", "qcn", "ecm", "bcn", "e2cm", "fecn", "dbp")),
+            (point, ("qcn", "ecm")),
+            (edge, ("qcn", "ecm")),
+        )
+        for mechanism in mechanisms
+    }
+    forwarders["recv and send"] = [sys.executable, "-c", _LOOP]
+    if shutil.which("tcpbridge"):
+        forwarders["tcpbridge"] = ["tcpbridge", "-i", "in", "-I", "out", "--unidir"]
+    else:
+        print("tcpbridge (of tcpreplay) is not installed: not measured")
+    forwarders[_SCAPY_NAME] = [sys.executable, "-c", _SCAPY]
+    return forwarders
+
+
+def _idle() -> dict[str, list[str]]:
+    """Return the devices whose time without frames is told."""
+    forwarders = _forwarders()
+    chosen = ("live cp, qcn", "live cp, fecn", "live rp, qcn", "live edge, qcn")
+    idle = {name: forwarders[name] for name in chosen}
+    idle["live monitor"] = _device("monitor", "-i", "in", "-T", "line")
+    return idle
+
+
+def _idle_share(pid: int) -> float:
+    """Return the share of a processor that a process takes, its reports included."""
+    time.sleep(SETTLING_SECONDS)
+    before, start = _cpu_ns(pid), time.monotonic_ns()
+    time.sleep(IDLE_SECONDS)
+    return (_cpu_ns(pid) - before) / (time.monotonic_ns() - start)
 
 
 @contextmanager
@@ -111,21 +157,28 @@ def _ip(arguments: str) -> None:
 def _forwarding(command: list[str]) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         ["ip", "netns", "exec", _SWITCH, *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         text=True,
     )
-    assert process.stdout is not None
     try:
-        while "ready" not in (line := process.stdout.readline()):
-            if not line:
-                raise RuntimeError(f"{command[0]} ended")
-        time.sleep(0.3)
+        _wait_for_sockets(process, 1 if "monitor" in command else 2)
         yield process
     finally:
         process.terminate()
         process.wait()
-        process.stdout.close()
+
+
+def _wait_for_sockets(process: subprocess.Popen[str], count: int) -> None:
+    """Wait until a process listens at ``count`` sockets for long enough that it does not only try them."""
+    until, seen = time.monotonic() + READY_SECONDS, 0
+    while seen < _STEADY_LOOKS:
+        if process.poll() is not None or time.monotonic() > until:
+            raise RuntimeError(f"{process.args!r} does not forward")
+        time.sleep(0.1)
+        command = ["ip", "netns", "exec", _SWITCH, "cat", "/proc/net/packet"]
+        told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        seen = seen + 1 if len(told.splitlines()) > count else 0
 
 
 def _rate(pid: int) -> tuple[float, float]:
@@ -133,10 +186,10 @@ def _rate(pid: int) -> tuple[float, float]:
     sender = subprocess.Popen(["ip", "netns", "exec", _SENDING, sys.executable, "-c", _SENDER])
     try:
         time.sleep(SETTLING_SECONDS)
-        before, cpu, start = _counted(), _cpu_seconds(pid), time.monotonic()
+        before, cpu_ns, start_ns = _counted(), _cpu_ns(pid), time.monotonic_ns()
         time.sleep(SECONDS)
-        elapsed = time.monotonic() - start
-        return (_counted() - before) / elapsed, (_cpu_seconds(pid) - cpu) / elapsed
+        elapsed_ns = time.monotonic_ns() - start_ns
+        return 1e9 * (_counted() - before) / elapsed_ns, (_cpu_ns(pid) - cpu_ns) / elapsed_ns
     finally:
         sender.kill()
         sender.wait()
@@ -150,9 +203,10 @@ def _counted() -> int:
     return int(shown.stdout)
 
 
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def _cpu_ns(pid: int) -> int:
+    """Return the processor time of all threads of a process."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
 
 
 def _latency_us(*, direct: bool) -> tuple[float, float]:

@@ -169,9 +169,10 @@ def _receiving(folder: Path) -> None:
         "batches of a ring": [sys.executable, "-c", _BATCHES],
         "batched calls": [sys.executable, "-c", _CALLS],
         "ecmproto live monitor": [COMMAND, "live", "monitor", "-i", _FAR, "-T", "ndjson"],
+        "ecmproto dissect -i -w": [COMMAND, "dissect", "-i", _FAR, "-w", str(folder / "ours.pcap")],
         "a loop of recv()": [sys.executable, "-c", _LOOP_RECEIVE],
         "Scapy's sniff": [sys.executable, "-c", _SCAPY_SNIFF],
-        "tcpdump --count": ["tcpdump", "-n", "-i", _FAR, "-w", str(folder / "out.pcap")],
+        "tcpdump -w": ["tcpdump", "-n", "-i", _FAR, "-w", str(folder / "out.pcap")],
     }
     print(f"\ncounting what a blasting sender sends  {'sent/s':>10} {'seen/s':>12} {'of CPU time':>12}  seen")
     for name, command in contenders.items():
@@ -207,7 +208,8 @@ def _counted(output: str) -> int:
     lines = [line for line in output.splitlines() if line]
     if lines and lines[-1].startswith("{"):
         return int(json.loads(lines[-1])["stats"]["frames"])
-    numbers = [int(word) for line in lines for word in line.split()[:1] if word.isdigit()]
+    words = [word.replace(",", "") for line in lines for word in line.split()[:1]]
+    numbers = [int(word) for word in words if word.isdigit()]
     return numbers[0] if numbers else 0
 
 
