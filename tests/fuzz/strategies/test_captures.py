@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ecmproto.capture import open_capture
 from ecmproto.fuzz.strategies import DrawnCapture, DrawnFrame, captures, pause_frames
 from ecmproto.wire import encode
-from tests.fuzz.test_strategies import collected, smallest
+from tests.fuzz.strategies.drawing import collected, smallest
 
 
 @settings(deadline=None)

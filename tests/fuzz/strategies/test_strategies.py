@@ -1,29 +1,24 @@
-"""The strategies: whole frames are valid, everything comes up, and failures shrink to little."""
+"""The strategies: whole frames are valid, and everything comes up."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ecmproto.errors import EncodeError
 from ecmproto.fuzz import strategies
 from ecmproto.fuzz.strategies import (
-    bcn_messages,
-    cm_tags,
-    cn_tags,
+    arbitrary_octets,
+    captures,
     cnms,
-    dbp_reports,
     e2cm_messages,
     e2cm_probes,
-    ecm_frames,
-    fecn_returns,
     frames,
     layers_of,
     lldp_frames,
@@ -32,32 +27,23 @@ from ecmproto.fuzz.strategies import (
     octets_of,
     pause_frames,
     pfc_frames,
-    rd_tags,
-    rrt_tags,
+    tag_stacks,
     tagged_frames,
     truncated,
     values_of,
+    vlan_stacks,
 )
 from ecmproto.wire import (
-    BCN,
     CNM,
     E2CM,
-    ECM,
     PFC,
     TLV,
     VLAN,
-    CMTag,
     CNTag,
-    CongestionNotificationTLV,
-    Data,
-    DBPRateReport,
     Ethernet,
-    FECNReturn,
     Frame,
     Layer,
     Pause,
-    RDTag,
-    RRTTag,
     decode,
     decode_lax,
     encode,
@@ -65,34 +51,7 @@ from ecmproto.wire import (
 from ecmproto.wire.ethertypes import DEFAULT
 from ecmproto.wire.fcs import frame_check_sequence
 from ecmproto.wire.formats import FORMATS, announcement
-
-T = TypeVar("T")
-QUICK = settings(max_examples=2000, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
-
-NAMED: tuple[tuple[Callable[..., SearchStrategy[Any]], type[Layer]], ...] = (
-    (cn_tags, CNTag), (cnms, CNM), (ecm_frames, ECM), (cm_tags, CMTag), (bcn_messages, BCN),
-    (rrt_tags, RRTTag), (e2cm_probes, E2CM), (e2cm_messages, E2CM), (rd_tags, RDTag),
-    (fecn_returns, FECNReturn), (dbp_reports, DBPRateReport),
-)  # fmt: skip
-
-
-def collected(strategy: SearchStrategy[Any], count: int = 300) -> list[Any]:
-    values: list[Any] = []
-
-    @settings(
-        max_examples=count,
-        database=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(strategy)
-    def collect(value: Any) -> None:
-        values.append(value)
-
-    collect()
-    return values  # fmt: skip
-
+from tests.fuzz.strategies.drawing import NAMED, collected
 
 ANNOUNCED = [cls for cls in FORMATS if announcement(cls, DEFAULT) is not None]
 
@@ -228,33 +187,13 @@ def test_spoilt_frames_are_mostly_spoilt() -> None:
     assert {len(octets) < len(whole) for octets in spoilt} == {True, False}
 
 
-# shrinking
-
-
-def smallest(strategy: SearchStrategy[T], holds: Callable[[T], bool]) -> T:
-    """Return what an example that ``holds`` shrinks to, the same one every time."""
-    return find(strategy, holds, settings=QUICK, random=random.Random(1))
-
-
-def test_a_layer_shrinks_to_the_one_field_that_matters() -> None:
-    assert smallest(cnms(), lambda value: value.qntz_fb >= 10) == CNM(qntz_fb=10)
-    assert smallest(ecm_frames(), lambda value: value.q_off < -5) == ECM(q_off=-6, payload=bytes(24))
-
-
-def test_counted_octets_shrink_with_their_length() -> None:
-    assert smallest(cnms(), lambda value: len(value.msdu) >= 3) == CNM(msdu_length=3, msdu=bytes(3))
-
-
-def test_a_frame_shrinks_to_the_tag_that_matters() -> None:
-    frame = smallest(tagged_frames(), lambda frame: any(tag.id > 99 for tag in frame.all(VLAN)))
-    tags = [value for value in frame.layers if not isinstance(value, Ethernet | Data)]
-    assert len(tags) <= 2
-    assert [tag.replace(etype=0) for tag in frame.all(VLAN)][-1] == VLAN(id=100)
-
-
-def test_an_lldp_frame_shrinks_to_the_tlv_that_matters() -> None:
-    frame = smallest(lldp_frames(), lambda frame: CongestionNotificationTLV in frame)
-    assert frame.layers[1:] == (CongestionNotificationTLV(), TLV())
+def test_what_is_no_source_is_given_by_its_name() -> None:
+    named: tuple[Callable[..., SearchStrategy[Any]], ...] = (
+        vlan_stacks, tag_stacks, arbitrary_octets, captures, frames, cnms,
+    )  # fmt: skip
+    for strategy in named:
+        with pytest.raises(TypeError, match="positional"):
+            strategy(2)
 
 
 def test_public_names_are_there() -> None:

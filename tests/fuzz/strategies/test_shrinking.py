@@ -1,0 +1,74 @@
+"""Failures shrink to little: the field, the tag, the frame that matters, all else as it is by default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis.strategies import SearchStrategy
+
+from ecmproto.fuzz.strategies import (
+    cnms,
+    ecm_frames,
+    frames,
+    lldp_frames,
+    message_frames,
+    pause_frames,
+    pfc_frames,
+    tagged_frames,
+)
+from ecmproto.wire import (
+    CNM,
+    ECM,
+    TLV,
+    VLAN,
+    CongestionNotificationTLV,
+    Data,
+    Ethernet,
+    Frame,
+    Layer,
+    encode,
+)
+from tests.fuzz.strategies.drawing import NAMED, smallest
+
+
+def test_a_layer_shrinks_to_the_one_field_that_matters() -> None:
+    assert smallest(cnms(), lambda value: value.qntz_fb >= 10) == CNM(qntz_fb=10)
+    assert smallest(ecm_frames(), lambda value: value.q_off < -5) == ECM(q_off=-6, payload=bytes(24))
+
+
+@pytest.mark.parametrize(("named", "cls"), NAMED, ids=[named.__name__ for named, _ in NAMED])
+def test_a_layer_shrinks_to_its_defaults(named: Callable[..., SearchStrategy[Any]], cls: type[Layer]) -> None:
+    least, default = smallest(named(), lambda _: True), cls()
+    changed = {field.key for field in cls.layout if getattr(least, field.key) != getattr(default, field.key)}
+    # which message it is, and the least that must be there of a sampled frame
+    assert changed <= {"type", "payload"}
+    assert len(least.build()) <= len(default.build()) + 24
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [frames(), tagged_frames(), message_frames(), pause_frames(), pfc_frames(), lldp_frames()],
+    ids=["any", "tagged", "message", "pause", "pfc", "lldp"],
+)
+def test_a_frame_shrinks_to_few_layers_and_the_least_octets(strategy: SearchStrategy[Frame]) -> None:
+    least = smallest(strategy, lambda _: True)
+    assert len(least.layers) <= 3
+    assert len(encode(least)) == 60
+
+
+def test_counted_octets_shrink_with_their_length() -> None:
+    assert smallest(cnms(), lambda value: len(value.msdu) >= 3) == CNM(msdu_length=3, msdu=bytes(3))
+
+
+def test_a_frame_shrinks_to_the_tag_that_matters() -> None:
+    frame = smallest(tagged_frames(), lambda frame: any(tag.id > 99 for tag in frame.all(VLAN)))
+    tags = [value for value in frame.layers if not isinstance(value, Ethernet | Data)]
+    assert len(tags) <= 2
+    assert [tag.replace(etype=0) for tag in frame.all(VLAN)][-1] == VLAN(id=100)
+
+
+def test_an_lldp_frame_shrinks_to_the_tlv_that_matters() -> None:
+    frame = smallest(lldp_frames(), lambda frame: CongestionNotificationTLV in frame)
+    assert frame.layers[1:] == (CongestionNotificationTLV(), TLV())
