@@ -48,7 +48,8 @@ _OPTIONS = (
     ),
     click.option("--time", metavar="TIME", help="Stop after this time.  [default: at SIGINT or SIGTERM]"),
     click.option(
-        "--prometheus", metavar="HOST:PORT", help="Serve counters and gauges, as at 127.0.0.1:9123.",
+        "--prometheus", metavar="[HOST:]PORT",
+        help="Serve counters and gauges at this port: to this machine alone where no host is given.",
     ),
     click.option("--user", metavar="NAME", help="Become this user once the interfaces are open."),
     click.option(

@@ -17,12 +17,15 @@ Look = Callable[[], tuple[Snapshot, Mapping[str, LinkCounts]]]
 """Returns what there is to tell: the device's state, and its interfaces' by name."""
 
 _PREFIX = "ecmproto"
+_LOOPBACK = "127.0.0.1"
+_LARGEST_PORT = 65_535
 
 
 @contextmanager
 def served(address: str, role: str, look: Look) -> Iterator[int]:
-    """Serve what ``look`` returns at ``address``, HOST:PORT; gives the port, which the system chooses for 0.
+    """Serve what ``look`` returns at ``address``; gives the port, which the system chooses for 0.
 
+    The address is HOST:PORT, or a port of this machine's own, which no other can reach.
     Names are ``ecmproto_ROLE_…``.  MissingDependencyError without prometheus_client, ParameterError for
     what is no address, OutputError for one that cannot be served at.
     """
@@ -48,10 +51,12 @@ def served(address: str, role: str, look: Look) -> Iterator[int]:
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
-        raise ParameterError(name="prometheus", needed="HOST:PORT, as in 127.0.0.1:9123", got=repr(text))
-    return host.strip("[]"), int(port)
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit()) or int(port) > _LARGEST_PORT:
+        raise ParameterError(
+            name="prometheus", needed="PORT or HOST:PORT, as in 9123 or 192.0.2.1:9123", got=repr(text)
+        )
+    return host.strip("[]") or _LOOPBACK, int(port)
 
 
 class _Collector:

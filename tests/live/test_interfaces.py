@@ -220,9 +220,7 @@ def test_a_reaction_point_and_an_edge_leave_frames_as_they_were(wired: Wires) ->
 
 def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
     pytest.importorskip("prometheus_client")
-    program = switched.start(
-        *CP, "--rate", "1G", "--prometheus", "127.0.0.1:9177", "--user", "nobody", "--time", "20s"
-    )
+    program = switched.start(*CP, "--rate", "1G", "--prometheus", "9177", "--user", "nobody", "--time", "20s")
     switched.ip("link", "set", "dev", "lo", "up")
     with switched.socket("a-far") as one:
         one.send(frame(1, RECEIVER))
@@ -233,6 +231,10 @@ def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
         stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S,
     ).stdout  # fmt: skip
     assert "ecmproto_cp_queued_frames_total 1.0" in shown
+    listening = subprocess.run(
+        ["ip", "netns", "exec", switched.name, "ss", "-Hltn"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.split()
+    assert [word for word in listening if word.endswith(":9177")] == ["127.0.0.1:9177"]
     assert 'ecmproto_link_received_frames{interface="a"} 1.0' in shown
     # ip replaces itself by what it starts.
     status = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
@@ -242,18 +244,25 @@ def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
 
 @pytest.mark.slow
 def test_a_million_frames_arrive_as_they_were_sent(switched: Wires) -> None:
-    """Through a port that is never full: sent no faster than it takes them."""
-    program = switched.start(*CP, "--rate", "40G", "--buffer", "50000frames")
-    count, at_once = 1_000_000, 500  # what the kernel holds between two interfaces is 1000
-    sent, seen = hashlib.sha256(), hashlib.sha256()
+    """Eight flows from two inputs through a port that is never full: sent no faster than it takes them."""
+    program = switched.start(*CP, "--rate", "40G", "--buffer", "50000frames", "--mechanism", "ecm")
+    count, at_once, flows = 1_000_000, 500, 8  # what the kernel holds between two interfaces is 1000
+    sent, seen = [hashlib.sha256() for _ in range(flows)], [hashlib.sha256() for _ in range(flows)]
     draws = np.random.default_rng(2)
-    with switched.socket("a-far") as one, switched.socket("c-far") as out:
-        for first in range(0, count, at_once):
-            for number in range(first, first + at_once):
-                octets = frame(1, RECEIVER, 60, number=number)[:40] + draws.bytes(20)
-                sent.update(octets)
-                one.send(octets)
+    with (
+        switched.socket("a-far") as one,
+        switched.socket("b-far") as two,
+        switched.socket("c-far") as out,
+    ):
+        heads = [HOST + bytes([RECEIVER]) + HOST + bytes([flow]) + b"\x99\x99" for flow in range(flows)]
+        for _ in range(0, count, at_once):
+            octets = draws.bytes(46 * at_once)
+            for number, flow in enumerate(draws.integers(0, flows, at_once).tolist()):
+                data = heads[flow] + octets[46 * number : 46 * (number + 1)]
+                sent[flow].update(data)
+                (one, two)[flow & 1].send(data)
             for _ in range(at_once):
-                seen.update(out.recv(2048))
-    assert seen.digest() == sent.digest()
+                data = out.recv(2048)
+                seen[data[11]].update(data)
+    assert [flow.digest() for flow in seen] == [flow.digest() for flow in sent]
     assert switched.end(program)["counters"]["departed_frames"] == count

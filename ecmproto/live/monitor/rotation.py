@@ -18,9 +18,9 @@ from ecmproto.errors import OutputError
 class Rotation:
     """Writes batches to ``path``, or to files numbered like ``name_00001.pcapng`` where they take turns.
 
-    A file ends before a frame that would make its records longer than ``octets``, or that is ``span_ns`` or
-    more after its first one; a single frame always fits.  The last ``keep`` files stay (None: all).
-    ``interfaces`` are what the batches name.  Raises OutputError when a file cannot be written.
+    A file ends before a frame that would make it longer than ``octets`` (before it is compressed), or that is
+    ``span_ns`` or more after its first one; a single frame always fits.  The last ``keep`` files stay (None:
+    all).  ``interfaces`` are what the batches name.  Raises OutputError when a file cannot be written.
     """
 
     def __init__(
@@ -56,8 +56,12 @@ class Rotation:
             suffix = "".join(self._path.suffixes)
             stem = self._path.name.removesuffix(suffix)
             self._name = os.fspath(self._path.with_name(f"{stem}_{self._number:05}{suffix}"))
-        self._left = self._octets if self._octets is not None else 1 << 62
         self._first_ns = None
+        writer = self._opened()
+        self._left = (1 << 62 if self._octets is None else self._octets) - writer.sink.octets
+        return writer
+
+    def _opened(self) -> PcapWriter | PcapngWriter:
         if format_of(self._name, "pcapng") == "pcapng":
             return PcapngWriter(self._name, interfaces=self._interfaces, force=self._force)
         linktypes = {each.linktype for each in self._interfaces}

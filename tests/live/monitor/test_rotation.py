@@ -66,13 +66,17 @@ def test_files_end_where_they_have_to_and_nothing_is_lost(
     assert rotation.frames == len(everything)
     sizes = [[size(len(frame), suffix) for frame, _ in file] for file in files]
     for file, records in zip(files, sizes, strict=True):
-        assert sum(records) <= octets or len(file) == 1
+        assert HEADS[suffix] + sum(records) <= octets or len(file) <= 1
         assert not file or file[-1][1] - file[0][1] < span_ns
     for (file, records), (following, next_records) in zip(
         zip(files, sizes, strict=True), list(zip(files, sizes, strict=True))[1:], strict=False
     ):
-        full = sum(records) + next_records[0] > octets
+        full = HEADS[suffix] + sum(records) + next_records[0] > octets
         assert full or following[0][1] - file[0][1] >= span_ns, "no file ends before it has to"
+
+
+HEADS = {"pcap": 24, "pcapng": 84}
+"""Octets in front of the first frame, where the interface is eth0 and no more."""
 
 
 def size(captured: int, suffix: str) -> int:
@@ -91,11 +95,11 @@ def test_without_turns_it_is_one_file_of_that_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "counts"),
     [
-        ({"octets": 2 * (60 + 16)}, [2, 2, 1]),
-        ({"octets": 2 * (60 + 16) - 1}, [1, 1, 1, 1, 1]),
+        ({"octets": 24 + 2 * (60 + 16)}, [2, 2, 1]),
+        ({"octets": 24 + 2 * (60 + 16) - 1}, [1, 1, 1, 1, 1]),
         ({"span_ns": 20}, [2, 2, 1]),
         ({"span_ns": 21}, [3, 2]),
-        ({"octets": 2 * (60 + 16), "span_ns": 41}, [2, 2, 1]),
+        ({"octets": 24 + 2 * (60 + 16), "span_ns": 41}, [2, 2, 1]),
     ],
 )
 def test_files_are_filled_to_the_last_octet_and_ns(
@@ -156,3 +160,13 @@ def test_an_interrupted_file_stays_beside(tmp_path: Path) -> None:
 def test_interfaces_of_several_kinds_do_not_go_into_pcap(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="write pcapng instead"):
         Rotation(tmp_path / "x.pcap", [*ETHERNET, Interface(index=1, linktype=101)])
+
+
+@pytest.mark.parametrize("suffix", ["pcapng", "pcap"])
+def test_no_file_is_longer_than_was_asked(suffix: str, tmp_path: Path) -> None:
+    with Rotation(tmp_path / f"x.{suffix}", ETHERNET, octets=1000) as rotation:
+        for batch in batches([[60] * 100], 1):
+            rotation.write(batch)
+    sizes = [path.stat().st_size for path in sorted(tmp_path.iterdir())]
+    assert max(sizes) <= 1000
+    assert min(sizes[:-1]) > 1000 - size(60, suffix)
