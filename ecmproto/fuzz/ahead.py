@@ -15,6 +15,8 @@ from ecmproto.fuzz.cases import Cases
 
 _TOGETHER = 32
 """So many cases go through the pipe at once."""
+_FIRST = 1000
+"""So many are there before the first is used."""
 _PIPE_OCTETS = 1 << 20
 """What the pipe holds: some thousand cases, against times in which the other process is not let run."""
 _END_SECONDS = 5.0
@@ -28,10 +30,7 @@ class MakingAhead:
         self._process: BaseProcess | None = None
 
     def starting_at(self, index: int) -> Iterator[bytes]:
-        """Yield the octets of every case from ``index`` on, without end, once the first are there.
-
-        What an earlier call yields is over.
-        """
+        """Yield the octets of every case from ``index`` on, without end; an earlier call yields no more."""
         self.close()
         context = multiprocessing.get_context("spawn")
         receiving, sending = context.Pipe(duplex=False)
@@ -40,7 +39,13 @@ class MakingAhead:
         self._process = context.Process(target=_make, args=(self._cases, index, sending), daemon=True)
         self._process.start()
         sending.close()
-        return _received(receiving, receiving.recv())
+        with receiving, contextlib.suppress(EOFError, OSError):
+            while True:
+                made = receiving.recv()
+                yield from made
+                index += len(made)
+        # it was ended by someone else
+        yield from _octets(self._cases, index)
 
     def close(self) -> None:
         """End the other process."""
@@ -50,18 +55,16 @@ class MakingAhead:
             self._process = None
 
 
-def _received(receiving: Connection, first: list[bytes]) -> Iterator[bytes]:
-    with receiving:
-        yield from first
-        while True:
-            yield from receiving.recv()
+def _octets(cases: Cases, index: int) -> Iterator[bytes]:
+    return (case.octets for case in cases.starting_at(index))
 
 
 def _make(cases: Cases, index: int, sending: Connection) -> None:
     """Send the octets of cases until nobody takes them any more."""
     # an interrupt is for who uses them
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    made = (case.octets for case in cases.starting_at(index))
+    made = _octets(cases, index)
     with contextlib.suppress(BrokenPipeError):
+        sending.send(list(islice(made, _FIRST)))
         while True:
             sending.send(list(islice(made, _TOGETHER)))

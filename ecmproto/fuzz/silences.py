@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from ecmproto.fuzz.cases import Cases
@@ -88,6 +88,8 @@ class SilenceCampaign:
         """Send while ``going_on`` says so, ``most_cases`` more at most; yield what is new."""
         last = None if most_cases is None else self.progress.cases + most_cases
         feed = self._octets_from(self.progress.index)
+        # the time until the first are made is none of a stretch
+        feed = chain([next(feed)], feed)
         while self._goes_on(going_on, last):
             with self._state.running():
                 found = self._for_a_while(feed, going_on, last)
