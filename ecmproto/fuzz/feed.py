@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 
 from ecmproto.errors import ParameterError
-from ecmproto.fuzz.judgement import CaseSource
 from ecmproto.fuzz.findings import write_capture
+from ecmproto.fuzz.judgement import CaseSource
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

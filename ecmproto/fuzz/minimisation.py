@@ -37,6 +37,20 @@ def fewest(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Bud
     return _without(items, lambda part: budget.spend() and fails(part), budget)
 
 
+def shortest_beginning(
+    items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Budget
+) -> Sequence[T]:
+    """Return the shortest beginning that fails, where all that are longer do: of what is read in order."""
+    fine, failing = 0, len(items)
+    while failing - fine > 1 and budget.spend():
+        middle = (fine + failing) // 2
+        if fails(items[:middle]):
+            failing = middle
+        else:
+            fine = middle
+    return items[:failing]
+
+
 def simplest(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
     """Return the least of ``octets`` that fail, as many of them zero as can be.
 

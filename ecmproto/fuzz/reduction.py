@@ -8,21 +8,27 @@ from pathlib import Path
 
 from ecmproto.fuzz.command import Command, Outcome
 from ecmproto.fuzz.feed import Trial
-from ecmproto.fuzz.minimisation import Budget, fewest, simplest
+from ecmproto.fuzz.minimisation import Budget, fewest, shortest_beginning, simplest
 
+REDUCED_SECONDS = 60.0
+"""A campaign is to go on."""
 _STARTS = 4
 """A hang is what takes so many times as long as the program takes to start."""
 _LEAST_S = 0.1
 
 
 class Reduction:
-    """Runs ``command`` on what is left of a trial; ``path`` is the file that it gets."""
+    """Runs ``command`` on what is left of a trial; ``path`` is the file that it gets.
 
-    def __init__(self, command: Command, path: Path, *, signature: str, budget: Budget) -> None:
+    Frames are left out within ``tries`` and some time, and octets of what is left again.
+    """
+
+    def __init__(self, command: Command, path: Path, *, signature: str, tries: int) -> None:
         self._patient = self._command = command
         self._path = path
         self._signature = signature
-        self._budget = budget
+        self._tries = tries
+        self._budget = self._another()
 
     def outcome(self, trial: Trial) -> Outcome:
         """Return how the program ends on a trial."""
@@ -39,10 +45,15 @@ class Reduction:
             # it fails whatever it reads
             return trial.part(()), empty
         self._hasten(empty)
-        least = self._simplest(self._fewest(trial))
+        least = self._fewest(trial)
+        self._budget = self._another()
+        least = self._simplest(least)
         self._command = self._patient
         last = self.outcome(least)
         return (least, last) if last.signature == self._signature else (trial, first)
+
+    def _another(self) -> Budget:
+        return Budget(self._tries, seconds=REDUCED_SECONDS)
 
     def _hasten(self, empty: Outcome) -> None:
         """Wait no longer for a hang than it takes to know it from a start."""
@@ -57,7 +68,9 @@ class Reduction:
         def fails(rows: Sequence[int]) -> bool:
             return self._fails(trial.part(rows))
 
-        return trial.part(fewest(range(len(trial.items)), fails, self._budget))
+        rows = shortest_beginning(range(len(trial.items)), fails, self._budget)
+        last = rows[-1:]
+        return trial.part(last if fails(last) else fewest(rows, fails, self._budget))
 
     def _simplest(self, trial: Trial) -> Trial:
         for row in range(len(trial.items)):

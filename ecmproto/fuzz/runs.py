@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -17,7 +18,9 @@ MOST_JOBS = 256
 FIRST_FRAMES = 64
 MOST_FRAMES = 8192
 _QUICK_S = 0.5
-_QUICK_OF_LIMIT = 8
+_QUICK_OF_LIMIT = 4
+_STARTS = 2
+"""A run may take so many times as long as the program takes to start."""
 
 
 class Runs:
@@ -67,21 +70,26 @@ class Runs:
 class RunFrames:
     """How many frames a run gets: starting a program takes longer than reading a frame.
 
-    So many that runs stay quick, and half as many after a failure: behind it nothing may have been read.
+    So many that most of a run is reading while it stays quick, and half as many after a failure: behind it
+    nothing may have been read.
     """
 
     def __init__(self, fixed: int | None, limit_s: float) -> None:
         self._fixed = fixed is not None
         self.count = FIRST_FRAMES if fixed is None else fixed
-        self._quick_s = min(_QUICK_S, limit_s / _QUICK_OF_LIMIT)
-        self._far_s = limit_s / 4
+        self._limit_s = limit_s
+        self._start_s = math.inf
 
     def took(self, frames: int, outcome: Outcome) -> None:
         """Take note of a run of so many frames."""
         if self._fixed:
             return
         # what it took itself: on a busy machine all runs are long
-        if outcome.failed or outcome.processor_s > 2 * self._quick_s:
+        self._start_s = min(self._start_s, outcome.processor_s)
+        quick_s = min(max(_QUICK_S, _STARTS * self._start_s), self._limit_s / _QUICK_OF_LIMIT)
+        if outcome.failed:
             self.count = max(1, min(self.count, frames) // 2)
-        elif outcome.processor_s < self._quick_s and outcome.seconds < self._far_s and frames >= self.count:
+        elif outcome.processor_s > 2 * quick_s:
+            self.count = max(min(self.count, FIRST_FRAMES), self.count // 2)
+        elif outcome.processor_s < quick_s and outcome.seconds < self._limit_s / 2 and frames >= self.count:
             self.count = min(MOST_FRAMES, 2 * self.count)

@@ -18,14 +18,11 @@ from ecmproto.errors import ParameterError
 from ecmproto.fuzz.command import Command, Outcome
 from ecmproto.fuzz.feed import Feed, Trial
 from ecmproto.fuzz.findings import Finding, reproduction
-from ecmproto.fuzz.minimisation import Budget
 from ecmproto.fuzz.reduction import Reduction
 from ecmproto.fuzz.runs import MOST_JOBS, RunFrames, Runs
 from ecmproto.fuzz.state import Progress, State
 
 DEFAULT_TRIES = 300
-REDUCED_SECONDS = 30.0
-"""How long a finding is reduced at most: a campaign is to go on."""
 
 
 class TargetCampaign:
@@ -101,9 +98,9 @@ class TargetCampaign:
     def _found(self, trial: Trial, outcome: Outcome) -> Finding | None:
         """Reduce what failed, and keep it; None for what took too long once and never again."""
         with tempfile.TemporaryDirectory() as temporary:
-            budget = Budget(self._tries, seconds=REDUCED_SECONDS)
             path = Path(temporary) / trial.file
-            reduced = Reduction(self._command, path, signature=outcome.signature, budget=budget).least(trial)
+            reduction = Reduction(self._command, path, signature=outcome.signature, tries=self._tries)
+            reduced = reduction.least(trial)
         if reduced is None and outcome.kind == "hang":
             return None
         # what does not fail every time is kept whole

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.fuzz.minimisation import Budget, fewest, simplest
+from ecmproto.fuzz.minimisation import Budget, fewest, shortest_beginning, simplest
 
 PLENTY = 100_000
 
@@ -60,3 +60,12 @@ def test_a_length_and_what_it_counts_go_together(head: bytes, body: bytes, size:
 
     if fails(octets):
         assert simplest(octets, fails, Budget(PLENTY)) == b"L" + bytes(size)
+
+
+@given(st.integers(1, 3_000), st.data())
+def test_the_shortest_beginning(count: int, data: st.DataObject) -> None:
+    last = data.draw(st.integers(0, count - 1))
+    budget = Budget(PLENTY)
+    beginning = shortest_beginning(range(count), lambda part: last in part, budget)
+    assert beginning == range(last + 1)
+    assert PLENTY - budget.left <= count.bit_length()

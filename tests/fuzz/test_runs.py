@@ -33,8 +33,9 @@ def test_quick_runs_get_more_frames_and_others_fewer() -> None:
     assert frames.count == MOST_FRAMES
     frames.took(frames.count, ended(kind="crash"))
     assert frames.count == MOST_FRAMES // 2
-    frames.took(frames.count, ended(seconds=4, processor_s=2))
+    frames.took(frames.count, ended(processor_s=2))
     assert frames.count == MOST_FRAMES // 4
+    # one that sleeps may take too long with more of them
     frames.took(frames.count, ended(seconds=4))
     assert frames.count == MOST_FRAMES // 4
     frames.took(7, ended())
@@ -42,6 +43,18 @@ def test_quick_runs_get_more_frames_and_others_fewer() -> None:
     for _ in range(20):
         frames.took(frames.count, ended(kind="report"))
     assert frames.count == 1
+
+
+def test_a_slow_start_is_no_reason_for_fewer_frames() -> None:
+    frames = RunFrames(None, 60.0)
+    for _ in range(4):
+        frames.took(frames.count, ended(seconds=3, processor_s=3))
+    assert frames.count == 16 * FIRST_FRAMES
+    frames.took(frames.count, ended(seconds=13, processor_s=13))
+    assert frames.count == 8 * FIRST_FRAMES
+    for _ in range(20):
+        frames.took(frames.count, ended(seconds=13, processor_s=13))
+    assert frames.count == FIRST_FRAMES
 
 
 def test_a_number_of_frames_that_is_asked_for() -> None:

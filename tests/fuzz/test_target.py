@@ -219,3 +219,26 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert document["count"] == kept.count > 1
     with pytest.raises(ParameterError, match="needed 3, of the campaign in"):
         TargetCampaign(planted("none"), Feed(frames=Cases([], seed=4)), tmp_path)
+
+
+LUA = """
+local own = Proto("own", "A decoder of one's own")
+function own.dissector(tvb, pinfo, tree)
+  tree:add(own, tvb(0, tvb:len() + 1))
+end
+DissectorTable.get("ethertype"):add(0x22E9, own)
+"""
+
+
+def test_tshark_says_that_a_dissector_broke_down_but_frames_may_be_malformed(tmp_path: Path) -> None:
+    program = requires("tshark")
+    plain = Command(words=(program, "-Vnr", "{}"), seconds=60).run(PCAPS / "malformed.pcapng")
+    assert plain.kind == "fine"
+    assert "Malformed Packet" in plain.output
+    script = tmp_path / "own.lua"
+    script.write_text(LUA)
+    words = (program, "-X", f"lua_script:{script}", "-Vnr", "{}")
+    broken = Command(words=words, seconds=60).run(PCAPS / "mixed.pcap")
+    assert broken.kind == "report"
+    assert broken.signature.startswith("Lua Error: ")
+    assert broken.signature.endswith("own.lua:4: Range is out of bounds")

@@ -25,14 +25,14 @@ def frame_mutated(octets: bytes, dice: Dice) -> bytes:
     return dice.pick(OCTET_MUTATORS)(octets, dice)
 
 
-def frames_of(octets: bytes) -> list[bytes]:
+def batch_of(octets: bytes) -> list[bytes]:
     """Return the batch that an input stands for."""
     return octets.split(SEPARATOR)[:MOST_FRAMES]
 
 
 def batch_mutated(octets: bytes, dice: Dice) -> bytes:
     """Return a batch with a frame changed, doubled, left out, put elsewhere, or a template put in."""
-    frames = frames_of(octets)
+    frames = batch_of(octets)
     at = dice.below(len(frames))
     match dice.below(8):
         case 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ecmproto.fuzz.column_check import ColumnCheck
-from ecmproto.fuzz.guided.frame_mutation import SEPARATOR, batch_mutated, frames_of
+from ecmproto.fuzz.guided.frame_mutation import SEPARATOR, batch_mutated, batch_of
 from ecmproto.fuzz.guided.target import Target
 from ecmproto.fuzz.kinds import template_frames
 
@@ -26,5 +26,5 @@ TARGET = Target(
     instrumented=("ecmproto.table", "ecmproto.wire"),
     starts=_pairs,
     mutate=batch_mutated,
-    items=frames_of,
+    items=batch_of,
 )
