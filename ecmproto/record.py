@@ -65,6 +65,16 @@ def record_dtype(kind: type[Any]) -> np.dtype[np.void]:
 
     Raises ValueError for a field that numpy's own attributes (``base``, ``put``, …) would hide.
     """
+    if kind not in _DTYPES:
+        _DTYPES[kind] = _read_dtype(kind)
+    return _DTYPES[kind]
+
+
+_DTYPES: dict[type[Any], np.dtype[np.void]] = {}
+"""What was read already: annotations take longer to read than a message does."""
+
+
+def _read_dtype(kind: type[Any]) -> np.dtype[np.void]:
     hints = get_type_hints(kind, include_extras=True)
     hidden = [name for name in hints if hasattr(np.record, name) or hasattr(np.recarray, name)]
     if hidden:

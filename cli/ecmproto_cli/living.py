@@ -108,6 +108,7 @@ class _Reporter:
         self._links = links
         self._form = running.form
         self._start_ns = start_ns
+        self._start_processor_ns = time.process_time_ns()
         self._before: tuple[int, Snapshot] | None = None
         every = running.stats_interval or ("1s" if running.form == "ndjson" else None)
         self.every_ns = parse_time(every) if every else 0
@@ -143,7 +144,7 @@ class _Reporter:
             "event": event,
             "time_ns": time.time_ns(),
             "elapsed_ns": now_ns - self._start_ns,
-            "processor_ns": time.process_time_ns(),
+            "processor_ns": time.process_time_ns() - self._start_processor_ns,
             **asdict(snapshot),
             "links": {name: asdict(counts) for name, counts in links.items()},
         }

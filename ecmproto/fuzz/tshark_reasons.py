@@ -190,7 +190,7 @@ def _is_odd(tlv: TLV) -> bool:
 def _second_s_tag_unfinished(seen: Sight) -> bool:
     frame = decode_lax(seen.sample.octets, original_octets=seen.sample.original)
     tags = [value for value in frame.layers if not isinstance(value, Data)]
-    return len(tags) < len(frame.layers) and isinstance(tags[-1], STag) and tags[-1].etype == DEFAULT.s_tag
+    return isinstance(tags[-1], STag) and tags[-1].etype == DEFAULT.s_tag
 
 
 _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
@@ -249,7 +249,10 @@ DELIBERATE = (
     ),
     Reason(
         why="an S-TAG in front of one that ends too early is a service tag for tshark, the only tag for us",
-        fields=("ieee8021ad.id", "ieee8021ad.svid", "ieee8021ad.cvid", "ieee8021ah.etype"),
+        fields=(
+            "ieee8021ad.id", "ieee8021ad.svid", "ieee8021ad.cvid", "ieee8021ad.priority", "ieee8021ad.dei",
+            "ieee8021ah.etype",
+        ),  # fmt: skip
         applies=_second_s_tag_unfinished,
     ),
     Reason(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
+from ecmproto.control.idle import IdleReceivers
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import Machine, Place, SampledFrame
 from ecmproto.control.mechanism import Role
@@ -26,12 +27,12 @@ from ecmproto.live.drawn import Draws
 from ecmproto.live.probed import Probes
 from ecmproto.live.stripping import stripped
 from ecmproto.live.vlan import with_vlan, without_vlan
-from ecmproto.record import columns, new_record
+from ecmproto.record import new_record
 from ecmproto.replay.counts import kind_name
 from ecmproto.replay.facts import check_seed
 from ecmproto.replay.generated import octets_of
 from ecmproto.replay.intake import Intake, Taken
-from ecmproto.table.classify import classify
+from ecmproto.table.classify import FrameClasses, classify
 from ecmproto.table.flows import FlowTable
 from ecmproto.table.headers import TYPE_AT
 from ecmproto.wire import CNTag, EtherTypes
@@ -149,20 +150,17 @@ class Edge:
 
     def _from_net(self, batch: Batch, time_ns: int) -> None:
         self.counts.net_frames += len(batch)
-        taken = self._intake.take(batch, time_ns=np.full(len(batch), time_ns))
-        self._remember(taken)
-        arrivals, probe = self._probes.found(taken, self.flows)
-        position = 0
-        while position < len(batch):
-            position = deliver(self.receivers, arrivals, probe, self._outbox, position)
-            self._answer()
-        kept = ~probe
-        self.counts.probes += int(probe.sum())
-        if not taken.classes.sampled.all():
-            kept &= ~self._own(taken)
+        kept = np.ones(len(batch), np.bool_)
+        if not isinstance(self.receivers, IdleReceivers):
+            kept = ~self._delivered(batch, time_ns)
         chosen = None
-        if self.defence is not None:
-            chosen = np.array(self.defence.rules.strips)[taken.classes.priority][kept]
+        if self.machine.tag is CNTag:
+            where = batch.buffer, batch.offset, batch.captured
+            classes = classify(*where, ethertypes=self.place.ethertypes)
+            if not classes.sampled.all():
+                kept &= ~self._own(batch, classes)
+            if self.defence is not None:
+                chosen = np.array(self.defence.rules.strips)[classes.priority][kept]
         rest, count = stripped(
             batch if kept.all() else batch.select(kept), self.machine, self.place.ethertypes, chosen=chosen
         )
@@ -170,6 +168,18 @@ class Edge:
         if self._vlan is not None:
             rest = without_vlan(rest, self._vlan, self.place.ethertypes)
         self._send_all(HOST, rest)
+
+    def _delivered(self, batch: Batch, time_ns: int) -> NDArray[np.bool_]:
+        """Let destinations take and answer what comes to them; return which frames are probes."""
+        taken = self._intake.take(batch, time_ns=np.full(len(batch), time_ns))
+        self._remember(taken)
+        arrivals, probe = self._probes.found(taken, self.flows)
+        position = 0
+        while position < len(batch):
+            position = deliver(self.receivers, arrivals, probe, self._outbox, position)
+            self._answer()
+        self.counts.probes += int(probe.sum())
+        return probe
 
     def _from_host(self, batch: Batch, time_ns: int) -> None:
         self.counts.host_frames += len(batch)
@@ -199,14 +209,12 @@ class Edge:
         ]
         return Batch.from_frames(frames)
 
-    def _own(self, taken: Taken) -> NDArray[np.bool_]:
+    def _own(self, batch: Batch, classes: FrameClasses) -> NDArray[np.bool_]:
         """Return which frames from the network are for the edge itself: LLDP, and a backbone's CNMs."""
-        own = np.zeros(len(taken.batch), np.bool_)
-        if self.machine.tag is not CNTag:
-            return own
+        own = np.zeros(len(batch), np.bool_)
         ethertypes = self.place.ethertypes
-        for position in np.flatnonzero(~taken.classes.sampled).tolist():
-            octets = taken.batch.frame(position)
+        for position in np.flatnonzero(~classes.sampled).tolist():
+            octets = batch.frame(position)
             if octets[:6] == self.place.cp_mac:
                 own[position] = True
                 converted = convert(
@@ -231,8 +239,9 @@ class Edge:
         outbox = self._outbox
         if not outbox.posted.count:
             return
-        messages: Any = columns(outbox.messages)[: outbox.posted.count].view(np.recarray)
-        for message in messages[messages["sent"] == 1]:
+        for message in outbox.messages[: outbox.posted.count]:
+            if not message.sent:
+                continue
             number = self.flows.numbers(np.array([message.station]), np.array([message.flow]))
             octets = self._examples.get(int(number[0]))
             if octets is None:

@@ -101,12 +101,13 @@ def _wait(links: Sequence[Link], stop: Stop, sleep_ns: int) -> set[int]:
 
 
 def _serve(device: Device, links: Sequence[Link], ready: set[int]) -> None:
+    # One time for all of it: what taking frames has let happen need not be looked for again.
+    now_ns = time.monotonic_ns()
     for place, link in enumerate(links):
         if link.is_open and (link.is_down or link.fileno() in ready):
             batch = link.receive()
             if batch is not None:
-                device.take(batch, place, time.monotonic_ns())
-    now_ns = time.monotonic_ns()
+                device.take(batch, place, now_ns)
     if device.due_ns <= now_ns:
         device.advance(now_ns)
 

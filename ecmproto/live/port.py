@@ -27,7 +27,7 @@ from ecmproto.live.drawn import Draws
 from ecmproto.live.frames import Incoming, empty, new_leaving, new_store
 from ecmproto.live.rate_reports import with_lower_rates
 from ecmproto.live.switching import Counts, Facts, Switch, forward, release
-from ecmproto.record import columns, new_record
+from ecmproto.record import new_record
 from ecmproto.replay.counts import kind_name
 from ecmproto.replay.facts import PortFacts, check_seed
 from ecmproto.replay.gauge import PRIORITIES, TOTAL
@@ -128,7 +128,8 @@ class SwitchPort:
         """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
         time_ns = self._time(now_ns)
         if place == self.inputs:
-            batch = with_lower_rates(batch, self.point, self.place.ethertypes)
+            if self.machine.answers:
+                batch = with_lower_rates(batch, self.point, self.place.ethertypes)
             self._obey(batch, time_ns)
         frames = Incoming(batch.buffer, batch.offset, batch.captured, batch.original)
         position, last = 0, False
@@ -197,9 +198,9 @@ class SwitchPort:
                     self._send(place, leaving.octets, offset, length)
             empty(leaving)
         if outbox.posted.count:
-            messages: Any = columns(outbox.messages)[: outbox.posted.count].view(np.recarray)
-            for message in messages[messages["sent"] == 1]:
-                self._say(message, batch)
+            for message in outbox.messages[: outbox.posted.count]:
+                if message.sent:
+                    self._say(message, batch)
             outbox.posted.count = 0
 
     def _say(self, message: Any, batch: Batch | None) -> None:

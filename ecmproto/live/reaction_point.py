@@ -53,6 +53,8 @@ _SPARE_FRAMES = 64
 _MANY_FRAMES = 64
 """From so many on it takes less time to tag all of a batch at once than one by one."""
 _WITH_TAG = ("serial", "probe", "tagged", "tag", "mark")
+_LATEST_NS = 10_000_000
+"""What it has slept beyond that is not caught up with: limiters would let it all go at once."""
 _C_TAG_OCTETS = 4
 """By so much a frame with a C-TAG in front may be longer (packet(7))."""
 _FAST_BPS, _LARGE_OCTETS = 10**13, 10**9
@@ -85,6 +87,8 @@ class Counts:
         """They left without the tag that would have made them too long."""
         self.consumed_frames = 0
         """Feedback that the host does not get to see."""
+        self.missed_ns = 0
+        """How long it was kept from what was due, and did not catch up."""
 
 
 class ReactionPoint:
@@ -160,7 +164,7 @@ class ReactionPoint:
 
     def take(self, batch: Batch, place: int, now_ns: int) -> None:
         """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
-        self._now_ns = max(self._now_ns, now_ns - self._start_ns)
+        self._pass_until(now_ns)
         if place == HOST:
             self._from_host(batch)
         else:
@@ -169,9 +173,17 @@ class ReactionPoint:
 
     def advance(self, now_ns: int) -> None:
         """Let everything happen that is due by ``now_ns``."""
-        self._now_ns = max(self._now_ns, now_ns - self._start_ns)
+        self._pass_until(now_ns)
         self._run(_moment(self._now_ns), nothing_heard(1), None)
         self._draws.refill()
+
+    def _pass_until(self, now_ns: int) -> None:
+        """Let its own time pass, which stands still while it is kept from what is due."""
+        missed_ns = now_ns - self.due_ns - _LATEST_NS
+        if missed_ns > 0:
+            self._start_ns += missed_ns
+            self.counts.missed_ns += missed_ns
+        self._now_ns = max(self._now_ns, now_ns - self._start_ns)
 
     def _from_host(self, batch: Batch) -> None:
         self.counts.host_frames += len(batch)
@@ -290,8 +302,11 @@ class ReactionPoint:
         for serial, probe, *tag in leaving[list(_WITH_TAG)].tolist():
             if probe:
                 self.counts.probes += 1
+                message = next(probes)
+                # It leaves now, whenever it was to leave; and what is measured by is a clock that never stops.
+                message.latency = self._now_ns + self.counts.missed_ns
                 about = SampledFrame(octets, len(octets), 0)
-                yield octets_of(self.machine, next(probes), about, self.place)
+                yield octets_of(self.machine, message, about, self.place)
                 continue
             if taken is not None and serial >= first:
                 frame = _waiting(taken, serial - first)

@@ -28,16 +28,18 @@ def stripped(
     if machine.tag is CNTag:
         tags = tags_of(*where, ethertypes=ethertypes)
         octets, at = np.full(len(batch), _CN_TAG_OCTETS), tags.old_cn_at
-        more = older_cn_tags(*where, tags, ethertypes=ethertypes)
     else:
         tags = tags_of(*where, protocol=machine.tag_protocol, ethertypes=ethertypes)
         octets, at = tags.old_octets.astype(np.int64), tags.old_at
-        more = older_tags(*where, tags, protocol=machine.tag_protocol, ethertypes=ethertypes)
     tagged = at != _NOWHERE
     if chosen is not None:
         tagged &= chosen
     if not tagged.any():
         return batch, 0
+    if machine.tag is CNTag:
+        more = older_cn_tags(*where, tags, ethertypes=ethertypes)
+    else:
+        more = older_tags(*where, tags, protocol=machine.tag_protocol, ethertypes=ethertypes)
     kept = tagged[more.frame]
     splice = Splice(
         at=np.full(len(batch), _NOWHERE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import takewhile
 from typing import TypeVar
 
@@ -22,8 +23,13 @@ def headers(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Frame:
 
     The last tag counts as whole even where what follows it was cut off with its EtherType.
     """
-    shown = octets[:_SHOWN_OCTETS] + bytes(_TYPE_OCTETS)
-    return decode_lax(shown, original_octets=1 << 30, ethertypes=ethertypes)
+    return _headers(octets[:_SHOWN_OCTETS], ethertypes)
+
+
+@lru_cache(maxsize=16)
+def _headers(shown: bytes, ethertypes: EtherTypes) -> Frame:
+    # Who asks for a frame's priority asks for its addresses next.
+    return decode_lax(shown + bytes(_TYPE_OCTETS), original_octets=1 << 30, ethertypes=ethertypes)
 
 
 def tags(frame: Frame) -> list[Layer]:

@@ -37,7 +37,7 @@ _FIRST_PORT = 5201
 _CONGESTION = "cubic"
 """Of TCP, whatever else this machine uses."""
 _SHOWN_OCTETS = 128
-_COALESCED = {"cp": "500us", "edge": "1ms", "rp": "2ms"}
+_COALESCED = {"cp": "500us", "edge": "1ms", "rp": "3ms"}
 """Devices share the processors: how long each waits for more whenever it wakes."""
 
 

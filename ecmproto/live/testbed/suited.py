@@ -26,9 +26,9 @@ def suited(mechanism: str, rate_bps: int) -> list[str]:
         gi = _GI * _RU_SHARE * rate_bps / _LEAST_RU_BPS
         return ["rp.ru=1M", f"rp.gi={gi:.6f}", "rp.floor=1M", "rp.td=10ms", *_OFTEN, "cp.qsc=0"]
     if mechanism == "bcn":
-        return ["rp.rd=0", *_OFTEN]
+        return ["rp.td=10ms", *_OFTEN]
     if mechanism == "e2cm":
-        return [*_QUICK_SAMPLES, *_QUICK_GAINS]
+        return [*_QUICK_SAMPLES, *_QUICK_GAINS, *_PROBES_RAISE]
     if mechanism == "fecn":
         interval_ns = max(_LEAST_INTERVAL_NS, _INTERVAL_BITS * NS_PER_S // rate_bps)
         return [f"cp.T={interval_ns}ns", f"rp.tau={interval_ns}ns", f"rp.idle={2 * interval_ns}ns"]
@@ -42,4 +42,6 @@ _QUICK_SAMPLES = (
 )  # fmt: skip
 _QUICK_GAINS = ("rp.gi=0.1", "rp.flow_gi=0.5", "rp.flow_gd=0.5")
 """Both gains are shares of the rate a message: at a slow port there are few messages in a second."""
+_PROBES_RAISE = ("cp.increase_signals=off", "rp.flow_qeq=25kB")
+"""Messages that raise rates are most of them, and keep slow devices busy; what three flows are given is Qeq."""
 _QCN = ("rp.min_rate=1M", "rp.ai_rate=1M", "rp.hai_rate=5M", "cp.sample_base=50kB")
