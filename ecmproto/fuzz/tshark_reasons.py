@@ -250,9 +250,13 @@ DELIBERATE = (
     Reason(
         why="an S-TAG in front of one that ends too early is a service tag for tshark, the only tag for us",
         fields=(
-            "ieee8021ad.id", "ieee8021ad.svid", "ieee8021ad.cvid", "ieee8021ad.priority", "ieee8021ad.dei",
+            "ieee8021ad.id",
+            "ieee8021ad.svid",
+            "ieee8021ad.cvid",
+            "ieee8021ad.priority",
+            "ieee8021ad.dei",
             "ieee8021ah.etype",
-        ),  # fmt: skip
+        ),
         applies=_second_s_tag_unfinished,
     ),
     Reason(

@@ -303,7 +303,7 @@ class ReactionPoint:
             if probe:
                 self.counts.probes += 1
                 message = next(probes)
-                # It leaves now, whenever it was to leave; and what is measured by is a clock that never stops.
+                # It leaves now, whenever it was to leave; what is measured by is a clock that never stops.
                 message.latency = self._now_ns + self.counts.missed_ns
                 about = SampledFrame(octets, len(octets), 0)
                 yield octets_of(self.machine, message, about, self.place)

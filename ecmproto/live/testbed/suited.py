@@ -43,5 +43,5 @@ _QUICK_SAMPLES = (
 _QUICK_GAINS = ("rp.gi=0.1", "rp.flow_gi=0.5", "rp.flow_gd=0.5")
 """Both gains are shares of the rate a message: at a slow port there are few messages in a second."""
 _PROBES_RAISE = ("cp.increase_signals=off", "rp.flow_qeq=25kB")
-"""Messages that raise rates are most of them, and keep slow devices busy; what three flows are given is Qeq."""
+"""Messages that raise rates are most of them, and keep devices busy; what three flows are given is Qeq."""
 _QCN = ("rp.min_rate=1M", "rp.ai_rate=1M", "rp.hai_rate=5M", "cp.sample_base=50kB")
