@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.conftest import requires
-from tests.live.testbeds import requires_testbeds, run
+from tests.live.testbeds import Laboratory
 
 SENDERS = ["02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:03"]
 RECEIVER, PINGER = "02:00:00:00:00:fa", "02:00:00:00:00:fb"
@@ -90,11 +90,10 @@ def theirs(tshark: str, path: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.alone
 @pytest.mark.parametrize("mechanism", ["qcn", "ecm", "bcn", "e2cm", "fecn", "dbp", "none"])
-def test_tags_end_at_the_edge(mechanism: str, tshark: str, tmp_path: Path) -> None:
-    requires_testbeds()
+def test_tags_end_at_the_edge(mechanism: str, tshark: str, laboratory: Laboratory) -> None:
     requires("tcpdump")
-    run("--mechanism", mechanism, seconds=4, folder=tmp_path / "kept")
-    kept = tmp_path / "kept" / mechanism
+    laboratory.outcome(mechanism)
+    kept = laboratory.folder / mechanism
     tag = TAGS.get(mechanism)
     middle = ours(kept / "middle.pcap", list(tag.fields) if tag else [])
     receiver = ours(kept / "receiver.pcap", [])

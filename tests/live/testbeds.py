@@ -14,6 +14,13 @@ from tests.conftest import requires
 from tests.live.wires import requires_namespaces
 
 COMMAND = (sys.executable, "-m", "ecmproto_cli", "live", "testbed")
+RATE_BPS = 50_000_000
+VICTIM_BPS = 2_000_000
+SECONDS = 12
+SENDERS = 3
+EXTRA_RUNS = 4
+"""Of all mechanisms together: a machine that is busy with other things stays so for a while."""
+_STARVED_NS = 50_000_000
 
 
 def requires_testbeds() -> None:
@@ -32,3 +39,44 @@ def run(*words: str, seconds: int, folder: Path) -> dict[str, Any]:
     )  # fmt: skip
     found: dict[str, Any] = json.loads(shown.stdout)
     return found
+
+
+class Laboratory:
+    """Runs of each mechanism beside a victim flow, which several tests look at; files are in ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._extra = EXTRA_RUNS
+        self._outcomes: dict[str, dict[str, Any]] = {}
+
+    def outcome(self, mechanism: str) -> dict[str, Any]:
+        """Return what the last run with ``mechanism`` came to."""
+        if mechanism not in self._outcomes:
+            self._run(mechanism)
+        return self._outcomes[mechanism]
+
+    def again(self, mechanism: str) -> bool:
+        """Run once more, unless that was done often enough; return whether it was."""
+        self._extra -= 1
+        if self._extra >= 0:
+            self._run(mechanism)
+        return self._extra >= 0
+
+    def starved_ms(self, mechanism: str) -> float:
+        """Return for how long other programs kept the last run's devices from what was due, 0 if hardly.
+
+        Devices that cannot run are no reaction points, whatever the mechanism; what they gave up tells.
+        """
+        missed_ns = 0
+        for number in range(SENDERS):
+            path = self.folder / mechanism / f"point{number + 1}.ndjson"
+            *_, summary = path.read_text(encoding="utf-8").splitlines()
+            missed_ns += json.loads(summary)["counters"]["missed_ns"]
+        return missed_ns / 1e6 if missed_ns > _STARVED_NS else 0.0
+
+    def _run(self, mechanism: str) -> None:
+        document = run(
+            "--mechanism", mechanism, "--victim", str(VICTIM_BPS), "--rate", str(RATE_BPS), "--force",
+            seconds=SECONDS, folder=self.folder,
+        )  # fmt: skip
+        (self._outcomes[mechanism],) = document["runs"]

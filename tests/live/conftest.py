@@ -1,0 +1,14 @@
+"""What tests of real interfaces share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.live.testbeds import Laboratory, requires_testbeds
+
+
+@pytest.fixture(scope="session")
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
+    """Return the runs of testbeds that several tests look at: each takes half a minute."""
+    requires_testbeds()
+    return Laboratory(tmp_path_factory.mktemp("laboratory"))
