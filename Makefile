@@ -30,7 +30,7 @@ lint: $(VENV)/ready-dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/ready-dev
-	$(BIN)/pytest -n auto -m 'not alone'
+	$(BIN)/pytest -n auto --dist worksteal -m 'not alone'
 	$(BIN)/pytest -m alone
 
 coverage: $(VENV)/ready-dev  ## with the kernels run as plain Python, so that their lines count too

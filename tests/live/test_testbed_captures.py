@@ -6,6 +6,7 @@ import csv
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,16 +96,19 @@ def test_tags_end_at_the_edge(mechanism: str, tshark: str, laboratory: Laborator
     laboratory.outcome(mechanism)
     kept = laboratory.folder / mechanism
     tag = TAGS.get(mechanism)
-    middle = ours(kept / "middle.pcap", list(tag.fields) if tag else [])
-    receiver = ours(kept / "receiver.pcap", [])
-    foreign = theirs(tshark, kept / "middle.pcap")
+    with ThreadPoolExecutor(2) as at_once:
+        of_middle = at_once.submit(ours, kept / "middle.pcap", list(tag.fields) if tag else [])
+        of_receiver = at_once.submit(ours, kept / "receiver.pcap", [])
+        foreign_of_middle = at_once.submit(theirs, tshark, kept / "middle.pcap")
+        foreign_of_receiver = at_once.submit(theirs, tshark, kept / "receiver.pcap")
+    middle, receiver, foreign = of_middle.result(), of_receiver.result(), foreign_of_middle.result()
     assert [ETHERTYPES[row.layers[0]] for row in middle] == [ethertype for ethertype, _ in foreign]
     assert_right_tags(tag, middle, [data for _, data in foreign])
     assert_right_messages(mechanism, middle)
     # Behind the edge there is what there would be without a mechanism.
     assert sum(row.source in SENDERS for row in receiver) > 1000
     assert {layer for row in receiver for layer in row.layers} <= {"arp", "ip", "tcp", "udp", "data"}
-    assert {ethertype for ethertype, _ in theirs(tshark, kept / "receiver.pcap")} <= {"0x0800", "0x0806"}
+    assert {ethertype for ethertype, _ in foreign_of_receiver.result()} <= {"0x0800", "0x0806"}
 
 
 def assert_right_tags(tag: Tag | None, middle: Sequence[Row], unread: Sequence[str]) -> None:
