@@ -4,7 +4,7 @@ numba's cache of compiled code looks at the time and size of the function's own 
 stale code in two cases which happen here: a function it calls lives in another file and changed there,
 and an upgraded wheel, whose files all carry the same time.  ``@compiled`` therefore adds a digest of the
 function's source file, of those of all compiled functions it reaches and of the constants they take from
-elsewhere.
+elsewhere.  A function that kernels call is none itself for that: they take a part in (`kernel_parts`).
 
 Kernels also call methods: those that an ``@interface`` names, on the NamedTuples that have them.  One loop
 then serves any mechanism; numba compiles it once for each, and the cache holds while their methods stay.
@@ -30,12 +30,15 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 from numba.extending import overload_method
 
+from ecmproto import kernel_parts
+from ecmproto.kernel_parts import AS_PART
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Interface = TypeVar("_Interface", bound=type[Any])
 # numpy's error model: no kernel divides by 0, and the check for it costs in each division.  No reference
 # counts either: a kernel makes no arrays, its caller holds those that it is given, and counting takes half of
 # the time of a loop over small functions.
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 _CONSTANTS = (bool, int, float, str, tuple)
 _functions: dict[int, Callable[..., Any]] = {}
 """What compiled functions were made from, by the identity of what callers see."""
@@ -48,22 +51,22 @@ def compiled(function: _Function) -> _Function:
     A function calls other compiled functions by bare names (not as module attributes): that is how its
     cache learns of them.
     """
-    return _compile(function, forceinline=False)
+    return _made(function, forceinline=False)
 
 
 def allocating(function: _Function) -> _Function:
     """As ``compiled``, for functions that make arrays."""
-    return _compile(function, forceinline=False, _nrt=True)
+    return _made(function, forceinline=False, _nrt=True)
 
 
 def released(function: _Function) -> _Function:
     """As ``compiled``, for kernels that let other threads run Python."""
-    return _compile(function, forceinline=False, nogil=True)
+    return _made(function, forceinline=False, nogil=True)
 
 
 def inlined(function: _Function) -> _Function:
     """As ``compiled``, for the small steps of every frame: their code goes into the caller's."""
-    return _made(function, _Inlined, forceinline=True, no_cpython_wrapper=True)
+    return _made(function, forceinline=True)
 
 
 def expanded(function: _Function) -> _Function:
@@ -72,32 +75,27 @@ def expanded(function: _Function) -> _Function:
     That is how a kernel gets a part of an array, or a tuple that holds a record, which compiled functions
     cannot return, and how Python gets a record itself where a compiled function would return a copy.
     """
-    return _made(function, _Expanded, inline="always")
+    dispatcher: Any = numba.njit(function, **_OPTIONS, inline="always")
+    return _registered(function, dispatcher, _Expanded)
 
 
 class _Compiled(CPUDispatcher):
-    """What kernels see of a compiled function: called with a constant, it is the one for any number.
+    """A compiled function: Python, calling it, calls a kernel, and kernels take in a part of theirs."""
 
-    Without this numba would compile it anew for every constant; what is inlined knows the constant anyway.
-    """
-
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        plain = [types.unliteral(argument) for argument in args]  # type: ignore[no-untyped-call]
-        return super().get_call_template(plain, kws)
-
-
-class _Inlined(_Compiled):
-    """What kernels see of an inlined function: nothing of it is made but what goes into theirs.
-
-    Python, calling it, calls one that is compiled for it.
-    """
+    part_options: dict[str, Any]
 
     @functools.cached_property
-    def _for_python(self) -> Callable[..., Any]:
-        return compiled(self.py_func)
+    def _part(self) -> Any:
+        return numba.njit(self.py_func, **self.part_options)
 
-    def __call__(self, *arguments: Any) -> Any:
-        return self._for_python(*arguments)
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        # Called with a constant, it is the one for any number: without this numba would compile it anew for
+        # every constant, and what is inlined knows the constant anyway.
+        plain = [types.unliteral(argument) for argument in args]  # type: ignore[no-untyped-call]
+        return self._part.get_call_template(plain, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        return self._part.get_overload(sig)
 
 
 class _Expanded(CPUDispatcher):
@@ -107,22 +105,20 @@ class _Expanded(CPUDispatcher):
         return self.py_func(*arguments)
 
 
-def _compile(function: _Function, **options: bool) -> _Function:
-    dispatcher: Any = _made(function, _Compiled, **options)
+def _made(function: _Function, **options: bool) -> _Function:
+    """Return what Python and kernels call as ``function``; itself where nothing is to be compiled."""
+    dispatcher: Any = numba.njit(function, **(_OPTIONS | options))
     if hasattr(dispatcher, "py_func"):
+        dispatcher.part_options = _OPTIONS | options | AS_PART
         with suppress(RuntimeError):  # numba's word for no writable place: compiled anew in each process
             _cache_by(function, dispatcher)
-    typed: _Function = dispatcher
-    return typed
+    return _registered(function, dispatcher, _Compiled)
 
 
-def _made(function: _Function, kind: type[CPUDispatcher], **options: bool | str) -> _Function:
-    """Return what kernels see of ``function``; the function itself where nothing is to be compiled."""
-    dispatcher: Any = numba.njit(function, **(_OPTIONS | options))
-    if not hasattr(dispatcher, "py_func"):
-        return function
-    dispatcher.__class__ = kind
-    _functions[id(dispatcher)] = function
+def _registered(function: _Function, dispatcher: Any, kind: type[CPUDispatcher]) -> _Function:
+    if hasattr(dispatcher, "py_func"):
+        dispatcher.__class__ = kind
+        _functions[id(dispatcher)] = function
     typed: _Function = dispatcher
     return typed
 
@@ -152,7 +148,7 @@ def _admit(name: str, signature: inspect.Signature) -> None:
 
     implementation.__signature__ = signature  # type: ignore[attr-defined]
     make: Any = overload_method  # its options are not in its type
-    make(types.BaseNamedTuple, name, jit_options=_OPTIONS)(implementation)
+    make(types.BaseNamedTuple, name, jit_options=_OPTIONS | AS_PART)(implementation)
 
 
 class _Cache(FunctionCache):
@@ -218,7 +214,7 @@ def source_digest(function: Callable[..., Any]) -> str:
 
     Ask only when all modules are imported that it takes functions or constants from: at its first call.
     """
-    parts = {_file_digest(__file__)}
+    parts = {_file_digest(__file__), _file_digest(kernel_parts.__file__)}
     reached, pending = {function}, [function]
     while pending:
         current = pending.pop()

@@ -180,5 +180,5 @@ def test_a_function_is_compiled_once_for_all_constants(monkeypatch: pytest.Monke
     if hasattr(_of_constants, "_cache"):  # loaded from the cache, it would not be compiled at all
         monkeypatch.setattr(_of_constants, "_cache", NullCache())
     assert _of_constants(5) == 24
-    if hasattr(_twice, "signatures"):
-        assert len(_twice.signatures) == 1
+    part = getattr(_twice, "_part", None)
+    assert part is None or len(part.signatures) == 1
