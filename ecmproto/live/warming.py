@@ -11,6 +11,7 @@ from ecmproto.live.edge import Edge
 from ecmproto.live.port import SwitchPort
 from ecmproto.live.reaction_point import ReactionPoint
 from ecmproto.replay.facts import LoopFacts, PortFacts
+from ecmproto.table.flows import FlowTable
 from ecmproto.units import NS_PER_S
 from ecmproto.wire import EtherTypes
 
@@ -42,6 +43,7 @@ def warm_reaction_point(machine: Machine, ethertypes: EtherTypes) -> None:
         longest_octets=2 * _OCTETS, ethertypes=ethertypes,
     )  # fmt: skip
     _drive(point)
+    _look_up(point.flows)
 
 
 def warm_edge(machine: Machine, ethertypes: EtherTypes) -> None:
@@ -50,6 +52,7 @@ def warm_edge(machine: Machine, ethertypes: EtherTypes) -> None:
         machine, link_rate_bps=10**8, mac=_MAC, seed=1, start_ns=0, send=_discard, ethertypes=ethertypes
     )  # fmt: skip
     _drive(edge)
+    _look_up(edge.flows)
 
 
 def _drive(device: Device) -> None:
@@ -60,6 +63,11 @@ def _drive(device: Device) -> None:
         device.take(batch, place, second * NS_PER_S)
     device.advance(_WHOLE_NS)
     device.snapshot(_WHOLE_NS)
+
+
+def _look_up(flows: FlowTable) -> None:
+    """Ask for a flow, as messages do."""
+    flows.find(_DATA[6:12], destination=_DATA[:6], priority=0)
 
 
 def _discard(*_: object) -> None:
