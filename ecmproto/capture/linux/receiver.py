@@ -94,8 +94,9 @@ class FrameReceiver:
         """Return the frames that are there, tags put back; None without any, at once.
 
         The batch and its arrays are used again by the next call: copy what has to last.  ``time_ns`` is
-        when the kernel got each frame, just after opening when it was read.  InterfaceError when the interface was removed; while it is down
-        there are no frames, and a call now and then finds out more (`down`).
+        when the kernel got each frame, or read it if that was just after opening.  InterfaceError when the
+        interface was removed; while it is down there are no frames, and a call now and then finds out more
+        (`down`).
         """
         try:
             count = receive_messages(self.fileno(), self._address, self._room, socket.MSG_DONTWAIT)
