@@ -31,7 +31,6 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import overload_method
 
 from ecmproto import kernel_parts
-from ecmproto.kernel_parts import AS_PART
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Interface = TypeVar("_Interface", bound=type[Any])
@@ -109,7 +108,7 @@ def _made(function: _Function, **options: bool) -> _Function:
     """Return what Python and kernels call as ``function``; itself where nothing is to be compiled."""
     dispatcher: Any = numba.njit(function, **(_OPTIONS | options))
     if hasattr(dispatcher, "py_func"):
-        dispatcher.part_options = _OPTIONS | options | AS_PART
+        dispatcher.part_options = _OPTIONS | options | kernel_parts.AS_PART
         with suppress(RuntimeError):  # numba's word for no writable place: compiled anew in each process
             _cache_by(function, dispatcher)
     return _registered(function, dispatcher, _Compiled)
@@ -148,7 +147,7 @@ def _admit(name: str, signature: inspect.Signature) -> None:
 
     implementation.__signature__ = signature  # type: ignore[attr-defined]
     make: Any = overload_method  # its options are not in its type
-    make(types.BaseNamedTuple, name, jit_options=_OPTIONS | AS_PART)(implementation)
+    make(types.BaseNamedTuple, name, jit_options=_OPTIONS | kernel_parts.AS_PART)(implementation)
 
 
 class _Cache(FunctionCache):
