@@ -106,9 +106,10 @@ class _Expanded(CPUDispatcher):
 
 def _made(function: _Function, **options: bool) -> _Function:
     """Return what Python and kernels call as ``function``; itself where nothing is to be compiled."""
-    dispatcher: Any = numba.njit(function, **(_OPTIONS | options))
+    chosen = _OPTIONS | options
+    dispatcher: Any = numba.njit(function, **chosen)
     if hasattr(dispatcher, "py_func"):
-        dispatcher.part_options = _OPTIONS | options | kernel_parts.AS_PART
+        dispatcher.part_options = chosen | kernel_parts.AS_PART
         with suppress(RuntimeError):  # numba's word for no writable place: compiled anew in each process
             _cache_by(function, dispatcher)
     return _registered(function, dispatcher, _Compiled)

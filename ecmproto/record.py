@@ -12,6 +12,7 @@ Compiled code is handed a pointer to the record, which costs nothing; plain Pyth
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -60,21 +61,12 @@ class _Single(_Fields):  # type: ignore[misc]
     data = property(operator.attrgetter("base"))
 
 
+@functools.cache  # annotations take longer to read than a message does
 def record_dtype(kind: type[Any]) -> np.dtype[np.void]:
     """Return the structured dtype of the annotated class ``kind``.
 
     Raises ValueError for a field that numpy's own attributes (``base``, ``put``, …) would hide.
     """
-    if kind not in _DTYPES:
-        _DTYPES[kind] = _read_dtype(kind)
-    return _DTYPES[kind]
-
-
-_DTYPES: dict[type[Any], np.dtype[np.void]] = {}
-"""What was read already: annotations take longer to read than a message does."""
-
-
-def _read_dtype(kind: type[Any]) -> np.dtype[np.void]:
     hints = get_type_hints(kind, include_extras=True)
     hidden = [name for name in hints if hasattr(np.record, name) or hasattr(np.recarray, name)]
     if hidden:
@@ -122,7 +114,7 @@ def new_record(kind: type[_Record]) -> _Record:
 
 
 def _zeroed(kind: type[_Record], count: int, element: type[np.void]) -> Sequence[_Record]:
-    records: Any = np.zeros(count, np.dtype((element, record_dtype(kind))))
+    records: Any = np.zeros(count, np.dtype((element, record_dtype(kind))))  # type: ignore[arg-type]  # a class is hashable
     typed: Sequence[_Record] = records
     return typed
 

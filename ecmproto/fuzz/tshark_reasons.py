@@ -190,7 +190,7 @@ def _is_odd(tlv: TLV) -> bool:
 def _second_s_tag_unfinished(seen: Sight) -> bool:
     frame = decode_lax(seen.sample.octets, original_octets=seen.sample.original)
     tags = [value for value in frame.layers if not isinstance(value, Data)]
-    return isinstance(tags[-1], STag) and tags[-1].etype == DEFAULT.s_tag
+    return any(isinstance(last, STag) and last.etype == DEFAULT.s_tag for last in tags[-1:])
 
 
 _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))

@@ -29,12 +29,12 @@ from ecmproto.filter.reading import is_there, values_of
 from ecmproto.filter.tree import Value
 from ecmproto.fuzz.tshark_fields import Sample
 from ecmproto.table.columns.selection import selected
-from tests.conftest import SHARED_CAPTURES, requires
+from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.filter.captured import of_capture
 from tests.filter.drawn_filters import LAYERS, Drawer
-from tests.wire.test_tshark_oracle import bundled, captures_in, crafted, from_capture
+from tests.wire.test_tshark_oracle import captures_in, crafted, from_capture
 
-FILTERS = int(os.environ.get("ECMPROTO_TSHARK_FILTERS", "20"))
+FILTERS = int(os.environ.get("ECMPROTO_TSHARK_FILTERS", "30"))
 FRAMES = int(os.environ.get("ECMPROTO_TSHARK_FRAMES", "1000"))
 SEED = int(os.environ.get("ECMPROTO_TSHARK_SEED", "1"))
 
@@ -176,7 +176,8 @@ def spread(samples: Iterable[Sample]) -> list[bytes]:
 
 def test_bundled_and_crafted_frames(tmp_path: Path) -> None:
     requires("tshark")
-    compare(corpus(tmp_path, spread([*bundled(), *crafted()])), FILTERS, SEED)
+    found = [each for path in captures_in(REPOSITORY / "pcaps") for each in from_capture(path)]
+    compare(corpus(tmp_path, spread([*found, *crafted()])), FILTERS, SEED)
 
 
 @pytest.mark.skipif(not SHARED_CAPTURES.is_dir(), reason="the collection of real captures is not here")
