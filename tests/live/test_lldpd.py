@@ -41,13 +41,13 @@ class Port(NamedTuple):
     host: socket.socket
     agent: Agent
 
-    def mode(self) -> DefenceMode:
-        """Return the mode that what it does to frames shows."""
+    def mode(self) -> DefenceMode | None:
+        """Return the mode that what it does to frames shows, None where it changed between the two."""
         self.net.send(TO_HOST)
         out = self._next(self.host, RECEIVER)
         self.host.send(FROM_HOST)
         into = self._next(self.net, 1)
-        return MODES[into[VLAN].priority, CNTag in out]
+        return MODES.get((into[VLAN].priority, CNTag in out))
 
     @staticmethod
     def _next(sock: socket.socket, number: int) -> Frame:
