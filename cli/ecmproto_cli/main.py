@@ -101,6 +101,10 @@ def run(args: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("ecmproto: interrupted", err=True)
         return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as bare:
+        # a group that is called by itself: its commands are the answer, and no mistake
+        click.echo(bare.ctx.get_help())
+        return 0
     except click.ClickException as error:
         report(error)
         return error.exit_code

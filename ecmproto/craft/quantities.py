@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from fractions import Fraction
 from typing import Any
 
-from ecmproto.craft.recipe import MAX_TIME_NS, interval_of_rate
-from ecmproto.errors import EncodeError, ParameterError, SpecError
-from ecmproto.units import parse_time
+from ecmproto.capture.linux.schedule import BitRate
+from ecmproto.capture.linux.schedule import rate_of as scheduled_rate
+from ecmproto.craft.recipe import MAX_TIME_NS, Spacing, WireRate
+from ecmproto.errors import EncodeError, ParameterError, SpecError, shown
+from ecmproto.units import NS_PER_S, parse_time
 
 
 def integer(item: Mapping[str, Any], key: str, default: int, highest: int, where: str) -> int:
@@ -20,6 +21,7 @@ def integer(item: Mapping[str, Any], key: str, default: int, highest: int, where
     return value
 
 
+_RATE_CHARACTERS = 24
 MAX_TEXT_OCTETS = 65_535
 """The longest comment or name that pcapng has room for."""
 
@@ -54,18 +56,18 @@ def time_text(ns: int) -> str:
     return f"{ns}ns"
 
 
-def rate_of(given: object) -> Fraction:
-    """Return the ns between frames at a rate such as ``1000`` or ``"1000pps"``."""
-    text = given.removesuffix("pps").strip() if isinstance(given, str) else str(given)
-    if (
-        isinstance(given, bool)
-        or not text.isascii()
-        or not text.isdigit()
-        or not 1 <= len(text) <= 12
-        or not int(text)
-    ):
-        raise SpecError(where="rate", needed="frames a second such as 1000 or 1000pps", got=repr(given)[:60])
-    return interval_of_rate(int(text))
+def rate_of(given: object) -> Spacing:
+    """Return the spacing of frames at a rate: ``1000`` or ``"1000pps"`` frames, ``"1G"`` bits a second."""
+    needed = "frames a second such as 1000 or 1.5Mpps, or bits a second on the wire such as 1G"
+    refusal = SpecError(where="rate", needed=needed, got=shown(given))
+    text = given.strip() if isinstance(given, str) else str(given)
+    if isinstance(given, bool) or not isinstance(given, int | str) or len(text) > _RATE_CHARACTERS:
+        raise refusal
+    try:
+        asked = scheduled_rate(f"{text}pps" if text.isascii() and text.isdigit() else text)
+    except ParameterError:
+        raise refusal from None
+    return WireRate(asked.rate_bps) if isinstance(asked, BitRate) else NS_PER_S / asked.frames_per_s
 
 
 @contextmanager

@@ -5,20 +5,31 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux.schedule import BitRate
 from ecmproto.craft.sweep import Plan, Sweep
 from ecmproto.errors import SpecError
-from ecmproto.units import NS_PER_S
 
 UNASKED_FRAMES = 100_000_000
 """More frames than this are built only when their number is asked for."""
 
 MAX_TIME_NS = (1 << 63) - 1
+_IN_TIME = "times of less than 2^63 ns"
+
+
+class WireRate(NamedTuple):
+    """Frames one behind the other on a wire of this rate, with FCS, preamble and gap."""
+
+    rate_bps: int
+
+
+Spacing: TypeAlias = "Fraction | WireRate"
+"""How far frames are apart: so many ns from one to the next, exactly, or as a wire of a rate takes them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,59 +91,80 @@ class Recipe:
     """One kind of frame, swept or not.
 
     ``count`` frames are built (None: every combination once); a sweep starts over or ends early to make
-    that many.  ``interval_ns`` lies between two frames, exactly; ``time_ns`` is the first one's time, None
-    for what follows from the frames before.  ``where`` is the recipe's place in its specification.
+    that many.  ``spacing`` says how far they are apart; ``time_ns`` is the first one's time, None for
+    what follows from the frames before.  ``where`` is the recipe's place in its specification.
     """
 
     plan: Plan
     count: int | None = None
-    interval_ns: Fraction | None = None
+    spacing: Spacing | None = None
     time_ns: int | None = None
     comments: tuple[str, ...] = ()
     where: str = "sweep"
 
 
-def interval_of_rate(frames_per_s: int) -> Fraction:
-    """Return the ns between two frames at a rate."""
-    return Fraction(NS_PER_S, frames_per_s)
-
-
 def chunks(
-    recipes: Iterable[Recipe | Chunk], *, start_ns: int = 0, interval_ns: Fraction = Fraction(0)
+    recipes: Iterable[Recipe | Chunk], *, start_ns: int = 0, spacing: Spacing = Fraction(0)
 ) -> Iterator[Chunk]:
     """Yield the frames of every recipe in order; ready-made chunks pass through.
 
     Those that have no times get them as recipes do.
 
-    ``interval_ns`` is for recipes without one of their own.  SpecError for a sweep of more than
+    ``spacing`` is for recipes without one of their own.  SpecError for a sweep of more than
     ``UNASKED_FRAMES`` without a count, and for times that no capture can hold.
     """
-    clock = Fraction(start_ns)
+    clock = _Clock(Fraction(start_ns), spacing)
     for item in recipes:
         if isinstance(item, Chunk):
             if item.time_ns is None:
-                _check_times(clock, interval_ns, len(item), "frames")
-                item = dataclasses.replace(item, time_ns=_times(clock, interval_ns, len(item)))
-                clock += interval_ns * len(item)
+                clock.check(len(item), "frames")
+                item = dataclasses.replace(item, time_ns=clock.times(item))
             yield item
             continue
-        if item.time_ns is not None:
-            clock = Fraction(item.time_ns)
-        interval = interval_ns if item.interval_ns is None else item.interval_ns
+        start = clock.now if item.time_ns is None else Fraction(item.time_ns)
+        own = _Clock(start, spacing if item.spacing is None else item.spacing)
         count = count_of(item)
-        _check_times(clock, interval, count, item.where)
-        done = 0
+        own.check(count, item.where)
         for frames in Sweep(item.plan).chunks(count):
-            times = _times(clock + interval * done, interval, len(frames))
-            done += len(frames)
+            times = own.times(Chunk(frames=frames, time_ns=None))
             yield from _labelled(frames, times, item.comments)
-        clock += interval * count
+        clock = _Clock(own.now, spacing)
 
 
-def _check_times(clock: Fraction, interval: Fraction, count: int, where: str) -> None:
-    if clock + interval * count > MAX_TIME_NS:
-        needed = "times of less than 2^63 ns"
-        raise SpecError(where=where, needed=needed, got=f"{count:,} frames {float(interval):g} ns apart")
+class _Clock:
+    """Gives frames their times, of one spacing from a first time on."""
+
+    def __init__(self, first: Fraction, spacing: Spacing) -> None:
+        self._first = first
+        self._spacing = spacing
+        self._frames = 0
+        self._wire = BitRate(spacing.rate_bps) if isinstance(spacing, WireRate) else None
+
+    @property
+    def now(self) -> Fraction:
+        """The time of the next frame."""
+        if isinstance(self._spacing, Fraction):
+            return self._first + self._spacing * self._frames
+        assert self._wire is not None
+        return self._first + self._wire.end_ns
+
+    def times(self, chunk: Chunk) -> NDArray[np.int64]:
+        """Return the times of the next frames, in whole ns."""
+        if isinstance(self._spacing, Fraction):
+            times = _times(self.now, self._spacing, len(chunk))
+            self._frames += len(chunk)
+            return times
+        assert self._wire is not None
+        due = self._wire.due(chunk.batch())
+        if self.now > MAX_TIME_NS:
+            raise SpecError(where="rate", needed=_IN_TIME, got=f"{float(self.now):g} ns")
+        return int(self._first) + due
+
+    def check(self, count: int, where: str) -> None:
+        """Raise SpecError if so many frames more would come later than any time that a capture holds."""
+        if isinstance(self._spacing, Fraction) and self.now + self._spacing * count > MAX_TIME_NS:
+            got = f"{count:,} frames {float(self._spacing):g} ns apart"
+            raise SpecError(where=where, needed=_IN_TIME, got=got)
 
 
 def _labelled(

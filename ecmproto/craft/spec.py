@@ -34,7 +34,7 @@ from ecmproto.craft.exact import Exact, chunk_of, exact
 from ecmproto.craft.jsonstream import JsonStream
 from ecmproto.craft.line import stack_from_line
 from ecmproto.craft.quantities import integer, is_text, placed, rate_of, time_of
-from ecmproto.craft.recipe import MAX_TIME_NS, Chunk, Recipe
+from ecmproto.craft.recipe import MAX_TIME_NS, Chunk, Recipe, Spacing
 from ecmproto.craft.stack import Part, Stack
 from ecmproto.craft.sweep import Plan
 from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA
@@ -178,7 +178,7 @@ def _recipe(item: Mapping[str, Any], where: str, reading: Reading) -> Recipe:
         return Recipe(
             plan=plan,
             count=integer(item, "count", 1, MAX_COUNT, "frame") if "count" in item else None,
-            interval_ns=_interval(item),
+            spacing=_interval(item),
             time_ns=_time(item),
             comments=() if comment is None else (comment,),
             where=where,
@@ -255,7 +255,7 @@ def _octets(item: Mapping[str, Any], key: str) -> bytes:
         raise SpecError(where=key, needed="octets in hex", got=repr(value)[:60]) from None
 
 
-def _interval(item: Mapping[str, Any]) -> Fraction | None:
+def _interval(item: Mapping[str, Any]) -> Spacing | None:
     if "interval" in item and "rate" in item:
         raise SpecError(where="rate", needed="an interval or a rate", got="both")
     if "interval" in item:

@@ -130,7 +130,7 @@ def test_no_frame_is_no_success(arguments: list[str], tmp_path: Path) -> None:
         ("cnm --sweep qntz_fb", "--sweep: needed FIELD=VALUES, each field once, got 'qntz_fb'\nhelp: ecmproto craft --help"),
         ("cnm --sweep qntz_fb=1 --sweep qntz_fb=2", "--sweep: needed FIELD=VALUES, each field once, got 'qntz_fb' twice\nhelp: ecmproto craft --help"),
         ("cnm --rate 1 --interval 1", "needed --interval or --rate, got both\nhelp: ecmproto craft --help"),
-        ("cnm --rate x", "rate: needed frames a second such as 1000 or 1000pps, got 'x'\nhelp: ecmproto craft --help"),
+        ("cnm --rate x", "rate: needed frames a second such as 1000 or 1.5Mpps, or bits a second on the wire such as 1G, got 'x'\nhelp: ecmproto craft --help"),
         ("cnm --time -1", "--time: needed a time such as 15ms, 500us or 1s, in whole ns, got '-1'\nhelp: ecmproto craft --help"),
         ("pause --prio 3", "prio: needed a frame that may have a tag, got a MAC Control frame, which never has one"
          " (to send one on purpose name the tag itself: vlan id=5 pfc …)\nhelp: ecmproto craft --help"),

@@ -26,6 +26,24 @@ def test_help_starts_without_the_heavy_libraries() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.parametrize("group", [[], ["live"], ["fuzz"]])
+def test_a_group_alone_is_asked_for_its_help_and_makes_no_mistake(
+    group: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(group) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("Usage: ecmproto ")
+    assert "Commands:" in shown.out
+    assert shown.err == ""
+
+
+def test_the_library_runs_as_the_command_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ecmproto", "--version"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"ecmproto {__version__}\n", "")
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([name, "--help"]) == 0

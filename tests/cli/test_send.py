@@ -167,12 +167,12 @@ def test_frames_from_stdin(veth: Network, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["-r", "x.pcap", "cnm"], "needed one of -r, a LAYER or --spec, got several"),
-        ([], "got none"),
+        (["-r", "x.pcap", "cnm"], "needed one of a LAYER, -r or --spec, got several"),
+        ([], "needed one of a LAYER, -r or --spec, got none"),
         (["cnm", "--loop", "--count", "3"], "needed --count or --loop, got both"),
         (["-r", "-", "--loop"], "stdin can be read once"),
         (["cnm", "--rate", "1G", "--speed", "1x"], "needed a rate or a speed, got both"),
-        (["cnm", "--rate", "fast"], "rate: needed"),
+        (["cnm", "--rate", "fast"], "1000pps or 1.5Mpps, bits a second such as 1G, or max, got 'fast'"),
         (["cnm", "--speed", "-1x"], "speed: needed a factor"),
         (["cnm", "qntz_fb=4000"], "qntz_fb"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 
@@ -16,7 +17,7 @@ from ecmproto.craft import output as output_module
 from ecmproto.craft.capture_info import CaptureInfo
 from ecmproto.craft.line import stack_from_line
 from ecmproto.craft.output import FORMS, form_of_path, output_of
-from ecmproto.craft.recipe import Recipe, chunks, interval_of_rate
+from ecmproto.craft.recipe import Recipe, chunks
 from ecmproto.craft.spec import plan_of
 from ecmproto.errors import SpecError
 
@@ -34,7 +35,7 @@ def recipes() -> list[Recipe]:
         stack = stack_from_line(line)
         stack.settle()
         plan = plan_of(stack, sweeps, random=Random(0))
-        made.append(Recipe(plan=plan, interval_ns=interval_of_rate(1000), comments=("x",) if sweeps else ()))
+        made.append(Recipe(plan=plan, spacing=Fraction(10**6), comments=("x",) if sweeps else ()))
     return made
 
 

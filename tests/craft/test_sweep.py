@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from ecmproto.craft import sweep as sweep_module
 from ecmproto.craft.line import stack_from_line
-from ecmproto.craft.recipe import Recipe, chunks, count_of, interval_of_rate
+from ecmproto.craft.recipe import Recipe, WireRate, chunks, count_of
 from ecmproto.craft.spec import plan_of
 from ecmproto.craft.sweep import Plan, Sweep
 from ecmproto.errors import EncodeError, SpecError
@@ -235,22 +236,37 @@ def test_fields_that_are_unknown_or_given_already_are_refused() -> None:
 
 
 def test_times_are_exact_whatever_the_rate() -> None:
-    made = list(chunks([Recipe(plan=plan("cnm", {}), count=100_000, interval_ns=interval_of_rate(3))]))
+    made = list(chunks([Recipe(plan=plan("cnm", {}), count=100_000, spacing=Fraction(10**9, 3))]))
     times = [time for chunk in made for time in chunk.times().tolist()]
     assert times[:4] == [0, 333_333_333, 666_666_666, 1_000_000_000]
     assert times[99_999] == 33_333 * 10**9
 
 
 def test_times_go_on_from_recipe_to_recipe() -> None:
-    first = Recipe(plan=plan("cnm", {}), count=2, interval_ns=interval_of_rate(10**9))
+    first = Recipe(plan=plan("cnm", {}), count=2, spacing=Fraction(1))
     later = Recipe(plan=plan("cnm", {}), time_ns=100)
     made = chunks([first, first, later, first], start_ns=5)
     assert [time for chunk in made for time in chunk.times().tolist()] == [5, 6, 7, 8, 100, 100, 101]
 
 
+def test_times_on_a_wire_follow_from_the_frames_before() -> None:
+    swept = Recipe(plan=plan("cnm", {"msdu": "00..ff"}), count=3, spacing=WireRate(10**9))
+    first, *_ = (len(octets) for chunk in chunks([swept]) for octets in chunk.octets())
+    later, last = Recipe(plan=plan("cnm", {}), time_ns=10**6), Recipe(plan=plan("pause", {}))
+    made = chunks([swept, swept, later, last], start_ns=5, spacing=WireRate(2 * 10**9))
+    times = [time for chunk in made for time in chunk.times().tolist()]
+    apart = 8 * (first + 24)
+    assert times[:6] == [5 + apart * number for number in range(6)]
+    cnm = len(next(chunks([later])).batch().frame(0))
+    assert times[6:] == [10**6, 10**6 + 4 * (cnm + 24)], "four ns an octet"
+
+
 def test_times_beyond_any_capture_are_refused() -> None:
+    late = Recipe(plan=plan("cnm", {}), count=3, time_ns=2**63 - 2, spacing=WireRate(1))
+    with pytest.raises(SpecError, match="rate: needed times of less than 2"):
+        list(chunks([late]))
     with pytest.raises(SpecError, match="needed times of less than 2"):
-        list(chunks([Recipe(plan=plan("cnm", {}), count=2**53, interval_ns=interval_of_rate(1))]))
+        list(chunks([Recipe(plan=plan("cnm", {}), count=2**53, spacing=Fraction(10**9))]))
 
 
 def test_every_format_has_a_line_that_sweeps_it() -> None:

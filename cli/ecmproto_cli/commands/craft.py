@@ -77,7 +77,10 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @storm_options
 @click.option("--interval", metavar="TIME", help="Time between frames, such as 1us.")
-@click.option("--rate", metavar="N", help="Frames a second, such as 1000pps.")
+@click.option(
+    "--rate", metavar="RATE",
+    help="Frames a second (1000pps, 1.5Mpps), or bits a second on the wire (1G) with FCS, preamble and gap.",
+)  # fmt: skip
 @click.option("--time", metavar="TIME", help="Time of the first frame since 1970 (default 0).")
 @click.option(
     "-T", "form", type=click.Choice(["hex", "pcap", "pcapng", "python", "json", "ndjson", "toml"]),
@@ -229,14 +232,14 @@ def _timed(
     recipes: Iterator[Recipe | Chunk], interval: str | None, rate: str | None, time: str | None
 ) -> Iterator[Chunk]:
     from ecmproto.craft.quantities import rate_of, time_of
-    from ecmproto.craft.recipe import chunks
+    from ecmproto.craft.recipe import Spacing, chunks
 
     if interval is not None and rate is not None:
         raise click.UsageError("needed --interval or --rate, got both")
-    between = Fraction(time_of(interval, "--interval")) if interval is not None else Fraction(0)
+    between: Spacing = Fraction(time_of(interval, "--interval")) if interval is not None else Fraction(0)
     between = rate_of(rate) if rate is not None else between
     start_ns = 0 if time is None else time_of(time, "--time")
-    return chunks(recipes, start_ns=start_ns, interval_ns=between)
+    return chunks(recipes, start_ns=start_ns, spacing=between)
 
 
 def _write(chunks: Iterator[Chunk], reading: Reading, form: str, path: str, force: bool) -> None:

@@ -121,13 +121,8 @@ def command(
         )  # fmt: skip
     schedule = schedule_of(rate=rate, speed=speed)
     sendable = Sendable()
-    if path is not None:
-        if words or spec is not None:
-            raise click.UsageError("needed one of -r, a LAYER or --spec, got several")
-        source = _captured(path, sendable)
-    else:
-        check_sources({"--spec": spec}, words, line)
-        source = _crafted(words, spec, line, seed, ethertypes)
+    check_sources({"-r": path, "--spec": spec}, words, line)
+    source = _crafted(words, spec, line, seed, ethertypes) if path is None else _captured(path, sendable)
     with opened_sender(interface, bypass=bypass, realtime=realtime) as (sender, check):
         report, ended_by = _send(sender, check, _frames(source, count, loop), schedule)
     if report.frames or not isinstance(ended_by, Exception):

@@ -9,11 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from ecmproto.capture.batch import Batch, Int64
-from ecmproto.errors import ParameterError
+from ecmproto.errors import ParameterError, shown
 from ecmproto.units import NS_PER_S, WIRE_OVERHEAD_OCTETS, format_rate, parse_rate
 
 _PREFIX = {"k": 10**3, "K": 10**3, "M": 10**6}
 _FURTHEST_NS = 1 << 62
+_RATES = "frames a second such as 1000pps or 1.5Mpps, bits a second such as 1G, or max"
 
 
 class Schedule(Protocol):
@@ -75,6 +76,11 @@ class BitRate:
         _check(base + 8 * NS_PER_S * total // self.rate_bps)
         return base + _quotients(ends - sizes, 8 * NS_PER_S, rest, self.rate_bps)
 
+    @property
+    def end_ns(self) -> Fraction:
+        """When the last of the frames so far has left the wire."""
+        return Fraction(8 * NS_PER_S * self._octets, self.rate_bps)
+
 
 @dataclass(slots=True)
 class CaptureTimes:
@@ -125,12 +131,22 @@ def schedule_of(*, rate: str | None = None, speed: str | None = None) -> Schedul
         return AsFastAsPossible()
     if rate is None:
         return CaptureTimes(_factor(speed or "1x"))
-    if rate.endswith("pps"):
-        return FrameRate(_frame_rate(rate))
-    bits = parse_rate(rate)
+    return rate_of(rate)
+
+
+def rate_of(rate: str) -> FrameRate | BitRate:
+    """Return the schedule of frames a second (``1000pps``) or bits a second (``1G``); else ParameterError."""
+    return FrameRate(_frame_rate(rate)) if rate.endswith("pps") else BitRate(_bit_rate(rate))
+
+
+def _bit_rate(text: str) -> int:
+    try:
+        bits = parse_rate(text)
+    except ParameterError:
+        bits = 0
     if not bits:
-        raise ParameterError(name="rate", needed="more than 0 bit/s", got=repr(rate))
-    return BitRate(bits)
+        raise ParameterError(name="rate", needed=_RATES, got=shown(text))
+    return bits
 
 
 def _frame_rate(text: str) -> Fraction:
@@ -138,8 +154,7 @@ def _frame_rate(text: str) -> Fraction:
     factor = _PREFIX.get(number[-1:], 1)
     value = _positive(number.rstrip("kKM") if factor > 1 else number)
     if value is None:
-        needed = "frames a second such as 1000pps or 1.5Mpps, bits such as 1G, or max"
-        raise ParameterError(name="rate", needed=needed, got=repr(text))
+        raise ParameterError(name="rate", needed=_RATES, got=shown(text))
     return value * factor
 
 
