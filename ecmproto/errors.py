@@ -18,7 +18,8 @@ class EcmprotoError(Exception):
     """
 
     def __reduce__(self) -> tuple[object, ...]:
-        return functools.partial(type(self), **vars(self)), ()
+        attributes = {name: value for name, value in vars(self).items() if name != "__notes__"}
+        return functools.partial(type(self), **attributes), ()
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.args == getattr(other, "args", None)

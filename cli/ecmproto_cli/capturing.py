@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ecmproto.wire import EtherTypes
 
 F = TypeVar("F", bound=Callable[..., Any])
+_SAVED_EVERY_NS = 500_000_000
+"""Together with what a ring and an idle reader wait, less than a second."""
 
 
 def interface_option(help: str) -> Callable[[F], F]:
@@ -55,6 +58,24 @@ def captured(
         program=program,
         idle_batches=idle_batches,
     )
+
+
+class Saving:
+    """Calls ``flush`` every half second, for files of a capture that may be ended by anything.
+
+    It has to be asked more often, as a reader with ``idle_batches`` comes by.
+    """
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        self._flush = flush
+        self._last_ns = time.monotonic_ns()
+
+    def look(self) -> None:
+        """Flush if it is time."""
+        now_ns = time.monotonic_ns()
+        if now_ns - self._last_ns >= _SAVED_EVERY_NS:
+            self._flush()
+            self._last_ns = now_ns
 
 
 class StoppingInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto.errors import counted
-from ecmproto_cli.failure import warn
+from ecmproto_cli.capturing import StoppingInterrupt
+from ecmproto_cli.failure import INTERRUPTED, warn
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
@@ -35,10 +37,11 @@ def write(
     limit: int | None,
     ethertypes: EtherTypes,
     force: bool,
-) -> None:
-    """Write the columns ``fields`` (none: all of which frames have values) of a capture.
+) -> int:
+    """Write the columns ``fields`` (none: all of which frames have values); return the exit code.
 
-    What could be read of a capture that breaks off is written, before its CaptureError is raised.
+    What could be read of a capture that breaks off is written, before its CaptureError is raised.  A first
+    interrupt ends the file behind the frames before it.
     """
     from ecmproto.capture import open_capture, open_sink
     from ecmproto.table.columns.arrow import record_batch_of, schema_of
@@ -55,12 +58,17 @@ def write(
         schema = schema_of(names, ethertypes=ethertypes)
     with open_capture(path) as reader:
         columns = column_batches(reader, names, filter=filter, limit=limit, ethertypes=ethertypes, threads=1)
-        batches = (record_batch_of(each, schema) for each in columns)
-        with open_sink(output, force=force) as sink:
-            form: Form = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"
-            frames = write_batches(batches, schema, sink, form)
+        form: Form = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"
+        with (
+            open_sink(output, force=force, whole=form != "stream") as sink,
+            StoppingInterrupt(lambda: None).held() as interrupt,
+        ):
+            taken = itertools.takewhile(lambda _: not interrupt.came, columns)
+            frames = write_batches((record_batch_of(each, schema) for each in taken), schema, sink, form)
         for warning in reader.warnings:
             warn(warning)
-        click.echo(f"{counted(frames, 'frame')} written to {output}", err=True)
+        before = ", those before the interrupt," if interrupt.came else ""
+        click.echo(f"{counted(frames, 'frame')}{before} written to {output}", err=True)
         if reader.problem is not None:
             raise reader.problem
+    return INTERRUPTED if interrupt.came else 0

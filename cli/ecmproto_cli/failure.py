@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import click
 
 from ecmproto.errors import (
@@ -15,6 +17,9 @@ from ecmproto.errors import (
 
 FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of outputs alone."""
 
 
 class CommandError(Exception):
@@ -38,11 +43,14 @@ def exit_code_of(error: Exception) -> int | None:
         return DEPENDENCY
     if isinstance(error, EcmprotoError):
         return USAGE
-    return CAPTURE if isinstance(error, OSError) else None
+    if isinstance(error, OSError):
+        return USAGE if error.errno in _NO_ROOM else CAPTURE
+    return None
 
 
 def report(error: Exception, command: str = "") -> None:
     """Say on stderr what went wrong in ``command``: one sentence, then one line of help."""
+    tell_notes(error)
     help = f"ecmproto {command} --help" if command else "ecmproto --help"
     if isinstance(error, click.ClickException):
         sentence, help = error.format_message(), _usage_help(error)
@@ -57,12 +65,24 @@ def report(error: Exception, command: str = "") -> None:
         sentence, help = str(error), error.remedy
     elif isinstance(error, InterfaceError):
         sentence, help = str(error), error.remedy or help
+    elif isinstance(error, OSError) and error.errno in _NO_ROOM:
+        # files have their own error, which names them
+        sentence = f"{error.filename or 'stdout'}: needed room for the output, got {error.strerror}"
+        help = "what was written before is there; free some room, or write elsewhere"
     elif isinstance(error, OSError) and error.filename is not None:
         sentence = f"{error.filename}: {error.strerror}"
     else:
         sentence = str(error)
     click.echo(f"ecmproto: {sentence}", err=True)
     click.echo(f"help: {help}", err=True)
+
+
+def tell_notes(error: BaseException | None) -> None:
+    """Say on stderr what became of outputs that an error, or what caused it, has ended."""
+    while error is not None:
+        for note in getattr(error, "__notes__", ()):
+            warn(note)
+        error = error.__cause__
 
 
 _CAPTURES = "captures are pcap or pcapng files, plain, .gz or .zst, or - for stdin"

@@ -14,7 +14,7 @@ import sys
 import click
 
 from ecmproto._version import __version__
-from ecmproto_cli.failure import CLOSED_PIPE, INTERRUPTED, CommandError, exit_code_of, report
+from ecmproto_cli.failure import CLOSED_PIPE, INTERRUPTED, CommandError, exit_code_of, report, tell_notes
 
 COMMANDS = {
     "dissect": "Show what is in a capture: lines, trees, hex, JSON, CSV, fields.",
@@ -98,7 +98,8 @@ def run(args: list[str]) -> int:
     command = args[0] if args and args[0] in COMMANDS else ""
     try:
         result = cli.main(args, prog_name="ecmproto", standalone_mode=False)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as ended:
+        tell_notes(ended)
         click.echo("ecmproto: interrupted", err=True)
         return INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as bare:

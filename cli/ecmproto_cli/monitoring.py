@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.capturing import StoppingInterrupt
+from ecmproto_cli.capturing import Saving, StoppingInterrupt
 from ecmproto_cli.monitor_table import Screen, document_line, monitor_line, monitor_table, summary_line
 from ecmproto_cli.stats_table import stats_table
 
@@ -62,10 +62,13 @@ class Watch:
     def run(self, reader: InterfaceReader, rotation: Rotation | None) -> None:
         """Watch until the time is over, the interface is gone or somebody interrupts; then tell it all."""
         self._begun_ns = self._told_ns = time.monotonic_ns()
+        saving = Saving(rotation.flush) if rotation is not None else None
         with StoppingInterrupt(reader.stop).held() as interrupt:
             for batch in reader:
                 if len(batch):
                     self._take(batch, reader.interfaces, rotation)
+                if saving is not None:
+                    saving.look()
                 now_ns = time.monotonic_ns()
                 if now_ns - self._told_ns >= self._every_ns:
                     self._tell(reader, now_ns)

@@ -92,6 +92,10 @@ class CaptureCopier:
         elif len(item):
             self._convert_to_pcap(item)
 
+    def flush(self) -> None:
+        """Push out what was written: the file can be read that far, whatever becomes of this process."""
+        self._sink.flush()
+
     def insert(self, octets: bytes, *, time_ns: int, interface: int, comment: str = "") -> None:
         """Write a frame that the reader did not give, behind those it gave so far.
 
@@ -175,7 +179,7 @@ class CaptureCopier:
         if error is None:
             self.close()
         else:
-            self._sink.abandon()
+            self._sink.abandon(error)
 
 
 def _open_ended(block: Block) -> bytes:

@@ -2,7 +2,7 @@
 
 Nothing incomplete ever stands under the final name.  Where the work ends with an exception, the partial
 file stays beside (complete up to its last record, a compressed stream properly ended) and ``Sink.partial``
-names it.
+names it, as a note of the exception does.  A format that cannot be read without its end leaves nothing.
 """
 
 from __future__ import annotations
@@ -28,14 +28,23 @@ class Sink:
     """An output opened by ``open_sink``: a context manager that commits on success only."""
 
     def __init__(
-        self, path: str, file: Any, *, final: str = "", partial: str = "", force: bool = False
+        self,
+        path: str,
+        file: Any,
+        *,
+        final: str = "",
+        partial: str = "",
+        force: bool = False,
+        whole: bool = False,
     ) -> None:
         self.path = path
         self.partial = partial
         """The partial file's name; empty for stdout, devices and pipes, and once it was renamed."""
         self.octets = 0
+        self._flushed_octets = 0
         self._final = final
         self._force = force
+        self._whole = whole
         self._raw = file
         self._file = _compressing(file, path)
         self._closed = False
@@ -54,8 +63,17 @@ class Sink:
         self.octets += len(octets)
 
     def flush(self) -> None:
-        """Push what was written out, for who reads the other end."""
-        self._file.flush()
+        """Push what was written out, for who reads the other end; compressed, it can be read that far."""
+        if self._flushed_octets == self.octets:
+            return  # a compressor would add an empty block
+        try:
+            self._file.flush()
+            self._raw.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error, "room for what was written") from error
+        self._flushed_octets = self.octets
 
     def commit(self) -> None:
         """Finish the output and give it its final name."""
@@ -72,15 +90,25 @@ class Sink:
             raise self._failed(error, "to rename the finished output") from error
         self.partial = ""
 
-    def abandon(self) -> None:
-        """End the output where it is; an empty partial file is removed, any other stays as ``partial``."""
+    def abandon(self, error: BaseException | None = None) -> None:
+        """End the output where it is; what became of it is a note of ``error``.
+
+        A partial file that is empty, or worth nothing without its end, is removed; any other stays as
+        ``partial``.
+        """
         if self._closed:
             return
         with suppress(OutputError):  # what ended the work says more
             self._end()
-        if self.partial and not self.octets:
+        if not self.partial:
+            return
+        note = f"what was written before is in {self.partial}"
+        if self._whole or not self.octets:
             os.unlink(self.partial)
             self.partial = ""
+            note = f"{self.path} cannot be read without its end: what was written of it was removed"
+        if error is not None and self.octets:
+            error.add_note(note)
 
     def _end(self) -> None:
         self._closed = True
@@ -108,26 +136,27 @@ class Sink:
         if error is None:
             self.commit()
         else:
-            self.abandon()
+            self.abandon(error)
 
 
-def open_sink(path: str | os.PathLike[str], *, force: bool = False) -> Sink:
+def open_sink(path: str | os.PathLike[str], *, force: bool = False, whole: bool = False) -> Sink:
     """Open an output: a path, or ``-`` for stdout; a path that ends in .gz or .zst is compressed.
 
-    An existing regular file is refused unless ``force``; devices and pipes are written directly.
+    An existing regular file is refused unless ``force``; devices and pipes are written directly.  ``whole``
+    is for formats that cannot be read without their end: no partial file of theirs stays.
     Raises OutputError when it cannot be written.
     """
     name = os.fspath(path)
     if name == "-":
         return Sink("-", sys.stdout.buffer)
     try:
-        return _open(name, force)
+        return _open(name, force, whole)
     except OSError as error:
         got = error.strerror or str(error)
         raise OutputError(path=name, needed="a writable output", got=got) from error
 
 
-def _open(name: str, force: bool) -> Sink:
+def _open(name: str, force: bool, whole: bool) -> Sink:
     final = os.path.realpath(name)  # a link to the target stays a link
     mode = os.stat(final).st_mode if os.path.exists(final) else None
     if mode is not None and stat.S_ISDIR(mode):
@@ -139,7 +168,7 @@ def _open(name: str, force: bool) -> Sink:
     file, partial = _beside(final)
     if mode is not None:
         os.fchmod(file.fileno(), stat.S_IMODE(mode))
-    return Sink(name, file, final=final, partial=partial, force=force)
+    return Sink(name, file, final=final, partial=partial, force=force, whole=whole)
 
 
 def _beside(final: str) -> tuple[Any, str]:

@@ -107,7 +107,7 @@ class _Writer:
         if error is None:
             self.close()
         else:
-            self.sink.abandon()
+            self.sink.abandon(error)
 
 
 class PcapWriter(_Writer):

@@ -44,6 +44,10 @@ def _format(path: str) -> str:
     return suffixes[-1] if suffixes else ""
 
 
+def _opened(path: str, force: bool) -> Sink:
+    return open_sink(path, force=force, whole=_format(path) != ".csv")
+
+
 def _table(path: str, sink: Sink) -> TableSink:
     return _CSVTable(sink) if _format(path) == ".csv" else _ParquetTable(sink)
 
@@ -127,7 +131,7 @@ class SampleWriter:
         name = os.fspath(path)
         check_series_path(name)
         self._machine = machine
-        self._sink = open_sink(name, force=force)
+        self._sink = _opened(name, force)
         try:
             self._table = _table(name, self._sink)
         except MissingDependencyError:
@@ -159,7 +163,7 @@ def write_flows(path: str | os.PathLike[str], summary: ReplaySummary, *, force: 
     """
     name = os.fspath(path)
     check_series_path(name)
-    with open_sink(name, force=force) as sink:
+    with _opened(name, force) as sink:
         table = _table(name, sink)
         table.write(_flow_columns(summary))
         table.finish()

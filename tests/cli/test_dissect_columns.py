@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +125,47 @@ def test_unknown_names_are_refused(sample: Path, capsys: pytest.CaptureFixture[s
     assert run(["dissect", "-r", str(sample), "-T", "parquet", "-e", "cnm.qtz_fb", "-w", str(out)]) == 2
     assert "did you mean 'cnm.qntz_fb'?" in capsys.readouterr().err
     assert not out.exists()
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Have a capture of many batches, and ``times`` interrupts behind the first one."""
+    from ecmproto.table.columns import capture
+
+    made = capture.column_batches
+
+    def batches(*arguments: Any, **options: Any) -> Iterator[Any]:
+        first = list(made(*arguments, **options))
+        yield from first
+        for _ in range(times):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+        for _ in range(1000):
+            time.sleep(0.01)
+            yield from first
+
+    monkeypatch.setattr(capture, "column_batches", batches)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_an_interrupt_leaves_no_file_that_cannot_be_read(
+    kind: str, sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupted(monkeypatch, 1)
+    out = sample.with_suffix(f".{kind}")
+    assert run(["dissect", "-r", str(sample), "-T", kind, "-w", str(out)]) == 130
+    frames = read(out).num_rows
+    assert len(FRAMES) <= frames < 1000 * len(FRAMES)
+    assert f"{frames} frames, those before the interrupt, written to {out}\n" in capsys.readouterr().err
+    assert sorted(os.listdir(sample.parent)) == sorted([sample.name, out.name])
+
+
+def test_a_second_interrupt_removes_what_cannot_be_read_and_says_so(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupted(monkeypatch, 2)
+    out = sample.with_suffix(".parquet")
+    assert run(["dissect", "-r", str(sample), "-T", "parquet", "-w", str(out)]) == 130
+    assert f"{out} cannot be read without its end: what was written of it was removed" in (
+        capsys.readouterr().err
+    )
+    assert os.listdir(sample.parent) == [sample.name]

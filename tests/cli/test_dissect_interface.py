@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ import pytest
 from ecmproto.capture import Batch, open_capture
 from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.craft import build
+from ecmproto.errors import CaptureError
 from ecmproto.wire import encode
 from ecmproto_cli.main import run
 from tests.namespaces import FAR, NEAR, Network
@@ -119,3 +120,49 @@ def test_an_interface_that_is_removed_ends_it_with_what_came_before(
 def test_a_missing_interface_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", "-i", "fra"]) == 4
     assert "did you mean 'far'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["dissect"], "x.pcapng"),
+        (["dissect"], "x.pcap"),
+        (["dissect"], "x.pcapng.gz"),
+        (["dissect"], "x.pcap.zst"),
+        (["live", "monitor"], "x.pcapng.gz"),
+    ],
+)
+def test_what_was_captured_is_in_the_file_when_the_process_is_killed_in_a_silence(
+    veth: Network, tmp_path: Path, command: list[str], name: str
+) -> None:
+    sent = Batch.from_frames([CNM, DATA, CNM])
+    words = [sys.executable, "-m", "ecmproto_cli", *command, "-i", FAR, "-w", str(tmp_path / name)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process, FrameSender(NEAR) as sender:
+        try:
+            frames: list[bytes] = []
+            deadline = time.monotonic() + 120
+            while not frames:  # until it listens
+                assert time.monotonic() < deadline, "nothing that was captured is in the file"
+                sender.send(sent.buffer, sent.offset, sent.captured)
+                time.sleep(0.25)
+                frames = readable_frames(tmp_path)
+            until = time.monotonic() + 60
+            sender.send(sent.buffer, sent.offset, sent.captured)
+            count = len(frames)
+            while len(frames) < count + 3:
+                assert time.monotonic() < until, "the last frames before a silence are not in the file"
+                time.sleep(0.05)
+                frames = readable_frames(tmp_path)
+        finally:
+            process.kill()
+    assert readable_frames(tmp_path)[-3:] == [CNM, DATA, CNM]
+
+
+def readable_frames(folder: Path) -> list[bytes]:
+    """Return the frames of a capture that is still being written."""
+    frames: list[bytes] = []
+    for path in folder.iterdir():
+        with suppress(CaptureError), open_capture(path) as reader:
+            for batch in reader:
+                frames += batch.frames()
+    return frames

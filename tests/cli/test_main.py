@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from ecmproto._version import __version__
 from ecmproto_cli.main import COMMANDS, run
+from tests.conftest import REPOSITORY
 
 
 def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,6 +103,30 @@ def test_a_closed_pipe_ends_quietly() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] in ("0", "141")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is not there to be full")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "dissect -r {}",
+        "dissect -r {} -c 1",
+        "dissect -r {} -T json",
+        "dissect -r {} -T csv -e frame.number",
+        "stats -r {}",
+        "fields",
+        "--help",
+    ],
+)
+def test_a_full_disk_under_text_is_a_sentence_and_no_malformed_capture(words: str) -> None:
+    words = words.format(REPOSITORY / "pcaps" / "incast.pcap.gz")
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "ecmproto_cli", *words.split()]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    sentence, help = done.stderr.splitlines()
+    assert sentence == "ecmproto: stdout: needed room for the output, got No space left on device"
+    assert help.startswith("help: ")
 
 
 def test_schema_draws_a_format(capsys: pytest.CaptureFixture[str]) -> None:

@@ -169,7 +169,7 @@ def command(
             else:
                 _write(_timed(recipes, interval, rate, time), reading, form, output or "-", force)
     except (SpecError, EncodeError, ParameterError) as error:
-        raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "craft")) from None
+        raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "craft")) from error
     finally:
         if reading.random.getstate() != untouched:
             click.echo(f"ecmproto: seed {seed}", err=True)
@@ -254,16 +254,10 @@ def _write(chunks: Iterator[Chunk], reading: Reading, form: str, path: str, forc
             exit_code=FINDINGS,
             help="a count of at least 1, a document with frames, a file with rows",
         )
-    sink = open_sink(path, force=force)
-    try:
-        with sink:
-            output = output_of(form, sink, reading.capture, ethertypes=reading.ethertypes)
-            for chunk in itertools.chain([first], chunks):
-                output.write(chunk)
-            output.finish()
-    except BaseException:
-        if sink.partial:
-            warn(f"what was written before is in {sink.partial}")
-        raise
+    with open_sink(path, force=force) as sink:
+        output = output_of(form, sink, reading.capture, ethertypes=reading.ethertypes)
+        for chunk in itertools.chain([first], chunks):
+            output.write(chunk)
+        output.finish()
     for sentence in output.warnings:
         warn(sentence)

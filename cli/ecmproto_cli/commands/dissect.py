@@ -12,7 +12,7 @@ import click
 
 from ecmproto.errors import counted
 from ecmproto_cli import column_files
-from ecmproto_cli.capturing import StoppingInterrupt, captured, interface_option, interrupts
+from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured, interface_option, interrupts
 from ecmproto_cli.dissecting import FIRST_FRAMES, Output
 from ecmproto_cli.failure import INTERRUPTED, warn
 from ecmproto_cli.options import (
@@ -94,15 +94,16 @@ def command(
         if path is None:
             raise click.UsageError(f"-T {asked.kind} needs -r: capture with -w first")
         output = column_files.target(asked.kind, output)
-        column_files.write(
+        return column_files.write(
             path, output, asked.kind, fields, filter=filter, limit=limit, ethertypes=ethertypes, force=force
         )
-        return 0
     shown = output is None or asked.something
     from ecmproto.capture import CaptureCopier, open_capture
 
     with (
-        captured(interface, filter=filter if limit is None else None, ethertypes=ethertypes)
+        captured(
+            interface, filter=filter if limit is None else None, ethertypes=ethertypes, idle_batches=True
+        )
         if interface is not None
         else open_capture(str(path), batch_frames=FIRST_FRAMES)
     ) as reader:
@@ -186,6 +187,9 @@ def _run(reader: CaptureReader, out: Output, copier: CaptureCopier | None, limit
 
     items = reader.items() if sys.stdout.isatty() else watched(reader.items(), reader, "dissect")
     with interrupts(reader) as held:
+        # A copy of a file is the same whenever it is made, also compressed.
+        live = isinstance(held, StoppingInterrupt)
+        saving = Saving(copier.flush) if copier is not None and live else None
         try:
             for item in items:
                 part = item
@@ -193,8 +197,10 @@ def _run(reader: CaptureReader, out: Output, copier: CaptureCopier | None, limit
                     if limit is not None and out.frames + len(part) > limit:
                         part = part.select(range(limit - out.frames))
                     part = out.batch(part, held.check)
-                if copier is not None:
+                if copier is not None and (not isinstance(part, Batch) or len(part)):
                     copier.write(part)
+                if saving is not None:
+                    saving.look()
                 held.check()
                 if out.frames == limit:
                     break

@@ -83,6 +83,10 @@ class Rotation:
             self._put(rest if fitting == len(rest) else rest.select(np.arange(fitting)))
             at += fitting
 
+    def flush(self) -> None:
+        """Push out what was written: the file can be read that far, whatever becomes of this process."""
+        self._writer.sink.flush()
+
     def _fitting(self, batch: Batch) -> int:
         """Return how many of the first frames belong into the file that is open."""
         if not self._turns:
@@ -126,4 +130,4 @@ class Rotation:
         if error is None:
             self.close()
         else:
-            self._writer.sink.abandon()
+            self._writer.sink.abandon(error)

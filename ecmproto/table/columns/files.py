@@ -57,7 +57,7 @@ def write_columns(
     schema = schema_of(names, repeated=repeated, ethertypes=ethertypes)
     # one thread keeps ahead of what the other, this one, encodes: that takes longer
     batches = record_batches(path, names, filter=filter, repeated=repeated, ethertypes=ethertypes, threads=1)
-    with open_sink(out, force=force) as sink:
+    with open_sink(out, force=force, whole=form != "stream") as sink:
         return write_batches(batches, schema, sink, form)
 
 
