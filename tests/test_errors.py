@@ -63,7 +63,6 @@ def test_an_error_is_one_sentence(error: EcmprotoError, sentence: str) -> None:
 
 @pytest.mark.parametrize("error", [error for error, _ in ERRORS], ids=lambda error: type(error).__name__)
 def test_errors_are_copied_and_pickled_whole(error: EcmprotoError) -> None:
-    error.add_note("of no concern to a copy")
     for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):
         assert type(twin) is type(error)
         assert twin == error
@@ -82,3 +81,10 @@ def test_what_was_given_is_shown_short() -> None:
     assert shown(40) == "40"
     assert len(shown("x" * 10**6)) <= 100
     assert len(shown([["y" * 1000] * 1000])) < 2000
+
+
+def test_an_error_with_a_note_can_still_be_copied() -> None:
+    error, _ = ERRORS[0]
+    noted = copy.copy(error)
+    noted.add_note("what was written before is in x.partial")
+    assert copy.copy(noted) == error
