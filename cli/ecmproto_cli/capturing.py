@@ -92,6 +92,11 @@ class StoppingInterrupt:
     def check(self) -> None:
         """Do nothing: the work comes to its end by itself, as `HeldInterrupt`'s does not."""
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Do nothing either."""
+        yield
+
     def _take(self, number: int, frame: FrameType | None) -> None:
         if self.came:
             raise KeyboardInterrupt

@@ -7,10 +7,10 @@ ten thousand frames.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ecmproto_cli.compiling import told_when_compiling
 from ecmproto_cli.stdout import Stdout
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ecmproto.dissect import Form, Record
     from ecmproto.filter import Filter
     from ecmproto.wire import EtherTypes
+    from ecmproto_cli.capturing import StoppingInterrupt
+    from ecmproto_cli.interrupt import HeldInterrupt
+
+    Held: TypeAlias = HeldInterrupt | StoppingInterrupt
 
 FIRST_FRAMES = 1024
 """In the first batches; few enough that they are shown soon, and that a progress bar moves."""
@@ -63,10 +67,10 @@ class Output:
         self.unknown: Counter[int] = Counter()
         """Frames by the link types that nothing can be said of."""
 
-    def batch(self, batch: Batch, check: Callable[[], None]) -> Batch:
+    def batch(self, batch: Batch, held: Held) -> Batch:
         """Show the frames of a batch that the filter selects, and return them.
 
-        ``check`` is called where a frame has been shown whole.
+        An interrupt that ``held`` holds back comes through where a frame has been shown whole.
         """
         self.frames += len(batch)
         self._count_unknown(batch)
@@ -75,7 +79,7 @@ class Output:
         elif self._filter is None:
             self.selected += len(batch)
             return batch
-        kept = self._columns(batch, check) if self._is_large(batch) else self._one_by_one(batch, check)
+        kept = self._columns(batch, held) if self._is_large(batch) else self._one_by_one(batch, held)
         self.selected += len(kept)
         return kept
 
@@ -96,7 +100,7 @@ class Output:
         read = self._reader.octets_read
         return (self._reader.size_octets - read) * self.frames >= _MANY_FRAMES * read
 
-    def _columns(self, batch: Batch, check: Callable[[], None]) -> Batch:
+    def _columns(self, batch: Batch, held: Held) -> Batch:
         first = self._pool is None
         self._pool = self._pool or ThreadPoolExecutor(_THREADS)
         reader, ethertypes = self._reader, self._ethertypes
@@ -105,18 +109,19 @@ class Output:
             if self._filter is not None:
                 from ecmproto.table.columns.selection import selected
 
-                mask = selected(batch, self._filter, interfaces=reader.interfaces, ethertypes=ethertypes)
+                with held.at_once():
+                    mask = selected(batch, self._filter, interfaces=reader.interfaces, ethertypes=ethertypes)
             if self._listing is not None:
                 texts = self._listing.batch(
                     batch, reader.interfaces, ethertypes=ethertypes, shown=mask, pool=self._pool
                 )
                 for text in texts:
                     self._stdout.write_octets(text)
-                    check()
+                    held.check()
         return batch if mask is None else batch.select(mask)
 
-    def _one_by_one(self, batch: Batch, check: Callable[[], None]) -> Batch:
-        selected = [index for index, record in enumerate(self._records(batch)) if self._show(record, check)]
+    def _one_by_one(self, batch: Batch, held: Held) -> Batch:
+        selected = [index for index, record in enumerate(self._records(batch)) if self._show(record, held)]
         self._stdout.flush()
         return batch if len(selected) == len(batch) else batch.select(selected)
 
@@ -126,14 +131,14 @@ class Output:
         interfaces, ethertypes = self._reader.interfaces, self._ethertypes
         return records(batch, interfaces, ethertypes=ethertypes, commented=self._commented)
 
-    def _show(self, record: Record, check: Callable[[], None]) -> bool:
+    def _show(self, record: Record, held: Held) -> bool:
         """Show a frame if the filter selects it; return whether it does."""
         selected = self._filter is None or self._filter.matches(record)
         if self._form is not None and selected:
             self._stdout.write(self._form.record(record))
         elif self._form is not None:
             self._form.passed(record)
-        check()
+        held.check()
         return selected
 
     def end(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -16,6 +18,7 @@ class HeldInterrupt:
 
     def __init__(self, *signals: signal.Signals) -> None:
         self._came = False
+        self._at_once = False
         self._signals = signals or (signal.SIGINT,)
         self._before: dict[signal.Signals, Any] = {}
 
@@ -25,8 +28,18 @@ class HeldInterrupt:
             self._came = False
             raise KeyboardInterrupt
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let an interrupt through at once meanwhile: for long work that writes nothing."""
+        self.check()
+        self._at_once = True
+        try:
+            yield
+        finally:
+            self._at_once = False
+
     def _hold(self, number: int, frame: FrameType | None) -> None:
-        if self._came:
+        if self._came or self._at_once:
             raise KeyboardInterrupt
         self._came = True
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeGuard
 
 from ecmproto.errors import FilterError, SpecError, shown
 from ecmproto.filter import fields
 from ecmproto.filter.fields import Field, Kind
-from ecmproto.filter.literals import A, literal, needed_for, quoted, string_octets, whole_number
+from ecmproto.filter.literals import A, expression, literal, needed_for, quoted, string_octets, whole_number
 from ecmproto.filter.tree import (
     And,
     Comparison,
@@ -159,11 +158,13 @@ class _Checker:
             self._fail(right, "a regular expression in double quotes")
         pattern = self._string(token)
         try:
-            with warnings.catch_warnings():  # what may mean something else one day means what it does today
-                warnings.simplefilter("ignore")
-                re.compile(pattern, re.IGNORECASE)
-        except (re.error, OverflowError, RecursionError) as error:
-            self._fail(token, "a regular expression", f"{shown(str(token))}: {error}")
+            expression(pattern)
+        except SpecError as error:
+            start, stop = _place(token)
+            at = token.find(error.where) if error.where else -1
+            if at >= 0:
+                start, stop = start + at, start + at + len(error.where)
+            self._fail_at(start, stop, error.needed, error.got)
         return Match(operand=left, pattern=pattern, every=every)
 
     def _membership(self, node: Tree[Token]) -> Membership:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ecmproto.filter.fields import Field
+from ecmproto.filter.literals import expression
 from ecmproto.filter.reading import Captured, Reader, is_there, octets_from, values_of
 from ecmproto.filter.tree import (
     And,
@@ -127,8 +127,8 @@ def _is_set(value: Value) -> bool:
 
 def matching(pattern: bytes) -> Holds:
     """Return what tells whether a value holds the regular expression ``pattern``."""
-    search = re.compile(pattern, re.IGNORECASE).search
-    return lambda value: search(value.encode() if isinstance(value, str) else value) is not None
+    holds = expression(pattern)
+    return lambda value: holds(value.encode() if isinstance(value, str) else value)
 
 
 def being_one(items: Sequence[Item]) -> Holds:

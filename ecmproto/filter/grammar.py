@@ -55,7 +55,8 @@ Where this differs from Wireshark on purpose:
 - Slices may be of one octet written ``[2-2]``, and may stand before ``in``.
 - Strings are always in quotes, so that a misspelt field is not taken for one; hosts have no names.
 - ``contains`` takes a string for MAC addresses too, but no empty one; of layers, ``==`` compares slices only.
-- Regular expressions are Python's (`re`, on octets), not PCRE2's; they differ in rare constructs.
+- Regular expressions are RE2's, on octets, which take no longer the more there is to try: no lookaround,
+  backreferences, atomic or possessive groups; ``$`` is the very end, and ``\s`` leaves out the vertical tab.
 - Flags are numbers of one bit, which ``&`` takes; names of values are understood in any case, and are those
   that ``ecmproto schema`` lists: ``eth.type == IPv4`` is not understood.
 - ``frame.protocols`` are the names of the layers here, and ``eth.fcs`` is octets.

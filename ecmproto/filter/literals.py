@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
+from collections.abc import Callable
 
-from ecmproto.errors import SpecError
+from ecmproto.errors import SpecError, shown
 from ecmproto.filter.fields import Field, Kind
 from ecmproto.filter.tree import Constant, Network
 from ecmproto.units import NS_PER_S
@@ -212,6 +214,51 @@ def string_text(octets: bytes) -> str:
         chr(octet) if 0x20 <= octet < 0x7F and octet not in b'"\\' else f"\\x{octet:02x}" for octet in octets
     )
     return f'"{"".join(safe)}"'
+
+
+# regular expressions
+
+_MAX_STEPS = 4000
+"""In the program of an expression: so many take about a second at most for the largest frame."""
+_MAX_MEMORY = 8 << 20
+_NEEDS_BACKTRACKING = re.compile(r"\(\?(?:<?[=!]|>|P)|\\[1-9]|.*[*+?}]\+")
+
+
+@functools.lru_cache(maxsize=16)
+def expression(pattern: bytes) -> Callable[[bytes], bool]:
+    """Return the function that tells whether octets hold the regular expression ``pattern`` somewhere.
+
+    Letters of ASCII match in either case.  Expressions are RE2's, whose time grows with the octets and never
+    with what an expression makes of them.  SpecError for what is none; ``hint`` is the part that is wrong,
+    where it is known.
+    """
+    # Loading the engine takes longer than decoding a small capture: only filters that ask for it pay for it.
+    import re2
+
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1  # an octet is a character
+    options.case_sensitive = False
+    options.never_capture = True
+    options.log_errors = False
+    options.max_mem = _MAX_MEMORY
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        raise _no_expression(error.args[0].decode("utf-8", errors="replace")) from None
+    if max(compiled.programsize, compiled.reverseprogramsize) > _MAX_STEPS:
+        needed = f"a regular expression of at most {_MAX_STEPS} steps ({{1000}} repeats them as often)"
+        raise SpecError(where="", needed=needed, got=str(compiled.programsize))
+    search = compiled.search
+    return lambda octets: search(octets) is not None
+
+
+def _no_expression(told: str) -> SpecError:
+    """Return what is wrong with an expression that the engine refuses with the words ``told``."""
+    part = told.partition(": ")[2]
+    if _NEEDS_BACKTRACKING.match(part):
+        needed = "a regular expression without lookaround, backreferences, atomic and possessive groups"
+        return SpecError(where=part, needed=needed, got=repr(part))
+    return SpecError(where=part, needed="a regular expression", got=shown(told))
 
 
 def constant_text(constant: Constant | Network) -> str:

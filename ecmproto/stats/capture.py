@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from ecmproto.capture import Batch, CaptureReader, open_capture
@@ -49,14 +50,19 @@ def add_all(
     ethertypes: EtherTypes = DEFAULT,
     pool: ThreadPoolExecutor | None = None,
     watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
+    filtering: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> None:
-    """Add what a reader gives, up to ``limit`` frames; ``watch`` sees the batches go by, ``pool`` helps."""
+    """Add what a reader gives, up to ``limit`` frames.
+
+    ``watch`` sees the batches go by, ``filtering`` is entered while the filter looks at one, ``pool`` helps.
+    """
     for batch in watch(_up_to(reader, limit)):
         mask = None
         if filter is not None:
             from ecmproto.table.columns.selection import selected
 
-            mask = selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
+            with filtering():
+                mask = selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
         counts.add(batch, interfaces=reader.interfaces, selected=mask)
 
 

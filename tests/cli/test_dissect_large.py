@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -199,3 +201,15 @@ def test_batches_grow(
 ) -> None:
     shown(["-r", str(capture), "-T", "ndjson"], capsysbinary)
     assert (switching[0], max(switching)) == (20, 70)
+
+
+def test_an_interrupt_while_a_filter_looks_at_a_batch_does_not_wait_for_it(
+    capture: Path, switching: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(*arguments: object, **options: object) -> NoReturn:
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("the interrupt waits")
+
+    monkeypatch.setattr("ecmproto.table.columns.selection.selected", endless)
+    assert run(["dissect", "-r", str(capture), "-Y", "cnm"]) == 130
+    assert run(["stats", "-r", str(capture), "-Y", "cnm"]) == 130

@@ -84,8 +84,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ["fields", "("],
             2,
-            "ecmproto: Invalid value: '(' is no regular expression: missing ), unterminated subpattern at"
-            " position 0\nhelp: ecmproto fields --help\n",
+            "ecmproto: Invalid value: PATTERN: needed a regular expression, got 'missing ): ('\n"
+            "help: ecmproto fields --help\n",
         ),
     ],
 )

@@ -210,3 +210,16 @@ def test_errors_are_values() -> None:
     error = raised.value
     assert (error.start, error.stop, error.filter) == (11, 12, "vlan.id == x")
     assert pickle.loads(pickle.dumps(error)) == error
+
+
+def test_an_expression_that_backtracking_would_try_forever_takes_no_longer_than_others() -> None:
+    frame = seen(Ethernet(src=_A, dst=_B, type=0x9999), Data(data=b"x" * 1400))
+    assert selected('frame matches "(x+x+)+y"', [frame]) == []
+    assert selected('frame matches "(x+x+)+X"', [frame]) == [frame.number]
+
+
+def test_letters_match_in_either_case_and_other_octets_only_themselves() -> None:
+    frame = seen(Ethernet(src=_A, dst=_B, type=0x9999), Data(data=b"PoRt \xc9" + bytes(60)))
+    assert selected(r'data.data matches r"port\s\xc9"', [frame]) == [frame.number]
+    assert selected(r'data.data matches r"\xe9"', [frame]) == []
+    assert selected(r'data.data matches r"[\xe0-\xef]"', [frame]) == []

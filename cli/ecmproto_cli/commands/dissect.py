@@ -196,7 +196,7 @@ def _run(reader: CaptureReader, out: Output, copier: CaptureCopier | None, limit
                 if isinstance(part, Batch):
                     if limit is not None and out.frames + len(part) > limit:
                         part = part.select(range(limit - out.frames))
-                    part = out.batch(part, held.check)
+                    part = out.batch(part, held)
                 if copier is not None and (not isinstance(part, Batch) or len(part)):
                     copier.write(part)
                 if saving is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 
 import click
 
+from ecmproto.errors import SpecError
 from ecmproto_cli.failure import FINDINGS, CommandError
 from ecmproto_cli.options import color_option
 from ecmproto_cli.paint import paint
@@ -18,13 +19,14 @@ from ecmproto_cli.paint import paint
 @color_option
 def command(pattern: str, form: str) -> None:
     """List the fields whose name or description holds PATTERN (a regular expression)."""
+    from ecmproto.filter.literals import expression
     from ecmproto.wire.catalogue import catalogue
 
     try:
-        wanted = re.compile(pattern, re.IGNORECASE)
-    except re.error as error:
-        raise click.BadParameter(f"{pattern!r} is no regular expression: {error}") from None
-    entries = [e for e in catalogue() if wanted.search(e.name) or wanted.search(e.doc)]
+        holds = expression(os.fsencode(pattern))
+    except SpecError as error:
+        raise click.BadParameter(f"PATTERN: needed {error.needed}, got {error.got}") from None
+    entries = [e for e in catalogue() if holds(e.name.encode()) or holds(e.doc.encode())]
     if not entries:
         raise CommandError(f"no field matches {pattern!r}", exit_code=FINDINGS, help="ecmproto fields")
     if form == "json":

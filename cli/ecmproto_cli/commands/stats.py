@@ -107,7 +107,10 @@ def _count(
                     yield batch
                     held.check()
 
-            add_all(counts, reader, filter=filter, limit=limit, ethertypes=ethertypes, pool=pool, watch=watch)
+            add_all(
+                counts, reader, filter=filter, limit=limit, ethertypes=ethertypes, pool=pool, watch=watch,
+                filtering=held.at_once,
+            )  # fmt: skip
     except KeyboardInterrupt:
         return True
     return False
