@@ -79,6 +79,8 @@ class AboutFlow(NamedTuple):
     given: int | None = None
     """The number that the flow must have within its station, if it was a reaction point here that gave it
     its Flow ID."""
+    among: range | None = None
+    """The numbers that the flow may have within its station, where the message names its queue."""
 
 
 class Heard(NamedTuple):

@@ -25,6 +25,7 @@ from ecmproto.control.pause.messages import Refusals
 from ecmproto.control.pause.messages import heard as heard_flow_control
 from ecmproto.control.protocol import EVERY_STATION, NO_CAUSE, Message
 from ecmproto.record import columns, new_record, new_records
+from ecmproto.replay.gauge import PRIORITIES
 from ecmproto.replay.intake import Taken
 from ecmproto.table.flows import NO_NUMBER, FlowTable
 from ecmproto.table.headers import ADDRESS_OCTETS
@@ -183,7 +184,18 @@ class _Listener:
             mac, destination=about.destination, vlan=about.vlan, priority=about.priority
         )
         _, flow = self._come(numbers, position)
+        if flow == NO_NUMBER and about.among is not None:
+            flow = self._queued_flow(mac, about, about.among, position)
         return flow if about.given in (None, flow) else NO_NUMBER
+
+    def _queued_flow(self, mac: bytes, about: AboutFlow, among: range, position: int) -> int:
+        """Return the number, one of ``among``, of a flow of the station ``mac`` to the message's source."""
+        for priority in range(PRIORITIES) if about.priority is None else ():
+            numbers = self._flows.find(mac, destination=about.destination, vlan=about.vlan, priority=priority)
+            _, flow = self._come(numbers, position)
+            if flow in among:
+                return flow
+        return NO_NUMBER
 
     def _flow_control(self, octets: bytes, position: int) -> list[dict[str, int]]:
         if self._come(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]), position)[0] >= 0:

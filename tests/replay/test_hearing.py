@@ -230,6 +230,40 @@ def test_an_fcs_is_no_part_of_a_message_and_what_was_cut_off_is_no_lie() -> None
     assert ear.counted()["lying_msdu_cnms"] == 1
 
 
+def sampled_frames(name: str) -> list[bytes]:
+    """Return a frame of each kind of message that shows a sampled frame."""
+    of = machine(name)
+    kinds = [kind for mechanism, kind in TELLING if mechanism == name and kind != 4]
+    return [frame_of(of, data(), kind, **TELLING[name, kind]) for kind in kinds]
+
+
+@pytest.mark.parametrize("name", ["ecm", "bcn", "e2cm"])
+def test_messages_that_the_snap_length_cut_are_heard_as_far_as_their_flow_shows(name: str) -> None:
+    whole = sampled_frames(name)
+    shown = whole[0].index(data()[:18])
+    # Addresses and VLAN tag control information of the sampled frame tell its flow.
+    for snap, heard_frames in ((len(whole[0]), len(whole)), (shown + 16, len(whole)), (shown + 15, 0)):
+        ear = Ear(machine(name))
+        cut = [octets[:snap] for octets in whole]
+        originals = [len(data()), *(len(octets) for octets in whole)]
+        heard = ear.hears(data(), *cut, original=originals)
+        assert places(heard) == [(0, 0)] * heard_frames
+        assert ear.counted().get("malformed", 0) == len(whole) - heard_frames
+
+
+@pytest.mark.parametrize("name", ["ecm", "bcn", "e2cm"])
+def test_a_64_octet_snap_length_changes_nothing_of_what_messages_say(name: str) -> None:
+    whole = sampled_frames(name)
+    said = []
+    for snap in (64, 2000):
+        ear = Ear(machine(name))
+        originals = [len(data()), *(len(octets) for octets in whole)]
+        heard = ear.hears(data(), *(octets[:snap] for octets in whole), original=originals)
+        said.append(columns(heard.messages).tolist())
+    assert said[0] == said[1]
+    assert len(said[0]) == len(whole)
+
+
 # Forged and foreign feedback
 
 
@@ -258,6 +292,8 @@ def forged(of: Machine, kind: int, fields: dict[str, int]) -> dict[str, bytes]:
         frames["with another flow's id"] = good[:30] + good[30:].replace(flow_id, b"\x12\x34")
     if of.name == "fecn":
         frames["queue 0"] = frame_of(of, data(), kind, rlq_id=0, rate=5)
+        frames["from a group"] = good[:6] + b"\x03" + good[7:]
+        frames["from where the queue sends nothing"] = frame_of(of, data(A, OTHER), kind, **fields)
     return frames
 
 

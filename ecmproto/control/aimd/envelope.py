@@ -23,7 +23,9 @@ _Message = TypeVar("_Message", bound=ECM | BCN | E2CM)
 _Fields = TypeVar("_Fields")
 
 _ADDRESS_OCTETS = 6
+_TYPE_AT = 12
 _HEADER_OCTETS = 14
+_TAG_CONTROL_OCTETS = 2
 _LEAST_PAYLOAD_OCTETS = 24
 _LEAST_PAYLOAD_UNTAGGED_OCTETS = 28
 """What makes a whole frame of 60 octets without the four of a VLAN tag (wire-formats 4)."""
@@ -126,19 +128,27 @@ def received(
     counters: Refusals,
     parameters: ReactionPointParameters,
     admits: Callable[[_Message], bool] = _admits_all,
+    length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Received[_Fields] | None:
     """Return what a received message of ``kind`` says and what it is about; None, counted, if it is refused.
 
     ``fields`` is given the message and the sampled frame's headers that it shows.  ``stations`` are the
     addresses whose frames the reaction point limits: the message must be to one of them, and about a frame
-    of that same one.  One that ``admits`` denies is malformed.
+    of that same one.  One that ``admits`` denies is malformed, and so is one whose octets do not reach to the
+    end of what tells the sampled frame's flow: its addresses and its outermost VLAN tag.  ``length_octets``
+    is the frame's length on the wire where a snap length may have cut it.
     """
     try:
-        frame = decode(octets, ethertypes=ethertypes)
+        frame = decode(octets, original_octets=length_octets, ethertypes=ethertypes)
     except DecodeError:
         frame = None
-    if frame is None or kind not in frame or not admits(frame[kind]):
+    if (
+        frame is None
+        or kind not in frame
+        or not admits(frame[kind])
+        or not _shows_flow(frame[kind].payload, ethertypes)
+    ):
         counters.malformed += 1
         return None
     station = frame[Ethernet].dst
@@ -150,3 +160,12 @@ def received(
         counters.foreign_address += 1
         return None
     return Received(fields(frame[kind], sampled), flow_of_frame(sampled, parameters), sampled)
+
+
+def _shows_flow(sampled: bytes, ethertypes: EtherTypes) -> bool:
+    """Return whether the octets of a sampled frame reach to the end of its outermost VLAN tag's own."""
+    if len(sampled) < _HEADER_OCTETS:
+        return False
+    announced = int.from_bytes(sampled[_TYPE_AT:_HEADER_OCTETS])
+    tagged = announced in (ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag)
+    return not tagged or len(sampled) >= _HEADER_OCTETS + _TAG_CONTROL_OCTETS

@@ -29,7 +29,7 @@ _LAB = "S004 VI, in octets"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParameters(Parameters):
-    """When frames are sampled.  Raises ParameterError on values out of range or Sr > Sf."""
+    """When frames are sampled.  Raises ParameterError on values out of range or Sr > Sf > 0."""
 
     fixed_octets: int = field(
         default=150_000,
@@ -50,7 +50,8 @@ class SamplingParameters(Parameters):
             minimum=0,
             maximum=64_000,
             source="S000 3.2",
-            doc="half the width of the random part, at most sf; by default 0.3·sf, at most 64 kB",
+            doc="half the width of the random part, at most sf; by default 0.3·sf, at most 64 kB; with sf=0 "
+            "the interval is random alone, from 0 to sr",
         ),
     )
     oversampling_shift: int = field(
@@ -70,7 +71,7 @@ class SamplingParameters(Parameters):
         if self.random_octets is UNSET and isinstance(self.fixed_octets, int):
             object.__setattr__(self, "random_octets", min(self.fixed_octets * 3 // 10, 64_000))
         Parameters.__post_init__(self)
-        if self.random_octets > self.fixed_octets:
+        if self.random_octets > self.fixed_octets > 0:
             raise _relation("sr", f"at most sf ({format_octets(self.fixed_octets)})", self.random_octets)
 
 

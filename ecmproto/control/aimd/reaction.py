@@ -111,6 +111,9 @@ def _begin(
         return NO_LIMITER
     limiters.point.allocated += 1
     index = allocate(limiters, settings, flow, priority, demand.cpid, now_ns)
+    if demand.kind == DECREASE and settings.initial_bps >= settings.link_bps:
+        # At the link's rate it would limit nothing, and the next departure would release it (rule 6).
+        decrease(limiters, settings, limiters.slots[index], demand.share, demand.doubled, now_ns)
     if demand.kind == STOP:
         _stop(limiters, generator, limiters.slots[index], demand.restart_bps, now_ns)
     return index

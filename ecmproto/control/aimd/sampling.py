@@ -6,7 +6,8 @@ For each **arriving** frame, enqueued or dropped, the caller does::
         draw(sampler, settings, generator)
         ...
 
-S is drawn at the start and after each sample.  Counts are whole, so counting up to ⌈S⌉ is counting up to S.
+With Sf = 0 the interval is its random part alone: S = Sr·u.  S is drawn at the start and after each sample.
+Counts are whole, so counting up to ⌈S⌉ is counting up to S.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def set_sampling(record: SamplerSettings, parameters: SamplingParameters, qmc_oc
 @compiled
 def draw(sampler: Sampler, settings: SamplerSettings, generator: np.random.Generator) -> None:
     """Start counting towards the next sample, with an interval of its own; draws once."""
-    spread = 2.0 * generator.random() - 1.0
+    drawn = generator.random()
+    spread = 2.0 * drawn - 1.0 if settings.fixed_octets > 0 else drawn
     sampler.interval_octets = math.ceil(float(settings.fixed_octets) + float(settings.random_octets) * spread)
     sampler.counted_octets = 0
 

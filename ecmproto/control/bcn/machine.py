@@ -96,6 +96,7 @@ class BCNMachine(Machine):
             stations=(station_mac,),
             point=refusals,
             parameters=self._rp,
+            length_octets=length_octets,
             ethertypes=place.ethertypes,
         )
         if found is None:

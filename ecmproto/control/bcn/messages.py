@@ -104,9 +104,13 @@ def open_message(
     stations: Collection[bytes],
     point: Refusals,
     parameters: ReactionPointParameters,
+    length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Received[Message] | None:
-    """Return what `read` does, and the headers of the sampled frame."""
+    """Return what `read` does, and the headers of the sampled frame.
+
+    ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
+    """
     return received(
         octets,
         BCN,
@@ -115,6 +119,7 @@ def open_message(
         counters=point,
         parameters=parameters,
         admits=lambda bcn: bcn.capacity > 0 or not parameters.capacity_scaling,
+        length_octets=length_octets,
         ethertypes=ethertypes,
     )
 

@@ -152,17 +152,18 @@ class E2CMMachine(Machine):
         length_octets: int | None = None,
     ) -> Heard | None:
         """Return what a congestion point's message says, or a probe's reply."""
-        type = type_of(octets, place.ethertypes)
+        type = type_of(octets, place.ethertypes, length_octets=length_octets)
         if type == PROBE_FWD:
             refusals.forward_probes += 1
             return None
         if type == PROBE_REV:
-            return self._heard_reply(octets, station_mac, place, refusals)
+            return self._heard_reply(octets, station_mac, place, refusals, length_octets)
         found = open_message(
             octets,
             stations=(station_mac,),
             point=refusals,
             parameters=self._rp,
+            length_octets=length_octets,
             ethertypes=place.ethertypes,
         )
         if found is None:
@@ -174,9 +175,20 @@ class E2CMMachine(Machine):
         return Heard(fields, about_flow(found.sampled))
 
     def _heard_reply(
-        self, octets: bytes, station_mac: bytes, place: Place, refusals: HeardCounters
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: HeardCounters,
+        length_octets: int | None,
     ) -> Heard | None:
-        reply = read_reply(octets, stations=(station_mac,), counters=refusals, ethertypes=place.ethertypes)
+        reply = read_reply(
+            octets,
+            stations=(station_mac,),
+            counters=refusals,
+            length_octets=length_octets,
+            ethertypes=place.ethertypes,
+        )
         if reply is None:
             return None
         about, priority = None, replied_priority(octets, reply.flow, place.ethertypes)

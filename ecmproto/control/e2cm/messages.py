@@ -44,9 +44,9 @@ class Message(NamedTuple):
     """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
 
 
-def type_of(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
-    """Return the type of an E²CM frame, NO_TYPE of any other."""
-    found = decode_lax(octets, ethertypes=ethertypes).get(E2CM)
+def type_of(octets: bytes, ethertypes: EtherTypes = DEFAULT, *, length_octets: int | None = None) -> int:
+    """Return the type of an E²CM frame, NO_TYPE of any other; ``length_octets`` as in `open_message`."""
+    found = decode_lax(octets, original_octets=length_octets, ethertypes=ethertypes).get(E2CM)
     return NO_TYPE if found is None else found.type
 
 
@@ -123,9 +123,13 @@ def open_message(
     stations: Collection[bytes],
     point: Refusals,
     parameters: ReactionPointParameters,
+    length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Received[Message] | None:
-    """Return what `read` does, and the headers of the sampled frame."""
+    """Return what `read` does, and the headers of the sampled frame.
+
+    ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
+    """
     return received(
         octets,
         E2CM,
@@ -134,6 +138,7 @@ def open_message(
         counters=point,
         parameters=parameters,
         admits=lambda message: message.type in BCN_TYPES,
+        length_octets=length_octets,
         ethertypes=ethertypes,
     )
 

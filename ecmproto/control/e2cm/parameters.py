@@ -71,7 +71,8 @@ class CongestionPointParameters(aimd.CongestionPointParameters):
             minimum=0,
             maximum=64_000,
             source="algorithms §1",
-            doc="half the width of its random part, at most tagged_sf; by default 0.3·tagged_sf",
+            doc="half the width of its random part, at most tagged_sf; by default 0.3·tagged_sf; with "
+            "tagged_sf=0 the interval is random alone, from 0 to tagged_sr",
         ),
     )
     q_bit: bool = field(
@@ -110,7 +111,7 @@ class CongestionPointParameters(aimd.CongestionPointParameters):
         if self.tagged_random_octets is UNSET and isinstance(self.tagged_fixed_octets, int):
             object.__setattr__(self, "tagged_random_octets", min(self.tagged_fixed_octets * 3 // 10, 64_000))
         aimd.CongestionPointParameters.__post_init__(self)
-        if self.tagged_random_octets > self.tagged_fixed_octets:
+        if self.tagged_random_octets > self.tagged_fixed_octets > 0:
             raise ParameterError(
                 name="tagged_sr",
                 needed=f"at most tagged_sf ({format_octets(self.tagged_fixed_octets)})",

@@ -144,14 +144,17 @@ def read_reply(
     *,
     stations: Collection[bytes],
     counters: Refusals,
+    length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Reply | None:
     """Return a probe's reply that one of ``stations`` received; None, counted, if it is refused.
 
+    ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
+
     Its flow is told by the CPID's MAC and the flow id (wire-formats 6): whether the station has sent
     probes of it is the caller's to know.
     """
-    frame = _received(octets, PROBE_REV, stations, counters, ethertypes)
+    frame = _received(octets, PROBE_REV, stations, counters, ethertypes, length_octets)
     if frame is None:
         return None
     message = frame[E2CM]
@@ -170,10 +173,15 @@ def replied_priority(octets: bytes, flow: ProbedFlow, ethertypes: EtherTypes = D
 
 
 def _received(
-    octets: bytes, type: int, stations: Collection[bytes], counters: Refusals, ethertypes: EtherTypes
+    octets: bytes,
+    type: int,
+    stations: Collection[bytes],
+    counters: Refusals,
+    ethertypes: EtherTypes,
+    length_octets: int | None = None,
 ) -> Frame | None:
     try:
-        frame = decode(octets, ethertypes=ethertypes)
+        frame = decode(octets, original_octets=length_octets, ethertypes=ethertypes)
     except DecodeError:
         frame = None
     message = None if frame is None else frame.get(E2CM)

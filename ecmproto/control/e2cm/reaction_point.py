@@ -246,7 +246,11 @@ def _adjust(
         priority = probings[flow].priority
         if feedback_octets < 0.0 and settings.enabled[priority] == 1:
             counters.allocated += 1
-            allocate(limiters, settings, flow, priority, NO_CPID, now_ns)
+            index = allocate(limiters, settings, flow, priority, NO_CPID, now_ns)
+            if settings.initial_bps >= settings.link_bps:
+                # As for a congestion point's message: at the link's rate it would limit nothing.
+                share = settings.flow_share * -feedback_octets
+                decrease(limiters, settings, limiters.slots[index], share, False, now_ns)
         return
     limiter = limiters.slots[index]
     if index >= fine_count(limiters) or limiter.status == TIMED_OUT:

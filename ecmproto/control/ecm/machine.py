@@ -93,6 +93,7 @@ class ECMMachine(Machine):
             stations=(station_mac,),
             point=refusals,
             parameters=self._rp,
+            length_octets=length_octets,
             ethertypes=place.ethertypes,
         )
         if found is None:

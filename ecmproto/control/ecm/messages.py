@@ -115,11 +115,22 @@ def open_message(
     stations: Collection[bytes],
     point: Refusals,
     parameters: ReactionPointParameters,
+    length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Received[Message] | None:
-    """Return what `read` does, and the headers of the sampled frame."""
+    """Return what `read` does, and the headers of the sampled frame.
+
+    ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
+    """
     return received(
-        octets, ECM, _fields, stations=stations, counters=point, parameters=parameters, ethertypes=ethertypes
+        octets,
+        ECM,
+        _fields,
+        stations=stations,
+        counters=point,
+        parameters=parameters,
+        length_octets=length_octets,
+        ethertypes=ethertypes,
     )
 
 

@@ -17,7 +17,7 @@ from ecmproto.control.fecn.parameters import (
     ReactionPointParameters,
 )
 from ecmproto.control.fecn.reaction_point import Refusals, settings_record
-from ecmproto.control.fecn.stations import FECNStations, new_stations, station_counters
+from ecmproto.control.fecn.stations import FECNStations, new_stations, queues_each, station_counters
 from ecmproto.control.fecn.switch import FECNPort, new_port, port_counters
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import FlowKey, Heard, Machine, Place, SampledFrame, total
@@ -103,12 +103,16 @@ class FECNMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> Heard | None:
-        """Return what a returning frame says; which flow it is about does not matter: it names the queue."""
+        """Return what a returning frame says: it is about a flow of the queue that it names."""
         found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
         if found is None:
             return None
         fields = {"kind": RETURN_KIND, "rlq_id": found.rlq_id, "rate": found.rate}
-        return Heard(fields, answering(octets, place.ethertypes))
+        queues = queues_each(self._rp, place)
+        index = found.rlq_id - 1
+        # Flows beyond the table share its last queue.
+        flows = range(index, index + 1 if index < queues - 1 else max(queues, place.flows))
+        return Heard(fields, answering(octets, place.ethertypes)._replace(among=flows))
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
         """Return the RD tags' rates and RLQ-IDs."""

@@ -141,15 +141,16 @@ def received(
 ) -> Return | None:
     """Return what the returning frame ``octets`` says to the source with ``station_mac``.
 
-    None, counted in ``source``, for one to a group or another station and for one that cannot be decoded;
-    None for any other frame.
+    None, counted in ``source``, for one to a group or another station or from a group, and for one that
+    cannot be decoded; None for any other frame.
     """
     frame = decode_lax(octets, ethertypes=ethertypes)
     found = frame.get(FECNReturn)
     if found is None:
         source.malformed_returns += is_malformed(frame, FECNReturn)
         return None
-    if frame[Ethernet].dst != station_mac:
+    header = frame[Ethernet]
+    if header.dst != station_mac or header.src[0] & _GROUP_BIT:
         source.foreign_returns += 1
         return None
     return Return(found.rlq_id, found.rate)

@@ -32,7 +32,7 @@ class Refusals:
     """What counts refused frames; a part of a source's record (``ecmproto.record``)."""
 
     foreign_returns: int
-    """Returning frames for another station or a group: ignored."""
+    """Returning frames for another station or a group, or from a group: ignored."""
     malformed_returns: int
     """Returning frames that cannot be decoded: ignored."""
 
@@ -61,7 +61,8 @@ class Source(Refusals):
     floored_returns: int
     """Those below the least rate."""
     unknown_returns: int
-    """Returning frames for an RLQ-ID that this source never used: ignored."""
+    """Returning frames for an RLQ-ID that this source never used, or from where that queue sends nothing:
+    ignored."""
 
 
 class Queue(RateLimiter):

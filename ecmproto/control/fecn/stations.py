@@ -18,6 +18,7 @@ from ecmproto.control.fecn.reaction_point import (
     leave,
     next_timer_ns,
     on_return,
+    queue_index,
     route,
     start,
 )
@@ -66,8 +67,11 @@ class FECNStations(NamedTuple):
         return Sent(departure.tagged, departure.tag, departure.mark, 0)
 
     def heed(self, message: Message, now_ns: int) -> None:
-        """Take the rate that a returning frame brings."""
+        """Take the rate that a returning frame brings, if the queue that it names serves its flow."""
         queues = queues_of(self.queues, self.queues_each, message.station)
+        if message.flow < 0 or queue_index(queues, message.flow) + 1 != message.rlq_id:
+            self.sources[message.station].unknown_returns += 1
+            return
         returned = Return(message.rlq_id, message.rate)
         on_return(self.sources[message.station], queues, self.settings, returned, now_ns)
 
@@ -96,13 +100,16 @@ def new_stations(
 
     Flows are numbered densely, so queues beyond a station's flows would stay unused; they are left out.
     """
-    queues_each = min(parameters.queues, max(1, place.flows))
+    each = queues_each(parameters, place)
     sources = new_records(Source, place.stations)
     for source in sources:
         start(source, float(place.link_rate_bps))
-    return FECNStations(
-        sources, new_records(Queue, place.stations * queues_each), queues_each, settings, generator
-    )
+    return FECNStations(sources, new_records(Queue, place.stations * each), each, settings, generator)
+
+
+def queues_each(parameters: SourceParameters, place: Place) -> int:
+    """Return how many queues a station has."""
+    return min(parameters.queues, max(1, place.flows))
 
 
 def station_counters(stations: FECNStations) -> dict[str, int]:

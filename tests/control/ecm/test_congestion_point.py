@@ -73,6 +73,17 @@ def test_rule_1_a_frame_is_sampled_when_the_count_reaches_the_interval() -> None
     assert point.arrive(1000, QEQ) is not None
 
 
+def test_rule_1_without_a_fixed_part_the_interval_is_random_from_0_to_sr() -> None:
+    point = Point(random_octets=64_000)
+    drawn = []
+    for _ in range(2_000):
+        drawn.append(int(point.state.interval_octets))
+        point.arrive(64_000, 0)
+    assert 0 <= min(drawn) < 500
+    assert 63_500 < max(drawn) <= 64_000
+    assert np.mean(drawn) == pytest.approx(32_000, rel=0.03)
+
+
 def test_rule_1_the_count_starts_anew_at_each_sample() -> None:
     point = Point(fixed_octets=1000, random_octets=0)
     assert point.arrive(5000, QEQ) is not None

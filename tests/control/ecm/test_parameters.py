@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ecmproto.control.e2cm.parameters import CongestionPointParameters as E2CMParameters
 from ecmproto.control.ecm.parameters import CongestionPointParameters, ReactionPointParameters
 from ecmproto.control.parameters import Parameters
 from ecmproto.errors import ParameterError
@@ -40,6 +41,11 @@ def test_what_follows_from_others_follows_unless_it_is_set() -> None:
     assert CongestionPointParameters(random_octets=0).random_octets == 0
     assert ReactionPointParameters(rate_unit_bps=8_000_000).floor_bps == 8_000_000
     assert ReactionPointParameters(floor_bps=1_000_000).floor_bps == 1_000_000
+
+
+def test_an_interval_without_fixed_part_may_have_all_of_the_random_one() -> None:
+    assert CongestionPointParameters.parse(["sf=0", "sr=64kB"]).random_octets == 64_000
+    assert E2CMParameters.parse(["tagged_sf=0", "tagged_sr=64kB"]).tagged_random_octets == 64_000
 
 
 @pytest.mark.parametrize("parameters", [CongestionPointParameters(), ReactionPointParameters()])

@@ -75,6 +75,15 @@ def test_rule_2_negative_feedback_gives_an_unknown_flow_a_limiter_at_ri() -> Non
     assert subject.limiter().cpid == CP
 
 
+def test_rule_2_with_ri_1_the_decrease_takes_effect_before_the_limiter_can_be_released() -> None:
+    subject = station(initial_share=1.0, decrease_gain=0.001)
+    for _ in range(10):
+        subject.receive(SLOWER)
+        subject.send(octets=100)
+    assert (subject.point.allocated, subject.point.decreased, subject.point.released) == (1, 9, 0)
+    assert subject.rate() == pytest.approx(LINK * 0.9**10)
+
+
 def test_rule_2_ecm_0_0_gives_an_unknown_flow_a_limiter_and_stops_it() -> None:
     subject = station()
     subject.receive(STOP)

@@ -197,6 +197,13 @@ def test_a_return_for_another_station_or_a_group_is_refused_and_counted(destinat
     assert (source.foreign_returns, source.malformed_returns) == (1, 0)
 
 
+def test_a_return_from_a_group_address_is_refused_and_counted() -> None:
+    source = new_record(Source)
+    frame = octets(A, GROUP, "88b5 0310 0007 0000c350").ljust(60, b"\0")
+    assert received(frame, source, station_mac=octets(A)) is None
+    assert (source.foreign_returns, source.malformed_returns) == (1, 0)
+
+
 def test_a_return_that_cannot_be_decoded_is_refused_and_counted() -> None:
     source = new_record(Source)
     for length in range(14, 22):
