@@ -1,7 +1,7 @@
 """Every error ecmproto raises: attributes first, one English sentence out.
 
 ``EcmprotoError`` is the root; catch it to catch them all.  Nothing else escapes the public
-functions for bad input.
+functions for bad input.  ``CacheWarning`` is what warnings are filtered by.
 """
 
 from __future__ import annotations
@@ -262,3 +262,7 @@ def _columns(text: str) -> int:
     """Return how many columns of a terminal ``text`` takes."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
+
+
+class CacheWarning(UserWarning):
+    """Compiled code that is not loaded, or not kept, because others could have written it."""

@@ -1,10 +1,11 @@
 """How an algorithm's one text is compiled: ``@compiled`` is numba's ``njit`` with an honest cache.
 
-numba's cache of compiled code looks at the time and size of the function's own file only.  That serves
+numba's own cache of compiled code looks at the time and size of the function's own file only.  That serves
 stale code in two cases which happen here: a function it calls lives in another file and changed there,
-and an upgraded wheel, whose files all carry the same time.  ``@compiled`` therefore adds a digest of the
+and an upgraded wheel, whose files all carry the same time.  ``@compiled`` therefore goes by a digest of the
 function's source file, of those of all compiled functions it reaches and of the constants they take from
-elsewhere.  A function that kernels call is none itself for that: they take a part in (`kernel_parts`).
+elsewhere; `kernel_cache` says where the code is kept and what of it may be loaded.  A function that kernels
+call is none itself for that: they take a part in (`kernel_parts`).
 
 Kernels also call methods: those that an ``@interface`` names, on the NamedTuples that have them.  One loop
 then serves any mechanism; numba compiles it once for each, and the cache holds while their methods stay.
@@ -19,18 +20,17 @@ import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import CodeType
 from typing import Any, TypeVar
 
 import numba
 from numba.core import types
-from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 from numba.extending import overload_method
 
 from ecmproto import kernel_parts
+from ecmproto.kernel_cache import KernelCache
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Interface = TypeVar("_Interface", bound=type[Any])
@@ -110,8 +110,7 @@ def _made(function: _Function, **options: bool) -> _Function:
     dispatcher: Any = numba.njit(function, **chosen)
     if hasattr(dispatcher, "py_func"):
         dispatcher.part_options = chosen | kernel_parts.AS_PART
-        with suppress(RuntimeError):  # numba's word for no writable place: compiled anew in each process
-            _cache_by(function, dispatcher)
+        dispatcher._cache = KernelCache(function, functools.partial(_sources, function))
     return _registered(function, dispatcher, _Compiled)
 
 
@@ -151,45 +150,19 @@ def _admit(name: str, signature: inspect.Signature) -> None:
     make(types.BaseNamedTuple, name, jit_options=_OPTIONS | kernel_parts.AS_PART)(implementation)
 
 
-class _Cache(FunctionCache):
-    """numba's cache of one function, honest about the sources that its compiled forms come from.
+def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], str]:
+    """Return the classes whose methods ``function`` calls, and a digest of all that it is compiled from.
 
-    Each combination of NamedTuples among the arguments has an index file of its own, so that one that
-    changed does not discard the others.
+    Each combination of them is cached by itself, so that one that changed does not discard the others.
     """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)  # type: ignore[no-untyped-call]
-        self._function = function
-        self._base = self._impl.filename_base
-        self._path = self._cache_path
-        self._stamp = self._impl.locator.get_source_stamp()
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        self._turn_to(sig)
-        try:
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except Exception:
-            # Whatever unpickling raises: the cache is of another version, whose classes are elsewhere, or
-            # it is damaged.  It is emptied, for saving would stumble over it again.
-            self._cache_file.flush()  # type: ignore[no-untyped-call]
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        self._turn_to(sig)
-        super().save_overload(sig, data)  # type: ignore[no-untyped-call]
-
-    def _turn_to(self, signature: Any) -> None:
-        kinds = sorted(set(_kinds(getattr(signature, "args", signature))), key=repr)
-        digest = hashlib.sha256(source_digest(self._function).encode())
-        for kind in kinds:
-            for name in sorted(_methods):
-                method = getattr(kind, name, None)
-                if inspect.isfunction(method):
-                    digest.update(source_digest(method).encode())
-        base = "-".join([self._base, *(f"{kind.__module__}.{kind.__name__}" for kind in kinds)])
-        stamp = (self._stamp, digest.hexdigest())
-        self._cache_file = IndexDataCacheFile(self._path, base, stamp)  # type: ignore[no-untyped-call]
+    kinds = sorted(set(_kinds(getattr(signature, "args", signature))), key=repr)
+    digest = hashlib.sha256(source_digest(function).encode())
+    for kind in kinds:
+        for name in sorted(_methods):
+            method = getattr(kind, name, None)
+            if inspect.isfunction(method):
+                digest.update(source_digest(method).encode())
+    return [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds], digest.hexdigest()
 
 
 def _kinds(arguments: Any) -> Iterator[type[Any]]:
@@ -199,13 +172,6 @@ def _kinds(arguments: Any) -> Iterator[type[Any]]:
             if any(hasattr(argument.instance_class, name) for name in _methods):
                 yield argument.instance_class
             yield from _kinds(argument.types)
-
-
-def _cache_by(function: Callable[..., Any], dispatcher: Any) -> None:
-    """Give ``dispatcher`` a cache that holds for these sources only."""
-    # A numba without this attribute compiles anew in each process: slower, never wrong.
-    if hasattr(dispatcher, "_cache"):
-        dispatcher._cache = _Cache(function)
 
 
 @functools.cache

@@ -10,11 +10,22 @@ import gc
 import importlib
 import os
 import sys
+import warnings
+from typing import TextIO
 
 import click
 
 from ecmproto._version import __version__
-from ecmproto_cli.failure import CLOSED_PIPE, INTERRUPTED, CommandError, exit_code_of, report, tell_notes
+from ecmproto.errors import CacheWarning
+from ecmproto_cli.failure import (
+    CLOSED_PIPE,
+    INTERRUPTED,
+    CommandError,
+    exit_code_of,
+    report,
+    tell_notes,
+    warn,
+)
 
 COMMANDS = {
     "dissect": "Show what is in a capture: lines, trees, hex, JSON, CSV, fields.",
@@ -90,7 +101,26 @@ With Python's 700 that takes a tenth of the start of a command that loads kernel
 def main() -> None:
     """Run the command line and leave with its exit code."""
     gc.set_threshold(_OBJECTS)
+    warnings.showwarning = _show
     sys.exit(run(sys.argv[1:]))
+
+
+_show_any = warnings.showwarning
+
+
+def _show(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Show a warning that is meant for whoever runs the command as one sentence, without its place."""
+    if issubclass(category, CacheWarning):
+        warn(str(message))
+    else:
+        _show_any(message, category, filename, lineno, file, line)
 
 
 def run(args: list[str]) -> int:

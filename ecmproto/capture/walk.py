@@ -143,12 +143,7 @@ class Walker:
 
 @functools.cache
 def compiled(walk: Callable[..., tuple[int, int]]) -> Callable[..., tuple[int, int]]:
-    """Return ``walk`` compiled, from the on-disk cache where one can be kept."""
-    import numba
+    """Return ``walk`` compiled, from the on-disk cache where one can be kept; this imports numba."""
+    from ecmproto.kernel import released
 
-    function: Callable[..., tuple[int, int]]
-    try:
-        function = numba.njit(cache=True, nogil=True)(walk)
-    except RuntimeError:  # no writable place for the cache
-        function = numba.njit(nogil=True)(walk)
-    return function
+    return released(walk)

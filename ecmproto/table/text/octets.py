@@ -2,7 +2,7 @@
 
 An array's elements are read and written one by one, and a kernel's loop over them takes as long for each as
 for eight.  Each function here says in Python what it does and, compiled, becomes one or two instructions.
-None looks whether its octets are inside the array: that is its caller's to see to.
+None looks whether its octets are inside the array, unless numba is asked to: that is its caller's to see to.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -25,6 +25,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 BLOCK = 32
 """How many octets `copy` takes at a time: it writes, and reads, up to so many beyond those asked for."""
+_WORD = 8
 _LITTLE = sys.byteorder == "little"
 
 
@@ -42,20 +43,30 @@ def _compiled_as(typing: Callable[..., Any]) -> Callable[[_Function], _Function]
     return compiled
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, element: Any) -> Any:
-    """Return where an array's octet ``at`` is, as a pointer to an ``element``."""
-    pointer = builder.gep(context.make_array(kind)(context, builder, array).data, [at])
-    return builder.bitcast(pointer, element.as_pointer())
+def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, octets: int) -> Any:
+    """Return where an array's octet ``at`` is, as a pointer to as many ``octets``.
+
+    With numba's ``NUMBA_BOUNDSCHECK=1`` all of them must be inside the array, as with its own indexing.
+    """
+    made = context.make_array(kind)(context, builder, array)
+    if context.enable_boundscheck:
+        code: Any = cgutils  # untyped
+        (length,) = code.unpack_tuple(builder, made.shape, count=1)
+        for each in (at, builder.add(at, at.type(octets - 1))):
+            code.do_boundscheck(context, builder, each, length)
+    return builder.bitcast(builder.gep(made.data, [at]), _element(octets).as_pointer())
+
+
+def _element(octets: int) -> Any:
+    return ir.IntType(8 * octets) if octets <= _WORD else ir.VectorType(ir.IntType(8), octets)
 
 
 def _storing(octets: int) -> Callable[..., Any]:
-    word = ir.IntType(8 * octets)
-
     def store(_: Any, out: Any, at: Any, number: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            value = builder.trunc(arguments[2], word) if octets < 8 else arguments[2]
+            value = builder.trunc(arguments[2], _element(octets)) if octets < _WORD else arguments[2]
             value = value if _LITTLE else builder.bswap(value)
-            place = _place(context, builder, signature.args[0], arguments[0], arguments[1], word)
+            place = _place(context, builder, signature.args[0], arguments[0], arguments[1], octets)
             builder.store(value, place, align=1)
             return context.get_dummy_value()
 
@@ -66,7 +77,7 @@ def _storing(octets: int) -> Callable[..., Any]:
 
 def _loading(_: Any, source: Any, at: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(32))
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], 4)
         value = builder.load(place, align=1)
         value = value if _LITTLE else builder.bswap(value)
         return builder.zext(value, ir.IntType(64))
@@ -76,7 +87,7 @@ def _loading(_: Any, source: Any, at: Any) -> Any:
 
 def _loading_number(_: Any, source: Any, at: Any, shift: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(64))
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], _WORD)
         value = builder.load(place, align=1)
         value = builder.bswap(value) if _LITTLE else value
         return builder.lshr(value, arguments[2])
@@ -86,9 +97,8 @@ def _loading_number(_: Any, source: Any, at: Any, shift: Any) -> Any:
 
 def _copying(_: Any, out: Any, at: Any, source: Any, start: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        block = ir.VectorType(ir.IntType(8), BLOCK)
-        there = _place(context, builder, signature.args[2], arguments[2], arguments[3], block)
-        here = _place(context, builder, signature.args[0], arguments[0], arguments[1], block)
+        there = _place(context, builder, signature.args[2], arguments[2], arguments[3], BLOCK)
+        here = _place(context, builder, signature.args[0], arguments[0], arguments[1], BLOCK)
         builder.store(builder.load(there, align=1), here, align=1)
         return context.get_dummy_value()
 

@@ -1,0 +1,339 @@
+"""Compiled code is loaded only from where nobody else can have put it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ecmproto import kernel_cache
+from tests.test_kernel import INNER, OUTER, plant
+
+SOMEBODY = 54_321
+ROOT = os.geteuid() == 0
+needs_root = pytest.mark.skipif(not ROOT, reason="only root gives files to another user")
+
+
+class Planted:
+    """Runs a command wherever it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.trace),)
+
+
+def run(sources: Path, environment: dict[str, str], code: str = "") -> subprocess.CompletedProcess[str]:
+    code = f"{code}\nfrom outer_part import outer; print(outer(1))"
+    return subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        cwd=sources,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "0", "NUMBA_DEBUG_CACHE": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of sources, and beside it ``cache`` with what they are compiled to."""
+    folder = tmp_path_factory.mktemp("sources")
+    (folder / "outer_part.py").write_text(OUTER)
+    (folder / "inner_part.py").write_text(INNER.format(1))
+    assert run(folder, {"NUMBA_CACHE_DIR": str(folder / "cache")}).stderr == ""
+    return folder
+
+
+@pytest.fixture
+def sources(once: Path, tmp_path: Path) -> Path:
+    """The folder of sources, of which ``tmp_path`` / ``cache`` has the compiled code and no other folder."""
+    shutil.copytree(once / "cache", tmp_path / "cache")
+    shutil.rmtree(once / "__pycache__", ignore_errors=True)
+    return once
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> dict[str, str]:
+    """An environment whose every folder for compiled code is in ``tmp_path``."""
+    return {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": ""}
+
+
+def compiled_in(cache: Path) -> Path:
+    """Return the one file that holds the compiled code of the function that is run."""
+    (file,) = cache.rglob("outer_part.outer-*.nbc")
+    return file
+
+
+def planted_in(cache: Path, trace: Path) -> Path:
+    """Spoil the one file of ``cache`` so that it makes ``trace`` where it is loaded; return it."""
+    file = compiled_in(cache)
+    plant(file, pickle.dumps(Planted(trace)))
+    return file
+
+
+def given_away(path: Path) -> None:
+    os.chown(path, SOMEBODY, SOMEBODY)
+
+
+def for_everyone(path: Path) -> None:
+    path.chmod(0o777 if path.is_dir() else 0o666)
+
+
+def for_a_group(path: Path) -> None:
+    os.chown(path, -1, SOMEBODY)
+    path.chmod(0o775 if path.is_dir() else 0o664)
+
+
+UNSAFE = [
+    pytest.param(given_away, marks=needs_root),
+    pytest.param(for_everyone),
+    pytest.param(for_a_group, marks=needs_root),
+]
+WHERE: dict[str, Callable[[Path], Path]] = {
+    "file": lambda file: file,
+    "folder": lambda file: file.parent,
+    "folder_above": lambda file: file.parent.parent,
+}
+
+
+def test_a_planted_file_would_run(sources: Path, elsewhere: dict[str, str], tmp_path: Path) -> None:
+    # What the tests below plant works where this user could have put it.
+    planted_in(tmp_path / "cache", tmp_path / "trace")
+    assert run(sources, elsewhere).stdout.endswith("2\n")
+    assert (tmp_path / "trace").exists()
+
+
+@pytest.mark.parametrize("opened", UNSAFE)
+@pytest.mark.parametrize("where", WHERE)
+def test_code_that_others_can_write_was_unpickled(
+    sources: Path, elsewhere: dict[str, str], tmp_path: Path, where: str, opened: Callable[[Path], None]
+) -> None:
+    file = planted_in(tmp_path / "cache", tmp_path / "trace")
+    path = WHERE[where](file)
+    opened(path)
+    done = run(sources, elsewhere)
+    assert done.stdout.endswith("2\n")
+    assert not (tmp_path / "trace").exists()
+    (warning,) = [line for line in done.stderr.splitlines() if "Warning" in line]
+    assert f"{path} " in warning
+    assert "compiled code there is not loaded" in warning
+    if where == "file":  # in a folder of this user's it is replaced
+        assert run(sources, elsewhere).stderr == ""
+    else:
+        assert f"it is kept in {sources / '__pycache__'} instead" in warning
+
+
+@pytest.mark.parametrize("cache_home", ["", "relative"])
+def test_code_was_taken_from_the_folder_one_stands_in(
+    monkeypatch: pytest.MonkeyPatch, cache_home: str
+) -> None:
+    # numba joins an empty or relative XDG_CACHE_HOME to it.
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_home)
+    places = list(kernel_cache._places("/x", ""))
+    assert len(places) >= 2
+    assert [place for place in places if not place.startswith("/")] == []
+
+
+@needs_root
+def test_code_was_taken_from_the_home_of_another_user(
+    sources: Path, elsewhere: dict[str, str], tmp_path: Path
+) -> None:
+    # As `sudo -E` does it with a package that nothing can be written beside.
+    del elsewhere["NUMBA_CACHE_DIR"]
+    own = tmp_path / "own"
+    code = (
+        "import pwd, types\n"
+        "import ecmproto.kernel_cache as cache\n"
+        "every = cache._places\n"
+        "cache._places = lambda *given: list(every(*given))[1:]\n"
+        "root = pwd.getpwuid(0)\n"
+        f"mine = types.SimpleNamespace(pw_name='root', pw_gid=root.pw_gid, pw_dir={str(own)!r})\n"
+        "pwd.getpwuid = lambda uid: mine if uid == 0 else {}[uid]\n"
+    )
+    run(sources, elsewhere, code)
+    home = tmp_path / "home"
+    planted_in(home, tmp_path / "trace")
+    for each in (home, *home.rglob("*")):
+        given_away(each)
+    done = run(sources, elsewhere, code)
+    assert done.stdout.endswith("2\n")
+    assert done.stderr == ""  # nobody asked for that folder by name
+    assert not (tmp_path / "trace").exists()
+    assert "data loaded" in run(sources, elsewhere, code).stdout
+    assert list(own.rglob("*.nbc"))
+
+    given_away(own)
+    done = run(sources, elsewhere, code)
+    assert done.stdout.endswith("2\n")
+    assert "saved" not in done.stdout
+    assert f"{home} belongs to user {SOMEBODY}" in done.stderr
+    assert "compiled again by each process" in done.stderr
+
+
+@needs_root
+def test_a_group_of_the_owner_alone_is_the_owner(
+    sources: Path, elsewhere: dict[str, str], tmp_path: Path
+) -> None:
+    # Where each user has a group, what they make is often its to write.
+    for each in (tmp_path / "cache").rglob("*"):
+        each.chmod(0o775 if each.is_dir() else 0o664)
+    done = run(sources, elsewhere)
+    assert done.stderr == ""
+    assert "data loaded" in done.stdout
+
+
+def test_a_pipe_in_place_of_a_file_was_waited_for(
+    sources: Path, elsewhere: dict[str, str], tmp_path: Path
+) -> None:
+    file = compiled_in(tmp_path / "cache")
+    file.unlink()
+    os.mkfifo(file)
+    assert run(sources, elsewhere).stdout.endswith("2\n")
+    assert file.is_file()
+
+
+def test_what_is_made_under_an_open_umask_is_not_open(
+    sources: Path, elsewhere: dict[str, str], tmp_path: Path
+) -> None:
+    shutil.rmtree(tmp_path / "cache")
+    run(sources, elsewhere, "import os; os.umask(0)")
+    made = [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]
+    assert len(made) >= 3
+    assert {path.stat().st_mode & 0o022 for path in made} == {0}
+
+
+@pytest.mark.parametrize("octets", [0, 40, -1])
+def test_a_file_cut_short_is_made_anew(
+    sources: Path, elsewhere: dict[str, str], tmp_path: Path, octets: int
+) -> None:
+    file = compiled_in(tmp_path / "cache")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:octets])
+    assert run(sources, elsewhere).stdout.endswith("2\n")
+    assert len(file.read_bytes()) >= len(whole) - 64
+    assert "data loaded" in run(sources, elsewhere).stdout
+
+
+def test_code_for_other_types_under_a_name_is_not_run(
+    sources: Path, elsewhere: dict[str, str], tmp_path: Path
+) -> None:
+    # As two processes left it that numbered their files at the same time.
+    whole = compiled_in(tmp_path / "cache")
+    assert run(sources, elsewhere, "from outer_part import outer; print(outer(0.5))").stdout.count("1.5") == 1
+    (other,) = set((tmp_path / "cache").rglob("outer_part.outer-*.nbc")) - {whole}
+    shutil.copyfile(other, whole)
+    assert run(sources, elsewhere).stdout.splitlines()[-1] == "2"
+
+
+CHECKED = """
+import numpy as np
+from ecmproto.kernel import compiled
+from ecmproto.table.text.octets import load_4, store_8, copy
+
+@compiled
+def third(octets):
+    return int(octets[3])
+
+@compiled
+def placed(octets, at):
+    store_8(octets, at, 1)
+
+@compiled
+def copied(octets, at):
+    copy(octets, at, octets, 0, 1)
+
+@compiled
+def loaded(octets, at):
+    return load_4(octets, at)
+
+def outer(x):
+    whole = np.zeros(48, np.uint8)
+    found = []
+    for function, arguments in (
+        (third, (whole[:3],)),
+        (placed, (whole[:20], 13)),
+        (copied, (whole[:40], 9)),
+        (loaded, (whole[:9], 6)),
+    ):
+        try:
+            function(*arguments)
+        except IndexError:
+            found.append(function.__name__)
+    placed(whole[:20], 12), copied(whole[:40], 8), loaded(whole[:10], 6)
+    return found
+"""
+
+
+def test_bounds_checked_code_is_other_code(tmp_path: Path, elsewhere: dict[str, str]) -> None:
+    # Which numba's own cache does not tell apart: whichever was compiled first is run.
+    (tmp_path / "outer_part.py").write_text(CHECKED)
+    every = "['third', 'placed', 'copied', 'loaded']"
+    for wanted, environment in (("[]", {}), (every, {"NUMBA_BOUNDSCHECK": "1"})):
+        for cached in ("data saved", "data loaded"):
+            done = run(tmp_path, elsewhere | environment)
+            assert done.stdout.splitlines()[-1] == wanted
+            assert cached in done.stdout
+
+
+def test_a_command_says_in_one_sentence_that_it_keeps_no_code(
+    tmp_path: Path, elsewhere: dict[str, str], repository: Path
+) -> None:
+    (tmp_path / "cache").mkdir()
+    for_everyone(tmp_path / "cache")
+    code = (
+        "import sys, ecmproto.kernel_cache as cache\n"
+        "first = cache._places\n"
+        "cache._places = lambda *given: list(first(*given))[:1]\n"
+        "from ecmproto.capture import walk\n"
+        "walk.COMPILE_FROM_OCTETS = 0\n"
+        "from ecmproto_cli.main import main\n"
+        "main()\n"
+    )
+    capture = next(iter(sorted((repository / "pcaps").rglob("*.pcap"))))
+    done = subprocess.run(
+        [sys.executable, "-c", code, "dissect", "-c", "1", "-r", str(capture)],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "0", **elsewhere},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"ecmproto: warning: {tmp_path / 'cache'} can be written to by everyone: ")
+
+
+def test_a_truncated_file_of_a_capture_walk_broke_every_run(
+    tmp_path: Path, elsewhere: dict[str, str], repository: Path
+) -> None:
+    capture = next(iter(sorted((repository / "pcaps").rglob("*.pcap"))))
+    code = (
+        "import sys\n"
+        "from ecmproto.capture import open_capture, walk\n"
+        "walk.COMPILE_FROM_OCTETS = 0\n"
+        "with open_capture(sys.argv[1]) as reader: print(sum(map(len, reader)))\n"
+    )
+    seen = set()
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(capture)],
+            env={**os.environ, "NUMBA_DISABLE_JIT": "0", **elsewhere},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=600,
+        )
+        seen.add(done.stdout)
+        kept = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+        assert kept
+        for each in kept:
+            each.write_bytes(each.read_bytes()[:100])
+    assert len(seen) == 1
