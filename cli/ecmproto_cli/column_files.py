@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -20,15 +20,8 @@ if TYPE_CHECKING:
 KINDS = ("parquet", "arrow")
 
 
-def target(kind: str, output: str | None) -> str:
-    """Return where columns go: to ``output``, or to stdout; UsageError where that is a terminal."""
-    if output in (None, "-") and sys.stdout.isatty():
-        raise click.UsageError(f"-T {kind} is no text for a terminal: -w FILE, or send stdout elsewhere")
-    return output or "-"
-
-
 def write(
-    path: str,
+    paths: Sequence[str],
     output: str,
     kind: str,
     fields: tuple[str, ...],
@@ -38,12 +31,12 @@ def write(
     ethertypes: EtherTypes,
     force: bool,
 ) -> int:
-    """Write the columns ``fields`` (none: all of which frames have values); return the exit code.
+    """Write the columns ``fields`` (none: all of which frames have values) of captures; return the exit code.
 
-    What could be read of a capture that breaks off is written, before its CaptureError is raised.  A first
+    What could be read of one that breaks off is written, before its CaptureError is raised.  A first
     interrupt ends the file behind the frames before it.
     """
-    from ecmproto.capture import open_capture, open_sink
+    from ecmproto.capture import open_captures, open_sink
     from ecmproto.table.columns.arrow import record_batch_of, schema_of
     from ecmproto.table.columns.asked import asked
     from ecmproto.table.columns.capture import column_batches
@@ -52,11 +45,11 @@ def write(
 
     names = tuple(field.name for field in asked(fields or None))
     schema = schema_of(names, ethertypes=ethertypes)
-    if not fields and os.path.isfile(path):  # a pipe can be read only once
-        with open_capture(path) as reader:
+    if not fields and all(map(os.path.isfile, paths)):  # a pipe can be read only once
+        with open_captures(paths) as reader:
             names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)
         schema = schema_of(names, ethertypes=ethertypes)
-    with open_capture(path) as reader:
+    with open_captures(paths) as reader:
         columns = column_batches(reader, names, filter=filter, limit=limit, ethertypes=ethertypes, threads=1)
         form: Form = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"
         with (

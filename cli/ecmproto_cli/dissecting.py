@@ -16,7 +16,7 @@ from ecmproto_cli.compiling import told_when_compiling
 from ecmproto_cli.stdout import Stdout
 
 if TYPE_CHECKING:
-    from ecmproto.capture import Batch, CaptureReader
+    from ecmproto.capture import Batch, CaptureReader, Sink
     from ecmproto.dissect import Form, Record
     from ecmproto.filter import Filter
     from ecmproto.wire import EtherTypes
@@ -37,7 +37,7 @@ _THREADS = 2
 
 
 class Output:
-    """Shows frames on stdout in a form, or, with no form, nowhere; counts what it is given."""
+    """Shows frames in a form on stdout, or in a file; with no form nowhere.  Counts what it is given."""
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class Output:
         kind: str,
         filter: Filter | None,
         limit: int | None,
+        *,
+        sink: Sink | None = None,
     ) -> None:
         from ecmproto.dissect.form import Listing
 
@@ -55,7 +57,7 @@ class Output:
         self._ethertypes = ethertypes
         self._commented = kind in _COMMENTED
         self._filter = filter
-        self._stdout = Stdout("" if kind in ("line", "tree") else "utf-8")
+        self._stdout = Stdout("" if sink is None and kind in ("line", "tree") else "utf-8", sink)
         self._begun = False
         self._limit = limit
         self._listing = form if isinstance(form, Listing) and form.columnar else None

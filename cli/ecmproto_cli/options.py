@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -13,12 +14,37 @@ from ecmproto_cli.paint import color_callback
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def read_option(
-    help: str = "Capture to read: pcap or pcapng, plain, .gz or .zst; - is stdin.",
-    required: bool = True,
-) -> Callable[[F], F]:
-    """``-r FILE``."""
-    return click.option("-r", "--read", "path", metavar="FILE", required=required, help=help)
+READ_HELP = (
+    "Capture to read: pcap or pcapng, plain, .gz or .zst; - is stdin. Several are read as one, in the order "
+    "of time, their interfaces kept apart."
+)
+
+
+def read_option(*, required: bool = True) -> Callable[[F], F]:
+    """``-r FILE``, or the file alone, as often as one likes; the command gets ``paths``."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def command(*, read: tuple[str, ...], named: tuple[str, ...], **options: Any) -> Any:
+            return function(paths=captures_named(read + named, required=required), **options)
+
+        argument = click.argument("named", nargs=-1, metavar="[FILE]...")
+        option = click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=READ_HELP)
+        decorated: Any = option(argument(command))
+        return cast("F", decorated)
+
+    return decorate
+
+
+def captures_named(paths: tuple[str, ...], *, required: bool) -> tuple[str, ...]:
+    """Return the captures that a command reads, and say on stderr how several are read."""
+    if not paths and required:
+        raise click.UsageError("needed a capture to read: -r FILE, or - for stdin")
+    if paths.count("-") > 1:
+        raise click.UsageError("stdin can be read once: needed - once, got it twice")
+    if len(paths) > 1:
+        click.echo(f"ecmproto: {len(paths)} captures read as one, in the order of time", err=True)
+    return paths
 
 
 def filter_option(help: str) -> Callable[[F], F]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto.capture import Batch, CaptureCopier, CaptureReader, open_capture, open_sink
+from ecmproto.capture import Batch, CaptureCopier, CaptureReader, open_captures, open_sink
 from ecmproto.control.registry import find_mechanism
 from ecmproto.errors import ParameterError
 from ecmproto.replay.closed_output import ClosedLoopOutput
@@ -19,6 +19,7 @@ from ecmproto.replay.output import OpenLoopOutput
 from ecmproto.replay.series_output import SampleWriter, check_series_path, write_flows
 from ecmproto.replay.session import Outcome, Plan, replay_capture
 from ecmproto_cli.failure import warn
+from ecmproto_cli.outputs import check_outputs
 from ecmproto_cli.progress import watched
 from ecmproto_cli.replay_table import comparison_table, replay_table
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 class Request:
     """The options of the command, read."""
 
-    path: str
+    paths: tuple[str, ...]
     filter: Filter | None
     names: list[str]
     assignments: tuple[str, ...]
@@ -49,15 +50,21 @@ class Request:
     force: bool
     form: str
 
+    @property
+    def path(self) -> str:
+        """The captures' names, for titles."""
+        return ", ".join(self.paths)
+
 
 def replay_all(request: Request) -> None:
     """Replay the capture through each mechanism and show what it came to."""
-    if request.path == "-" and len(request.names) > 1:
+    if "-" in request.paths and len(request.names) > 1:
         raise click.UsageError("--compare reads the capture several times: stdin can be read once")
     plans = [_plan(request, name) for name in request.names]
     for path in filter(None, (request.samples, request.flows)):
         check_series_path(path)
     _check_reports(request.reports)
+    check_outputs([request.output, request.samples, request.flows, *request.reports], force=request.force)
     click.echo(f"ecmproto: seed {request.seed}", err=True)
     outcomes = []
     problem: Exception | None = None
@@ -115,7 +122,7 @@ def _own(request: Request, name: str) -> Iterator[str]:
 
 
 def _replay(request: Request, plan: Plan) -> tuple[Outcome, Exception | None]:
-    with open_capture(request.path) as reader:
+    with open_captures(request.paths) as reader:
         with _output(request, reader) as output, _samples(request, plan) as sink:
 
             def watch(batches: Iterable[Batch]) -> Iterator[Batch]:

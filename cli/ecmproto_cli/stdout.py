@@ -1,10 +1,14 @@
-"""Much text on stdout, written in few pieces."""
+"""Much text on stdout, or in a file, written in few pieces."""
 
 from __future__ import annotations
 
 import codecs
 import select
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ecmproto.capture import Sink
 
 _PIECE_CHARACTERS = 1 << 16
 
@@ -12,10 +16,12 @@ _PIECE_CHARACTERS = 1 << 16
 class Stdout:
     """Collects text and writes it when there is enough of it, or when told to.
 
-    ``encoding`` is the terminal's unless given; characters it does not have become ``?``.
+    ``encoding`` is the terminal's unless given; characters it does not have become ``?``.  With a ``sink`` it
+    goes there instead.
     """
 
-    def __init__(self, encoding: str = "") -> None:
+    def __init__(self, encoding: str = "", sink: Sink | None = None) -> None:
+        self._sink = sink
         self._encoding = encoding or sys.stdout.encoding
         self._is_utf8 = codecs.lookup(self._encoding).name == "utf-8"
         self._parts: list[str] = []
@@ -32,7 +38,7 @@ class Stdout:
         """Write text that is UTF-8 already, now."""
         if self._is_utf8:
             self.flush()
-            _write(memoryview(octets))
+            self._put(memoryview(octets))
         else:
             self.write(str(octets, "utf-8"))
 
@@ -41,7 +47,13 @@ class Stdout:
         text = "".join(self._parts).encode(self._encoding, errors="replace")
         self._parts.clear()
         self._characters = 0
-        _write(memoryview(text))
+        self._put(memoryview(text))
+
+    def _put(self, octets: memoryview) -> None:
+        if self._sink is None:
+            _write(octets)
+        else:
+            self._sink.write(octets)
 
 
 def _write(left: memoryview) -> None:

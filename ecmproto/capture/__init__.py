@@ -4,6 +4,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Block, Interface, RecordFormat
 from ecmproto.capture.copier import CaptureCopier, format_of
 from ecmproto.capture.linktypes import linktype_name
+from ecmproto.capture.merging import open_captures
 from ecmproto.capture.pcapng import comments
 from ecmproto.capture.reader import CaptureReader, open_capture
 from ecmproto.capture.records import RecordBuilder
@@ -25,5 +26,6 @@ __all__ = [
     "format_of",
     "linktype_name",
     "open_capture",
+    "open_captures",
     "open_sink",
 ]

@@ -156,6 +156,14 @@ def open_sink(path: str | os.PathLike[str], *, force: bool = False, whole: bool 
         raise OutputError(path=name, needed="a writable output", got=got) from error
 
 
+def check_sink(path: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Raise OutputError where `open_sink` would, before the work is done; nothing is left behind."""
+    name = os.fspath(path)
+    # a device or a pipe is opened once: who reads its other end would take the first closing for the end
+    if name != "-" and (os.path.isfile(name) or not os.path.exists(name)):
+        open_sink(name, force=force).abandon()
+
+
 def _open(name: str, force: bool, whole: bool) -> Sink:
     final = os.path.realpath(name)  # a link to the target stays a link
     mode = os.stat(final).st_mode if os.path.exists(final) else None

@@ -24,11 +24,6 @@ from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.frame import Frame
 
 FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson")
-BINARY = ("pcap", "pcapng")
-SUFFIXES = {
-    ".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng", ".py": "python", ".json": "json",
-    ".ndjson": "ndjson", ".jsonl": "ndjson", ".hex": "hex", ".txt": "hex",
-}  # fmt: skip
 _MAX_PCAP_FCS_OCTETS = 30
 """Four bits of a pcap header count words of two octets."""
 MAX_SCRIPT_FRAMES = 100_000
@@ -44,12 +39,6 @@ class Output(Protocol):
 
     def finish(self) -> None:
         """Write what stands behind the last one."""
-
-
-def form_of_path(path: str) -> str | None:
-    """Return the form that a file's name asks for, compressed or not; None when it asks for none."""
-    name = path.removesuffix(".gz").removesuffix(".zst")
-    return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
 def output_of(form: str, sink: Sink, capture: CaptureInfo, *, ethertypes: EtherTypes = DEFAULT) -> Output:

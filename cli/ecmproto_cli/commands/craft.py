@@ -16,6 +16,7 @@ import click
 from ecmproto.errors import EncodeError, ParameterError, SpecError
 from ecmproto_cli.failure import FINDINGS, USAGE, CommandError, warn
 from ecmproto_cli.options import ethertype_option, force_option, write_option
+from ecmproto_cli.outputs import BINARY, check_outputs, output_form
 from ecmproto_cli.recipes import (
     check_sources,
     from_columns,
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from ecmproto.craft.spec import Reading
     from ecmproto.wire.ethertypes import EtherTypes
 
+FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
+
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
@@ -83,7 +86,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--time", metavar="TIME", help="Time of the first frame since 1970 (default 0).")
 @click.option(
-    "-T", "form", type=click.Choice(["hex", "pcap", "pcapng", "python", "json", "ndjson", "toml"]),
+    "-T", "form", type=click.Choice(FORMS),
     help="What to write (default: what the output's name says, else hex); toml is a specification.",
 )  # fmt: skip
 @write_option("Where to write; - is stdout (the default).")
@@ -144,6 +147,7 @@ def command(
     check_storm(storm, words, options, others)
     _check_options(words, from_json, columns, fix, line)
     form = _form(form, output, words)
+    check_outputs([output, expect], force=force)
     seed = secrets.randbits(32) if seed is None else seed
     reading = Reading(ethertypes=ethertypes, exact=from_json is not None, fix=fix, random=random.Random(seed))
     untouched = reading.random.getstate()
@@ -211,16 +215,11 @@ def _check_options(
 
 
 def _form(form: str | None, output: str | None, words: tuple[str, ...]) -> str:
-    from ecmproto.craft.output import BINARY, FORMS, form_of_path
-
     to_terminal = output in (None, "-")
+    form = output_form(output, form, FORMS, text="hex") or ("hex" if to_terminal else None)
     if form is None:
-        form = (
-            "hex" if to_terminal else "toml" if str(output).endswith(".toml") else form_of_path(str(output))
-        )
-        if form is None:
-            needed = f"-T with one of {', '.join(FORMS)}, or a name that ends in .pcap, .json, .hex or .py"
-            raise click.UsageError(f"{output}: needed {needed}")
+        needed = f"-T with one of {', '.join(FORMS)}, or a name that ends in .pcap, .json, .hex or .py"
+        raise click.UsageError(f"{output}: needed {needed}")
     if form in BINARY and to_terminal and sys.stdout.isatty():
         raise click.UsageError(f"-T {form} is no text for a terminal: needed -w FILE or a pipe")
     if form == "toml" and not words:

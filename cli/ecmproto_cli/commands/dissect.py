@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -23,16 +23,19 @@ from ecmproto_cli.options import (
     read_option,
     write_option,
 )
+from ecmproto_cli.outputs import BINARY, check_outputs, output_form
 from ecmproto_cli.paint import paint, wanted
 from ecmproto_cli.progress import watched
 
 if TYPE_CHECKING:
     from ecmproto.capture import CaptureCopier, CaptureReader
+    from ecmproto.capture.container import Format
     from ecmproto.dissect import Form
     from ecmproto.filter import Filter
     from ecmproto.wire import EtherTypes
 
-FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *column_files.KINDS)
+CAPTURES = ("pcap", "pcapng")
+FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *column_files.KINDS, *CAPTURES)
 
 
 @click.command()
@@ -44,24 +47,27 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *column_files.KINDS)
 )
 @click.option("-V", "verbose", is_flag=True, help="Show every field of every layer; the same as -T tree.")
 @click.option("-x", "hex", is_flag=True, help="Show the octets too, with the layer that each belongs to.")
-@click.option("-T", "form", type=click.Choice(FORMS), help="How to show frames.  [default: line]")
+@click.option(
+    "-T", "form", type=click.Choice(FORMS),
+    help="How to show frames, or what -w writes.  [default: what the output's name says, else line]",
+)  # fmt: skip
 @click.option(
     "-e", "fields", metavar="FIELD", multiple=True,
-    help="Show this field, with -T fields (the default then), csv, parquet or arrow; `ecmproto fields` lists "
+    help="Show this field, as -T fields (the default then), csv, parquet or arrow; `ecmproto fields` lists "
     "them. encapsulated.FIELD is that of the frame a CNM, ECM, BCN or E²CM message shows.",
 )  # fmt: skip
 @click.option("--header", is_flag=True, help="Begin -T fields with a line of their names.")
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @write_option(
-    "Copy the frames shown to this capture, nothing rebuilt; shows nothing unless -V, -x, -T or -e asks. "
-    "With -T parquet or arrow, write the columns there."
+    "Write the frames to this file, in the form that -T or its name says: .json, .ndjson, .csv, .tsv, .txt, "
+    ".parquet, .arrow. Any other is a capture, nothing rebuilt; -V, -x and -e then show the frames as well."
 )
 @force_option
 @click.option("--deep", is_flag=True, help="Add Scapy's tree of the payload; with -V.")
 @ethertype_option
 @color_option
 def command(
-    path: str | None,
+    paths: tuple[str, ...],
     interface: str | None,
     filter: Filter | None,
     verbose: bool,
@@ -83,36 +89,59 @@ def command(
     ecmproto dissect -r in.pcapng -Y 'cnm.qntz_fb > 40 and vlan.priority == 6'
     ecmproto dissect -r in.pcapng -T fields -e frame.number -e cnm.qntz_fb
     ecmproto dissect -r in.pcapng -T json | ecmproto craft --from-json -w same.pcapng
-    ecmproto dissect -r in.pcapng -T parquet -w frames.parquet
+    ecmproto dissect -r in.pcapng -w frames.parquet
+    ecmproto dissect -r monday.pcap -r tuesday.pcap -Y cnm -w cnms.pcapng
     ecmproto dissect -i eth0 -Y cnm -w cnms.pcapng
     """
-    asked = _Asked(verbose=verbose, hex=hex, form=form, fields=fields, header=header, deep=deep)
-    asked.check(output)
-    if (path is None) == (interface is None):
-        raise click.UsageError(f"needed -r FILE or -i IF, got {'none' if path is None else 'both'}")
+    shown = "tree" if verbose or deep else "fields" if fields else "line"
+    form = output_form(output, form, FORMS, text=shown)
+    copies = form in CAPTURES or (form is None and output is not None)
+    asked = _Asked(
+        verbose=verbose, hex=hex, form=None if copies else form, fields=fields, header=header, deep=deep
+    )
+    asked.check(output if copies else None)
+    if bool(paths) == (interface is not None):
+        raise click.UsageError(f"needed -r FILE or -i IF, got {'both' if paths else 'none'}")
+    if asked.kind in column_files.KINDS and not paths:
+        raise click.UsageError(f"-T {asked.kind} needs -r: capture with -w first")
+    if form in BINARY:
+        output = _binary_target(str(form), output)
+    check_outputs([output], force=force)
     if asked.kind in column_files.KINDS:
-        if path is None:
-            raise click.UsageError(f"-T {asked.kind} needs -r: capture with -w first")
-        output = column_files.target(asked.kind, output)
         return column_files.write(
-            path, output, asked.kind, fields, filter=filter, limit=limit, ethertypes=ethertypes, force=force
-        )
-    shown = output is None or asked.something
-    from ecmproto.capture import CaptureCopier, open_capture
+            paths, str(output), asked.kind, fields, filter=filter, limit=limit, ethertypes=ethertypes,
+            force=force,
+        )  # fmt: skip
+    from ecmproto.capture import CaptureCopier, open_captures, open_sink
 
-    with (
-        captured(
-            interface, filter=filter if limit is None else None, ethertypes=ethertypes, idle_batches=True
+    with ExitStack() as stack:
+        reader = stack.enter_context(
+            captured(
+                interface, filter=filter if limit is None else None, ethertypes=ethertypes, idle_batches=True
+            )
+            if interface is not None
+            else open_captures(paths, batch_frames=FIRST_FRAMES)
         )
-        if interface is not None
-        else open_capture(str(path), batch_frames=FIRST_FRAMES)
-    ) as reader:
-        shape = asked.build(ethertypes) if shown else None
-        out = Output(shape, reader, ethertypes, asked.kind, filter, limit)
-        with nullcontext() if output is None else CaptureCopier(reader, output, force=force) as copier:
+        shape = asked.build(ethertypes, to_file=not copies and output is not None)
+        with ExitStack() as written:
+            copier = sink = None
+            if copies:
+                kind = cast("Format | None", form)
+                copier = written.enter_context(CaptureCopier(reader, str(output), format=kind, force=force))
+            elif output not in (None, "-"):
+                sink = written.enter_context(open_sink(str(output), force=force))
+            form_shown = shape if copier is None or asked.something else None
+            out = Output(form_shown, reader, ethertypes, asked.kind, filter, limit, sink=sink)
             interrupted = _run(reader, out, copier, limit)
-        _report(reader, out, copier, output)
+        _report(reader, out, copier, None if output == "-" and copier is None else output)
         return INTERRUPTED if interrupted else 0
+
+
+def _binary_target(form: str, output: str | None) -> str:
+    """Return where what is no text goes: to ``output``, or to stdout; UsageError where that is a terminal."""
+    if output in (None, "-") and sys.stdout.isatty():
+        raise click.UsageError(f"-T {form} is no text for a terminal: -w FILE, or send stdout elsewhere")
+    return output or "-"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +165,8 @@ class _Asked:
         """Whether anything is asked for explicitly."""
         return bool(self.verbose or self.hex or self.form or self.fields or self.deep)
 
-    def check(self, output: str | None) -> None:
-        """Refuse what contradicts itself."""
+    def check(self, copy: str | None) -> None:
+        """Refuse what contradicts itself; ``copy`` is the capture that the frames are copied to."""
         kind = self.kind
         if self.verbose and kind != "tree":
             raise click.UsageError(f"-V is -T tree: it does not go with -T {kind} or -e")
@@ -151,14 +180,14 @@ class _Asked:
             raise click.UsageError(f"-T {kind} needs a field: -e NAME (`ecmproto fields` lists them)")
         if self.header and kind != "fields":
             raise click.UsageError(f"--header goes with -T fields, not with -T {kind}")
-        if output == "-" and self.something and kind not in column_files.KINDS:
+        if copy == "-" and self.something:
             raise click.UsageError("-w - sends the copy to stdout, where nothing else can be shown")
 
-    def build(self, ethertypes: EtherTypes) -> Form:
-        """Return the form."""
+    def build(self, ethertypes: EtherTypes, *, to_file: bool) -> Form:
+        """Return the form; what goes to a file has no colours."""
         from ecmproto import dissect
 
-        style = paint if wanted() else dissect.plain
+        style = paint if wanted() and not to_file else dissect.plain
         match self.kind:
             case "json":
                 return dissect.Json()
@@ -218,8 +247,9 @@ def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, ou
 
         name = linktype_name(linktype)
         click.echo(f"{counted(count, 'frame')} of link type {name} ({linktype}) not decoded", err=True)
-    if copier is not None:
-        click.echo(f"{counted(copier.frames, 'frame')} written to {output}", err=True)
+    if output is not None:
+        frames = out.selected if copier is None else copier.frames
+        click.echo(f"{counted(frames, 'frame')} written to {output}", err=True)
     elif not out.selected:
         told = f"0 of {counted(out.frames, 'frame')} selected" if out.frames else "0 frames"
         click.echo(told, err=True)

@@ -15,6 +15,7 @@ from ecmproto_cli.options import (
     read_option,
     write_option,
 )
+from ecmproto_cli.outputs import output_form
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
@@ -91,7 +92,7 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
 @ethertype_option
 @color_option
 def command(
-    path: str,
+    paths: tuple[str, ...],
     filter: Filter | None,
     cp: str | None,
     rp: str | None,
@@ -128,6 +129,7 @@ def command(
     ecmproto replay -r in.pcap --cp qcn -Y 'vlan.priority == 3 and frame.len > 1000'
     ecmproto replay -r in.pcap --compare qcn,ecm,fecn,e2cm,pfc,none --report out.html
     """
+    output_form(output, None, ("pcap", "pcapng"), text="")
     if output == "-" and form == "json":
         raise click.UsageError("-w - sends the capture to stdout, where no report can be")
     names = _mechanisms(cp, rp, compare)
@@ -157,7 +159,7 @@ def command(
     )
     replay_all(
         Request(
-            path=path,
+            paths=paths,
             filter=filter,
             names=names,
             assignments=assignments,

@@ -13,7 +13,7 @@ import click
 
 from ecmproto.errors import EcmprotoError, EncodeError, ParameterError, SpecError, counted
 from ecmproto_cli.failure import USAGE, CommandError, warn
-from ecmproto_cli.options import color_option, ethertype_option
+from ecmproto_cli.options import READ_HELP, captures_named, color_option, ethertype_option
 from ecmproto_cli.recipes import check_sources, from_file, from_line, help_on, line_options
 from ecmproto_cli.sent import report_document, report_table
 from ecmproto_cli.sequencing import from_steps, is_sequence, sequence_steps
@@ -37,7 +37,7 @@ _OWN_SPEED = "the interface's"
 @click.command()
 @click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
 @click.option("-i", "--interface", metavar="IF", required=True, help="Interface to send out of.")
-@click.option("-r", "--read", "path", metavar="FILE", help="Send this capture: pcap or pcapng; - is stdin.")
+@click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=f"Send what it holds. {READ_HELP}")
 @click.option("--spec", metavar="FILE", help="Send the frames of a .toml or .json specification.")
 @line_options
 @click.option(
@@ -71,7 +71,7 @@ _OWN_SPEED = "the interface's"
 def command(
     words: tuple[str, ...],
     interface: str,
-    path: str | None,
+    read: tuple[str, ...],
     spec: str | None,
     rate: str | None,
     speed: str | None,
@@ -102,11 +102,12 @@ def command(
     from ecmproto.capture.linux.sendable import Sendable
 
     options = taken_options(line)
-    others = {"count": count, "rate": rate, "speed": speed, "read": path, "spec": spec}
+    paths = captures_named(read, required=False)
+    others = {"count": count, "rate": rate, "speed": speed, "read": paths or None, "spec": spec}
     check_storm(storm, words, options, others | {"sweep": line["sweeps"]})
     if count is not None and loop:
         raise click.UsageError("--count starts over by itself: needed --count or --loop, got both")
-    if "-" in (path, spec) and (count is not None or loop):
+    if "-" in (*paths, spec) and (count is not None or loop):
         raise click.UsageError("stdin can be read once: needed a file to start over, got -")
     if storm is not None:
         if loop and options.duration is not None:
@@ -121,8 +122,8 @@ def command(
         )  # fmt: skip
     schedule = schedule_of(rate=rate, speed=speed)
     sendable = Sendable()
-    check_sources({"-r": path, "--spec": spec}, words, line)
-    source = _crafted(words, spec, line, seed, ethertypes) if path is None else _captured(path, sendable)
+    check_sources({"-r": paths or None, "--spec": spec}, words, line)
+    source = _crafted(words, spec, line, seed, ethertypes) if not paths else _captured(paths, sendable)
     with opened_sender(interface, bypass=bypass, realtime=realtime) as (sender, check):
         report, ended_by = _send(sender, check, _frames(source, count, loop), schedule)
     if report.frames or not isinstance(ended_by, Exception):
@@ -130,12 +131,12 @@ def command(
     return exit_code_after(report, ended_by)
 
 
-def _captured(path: str, sendable: Sendable) -> Callable[[], Iterable[Batch]]:
-    """Return what reads the capture anew at each call."""
-    from ecmproto.capture import open_capture
+def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterable[Batch]]:
+    """Return what reads the captures anew at each call."""
+    from ecmproto.capture import open_captures
 
     def source() -> Iterator[Batch]:
-        with open_capture(path) as reader:
+        with open_captures(paths) as reader:
             yield from sendable.of(reader)
             for warning in reader.warnings:
                 warn(warning)

@@ -10,6 +10,7 @@ import click
 from ecmproto_cli.failure import warn
 from ecmproto_cli.interrupt import HeldInterrupt
 from ecmproto_cli.options import color_option, ethertype_option, filter_option, force_option, read_option
+from ecmproto_cli.outputs import check_outputs
 from ecmproto_cli.progress import watched
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 @ethertype_option
 @color_option
 def command(
-    path: str,
+    paths: tuple[str, ...],
     filter: Filter | None,
     form: str,
     report: tuple[str, ...],
@@ -63,14 +64,16 @@ def command(
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    from ecmproto.capture import open_capture
+    from ecmproto.capture import open_captures
     from ecmproto.stats import Accumulator
     from ecmproto.units import parse_rate, parse_time
 
     writers = _writers(report)
+    check_outputs(report, force=force)
+    path = ", ".join(paths)
     interval_ns = parse_time(interval) if interval is not None else None
     with ExitStack() as stack:
-        reader = stack.enter_context(open_capture(path))
+        reader = stack.enter_context(open_captures(paths))
         pool = stack.enter_context(ThreadPoolExecutor(1))
         counts = Accumulator(
             interval_ns=interval_ns, speed_bps=parse_rate(speed), ethertypes=ethertypes, pool=pool
