@@ -86,6 +86,12 @@ class MergedReader(CaptureReader):
         sizes = [reader.size_octets for reader in self._merging.readers]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
+    @property
+    def warnings(self) -> list[str]:
+        """What was unusual in each file, with its name, and what is left out."""
+        told = [f"{reader.path}: {text}" for reader in self._merging.readers for text in reader.warnings]
+        return [*told, *self._merging.warnings]
+
     def items(self) -> Iterator[Batch | Block]:
         """Yield a section header, interface descriptions as they are found, other blocks, and batches."""
         yield from super().items()
@@ -110,16 +116,11 @@ class _Merging:
         self.interfaces: list[Interface] = []
         self.frames = 0
         self._pending: deque[Block] = deque()
-        self._lost: list[str] = []
+        self.warnings: list[str] = []
+        """What is left out."""
         self._described = _Descriptions()
         self._sources = [_File(reader, self) for reader in readers]
         self.give(SECTION_HEADER, self._described.section())
-
-    @property
-    def warnings(self) -> list[str]:
-        """What was unusual in each file, with its name, and what is left out."""
-        told = [f"{reader.path}: {text}" for reader in self.readers for text in reader.warnings]
-        return [*told, *self._lost]
 
     @property
     def batch_frames(self) -> int:
@@ -168,8 +169,8 @@ class _Merging:
 
     def lose(self, what: str) -> None:
         """Warn once of what is left out."""
-        if what not in self._lost:
-            self._lost.append(what)
+        if what not in self.warnings:
+            self.warnings.append(what)
 
 
 class _File:

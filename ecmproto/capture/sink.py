@@ -160,7 +160,7 @@ def check_sink(path: str | os.PathLike[str], *, force: bool = False) -> None:
     """Raise OutputError where `open_sink` would, before the work is done; nothing is left behind."""
     name = os.fspath(path)
     # a device or a pipe is opened once: who reads its other end would take the first closing for the end
-    if name != "-" and (os.path.isfile(name) or not os.path.exists(name)):
+    if name != "-" and (os.path.isfile(name) or os.path.isdir(name) or not os.path.exists(name)):
         open_sink(name, force=force).abandon()
 
 

@@ -134,7 +134,7 @@ def test_no_frame_is_no_success(arguments: list[str], tmp_path: Path) -> None:
         ("cnm --time -1", "--time: needed a time such as 15ms, 500us or 1s, in whole ns, got '-1'\nhelp: ecmproto craft --help"),
         ("pause --prio 3", "prio: needed a frame that may have a tag, got a MAC Control frame, which never has one"
          " (to send one on purpose name the tag itself: vlan id=5 pfc …)\nhelp: ecmproto craft --help"),
-        ("cnm -w x.bin", "x.bin: needed -T with one of hex, pcap, pcapng, python, json, ndjson,"
+        ("cnm -w x.bin", "x.bin: needed -T with one of hex, pcap, pcapng, python, json, ndjson, toml,"
          " or a name that ends in .pcap, .json, .hex or .py\nhelp: ecmproto craft --help"),
     ],
 )  # fmt: skip

@@ -69,7 +69,7 @@ def test_json_is_crafted_back(veth: Network, tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize("name", ["x.pcapng", "x.pcap"])
 def test_an_interrupt_finishes_the_copy(veth: Network, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    words = ["dissect", "-i", FAR, "-Y", "cnm", "-w", str(path), "-T", "fields", "-e", "cnm.qntz_fb"]
+    words = ["dissect", "-i", FAR, "-Y", "cnm", "-w", str(path), "-e", "cnm.qntz_fb"]
     code = "from ecmproto_cli.main import main; main()"
     with traffic():
         process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True)

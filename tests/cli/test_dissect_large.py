@@ -95,7 +95,7 @@ def test_times_count_from_the_first_frame_though_it_is_not_shown(
     assert told.split()[:2] == [str(last), f"0.{(last - 1) * 999:09d}"]
 
 
-@pytest.mark.parametrize("more", [[], ["-T", "ndjson"]])
+@pytest.mark.parametrize("more", [[], ["-e", "frame.number"]])
 def test_copies_of_selected_frames_are_the_same(
     more: list[str], capture: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -16,7 +16,7 @@ from ecmproto.capture.sink import Sink
 from ecmproto.craft import output as output_module
 from ecmproto.craft.capture_info import CaptureInfo
 from ecmproto.craft.line import stack_from_line
-from ecmproto.craft.output import FORMS, form_of_path, output_of
+from ecmproto.craft.output import FORMS, output_of
 from ecmproto.craft.recipe import Recipe, chunks
 from ecmproto.craft.spec import plan_of
 from ecmproto.errors import SpecError
@@ -85,17 +85,6 @@ def test_pcap_says_that_comments_are_lost() -> None:
     for chunk in chunks(recipes()):
         output.write(chunk)
     assert output.warnings == ["comments are lost: pcap has no place for them"]
-
-
-@pytest.mark.parametrize(
-    ("path", "form"),
-    [
-        ("a.pcap", "pcap"), ("a.pcapng.zst", "pcapng"), ("a.json.gz", "json"), ("a.py", "python"),
-        ("a.hex", "hex"), ("a.ndjson", "ndjson"), ("a", None), ("a.xyz", None),
-    ],
-)  # fmt: skip
-def test_the_name_of_a_file_says_its_form(path: str, form: str | None) -> None:
-    assert form_of_path(path) == form
 
 
 @pytest.mark.parametrize(

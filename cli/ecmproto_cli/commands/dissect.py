@@ -132,7 +132,8 @@ def command(
                 sink = written.enter_context(open_sink(str(output), force=force))
             form_shown = shape if copier is None or asked.something else None
             out = Output(form_shown, reader, ethertypes, asked.kind, filter, limit, sink=sink)
-            interrupted = _run(reader, out, copier, limit)
+            file = copier or sink
+            interrupted = _run(reader, out, copier, limit, file.flush if file is not None else None)
         _report(reader, out, copier, None if output == "-" and copier is None else output)
         return INTERRUPTED if interrupted else 0
 
@@ -210,15 +211,24 @@ def _deep(ethertypes: EtherTypes) -> Callable[[bytes], str]:
     return lambda octets: payload_text(octets, ethertypes=ethertypes)
 
 
-def _run(reader: CaptureReader, out: Output, copier: CaptureCopier | None, limit: int | None) -> bool:
-    """Show and copy what the reader gives, up to ``limit`` frames; return whether it was interrupted."""
+def _run(
+    reader: CaptureReader,
+    out: Output,
+    copier: CaptureCopier | None,
+    limit: int | None,
+    flush: Callable[[], None] | None,
+) -> bool:
+    """Show and copy what the reader gives, up to ``limit`` frames; return whether it was interrupted.
+
+    ``flush`` saves what was written so far of the output.
+    """
     from ecmproto.capture import Batch
 
     items = reader.items() if sys.stdout.isatty() else watched(reader.items(), reader, "dissect")
     with interrupts(reader) as held:
         # A copy of a file is the same whenever it is made, also compressed.
         live = isinstance(held, StoppingInterrupt)
-        saving = Saving(copier.flush) if copier is not None and live else None
+        saving = Saving(flush) if flush is not None and live else None
         try:
             for item in items:
                 part = item

@@ -1,0 +1,191 @@
+"""What ``-w`` writes, whether it can be written, and several captures in one command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ecmproto.capture import open_capture
+from ecmproto_cli.main import run
+from ecmproto_cli.outputs import output_form
+from tests.dissect.sample import FRAMES, write_sample
+
+HOTSPOT = "pcaps/hotspot.pcap.gz"
+REPLAY = ["replay", "--cp", "qcn", "--seed", "1"]
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    return write_sample(tmp_path / "sample.pcap")
+
+
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("a.pcap", "pcap"), ("a.pcapng.zst", "pcapng"), ("a.json.gz", "json"), ("a.py", "python"),
+        ("a", None), ("a.hex", "hex"), ("a.ndjson", "ndjson"), ("a.xyz", None), ("a.PARQUET", "parquet"),
+        ("a.txt", "line"), ("-", None), ("a.tsv", "fields"),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_file_says_its_form(path: str, form: str | None) -> None:
+    forms = ["pcap", "pcapng", "json", "ndjson", "python", "hex", "parquet", "fields", "line"]
+    assert output_form(path, None, forms, text="line") == form
+
+
+def test_the_form_asked_for_goes_to_the_file_and_no_capture(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "z.csv"
+    words = ["-e", "frame.number", "-e", "frame.len"]
+    assert run(["dissect", "-r", str(sample), "-T", "csv", *words]) == 0
+    shown = capsys.readouterr().out
+    for asked in (["-T", "csv"], []):
+        assert run(["dissect", "-r", str(sample), *asked, *words, "-w", str(out), "--force"]) == 0
+        told = capsys.readouterr()
+        assert (told.out, told.err) == ("", f"{len(FRAMES)} frames written to {out}\n")
+        assert out.read_text(encoding="utf-8") == shown
+    assert len(list(csv.reader(shown.splitlines()))) == len(FRAMES) + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "same"),
+    [
+        ("z.json", [], ["-T", "json"]), ("z.ndjson", ["-Y", "cnm"], ["-Y", "cnm", "-T", "ndjson"]),
+        ("z.txt", [], ["-T", "line"]), ("z.txt", ["-V", "-c", "3"], ["-V", "-c", "3"]),
+        ("z", ["-T", "json"], ["-T", "json"]),
+        ("z.txt", ["-x", "-c", "2"], ["-x", "-c", "2"]), ("z.tsv", ["-e", "eth.src"], ["-e", "eth.src"]),
+    ],
+)  # fmt: skip
+def test_a_file_gets_what_stdout_would(
+    name: str,
+    words: list[str],
+    same: list[str],
+    sample: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["dissect", "-r", str(sample), *same]) == 0
+    shown = capsys.readouterr().out
+    assert run(["dissect", "-r", str(sample), *words, "-w", str(tmp_path / name)]) == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / name).read_text(encoding="utf-8") == shown
+
+
+def test_a_name_of_columns_gets_columns_and_no_capture(sample: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "x.parquet"
+    assert run(["dissect", "-r", str(sample), "-w", str(out)]) == 0
+    assert parquet.read_table(out).num_rows == len(FRAMES)
+
+
+def test_a_capture_is_copied_beside_what_is_shown(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, form in (("z", []), ("z.pcapng", []), ("y", ["-T", "pcapng"])):
+        out = tmp_path / name
+        assert run(["dissect", "-r", str(sample), "-e", "frame.number", *form, "-w", str(out)]) == 0
+        assert capsys.readouterr().out.split() == [str(number) for number in range(1, len(FRAMES) + 1)]
+        with open_capture(out) as reader:
+            assert reader.format == ("pcap" if name == "z" else "pcapng")
+            assert sum(map(len, reader)) == len(FRAMES)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["dissect", "-r", "in", "-T", "json", "-w", "x.pcap"], "x.pcap: its name says pcap, -T says json"),
+        (["dissect", "-r", "in", "-w", "x.hex"], "x.hex: needed a name that ends in .pcap"),
+        (["craft", "cnm", "-T", "json", "-w", "x.pcap"], "x.pcap: its name says pcap, -T says json"),
+        (["craft", "cnm", "-w", "x.parquet"], "got one of parquet"),
+        (
+            [*REPLAY, "-r", "in", "-w", "x.json"],
+            "x.json: needed a name that ends in .pcap, .cap, .pcapng, .ntar",
+        ),
+    ],
+)
+def test_a_name_and_a_form_that_contradict_are_refused(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    assert said in capsys.readouterr().err
+    assert not Path("x.pcap").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*REPLAY, "--report"], [*REPLAY, "--flows"], [*REPLAY, "--samples"], [*REPLAY, "-w"],
+        ["stats", "--report"], ["dissect", "-w"],
+    ],
+)  # fmt: skip
+def test_outputs_are_refused_before_the_work_and_not_after_it(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No capture is there: who begins with the work, or only opens the capture, says so."""
+    name = {"--report": "x.html", "--flows": "x.csv", "--samples": "x.csv", "-w": "x.pcap"}[words[-1]]
+    there = tmp_path / name
+    there.write_text("mine", encoding="utf-8")
+    assert run([*words, str(there), "-r", str(tmp_path / "none.pcap")]) == 2
+    assert "needed a name that is free, or --force, got a file of that name" in capsys.readouterr().err
+    assert there.read_text(encoding="utf-8") == "mine"
+    assert run([*words, str(tmp_path / "no" / name), "-r", str(tmp_path / "none.pcap")]) == 2
+    assert "No such file or directory" in capsys.readouterr().err
+    assert run([*words, str(tmp_path), "-r", str(tmp_path / "none.pcap")]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_two_outputs_to_one_file_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "x.csv")
+    assert run([*REPLAY, "-r", HOTSPOT, "--flows", out, "--samples", out]) == 2
+    assert f"{out}: needed a file for each output, got one for two of them" in capsys.readouterr().err
+
+
+def test_a_second_capture_does_not_replace_the_first(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write_sample(tmp_path / "other.pcap")
+    for words in (
+        ["-r", str(sample), "-r", str(other)],
+        [str(sample), str(other)],
+        [str(other), "-r", str(sample)],
+    ):
+        assert (
+            run(["dissect", *words, "-T", "fields", "-e", "frame.time_epoch", "-e", "frame.interface_id"])
+            == 0
+        )
+        told = capsys.readouterr()
+        lines = [line.split("\t") for line in told.out.splitlines()]
+        assert len(lines) == 2 * len(FRAMES)
+        assert [line[0] for line in lines] == sorted(line[0] for line in lines)
+        assert {line[1] for line in lines} == {"0", "1"}
+        assert told.err == "ecmproto: 2 captures read as one, in the order of time\n"
+    assert run(["stats", str(sample), str(other), "-T", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["frames"] == 2 * len(FRAMES)
+
+
+def test_stdin_is_read_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dissect", "-r", "-", "-r", "-"]) == 2
+    assert "stdin can be read once: needed - once, got it twice" in capsys.readouterr().err
+
+
+def test_columns_of_several_captures(sample: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    other = write_sample(tmp_path / "other.pcap")
+    out = tmp_path / "x.parquet"
+    assert run(["dissect", str(sample), str(other), "-w", str(out)]) == 0
+    table = parquet.read_table(out)
+    assert table["frame.number"].to_pylist() == list(range(1, 2 * len(FRAMES) + 1))
+    assert set(table["frame.interface_id"].to_pylist()) == {0, 1}
+
+
+def test_one_of_several_captures_may_be_stdin(sample: Path, tmp_path: Path) -> None:
+    other = write_sample(tmp_path / "other.pcap")
+    command = [sys.executable, "-m", "ecmproto_cli", "dissect", "-r", "-", "-r", str(other)]
+    with sample.open("rb") as file:
+        done = subprocess.run(command, stdin=file, capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()) == 2 * len(FRAMES)
