@@ -50,7 +50,7 @@ def replay_table(summary: ReplaySummary, path: str, title: str) -> str:
 def _facts(summary: ReplaySummary) -> list[tuple[str, str]]:
     rows = [
         ("port", f"{format_rate(summary.rate_bps)}, {summary.overhead_octets} octets of overhead a frame"),
-        ("buffer", format_octets(summary.buffer_octets)),
+        ("buffer", summary.buffer),
     ]
     shown = {"cp"} if summary.stations is None else set(summary.parameters)
     for role, values in summary.parameters.items():
@@ -177,7 +177,7 @@ def comparison_table(summaries: Sequence[ReplaySummary], path: str) -> str:
         for name, s in zip(names, summaries, strict=True)
     ]
     title = f"{path} through {', '.join(names)}, {first.loop} loop"
-    port = f"{format_rate(first.rate_bps)}, buffer {format_octets(first.buffer_octets)}, seed {first.seed}"
+    port = f"{format_rate(first.rate_bps)}, buffer {first.buffer}, seed {first.seed}"
     return "\n\n".join(
         [
             paint(title, "title"),

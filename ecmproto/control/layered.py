@@ -21,8 +21,8 @@ class Layered(Machine):
         self.name = f"{upper.name} over {lower.name}"
         self.knows_stations = upper.knows_stations or lower.knows_stations
         for name in (
-            "flow_key", "tag", "tag_protocol", "kinds", "answers", "feedback_label", "set_point_octets",
-            "refusal_record",
+            "flow_key", "tag", "tag_protocol", "tag_octets", "kinds", "answers", "feedback_label",
+            "set_point_octets", "refusal_record",
         ):  # fmt: skip
             setattr(self, name, getattr(upper, name))
         self._upper, self._lower = upper, lower

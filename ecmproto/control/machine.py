@@ -112,6 +112,8 @@ class Machine(ABC):
     """The tag that data frames carry."""
     tag_protocol = 0
     """Its Protocol field, where it is an experimental one."""
+    tag_octets = 0
+    """What it adds to a frame."""
     kinds: Mapping[int, str] = MappingProxyType({})
     """What its kinds of messages are called."""
     answers: frozenset[int] = frozenset()

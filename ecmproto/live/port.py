@@ -236,7 +236,7 @@ def _new_switch(
     fixed = new_record(Facts)
     fixed.own, fixed.tag = int.from_bytes(facts.cp_mac), tag_kind(machine)
     fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
-    port = new_port(facts)
+    port = new_port(facts, tag_octets=machine.tag_octets)
     for priority in range(PRIORITIES):
         # No ring is ever full: it has a slot for every frame that there can be.
         while int(port.line.slot_mask[priority]) + 1 < frames:

@@ -252,7 +252,7 @@ def _enqueue(
     enqueued, index = not is_used_up(switch.pool, 1), NOWHERE
     if enqueued:
         index = take(switch.pool)
-        enqueued = arrive(port, now_ns, priority, octets, index)
+        enqueued = arrive(port, now_ns, priority, octets, index, tag.tagged)
         if not enqueued:
             give_back(switch.pool, index)
     outbox.posted.cause = position

@@ -95,7 +95,13 @@ class ClosedLoopReplay:
         self._point = self._new_point(generators[0])
         self._senders = machine.senders(self.place, generators[1])
         self._receivers = machine.receivers(self.place, generators[2])
-        self._world = new_world(port, loop, stations=_FIRST_STATIONS, limiters=self._senders.limiters())
+        self._world = new_world(
+            port,
+            loop,
+            stations=_FIRST_STATIONS,
+            limiters=self._senders.limiters(),
+            tag_octets=machine.tag_octets,
+        )
         self._counts = PortCounts(machine)
         self._series = FlowSeries()
         self._frames = self._octets = self._passed_by = self._untimed = self._backwards = 0
@@ -255,6 +261,7 @@ class ClosedLoopReplay:
             flow_span_ns=self._series.span_ns,
             rate_bps=self._port_facts.rate_bps,
             buffer_octets=self._port_facts.buffer_octets,
+            buffer_frames=self._port_facts.buffer_frames,
             overhead_octets=self._port_facts.overhead_octets,
             seed=self._seed,
             parameters=self._parameters(),

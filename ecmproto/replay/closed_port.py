@@ -316,7 +316,7 @@ def _probe(world: World, point: CongestionPoint, message: Message, serial: int, 
 def _pass(world: World, point: CongestionPoint, index: int, now_ns: int, limit_bps: float) -> None:
     """Let a frame come to the port."""
     frame, port, outbox = world.pool.frames[index], world.port, world.outbox
-    enqueued = arrive(port, now_ns, frame.priority, frame.octets, index)
+    enqueued = arrive(port, now_ns, frame.priority, frame.octets, index, frame.tagged == 1)
     qlen_octets = port.gauge.level_octets[frame.priority]
     posted = outbox.posted.count
     outbox.posted.cause = frame.serial

@@ -2,35 +2,67 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from ecmproto.errors import ParameterError
-from ecmproto.units import WIRE_OVERHEAD_OCTETS
+from ecmproto.errors import ParameterError, counted
+from ecmproto.units import WIRE_OVERHEAD_OCTETS, format_octets, parse_octets
 
 _RATES_BPS = (1_000, 10**13)
-_LARGEST_BUFFER_OCTETS = 10**9
+LARGEST_BUFFER_OCTETS = 10**9
 """Keeps octets · 8·10⁹ within 63 bits, whatever the rate."""
+FRAME_OCTETS = 1518
+"""What a frame of a buffer given in frames stands for where octets matter: a full one with a VLAN tag."""
+_MOST_FRAMES = LARGEST_BUFFER_OCTETS // FRAME_OCTETS
+_FRAMES = re.compile(r"([0-9]{1,12})\s*frames?")
 _LARGEST_OVERHEAD_OCTETS = 1_000
 _LARGEST_DELAY_NS = 10**12
 
 
+class Buffer(NamedTuple):
+    """What a port's queues hold together: so many octets, or, unless that is 0, so many frames."""
+
+    octets: int
+    frames: int
+
+
+def parse_buffer(text: str) -> Buffer:
+    """Return the buffer that ``500kB`` or ``100frames`` names; ParameterError for what is neither."""
+    found = _FRAMES.fullmatch(text.strip())
+    if found is None:
+        return Buffer(parse_octets(text), 0)
+    frames = int(found[1])
+    if not 1 <= frames <= _MOST_FRAMES:
+        raise ParameterError(name="buffer", needed=f"1 to {_MOST_FRAMES} frames", got=text)
+    return Buffer(frames * FRAME_OCTETS, frames)
+
+
+def buffer_text(buffer: Buffer) -> str:
+    """Return ``buffer`` as a person writes it."""
+    return counted(buffer.frames, "frame") if buffer.frames else format_octets(buffer.octets)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortFacts:
-    """The port: ``rate_bps``, the octets that its queues share, what a frame takes besides its own octets.
+    """The port: ``rate_bps``, what its queues share, what a frame takes besides its own octets.
 
-    ``cp_mac`` is the address that its messages come from.  ParameterError for what is no such address, and
-    for a number out of its range.
+    The buffer is ``buffer_octets``, or ``buffer_frames`` if that is not 0: then ``buffer_octets`` is what
+    these stand for where octets matter, in the marks of PAUSE.  ``cp_mac`` is the address that its messages
+    come from.  ParameterError for what is no such address, and for a number out of its range.
     """
 
     rate_bps: int
     buffer_octets: int
+    buffer_frames: int = 0
     overhead_octets: int = WIRE_OVERHEAD_OCTETS
     cp_mac: bytes = bytes.fromhex("02000000cc01")
 
     def __post_init__(self) -> None:
         """Check the numbers and the address."""
         _check("rate", self.rate_bps, *_RATES_BPS, "bit/s")
-        _check("buffer", self.buffer_octets, 1, _LARGEST_BUFFER_OCTETS, "octets")
+        _check("buffer", self.buffer_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
+        _check("buffer", self.buffer_frames, 0, _MOST_FRAMES, "frames")
         _check("overhead", self.overhead_octets, 0, _LARGEST_OVERHEAD_OCTETS, "octets")
         if len(self.cp_mac) != 6 or self.cp_mac[0] & 1:
             raise ParameterError(
@@ -59,7 +91,7 @@ class LoopFacts:
         """Check the numbers."""
         _check("link_rate", self.link_rate_bps, *_RATES_BPS, "bit/s")
         _check("feedback_delay", self.feedback_delay_ns, 0, _LARGEST_DELAY_NS, "ns")
-        _check("rp_queue", self.queue_octets, 1, _LARGEST_BUFFER_OCTETS, "octets")
+        _check("rp_queue", self.queue_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
 
 
 def check_seed(seed: int) -> None:

@@ -68,11 +68,12 @@ def step_of(gauge: Gauge, octets: int) -> int:
     if octets <= _FINE_LIMIT:
         return (octets + (1 << _FINE_SHIFT) - 1) >> _FINE_SHIFT
     shift = gauge.coarse_shift
-    return _FINE_STEPS + ((octets - _FINE_LIMIT + (1 << shift) - 1) >> shift)
+    # A buffer of so many frames, or one that a tag does not count in, may hold more octets than was thought.
+    return _FINE_STEPS + min(_COARSE_STEPS, (octets - _FINE_LIMIT + (1 << shift) - 1) >> shift)
 
 
 def step_end(gauge: Gauge, step: int) -> int:
-    """Return the largest level that ``step_of`` puts into ``step``."""
+    """Return the largest level that ``step_of`` puts into ``step``; the last one has all that are larger."""
     if step <= _FINE_STEPS:
         return step << _FINE_SHIFT
     return _FINE_LIMIT + ((step - _FINE_STEPS) << int(gauge.coarse_shift))

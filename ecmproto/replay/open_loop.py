@@ -47,7 +47,7 @@ class _Port:
     ) -> None:
         self.name = name
         self.counts = PortCounts(machine)
-        self.state = new_port(facts)
+        self.state = new_port(facts, tag_octets=machine.tag_octets)
         self.place = place
         # The first port draws from the seed alone, so that it does not matter how many there are.
         generator = np.random.default_rng([seed, number] if number else seed)
@@ -134,6 +134,7 @@ class OpenLoopReplay:
             flow_span_ns=0 if self._series is None else self._series.span_ns,
             rate_bps=self._facts.rate_bps,
             buffer_octets=self._facts.buffer_octets,
+            buffer_frames=self._facts.buffer_frames,
             overhead_octets=self._facts.overhead_octets,
             seed=self._seed,
             parameters=self.machine.parameters_as_text(),

@@ -76,7 +76,7 @@ def run(
             qlens_octets[position] = -1
             continue
         station = int(stations[position])
-        enqueued = arrive(port, now_ns, priority, octets, station + 1)
+        enqueued = arrive(port, now_ns, priority, octets, station + 1, tagged[position])
         qlen_octets = levels_octets[priority]
         fates[position] = ENQUEUED if enqueued else DROPPED
         qlens_octets[position] = qlen_octets

@@ -2,8 +2,10 @@
 
 The text of the port, compiled when it runs over batches.  Its rules (algorithms, heading):
 
-1. A frame arrives whole.  It is dropped if the octets waiting and in service would exceed the buffer with it;
-   else it joins its priority's queue.  Queues count octets without FCS; any other accounting is the caller's.
+1. A frame arrives whole.  It is dropped if the octets waiting and in service would exceed the buffer with it,
+   the mechanism's own tag in it not counted, so that a hole that an untagged frame fits into is none that
+   tagged ones do not; or, where the buffer is of so many frames, if so many are there.  Else it joins its
+   priority's queue.  Queues count octets without FCS, with tags; any other accounting is the caller's.
 2. The line serves the highest priority that waits (7 before 0), frame by frame, never preempting.  A frame
    takes its octets plus the overhead (FCS, preamble, gap) at the line's rate.  No frame starts of a priority
    that is stopped (`stop`).
@@ -25,11 +27,13 @@ from numpy.typing import NDArray
 
 from ecmproto.kernel import inlined
 from ecmproto.record import new_record
-from ecmproto.replay.facts import PortFacts
+from ecmproto.replay.facts import LARGEST_BUFFER_OCTETS, PortFacts
 from ecmproto.replay.gauge import PRIORITIES, TOTAL, Gauge, change, new_gauge
 from ecmproto.units import NS_PER_S
 
+NO_LIMIT = 2**62
 _FIRST_SLOTS = 256
+_JUMBO_OCTETS = 9216
 _TOKEN_SHIFT = 32
 _OCTETS_MASK = (1 << _TOKEN_SHIFT) - 1
 
@@ -42,6 +46,12 @@ class Line:
     """
 
     buffer_octets: int
+    buffer_frames: int
+    """How many frames the buffer holds, whatever their lengths; NO_LIMIT where octets count."""
+    held_frames: int
+    """Frames waiting and in service."""
+    tag_octets: int
+    """What the mechanism's own tag adds to a frame."""
     overhead_octets: int
     work_per_octet: int
     """An octet takes work_per_octet / work_per_ns ns, in lowest terms."""
@@ -79,10 +89,15 @@ class Port(NamedTuple):
     slots: NDArray[np.int64]
 
 
-def new_port(facts: PortFacts) -> Port:
-    """Return an idle, empty port at time 0."""
+def new_port(facts: PortFacts, *, tag_octets: int = 0) -> Port:
+    """Return an idle, empty port at time 0; the mechanism's own tag adds ``tag_octets`` to a frame."""
     line = new_record(Line)
-    line.buffer_octets = facts.buffer_octets
+    largest_octets = facts.buffer_octets
+    line.buffer_octets, line.buffer_frames = facts.buffer_octets, NO_LIMIT
+    if facts.buffer_frames:
+        line.buffer_octets, line.buffer_frames = LARGEST_BUFFER_OCTETS, facts.buffer_frames
+        largest_octets = min(LARGEST_BUFFER_OCTETS, facts.buffer_frames * _JUMBO_OCTETS)
+    line.tag_octets = tag_octets
     line.overhead_octets = facts.overhead_octets
     common = math.gcd(8 * NS_PER_S, facts.rate_bps)
     line.work_per_octet = 8 * NS_PER_S // common
@@ -91,7 +106,7 @@ def new_port(facts: PortFacts) -> Port:
     line.slot_base[:] = np.arange(PRIORITIES) * _FIRST_SLOTS
     line.slot_mask[:] = _FIRST_SLOTS - 1
     slots = np.zeros(PRIORITIES * _FIRST_SLOTS, np.int64)
-    return Port(line, new_gauge(facts.buffer_octets), slots)
+    return Port(line, new_gauge(largest_octets), slots)
 
 
 def with_room(port: Port, priority: int) -> Port:
@@ -127,11 +142,19 @@ def departs(line: Line, now_ns: int) -> bool:
 
 
 @inlined
-def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int) -> bool:
-    """Enqueue a frame of 1 or more ``octets`` at ``now_ns``, or return False: dropped (rule 1)."""
+def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagged: bool) -> bool:
+    """Enqueue a frame of 1 or more ``octets`` at ``now_ns``, or return False: dropped (rule 1).
+
+    ``tagged`` is whether the mechanism's own tag is a part of it.
+    """
     line, gauge, slots = port
-    if gauge.level_octets[TOTAL] + octets > line.buffer_octets:
+    counted_octets = octets - line.tag_octets if tagged else octets
+    if (
+        gauge.level_octets[TOTAL] + counted_octets > line.buffer_octets
+        or line.held_frames >= line.buffer_frames
+    ):
         return False
+    line.held_frames += 1
     change(gauge, priority, now_ns, octets)
     change(gauge, TOTAL, now_ns, octets)
     if line.in_service_octets == 0 and not (line.stopped_mask >> priority) & 1:
@@ -174,6 +197,7 @@ def depart(port: Port) -> int:
     change(gauge, line.in_service_priority, line.departure_ns, -line.in_service_octets)
     change(gauge, TOTAL, line.departure_ns, -line.in_service_octets)
     line.in_service_octets = 0
+    line.held_frames -= 1
     _serve_next(line, slots)
     return token
 

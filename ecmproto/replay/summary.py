@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ecmproto.replay.counts import PortCounts
+from ecmproto.replay.facts import Buffer, buffer_text
 from ecmproto.replay.flow_series import FlowRates
 from ecmproto.replay.gauge import PRIORITIES, TOTAL, TRACE_SPANS, Gauge, fit_trace, settle, step_end
 
@@ -134,6 +135,8 @@ class ReplaySummary:
     flow_span_ns: int
     rate_bps: int
     buffer_octets: int
+    buffer_frames: int = 0
+    """How many frames the port's queues hold together; 0 where ``buffer_octets`` count."""
     overhead_octets: int
     seed: int
     parameters: dict[str, dict[str, str]]
@@ -143,6 +146,11 @@ class ReplaySummary:
     def loop(self) -> str:
         """Return ``open`` or ``closed``."""
         return "open" if self.stations is None else "closed"
+
+    @property
+    def buffer(self) -> str:
+        """Return the port's buffer as it is written."""
+        return buffer_text(Buffer(self.buffer_octets, self.buffer_frames))
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as dicts, lists and numbers."""

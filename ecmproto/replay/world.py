@@ -106,8 +106,13 @@ class World(NamedTuple):
     passages: Sequence[Passage]
 
 
-def new_world(port: PortFacts, facts: LoopFacts, *, stations: int, limiters: int) -> World:
-    """Return the stores for ``stations`` stations of ``limiters`` limiters each, everything empty."""
+def new_world(
+    port: PortFacts, facts: LoopFacts, *, stations: int, limiters: int, tag_octets: int = 0
+) -> World:
+    """Return the stores for ``stations`` stations of ``limiters`` limiters each, everything empty.
+
+    The mechanism's own tag adds ``tag_octets`` to a frame.
+    """
     loop = new_record(Loop)
     loop.feedback_delay_ns = facts.feedback_delay_ns
     loop.queue_octets = facts.queue_octets
@@ -118,7 +123,7 @@ def new_world(port: PortFacts, facts: LoopFacts, *, stations: int, limiters: int
     return World(
         loop=loop,
         log=new_record(Log),
-        port=_with_slots(new_port(port), len(pool.frames)),
+        port=_with_slots(new_port(port, tag_octets=tag_octets), len(pool.frames)),
         pool=pool,
         queues=new_queues(entries),
         agenda=new_agenda(entries),

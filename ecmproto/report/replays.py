@@ -61,7 +61,7 @@ def _run(outcome: Outcome, title: str) -> Run:
         parameters=tuple(_parameters(outcome)),
         measures=tuple(_measures(summary, port)),
         queue=_queue(port, summary.duration_ns),
-        buffer_octets=summary.buffer_octets,
+        buffer_octets=None if summary.buffer_frames else summary.buffer_octets,
         set_point_octets=machine.set_point_octets,
         feedback=_feedback(rows, rates=machine.feedback_label == ""),
         feedback_label=f"{machine.feedback_label} (octets)" if machine.feedback_label else _RATE_LABEL,
@@ -78,7 +78,7 @@ _RATE_LABEL = "advertised rate (bit/s)"
 def _facts(summary: ReplaySummary) -> list[tuple[str, str]]:
     facts = [
         ("port", f"{format_rate(summary.rate_bps)}, {summary.overhead_octets} octets of overhead a frame"),
-        ("buffer", format_octets(summary.buffer_octets)),
+        ("buffer", summary.buffer),
         ("loop", summary.loop),
         ("seed", str(summary.seed)),
     ]

@@ -173,6 +173,7 @@ def test_frames_of_another_link_type_are_refused_by_name(
         ("--cp qcn --rate fast", "rate: needed a rate such as 10G, 2.5Gb/s or 100Mbps, got 'fast'"),
         ("--cp qcn --rate 0", "rate: needed 1000 to 10000000000000 bit/s, got 0"),
         ("--cp qcn --buffer 0", "buffer: needed 1 to 1000000000 octets, got 0"),
+        ("--cp qcn --buffer 0frames", "buffer: needed 1 to 658761 frames, got 0frames"),
         ("--cp qcn --param qeq=5", "qeq: needed 100 B to 4294967295, got 5 B"),
         ("--cp qcn --cp-mac x", "MAC address: needed six octets such as 02:00:00:00:00:01, got 'x'"),
         ("--cp qcn -T json -w -", "-w - sends the capture to stdout, where no report can be"),
@@ -181,6 +182,19 @@ def test_frames_of_another_link_type_are_refused_by_name(
 def test_mistakes_are_one_sentence(arguments: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "-r", HOTSPOT, *arguments.split()]) == 2
     assert capsys.readouterr().err.splitlines()[0] == f"ecmproto: {sentence}"
+
+
+def test_a_buffer_may_be_given_in_frames(capsys: pytest.CaptureFixture[str]) -> None:
+    for options in (["--cp", "qcn"], ["--cp", "qcn", "--rp", "qcn"], ["--compare", "qcn,none"]):
+        command = ["replay", "-r", HOTSPOT, *options, "--rate", "1G", "--seed", "1", "--buffer", "20frames"]
+        assert run(command) == 0
+        assert "20 frames" in capsys.readouterr().out
+        assert run([*command, "-T", "json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        (first, *_) = document.get("replays", [document])
+        assert (first["buffer_frames"], first["buffer_octets"]) == (20, 20 * 1518)
+        # What the port holds is counted in frames of the capture's length, whatever 1518 octets come to.
+        assert first["ports"][0]["queue"]["peak_octets"] <= 20 * 1518
 
 
 def test_the_parameters_are_listed_with_ranges_and_sources(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.pause.generation import Signal
 from ecmproto.control.pause.messages import pause_frame, pfc_frame
 from ecmproto.live.port import SwitchPort
+from ecmproto.live.room import buffer_of
 from ecmproto.replay.facts import PortFacts
 from ecmproto.replay.fates import ENQUEUED
 from ecmproto.replay.open_loop import replay_open_loop
@@ -130,6 +131,23 @@ def test_batches_are_frames_that_came_at_once() -> None:
         clock.pass_until(port, NEVER_NS)
     assert clocks[0].left == clocks[1].left
     assert len(clocks[0].out_of(OUTPUT)) == 700
+
+
+def test_a_tag_that_does_not_fit_into_a_full_buffer_is_admitted() -> None:
+    rd_tag = "88b6 0300 0001 ffffffff"
+    octets = [frame(1, RECEIVER, 500), frame(1, RECEIVER, 510, head=rd_tag), frame(1, RECEIVER, 500)]
+    clock = Clock()
+    port = switch_port(clock, machine_for("fecn"), buffer_octets=1_000)
+    port.take(Batch.from_frames(octets), 0, START_NS)
+    assert (port.counts.queued_octets, port.counts.dropped_frames) == (1_010, 1)
+
+
+def test_a_buffer_of_frames_counts_frames_and_not_their_octets() -> None:
+    clock = Clock()
+    frames, octets = buffer_of("3frames")
+    port = switch_port(clock, frames=frames, buffer_octets=octets, buffer_frames=frames)
+    port.take(Batch.from_frames([frame(1, RECEIVER, 2000) for _ in range(5)]), 0, START_NS)
+    assert (port.counts.queued_octets, port.counts.dropped_frames) == (6_000, 2)
 
 
 def test_what_the_port_cannot_hold_is_dropped_and_counted() -> None:

@@ -74,7 +74,12 @@ def machine_for(name: str, assignments: Sequence[str] = ()) -> Machine:
 
 def switch_port(clock: Clock, machine: Machine | None = None, **options: Any) -> SwitchPort:
     """Return a port of 1 Gb/s with two inputs."""
-    facts: dict[str, Any] = {"rate_bps": 10**9, "buffer_octets": 150_000, "cp_mac": CP_MAC}
+    facts: dict[str, Any] = {
+        "rate_bps": 10**9,
+        "buffer_octets": 150_000,
+        "buffer_frames": 0,
+        "cp_mac": CP_MAC,
+    }
     facts |= {name: options.pop(name) for name in list(options) if name in facts}
     chosen = {"inputs": 2, "frames": 1000, "seed": 1} | options
     return SwitchPort(

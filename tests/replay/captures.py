@@ -45,6 +45,7 @@ def replay(
     *batches: Batch,
     rate_bps: int = TEN_G,
     buffer_octets: int = 500_000,
+    buffer_frames: int = 0,
     overhead_octets: int = 24,
     parameters: CongestionPointParameters | None = None,
     seed: int = 1,
@@ -57,6 +58,7 @@ def replay(
         port=PortFacts(
             rate_bps=rate_bps,
             buffer_octets=buffer_octets,
+            buffer_frames=buffer_frames,
             overhead_octets=overhead_octets,
             cp_mac=CP_MAC,
         ),

@@ -101,6 +101,7 @@ def loop_of(
     rate_bps: int = TEN_G,
     link_rate_bps: int = TEN_G,
     buffer_octets: int = 500_000,
+    buffer_frames: int = 0,
     overhead_octets: int = 24,
     delay_ns: int = 10_000,
     queue_octets: int = 1_000_000,
@@ -112,7 +113,11 @@ def loop_of(
         batches_of(frames, sizes=sizes),
         machine=machine(name, *assignments) if isinstance(name, str) else name,
         port=PortFacts(
-            rate_bps=rate_bps, buffer_octets=buffer_octets, overhead_octets=overhead_octets, cp_mac=CP_MAC
+            rate_bps=rate_bps,
+            buffer_octets=buffer_octets,
+            buffer_frames=buffer_frames,
+            overhead_octets=overhead_octets,
+            cp_mac=CP_MAC,
         ),
         loop=LoopFacts(
             link_rate_bps=link_rate_bps, feedback_delay_ns=delay_ns, queue_octets=queue_octets, **facts

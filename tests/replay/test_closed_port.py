@@ -230,3 +230,23 @@ def test_the_port_drops_what_its_buffer_cannot_hold() -> None:
     assert [fate for *_, fate in passed(loop)] == [ENQUEUED] * 2 + [DROPPED] * 3
     assert (loop.summary.ports[0].dropped_frames, loop.summary.ports[0].dropped_octets) == (3, 3_000)
     assert loop.passages["qlen_octets"].tolist() == [1_000] + [2_000] * 4
+
+
+@pytest.mark.parametrize(
+    "buffer", [{"buffer_octets": 150_000}, {"buffer_octets": 151_000}, {"buffer_frames": 100}], ids=str
+)
+def test_tagged_frames_find_no_less_room_than_others_so_that_fecn_hears_of_a_full_queue(
+    buffer: dict[str, int],
+) -> None:
+    """Two sources of 10 Gb/s: a full buffer leaves holes of 1500 octets, never one of 1510."""
+    gap_ns = 1_219.2
+    starts_ns = ((0, 1), (5_000_000, 2))
+    frames = sorted(
+        Sent(start_ns + int(k * gap_ns), station)
+        for start_ns, station in starts_ns
+        for k in range(int((20_000_000 - start_ns) / gap_ns))
+    )
+    loop = run(frames, "fecn", **buffer)
+    counters = loop.stations.counters
+    assert counters["tags"] - counters["returns"] <= 3
+    assert loop.summary.ports[0].dropped_frames < 3_000

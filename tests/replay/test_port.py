@@ -14,7 +14,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.control.qcn.parameters import CongestionPointParameters
 from ecmproto.replay.fates import DROPPED, ENQUEUED, PASSED_BY
 from ecmproto.replay.replayed import ReplayedBatch
-from tests.replay.captures import batch_of, overload, replay
+from tests.replay.captures import batch_of, octets_of, overload, replay
 from tests.replay.slow_port import Arriving, Level, SlowPort
 
 FATES = {PASSED_BY: "passed by", ENQUEUED: "enqueued", DROPPED: "dropped"}
@@ -120,6 +120,37 @@ def test_a_frame_that_finds_the_buffer_full_is_dropped_and_a_smaller_one_is_not(
     (part,) = replay(batch_of(frames), buffer_octets=1_000)
     assert part.fate.tolist() == [ENQUEUED, DROPPED, ENQUEUED, DROPPED]
     assert part.qlen_octets.tolist() == [600, 600, 400, 600]
+
+
+def test_a_tag_that_does_not_fit_into_a_full_buffer_is_admitted() -> None:
+    """A CN-TAG takes nothing of the buffer: a frame of 504 octets fits as an untagged one of 500."""
+    tagged = octets_of(Arriving(0, 500, 0))[:16] + bytes.fromhex("22e9 0007 0800").ljust(44, b"\0")
+    octets = [octets_of(Arriving(0, 500, 0)), tagged, tagged, tagged]
+    batch = Batch.from_frames(octets, time_ns=[0, 1, 2, 3], original=[500, 504, 505, 504])
+    (part,) = replay(batch, buffer_octets=1_504)
+    assert part.fate.tolist() == [ENQUEUED, ENQUEUED, DROPPED, ENQUEUED]
+    assert part.qlen_octets.tolist() == [500, 1_004, 1_004, 1_508]
+
+
+def test_a_buffer_of_frames_holds_so_many_whatever_their_length() -> None:
+    frames = [Arriving(0, 9_000, 0), Arriving(1, 60, 5), Arriving(2, 60, 0), Arriving(3, 1, 7)]
+    late = [Arriving(10**9, 2_000_000, 0), Arriving(10**9, 3_000_000, 3), Arriving(10**9, 60, 7)]
+    run = replay(batch_of([*frames, *late]), buffer_octets=2 * 1518, buffer_frames=2)
+    (part,) = run
+    assert part.fate.tolist() == [ENQUEUED, ENQUEUED, DROPPED, DROPPED, ENQUEUED, ENQUEUED, DROPPED]
+    assert run.summary().ports[0].queue.peak_octets == 5_000_000
+    assert (run.summary().buffer_frames, run.summary().buffer) == (2, "2 frames")
+
+
+def test_levels_beyond_what_a_buffer_of_frames_was_thought_to_hold_are_told_by_the_peak() -> None:
+    run = replay(
+        batch_of([Arriving(0, 10**9, 0), Arriving(1, 1, 0), Arriving(10**9, 60, 0)]), buffer_frames=1
+    )
+    (part,) = run
+    assert part.fate.tolist() == [ENQUEUED, DROPPED, ENQUEUED]
+    queue = run.summary().ports[0].queue
+    assert queue.peak_octets == 10**9
+    assert queue.mean_octets > 0
 
 
 def test_dropped_arrivals_do_not_count_towards_sampling() -> None:

@@ -61,7 +61,7 @@ def command(
     from ecmproto.live.port import SwitchPort
     from ecmproto.live.room import LEAD_NS, buffer_of, slot_octets
     from ecmproto.live.warming import warm_port
-    from ecmproto.replay.facts import PortFacts
+    from ecmproto.replay.facts import PortFacts, parse_buffer
     from ecmproto.replay.marks import FLOW_CONTROLS, machine_on_port
     from ecmproto.units import format_rate, parse_rate
     from ecmproto.wire.text import mac_of
@@ -76,6 +76,7 @@ def command(
     facts = PortFacts(
         rate_bps=parse_rate(rate),
         buffer_octets=buffer_octets,
+        buffer_frames=parse_buffer(buffer).frames,
         overhead_octets=overhead,
         cp_mac=mac_of(cp_mac),
     )

@@ -50,7 +50,10 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     help="Run the capture through several mechanisms, closed loop, side by side.",
 )  # fmt: skip
 @click.option("--rate", default="10G", show_default=True, help="Rate at which the port serves its queues.")
-@click.option("--buffer", default="500kB", show_default=True, help="Octets that the port's queues share.")
+@click.option(
+    "--buffer", default="500kB", show_default=True,
+    help="What the port's queues hold together: as 500kB, or as 100frames.",
+)  # fmt: skip
 @click.option(
     "--ports", "ports", default="one", show_default=True, metavar="one|dst|interface|FILTER;…",
     help="Open loop: one port, one per destination or interface, or one per display filter.",
@@ -139,15 +142,17 @@ def command(
     if closed and ports != "one":
         raise click.UsageError("--ports is for open loops: a closed loop has one port")
 
-    from ecmproto.replay.facts import LoopFacts, PortFacts
+    from ecmproto.replay.facts import LoopFacts, PortFacts, parse_buffer
     from ecmproto.units import parse_octets, parse_rate, parse_time
     from ecmproto.wire.text import mac_of
     from ecmproto_cli.replaying import Request, replay_all
 
     drawn = secrets.randbelow(2**32) if seed is None else seed
+    room = parse_buffer(buffer)
     port = PortFacts(
         rate_bps=parse_rate(rate),
-        buffer_octets=parse_octets(buffer),
+        buffer_octets=room.octets,
+        buffer_frames=room.frames,
         overhead_octets=overhead,
         cp_mac=mac_of(cp_mac),
     )

@@ -15,7 +15,7 @@ from ecmproto.control.bcn.messages import PROTOCOL, frame_of, open_message
 from ecmproto.control.bcn.messages import Message as Feedback
 from ecmproto.control.bcn.parameters import CongestionPointParameters, ReactionPointParameters
 from ecmproto.control.bcn.reaction_point import settings_record
-from ecmproto.control.bcn.stations import BCNStations
+from ecmproto.control.bcn.stations import TAG_OCTETS, BCNStations
 from ecmproto.control.bcn.switch import (
     BCN_KIND,
     BCN_STOP_KIND,
@@ -36,6 +36,7 @@ class BCNMachine(Machine):
     """Enhanced BCN with its parameters set."""
 
     tag = RRTTag
+    tag_octets = TAG_OCTETS
     tag_protocol = PROTOCOL
     kinds = MappingProxyType({BCN_KIND: "BCN", BCN_STOP_KIND: "BCN STOP"})
     feedback_label = "e"

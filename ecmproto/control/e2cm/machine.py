@@ -26,7 +26,7 @@ from ecmproto.control.e2cm.probes import (
 )
 from ecmproto.control.e2cm.reaction_parameters import ReactionPointParameters
 from ecmproto.control.e2cm.receivers import REPLY_KIND, Destinations, new_destinations
-from ecmproto.control.e2cm.stations import UNIT_SHIFT, Stations, new_stations, set_flight
+from ecmproto.control.e2cm.stations import TAG_OCTETS, UNIT_SHIFT, Stations, new_stations, set_flight
 from ecmproto.control.e2cm.switch import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND, Points, new_points
 from ecmproto.control.machine import (
     UNKNOWN_NS,
@@ -57,6 +57,7 @@ class E2CMMachine(Machine):
     """E²CM with its parameters set."""
 
     tag = CMTag
+    tag_octets = TAG_OCTETS
     tag_protocol = PROTOCOL
     kinds = MappingProxyType(
         {

@@ -15,7 +15,7 @@ from ecmproto.control.ecm.messages import PROTOCOL, frame_of, open_message
 from ecmproto.control.ecm.messages import Message as Feedback
 from ecmproto.control.ecm.parameters import CongestionPointParameters, ReactionPointParameters
 from ecmproto.control.ecm.reaction_point import settings_record
-from ecmproto.control.ecm.stations import TIMESTAMP_BITS, TIMESTAMP_MASK, ECMStations
+from ecmproto.control.ecm.stations import TAG_OCTETS, TIMESTAMP_BITS, TIMESTAMP_MASK, ECMStations
 from ecmproto.control.ecm.switch import (
     ECM_KIND,
     ECM_MAX_KIND,
@@ -34,6 +34,7 @@ class ECMMachine(Machine):
     """ECM with its parameters set."""
 
     tag = CMTag
+    tag_octets = TAG_OCTETS
     tag_protocol = PROTOCOL
     kinds = MappingProxyType({ECM_KIND: "ECM", ECM_MAX_KIND: "ECM-Max", ECM_ZERO_KIND: "ECM(0,0)"})
     feedback_label = "Fb"

@@ -16,7 +16,7 @@ from ecmproto.control.fecn.parameters import (
     EdgeParameters,
     ReactionPointParameters,
 )
-from ecmproto.control.fecn.reaction_point import Refusals, settings_record
+from ecmproto.control.fecn.reaction_point import TAG_OCTETS, Refusals, settings_record
 from ecmproto.control.fecn.stations import FECNStations, new_stations, queues_each, station_counters
 from ecmproto.control.fecn.switch import FECNPort, new_port, port_counters
 from ecmproto.control.limiter import NEVER_NS
@@ -59,6 +59,7 @@ class FECNMachine(Machine):
 
     flow_key = FlowKey(vlan=False, dst=True, priority=True, cn_tag=False)
     tag = RDTag
+    tag_octets = TAG_OCTETS
     tag_protocol = 3
     kinds = MappingProxyType({RETURN_KIND: "FECN return"})
     answers = frozenset({RETURN_KIND})

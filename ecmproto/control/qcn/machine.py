@@ -180,6 +180,7 @@ class QCNMachine(Machine):
 
     flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
     tag = CNTag
+    tag_octets = TAG_OCTETS
     kinds = MappingProxyType({CNM_KIND: "CNM"})
     feedback_label = "Fb"
     refusal_record = CNMReceiver
