@@ -5,8 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/ecmproto
 FUZZ_TIME ?= 60s
+KERNEL_TESTS := $(addprefix tests/,table capture filter stats replay control \
+	cli/test_dissect_large.py cli/test_dissect_columns.py test_kernel.py test_kernel_cache.py)
 
-.PHONY: demo test lint unit coverage bench fuzz docs pcaps clean
+.PHONY: demo test lint unit coverage boundscheck bench fuzz docs pcaps clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +39,9 @@ coverage: $(VENV)/ready-dev  ## with the kernels run as plain Python, so that th
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine
 	$(BIN)/coverage report
+
+boundscheck: $(VENV)/ready-dev  ## the tests that drive kernels, each access to an array checked
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n auto --dist worksteal -m 'not alone' $(KERNEL_TESTS)
 
 bench: $(VENV)/ready-dev  ## figures beside peers, measured in the same run
 	$(BIN)/python -m bench

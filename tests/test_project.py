@@ -1,0 +1,78 @@
+"""What pyproject.toml promises of this project's dependencies and modules."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+PROJECT: dict[str, Any] = tomllib.loads(Path(__file__).parent.parent.joinpath("pyproject.toml").read_text())
+
+
+def requirements() -> list[Requirement]:
+    project = PROJECT["project"]
+    lists = [project["dependencies"], *project["optional-dependencies"].values()]
+    lists += PROJECT["dependency-groups"].values()
+    named = [Requirement(each) for texts in lists for each in texts if isinstance(each, str)]
+    return [each for each in named if canonicalize_name(each.name) != "ecmproto"]
+
+
+def bounds(requirement: Requirement) -> set[str]:
+    return {bound.operator for bound in requirement.specifier}
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=str)
+def test_a_dependency_without_an_upper_bound_took_what_no_test_has_seen(requirement: Requirement) -> None:
+    assert bounds(requirement) & {"<", "<="}
+    if requirement.marker is None or requirement.marker.evaluate():
+        assert version(requirement.name) in requirement.specifier
+
+
+def test_modules_of_one_layer_were_not_kept_apart() -> None:
+    # Between colons import-linter lets them import each other.
+    (layered,) = (each for each in PROJECT["tool"]["importlinter"]["contracts"] if each["type"] == "layers")
+    assert [line for line in layered["layers"] if ":" in line] == []
+    listed = {name.strip() for line in layered["layers"] for name in line.split("|")}
+    folder = Path(__file__).parent.parent / "ecmproto"
+    modules = {
+        path.stem for path in (*folder.glob("*.py"), *folder.glob("*/__init__.py")) if path.stem[:2] != "__"
+    }
+    modules |= {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert {f"ecmproto.{name}" for name in modules} <= listed
+
+
+def test_bounds_are_checked_where_kernels_changed(tmp_path: Path, repository: Path) -> None:
+    roles = (f"GIT_{role}_{what}" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL"))
+    environment = {**os.environ, **dict.fromkeys(roles, "nobody"), "GIT_CONFIG_GLOBAL": os.devnull}
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", *words], cwd=tmp_path, env=environment, check=True, capture_output=True)
+
+    def changed(name: str, text: str, *, main: bool = False) -> bool:
+        """Commit a file, on main or on a branch of it, and ask."""
+        (tmp_path / "ecmproto" / name).write_text(text)
+        git("add", ".")
+        git("commit", "-m", name)
+        if main:
+            git("update-ref", "refs/remotes/origin/main", "HEAD")
+        asked = subprocess.run([repository / ".ci" / "kernels_changed"], cwd=tmp_path, capture_output=True)
+        return asked.returncode == 0
+
+    git("init", "-b", "branch")
+    (tmp_path / "ecmproto").mkdir()
+    kernel = "from ecmproto.kernel import compiled\n"
+    assert changed("a.py", kernel, main=True)  # there is nothing to compare with
+    assert not changed("b.py", "1\n")
+    assert not changed("c.py", "from ecmproto import wire\n")
+    assert changed("a.py", kernel + "2\n")
+    assert changed("b.py", "2\n")  # an earlier commit of the branch did
+    assert changed("kernel_parts.py", "", main=True)
+    # On main, one of the last ten did.
+    assert [changed("b.py", f"{number}\n", main=True) for number in range(10, 20)] == [True] * 9 + [False]
