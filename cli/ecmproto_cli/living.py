@@ -17,7 +17,7 @@ from ecmproto.control.limiter import NEVER_NS
 from ecmproto.live.device import Device, Send, Snapshot
 from ecmproto.live.link import Link
 from ecmproto.live.loop import Stop, run, sleep_precisely
-from ecmproto.live.privileges import become, hurry
+from ecmproto.live.privileges import become, check_user, hurry
 from ecmproto.live.prometheus import served
 from ecmproto.units import NS_PER_S, parse_time
 from ecmproto_cli.failure import INTERRUPTED
@@ -42,6 +42,8 @@ def live(
     role: Role, interfaces: Sequence[str], running: Running, *, warm_up: Callable[[], None], make: Make
 ) -> int:
     """Run a device on ``interfaces`` until it is told to stop; return the exit code."""
+    if running.user:
+        check_user(running.user)
     with _opened(interfaces):
         pass  # what cannot be opened is said before anything is compiled
     _warm(warm_up)
@@ -50,6 +52,8 @@ def live(
         def send(place: int, octets: Any, offset: Any, length: Any) -> None:
             links[place].send(octets, offset, length)
 
+        for link in links:
+            link.warm_up()
         start_ns = time.monotonic_ns()
         device = make(links, send, start_ns)
         reporter = _Reporter(role, device, links, running, start_ns)
@@ -62,6 +66,7 @@ def live(
         with endpoint as port:
             # Last of all: whom it becomes may not be able to read this project's own files.
             if running.user:
+                reporter.rehearse()
                 become(running.user)
             gc.freeze()
             if port:
@@ -118,11 +123,18 @@ class _Reporter:
         snapshot = self._device.snapshot(time.monotonic_ns())
         return snapshot, {link.name: link.counts() for link in self._links}
 
+    def rehearse(self) -> None:
+        """Load what reports and the summary need."""
+        snapshot, links = self.look()
+        live_line(1, 1, snapshot, None)
+        live_table(self._role.title, 1, snapshot, links)
+        self._text("summary", self._start_ns, snapshot, links)
+
     def report(self, now_ns: int) -> None:
         """Say what it has come to by ``now_ns``."""
         snapshot, links = self.look()
         if self._form == "ndjson":
-            self._document("stats", now_ns, snapshot, links)
+            click.echo(self._text("stats", now_ns, snapshot, links))
         else:
             before_ns, before = self._before or (self._start_ns, None)
             click.echo(live_line(now_ns - self._start_ns, now_ns - before_ns, snapshot, before))
@@ -133,11 +145,12 @@ class _Reporter:
         now_ns = time.monotonic_ns()
         snapshot, links = self.look()
         if self._form == "ndjson":
-            self._document("summary", now_ns, snapshot, links)
+            click.echo(self._text("summary", now_ns, snapshot, links))
         else:
             click.echo(live_table(self._role.title, now_ns - self._start_ns, snapshot, links))
 
-    def _document(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> None:
+    def _text(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> str:
+        """Return the report as a line of JSON."""
         document = {
             "schema": "ecmproto/live/1",
             "role": self._role.name,
@@ -148,4 +161,4 @@ class _Reporter:
             **asdict(snapshot),
             "links": {name: asdict(counts) for name, counts in links.items()},
         }
-        click.echo(json.dumps(document))
+        return json.dumps(document)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
-from ecmproto.capture.linux.interface import InterfaceFacts
+from ecmproto.capture.linux.interface import InterfaceFacts, interface_facts
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.errors import InterfaceError
@@ -79,6 +79,13 @@ class Link:
         """Return the descriptor to wait at."""
         assert self._receiver is not None
         return self._receiver.fileno()
+
+    def warm_up(self) -> None:
+        """Have loaded and compiled what receiving runs, and looking for an interface that has vanished."""
+        if self._receiver is not None:
+            self._receiver.warm_up()
+        with suppress(InterfaceError):
+            interface_facts("")
 
     def receive(self) -> Batch | None:
         """Return the frames that are there, which the next call overwrites; None without any."""

@@ -2,24 +2,65 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import pwd
 
 from ecmproto.errors import ParameterError
 
+_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
+_CAPABILITIES = 64
+"""No kernel has more: its sets of them have so many bits."""
+
+
+def check_user(user: str) -> None:
+    """Raise ParameterError for a name that nobody has."""
+    _entry(user)
+
 
 def become(user: str) -> None:
     """Make the process ``user``'s, for good; without root's power interfaces cannot be opened anew.
 
-    ParameterError for a name that nobody has, PermissionError where the process may not change its user.
+    Nothing that it starts gets any capability back: its bounding set is empty, and no program makes it more
+    than it is (no_new_privs).  ParameterError for a name that nobody has, and where the process may not
+    change its user.
     """
+    entry = _entry(user)
     try:
-        entry = pwd.getpwnam(user)
+        _drop_capabilities()
+        os.setgroups([])
+        os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
+        os.setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid)
+        _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    except PermissionError as error:
+        needed = "root, or the capabilities CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
+        raise ParameterError(name="user", needed=needed, got="a process without them") from error
+
+
+def _entry(user: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(user)
     except KeyError:
         raise ParameterError(name="user", needed="a user of this system", got=repr(user)) from None
-    os.setgroups([])
-    os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
-    os.setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid)
+
+
+def _drop_capabilities() -> None:
+    """Empty the bounding set."""
+    for capability in range(_CAPABILITIES):
+        try:
+            _prctl(_PR_CAPBSET_DROP, capability)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return  # the kernel has no more of them
+
+
+def _prctl(option: int, value: int) -> None:
+    arguments = [ctypes.c_ulong(each) for each in (value, 0, 0, 0)]
+    if ctypes.CDLL(None, use_errno=True).prctl(option, *arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def hurry(*, behind_devices: bool = False) -> None:

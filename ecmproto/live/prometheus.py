@@ -1,10 +1,21 @@
-"""Counters and gauges for Prometheus, over HTTP."""
+"""Counters and gauges for Prometheus, over HTTP.
+
+The server is a guest in a device that forwards frames: it holds a few connections, each for a second, and
+leaves those that come meanwhile to the kernel, whose queue of them is short.
+"""
 
 from __future__ import annotations
 
+import errno
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from io import BytesIO, StringIO
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
 from ecmproto.live.device import Snapshot
@@ -19,6 +30,11 @@ Look = Callable[[], tuple[Snapshot, Mapping[str, LinkCounts]]]
 _PREFIX = "ecmproto"
 _LOOPBACK = "127.0.0.1"
 _LARGEST_PORT = 65_535
+_CONNECTIONS = 4
+_QUEUE = 4
+_CONNECTION_S = 1.0
+_LOOK_S = 0.1
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 @contextmanager
@@ -30,7 +46,7 @@ def served(address: str, role: str, look: Look) -> Iterator[int]:
     what is no address, OutputError for one that cannot be served at.
     """
     try:
-        from prometheus_client import CollectorRegistry, start_http_server
+        from prometheus_client import CollectorRegistry, make_wsgi_app
     except ImportError:
         raise MissingDependencyError(
             package="prometheus_client", extra="live", purpose="a Prometheus endpoint"
@@ -38,12 +54,17 @@ def served(address: str, role: str, look: Look) -> Iterator[int]:
     host, port = _address(address)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(f"{_PREFIX}_{role}", look))
+    application = make_wsgi_app(registry)
+    _rehearse(application)
     try:
-        server, thread = start_http_server(port, addr=host, registry=registry)
+        server = _Server(host, port)
     except OSError as error:
         raise OutputError(path=address, needed="an address to serve at", got=str(error.strerror)) from error
+    server.set_app(application)
+    thread = threading.Thread(target=server.serve_forever, args=(_LOOK_S,), daemon=True)
+    thread.start()
     try:
-        yield int(server.server_port)
+        yield server.server_port
     finally:
         server.shutdown()
         server.server_close()
@@ -57,6 +78,78 @@ def _address(text: str) -> tuple[str, int]:
             name="prometheus", needed="PORT or HOST:PORT, as in 9123 or 192.0.2.1:9123", got=repr(text)
         )
     return host.strip("[]") or _LOOPBACK, int(port)
+
+
+def _rehearse(application: Any) -> None:
+    """Serve once to nobody: what that loads, a process that has become another user's may not read."""
+    environment = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "HTTP_ACCEPT_ENCODING": "gzip"}
+    application(environment | {"wsgi.input": BytesIO()}, lambda status, headers: None)
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Serves `_CONNECTIONS` at a time, and ends each after `_CONNECTION_S`, whatever it does."""
+
+    daemon_threads = True
+    request_queue_size = _QUEUE
+
+    def __init__(self, host: str, port: int) -> None:
+        self._ends_s: dict[Any, float] = {}
+        self._change = threading.Condition()
+        (self.address_family, _, _, _, address), *_ = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        super().__init__(address, _Handler)  # type: ignore[arg-type]
+
+    def server_bind(self) -> None:
+        """Bind without a look at the host's name, which may take seconds."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def get_request(self) -> Any:
+        """Accept a connection; OSError, which leaves it to the kernel, where there is no room for one."""
+        with self._change:
+            if len(self._ends_s) >= _CONNECTIONS and not self._change.wait(_LOOK_S):
+                raise BlockingIOError(errno.EAGAIN, "connections enough")
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                time.sleep(_LOOK_S)  # the connection still waits, and would be found again at once
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own."""
+        with self._change:
+            self._ends_s[request] = time.monotonic() + _CONNECTION_S
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """End the connections whose time is over; called several times a second."""
+        with self._change:
+            for request, end_s in self._ends_s.items():
+                if time.monotonic() >= end_s:
+                    with suppress(OSError):
+                        request.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._change:
+            self._ends_s.pop(request, None)
+            self._change.notify()
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: connections that break off are nobody's concern."""
+
+
+class _Handler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+    def get_stderr(self) -> Any:
+        """Return where wsgiref tells of connections that broke off."""
+        return StringIO()
 
 
 class _Collector:

@@ -329,6 +329,11 @@ class ReactionPoint:
             return frame.octets
         return octets
 
+    def warm_up(self, octets: bytes) -> None:
+        """Have compiled what seldom happens: a tag for a frame, ``octets``, that has one already."""
+        if self.machine.tag is not None:
+            self._retagged(_Waiting(octets, True, 0, 0), 1, 0)
+
     def _retagged(self, frame: _Waiting, tag: int, mark: int) -> bytes:
         """Return a frame whose other tags matter, as it leaves."""
         batch = Batch.from_frames([frame.octets])

@@ -10,6 +10,9 @@ from ecmproto.live.device import Device
 from ecmproto.live.edge import Edge
 from ecmproto.live.port import SwitchPort
 from ecmproto.live.reaction_point import ReactionPoint
+from ecmproto.live.stripping import stripped
+from ecmproto.live.tagger import Tagger
+from ecmproto.live.vlan import with_vlan, without_vlan
 from ecmproto.replay.facts import LoopFacts, PortFacts
 from ecmproto.table.flows import FlowTable
 from ecmproto.units import NS_PER_S
@@ -18,6 +21,8 @@ from ecmproto.wire import EtherTypes
 _DATA = bytes.fromhex("020000000002020000000001810000010800")
 _MESSAGE = bytes.fromhex("0200000000010200000000cc88b50700").ljust(60, b"\0")
 _PAUSE = bytes.fromhex("0180c20000010200000000fa880800010001").ljust(60, b"\0")
+_LLDP = bytes.fromhex("0180c200000e0200000000fb88cc0207040200000000fb0403076162060200780000").ljust(60, b"\0")
+_CONTROL, _CONTROL_AT = 5, 14
 _FRAMES = 400
 _WHOLE_NS = 10 * NS_PER_S
 _OCTETS = 1500
@@ -44,6 +49,8 @@ def warm_reaction_point(machine: Machine, ethertypes: EtherTypes) -> None:
     )  # fmt: skip
     _drive(point)
     _look_up(point.flows)
+    point.warm_up(_tagged(machine, ethertypes))
+    _edit(machine, ethertypes)
 
 
 def warm_edge(machine: Machine, ethertypes: EtherTypes) -> None:
@@ -53,16 +60,33 @@ def warm_edge(machine: Machine, ethertypes: EtherTypes) -> None:
     )  # fmt: skip
     _drive(edge)
     _look_up(edge.flows)
+    _edit(machine, ethertypes)
 
 
 def _drive(device: Device) -> None:
     frame = np.frombuffer(_DATA.ljust(_OCTETS, b"\0"), np.uint8)
     data = Batch.from_matrix(np.tile(frame, (_FRAMES, 1)))
-    message = Batch.from_frames([_MESSAGE])
+    message = Batch.from_frames([_MESSAGE, _LLDP])
     for second, (batch, place) in enumerate(((data, 0), (data, 1), (message, 1), (message, 0), (data, 0))):
         device.take(batch, place, second * NS_PER_S)
+        _ = device.due_ns  # asks the machines when they are due
     device.advance(_WHOLE_NS)
     device.snapshot(_WHOLE_NS)
+
+
+def _tagged(machine: Machine, ethertypes: EtherTypes) -> bytes:
+    """Return a frame with a tag of the machine's, if it has such."""
+    octets = _DATA.ljust(_OCTETS, b"\0")
+    tagged = Tagger(machine, ethertypes).tagged(octets, 1, 0) if machine.tag is not None else None
+    return octets if tagged is None else tagged
+
+
+def _edit(machine: Machine, ethertypes: EtherTypes) -> None:
+    """Have compiled what takes tags out of frames, and what puts VLAN tags in."""
+    batch = Batch.from_frames([_tagged(machine, ethertypes)])
+    stripped(batch, machine, ethertypes)
+    without_vlan(with_vlan(batch, _CONTROL, ethertypes), _CONTROL, ethertypes)
+    without_vlan(batch, int.from_bytes(_DATA[_CONTROL_AT : _CONTROL_AT + 2]), ethertypes)
 
 
 def _look_up(flows: FlowTable) -> None:

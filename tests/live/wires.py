@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ PATIENCE_S = 20.0
 _SO_RCVBUFFORCE = 33
 _SOL_PACKET, _PACKET_AUXDATA, _PACKET_IGNORE_OUTGOING = 263, 8, 23
 _VLAN_VALID = 1 << 4
+
+
+Socket = socket.socket
 
 
 def requires_namespaces() -> None:
@@ -54,28 +57,45 @@ class Wires:
 
     def socket(self, interface: str) -> socket.socket:
         """Return a packet socket that gets what comes in, and can send."""
-        made: list[socket.socket] = []
+        made = self._made(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        made.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 64 << 20)
+        made.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        made.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+        made.bind((interface, 3))
+        made.settimeout(PATIENCE_S)
+        return made
+
+    def connecting(self, host: str, port: int) -> Socket:
+        """Return a socket that connects, or would like to."""
+        made = self._made(socket.AF_INET, socket.SOCK_STREAM, 0)
+        made.setblocking(False)
+        made.connect_ex((host, port))
+        return made
+
+    def _made(self, family: int, kind: int, protocol: int) -> Socket:
+        """Return a socket of the namespace: a thread goes there, makes it and ends."""
+        made: list[Socket] = []
 
         def make() -> None:
             with open(f"/run/netns/{self.name}", "rb") as there:
                 assert ctypes.CDLL(None).setns(there.fileno(), 0) == 0
-            made.append(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)))
-            made[0].setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 64 << 20)
-            made[0].setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
-            made[0].setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
-            made[0].bind((interface, 3))
-            made[0].settimeout(PATIENCE_S)
+            made.append(socket.socket(family, kind, protocol))
 
         thread = threading.Thread(target=make)
         thread.start()
         thread.join()
         return made[0]
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start a live device, and return it when it is ready."""
+    def start(
+        self,
+        *words: str,
+        python: Sequence[str] = ("-m", "ecmproto_cli"),
+        before: Callable[[], None] | None = None,
+    ) -> subprocess.Popen[str]:
+        """Start a live device, and return it when it is ready; ``before`` is called in its process."""
         program = subprocess.Popen(
-            ["ip", "netns", "exec", self.name, sys.executable, "-m", "ecmproto_cli", "live", *words],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            ["ip", "netns", "exec", self.name, sys.executable, *python, "live", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before,
         )  # fmt: skip
         self.programs.append(program)
         assert program.stderr is not None

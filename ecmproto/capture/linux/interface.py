@@ -58,16 +58,16 @@ def interface_names() -> list[str]:
 
 def interface_facts(name: str) -> InterfaceFacts:
     """Return the facts of the interface ``name``; InterfaceError when it is not there."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        try:
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
             index = socket.if_nametoindex(name)
             flags = struct.unpack_from("=H", _ask(asked, _SIOCGIFFLAGS, name))[0]
             mtu = struct.unpack_from("=i", _ask(asked, _SIOCGIFMTU, name))[0]
             hardware, address = struct.unpack_from("=H6s", _ask(asked, _SIOCGIFHWADDR, name))
-        except (OSError, ValueError) as error:
-            if getattr(error, "errno", None) not in (None, errno.ENODEV, errno.ENXIO):
-                raise
+    except (OSError, ValueError) as error:
+        if not isinstance(error, OSError) or error.errno in (None, errno.ENODEV, errno.ENXIO):
             raise missing(name, interface_names()) from None
+        raise InterfaceError(interface=name, needed="to be asked about", got=str(error.strerror)) from error
     return InterfaceFacts(
         name=name, index=index, linktype=_LINKTYPES.get(hardware, -1), mtu_octets=mtu, address=address,
         up=bool(flags & _IFF_UP), running=bool(flags & _IFF_RUNNING),

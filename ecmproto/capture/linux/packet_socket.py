@@ -63,6 +63,9 @@ class PacketSocket:
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         except PermissionError as error:
             raise not_permitted(interface) from error
+        except OSError as error:
+            got = error.strerror or str(error)
+            raise InterfaceError(interface=interface, needed="a packet socket", got=got) from error
         self._received = 0
         self._dropped = 0
 

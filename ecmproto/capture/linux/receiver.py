@@ -104,16 +104,23 @@ class FrameReceiver:
             self._missed(error)
             return None
         self.down = False
-        unpack(
-            self._slots, self._starts, self._controls, self._control_octets, self._octets, count,
-            self._offset, self._captured, self._original, self._time_ns,
-        )  # fmt: skip
+        self._unpack(count)
         first, self._frames = self._frames, self._frames + count
         offset, captured = self._offset[:count], self._captured[:count]
         return Batch(
             buffer=self._shown, offset=offset, captured=captured, original=self._original[:count],
             time_ns=self._time_ns[:count], interface=self._interface[:count],
             record_offset=offset, record_length=captured, first=first,
+        )  # fmt: skip
+
+    def warm_up(self) -> None:
+        """Have compiled what `receive` runs."""
+        self._unpack(0)
+
+    def _unpack(self, count: int) -> None:
+        unpack(
+            self._slots, self._starts, self._controls, self._control_octets, self._octets, count,
+            self._offset, self._captured, self._original, self._time_ns,
         )  # fmt: skip
 
     def _missed(self, error: OSError) -> None:

@@ -1,0 +1,120 @@
+"""Giving root up: nothing is needed afterwards that another user may not have, and nothing gets it back."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ecmproto.control.pause.generation import Signal
+from ecmproto.control.pause.messages import pause_frame
+from ecmproto_cli.main import run
+from tests.live.test_reaction_point import cnm
+from tests.live.virtual import HOST, frame
+from tests.live.wires import PATIENCE_S, Wires, all_received, wires
+
+RECEIVER = 250
+WATCHED = """
+import os, sys
+given_up = []
+change = os.setresuid
+
+def setresuid(*numbers):
+    change(*numbers)
+    given_up.append(True)
+
+def watch(event, arguments):
+    loads = event == "import" and arguments[0] not in sys.modules
+    if given_up and (loads or event in ("open", "os.listdir")):
+        os.write(2, f"LOADED {event} {arguments[0]}\\n".encode())
+
+os.setresuid = setresuid
+sys.addaudithook(watch)
+from ecmproto_cli.main import main
+main()
+"""
+LLDP = (
+    bytes.fromhex("0180c200000e") + HOST + bytes.fromhex("77 88cc 0207 04020000000077 0403 077777 0602 0078")
+).ljust(60, b"\0")
+TYPES = ("88b50700", "88b50100", "88b50010", "88b60001", "89e90000", "86dd6000", "08004500")
+
+
+@pytest.fixture
+def wired(tmp_path: Path) -> Iterator[Wires]:
+    with wires(tmp_path) as made:
+        yield made
+
+
+def frames_of_all_kinds(end: int) -> list[bytes]:
+    """Return what may come to a device from the hosts, where ``end`` is 0, and from the network."""
+    sender, receiver = (1, RECEIVER) if end == 0 else (RECEIVER, 1)
+    kinds = [frame(sender, receiver, 1400, number=n) for n in range(40)]
+    kinds += [frame(sender, receiver, 300, head="81006005"), cnm(40, flow_id=3), LLDP]
+    kinds += [pause_frame(Signal(enabled, 30), src=HOST + b"\xfa") for enabled in (0xFF, 1)]
+    kinds += [HOST + b"\x01" + HOST + b"\x77" + bytes.fromhex(head).ljust(60, b"\0") for head in TYPES]
+    return kinds
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "cp --in a --out b --rate 5M --mechanism dbp --flow-control pfc -T ndjson",
+        "cp --in a --out b --rate 5M --mechanism qcn",
+        "rp --host a --net b --mechanism e2cm --link-rate 50M -T ndjson --vlan 5",
+        "edge --host a --net b --mechanism qcn --param edge.cnpv=3 -T ndjson",
+        "edge --host a --net b --mechanism e2cm --vlan 5",
+    ],
+)
+def test_nothing_is_loaded_once_root_is_given_up(wired: Wires, words: str) -> None:
+    """A virtual environment in a home that only its owner may enter is nobody's."""
+    for name in ("a", "b"):
+        wired.pair(name)
+    wired.ip("link", "set", "dev", "lo", "up")
+    more = ["--user", "nobody", "--seed", "1", "--prometheus", "9177"]
+    program = wired.start(*words.split(), *more, python=["-c", WATCHED])
+    with wired.socket("a-far") as one, wired.socket("b-far") as two:
+        for _ in range(3):
+            for end, sock in enumerate((one, two)):
+                for octets in frames_of_all_kinds(end):
+                    sock.send(octets)
+            all_received(two, silence_s=0.3)
+    fetch = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9177/').read()"
+    subprocess.run(
+        ["ip", "netns", "exec", wired.name, sys.executable, "-c", fetch], check=True, timeout=PATIENCE_S
+    )
+    wired.ip("link", "del", "dev", "a")
+    time.sleep(1.5)  # it looks for the interface
+    program.terminate()
+    out, err = program.communicate(timeout=PATIENCE_S)
+    assert program.returncode == 0, err
+    assert out
+    assert "LOADED" not in err
+
+
+def test_a_device_that_has_given_root_up_cannot_get_any_of_it_back(wired: Wires) -> None:
+    for name in ("a", "b"):
+        wired.pair(name)
+    program = wired.start("cp", "--in", "a", "--out", "b", "--rate", "1G", "--user", "nobody")
+    lines = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii").splitlines()
+    status = dict(line.split(":\t", 1) for line in lines)
+    assert {int(status[f"Cap{name}"], 16) for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {0}
+    assert status["NoNewPrivs"] == "1"
+    nobody = pwd.getpwnam("nobody")
+    assert status["Uid"].split() == [str(nobody.pw_uid)] * 4
+    assert status["Gid"].split() == [str(nobody.pw_gid)] * 4
+    assert not status["Groups"].split()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to open packet sockets")
+def test_a_user_whom_nobody_knows_is_told_before_anything_is_compiled(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["live", "cp", "--in", "lo", "--out", "no-such-interface", "--rate", "1M", "--user", "nobdy"]
+    assert run(words) == 2
+    assert "user: needed a user of this system, got 'nobdy'" in capsys.readouterr().err

@@ -1,0 +1,116 @@
+"""The endpoint for Prometheus is a guest: whoever connects to it takes nothing from the device."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from ecmproto.live.device import Snapshot
+from ecmproto.live.prometheus import served
+from tests.live.virtual import frame
+from tests.live.wires import PATIENCE_S, Wires, received, wires
+
+pytest.importorskip("prometheus_client")
+RECEIVER = 250
+DEVICE_DESCRIPTORS = 40
+
+
+@pytest.fixture
+def wired(tmp_path: Path) -> Iterator[Wires]:
+    with wires(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def endpoint() -> Iterator[int]:
+    with served("0", "cp", lambda: (Snapshot(counters={"queued_frames": 7}), {})) as port:
+        yield port
+
+
+def connected(port: int, said: bytes = b"") -> socket.socket:
+    sock = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+    sock.sendall(said)
+    return sock
+
+
+def test_a_scrape_tells_the_counters() -> None:
+    with endpoint() as port, urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
+        assert "ecmproto_cp_queued_frames_total 7.0" in answer.read().decode()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /metrics HTTP/1.1\r\nHost: me\r\n", b"GET", b"\0" * 70_000])
+def test_a_connection_that_asks_for_nothing_is_ended(said: bytes) -> None:
+    with endpoint() as port, connected(port, said) as sock:
+        while True:
+            try:
+                if not sock.recv(4096):
+                    break
+            except ConnectionResetError:
+                break
+
+
+def test_a_connection_that_asks_ever_so_slowly_is_ended() -> None:
+    with endpoint() as port, connected(port) as sock:
+        ended = threading.Event()
+        threading.Thread(target=read_to_the_end, args=(sock, ended)).start()
+        deadline = time.monotonic() + PATIENCE_S
+        while not ended.wait(0.1):
+            assert time.monotonic() < deadline, "a drop now and then holds a connection for ever"
+            try:
+                sock.send(b"G")
+            except OSError:
+                break
+
+
+def read_to_the_end(sock: socket.socket, ended: threading.Event) -> None:
+    with suppress(OSError):
+        while sock.recv(4096):
+            pass
+    ended.set()
+
+
+def test_no_more_than_a_few_connections_are_held_and_who_waits_is_served() -> None:
+    with endpoint() as port, ExitStack() as stack:
+        before = threading.active_count()
+        for _ in range(8):
+            stack.enter_context(connected(port))
+        most = 0
+        for _ in range(50):
+            time.sleep(0.01)
+            most = max(most, threading.active_count() - before)
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
+            assert answer.status == 200
+        assert 1 <= most <= 4
+
+
+def test_a_device_that_runs_out_of_descriptors_forwards_its_first_frame(wired: Wires) -> None:
+    for name in ("a", "b"):
+        wired.pair(name)
+    wired.ip("link", "set", "dev", "lo", "up")
+    limits = (DEVICE_DESCRIPTORS, DEVICE_DESCRIPTORS)
+    program = wired.start(
+        "cp", "--in", "a", "--out", "b", "--rate", "1G", "--prometheus", "9177", "-T", "ndjson",
+        before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
+    )  # fmt: skip
+    with ExitStack() as stack:
+        for _ in range(2 * DEVICE_DESCRIPTORS):
+            stack.enter_context(wired.connecting("127.0.0.1", 9177))
+        with wired.socket("a-far") as one, wired.socket("b-far") as out:
+            one.send(frame(1, RECEIVER, number=1))
+            assert received(out, 1) == [frame(1, RECEIVER, number=1)]
+            # the kernel's queue of connections is full, and the endpoint is to sleep meanwhile
+            time.sleep(2)
+            one.send(frame(1, RECEIVER, number=2))
+            assert received(out, 1) == [frame(1, RECEIVER, number=2)]
+        open_now = len(list(Path(f"/proc/{program.pid}/fd").iterdir()))
+        assert open_now < DEVICE_DESCRIPTORS
+    summary = wired.end(program)
+    assert summary["processor_ns"] < summary["elapsed_ns"] / 2
