@@ -21,11 +21,13 @@ from ecmproto.table.text import (
     RecordNumber,
     Size,
     Stretch,
+    Sum,
     When,
     Word,
 )
+from ecmproto.wire.decoder import SUSPICIOUS
 from ecmproto.wire.document import derived_names, error_document
-from ecmproto.wire.ethernet import Data, Ethernet
+from ecmproto.wire.ethernet import Data, Ethernet, ITag
 from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
@@ -104,7 +106,19 @@ def _document(path: Path) -> Iterator[Piece]:
     if path.sampled is not None:
         yield ', "encapsulated": {'
         yield from _document(path.sampled)
+        yield from _suspicion(path, path.sampled)
         yield "}"
+
+
+def _suspicion(path: Path, sampled: Path) -> Iterator[Piece]:
+    """Yield what is said of a sampled frame that is not of whom the message is for."""
+    headers = [index for index, cls in enumerate(path.layers) if cls in (Ethernet, ITag)]
+    if not headers or sampled.layers[:1] != (Ethernet,):
+        return
+    key = "cdst" if path.layers[headers[-1]] is ITag else "dst"
+    source, addressee = sampled.stretch(0, "src"), path.stretch(headers[-1], key)
+    difference = Sum(source.as_number(), addressee.as_number(), times=-1)
+    yield When(difference, 0, 0, [], [f', "suspicious": {json.dumps(SUSPICIOUS)}'])
 
 
 @functools.lru_cache(maxsize=512)

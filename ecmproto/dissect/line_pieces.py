@@ -172,7 +172,7 @@ def _term(path: Path, reference: Reference) -> Bits | Size:
     stretch = path.stretch(layer, reference.key)
     if stretch.octets is None:
         raise _UnsaidError
-    return Bits(stretch.begin, stretch.begin_at, stretch.octets, 0, 8 * stretch.octets)
+    return stretch.as_number()
 
 
 def _stretch(path: Path, value: Value) -> Stretch:

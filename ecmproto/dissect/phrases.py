@@ -54,8 +54,10 @@ class Phrase:
     """What the frame is where no format has a kind."""
     sender: str = ""
     receiver: str = ""
+    addressee: str = ""
     shown_to: str = ""
-    """The fields that hold the frame's addresses, and the destination of the frame that it shows."""
+    """The fields that hold the frame's addresses, whom a message in it is for, and the destination of the
+    frame that it shows."""
     odd: Callable[[Sequence[Layer]], list[str]] | None = None
     """Says it all, where no template can: of the frame's layers, its tags and, last, its detail."""
 
@@ -85,11 +87,11 @@ _RATE_MESSAGE = "RLQ {rlq_id} rate {rate:rate}"
 _COOKED = Phrase(tag="{pkttype:packet}", name="{etype:protocol}", sender="sender")
 
 PHRASES: Mapping[type[Layer], Phrase] = {
-    Ethernet: Phrase(sender="src", receiver="dst"),
+    Ethernet: Phrase(sender="src", receiver="dst", addressee="dst"),
     MSDU: Phrase(),
     VLAN: Phrase(tag="vlan {id} prio {priority}{dei:dei}"),
     STag: Phrase(tag="S-vlan {id} prio {priority}{dei:dei}"),
-    ITag: Phrase(tag="I-SID {isid} prio {priority} {csrc} → {cdst}"),
+    ITag: Phrase(tag="I-SID {isid} prio {priority} {csrc} → {cdst}", addressee="cdst"),
     CNTag: Phrase(tag="CN-TAG flow {flow_id}"),
     CMTag: Phrase(tag="{protocol:cm_tag} {:cpid} t {timestamp,unit:ticks}"),
     RRTTag: Phrase(tag="RRT {:cpid}"),
@@ -173,7 +175,10 @@ CLAUSES: Mapping[str, Clause] = {
     ),
     # a sampled frame's source goes unsaid where the message is sent to it
     "source": First(("{:other}", "")),
-    "other": Case("sender-outer.receiver", 0, 0, "", "{sender} "),
+    "other": First(("{:stranger}", "{sender} ")),
+    "stranger": Case(
+        "sender-outer.addressee", 0, 0, "", "{sender} [suspicious: the message is for {outer.addressee}] "
+    ),
     "queue": Case("@", 0, 0, "0 B", f"{{{QUEUE_UNIT_OCTETS}*@:signed}} B"),
     "queues": "Qoff {q_off:queue} Qdelta {q_delta:queue}",
     "ecm": Case("q_off", 0, 0, Case("q_delta", 0, 0, "ECM(0,0) stop", "{:queues}"), "{:ecm_max}{:queues}"),

@@ -113,7 +113,7 @@ class _Speech:
         heard = [(first + index, PHRASES[cls]) for index, cls in enumerate(formats)]
         self.addresses = {
             role: self._field(getattr(phrase, role), index)
-            for role in ("sender", "receiver", "shown_to")
+            for role in _ROLES
             for index, phrase in heard
             if getattr(phrase, role)
         }
@@ -216,6 +216,6 @@ class _Speech:
         return Reference(index, key, next((field for field in fields if field.key == key), None))
 
 
-_ROLES = ("sender", "receiver", "shown_to")
+_ROLES = ("sender", "receiver", "addressee", "shown_to")
 _TERM = re.compile(r"(-?)(?:(\d+)\*)?(?:(#?[a-z][a-z0-9_.]*)(?:\[(\d+):(\d+)\])?|(\d+))")
 _formatter = Formatter()

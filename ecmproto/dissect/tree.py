@@ -13,7 +13,7 @@ from ecmproto.dissect.meaning import meaning
 from ecmproto.dissect.record import Record
 from ecmproto.dissect.summary import fcs_holds
 from ecmproto.wire.cn import CNM
-from ecmproto.wire.decoder import encapsulated
+from ecmproto.wire.decoder import SUSPICIOUS, encapsulated, is_suspicious
 from ecmproto.wire.frame import Frame
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
@@ -104,6 +104,8 @@ def _layers(frame: Frame, paint: Paint, *, base: int) -> Iterator[str]:
             + paint("Sampled frame", "title")
             + paint(f"  the first {octets} octets{_of(message)}", "dim")
         )
+        if is_suspicious(frame, inner):
+            yield 2 * _INDENT + paint(f"[suspicious: {SUSPICIOUS}]", "error")
         for line in _layers(inner, paint, base=shown):
             yield 2 * _INDENT + line
         if inner.padding or inner.trailer:

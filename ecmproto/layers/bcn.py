@@ -11,6 +11,7 @@ from ecmproto.layers.sample import Sampling
 from ecmproto.layers.tag import Tag
 from ecmproto.layers.whole import over_ether, whole_or_raw
 from ecmproto.wire.bcn import TYPES
+from ecmproto.wire.experimental import DEFAULT_CPID
 
 
 class BCN(Sampling):
@@ -22,7 +23,7 @@ class BCN(Sampling):
     name = "BCN message"
     fields_desc = [
         *word(protocol=1, types=TYPES),
-        CPIDField("cpid", 0),
+        CPIDField("cpid", DEFAULT_CPID),
         SignedIntField("e", 0),
         IntField("capacity", 0),
         XStrField("sample", b""),
@@ -40,7 +41,7 @@ class RRTTag(Tag):
     name = "RRT tag"
     fields_desc = [
         *word(protocol=1),
-        CPIDField("cpid", 0),
+        CPIDField("cpid", DEFAULT_CPID),
         EtypeField("etype"),
     ]
     dispatch_hook = classmethod(whole_or_raw)

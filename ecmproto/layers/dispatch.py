@@ -58,7 +58,10 @@ def _behind(role: str, octets: bytes | None, otherwise: type[Packet]) -> type[Pa
     if not octets:
         return otherwise
     ethertype = getattr(_FORMATS.ethertypes, role)
-    cls = LAYERS[_FORMATS.announced(ethertype, octets, 0, len(octets))[0]]
+    found = _FORMATS.announced(ethertype, octets, 0, len(octets))[0]
+    if found.otherwise is not None and found.cannot_be(octets, 0, len(octets), len(octets)):
+        found = found.otherwise
+    cls = LAYERS[found]
     return cls.dispatch_hook(octets) if hasattr(cls, "dispatch_hook") else conf.raw_layer
 
 

@@ -12,6 +12,7 @@ from ecmproto.layers.fields import CPIDField, word
 from ecmproto.layers.sample import Sampling
 from ecmproto.layers.whole import LastLayer, over_ether, whole_or_raw
 from ecmproto.wire.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV, TYPES
+from ecmproto.wire.experimental import DEFAULT_CPID
 
 
 class E2CM(Sampling, LastLayer):
@@ -24,7 +25,7 @@ class E2CM(Sampling, LastLayer):
     name = "E²CM frame"
     fields_desc = [
         *word(protocol=2, types=TYPES),
-        CPIDField("cpid", 0),
+        CPIDField("cpid", DEFAULT_CPID),
         SignedShortField("q_off", 0),
         SignedShortField("q_delta", 0),
         IntField("latency", 0),

@@ -10,6 +10,7 @@ from ecmproto.layers.fields import CPIDField, EtypeField, word
 from ecmproto.layers.sample import Sampling
 from ecmproto.layers.tag import Tag
 from ecmproto.layers.whole import over_ether, whole_or_raw
+from ecmproto.wire.experimental import DEFAULT_CPID
 
 
 class ECM(Sampling):
@@ -21,7 +22,7 @@ class ECM(Sampling):
     name = "ECM frame"
     fields_desc = [
         *word(protocol=0),
-        CPIDField("cpid", 0),
+        CPIDField("cpid", DEFAULT_CPID),
         SignedShortField("q_off", 0),
         SignedShortField("q_delta", 0),
         ShortField("timestamp", 0),
@@ -42,7 +43,7 @@ class CMTag(Tag):
     name = "CM-Tag"
     fields_desc = [
         *word(protocol=0),
-        CPIDField("cpid", 0),
+        CPIDField("cpid", DEFAULT_CPID),
         ShortField("timestamp", 0),
         BitField("unit", 0, 4),
         BitField("reserved2", 0, 12),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ecmproto.kernel import inlined
 from ecmproto.wire.ethertypes import EtherTypes
+from ecmproto.wire.experimental import CPID_AT, CPID_OCTETS
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -108,17 +109,31 @@ def role_at(buffer: NDArray[np.uint8], at: int, roles: NDArray[np.uint8]) -> int
 
 
 @inlined
-def tag_octets(role: int, control: int) -> int:
-    """Return the octets of a tag with its EtherType, from the two behind that (wire-formats 1.1, 2, 4, 5, 7).
+def tag_octets(buffer: NDArray[np.uint8], at: int, end: int, role: int, control: int) -> int:
+    """Return the octets of the tag whose EtherType is at ``at`` (wire-formats 1.1, 2, 4, 5, 7).
 
-    0 for an unassigned experimental tag.
+    ``control`` are the two octets behind that.  0 for an experimental tag that is unassigned or without a
+    possible CPID.
     """
     if role != TAG:
         return 4
     protocol = protocol_of(control)
     if (control >> 4) & 15 != 0 or protocol > FECN:
         return 0
-    return 12 if protocol == BCN else 10 if protocol == FECN else 16
+    if protocol == FECN:
+        return 10
+    return 0 if _has_no_cpid(buffer, at + 2 + CPID_AT, end) else 12 if protocol == BCN else 16
+
+
+@inlined
+def _has_no_cpid(buffer: NDArray[np.uint8], at: int, end: int) -> bool:
+    """Whether the octets at ``at`` are no CPID: `ecmproto.wire.experimental.is_no_cpid`."""
+    if at + CPID_OCTETS > end:
+        return False
+    some = 0
+    for octet in range(at, at + CPID_OCTETS):
+        some |= signed(buffer[octet])
+    return some == 0 or signed(buffer[at]) & 1 != 0
 
 
 @inlined
@@ -134,7 +149,7 @@ def headers_of(buffer: NDArray[np.uint8], start: int, end: int, roles: NDArray[n
         if role == OTHER or role > TAG or at + 4 > end:
             break
         control = two_octets(buffer, at + 2)
-        octets = tag_octets(role, control)
+        octets = tag_octets(buffer, at, end, role, control)
         if octets == 0:
             break
         if role == CN_TAG and not cn_tagged:

@@ -97,7 +97,7 @@ def place_of(buffer: NDArray[np.uint8], start: int, octets: int, roles: NDArray[
         if role == OTHER or role > TAG or at + 4 > octets:
             break
         control = two_octets(buffer, start + at + 2)
-        length = tag_octets(role, control)
+        length = tag_octets(buffer, start + at, start + octets, role, control)
         behind = at + length
         if length == 0 or behind > octets:
             break
@@ -154,7 +154,7 @@ def find_older(
         while at + 4 <= octets:
             role = role_at(buffer, start + at, roles)
             control = two_octets(buffer, start + at + 2)
-            behind = at + tag_octets(role, control)
+            behind = at + tag_octets(buffer, start + at, start + octets, role, control)
             if role == OTHER or role > TAG or behind == at or behind > octets:
                 break
             if _is_replaced(role, control, own, behind, octets):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ecmproto.errors import DecodeError
 from ecmproto.wire.declaration import layer
-from ecmproto.wire.experimental import Word, selector, short_sample
+from ecmproto.wire.experimental import DEFAULT_CPID, Proposed, Sampling, UnknownTag, selector
 from ecmproto.wire.schema import REST, octets, sint, uint
 
 NORMAL, STOP = range(2)
@@ -14,11 +13,12 @@ TYPES = {NORMAL: "normal", STOP: "STOP"}
 
 
 @layer("bcn", title="BCN message", source="S004 Fig. 2; wire-formats 5", protocol=1)
-class BCN(Word):
+class BCN(Sampling):
     """Feedback e and the capacity of the congested link; Type 1 says stop."""
 
     cpid: int = uint(
-        64, default=0, kind="cpid", base="hex", doc="congestion point identifier: MAC and local number",
+        64, default=DEFAULT_CPID, kind="cpid", base="hex",
+        doc="congestion point identifier: MAC and local number",
         source="S004 III",
     )  # fmt: skip
     e: int = sint(
@@ -33,19 +33,16 @@ class BCN(Word):
     )
     announced_by = "message"
     selected_by = (selector(1, 0), selector(1, 1))
-
-    def check(self, start: int, cut: bool) -> DecodeError | None:
-        """The payload is at least 24 octets, as in ECM."""
-        return short_sample("bcn", self.payload, cut, start + 18)
+    showing = (NORMAL, STOP)
 
 
 @layer("rrttag", title="RRT tag", source="S004 Fig. 3; wire-formats 5", protocol=1)
-class RRTTag(Word):
+class RRTTag(Proposed):
     """Rate-regulated tag: names the congestion point that regulates the frame's flow."""
 
     cpid: int = uint(
         64,
-        default=0,
+        default=DEFAULT_CPID,
         kind="cpid",
         base="hex",
         doc="the rate regulator's congestion point",
@@ -57,4 +54,7 @@ class RRTTag(Word):
     )  # fmt: skip
     announced_by = "tag"
     selected_by = (selector(1, 0),)
+    otherwise = UnknownTag
+    has_cpid = True
+    padded = False
     next_key = "etype"

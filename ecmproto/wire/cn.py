@@ -81,7 +81,7 @@ class CNM(Layer):
     )
     announced_by = "cnm"
 
-    def check(self, start: int, cut: bool) -> DecodeError | None:
+    def check(self, start: int, reach: int) -> DecodeError | None:
         """A receiver discards an Encapsulated MSDU length above 64 (wire-formats 3)."""
         if self.msdu_length <= MAX_MSDU:
             return None

@@ -7,10 +7,10 @@ from ecmproto.wire.bcn import BCN
 from ecmproto.wire.cn import CNM
 from ecmproto.wire.e2cm import E2CM
 from ecmproto.wire.ecm import ECM
-from ecmproto.wire.ethernet import MSDU, Data, Ethernet
+from ecmproto.wire.ethernet import MSDU, Data, Ethernet, ITag
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats import dispatch
-from ecmproto.wire.frame import MIN_OCTETS, Frame, assembled
+from ecmproto.wire.frame import MIN_OCTETS, UNBOUNDED, Frame, assembled
 from ecmproto.wire.layer import Layer
 
 
@@ -72,12 +72,24 @@ def encapsulated(frame: Frame) -> Frame | None:
     return None
 
 
+SUSPICIOUS = "its source is not the message's destination"
+"""What is odd about a sampled frame (wire-formats 1.2: a message goes to the source of what it shows)."""
+
+
+def is_suspicious(frame: Frame, shown: Frame) -> bool:
+    """Return whether the sampled frame ``shown`` is from another station than the one ``frame`` goes to.
+
+    A CNM shows no source, and of a frame whose headers are not whole nothing is said.
+    """
+    sampled = shown.layers[0] if shown.layers else None
+    header = next((one for one in reversed(frame.layers) if isinstance(one, Ethernet | ITag)), None)
+    if header is None or not isinstance(sampled, Ethernet):
+        return False
+    return sampled.src != (header.cdst if isinstance(header, ITag) else header.dst)
+
+
 def _sampled(data: bytes, first: type[Layer], frame: Frame) -> Frame:
-    return _decode(data, first, len(data), _UNBOUNDED, 0, frame.ethertypes)
-
-
-_UNBOUNDED = 1 << 32
-"""Longer than any frame: how long a sampled frame was is not known."""
+    return _decode(data, first, len(data), UNBOUNDED, 0, frame.ethertypes)
 
 
 def _decode(
@@ -95,16 +107,17 @@ def _decode(
     error: DecodeError | None = None
     pos, stop = 0, last
     while cls is not None and (pos < stop or cls is not Data):
+        if cls.otherwise is not None and cls.cannot_be(data, pos, stop, reach):
+            cls = cls.otherwise
         parsed = cls.parse(data, pos, stop)
         if parsed is None:
-            if reach - pos < cls.fixed_octets:
-                error = error or _short(cls.prefix, pos, cls.fixed_octets, stop - pos)
+            error = error or cls.short(data, pos, stop, reach)
             pos = _rest(data, pos, last, layers, starts)
             break
         value, end, missing = parsed
         layers.append(value)
         starts.append(end)
-        wrong = value.check(pos, end + missing > stop or stop < reach)
+        wrong = value.check(pos, reach)
         if wrong is None and end + missing > reach:
             wrong = _short(cls.prefix, pos, end + missing - pos, end - pos)
         error = error or wrong

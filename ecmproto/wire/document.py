@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from ecmproto.errors import DecodeError, SpecError, shown
-from ecmproto.wire.decoder import encapsulated
+from ecmproto.wire.decoder import SUSPICIOUS, encapsulated, is_suspicious
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats import BY_PREFIX
 from ecmproto.wire.frame import Frame
@@ -41,7 +41,9 @@ def to_document(frame: Frame) -> dict[str, Json]:
         document["error"] = error_document(frame.error)
     inner = encapsulated(frame)
     if inner is not None:
-        document["encapsulated"] = to_document(inner)
+        document["encapsulated"] = shown = to_document(inner)
+        if is_suspicious(frame, inner):
+            shown["suspicious"] = SUSPICIOUS
     return document
 
 

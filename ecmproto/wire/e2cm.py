@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ecmproto.errors import DecodeError
 from ecmproto.wire.declaration import layer
-from ecmproto.wire.experimental import Word, selector, short_sample
+from ecmproto.wire.experimental import DEFAULT_CPID, Sampling, selector
 from ecmproto.wire.schema import Count, octets, sint, uint
 
 TYPES = {0: "BCN", 1: "BCN_MAX", 2: "BCN_ZERO", 3: "BCN_PROBE_FWD", 4: "BCN_PROBE_REV"}
@@ -15,11 +14,11 @@ PROBE_FWD, PROBE_REV = 3, 4
 
 
 @layer("e2cm", title="E²CM frame", source="S002; wire-formats 6", protocol=2)
-class E2CM(Word):
+class E2CM(Sampling):
     """A congestion point's feedback, or a probe on its way there (FWD) or back (REV); ``type`` says which."""
 
     cpid: int = uint(
-        64, default=0, kind="cpid", base="hex",
+        64, default=DEFAULT_CPID, kind="cpid", base="hex",
         doc="congestion point's MAC and local number; in probes the flow's destination MAC and 0",
         source="S002",
     )  # fmt: skip
@@ -52,10 +51,7 @@ class E2CM(Word):
     )
     announced_by = "message"
     selected_by = tuple(selector(2, type) for type in TYPES)
-
-    def check(self, start: int, cut: bool) -> DecodeError | None:
-        """The payload of the BCN types is at least 24 octets, as in ECM."""
-        return short_sample("e2cm", self.payload, cut, start + 24) if self.type in BCN_TYPES else None
+    showing = BCN_TYPES
 
 
 def flow_id(dst: bytes, src: bytes, priority: int) -> int:

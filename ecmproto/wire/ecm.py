@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ecmproto.errors import DecodeError
 from ecmproto.wire.declaration import layer
-from ecmproto.wire.experimental import Word, selector, short_sample
+from ecmproto.wire.experimental import DEFAULT_CPID, Proposed, Sampling, UnknownTag, selector
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.schema import REST, octets, sint, uint
 
@@ -12,14 +11,15 @@ _UNIT = "one tick of the timestamp = 2^Unit µs"
 
 
 @layer("ecm", title="ECM frame", source="S000 3.1; wire-formats 4", protocol=0)
-class ECM(Word):
+class ECM(Sampling):
     """Tells the source of a sampled frame how far a queue is from its equilibrium, and where it is going.
 
     ECM(0,0) is ``q_off == q_delta == 0``: stop for a while.
     """
 
     cpid: int = uint(
-        64, default=0, kind="cpid", base="hex", doc="congestion point identifier: MAC and local number",
+        64, default=DEFAULT_CPID, kind="cpid", base="hex",
+        doc="congestion point identifier: MAC and local number",
         source="S000 3.1",
     )  # fmt: skip
     q_off: int = sint(
@@ -42,18 +42,20 @@ class ECM(Word):
     )
     announced_by = "message"
     selected_by = (selector(0, 0),)
-
-    def check(self, start: int, cut: bool) -> DecodeError | None:
-        """S000 3.1: the payload is at least 24 octets."""
-        return short_sample("ecm", self.payload, cut, start + 18)
+    showing = (0,)
 
 
 @layer("cmtag", title="CM-Tag", source="S000 3.1; wire-formats 4", protocol=0)
-class CMTag(Word):
+class CMTag(Proposed):
     """Ties a rate-limited frame to the congestion point that limits it; Protocol 2 in E²CM's frames."""
 
     cpid: int = uint(
-        64, default=0, kind="cpid", base="hex", doc="the rate limiter's congestion point", source="S000 3.1"
+        64,
+        default=DEFAULT_CPID,
+        kind="cpid",
+        base="hex",
+        doc="the rate limiter's congestion point",
+        source="S000 3.1",
     )
     timestamp: int = uint(
         16, default=0, unit="2^unit µs", doc="the reaction point's timer when the frame left",
@@ -67,6 +69,9 @@ class CMTag(Word):
     )  # fmt: skip
     announced_by = "tag"
     selected_by = (selector(0, 0), selector(2, 0))
+    otherwise = UnknownTag
+    has_cpid = True
+    padded = False
     next_key = "etype"
 
 

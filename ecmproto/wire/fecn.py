@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecmproto.units import RATE_INFINITY
 from ecmproto.wire.declaration import layer
-from ecmproto.wire.experimental import Word, selector
+from ecmproto.wire.experimental import Proposed, UnknownTag, selector
 from ecmproto.wire.schema import uint
 
 _RATE = "the least rate any switch allows so far; all ones is infinity, no limit yet"
@@ -12,7 +12,7 @@ _RLQ = "rate-limited queue of the source, from 1"
 
 
 @layer("rdtag", title="Rate-discovery tag (RD tag)", source="S003; wire-formats 7", protocol=3)
-class RDTag(Word):
+class RDTag(Proposed):
     """Rides in a data frame and collects the rate the path's switches allow."""
 
     rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
@@ -23,11 +23,13 @@ class RDTag(Word):
     )  # fmt: skip
     announced_by = "tag"
     selected_by = (selector(3, 0),)
+    otherwise = UnknownTag
+    padded = False
     next_key = "etype"
 
 
 @layer("fecn", title="FECN returning frame", source="S003; wire-formats 7", protocol=3, type=1)
-class FECNReturn(Word):
+class FECNReturn(Proposed):
     """Brings an RD tag's rate back to the source."""
 
     rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
@@ -37,7 +39,7 @@ class FECNReturn(Word):
 
 
 @layer("dbp", title="DBP rate report", source="S002 (M. Seaman); wire-formats 7", protocol=4)
-class DBPRateReport(Word):
+class DBPRateReport(Proposed):
     """Sent by a destination to each active source; every switch on the way back lowers the rate."""
 
     rlq_id: int = uint(16, default=0, doc="0", source="wire-formats 7")

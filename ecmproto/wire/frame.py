@@ -17,6 +17,10 @@ MIN_OCTETS = 60
 """The least octets of a frame without its FCS (802.3 4A.4.2); shorter ones are padded."""
 
 
+UNBOUNDED = 1 << 32
+"""Longer than any frame: the length of one that is not known, as that of a sampled frame."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """Where a field stands: octets ``start`` to ``stop`` (exclusive) of the frame, and the bits in them.

@@ -63,7 +63,7 @@ class IPv4(Layer):
     )
     announced_by = 0x0800
 
-    def check(self, start: int, cut: bool) -> DecodeError | None:
+    def check(self, start: int, reach: int) -> DecodeError | None:
         """Version 4, a header of at least 20 octets, a total length that covers it."""
         if self.version != 4:
             return DecodeError(layer="ip", offset=start, needed="version 4", got=str(self.version))
@@ -101,7 +101,7 @@ class IPv6(Layer):
     dst: bytes = address(128, default=bytes(16), doc="destination address", source="RFC 8200 3")
     announced_by = 0x86DD
 
-    def check(self, start: int, cut: bool) -> DecodeError | None:
+    def check(self, start: int, reach: int) -> DecodeError | None:
         """Version 6."""
         if self.version == 6:
             return None
@@ -152,7 +152,7 @@ class TCP(Layer):
         Count(key="data_offset", scale=4, minus=20), default=b"", doc="options", source="RFC 9293 3.1"
     )
 
-    def check(self, start: int, cut: bool) -> DecodeError | None:
+    def check(self, start: int, reach: int) -> DecodeError | None:
         """A header of at least 20 octets."""
         if self.data_offset >= 5:
             return None

@@ -66,10 +66,29 @@ class Layer:
     build: Callable[[], bytes]
     """Write one; EncodeError for a value out of its field's range.  Generated from the schema."""
 
-    def check(self, start: int, cut: bool) -> DecodeError | None:
+    otherwise: ClassVar[type[Layer] | None] = None
+    """The format of octets that are announced as this one and cannot be it; None where all can."""
+
+    @classmethod
+    def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
+        """Return whether the octets announced as this format are none of it, but of ``otherwise``.
+
+        They are ``data[start:stop]`` and went on to octet ``reach`` on the wire.
+        """
+        return False
+
+    @classmethod
+    def short(cls, data: bytes, start: int, stop: int, reach: int) -> DecodeError | None:
+        """Return the error of octets, too few to be read, that were too few on the wire too; None if not.
+
+        Arguments as in `cannot_be`.
+        """
+        return too_few(cls, start, stop, reach)
+
+    def check(self, start: int, reach: int) -> DecodeError | None:
         """Return what makes this value, found at octet ``start``, one that its format forbids, or None.
 
-        ``cut`` says that its last octets are missing because of the capture's snap length.
+        ``reach`` is the octet up to which it may have gone on the wire.
         """
         return None
 
@@ -109,6 +128,15 @@ class Layer:
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+
+def too_few(cls: type[Layer], start: int, stop: int, reach: int) -> DecodeError | None:
+    """Return the error of octets in which not even the fixed part of a format is whole, cut or not."""
+    if reach - start >= cls.fixed_octets:
+        return None
+    return DecodeError(
+        layer=cls.prefix, offset=start, needed=f"{cls.fixed_octets} octets", got=f"{stop - start} octets"
+    )
 
 
 def _literal(field: Field, value: int | bytes) -> str:

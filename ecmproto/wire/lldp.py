@@ -82,7 +82,7 @@ class CongestionNotificationTLV(Layer):
 
     announced_by = "lldp"
 
-    def check(self, start: int, cut: bool) -> DecodeError | None:
+    def check(self, start: int, reach: int) -> DecodeError | None:
         """The TLV's information is six octets."""
         if self.length == 6:
             return None

@@ -14,7 +14,8 @@ from ecmproto.capture import Batch, Interface
 from ecmproto.dissect import Lines, NdJson, Record, Tabs, hex_text, record_document, records, tree_text
 from ecmproto.dissect.hexdump import segments
 from ecmproto.dissect.summary import fcs_holds
-from ecmproto.wire import encode
+from ecmproto.fuzz.text_check import TextCheck
+from ecmproto.wire import BCN, E2CM, ECM, encode
 from ecmproto.wire.catalogue import catalogue
 from ecmproto.wire.document import from_document
 from ecmproto.wire.fcs import frame_check_sequence
@@ -128,3 +129,27 @@ def test_a_frame_without_time_says_so() -> None:
     assert record_document(got)["time_ns"] is None
     assert "none in the capture" in tree_text(got)
     assert Lines().record(got)[:19] == f"    1 {'-':>12} "
+
+
+@pytest.mark.parametrize("behind", ["", "8100 e005", "88e7 e0000001 02000000cc01 02000000cc02"])
+def test_a_sampled_frame_of_another_station_is_suspicious(behind: str) -> None:
+    """The message goes to the source of what it shows; inside a backbone, to the customer."""
+    told = "02:00:00:00:00:09 [suspicious: the message is for {}] → 02:00:00:00:00:02"
+    addressee = "02:00:00:00:cc:01" if behind.startswith("88e7") else "02:00:00:00:00:01"
+    items = []
+    for source in ("020000000009", addressee.replace(":", "")):
+        sampled = bytes.fromhex("020000000002" + source + "88f7") + bytes(40)
+        outer = bytes.fromhex("020000000001 0200000000c1" + behind + "88b5")
+        items += [outer + cls(payload=sampled).build() for cls in (ECM, BCN, E2CM)]
+    lines, documents = [], []
+    for octets in items:
+        captured = record(octets)
+        lines.append(Lines().record(captured))
+        documents.append(json.loads(NdJson().record(captured))["encapsulated"])
+        assert ("[suspicious: its source is not the message's destination]" in tree_text(captured)) == (
+            "suspicious" in documents[-1]
+        )
+    assert ["suspicious" in one for one in documents] == [True] * 3 + [False] * 3
+    assert all(told.format(addressee) in line for line in lines[:3])
+    assert all("suspicious" not in line for line in lines[3:])
+    assert not list(TextCheck().differences(items * 20))

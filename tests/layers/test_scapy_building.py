@@ -214,7 +214,7 @@ def test_summaries_say_what_matters() -> None:
     )
     assert ECM(cpid=1, q_off=5).summary() == "ECM cpid=00:00:00:00:00:00/1 q_off=5 q_delta=0"
     assert E2CM(type=3, latency=9).summary() == (
-        "E2CM BCN_PROBE_FWD cpid=00:00:00:00:00:00/0 flow_id=0x0 latency=9ns"
+        "E2CM BCN_PROBE_FWD cpid=02:00:00:00:00:01/1 flow_id=0x0 latency=9ns"
     )
     assert RDTag().summary() == "RDTag rlq_id=0 rate=infinity (None)"
     assert PFC.pausing({3: 100, 4: 0}).summary() == "PFC c3=100 c4=0"

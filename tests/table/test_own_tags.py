@@ -17,14 +17,14 @@ from ecmproto.wire.ethertypes import DEFAULT
 from tests.table.frames import ANY, batch_of
 
 MACS = "020000000001 020000000002 "
-CM = "88b6 0800 8102030405060708 abcd 5000 "
+CM = "88b6 0800 8202030405060708 abcd 5000 "
 E2CM_TAG = "88b6 0200 0000000000000009 0001 0000 "
-RRT = "88b6 0100 ffffffffffffffff "
+RRT = "88b6 0100 feffffffffffffff "
 RD = "88b6 0300 0007 fffffffe "
 VLAN = "8100 a005 "
 FRAMES = st.lists(ANY, min_size=1, max_size=6)
 NOTHING = (False, 0, 0)
-CM_FOUND = (True, 0x8102030405060708 - 2**64, 0x5ABCD)
+CM_FOUND = (True, 0x8202030405060708 - 2**64, 0x5ABCD)
 
 
 def of(frames: list[bytes], protocol: int, ethertypes: EtherTypes = DEFAULT) -> list[tuple[bool, int, int]]:
@@ -54,7 +54,7 @@ def expected(octets: bytes, protocol: int) -> tuple[bool, int, int]:
         (CM + "0800", E2CM, NOTHING),
         (CM + E2CM_TAG + "0800", E2CM, (True, 9, 1)),
         (E2CM_TAG + CM + CM + "0800", ECM, CM_FOUND),
-        (VLAN + RRT + RRT + "0800", BCN, (True, -1, 0)),
+        (VLAN + RRT + RRT + "0800", BCN, (True, 0xFEFFFFFFFFFFFFFF - 2**64, 0)),
         (VLAN + RD + "0800", FECN, (True, 0xFFFFFFFE, 7)),
         (VLAN + RD, FECN, NOTHING),
     ],

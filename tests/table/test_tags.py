@@ -13,9 +13,9 @@ from ecmproto.wire import EtherTypes
 from tests.table.frames import ANY, batch_of
 
 MACS = "020000000001 020000000002 "
-CM = "88b6 0800 8102030405060708 abcd 5000 "
+CM = "88b6 0800 8202030405060708 abcd 5000 "
 E2CM = "88b6 0200 0000000000000009 0001 0000 "
-RRT = "88b6 0100 ffffffffffffffff "
+RRT = "88b6 0100 feffffffffffffff "
 RD = "88b6 0300 0007 fffffffe "
 CN = "22e9 1234 "
 VLAN = "8100 a005 "

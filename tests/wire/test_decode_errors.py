@@ -12,6 +12,8 @@ from ecmproto.errors import DecodeError
 from ecmproto.wire import Data, decode, decode_lax
 from tests.standards.octets import octets
 
+CPID = "0200000000c10001"
+
 CASES = [
     # what follows the addresses, the sentence
     ("", "eth at octet 0: needed 14 octets, got 12 octets"),
@@ -20,10 +22,10 @@ CASES = [
     ("88e7 00000001", "ieee8021ah at octet 14: needed 18 octets, got 4 octets"),
     ("22e7" + "00" * 23 + "02 08", "cnm at octet 14: needed 26 octets, got 25 octets"),
     ("22e7" + "00" * 23 + "41", "cnm at octet 36: needed msdu_length 0..64, got 65"),
-    ("88b5 " + "00" * 41, "ecm at octet 32: needed 24 octets of the sampled frame, got 23 octets"),
-    ("88b5 01" + "00" * 17, "bcn at octet 32: needed 24 octets of the sampled frame, got 0 octets"),
-    ("88b5 021" + "00" * 23 + "0", "e2cm at octet 38: needed 24 octets of the sampled frame, got 1 octets"),
-    ("88b5 023" + "00" * 21 + "0", "e2cm at octet 14: needed 24 octets, got 23 octets"),
+    ("88b5 0000" + CPID + "00" * 31, "ecm at octet 32: needed 24 octets of the sampled frame, got 23 octets"),
+    ("88b5 0100" + CPID + "00" * 8, "bcn at octet 32: needed 24 octets of the sampled frame, got 0 octets"),
+    ("88b5 0210" + CPID + "00" * 15, "e2cm at octet 38: needed 24 octets of the sampled frame, got 1 octets"),
+    ("88b5 0230" + CPID + "00" * 13, "e2cm at octet 14: needed 24 octets, got 23 octets"),
     ("88b5 0310 0001", "fecn at octet 14: needed 8 octets, got 4 octets"),
     ("88b6 0300 0001", "rdtag at octet 14: needed 10 octets, got 4 octets"),
     ("88b6 00", "exptag at octet 14: needed 2 octets, got 1 octets"),

@@ -41,7 +41,7 @@ def shown(value: Layer) -> Frame:
 @pytest.mark.parametrize("make", [ECM, BCN, E2CM], ids=lambda cls: cls.prefix)
 @pytest.mark.parametrize("answer", [CN_TAG, QINQ, PBB, LENGTH_TAGGED], ids=str)
 def test_a_whole_sampled_frame(make: type[ECM | BCN | E2CM], answer: KnownAnswer) -> None:
-    inner = shown(make(payload=answer.octets))
+    inner = shown(make(cpid=1, payload=answer.octets))
     assert inner.layers == answer.layers
     assert inner.padding == bytes(answer.padding)
     assert inner.error is None
@@ -52,7 +52,7 @@ def test_any_part_of_any_frame(frame: Frame, tags: list[Layer], data: st.DataObj
     """As far as its octets go, and a sample is never malformed for being one."""
     octets = encode(frame)
     sampled = octets[: data.draw(st.integers(28, max(28, len(octets))))].ljust(28, b"\0")
-    outer = decode(encode(Frame(layers=(Ethernet(), *tags, ECM(payload=sampled))), fix=True))
+    outer = decode(encode(Frame(layers=(Ethernet(), *tags, ECM(cpid=1, payload=sampled))), fix=True))
     inner = encapsulated(outer)
     assert inner is not None
     assert encode(inner) == outer[ECM].payload

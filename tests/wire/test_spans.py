@@ -13,7 +13,7 @@ from ecmproto.fuzz.strategies import frames
 from ecmproto.wire import CNM, VLAN, Data, Ethernet, Frame, Layer, Placed, decode, decode_lax, encode
 from tests.standards.known_answers import CNM_SHORT, KNOWN_ANSWERS, QINQ, KnownAnswer
 
-SELECTORS = {"protocol", "type", "opcode", "hw_size", "proto_size", "length", "oui", "subtype"}
+SELECTORS = {"protocol", "type", "cpid", "opcode", "hw_size", "proto_size", "length", "oui", "subtype"}
 """Fields that say which format it is; another value may be another format."""
 
 

@@ -7,8 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from ecmproto.fuzz.strategies.fields import values_of
 from ecmproto.wire import lldp, mac_control
-from ecmproto.wire.experimental import Word, selector
+from ecmproto.wire.experimental import Proposed, Word, selector
 from ecmproto.wire.formats import FORMATS
 from ecmproto.wire.ip import ARP, IPv4, IPv6
 from ecmproto.wire.layer import Layer
@@ -37,6 +38,14 @@ def _selectors(cls: type[Word]) -> list[tuple[int, int]]:
     return sorted((pair for pair in pairs if selector(*pair) not in taken), reverse=True)
 
 
+def _possible_cpids(cls: type[Layer]) -> SearchStrategy[int]:
+    """Return any CPIDs but those that no congestion point has: zero, and those of groups."""
+    field = next(field for field in cls.layout if field.key == "cpid")
+    return values_of(field).map(lambda cpid: cpid & ~_GROUP_BIT or 1)
+
+
+_GROUP_BIT = 1 << 56
+
 INSISTED: dict[type[Layer], dict[str, SearchStrategy[Any]]] = {
     Pause: {"opcode": st.just(mac_control.PAUSE_OPCODE)},
     PFC: {"opcode": st.just(mac_control.PFC_OPCODE)},
@@ -49,5 +58,6 @@ INSISTED: dict[type[Layer], dict[str, SearchStrategy[Any]]] = {
     ARP: {"hw_size": st.just(6), "proto_size": st.just(4)},
     IPv4: {"version": st.just(4), "len": st.just(0) | st.integers(60, 0xFFFF)},
     IPv6: {"version": st.just(6)},
+    **{cls: {"cpid": _possible_cpids(cls)} for cls in FORMATS if issubclass(cls, Proposed) and cls.has_cpid},
 }
 """Values that formats insist on."""

@@ -20,13 +20,11 @@ from ecmproto.wire.cn import CNM
 from ecmproto.wire.e2cm import E2CM
 from ecmproto.wire.ecm import ECM
 from ecmproto.wire.ethernet import MSDU, Data, Ethernet
+from ecmproto.wire.frame import UNBOUNDED
 from ecmproto.wire.layer import Layer
 
 SHOWN_AS: dict[type[Layer], type[Layer]] = {CNM: MSDU, ECM: Ethernet, BCN: Ethernet, E2CM: Ethernet}
 """The formats that show a sampled frame, and with what this starts."""
-
-_UNBOUNDED = 1 << 32
-"""Longer than any frame: how long a sampled frame was is not known."""
 
 
 def frames_of(batch: Batch, interfaces: Sequence[Interface]) -> Frames:
@@ -86,7 +84,7 @@ def sampled_frames(found: LayersFound) -> tuple[NDArray[np.int32], Frames]:
         buffer=found.frames.buffer,
         offset=fixed(np.concatenate([none, *starts])[order]),
         captured=fixed(captured),
-        original=fixed(np.full(len(row), _UNBOUNDED)),
+        original=fixed(np.full(len(row), UNBOUNDED)),
         first=fixed(np.concatenate([none.astype(np.int8), *firsts])[order]),
         fcs=fixed(np.zeros(len(row), np.int8)),
         padded=fixed(np.ones(len(row), np.bool_)),

@@ -11,12 +11,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from ecmproto.wire.bcn import BCN
 from ecmproto.wire.cn import CNM, MAX_MSDU
 from ecmproto.wire.cooked import SLL, SLL2
-from ecmproto.wire.e2cm import E2CM
-from ecmproto.wire.ecm import ECM
-from ecmproto.wire.experimental import MIN_SAMPLED_OCTETS
+from ecmproto.wire.experimental import MIN_SAMPLED_OCTETS, Proposed, Sampling
+from ecmproto.wire.formats import FORMATS
 from ecmproto.wire.ip import TCP, UDP, IPv4, IPv6
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
@@ -40,8 +38,10 @@ WITHIN: Mapping[type[Layer], tuple[Within, ...]] = {
 }
 """What formats refuse, in the order in which they look."""
 
-LEAST_SAMPLE: Mapping[type[Layer], int] = dict.fromkeys((ECM, BCN, E2CM), MIN_SAMPLED_OCTETS)
-"""The least octets of the variable field, where there is to be one and nothing was cut off."""
+LEAST_SAMPLE: Mapping[type[Layer], int] = dict.fromkeys(
+    (cls for cls in FORMATS if issubclass(cls, Sampling)), MIN_SAMPLED_OCTETS
+)
+"""The least octets of the variable field on the wire, where there is to be one."""
 
 NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, TLVS, CN_TLV, UNKNOWN = range(9)
 """What may follow a format; IPV4 also stands for the check of its total length."""
@@ -55,6 +55,8 @@ FOLLOWED: Final[Mapping[type[Layer], int]] = {
 def followed_by(cls: type[Layer]) -> int:
     """Return what may follow a format; UNKNOWN where only its own methods know."""
     if cls.check is not Layer.check and cls not in WITHIN and cls not in LEAST_SAMPLE:
+        return UNKNOWN
+    if cls.otherwise is not None and not issubclass(cls, Proposed):
         return UNKNOWN
     if cls in FOLLOWED:
         return FOLLOWED[cls]

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from ecmproto.kernel import inlined
 from ecmproto.table.columns.octets import eight_octets
-from ecmproto.table.columns.transitions import DECISIVE, NUMBER_OF, Transitions
+from ecmproto.table.columns.transitions import DECISIVE, NO_DOUBT, NUMBER_OF, Transitions
 from ecmproto.table.headers import signed, two_octets
 from ecmproto.wire.ethernet import Ethernet
+from ecmproto.wire.experimental import CPID_AT, CPID_OCTETS
 from ecmproto.wire.formats import FORMATS
 
 Octets = NDArray[np.uint8]
@@ -214,6 +215,8 @@ class Found(NamedTuple):
     """Whether frames with the same decisive words that are no shorter are walked over the same way."""
     open_ended: bool
     """Whether the last layer goes as far as the frame does, however long it is."""
+    exact: bool
+    """Whether frames that are longer may have other layers."""
     length_at: int
     """Where a length stands that says where the frame ends; NO_LENGTH without one."""
 
@@ -245,7 +248,7 @@ def learn(
     shared = found.settled and place != NO_SHAPE and found.layers <= _MOST_LAYERS
     # nothing but the last layer or what is behind it may grow, and it is there in all of them
     behind = found.fcs > found.tail + zeros and (zeros == 0 or found.fcs >= found.least)
-    longer = shared and original <= captured and (found.open_ended or behind)
+    longer = shared and original <= captured and (found.open_ended or behind) and not found.exact
     length_at = found.length_at if longer else NO_LENGTH
     words = 0
     if shared:
@@ -321,24 +324,72 @@ def _decide(
     first = shapes.used[1]
     words, last = 0, -_WORD
     for index in range(shapes.used[2], shapes.used[2] + layers):
-        layer, at = shapes.layer[index, 0], shapes.layer[index, 1]
+        layer, at, octets = shapes.layer[index, 0], shapes.layer[index, 1], shapes.layer[index, 2]
         for row in range(layer * DECISIVE, (layer + 1) * DECISIVE):
             if decisive[row, 1] == 0:
                 break
             place = at + decisive[row, 0]
-            if place == length_at:
-                continue
-            if place + 2 > last + _WORD:
-                last = min(place, captured - _WORD)
-                word[first + words, 0] = np.uint64(last)
-                word[first + words, 1] = np.uint64(0)
-                words += 1
-            mask = np.uint64(decisive[row, 1]) << np.uint64(8 * (last + _WORD - 2 - place))
-            word[first + words - 1, 1] |= mask
+            if place != length_at:
+                words, last = _mask(word, first, words, last, place, decisive[row, 1], captured)
+            if decisive[row, 0] == 0 and tables.doubts[layer, 3] != 0 and octets >= CPID_AT + CPID_OCTETS:
+                named = tables.doubts[layer, 0] != NO_DOUBT
+                words, last = _mask_cpid(
+                    word, first, words, last, buffer, start, at + CPID_AT, named, captured
+                )
     for row in range(first, first + words):
         word[row, 2] = eight_octets(buffer, start + int(np.int64(word[row, 0]))) & word[row, 1]
     shapes.used[1] = first + words
     return words
+
+
+@inlined
+def _mask(
+    word: Uint64, first: int, words: int, last: int, place: int, mask: int, captured: int
+) -> tuple[int, int]:
+    """Let bits of the two octets at ``place`` decide; returns how many words do now, and where the last is.
+
+    Places come in order.
+    """
+    if place + 2 > last + _WORD:
+        last = min(place, captured - _WORD)
+        word[first + words, 0] = np.uint64(last)
+        word[first + words, 1] = np.uint64(0)
+        words += 1
+    word[first + words - 1, 1] |= np.uint64(mask) << np.uint64(8 * (last + _WORD - 2 - place))
+    return words, last
+
+
+@inlined
+def _mask_cpid(
+    word: Uint64,
+    first: int,
+    words: int,
+    last: int,
+    buffer: Octets,
+    start: int,
+    at: int,
+    named: bool,
+    captured: int,
+) -> tuple[int, int]:
+    """Let that decide which shows that a CPID is one, or none: what a format is ``named`` for, or is not.
+
+    One is shown by the group bit and an octet that is not zero, none by the group bit or all octets.
+    """
+    octet = 0
+    while octet < CPID_OCTETS and signed(buffer[start + at + octet]) == 0:
+        octet += 1
+    group = signed(buffer[start + at]) & 1 != 0
+    for pair in range(0, CPID_OCTETS, 2):
+        mask = 0x0100 if pair == 0 and (named or group) else 0
+        if octet == CPID_OCTETS:
+            mask = 0xFFFF
+        elif named and octet - pair == 0:
+            mask |= 0xFF00
+        elif named and octet - pair == 1:
+            mask |= 0x00FF
+        if mask != 0:
+            words, last = _mask(word, first, words, last, at + pair, mask, captured)
+    return words, last
 
 
 @inlined

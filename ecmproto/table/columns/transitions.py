@@ -27,7 +27,7 @@ from ecmproto.table.columns.rules import (
 from ecmproto.table.headers import fixed
 from ecmproto.wire.ethernet import Data
 from ecmproto.wire.ethertypes import EtherTypes
-from ecmproto.wire.experimental import selector
+from ecmproto.wire.experimental import MOST_OCTETS, Proposed, Word, selector
 from ecmproto.wire.formats import FORMATS, Dispatch, announcement, dispatch
 from ecmproto.wire.ip import IPv4, IPv6
 from ecmproto.wire.layer import Layer
@@ -41,6 +41,8 @@ DATA_NUMBER = NUMBER_OF[Data]
 NO_TAIL, REST_TAIL, COUNTED_TAIL = range(3)
 WHOLE_ARP, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
 """Where an EtherType announces several formats: how one is chosen; STRANGE is not known here."""
+
+NO_DOUBT = -1
 
 CONDITIONS = max(map(len, WITHIN.values()))
 """How many conditions a format has room for."""
@@ -77,6 +79,10 @@ class Transitions(NamedTuple):
     """What it refuses, CONDITIONS rows a format: a `Place`, low and high; unused ones have no octets."""
     refuses: NDArray[np.bool_]
     """Whether it refuses anything."""
+    doubts: Int64
+    """How octets announced as a format are told to be none of it: the format that they are then, or NO_DOUBT;
+    whether there is a CPID; the most octets of those types that show no frame, 0 for any number; whether its
+    CPID, or what would be one, decides."""
     follows: Int64
     """What may follow; see `ecmproto.table.columns.rules`."""
     next_at: Int64
@@ -116,6 +122,7 @@ def transitions(ethertypes: EtherTypes) -> Transitions:
         tail=_numbers([_tail(cls) for cls in FORMATS]),
         within=_numbers([row for cls in FORMATS for row in _conditions(cls)]),
         refuses=fixed(np.array([cls.check is not Layer.check for cls in FORMATS])),
+        doubts=_numbers([_doubts(cls) for cls in FORMATS]),
         follows=_numbers([followed_by(cls) for cls in FORMATS]),
         next_at=_numbers([_next_at(cls) for cls in FORMATS]),
         run=fixed(np.array([cls.prefix == "lldp" for cls in FORMATS])),
@@ -163,6 +170,13 @@ def _conditions(cls: type[Layer]) -> list[tuple[int, ...]]:
         (*place_of(field_of(cls, each.key)), each.low, each.high) for each in WITHIN.get(cls, ())
     ]
     return rows + [(0,) * 6] * (CONDITIONS - len(rows))
+
+
+def _doubts(cls: type[Layer]) -> tuple[int, int, int, int]:
+    if not issubclass(cls, Proposed) or cls.otherwise is None:
+        return NO_DOUBT, 0, 0, int(issubclass(cls, Word))
+    has_cpid = int(cls.has_cpid)
+    return NUMBER_OF[cls.otherwise], has_cpid, MOST_OCTETS if cls.padded else 0, has_cpid
 
 
 _SELECTORS: dict[str | int, tuple[int, int]] = {

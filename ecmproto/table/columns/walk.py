@@ -23,12 +23,13 @@ from ecmproto.table.columns.rules import (
     TLVS,
     UNKNOWN,
 )
-from ecmproto.table.columns.shapes import NO_LENGTH, NOWHERE, Found, Shapes, trace
+from ecmproto.table.columns.shapes import NO_LENGTH, NOWHERE, Found, Shapes, all_zero, trace
 from ecmproto.table.columns.transitions import (
     CONDITIONS,
     COUNTED_TAIL,
     DATA_NUMBER,
     LLDP,
+    NO_DOUBT,
     NO_TAIL,
     NUMBER_OF,
     OPCODE,
@@ -39,6 +40,7 @@ from ecmproto.table.columns.transitions import (
 )
 from ecmproto.table.headers import signed, two_octets
 from ecmproto.wire.ethertypes import MAX_LENGTH
+from ecmproto.wire.experimental import CPID_AT, CPID_OCTETS, UNKNOWN_LENGTH
 from ecmproto.wire.frame import MIN_OCTETS
 from ecmproto.wire.ip import NO_NEXT_HEADER
 from ecmproto.wire.lldp import CN_SUBTYPE, END, OUI_8021, TLV, CongestionNotificationTLV
@@ -213,7 +215,30 @@ class _Wrong(NamedTuple):
 
 
 @inlined
-def _refused(buffer: Octets, layer: int, start: int, tail: int, cut: bool, tables: Transitions) -> _Wrong:
+def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: Transitions) -> bool:
+    """Whether octets announced as a format are none of it; see `ecmproto.wire.experimental.Proposed`."""
+    behind = start + CPID_AT + CPID_OCTETS
+    if tables.doubts[layer, 1] != 0 and stop >= behind:
+        if signed(buffer[start + CPID_AT]) & 1 != 0:
+            return True
+        if all_zero(buffer, start + CPID_AT, CPID_OCTETS):
+            return True
+    most = tables.doubts[layer, 2]
+    if most == 0 or _shows(buffer, layer, start, stop, tables):
+        return False
+    return bool(stop - start > most or most < reach - start < UNKNOWN_LENGTH)
+
+
+@inlined
+def _shows(buffer: Octets, layer: int, start: int, stop: int, tables: Transitions) -> bool:
+    """Whether the message at ``start`` is one that shows a frame."""
+    if tables.tail[layer, 12] == 0 or stop - start < 2:
+        return False
+    return _tail_octets(buffer, start, 0, layer, tables.tail) >= 0
+
+
+@inlined
+def _refused(buffer: Octets, layer: int, start: int, tail: int, reach: int, tables: Transitions) -> _Wrong:
     """Return what makes the layer at ``start`` one that its format forbids; ``tail`` octets are variable."""
     within = tables.within
     for index in range(layer * CONDITIONS, (layer + 1) * CONDITIONS):
@@ -222,8 +247,8 @@ def _refused(buffer: Octets, layer: int, start: int, tail: int, cut: bool, table
         number = _number(buffer, start, within, index, 0)
         if number < within[index, 4] or number > within[index, 5]:
             return _Wrong(CONDITION + index, number, 0)
-    if tail >= 0 and tail < tables.tail[layer, 12] and not cut:
-        return _Wrong(SAMPLE, tail, 0)
+    if tail >= 0 and reach - start - tables.fixed[layer] < tables.tail[layer, 12]:
+        return _Wrong(SAMPLE, reach - start - tables.fixed[layer], 0)
     if tables.follows[layer] == IPV4:
         header = 4 * _number(buffer, start, tables.ip, 0, 0)
         length = _number(buffer, start, tables.ip, 1, 0)
@@ -290,15 +315,24 @@ def walk(
     settled = True
     # whether the last layer goes as far as the frame does, and the length that says so if one does
     open_ended, bounded, length_at = False, False, NO_LENGTH
+    # whether frames that are longer may be something else
+    exact = False
     told = errors.used[0]
     while layer >= 0 and (pos < stop or layer != DATA_NUMBER):
         if tables.follows[layer] == UNKNOWN:
             layer = SLOW
             break
+        if tables.doubts[layer, 0] != NO_DOUBT:
+            if _doubted(buffer, layer, pos, stop, reach, tables):
+                layer = tables.doubts[layer, 0]
+            elif tables.doubts[layer, 2] != 0 and not _shows(buffer, layer, pos, stop, tables):
+                exact = True
         fixed = tables.fixed[layer]
         if stop - pos < fixed:
             if reach - pos < fixed:
                 _tell(errors, row, layer, pos - begin, SHORT, fixed, stop - pos)
+            elif reach - pos - fixed < tables.tail[layer, 12] and _shows(buffer, layer, pos, stop, tables):
+                _tell(errors, row, layer, pos - begin, SAMPLE, reach - pos - fixed, 0)
             broken = True
             after = pos
         else:
@@ -318,8 +352,7 @@ def walk(
             last = layer
             broken = missing > 0
             if tables.refuses[layer]:
-                cut = broken or stop < reach
-                wrong = _refused(buffer, layer, pos, got, cut, tables)
+                wrong = _refused(buffer, layer, pos, got, reach, tables)
                 if wrong.what != NO_ERROR:
                     broken = True
                     _tell(errors, row, layer, pos - begin, wrong.what, wrong.first, wrong.second)
@@ -360,4 +393,4 @@ def walk(
     least = MIN_OCTETS if frames.padded[row] else 0
     if bounded:
         length_at = NO_LENGTH
-    return Found(layers, last, node, pos - begin, end - begin, least, settled, open_ended, length_at)
+    return Found(layers, last, node, pos - begin, end - begin, least, settled, open_ended, exact, length_at)

@@ -68,6 +68,11 @@ class Stretch:
         """How many they are; None where that differs from frame to frame."""
         return self.end_at - self.begin_at if self.begin == self.end else None
 
+    def as_number(self) -> Bits:
+        """Return the octets as a number: there are at most seven of them, however long the frame is."""
+        assert self.octets is not None, "as many octets in all frames"
+        return Bits(self.begin, self.begin_at, self.octets, 0, 8 * self.octets)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Size:

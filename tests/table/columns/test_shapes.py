@@ -11,7 +11,26 @@ from ecmproto.fuzz.column_check import NAMES
 from ecmproto.table.columns import extract
 from ecmproto.table.columns.framing import frames_of
 from ecmproto.table.columns.layers import find_layers
-from ecmproto.wire import CNM, TCP, UDP, VLAN, Data, Ethernet, Frame, IPv4, IPv6, Layer, encode
+from ecmproto.wire import (
+    BCN,
+    CNM,
+    E2CM,
+    ECM,
+    TCP,
+    UDP,
+    VLAN,
+    CMTag,
+    Data,
+    DBPRateReport,
+    Ethernet,
+    FECNReturn,
+    Frame,
+    IPv4,
+    IPv6,
+    Layer,
+    RRTTag,
+    encode,
+)
 from ecmproto.wire.ethertypes import DEFAULT
 from tests.dissect.sample import FRAMES
 from tests.table.columns.reference import assert_equal
@@ -82,3 +101,31 @@ def test_memory_is_not_used_again_while_somebody_looks() -> None:
     held = [extract(Batch.from_frames([octets] * 300))["cnm.qntz_fb"].values for octets in messages]
     for number, values in enumerate(held, 1):
         assert set(values) == {number}
+
+
+def test_frames_that_differ_in_their_cpid_alone_are_told_apart() -> None:
+    generator = random.Random(7)
+    possible = (1, 1 << 63, 0x0200000000C10001, 0x0000000000C10000, 1 << 57)
+    cpids = [generator.choice((0, 1 << 56, (1 << 64) - 1, *possible)) for _ in range(300)]
+    header = Ethernet(dst=b"\x02" * 6, src=b"\x04" * 6)
+    messages = [
+        [ECM(cpid=cpid, payload=bytes(30)), BCN(cpid=cpid, payload=bytes(30)), E2CM(cpid=cpid, type=3)]
+        for cpid in cpids
+    ]
+    frames = [
+        encode(Frame(layers=(header, generator.choice(choice))), fix=True) + bytes(generator.randrange(4))
+        for choice in messages
+    ]
+    frames += [
+        encode(Frame(layers=(header, CMTag(cpid=one), RRTTag(cpid=other), Data(data=bytes(30)))), fix=True)
+        for one, other in zip(cpids, reversed(cpids), strict=True)
+    ]
+    assert_equal(Batch.from_frames(frames), NAMES, INTERFACES)
+
+
+def test_frames_that_are_longer_than_a_message_can_be_are_told_apart() -> None:
+    generator = random.Random(8)
+    made = [Frame(layers=(Ethernet(), last)) for last in (FECNReturn(), DBPRateReport(), E2CM(type=4))]
+    frames = [encode(generator.choice(made), fix=True) + bytes(generator.randrange(30)) for _ in range(200)]
+    original = [len(frame) + generator.choice((0, 0, 5, 30)) for frame in frames]
+    assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
