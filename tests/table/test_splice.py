@@ -22,8 +22,8 @@ from tests.table.frames import ANY, DA, ORDINARY, SA, batch_of, texts
 
 FRAMES = st.lists(ANY, min_size=1, max_size=6)
 OWN: dict[int, CMTag | RRTTag | RDTag] = {
-    0: CMTag(cpid=0x0102030405060708, timestamp=9, unit=3),
-    1: RRTTag(cpid=0xF102030405060708),
+    0: CMTag(cpid=0x0202030405060708, timestamp=9, unit=3),
+    1: RRTTag(cpid=0xF002030405060708),
     2: CMTag(protocol=2, cpid=0x1111),
     3: RDTag(rlq_id=5, rate=6),
 }

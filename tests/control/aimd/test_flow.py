@@ -49,8 +49,8 @@ def test_the_key_is_configurable() -> None:
 def test_tags_of_other_kinds_do_not_change_a_flow() -> None:
     parameters = ReactionPointParameters()
     plain = flow_of(frame("8100 2001"), parameters)
-    assert flow_of(frame("8100 2001 22e9 0009 88b6 0000 0102030405060708 0001 0000"), parameters) == plain
-    assert flow_of(frame("88b6 0100 0102030405060708 8100 2001"), parameters) == plain
+    assert flow_of(frame("8100 2001 22e9 0009 88b6 0000 0202030405060708 0001 0000"), parameters) == plain
+    assert flow_of(frame("88b6 0100 0202030405060708 8100 2001"), parameters) == plain
 
 
 def test_a_hash_of_few_bits_puts_flows_together() -> None:

@@ -106,5 +106,5 @@ def test_the_rrt_tag_goes_in_behind_the_vlan_stack_and_is_stripped_at_the_edge()
 
 
 def test_the_edge_leaves_tags_of_other_protocols_alone() -> None:
-    cm_tag = "88b6 0000 0102030405060708 0001 0000"
+    cm_tag = "88b6 0000 0202030405060708 0001 0000"
     assert untagged(sampled(RRT_TAG + cm_tag)) == sampled(cm_tag)

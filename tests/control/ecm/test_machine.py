@@ -266,6 +266,7 @@ def test_numbers_equal_the_frames_on_a_wire(
 def test_forged_messages_are_refused_and_counted() -> None:
     machine, message = made("ecm"), new_outbox(1).messages[0]
     message.kind, message.q_off, message.q_delta = ECM_KIND, 100, 200
+    message.cpid = 1
     data = sampled("81006005", 1, "none", 0, 0, SOURCE)
     good = machine.frame(message, SampledFrame(data, len(data), 16), place())
     heard, _ = hear_frame(machine, good, SOURCE, place())
@@ -306,7 +307,7 @@ def test_feedback_at_full_clamp(qlen: int, kind: int, fb: float) -> None:
 
 @settings(max_examples=50)
 @given(
-    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-(2**63), 2**63 - 1).map(lambda cpid: cpid & ~(1 << 56) or 1),
     st.integers(0, 0xFFFF),
     st.integers(0, 15),
     st.sampled_from(sorted(STACKS)),

@@ -201,7 +201,7 @@ def tag(frame: bytes, point: Point | None = None, **options: Any) -> bytes:
     [
         ("", "", PAYLOAD), ("8100 0001", "", PAYLOAD), ("88a8 0001 8100 0002 22e9 0003", "", PAYLOAD),
         # another protocol's tag stays, behind the newer one
-        ("8100 0001", "88b6 0100 0102030405060708", PAYLOAD),
+        ("8100 0001", "88b6 0100 0202030405060708", PAYLOAD),
         # an 802.3 length counts what follows it and stays in front of that
         ("8100 0001", "", "0003424203" + "00" * 43),
     ],
@@ -215,7 +215,7 @@ def test_rule_9_the_tag_stands_behind_vlan_stack_and_cn_tag(before: str, after: 
 
 def test_rule_9_an_older_tag_is_replaced_and_counted() -> None:
     point = new_record(Point)
-    older = "88b6 0000 0102030405060708 0001 0000"
+    older = "88b6 0000 0202030405060708 0001 0000"
     assert tag(sampled("8100 0001" + older), point) == sampled("8100 0001" + CM_TAG)
     assert tag(sampled(older + "8100 0001" + older), point) == sampled("8100 0001" + CM_TAG)
     assert point.replaced_tags == 3

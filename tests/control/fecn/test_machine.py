@@ -268,7 +268,7 @@ def play(senders: Any, outbox: Outbox, kind: str, station: int, flow: int, now_n
 
 
 STACKS = st.sampled_from(["", "81006005", "88a8600581002006", "22e9beef", "8100f00522e9beef"])
-OLD_TAGS = st.sampled_from(["", "88b60300000100000005", "88b600000102030405060708" + "00000000"])
+OLD_TAGS = st.sampled_from(["", "88b60300000100000005", "88b600000202030405060708" + "00000000"])
 
 
 @settings(max_examples=60)

@@ -54,8 +54,8 @@ def test_item_1_an_rd_tag_octet_by_octet() -> None:
         ("9100 6005 8100 2006", ""),
         ("8100 6005 22e9 beef", ""),
         ("22e9 beef", ""),
-        ("8100 6005", "88b6 0000 0102030405060708 0000 0000"),
-        ("22e9 beef", "88b6 0100 0102030405060708"),
+        ("8100 6005", "88b6 0000 0202030405060708 0000 0000"),
+        ("22e9 beef", "88b6 0100 0202030405060708"),
     ],
 )
 def test_an_rd_tag_stands_behind_vlan_stack_and_cn_tag_before_older_tags(stack: str, behind: str) -> None:
@@ -79,7 +79,7 @@ def test_a_length_behind_the_tags_counts_what_it_counted() -> None:
     ["88b6 0300 0001 00000005", "88b6 0300 0001 00000005 88b6 0300 0002 00000006"],
 )
 def test_a_new_rd_tag_replaces_the_old_one(old: str) -> None:
-    cm_tag = "88b6 0000 0102030405060708 0000 0000"
+    cm_tag = "88b6 0000 0202030405060708 0000 0000"
     frame = octets(B, A, "8100 6005", cm_tag, old, PAYLOAD)
     assert tag(frame) == octets(B, A, "8100 6005", TAG, cm_tag, PAYLOAD)
     assert [type(layer) for layer in decode(tag(frame)).layers[:4]] == [Ethernet, VLAN, RDTag, CMTag]
@@ -139,7 +139,7 @@ def test_item_3_only_the_outermost_priority_changes_and_dei_is_0() -> None:
 
 
 def test_item_3_untagged_stays_untagged_and_other_tags_are_not_copied() -> None:
-    _, (_, back) = at_receiver(octets(B, A, "22e9 0001 88b6 0100 0102030405060708", TAG, PAYLOAD))
+    _, (_, back) = at_receiver(octets(B, A, "22e9 0001 88b6 0100 0202030405060708", TAG, PAYLOAD))
     assert back == octets(A, B, "88b5 0310 0007 ffffffff").ljust(60, b"\0")
 
 
@@ -247,8 +247,8 @@ _TAGS = st.sampled_from(
         "8100 6005",
         "88a8 7001",
         "22e9 beef",
-        "88b6 0000 0102030405060708 0000 0000",
-        "88b6 0100 0102030405060708",
+        "88b6 0000 0202030405060708 0000 0000",
+        "88b6 0100 0202030405060708",
     ]
 )
 

@@ -60,7 +60,7 @@ def test_the_whole_vlan_stack_is_copied_and_only_the_outermost_priority_set() ->
 
 
 def test_experimental_tags_are_not_copied_and_any_order_becomes_the_usual_one() -> None:
-    cm_tag = "88b6 0000 0102030405060708 0000 0000"
+    cm_tag = "88b6 0000 0202030405060708 0000 0000"
     frame = decode(cnm_for(f"{cm_tag} 22e9 0009 8100 2007"))
     assert [type(layer) for layer in frame.layers] == [Ethernet, VLAN, CNTag, CNM]
     assert (frame[VLAN].id, frame[CNTag].flow_id) == (7, 9)

@@ -13,7 +13,7 @@ from ecmproto.wire import EtherTypes
 MACS = "020000000001 020000000002 "
 IP = " 0800 " + "45" * 60
 LLC = " 0030 424203" + "00" * 45
-CM_TAG = "88b6 0000 0102030405060708 0000 0000 "
+CM_TAG = "88b6 0000 0202030405060708 0000 0000 "
 
 
 def frame(header: str, payload: str = IP) -> bytes:
