@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ecmproto.errors import EncodeError, ParameterError, SpecError
+from ecmproto.units import format_octets
+from ecmproto_cli.failure import USAGE, CommandError
 
 if TYPE_CHECKING:
     from ecmproto.craft.recipe import Chunk, Recipe
@@ -124,6 +128,35 @@ def from_columns(
     return rebuilt_frames(
         path, capture=reading.capture, ethertypes=reading.ethertypes, fix=reading.fix, timed=timed
     )
+
+
+@contextmanager
+def bounded_memory(path: str, octets: int) -> Iterator[None]:
+    """Let this process take at most ``octets`` more while a file of columns is read, compressed as it may be.
+
+    Nothing is bounded where the system does not say how much is taken, or holds to less itself.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        yield
+        return
+    taken = next(
+        (int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 0
+    )
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = min(bound for bound in (taken + octets, *before) if bound != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, before[1]))
+    try:
+        yield
+    except MemoryError:
+        needed = f"columns that take at most {format_octets(octets)} of memory"
+        help = "--memory with more, if you trust the file"
+        raise CommandError(
+            f"{path}: needed {needed}, got some that take more", exit_code=USAGE, help=help
+        ) from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> str:

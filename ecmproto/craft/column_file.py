@@ -1,7 +1,8 @@
 """Files of columns, a row a frame: Parquet, Arrow's IPC formats, CSV with a line of names.
 
-They are read a batch of rows at a time.  CSV cells are text; large CSV files are read by pyarrow where it is
-installed, all others by Python.
+They are read a batch of rows at a time: a few octets of a compressed file may stand for gigabytes, so a batch
+grows only while what it holds is small, and a value longer than any frame is refused.  CSV cells are text;
+large CSV files are read by pyarrow where it is installed, all others by Python.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import io
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from ecmproto.errors import MissingDependencyError, SpecError, shown
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 1 << 16
+BATCH_OCTETS = 64 << 20
+"""A batch of Parquet or CSV ends with the rows that bring it to so many octets."""
+MAX_VALUE_OCTETS = 1 << 20
+"""In one value; four times what a capture cuts frames to."""
+_MAX_LISTED = 1 << 17
+"""Values in one row of a list: layers of two octets in the longest frame."""
+_ROWS_AT_ONCE = 1 << 11
+"""Rows of Parquet that are read before their values' lengths are known."""
 LARGE_OCTETS = 4 << 20
 """From this size on a CSV file is worth the import of pyarrow."""
 
@@ -70,6 +79,8 @@ def _refusing(path: str, needed: str) -> Iterator[None]:
     pa = _pyarrow(path)
     try:
         yield
+    except MemoryError:  # of pyarrow's own kind too, which says nothing of the file
+        raise
     except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter for names
         raise SpecError(where=path, needed=needed, got=shown(str(error).splitlines()[0])) from None
     except OSError as error:
@@ -84,7 +95,69 @@ def _parquet(path: str) -> Iterator[tuple[int, Rows]]:
         import pyarrow.parquet
 
         source = pyarrow.parquet.ParquetFile(file)
-        yield from _named(path, source.schema_arrow, source.iter_batches(BATCH_ROWS), pa)
+        _check_row_groups(path, source.metadata)
+        pieces = source.iter_batches(min(_ROWS_AT_ONCE, BATCH_ROWS))
+        yield from _named(path, source.schema_arrow, _gathered(path, pieces, pa), pa)
+
+
+def _check_row_groups(path: str, metadata: Any) -> None:
+    """Refuse columns whose values are too long, or too many in a row, by what the file says of itself."""
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        for place in range(group.num_columns):
+            column = group.column(place)
+            where = f"{path}: column {_printable(column.path_in_schema)}"
+            values = max(1, column.num_values)
+            if column.total_uncompressed_size > values * MAX_VALUE_OCTETS:
+                raise _too_long(where, column.total_uncompressed_size // values)
+            if values > max(1, group.num_rows) * _MAX_LISTED:
+                needed = f"lists of at most {_MAX_LISTED} values"
+                raise SpecError(where=where, needed=needed, got=f"{values} in {group.num_rows} rows")
+
+
+def _gathered(path: str, pieces: Iterable[pa.RecordBatch], pa: Any) -> Iterator[pa.RecordBatch]:
+    """Put pieces together to batches of at most `BATCH_ROWS` rows, and of few more than `BATCH_OCTETS`."""
+    held: list[pa.RecordBatch] = []
+    rows = octets = 0
+    for piece in pieces:
+        size = piece.nbytes
+        if size > MAX_VALUE_OCTETS:
+            _check_lengths(path, piece, pa)
+        if held and (rows + piece.num_rows > BATCH_ROWS or octets >= BATCH_OCTETS):
+            yield _joined(held, pa)
+            held, rows, octets = [], 0, 0
+        held.append(piece)
+        rows += piece.num_rows
+        octets += size
+    if held:
+        yield _joined(held, pa)
+
+
+def _joined(pieces: list[pa.RecordBatch], pa: Any) -> pa.RecordBatch:
+    batch = pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
+    batch.validate(full=True)
+    return batch
+
+
+def _check_lengths(path: str, batch: pa.RecordBatch, pa: Any) -> None:
+    """Refuse values that are longer than those of any frame."""
+    import pyarrow.compute
+
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        kind = column.type
+        if (pa.types.is_binary(kind) or pa.types.is_string(kind)) and column.nbytes > MAX_VALUE_OCTETS:
+            longest = pyarrow.compute.max(pyarrow.compute.binary_length(column)).as_py() or 0
+            if longest > MAX_VALUE_OCTETS:
+                raise _too_long(f"{path}: column {_printable(name)}", longest)
+
+
+def _too_long(where: str, octets: int) -> SpecError:
+    needed = f"values of at most {MAX_VALUE_OCTETS} octets, which no frame holds more than"
+    return SpecError(where=where, needed=needed, got=f"one of {octets}")
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() else shown(name)
 
 
 def _arrow(path: str) -> Iterator[tuple[int, Rows]]:
@@ -102,6 +175,8 @@ def _arrow(path: str) -> Iterator[tuple[int, Rows]]:
 
 def _sliced(batches: Any) -> Iterator[Any]:
     for batch in batches:
+        # offsets that a hostile file has are not to be followed
+        batch.validate(full=True)
         for start in range(0, batch.num_rows, BATCH_ROWS):
             yield batch.slice(start, BATCH_ROWS)
 
@@ -111,8 +186,6 @@ def _named(path: str, schema: pa.Schema, batches: Any, pa: Any) -> Iterator[tupl
     first = pa.RecordBatch.from_pylist([], schema=schema)
     some = False
     for batch in batches:
-        # offsets that a hostile file has are not to be followed
-        batch.validate(full=True)
         some = some or batch.num_rows > 0
         yield batch.num_rows, dict(zip(schema.names, batch.columns, strict=True))
     if not some:
@@ -145,7 +218,7 @@ def _csv(path: str) -> Iterator[tuple[int, Rows]]:
         _check_names(path, names)
         done = 0
         while True:
-            rows = list(itertools.islice(lines, BATCH_ROWS))
+            rows = list(_some_rows(lines))
             for row, cells in enumerate(rows, done + 1):
                 if len(cells) != len(names):
                     raise _ragged(path, row, len(names), len(cells))
@@ -163,6 +236,15 @@ def _csv(path: str) -> Iterator[tuple[int, Rows]]:
             if not rows:
                 return
             done += len(rows)
+
+
+def _some_rows(lines: Iterator[list[str]]) -> Iterator[list[str]]:
+    characters = 0
+    for cells in itertools.islice(lines, BATCH_ROWS):
+        yield cells
+        characters += sum(map(len, cells))
+        if characters >= BATCH_OCTETS:
+            return
 
 
 def _lines(path: str, file: IO[str]) -> Iterator[list[str]]:

@@ -14,8 +14,8 @@ from typing import IO, Any
 from ecmproto.errors import SpecError
 
 _CHUNK = 1 << 20
-MAX_VALUE_CHARACTERS = 64 << 20
-"""The longest single value (a frame, say) that is read."""
+MAX_VALUE_CHARACTERS = 8 << 20
+"""The longest single value (a frame, say) that is read; in memory it may take some twenty times as much."""
 
 _SPACE = " \t\r\n"
 _NUMBER = re.compile(r"[0-9.eE+-]*")
@@ -55,7 +55,13 @@ class JsonStream:
         self._text = ""
         self._at = 0
         self._lines = 1
+        self._passed = 0
         self._ended = False
+
+    @property
+    def position(self) -> int:
+        """The characters used up."""
+        return self._passed + self._at
 
     def peek(self) -> str:
         """Return the next character that is no white space, "" at the end."""
@@ -156,6 +162,7 @@ class JsonStream:
             raise self.error("text in UTF-8", f"octet {error.object[error.start]:#04x}") from None
         self._ended = not piece
         self._lines += self._text.count("\n", 0, self._at)
+        self._passed += self._at
         self._text = self._text[self._at :] + piece
         self._at = 0
         return bool(piece)

@@ -17,7 +17,7 @@ def integer(item: Mapping[str, Any], key: str, default: int, highest: int, where
     """Return an integer of a document, or its default; SpecError when it is none in 0..highest."""
     value = item.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
-        raise SpecError(where=f"{where}.{key}", needed=f"an integer in 0..{highest}", got=repr(value)[:60])
+        raise SpecError(where=f"{where}.{key}", needed=f"an integer in 0..{highest}", got=shown(value))
     return value
 
 
@@ -38,13 +38,13 @@ def time_of(given: object, where: str) -> int:
     """Return the ns that ``"1us"`` or a number of ns says; SpecError otherwise."""
     needed = "a time such as 15ms, 500us or 1s, in whole ns"
     if isinstance(given, bool) or not isinstance(given, int | str):
-        raise SpecError(where=where, needed=needed, got=repr(given)[:60])
+        raise SpecError(where=where, needed=needed, got=shown(given))
     try:
         value = parse_time(str(given))
     except (ParameterError, ValueError):
-        raise SpecError(where=where, needed=needed, got=repr(given)[:60]) from None
+        raise SpecError(where=where, needed=needed, got=shown(given)) from None
     if value > MAX_TIME_NS:
-        raise SpecError(where=where, needed="less than 2^63 ns", got=repr(given)[:60])
+        raise SpecError(where=where, needed="less than 2^63 ns", got=shown(given))
     return value
 
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from random import Random
@@ -31,14 +30,15 @@ from ecmproto.craft.axis import axis_of
 from ecmproto.craft.capture_info import CaptureInfo, capture_info
 from ecmproto.craft.defaults import complete
 from ecmproto.craft.exact import Exact, chunk_of, exact
-from ecmproto.craft.jsonstream import JsonStream
+from ecmproto.craft.jsonstream import MAX_VALUE_CHARACTERS, JsonStream
 from ecmproto.craft.line import stack_from_line
 from ecmproto.craft.quantities import integer, is_text, placed, rate_of, time_of
 from ecmproto.craft.recipe import MAX_TIME_NS, Chunk, Recipe, Spacing
 from ecmproto.craft.stack import Part, Stack
 from ecmproto.craft.sweep import Plan
+from ecmproto.craft.toml import read_document
 from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA
-from ecmproto.errors import SpecError
+from ecmproto.errors import SpecError, shown
 from ecmproto.wire.document import layer_from, nearest
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.layout import Field
@@ -69,12 +69,7 @@ class Reading:
 
 def read_toml(stream: IO[bytes], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
     """Yield the frames of a TOML specification; SpecError with the place of what is wrong."""
-    try:
-        document = tomllib.load(stream)
-    except RecursionError:
-        raise SpecError(where=name, needed="a TOML file", got="nesting without end") from None
-    except ValueError as error:
-        raise SpecError(where=name, needed="a TOML file", got=str(error)) from None
+    document = read_document(stream, name)
     for key in document:
         if key not in ("schema", "frames"):
             raise SpecError(
@@ -83,7 +78,7 @@ def read_toml(stream: IO[bytes], name: str, reading: Reading) -> Iterator[Recipe
     _check_schema(document.get("schema", FRAMES_SCHEMA), name)
     frames = document.get("frames", [])
     if not isinstance(frames, list):
-        raise SpecError(where=name, needed="[[frames]], one for each", got=repr(frames))
+        raise SpecError(where=name, needed="[[frames]], one for each", got=shown(frames))
     return read_items(frames, name, reading)
 
 
@@ -106,11 +101,17 @@ def _json_frames(stream: JsonStream, name: str, reading: Reading) -> Iterator[tu
             continue
         lone: dict[str, Any] = {}
         has_frames = False
+        start = stream.position
         for key in stream.members():
+            if stream.position - start > MAX_VALUE_CHARACTERS:
+                needed = f"at most {MAX_VALUE_CHARACTERS >> 20} Mi characters beside the frames"
+                raise stream.error(needed, "more")
             if key == "frames":
                 has_frames = True
+                begun = stream.position
                 for index, item in enumerate(stream.items()):
                     yield f"{name}: frames[{index}]", item
+                start += stream.position - begun
                 continue
             lone[key] = value = stream.value()
             if key == "schema":
@@ -126,7 +127,7 @@ def _json_frames(stream: JsonStream, name: str, reading: Reading) -> Iterator[tu
 
 def _check_schema(value: object, name: str) -> None:
     if value not in (FRAMES_SCHEMA, FRAME_SCHEMA):
-        raise SpecError(where=f"{name}: schema", needed=f"{FRAMES_SCHEMA!r}", got=repr(value))
+        raise SpecError(where=f"{name}: schema", needed=f"{FRAMES_SCHEMA!r}", got=shown(value))
 
 
 def _items(items: Iterable[tuple[str, Any]], reading: Reading) -> Iterator[Recipe | Chunk]:
@@ -134,7 +135,7 @@ def _items(items: Iterable[tuple[str, Any]], reading: Reading) -> Iterator[Recip
     gathered: list[Exact] = []
     for where, item in items:
         if not isinstance(item, Mapping):
-            raise SpecError(where=where, needed="an object that describes a frame", got=repr(item)[:60])
+            raise SpecError(where=where, needed="an object that describes a frame", got=shown(item))
         if "frame" in item or not (reading.exact or "captured_octets" in item):
             if gathered:
                 yield chunk_of(gathered)
@@ -174,7 +175,7 @@ def _recipe(item: Mapping[str, Any], where: str, reading: Reading) -> Recipe:
         )
         comment = item.get("comment")
         if comment is not None and not is_text(comment):
-            raise SpecError(where="comment", needed="text", got=repr(comment)[:60])
+            raise SpecError(where="comment", needed="text", got=shown(comment))
         return Recipe(
             plan=plan,
             count=integer(item, "count", 1, MAX_COUNT, "frame") if "count" in item else None,
@@ -223,7 +224,7 @@ def _stack(item: Mapping[str, Any]) -> Stack:
         raise SpecError(
             where="frame",
             needed='frame = "cnm …" or layers = [{layer = "cnm", …}]',
-            got=repr(dict(item))[:60],
+            got=shown(dict(item)),
         )
     stack = Stack()
     for index, layer in enumerate(layers):
@@ -234,16 +235,14 @@ def _stack(item: Mapping[str, Any]) -> Stack:
 
 def _sweeps(given: object) -> Mapping[str, object]:
     if not isinstance(given, Mapping):
-        raise SpecError(
-            where="sweep", needed='an object such as {"cnm.qntz_fb" = "0..63"}', got=repr(given)[:60]
-        )
+        raise SpecError(where="sweep", needed='an object such as {"cnm.qntz_fb" = "0..63"}', got=shown(given))
     return given
 
 
 def _flag(item: Mapping[str, Any], key: str) -> bool:
     value = item.get(key, False)
     if not isinstance(value, bool):
-        raise SpecError(where=key, needed="true or false", got=repr(value)[:60])
+        raise SpecError(where=key, needed="true or false", got=shown(value))
     return value
 
 
@@ -252,7 +251,7 @@ def _octets(item: Mapping[str, Any], key: str) -> bytes:
     try:
         return bytes.fromhex(value)
     except (TypeError, ValueError):
-        raise SpecError(where=key, needed="octets in hex", got=repr(value)[:60]) from None
+        raise SpecError(where=key, needed="octets in hex", got=shown(value)) from None
 
 
 def _interval(item: Mapping[str, Any]) -> Spacing | None:

@@ -42,6 +42,9 @@ MAX_DEPTH = 100
 _MAX_PARTS = 10
 """How many slices of slices, and masks, an operand may have."""
 
+_MAX_COPIES = 1000
+"""How often a slice, with those within it, may have one octet: so many times larger than a frame it gets."""
+
 _NUMBER_BITS = 62
 """More are too many for some field."""
 
@@ -228,8 +231,12 @@ class _Checker:
         if len(slices) > _MAX_PARTS:
             self._fail(slices[_MAX_PARTS], f"at most {_MAX_PARTS} slices of slices", "more")
         operand: Field | Slice = field
+        copies = 1
         for token in slices:
             operand = Slice(of=operand, ranges=self._ranges(token))
+            copies *= len(operand.ranges)
+            if copies > _MAX_COPIES:
+                self._fail(token, f"slices that have each octet at most {_MAX_COPIES} times", "more")
         return operand
 
     def _ranges(self, token: Token) -> tuple[Range, ...]:

@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from ecmproto.capture import PcapWriter, open_capture
@@ -223,6 +226,25 @@ def test_mistakes_in_columns_have_their_exit_codes(
     shown = capsys.readouterr()
     assert sentence in shown.err
     assert shown.out == ""
+
+
+def test_columns_that_would_take_all_memory_are_given_up_with_the_way_to_allow_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "bomb.parquet", tmp_path / "out.pcap"
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 4096, pa.int32()), pa.array([bytes(1_000_000)]))
+    pyarrow.parquet.write_table(
+        pa.table({"data.data": column}), path, compression="brotli", store_schema=False
+    )
+    arguments = ["craft", "data", "--from-columns", str(path), "-w", str(out), "--memory", "300MB"]
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    assert run(arguments) == 2
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        f"ecmproto: {path}: needed columns that take at most 300 MB of memory, got some that take more",
+        "help: --memory with more, if you trust the file",
+    ]
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+    assert not out.exists()
 
 
 def test_without_pyarrow_parquet_is_refused_with_the_remedy(

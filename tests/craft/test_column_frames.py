@@ -265,6 +265,37 @@ def test_octets_outside_their_file_are_not_followed(tmp_path: Path) -> None:
         crafted(path)
 
 
+def repeated(path: Path, value: bytes, rows: int) -> None:
+    """Write one value that stands for many rows into a few hundred octets."""
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([value]))
+    pyarrow.parquet.write_table(
+        pa.table({"data.data": column}), path, compression="brotli", store_schema=False
+    )
+    assert path.stat().st_size < 1000
+
+
+def test_a_few_octets_that_stand_for_gigabytes_are_read_in_bounded_batches(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.parquet"
+    repeated(path, bytes(60_000), 10_000)
+    batches = [(count, rows["data.data"].nbytes) for count, rows in column_batches(str(path))]
+    assert sum(count for count, _ in batches) == 10_000
+    assert max(octets for _, octets in batches) < 3 * column_file.BATCH_OCTETS
+
+
+def test_values_longer_than_frames_are_refused_before_many_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "long.parquet"
+    repeated(path, bytes(2 << 20), 1)
+    with pytest.raises(SpecError, match=r"column data\.data: needed values of at most 1048576 octets"):
+        crafted(path, "data")
+    repeated(path, bytes(2 << 20), 65)  # fewer than one each, by what the file says of itself
+    with pytest.raises(SpecError, match=r"needed values of at most 1048576 octets, .*, got one of 2097152"):
+        crafted(path, "data")
+    listed = pa.table({"vlan.id": pa.array([[1] * 1_000_000])})
+    pyarrow.parquet.write_table(listed, path, compression="brotli")
+    with pytest.raises(SpecError, match="needed lists of at most 131072 values, got 1000000 in 1 rows"):
+        crafted(path)
+
+
 def test_names_are_shown_without_what_a_terminal_obeys(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         crafted(csv(tmp_path, "\x1b[31mred\n1\n"))

@@ -123,8 +123,13 @@ def test_dissected_frames_in_a_specification_are_taken_as_they_stand() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[[frames", "x.toml: needed a TOML file, got "),
-        ("a = " + "[" * 5000, "x.toml: needed a TOML file, got "),
+        ("[[frames", "x.toml: needed a TOML document, got "),
+        ("a = " + "[" * 5000, "x.toml: needed a TOML document, got "),
+        ("frames." + ".".join("a" * 20_000) + " = 1", "x.toml: line 1: needed keys of at most 64 parts, got 20001 parts"),
+        ("\nx = {a" + ' . "b"' * 64 + "= 1}", "x.toml: line 2: needed keys of at most 64 parts, got 65 parts"),
+        ("#" * (16 << 20) + "#", "x.toml: needed a TOML document of at most 16 MiB, or JSON, which is read frame by frame, got a larger one"),
+        ("x = " + "1" * 5000, "x.toml: needed numbers of at most 4,300 digits, got a longer one"),
+        ("frames = {" + "a=" + "[" * 200 + "]" * 200 + "}", "x.toml: needed [[frames]], one for each, got {'a': [[[[[[...]]]]]]}"),
         ("frame = 1", "x.toml: needed schema and frames, got 'frame' (did you mean 'frames'?)"),
         ("frames = 1", "x.toml: needed [[frames]], one for each, got 1"),
         ("frames = [1]", "x.toml: frames[0]: needed an object that describes a frame, got 1"),
@@ -149,10 +154,32 @@ def test_dissected_frames_in_a_specification_are_taken_as_they_stand() -> None:
         ('[[frames]]\nframe = "cnm"\nrate = 0', "x.toml: frames[0]: rate: needed frames a second such as 1000 or 1.5Mpps, or bits"),
         ('[[frames]]\nframe = "cnm"\nrate = 1\ninterval = 1', "x.toml: frames[0]: rate: needed an interval or a rate, got both"),
         ('[[frames]]\nframe = "cnm"\ntime = 1\ntime_ns = 1', "x.toml: frames[0]: time: needed time or time_ns, got both"),
-        ('[[frames]]\nframe = "cnm"\nframe = "cnm"', "x.toml: needed a TOML file, got Cannot overwrite a value"),
+        ('[[frames]]\nframe = "cnm"\nframe = "cnm"', "x.toml: needed a TOML document, got Cannot overwrite a value"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named_with_their_place(text: str, sentence: str) -> None:
     with pytest.raises(SpecError) as caught:
         toml(text)
     assert str(caught.value).startswith(sentence)
+
+
+def test_dots_in_text_and_comments_make_no_long_key() -> None:
+    dots = ".".join("a" * 200)
+    text = f"""# {dots}
+[[frames]]
+frame = "arp"  # "{dots}
+comment = '{dots}'
+[[frames]]
+frame = "arp"
+comment = '''
+"{dots}
+'''
+"""
+    assert len(frames(toml(text))) == 2
+
+
+def test_a_document_of_many_keys_beside_its_frames_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ecmproto.craft.spec.MAX_VALUE_CHARACTERS", 1 << 20)
+    keys = ", ".join(f'"{key}": {list(range(1000))}' for key in range(1000))
+    with pytest.raises(SpecError, match="needed at most 1 Mi characters beside the frames, got more"):
+        list(read_json(io.StringIO(f"{{{keys}}}"), "x.json", Reading()))

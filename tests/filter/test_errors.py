@@ -71,6 +71,7 @@ WRONG = (
     "eth.src == 02[0]",
     "encapsulated[0] == 02",
     "eth.src" + "[0:6]" * 11,
+    "eth.src" + f"[{','.join(['0:6'] * 40)}]" * 2 + " == 02",
     # sets
     "vlan.id in {}",
     "vlan.id in {1 2}",

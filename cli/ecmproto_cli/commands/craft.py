@@ -18,6 +18,7 @@ from ecmproto_cli.failure import FINDINGS, USAGE, CommandError, warn
 from ecmproto_cli.options import ethertype_option, force_option, write_option
 from ecmproto_cli.outputs import BINARY, check_outputs, output_form
 from ecmproto_cli.recipes import (
+    bounded_memory,
     check_sources,
     from_columns,
     from_file,
@@ -70,6 +71,10 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
     "--fix", is_flag=True,
     help="With --from-json, or --from-columns without a LAYER: compute types, lengths, checksums; pad.",
 )  # fmt: skip
+@click.option(
+    "--memory", metavar="SIZE", default="2GB", show_default=True,
+    help="With --from-columns: how much memory the file's columns may take.",
+)  # fmt: skip
 @line_options
 @click.option(
     "--count", type=click.IntRange(min=0, max=1 << 53), help="How many frames; a sweep starts over."
@@ -104,6 +109,7 @@ def command(
     from_json: str | None,
     columns: str | None,
     fix: bool,
+    memory: str,
     storm: str | None,
     interval: str | None,
     rate: str | None,
@@ -135,6 +141,7 @@ def command(
     """
     from ecmproto.capture import open_sink
     from ecmproto.craft.spec import Reading
+    from ecmproto.units import parse_octets
 
     if listing:
         click.echo(sequence_list())
@@ -161,6 +168,7 @@ def command(
                 recipes = from_steps(steps, "storm" if storm else words[0], reading)
             elif columns is not None:
                 timed = any(value is not None for value in times.values())
+                files.enter_context(bounded_memory(columns, parse_octets(memory)))
                 recipes = from_columns(columns, words, line, reading, timed=timed)
             elif words:
                 recipes = iter([from_line(words, line, reading)])

@@ -13,12 +13,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from ecmproto.errors import ParameterError, SpecError
+from ecmproto.craft.toml import read_document
+from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.units import parse_rate
 
 MOST_SENDERS = 32
@@ -73,14 +72,12 @@ def dumbbell(
 
 def read_topology(path: str) -> Topology:
     """Return what a TOML file describes; SpecError for what it cannot mean, OSError if it cannot be read."""
-    try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(where=path, needed="a TOML document", got=str(error)) from None
+    with open(path, "rb") as stream:
+        found = read_document(stream, path)
     _check_names(path, found, _KNOWN)
     senders = found.get("sender", [])
     if not isinstance(senders, list) or not all(isinstance(each, dict) for each in senders):
-        raise SpecError(where=f"{path}: sender", needed="tables, [[sender]]", got=repr(senders))
+        raise SpecError(where=f"{path}: sender", needed="tables, [[sender]]", got=shown(senders))
     for sender in senders:
         _check_names(f"{path}: sender", sender, _KNOWN_OF_SENDER)
     try:
@@ -103,7 +100,7 @@ def read_topology(path: str) -> Topology:
 def _text(path: str, table: dict[str, Any], name: str, default: str | None = None) -> str:
     value = table.get(name, default)
     if not isinstance(value, str):
-        raise SpecError(where=f"{path}: {name}", needed="a text in quotes", got=repr(value))
+        raise SpecError(where=f"{path}: {name}", needed="a text in quotes", got=shown(value))
     return value
 
 
