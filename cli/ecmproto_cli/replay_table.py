@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ecmproto.report.scale import value_text
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
 from ecmproto_cli.paint import paint
 from ecmproto_cli.table import bars, columns_of, pairs, sparkline
@@ -65,7 +66,10 @@ def _arrivals(summary: ReplaySummary) -> list[tuple[str, str]]:
     if summary.duration_ns:
         rate_bps = 8 * summary.octets * NS_PER_S / summary.duration_ns
         offered = f" in {format_time(summary.duration_ns)} ({format_rate(rate_bps)})"
-    rows = [("frames", f"{summary.frames}, {format_octets(summary.octets)}{offered}")]
+    rows = [
+        ("frames", f"{summary.frames:,}, {format_octets(summary.octets)}{offered}"),
+        *([("time", _window(summary))] if summary.duration_ns else []),
+    ]
     others = (
         ("passed by", summary.passed_by, "frames that occupy no queue: MAC Control, link-local, of no port"),
         ("backwards", summary.backwards, "frames stamped before an earlier one, taken at that one's time"),
@@ -74,15 +78,23 @@ def _arrivals(summary: ReplaySummary) -> list[tuple[str, str]]:
     return rows + _noted(others)
 
 
+def _window(summary: ReplaySummary) -> str:
+    """Return which time the figures are about."""
+    return (
+        f"{format_time(summary.duration_ns)}, first frame to last, in all figures; "
+        f"second half from {format_time(summary.second_half_ns)}"
+    )
+
+
 def _noted(rows: Sequence[tuple[str, int, str]]) -> list[tuple[str, str]]:
-    return [(name, f"{count}  ({meaning})") for name, count, meaning in rows if count]
+    return [(name, f"{count:,}  ({meaning})") for name, count, meaning in rows if count]
 
 
 def _counts(port: PortSummary) -> list[tuple[str, str]]:
-    rows = [("dropped", f"{port.dropped_frames}, {format_octets(port.dropped_octets)}")]
+    rows = [("dropped", f"{port.dropped_frames:,}, {format_octets(port.dropped_octets)}")]
     if port.samples:
-        rows.append(("samples", str(port.samples)))
-    rows += [(f"{name} sent", str(count)) for name, count in port.messages.items()]
+        rows.append(("samples", f"{port.samples:,}"))
+    rows += [(f"{name} sent", f"{count:,}") for name, count in port.messages.items()]
     unanswered = "congested samples whose source no message can or may reach"
     return rows + _noted([("unanswered", port.unanswered, unanswered)])
 
@@ -111,23 +123,38 @@ def _lengths(queue: QueueStatistics) -> str:
 
 def _stations(stations: StationsSummary) -> list[tuple[str, str]]:
     rows = [
-        ("stations", f"{stations.stations} on {format_rate(stations.link_rate_bps)}, {stations.flows} flows"),
-        ("feedback", f"{stations.messages} messages, {format_time(stations.feedback_delay_ns)} on their way"),
-        ("held out", f"{stations.held_out_frames}, {format_octets(stations.held_out_octets)}"
+        ("stations", f"{stations.stations:,} on {format_rate(stations.link_rate_bps)}, "
+         f"{stations.flows:,} flows"),
+        ("feedback", f"{stations.messages:,} messages, {format_time(stations.feedback_delay_ns)} on their "
+         "way"),
+        ("held out", f"{stations.held_out_frames:,}, {format_octets(stations.held_out_octets)}"
          f"  (frames that found their station's queue of {format_octets(stations.queue_octets)} full)"),
-        ("limited", f"{stations.limited_frames} frames waited, at most "
+        ("limited", f"{stations.limited_frames:,} frames waited, at most "
          f"{format_octets(stations.longest_wait_octets)} behind one limiter"),
-        ("delivered", f"{stations.delivered_frames}, {format_octets(stations.delivered_octets)}"),
-        ("fairness", f"{stations.fairness:.4f}  (Jain's index of the flows' rates in the second half)"),
+        ("delivered", f"{stations.delivered_frames:,}, {format_octets(stations.delivered_octets)}"),
     ]  # fmt: skip
+    if stations.waiting_frames or stations.queued_frames:
+        waiting = f"{stations.waiting_frames:,}, {format_octets(stations.waiting_octets)}, at stations"
+        rows.append(("waiting", f"{waiting}, {stations.queued_frames:,} in the port when the time was over"))
+    rows.append(("fairness", _fairness(stations)))
     if stations.probes:
-        rows.append(("probes", str(stations.probes)))
+        rows.append(("probes", f"{stations.probes:,}"))
     if stations.paused_ns:
-        rows.append(("paused", f"{format_time(stations.paused_ns)}  (over all stations and priorities)"))
+        together = f"{format_time(stations.paused_ns)} in which some station stood still"
+        summed = f"{format_time(stations.paused_sum_ns)} summed over stations and priorities"
+        rows.append(("paused", f"{together}, {summed}"))
     counted = ", ".join(
-        f"{name.replace('_', ' ')} {count}" for name, count in stations.counters.items() if count
+        f"{name.replace('_', ' ')} {count:,}" for name, count in stations.counters.items() if count
     )
     return [*rows, *([("counted", counted)] if counted else [])]
+
+
+def _fairness(stations: StationsSummary) -> str:
+    if not stations.fairness_flows:
+        return "no flow asked for anything in the second half"
+    flows = "1 flow that" if stations.fairness_flows == 1 else f"{stations.fairness_flows:,} flows that"
+    index = value_text(stations.fairness, "index")
+    return f"{index}  (Jain's index of the rates of {flows} asked for something in the second half)"
 
 
 def _trace(trace: QueueTrace) -> str:
@@ -164,7 +191,7 @@ def _flows(flows: Sequence[FlowRates], duration_ns: int) -> str:
 
 def comparison_table(summaries: Sequence[ReplaySummary], path: str) -> str:
     """Return several mechanisms side by side: a line a figure, then each queue over time."""
-    names = [summary.mechanism for summary in summaries]
+    names = [summary.variant for summary in summaries]
     first = summaries[0]
     rows = [("", names)] + [(label, [show(summary) for summary in summaries]) for label, show in _MEASURES]
     if all(summary.stations is not None for summary in summaries):
@@ -178,10 +205,11 @@ def comparison_table(summaries: Sequence[ReplaySummary], path: str) -> str:
     ]
     title = f"{path} through {', '.join(names)}, {first.loop} loop"
     port = f"{format_rate(first.rate_bps)}, buffer {first.buffer}, seed {first.seed}"
+    facts = [("port", port), *([("time", _window(first))] if first.duration_ns else [])]
     return "\n\n".join(
         [
             paint(title, "title"),
-            pairs([("port", port)]),
+            pairs(facts),
             columns_of(rows),
             paint(f"queues over time, full height {format_octets(top)}", "title") + "\n" + "\n".join(curves),
         ]
@@ -189,18 +217,19 @@ def comparison_table(summaries: Sequence[ReplaySummary], path: str) -> str:
 
 
 _MEASURES: Sequence[tuple[str, Callable[[ReplaySummary], str]]] = (
-    ("dropped frames", lambda s: str(s.ports[0].dropped_frames)),
+    ("dropped frames", lambda s: f"{s.ports[0].dropped_frames:,}"),
     ("mean queue", lambda s: format_octets(s.ports[0].queue.mean_octets)),
     ("second half", lambda s: format_octets(s.ports[0].second_half_mean_octets)),
     ("p99 queue", lambda s: format_octets(s.ports[0].queue.p99_octets)),
     ("peak queue", lambda s: format_octets(s.ports[0].queue.peak_octets)),
     ("line busy", lambda s: f"{100 * s.ports[0].utilisation:.1f} %"),
-    ("messages", lambda s: str(sum(s.ports[0].messages.values()))),
+    ("messages", lambda s: f"{sum(s.ports[0].messages.values()):,}"),
 )
 
 _STATION_MEASURES: Sequence[tuple[str, Callable[[ReplaySummary], str]]] = (
     ("through", lambda s: format_rate(sum(flow.second_half_bps for flow in s.flows))),
-    ("fairness", lambda s: f"{s.stations.fairness:.4f}" if s.stations else ""),
-    ("held out", lambda s: str(s.stations.held_out_frames) if s.stations else ""),
-    ("paused", lambda s: format_time(s.stations.paused_ns) if s.stations else ""),
+    ("fairness", lambda s: value_text(s.stations.fairness, "index") if s.stations else ""),
+    ("held out", lambda s: f"{s.stations.held_out_frames:,}" if s.stations else ""),
+    ("time paused", lambda s: format_time(s.stations.paused_ns) if s.stations else ""),
+    ("pauses summed", lambda s: format_time(s.stations.paused_sum_ns) if s.stations else ""),
 )

@@ -30,12 +30,42 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A mechanism to replay, with parameters of its own: ``qcn``, or ``qcn:w=4:rp.gd=0.01``."""
+
+    name: str
+    assignments: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What it is called: as `variants_of` reads it."""
+        return ":".join((self.name, *self.assignments))
+
+
+def variants_of(text: str) -> list[Variant]:
+    """Return what ``--compare`` names: mechanisms, commas between them, each with its own parameters.
+
+    A part that begins with a digit goes on with the value before it: ``pfc:priorities=3,5-7``.
+    """
+    parts: list[str] = []
+    for part in text.split(","):
+        if part[:1].isdigit() and parts and "=" in parts[-1]:
+            parts[-1] += f",{part}"
+        elif part.strip():
+            parts.append(part)
+    split = [[piece.strip() for piece in part.split(":")] for part in parts]
+    return [Variant(name=name, assignments=tuple(assignments)) for name, *assignments in split]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """The options of the command, read."""
 
     paths: tuple[str, ...]
     filter: Filter | None
-    names: list[str]
+    variants: list[Variant]
+    compares: bool
+    """Whether these are to stand side by side: then series name the variant of each row."""
     assignments: tuple[str, ...]
     port: PortFacts
     loop: LoopFacts | None
@@ -58,9 +88,10 @@ class Request:
 
 def replay_all(request: Request) -> None:
     """Replay the capture through each mechanism and show what it came to."""
-    if "-" in request.paths and len(request.names) > 1:
+    if "-" in request.paths and len(request.variants) > 1:
         raise click.UsageError("--compare reads the capture several times: stdin can be read once")
-    plans = [_plan(request, name) for name in request.names]
+    plans = [_plan(request, variant) for variant in request.variants]
+    _check_that_all_differ(request.variants, plans)
     for path in filter(None, (request.samples, request.flows)):
         check_series_path(path)
     _check_reports(request.reports)
@@ -68,9 +99,13 @@ def replay_all(request: Request) -> None:
     click.echo(f"ecmproto: seed {request.seed}", err=True)
     outcomes = []
     problem: Exception | None = None
-    for plan in plans:
-        outcome, problem = _replay(request, plan)
-        outcomes.append(outcome)
+    with _samples(request) as samples:
+        for plan in plans:
+            outcome, problem = _replay(request, plan, samples)
+            outcomes.append(outcome)
+    if request.flows:
+        summaries = [outcome.summary for outcome in outcomes]
+        write_flows(request.flows, summaries, by_variant=request.compares, force=request.force)
     _show(request, outcomes)
     for path in request.reports:
         _report(request, path, outcomes)
@@ -87,17 +122,33 @@ def _check_reports(paths: tuple[str, ...]) -> None:
             report_form(path)
 
 
-def _plan(request: Request, name: str) -> Plan:
+def _check_that_all_differ(variants: list[Variant], plans: list[Plan]) -> None:
+    """Raise UsageError for two replays that would be the same, octet for octet."""
+    settled: dict[str, Variant] = {}
+    for variant, plan in zip(variants, plans, strict=True):
+        machine = plan.machine
+        first = settled.setdefault(f"{machine.name} {machine.parameters_as_text()}", variant)
+        if first is not variant:
+            other = f", or give one other parameters, as in {variant.name}:NAME=VALUE"
+            raise click.UsageError(
+                f"--compare: {first.text} and {variant.text} are the same replay: leave one out"
+                f"{other if machine.parameters else ''}"
+            )
+
+
+def _plan(request: Request, variant: Variant) -> Plan:
+    machine = machine_on_port(
+        variant.name,
+        [*_own(request, variant.name), *variant.assignments],
+        buffer_octets=request.port.buffer_octets,
+        flow_control=request.flow_control,
+    )
     return Plan(
-        machine=machine_on_port(
-            name,
-            _own(request, name),
-            buffer_octets=request.port.buffer_octets,
-            flow_control=request.flow_control,
-        ),
+        machine=machine,
         port=request.port,
         loop=request.loop,
         seed=request.seed,
+        variant=variant.text + machine.name.removeprefix(variant.name),
         ports=request.ports,
         with_flows=bool(request.reports or request.flows),
         filter=request.filter,
@@ -107,30 +158,30 @@ def _plan(request: Request, name: str) -> Plan:
 
 def _own(request: Request, name: str) -> Iterator[str]:
     """Yield the assignments for a mechanism: of several mechanisms ``name:parameter=value`` is for one."""
+    names = list(dict.fromkeys(variant.name for variant in request.variants))
     for assignment in request.assignments:
         target, colon, rest = assignment.partition(":")
         if not colon or "=" in target:
             yield assignment
         elif target == name:
             yield rest
-        elif target not in request.names:
+        elif target not in names:
             raise ParameterError(
                 name="param",
-                needed=f"a mechanism that is replayed ({', '.join(request.names)})",
+                needed=f"a mechanism that is replayed ({', '.join(names)})",
                 got=repr(target),
             )
 
 
-def _replay(request: Request, plan: Plan) -> tuple[Outcome, Exception | None]:
+def _replay(request: Request, plan: Plan, samples: SampleWriter | None) -> tuple[Outcome, Exception | None]:
+    sink = samples.rows_of(plan.machine, plan.variant) if samples else None
     with open_captures(request.paths) as reader:
-        with _output(request, reader) as output, _samples(request, plan) as sink:
+        with _output(request, reader) as output:
 
             def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
-                return watched(batches, reader, f"replay {plan.machine.name}")
+                return watched(batches, reader, f"replay {plan.variant}")
 
             outcome = replay_capture(reader, plan, output=output, sink=sink, watch=watch)
-            if request.flows:
-                write_flows(request.flows, outcome.summary, force=request.force)
         for warning in [*reader.warnings, *(output.warnings if output else ())]:
             warn(warning)
         return outcome, reader.problem
@@ -148,10 +199,10 @@ def _output(request: Request, reader: CaptureReader) -> Iterator[OpenLoopOutput 
             yield OpenLoopOutput(reader, copier)
 
 
-def _samples(request: Request, plan: Plan) -> AbstractContextManager[SampleWriter | None]:
+def _samples(request: Request) -> AbstractContextManager[SampleWriter | None]:
     if request.samples is None:
         return nullcontext()
-    return SampleWriter(request.samples, plan.machine, force=request.force)
+    return SampleWriter(request.samples, by_variant=request.compares, force=request.force)
 
 
 def _show(request: Request, outcomes: list[Outcome]) -> None:
@@ -165,7 +216,7 @@ def _show(request: Request, outcomes: list[Outcome]) -> None:
         click.echo(json.dumps(documents[0] if len(documents) == 1 else joint, indent=2))
         return
     if len(summaries) == 1:
-        title = find_mechanism(request.names[0]).title
+        title = find_mechanism(request.variants[0].name).title
         text = replay_table(summaries[0], request.path, title)
     else:
         text = comparison_table(summaries, request.path)
@@ -176,7 +227,7 @@ def _report(request: Request, path: str, outcomes: list[Outcome]) -> None:
     from ecmproto.report.output import report_form
     from ecmproto.report.replays import replay_report
 
-    titles = [find_mechanism(name).title for name in request.names]
+    titles = [find_mechanism(variant.name).title for variant in request.variants]
     content = report_form(path)(replay_report(request.path, outcomes, titles))
     with open_sink(path, force=request.force) as sink:
         sink.write(content)

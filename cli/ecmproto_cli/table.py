@@ -29,7 +29,7 @@ def bars(counts: Sequence[tuple[str, int]], *, width: int) -> str:
     lines = []
     for name, count in counts:
         bar = "█" * max(count > 0, count * width // most)
-        lines.append(f"  {name.rjust(label)}  {bar.ljust(width)} {count}")
+        lines.append(f"  {name.rjust(label)}  {bar.ljust(width)} {count:,}")
     return "\n".join(lines)
 
 

@@ -10,6 +10,7 @@ Memory is a batch, what waits at stations and the port, and statistics of fixed 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,21 +23,34 @@ from ecmproto.capture.container import Interface
 from ecmproto.control.idle import IdlePoint
 from ecmproto.control.machine import Machine, Place
 from ecmproto.control.mechanism import Role
-from ecmproto.control.pause.gate import paused_ns
+from ecmproto.control.pause.gate import (
+    ANY_PRIORITY,
+    STANDSTILL_SPANS,
+    paused_ns,
+    settle_standstill,
+)
 from ecmproto.control.protocol import CongestionPoint
 from ecmproto.record import columns
 from ecmproto.replay.closed_port import PROBE_OCTETS, has_space, run
 from ecmproto.replay.counts import PortCounts
 from ecmproto.replay.facts import LoopFacts, PortFacts, check_seed
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
-from ecmproto.replay.flow_series import OTHERS_LABEL, FlowSeries, jain_index
+from ecmproto.replay.flow_series import FlowSeries
 from ecmproto.replay.gauge import PRIORITIES
 from ecmproto.replay.hearing import HeardMessages, hear, new_hearing, nothing_heard
 from ecmproto.replay.hearing import counters as heard_counters
 from ecmproto.replay.intake import Intake, Taken
 from ecmproto.replay.labels import flow_labels
 from ecmproto.replay.open_port import Arrivals
-from ecmproto.replay.summary import PortSummary, ReplaySummary, StationsSummary, port_summary, with_counts
+from ecmproto.replay.spans import second_half_ns
+from ecmproto.replay.summary import (
+    PauseTrace,
+    PortSummary,
+    ReplaySummary,
+    StationsSummary,
+    port_summary,
+    with_counts,
+)
 from ecmproto.replay.world import carried, new_world, with_longer_flight, with_more_frames, with_stations
 from ecmproto.table.flows import FlowTable
 from ecmproto.units import serialisation_ns
@@ -107,7 +121,7 @@ class ClosedLoopReplay:
         self._frames = self._octets = self._passed_by = self._untimed = self._backwards = 0
         self._held_out_frames = self._held_out_octets = self._probes = 0
         self._now_ns = 0
-        self._port: PortSummary | None = None
+        self._end: ReplaySummary | None = None
 
     def _new_point(self, generator: np.random.Generator) -> CongestionPoint:
         if self._hearing is not None:
@@ -143,7 +157,7 @@ class ClosedLoopReplay:
             heard = self._heard(taken)
             self._note(taken, heard)
             yield taken, self._run(taken.arrivals, heard, serial, last=False)
-        self._port = self._port_summary()
+        self._end = self._summed_up()
         yield None, self._run(_no_arrivals(), nothing_heard(0), self._frames, last=True)
 
     def _heard(self, taken: Taken) -> HeardMessages:
@@ -225,39 +239,54 @@ class ClosedLoopReplay:
         self._counts.add_frames(passages.view(np.recarray), came, fate == DROPPED)
         self._counts.add_messages(piece.messages)
         number = self.flows.numbers(passages["station"], passages["flow"])
-        # What still passes after the capture's end is beyond the time that rates are about.
-        timely = (passages["probe"] == 0) & (passages["time_ns"] <= self._now_ns)
-        self._series.passed(
-            number[timely],
-            passages["time_ns"][timely],
-            passages["octets"][timely],
-            fate[timely],
-            passages["limit_bps"][timely],
-        )
+        if self._end is None:
+            data = passages["probe"] == 0
+            self._series.passed(
+                number[data],
+                passages["time_ns"][data],
+                passages["octets"][data],
+                fate[data],
+                passages["limit_bps"][data],
+            )
 
     def _port_summary(self) -> PortSummary:
         return port_summary("port", self._world.port.gauge, self._now_ns, self._counts)
 
-    def summary(self) -> ReplaySummary:
+    def summary(self, *, drained: bool = False) -> ReplaySummary:
         """Return what the replay has come to so far; its end, once iterated.
 
-        Queues, rates and shares are about the time up to the capture's last arrival, counts about all.
+        All is about the time up to the capture's last arrival.  With ``drained`` what is counted of frames
+        and messages goes on until nothing is under way any more: then every frame has come to an end.
+        Queues, rates, pauses and shares stay those of the capture's time.
         """
-        labels = flow_labels(self.flows)
-        flows = self._series.rates(labels, self._now_ns)
-        told_apart_bps = [flow.second_half_bps for flow in flows if flow.label != OTHERS_LABEL]
+        now = self._end or self._summed_up()
+        if not drained or now.stations is None:
+            return now
+        stations = dataclasses.replace(self._stations_summary(), **{
+            name: getattr(now.stations, name)
+            for name in ("paused_ns", "paused_sum_ns", "pauses", "fairness", "fairness_flows")
+        })  # fmt: skip
+        return dataclasses.replace(
+            now,
+            passed_by=self._passed_by,
+            ports=(with_counts(now.ports[0], self._counts),),
+            stations=stations,
+        )
+
+    def _summed_up(self) -> ReplaySummary:
         return ReplaySummary(
             mechanism=self.machine.name,
             frames=self._frames,
             octets=self._octets,
             first_time_ns=self.first_time_ns,
             duration_ns=self._now_ns,
+            second_half_ns=second_half_ns(self._now_ns),
             passed_by=self._passed_by,
             backwards=self._backwards,
             untimed=self._untimed,
-            ports=(with_counts(self._port or self._port_summary(), self._counts),),
-            stations=self._stations_summary(jain_index(np.array(told_apart_bps))),
-            flows=flows,
+            ports=(self._port_summary(),),
+            stations=self._stations_summary(),
+            flows=self._series.rates(flow_labels(self.flows), self._now_ns),
             flow_span_ns=self._series.span_ns,
             rate_bps=self._port_facts.rate_bps,
             buffer_octets=self._port_facts.buffer_octets,
@@ -274,34 +303,61 @@ class ClosedLoopReplay:
             parameters.pop(Role.CONGESTION_POINT.value, None)
         return parameters
 
-    def _stations_summary(self, fairness: float) -> StationsSummary:
-        world, machine = self._world, self.machine
-        now_ns = int(world.loop.now_ns)
-        stations = self.flows.stations
-        paused = sum(
-            paused_ns(world.gates, station, priority, now_ns)
-            for station in range(stations)
-            for priority in range(PRIORITIES)
-        )
+    def _stations_summary(self) -> StationsSummary:
+        world, machine, counts = self._world, self.machine, self._counts
+        fairness = self._series.fairness(self._now_ns)
+        pauses, paused_ns, paused_sum_ns = self._pauses()
+        queues, log = columns(world.queues), world.log
+        delivered_frames = int(log.delivered_frames)
         return StationsSummary(
-            stations=stations,
+            stations=self.flows.stations,
             flows=self.flows.count,
             link_rate_bps=self._loop_facts.link_rate_bps,
             feedback_delay_ns=self._loop_facts.feedback_delay_ns,
             queue_octets=self._loop_facts.queue_octets,
             held_out_frames=self._held_out_frames,
             held_out_octets=self._held_out_octets,
-            limited_frames=int(world.log.limited_frames),
-            delivered_frames=int(world.log.delivered_frames),
-            delivered_octets=int(world.log.delivered_octets),
+            limited_frames=int(log.limited_frames),
+            delivered_frames=delivered_frames,
+            delivered_octets=int(log.delivered_octets),
+            waiting_frames=int(queues["length"].sum()),
+            waiting_octets=int(queues["octets"].sum()),
+            queued_frames=counts.frames - counts.dropped_frames - delivered_frames,
             probes=self._probes,
-            messages=int(world.log.heeded),
-            longest_wait_octets=int(world.log.longest_wait_octets),
-            paused_ns=int(paused),
-            fairness=fairness,
+            messages=int(log.heeded),
+            longest_wait_octets=int(log.longest_wait_octets),
+            paused_ns=paused_ns,
+            paused_sum_ns=paused_sum_ns,
+            pauses=pauses,
+            fairness=fairness.index,
+            fairness_flows=fairness.flows,
             counters=machine.counters(self._senders)
             | ({} if self._hearing is None else heard_counters(self._hearing)),
         )
+
+    def _pauses(self) -> tuple[PauseTrace, int, int]:
+        """Return the time for which stations stood still: over time, of any of them, and of all summed up."""
+        gates, now_ns = self._world.gates, int(self._world.loop.now_ns)
+        settle_standstill(gates, now_ns)
+        still = gates.standstill
+        masks = columns(gates.stopped)["sending_mask"][: self.flows.stations].tolist()
+        sum_ns = sum(
+            paused_ns(gates, station, priority, now_ns)
+            for station, mask in enumerate(masks)
+            for priority in range(PRIORITIES)
+            if mask >> priority & 1
+        )
+        span_ns = 1 << int(still.span_shift)
+        spans = min(STANDSTILL_SPANS, max(1, -(-now_ns // span_ns)))
+        trace = PauseTrace(
+            span_ns=span_ns,
+            stopped_ns={
+                priority: tuple(still.over_time_ns[priority, :spans].tolist())
+                for priority in range(PRIORITIES)
+                if still.stopped_ns[priority]
+            },
+        )
+        return trace, int(still.stopped_ns[ANY_PRIORITY]), int(sum_ns)
 
 
 def _no_arrivals() -> Arrivals:

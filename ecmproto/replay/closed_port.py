@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.pause.gate import obey, opens_ns
+from ecmproto.control.pause.gate import is_sending, obey, opens_ns, starts_sending
 from ecmproto.control.protocol import (
     EVERY_STATION,
     NO_CAUSE,
@@ -186,6 +186,8 @@ def _arrive(
 def _route(world: World, point: CongestionPoint, senders: Senders, index: int, now_ns: int) -> None:
     frame = world.pool.frames[index]
     station, priority = frame.station, frame.priority
+    if not is_sending(world.gates, station, priority):
+        starts_sending(world.gates, station, priority, now_ns)
     base = station * (ENTRIES + senders.limiters())
     limiter = senders.route(station, frame.flow, priority, now_ns)
     own = base + OWN_QUEUES + priority

@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT
-from ecmproto.replay.spans import SPANS, Spans
+from ecmproto.replay.spans import COARSE_SPANS, SPANS, Spans, second_half_ns
 from ecmproto.units import NS_PER_S
 
 FLOWS_SHOWN = 64
-"""Flows that have rows of their own, the first to come; the row behind them is all others'."""
+"""Flows that have rates over time of their own, the first to come; the row behind them is all others'."""
+
+FLOWS_COUNTED = 65_536
+"""Flows that fairness is about, the first to come: a kilobyte and a half for each that there is."""
 
 OTHERS = FLOWS_SHOWN
 OTHERS_LABEL = "others"
@@ -36,7 +39,7 @@ class FlowRates:
     held_out_octets: int
     """That found the station's queue full."""
     second_half_bps: float
-    """What passed in the second half of the time."""
+    """What passed in the second half of the time (`spans.second_half_ns`)."""
     offered_bps: NDArray[np.float64]
     """What the capture wants to send."""
     sent_bps: NDArray[np.float64]
@@ -46,8 +49,24 @@ class FlowRates:
     """Of the limiter that its frames came through, on average over them; NaN where none did."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fairness:
+    """How evenly the flows that asked for something in the second half got through then."""
+
+    index: float
+    """Jain's index of what passed of each: 1 when all got the same, or where there is none."""
+    flows: int
+    """How many these are: a frame of theirs came in the second half, or waited when it began."""
+
+
 _OFFERED, _SENT, _PASSED, _LIMIT_SUM, _LIMITED = range(5)
 _KINDS = 5
+_PASSED_OCTETS, _CAME, _GONE = range(3)
+"""Of every flow: octets that passed, frames that came, and frames that went on or were lost."""
+_EACH = 3
+_NOBODY = 0
+"""The row of frames of no flow, or of one beyond ``FLOWS_COUNTED``; behind it the flows as they came."""
+_FIRST_FLOWS = 64
 
 
 class FlowSeries:
@@ -55,6 +74,7 @@ class FlowSeries:
 
     def __init__(self) -> None:
         self._spans = Spans((FLOWS_SHOWN + 1) * _KINDS)
+        self._all = Spans((1 + _FIRST_FLOWS) * _EACH, spans=COARSE_SPANS, first_shift=0)
         self._totals = np.zeros((FLOWS_SHOWN + 1, 4), np.int64)
         self._row_of: dict[int, int] = {}
 
@@ -65,9 +85,11 @@ class FlowSeries:
 
     def offered(self, flow: NDArray[np.int64], time_ns: NDArray[np.int64], octets: NDArray[np.int64]) -> None:
         """Take frames of the capture; ``flow`` is a number that is one's own for each flow, −1 for none."""
-        row = self._rows(flow)
+        own = self._rows(flow)
+        row = _shown(own)
         self._add(row, _OFFERED, time_ns, octets)
         self._total(row, 0, octets)
+        self._all.add(own * _EACH + _CAME, time_ns, np.ones(len(own)))
 
     def passed(
         self,
@@ -78,11 +100,15 @@ class FlowSeries:
         limit_bps: NDArray[np.float64] | None = None,
     ) -> None:
         """Take what became of frames of ``flow``, and the rates of limiters they came through (0: none)."""
-        row = self._rows(flow)
+        own = self._rows(flow)
+        row = _shown(own)
         for column, what in enumerate((ENQUEUED, DROPPED, HELD_OUT), 1):
             chosen = fate == what
             self._total(row[chosen], column, octets[chosen])
         sent, through = (fate == ENQUEUED) | (fate == DROPPED), fate == ENQUEUED
+        gone = sent | (fate == HELD_OUT)
+        self._all.add(own[gone] * _EACH + _GONE, time_ns[gone], np.ones(int(gone.sum())))
+        self._all.add(own[through] * _EACH + _PASSED_OCTETS, time_ns[through], octets[through] * 1.0)
         self._add(row[sent], _SENT, time_ns[sent], octets[sent])
         self._add(row[through], _PASSED, time_ns[through], octets[through])
         if limit_bps is not None:
@@ -91,12 +117,14 @@ class FlowSeries:
             self._add(row[limited], _LIMITED, time_ns[limited], np.ones(int(limited.sum())))
 
     def _rows(self, flow: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row of each flow among all."""
         found, came, inverse = np.unique(flow, return_index=True, return_inverse=True)
-        rows = np.full(len(found), OTHERS)
+        rows = np.full(len(found), _NOBODY)
         for index in np.argsort(came).tolist():
             number = int(found[index])
-            if number >= 0 and (number in self._row_of or len(self._row_of) < FLOWS_SHOWN):
-                rows[index] = self._row_of.setdefault(number, len(self._row_of))
+            if number >= 0 and (number in self._row_of or len(self._row_of) < FLOWS_COUNTED):
+                rows[index] = self._row_of.setdefault(number, 1 + len(self._row_of))
+        self._all.grow((1 + len(self._row_of)) * _EACH)
         result: NDArray[np.int64] = rows[inverse]
         return result
 
@@ -111,16 +139,35 @@ class FlowSeries:
 
     def rates(self, labels: dict[int, str], duration_ns: int) -> tuple[FlowRates, ...]:
         """Return every flow that had a frame, in the order they came, then the others together."""
-        rows = [*self._row_of.items(), (_OTHERS_NUMBER, OTHERS)]
+        shown = list(self._row_of.items())[:FLOWS_SHOWN]
+        rows = [(number, own - 1) for number, own in shown] + [(_OTHERS_NUMBER, OTHERS)]
         named = {_OTHERS_NUMBER: OTHERS_LABEL, **labels}
         spans = max(1, min(SPANS, -(-duration_ns // self.span_ns)))
+        passed = self._second_half(duration_ns)[:, _PASSED_OCTETS]
+        own, others = passed[1 : 1 + len(shown)], passed[_NOBODY] + passed[1 + len(shown) :].sum()
+        second_half_bps = np.append(own, others) * (8.0 * NS_PER_S)
+        second_half_bps /= max(1, duration_ns - second_half_ns(duration_ns))
         return tuple(
-            self._flow(number, named.get(number, f"flow {number}"), row, spans, duration_ns)
-            for number, row in rows
+            self._flow(number, named.get(number, f"flow {number}"), row, spans, duration_ns, bps)
+            for (number, row), bps in zip(rows, second_half_bps.tolist(), strict=True)
             if self._totals[row].any()
         )
 
-    def _flow(self, number: int, label: str, row: int, spans: int, duration_ns: int) -> FlowRates:
+    def fairness(self, duration_ns: int) -> Fairness:
+        """Return how fair the second half was to the flows that asked for something in it."""
+        late, early = self._second_half(duration_ns)[1:], self._first_half(duration_ns)[1:]
+        asks = (late[:, _CAME] > 0) | (early[:, _CAME] > early[:, _GONE])
+        return Fairness(index=jain_index(late[asks, _PASSED_OCTETS]), flows=int(asks.sum()))
+
+    def _first_half(self, duration_ns: int) -> NDArray[np.float64]:
+        return self._all.between(0, second_half_ns(duration_ns)).reshape(-1, _EACH)
+
+    def _second_half(self, duration_ns: int) -> NDArray[np.float64]:
+        return self._all.between(second_half_ns(duration_ns), duration_ns).reshape(-1, _EACH)
+
+    def _flow(
+        self, number: int, label: str, row: int, spans: int, duration_ns: int, second_half_bps: float
+    ) -> FlowRates:
         values = self._spans.values[row * _KINDS : (row + 1) * _KINDS]
         offered, sent, passed, limits, limited = values[:, :spans]
         # The last span is only as long as the replay reached into it.
@@ -128,8 +175,6 @@ class FlowSeries:
         lengths_ns[-1] = max(1, duration_ns - (spans - 1) * self.span_ns)
         to_bps = 8.0 * NS_PER_S / lengths_ns
         totals = self._totals[row].tolist()
-        half_octets = self._spans.between(duration_ns // 2, duration_ns)[row * _KINDS + _PASSED]
-        half_ns = max(1, duration_ns - duration_ns // 2)
         return FlowRates(
             number=number,
             label=label,
@@ -137,12 +182,18 @@ class FlowSeries:
             passed_octets=totals[1],
             dropped_octets=totals[2],
             held_out_octets=totals[3],
-            second_half_bps=float(8.0 * NS_PER_S * half_octets / half_ns),
+            second_half_bps=second_half_bps,
             offered_bps=offered * to_bps,
             sent_bps=sent * to_bps,
             passed_bps=passed * to_bps,
             limit_bps=np.divide(limits, limited, out=np.full(spans, np.nan), where=limited > 0),
         )
+
+
+def _shown(own: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows of rates over time for rows among all."""
+    shown: NDArray[np.int64] = np.where((own > _NOBODY) & (own <= FLOWS_SHOWN), own - 1, OTHERS)
+    return shown
 
 
 def jain_index(rates: NDArray[np.float64]) -> float:

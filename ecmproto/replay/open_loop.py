@@ -31,6 +31,7 @@ from ecmproto.replay.open_port import Arrivals, Outcomes, run
 from ecmproto.replay.port import new_port, with_room
 from ecmproto.replay.ports import NO_PORT, ONE_PORT, Ports
 from ecmproto.replay.replayed import ReplayedBatch
+from ecmproto.replay.spans import second_half_ns
 from ecmproto.replay.summary import PortSummary, ReplaySummary, port_summary
 from ecmproto.table.flows import FlowTable
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
@@ -125,6 +126,7 @@ class OpenLoopReplay:
             octets=self._octets,
             first_time_ns=self._intake.first_time_ns or 0,
             duration_ns=self._now_ns,
+            second_half_ns=second_half_ns(self._now_ns),
             passed_by=self._passed_by,
             backwards=self._backwards,
             untimed=self._untimed,

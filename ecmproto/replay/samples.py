@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ecmproto.control.protocol import PAUSE_KIND
 
 LARGEST_ROWS = 20_000
 
@@ -42,16 +45,29 @@ def sample_rows(messages: NDArray[Any], port: NDArray[Any] | int, flow: NDArray[
     return rows
 
 
+def to_flows(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which rows of SAMPLE are messages of the mechanism, not of flow control, that went to a flow."""
+    messages: NDArray[np.bool_] = (rows["sent"] == 1) & (rows["flow"] >= 0) & (rows["kind"] < PAUSE_KIND)
+    return messages
+
+
 class Samples:
-    """Rows of SAMPLE, the first, and every n-th after it: n doubles when there are LARGEST_ROWS."""
+    """Rows of SAMPLE, the first, and every n-th after it: n doubles when there are LARGEST_ROWS.
+
+    ``sent`` counts all messages of the mechanism that went to a flow, by its number.
+    """
 
     def __init__(self) -> None:
+        self.sent: Counter[int] = Counter()
         self._kept = np.zeros(0, SAMPLE)
         self._stride = 1
         self._seen = 0
 
     def add(self, rows: NDArray[Any]) -> None:
         """Take the next rows."""
+        flow = rows["flow"][to_flows(rows)]
+        for number, count in zip(*np.unique(flow, return_counts=True), strict=True):
+            self.sent[int(number)] += int(count)
         start = -self._seen % self._stride
         self._seen += len(rows)
         self._kept = np.append(self._kept, rows[start :: self._stride])

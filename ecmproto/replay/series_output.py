@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from types import TracebackType
 from typing import Any, Protocol
@@ -119,31 +120,37 @@ class _Writable:
 
 
 class SampleWriter:
-    """Writes every sample and message of a replay to ``path``; called with rows of `samples.SAMPLE`.
+    """Writes every sample and message of one replay or of several to ``path``.
 
-    The columns are SAMPLE's, ``kind`` in words; ``flow`` is the number that `write_flows` gives with a label.
-    A context manager: the file has its name once all went well.  Raises OutputError when it cannot be
-    written, and for a name that asks for neither CSV nor Parquet; MissingDependencyError for Parquet without
-    pyarrow.
+    The columns are those of `samples.SAMPLE`, ``kind`` in words; ``flow`` is the number that `write_flows`
+    gives with a label.  With ``by_variant`` a column ``variant`` stands in front of them.  A context manager:
+    the file has its name once all went well.  Raises OutputError when it cannot be written, and for a name
+    that asks for neither CSV nor Parquet; MissingDependencyError for Parquet without pyarrow.
     """
 
-    def __init__(self, path: str | os.PathLike[str], machine: Machine, *, force: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, by_variant: bool = False, force: bool = False
+    ) -> None:
         name = os.fspath(path)
         check_series_path(name)
-        self._machine = machine
+        self._by_variant = by_variant
         self._sink = _opened(name, force)
         try:
             self._table = _table(name, self._sink)
         except MissingDependencyError:
             self._sink.abandon()
             raise
-        self(np.zeros(0, SAMPLE))
+        self._write(np.zeros(0, SAMPLE), None, "")
 
-    def __call__(self, rows: NDArray[Any]) -> None:
-        """Write ``rows``."""
+    def rows_of(self, machine: Machine, variant: str) -> Callable[[NDArray[Any]], None]:
+        """Return what writes rows of a replay through ``machine`` that is called ``variant``."""
+        return lambda rows: self._write(rows, machine, variant)
+
+    def _write(self, rows: NDArray[Any], machine: Machine | None, variant: str) -> None:
         columns = {name: rows[name] for name in SAMPLE.names or ()}
-        names = [kind_name(self._machine, kind) for kind in rows["kind"].tolist()]
-        self._table.write(columns | {"kind": np.array(names, dtype=np.str_)})
+        names = [kind_name(machine, kind) for kind in rows["kind"].tolist()] if machine else []
+        columns["kind"] = np.array(names, dtype=np.str_)
+        self._table.write((_named(variant, len(rows)) if self._by_variant else {}) | columns)
 
     def __enter__(self) -> SampleWriter:
         return self
@@ -156,16 +163,30 @@ class SampleWriter:
         self._sink.__exit__(kind, error, trace)
 
 
-def write_flows(path: str | os.PathLike[str], summary: ReplaySummary, *, force: bool = False) -> None:
-    """Write the rates of the flows of ``summary`` to ``path``: a row for each flow and span of time.
+def _named(variant: str, rows: int) -> dict[str, NDArray[Any]]:
+    """Return the column that says which replay rows are of."""
+    return {"variant": np.full(rows, variant, dtype=np.str_(variant).dtype)}
 
-    Raises as SampleWriter.
+
+def write_flows(
+    path: str | os.PathLike[str],
+    summaries: Sequence[ReplaySummary],
+    *,
+    by_variant: bool = False,
+    force: bool = False,
+) -> None:
+    """Write the rates of the flows of ``summaries`` to ``path``: a row for each flow and span of time.
+
+    With ``by_variant`` a column ``variant`` stands in front of the others.  Raises as SampleWriter.
     """
     name = os.fspath(path)
     check_series_path(name)
     with _opened(name, force) as sink:
         table = _table(name, sink)
-        table.write(_flow_columns(summary))
+        for summary in summaries:
+            columns = _flow_columns(summary)
+            named = _named(summary.variant, len(columns["flow"])) if by_variant else {}
+            table.write(named | columns)
         table.finish()
 
 

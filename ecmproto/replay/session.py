@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,8 @@ class Plan:
     port: PortFacts
     loop: LoopFacts | None
     seed: int
+    variant: str = ""
+    """What the replay is called beside others of its mechanism; empty for the mechanism's name."""
     ports: str = "one"
     """What `ports.ports_from` reads."""
     with_flows: bool = False
@@ -65,7 +68,8 @@ def replay_capture(
     """Replay what ``reader`` gives, as far as ``plan`` has it take part, and return what it came to.
 
     Every frame that takes part is written to ``output``, which is of the kind of loop that ``plan`` asks
-    for.  ``sink`` is given every sample and message, as rows of `samples.SAMPLE`, in order.
+    for, with all that happens until nothing is under way.  ``sink`` is given every sample and message of the
+    capture's time, as the summary counts them: rows of `samples.SAMPLE`, in order.
     """
     samples = Samples()
 
@@ -82,6 +86,7 @@ def replay_capture(
     else:
         written = output if isinstance(output, ClosedLoopOutput) else None
         summary, labels = _closed(reader, plan, plan.loop, batches, written, keep)
+    summary = dataclasses.replace(summary, variant=plan.variant or plan.machine.name)
     return Outcome(summary=summary, samples=samples, flow_labels=labels, plan=plan)
 
 
@@ -126,8 +131,9 @@ def _closed(
         if output is not None and taken is not None:
             output.take(taken)
         for piece in pieces:
-            flow = replay.flows.numbers(piece.messages["station"], piece.messages["flow"])
-            keep(sample_rows(piece.messages, 0, flow))
+            if taken is not None:
+                flow = replay.flows.numbers(piece.messages["station"], piece.messages["flow"])
+                keep(sample_rows(piece.messages, 0, flow))
             if output is not None:
                 output.write(piece, replay)
     return replay.summary(), flow_labels(replay.flows)

@@ -7,14 +7,26 @@ from numpy.typing import NDArray
 
 SPANS = 512
 _FIRST_SHIFT = 10
+COARSE_SPANS = 64
+"""Spans of what is kept for every flow; the second half begins where one of them does."""
+
+
+def second_half_ns(duration_ns: int) -> int:
+    """Return when the second half of ``duration_ns`` begins, for everything that is said of it.
+
+    That is the first of the at most ``COARSE_SPANS`` equal spans of the time, their length a power of two,
+    that begins in the second half: at most a thirty-second of the time after its middle.
+    """
+    shift = max(0, duration_ns.bit_length() - COARSE_SPANS.bit_length() + 1)
+    return -(-(duration_ns // 2) >> shift) << shift
 
 
 class Spans:
-    """Rows of sums over ``SPANS`` spans of ``span_ns`` each, the first from time 0 on."""
+    """Rows of sums over ``spans`` spans of ``span_ns`` each, an even number, the first from time 0 on."""
 
-    def __init__(self, rows: int) -> None:
-        self.values = np.zeros((rows, SPANS))
-        self._shift = _FIRST_SHIFT
+    def __init__(self, rows: int, *, spans: int = SPANS, first_shift: int = _FIRST_SHIFT) -> None:
+        self.values = np.zeros((rows, spans))
+        self._shift = first_shift
 
     @property
     def span_ns(self) -> int:
@@ -26,15 +38,22 @@ class Spans:
         if not len(row):
             return
         self.reach(int(time_ns.max()))
-        flat = row * SPANS + (time_ns >> self._shift)
-        self.values += np.bincount(flat, value, minlength=self.values.size).reshape(self.values.shape)
+        flat = row * self.values.shape[1] + (time_ns >> self._shift)
+        np.add.at(self.values.reshape(-1), flat, value)
 
     def reach(self, time_ns: int) -> None:
-        """Let the spans reach beyond ``time_ns``."""
-        while time_ns >> self._shift >= SPANS:
-            self.values[:, : SPANS // 2] = self.values[:, ::2] + self.values[:, 1::2]
-            self.values[:, SPANS // 2 :] = 0.0
+        """Have the spans reach beyond ``time_ns``."""
+        spans = self.values.shape[1]
+        while time_ns >> self._shift >= spans:
+            self.values[:, : spans // 2] = self.values[:, ::2] + self.values[:, 1::2]
+            self.values[:, spans // 2 :] = 0.0
             self._shift += 1
+
+    def grow(self, rows: int) -> None:
+        """Have at least ``rows`` rows, the new ones 0."""
+        if rows > len(self.values):
+            more = np.zeros((max(rows, 2 * len(self.values)) - len(self.values), self.values.shape[1]))
+            self.values = np.concatenate([self.values, more])
 
     def between(self, start_ns: int, end_ns: int) -> NDArray[np.float64]:
         """Return each row's sum over the spans that begin at or after ``start_ns`` and before ``end_ns``."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecmproto.replay.counts import PortCounts
 from ecmproto.replay.facts import Buffer, buffer_text
 from ecmproto.replay.flow_series import FlowRates
 from ecmproto.replay.gauge import PRIORITIES, TOTAL, TRACE_SPANS, Gauge, fit_trace, settle, step_end
+from ecmproto.replay.spans import second_half_ns
 
 _PERCENTILES = (50, 90, 99)
 
@@ -82,11 +84,21 @@ class PortSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PauseTrace:
+    """Pauses over time: per span of ``span_ns`` and by priority, for how long some station stood still."""
+
+    span_ns: int
+    stopped_ns: dict[int, tuple[int, ...]]
+    """For each priority that ever did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StationsSummary:
     """What became of frames and messages at the stations of a closed loop.
 
     ``held_out_frames`` found their station's queue full; ``limited_frames`` waited behind a limiter;
-    ``messages`` reached a station.  ``counters`` are the mechanism's own, over all stations.
+    ``messages`` reached a station.  ``counters`` are the mechanism's own, over all stations.  A priority of a
+    station stands still while PAUSE or PFC stops it, from the station's first frame of that priority on.
     """
 
     stations: int
@@ -99,20 +111,34 @@ class StationsSummary:
     limited_frames: int
     delivered_frames: int
     delivered_octets: int
+    waiting_frames: int
+    """At stations when the time was over …"""
+    waiting_octets: int
+    queued_frames: int
+    """… and in the port's queues."""
     probes: int
     messages: int
     longest_wait_octets: int
     paused_ns: int
-    """Over all stations and priorities."""
+    """Time in which at least one priority of one station stood still."""
+    paused_sum_ns: int
+    """The same summed up over all stations and priorities."""
+    pauses: PauseTrace
     fairness: float
-    """Jain's index of what the flows that have rows of their own got through in the second half of the time;
-    1 is equal."""
+    """Jain's index of what the flows that asked for something in the second half got through then; 1 is
+    equal."""
+    fairness_flows: int
+    """How many flows these are."""
     counters: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySummary:
-    """A replay in numbers.  The time it is about runs from the first arrival of the capture to the last.
+    """A replay in numbers.
+
+    All of them are about the time from the first arrival of the capture to the last, ``duration_ns``; what
+    still waits then is served after it and counts no more.  The second half, where something is said of it,
+    begins at ``second_half_ns``.
 
     ``frames`` and ``octets`` (without FCS) are all that came; of these ``passed_by`` occupied no queue (MAC
     Control, link-local, empty) or belonged to no port.  ``backwards`` frames were stamped before an earlier
@@ -120,10 +146,13 @@ class ReplaySummary:
     """
 
     mechanism: str
+    variant: str = ""
+    """What it is called beside others of its mechanism, as in ``qcn:w=4``; the mechanism's name by itself."""
     frames: int
     octets: int
     first_time_ns: int
     duration_ns: int
+    second_half_ns: int
     passed_by: int
     backwards: int
     untimed: int
@@ -183,7 +212,7 @@ def port_summary(name: str, gauge: Gauge, now_ns: int, counts: PortCounts) -> Po
         unanswered=0,
         utilisation=utilisation(gauge),
         queue=queue_statistics(gauge, TOTAL),
-        second_half_mean_octets=_second_half(trace),
+        second_half_mean_octets=_second_half(trace, now_ns),
         queue_by_priority={p: queue_statistics(gauge, p) for p in priorities_used(gauge)},
         fb_histogram=(),
         trace=trace,
@@ -213,9 +242,19 @@ def _drops(counts: PortCounts) -> DropTrace:
     return DropTrace(span_ns=counts.drops.span_ns, frames=tuple(frames.tolist()))
 
 
-def _second_half(trace: QueueTrace) -> float:
-    half = trace.mean_octets[len(trace.mean_octets) // 2 :]
-    return sum(half) / len(half)
+def _second_half(trace: QueueTrace, duration_ns: int) -> float:
+    # A span of the trace begins wherever the second half does: its grid is the finer one.
+    first = min(second_half_ns(duration_ns) // trace.span_ns, len(trace.mean_octets) - 1)
+    half = np.array(trace.mean_octets[first:])
+    lengths_ns = _lengths_ns(len(trace.mean_octets), trace.span_ns, duration_ns)[first:]
+    return float(half @ lengths_ns / lengths_ns.sum())
+
+
+def _lengths_ns(spans: int, span_ns: int, duration_ns: int) -> NDArray[np.int64]:
+    """Return the lengths of spans, of which the last is only as long as the replay reached into it."""
+    lengths_ns = np.full(spans, span_ns, np.int64)
+    lengths_ns[-1] = max(1, duration_ns - (spans - 1) * span_ns)
+    return lengths_ns
 
 
 def settled(gauge: Gauge, now_ns: int) -> None:
@@ -251,9 +290,7 @@ def queue_trace(gauge: Gauge) -> QueueTrace:
     span_ns = 1 << int(gauge.trace_shift)
     duration_ns = int(gauge.since_ns[TOTAL])
     spans = min(TRACE_SPANS, max(1, -(-duration_ns // span_ns)))
-    # The last span is only as long as the replay reached into it.
-    lengths_ns = np.full(spans, span_ns)
-    lengths_ns[-1] = max(1, duration_ns - (spans - 1) * span_ns)
+    lengths_ns = _lengths_ns(spans, span_ns, duration_ns)
     return QueueTrace(
         span_ns=span_ns,
         mean_octets=tuple((gauge.trace_octet_ns[:spans] / lengths_ns).tolist()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ecmproto.report.run import Measure, Run
 from ecmproto.report.scale import ABSENT, finite, measure_text, value_text
@@ -13,7 +13,8 @@ from ecmproto.report.scale import ABSENT, finite, measure_text, value_text
 class Cell:
     """A value in words; whether it is the best of its row; its part of the row's greatest, 0 to 1.
 
-    Values that read alike are best together.
+    Values that read alike are best together, unless more than half of the row do: that tells none of them
+    apart.
     """
 
     text: str
@@ -55,6 +56,8 @@ def _row(measures: list[Measure | None]) -> ComparisonRow:
         best = ends[better == "high"] if ends[0] != ends[1] else ""
     most = max(map(abs, values), default=0)
     cells = tuple(_cell(measure, best, most) for measure in measures)
+    if 2 * sum(cell.best for cell in cells) > len(cells):
+        cells = tuple(replace(cell, best=False) for cell in cells)
     return ComparisonRow(label=known[0].label, better=better or "", cells=cells)
 
 

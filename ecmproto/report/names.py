@@ -8,17 +8,25 @@ from ecmproto.report.printable import shortened
 from ecmproto.report.run import Run
 
 _NAMES = {"none": "no control", "pause": "PAUSE", "e2cm": "E²CM"}
-_LONGEST = 24
+_LONGEST = 40
 
 
 def short_names(runs: Sequence[Run]) -> list[str]:
-    """Return a short name for each run, all of them different: ``QCN``, ``E²CM``, ``QCN (2)``."""
+    """Return a short name for each run, all of them different: ``E²CM``, ``QCN w=4``, ``QCN (2)``."""
     names: list[str] = []
     for run in runs:
-        name = shortened(_NAMES.get(run.name, run.name.upper()), _LONGEST) or "run"
+        name = shortened(_pretty(run.variant or run.name), _LONGEST) or "run"
         twins = sum(earlier == name or earlier.startswith(f"{name} (") for earlier in names)
         names.append(f"{name} ({twins + 1})" if twins else name)
     return names
+
+
+def _pretty(text: str) -> str:
+    """Return ``qcn:w=4 over pfc`` as ``QCN w=4 over PFC``."""
+    upper, over, lower = text.partition(" over ")
+    mechanism, *assignments = upper.split(":")
+    own = " ".join((_NAMES.get(mechanism, mechanism.upper()), *assignments))
+    return f"{own}{over}{_NAMES.get(lower, lower.upper())}"
 
 
 def listed(parts: Sequence[str]) -> str:

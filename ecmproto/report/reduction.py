@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ecmproto.report.run import Pause
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -93,6 +92,14 @@ def extremes(time_ns: Integers, values: Floats, duration_ns: int, bins: int) -> 
     return time[kept], values[kept]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A span of time in which something was stopped."""
+
+    start_ns: int
+    end_ns: int
+
+
 def paused_shares(pauses: Sequence[Pause], duration_ns: int, bins: int) -> Floats:
     """Return the share of each span of the run in which at least one of ``pauses`` lasted."""
     edges = np.linspace(0.0, float(max(1, duration_ns)), bins + 1)
@@ -106,10 +113,14 @@ def paused_shares(pauses: Sequence[Pause], duration_ns: int, bins: int) -> Float
     return shares.clip(0.0, 1.0)
 
 
-def paused_ns(pauses: Sequence[Pause]) -> int:
-    """Return for how long at least one of ``pauses`` lasted."""
-    starts, ends = _merged(pauses)
-    return int(np.sum(ends - starts))
+def shares_of(edges_ns: Integers, stopped_ns: Floats, duration_ns: int, bins: int) -> Floats:
+    """Return the share of each of ``bins`` equal spans of the run that ``stopped_ns`` of slots makes up."""
+    edges = np.linspace(0.0, float(max(1, duration_ns)), bins + 1)
+    if not len(stopped_ns):
+        return np.zeros(bins)
+    until = np.concatenate(([0.0], np.cumsum(stopped_ns)))
+    shares: Floats = np.diff(np.interp(edges, edges_ns.astype(np.float64), until)) / np.diff(edges)
+    return shares.clip(0.0, 1.0)
 
 
 def _merged(pauses: Sequence[Pause]) -> tuple[Floats, Floats]:

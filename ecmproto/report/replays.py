@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND, SILENT
 from ecmproto.replay.flow_series import FlowRates
+from ecmproto.replay.samples import to_flows
 from ecmproto.replay.session import Outcome
-from ecmproto.replay.summary import PortSummary, ReplaySummary
+from ecmproto.replay.summary import PortSummary, ReplaySummary, StationsSummary
+from ecmproto.report.reduction import Pause, paused_shares
 from ecmproto.report.run import (
     FLOWS_SHOWN,
     Drops,
@@ -19,7 +21,7 @@ from ecmproto.report.run import (
     FlowCurves,
     Measure,
     Messages,
-    Pause,
+    PauseCurve,
     QueueCurve,
     Report,
     Run,
@@ -33,28 +35,43 @@ _STRONGEST_UNITS = 5.0
 
 def replay_report(capture: str, outcomes: Sequence[Outcome], titles: Sequence[str]) -> Report:
     """Return the report of replays of one capture; ``titles`` are the mechanisms' in words."""
-    names = ", ".join(outcome.summary.mechanism for outcome in outcomes)
+    names = ", ".join(outcome.summary.variant for outcome in outcomes)
     runs = tuple(_run(outcome, title) for outcome, title in zip(outcomes, titles, strict=True))
+    window = [_window(outcomes[0].summary)] if outcomes and outcomes[0].summary.duration_ns else []
+    called = [outcome.summary.variant for outcome in outcomes]
     notes = [
-        f"{run.name}: of {outcome.samples.stride} samples one is drawn."
-        for run, outcome in zip(runs, outcomes, strict=True)
+        f"{name}: of {outcome.samples.stride} samples one is drawn."
+        for name, outcome in zip(called, outcomes, strict=True)
         if outcome.samples.stride > 1
     ]
     notes += [
-        f"{run.name}: of {len(outcome.summary.ports)} ports the first is drawn."
-        for run, outcome in zip(runs, outcomes, strict=True)
+        f"{name}: of {len(outcome.summary.ports)} ports the first is drawn."
+        for name, outcome in zip(called, outcomes, strict=True)
         if len(outcome.summary.ports) > 1
     ]
-    return Report(title=f"{capture} through {names}", capture=capture, runs=runs, notes=tuple(notes))
+    return Report(title=f"{capture} through {names}", capture=capture, runs=runs, notes=(*window, *notes))
+
+
+def _window(summary: ReplaySummary) -> str:
+    """Return which time the figures of a report are about."""
+    closed = (
+        "" if summary.stations is None else " What still waits then is sent after it, and counts no more."
+    )
+    return (
+        f"All figures and pictures are about the {format_time(summary.duration_ns)} from the capture's first "
+        f"frame to its last. Its second half, where something is said of that, begins at "
+        f"{format_time(summary.second_half_ns)}.{closed}"
+    )
 
 
 def _run(outcome: Outcome, title: str) -> Run:
     summary, machine = outcome.summary, outcome.plan.machine
     port = summary.ports[0]
     rows = outcome.samples.rows
-    rows = rows[(rows["port"] == 0) & (rows["time_ns"] <= summary.duration_ns)]
+    rows = rows[rows["port"] == 0]
     return Run(
         name=summary.mechanism,
+        variant=summary.variant,
         title=f"{title}, {summary.loop} loop",
         duration_ns=summary.duration_ns,
         facts=tuple(_facts(summary)),
@@ -67,7 +84,7 @@ def _run(outcome: Outcome, title: str) -> Run:
         feedback_label=f"{machine.feedback_label} (octets)" if machine.feedback_label else _RATE_LABEL,
         flows=_flows(summary),
         messages=_messages(rows, outcome),
-        pauses=tuple(_pauses(rows, summary)),
+        pauses=tuple(_asked_pauses(rows, summary) if summary.stations is None else _pauses(summary.stations)),
         drops=_drops(port),
     )
 
@@ -125,11 +142,18 @@ def _measures(summary: ReplaySummary, port: PortSummary) -> list[Measure]:
         passed_bps = sum(flow.second_half_bps for flow in summary.flows)
         rows += [
             measure("delivered_bps", "through the port, second half", passed_bps, "bit/s", "high"),
-            measure("fairness", "Jain's index, second half", stations.fairness, "share", "high"),
+            measure("fairness", "Jain's index, second half", stations.fairness, "index", "high"),
+            measure("fairness_flows", "flows that it is about", stations.fairness_flows, "count"),
             measure("held_out_frames", "full queue at the station", stations.held_out_frames, "frames"),
-            measure("paused_ns", "stations paused in all", stations.paused_ns, "ns", "low"),
+            measure("waiting_frames", "waiting at the end", _waiting(stations), "frames"),
+            measure("paused_ns", "some station paused", stations.paused_ns, "ns", "low"),
+            measure("paused_sum_ns", "pauses summed up", stations.paused_sum_ns, "ns", "low"),
         ]
     return rows
+
+
+def _waiting(stations: StationsSummary) -> int:
+    return stations.waiting_frames + stations.queued_frames
 
 
 def _queue(port: PortSummary, duration_ns: int) -> QueueCurve:
@@ -187,44 +211,79 @@ def _folded(flows: Sequence[FlowRates], summary: ReplaySummary) -> FlowCurves:
 
 
 def _messages(rows: NDArray[Any], outcome: Outcome) -> Messages:
-    chosen = rows[(rows["sent"] == 1) & (rows["flow"] >= 0) & (rows["kind"] < PAUSE_KIND)]
-    found, row = np.unique(chosen["flow"], return_inverse=True)
-    labels = [outcome.flow_labels.get(number, f"flow {number}") for number in found.tolist()]
+    chosen = rows[to_flows(rows)]
+    sent = outcome.samples.sent
+    numbers = np.array(sorted(sent), np.int64)
+    row = np.searchsorted(numbers, chosen["flow"])
+    labels = [outcome.flow_labels.get(number, f"flow {number}") for number in numbers.tolist()]
+    totals = [sent[number] for number in numbers.tolist()]
     if len(labels) > FLOWS_SHOWN:
         labels = [*labels[: FLOWS_SHOWN - 1], _OTHERS]
+        totals = [*totals[: FLOWS_SHOWN - 1], sum(totals[FLOWS_SHOWN - 1 :])]
         row = np.minimum(row, FLOWS_SHOWN - 1)
     strength = None
     set_point = outcome.plan.machine.set_point_octets
     if outcome.plan.machine.feedback_label and set_point:
         strength = np.clip(-chosen["fb_octets"] / (_STRONGEST_UNITS * set_point), 0.0, 1.0)
-    return Messages(labels=tuple(labels), time_ns=chosen["time_ns"], row=row, strength=strength)
+    return Messages(
+        labels=tuple(labels), time_ns=chosen["time_ns"], row=row, strength=strength, totals=tuple(totals)
+    )
 
 
-def _pauses(rows: NDArray[Any], summary: ReplaySummary) -> list[Pause]:
-    """Return for how long the port wanted its stations stopped, by what it sent."""
+def _pauses(stations: StationsSummary) -> list[PauseCurve]:
+    """Return for how long some station stood still, by priority."""
+    trace = stations.pauses
+    return [
+        PauseCurve(
+            label=f"priority {priority}",
+            edges_ns=np.arange(len(stopped_ns) + 1) * trace.span_ns,
+            stopped_ns=np.array(stopped_ns, np.float64),
+        )
+        for priority, stopped_ns in trace.stopped_ns.items()
+    ]
+
+
+def _asked_pauses(rows: NDArray[Any], summary: ReplaySummary) -> list[PauseCurve]:
+    """Return for how long the port of an open loop wanted its stations stopped, by what it sent."""
     longest_ns = quanta_to_ns(0xFFFF, summary.rate_bps)
     running: dict[str, tuple[int, int]] = {}
-    pauses = []
+    pauses: dict[str, list[Pause]] = {}
+
+    def ends(label: str, start_ns: int, end_ns: int) -> None:
+        pauses.setdefault(label, []).append(Pause(start_ns=start_ns, end_ns=min(end_ns, summary.duration_ns)))
+
     for row in rows[np.isin(rows["kind"], [PAUSE_KIND, PFC_KIND])].tolist():
         message = dict(zip(rows.dtype.names or (), row, strict=True))
-        for label in _stopped(message):
+        for label in _asked(message):
             start_ns, end_ns = running.pop(label, (message["time_ns"], -1))
             if end_ns >= 0 and end_ns < message["time_ns"]:
-                pauses.append(Pause(start_ns=start_ns, end_ns=end_ns, label=label))
+                ends(label, start_ns, end_ns)
                 start_ns = message["time_ns"]
             if message["quanta"]:
                 running[label] = (start_ns, message["time_ns"] + longest_ns)
             elif start_ns < message["time_ns"]:
-                pauses.append(Pause(start_ns=start_ns, end_ns=message["time_ns"], label=label))
+                ends(label, start_ns, message["time_ns"])
     for label, (start_ns, end_ns) in running.items():
-        pauses.append(Pause(start_ns=start_ns, end_ns=min(end_ns, summary.duration_ns), label=label))
-    return pauses
+        ends(label, start_ns, end_ns)
+    edges_ns = np.linspace(0, max(1, summary.duration_ns), _PAUSE_SLOTS + 1).astype(np.int64)
+    slot_ns = max(1, summary.duration_ns) / _PAUSE_SLOTS
+    return [
+        PauseCurve(
+            label=label,
+            edges_ns=edges_ns,
+            stopped_ns=slot_ns * paused_shares(of_label, summary.duration_ns, _PAUSE_SLOTS),
+        )
+        for label, of_label in pauses.items()
+    ]
 
 
-def _stopped(message: dict[str, Any]) -> list[str]:
+_PAUSE_SLOTS = 512
+
+
+def _asked(message: dict[str, Any]) -> list[str]:
     if message["kind"] == PAUSE_KIND:
-        return ["all stations"]
-    return [f"priority {n}" for n in range(8) if message["enable_vector"] >> n & 1]
+        return ["asked of all stations"]
+    return [f"asked of priority {n}" for n in range(8) if message["enable_vector"] >> n & 1]
 
 
 def _drops(port: PortSummary) -> Drops:

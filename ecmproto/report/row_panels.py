@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import counted
+from ecmproto.report.comparison import measured
 from ecmproto.report.palette import ALERT, QUEUE, Colour, line_style
 from ecmproto.report.panels import BASE, Panels, TimeAxis, row_axis, row_reach
 from ecmproto.report.printable import width_em
-from ecmproto.report.reduction import Floats, bin_centres, bin_of, paused_ns, paused_shares
-from ecmproto.report.run import Pause, Run
+from ecmproto.report.reduction import Floats, bin_centres, bin_of, shares_of
+from ecmproto.report.run import Run
 from ecmproto.report.scale import value_text
 from ecmproto.report.sheet import Entry, Format, fitting
 from ecmproto.units import format_time
@@ -87,24 +88,26 @@ class MessagePanels(RowPanels):
         """Return the rows of a run."""
         messages, spans = run.messages, self.form.spans
         counts = np.bincount(messages.row, minlength=len(messages.labels))
-        if not counts.sum():
+        if not len(messages.row):
             return []
         strength = np.ones(len(messages.row)) if messages.strength is None else messages.strength
         strength = np.clip(np.nan_to_num(strength), 0, 1)
         place = bin_of(messages.time_ns, self.time.span_ns, spans)
         rows = []
-        for label, of_row in _grouped(messages.labels, counts):
+        totals = counts if messages.totals is None else np.array(messages.totals, dtype=np.int64)
+        for label, of_row in _grouped(messages.labels, totals):
             chosen = np.isin(messages.row, of_row)
             heights = np.zeros(spans)
             marked = _LEAST_HEIGHT + (1 - _LEAST_HEIGHT) * strength[chosen]
             np.maximum.at(heights, place[chosen], marked)
-            total = value_text(int(chosen.sum()), "count")
+            total = value_text(int(totals[of_row].sum()), "count")
             rows.append(Row(label=label, total=total, heights=heights, colour=QUEUE))
         return rows
 
     def readout(self, run: Run) -> str:
         """Return the run's figures in short."""
-        return counted(len(run.messages.row), "message")
+        totals = run.messages.totals
+        return counted(len(run.messages.row) if totals is None else sum(totals), "message")
 
     def draw_row(self, axes: Axes, place: int, row: Row) -> None:
         """Draw one row."""
@@ -135,7 +138,7 @@ class LossPanels(RowPanels):
         if any(int(run.drops.count.sum()) for run in self.runs):
             entries.append(Entry(handle=drops, text="frames dropped"))
         if any(run.pauses for run in self.runs):
-            entries.append(Entry(handle=pauses, text="sender paused"))
+            entries.append(Entry(handle=pauses, text="paused"))
         return entries
 
     def _drops(self, run: Run) -> Row:
@@ -147,19 +150,25 @@ class LossPanels(RowPanels):
         return Row(label="frames dropped", total=total, heights=heights, colour=ALERT)
 
     def _pauses(self, run: Run) -> list[Row]:
-        by_label: dict[str, list[Pause]] = {}
-        for pause in run.pauses:
-            by_label.setdefault(pause.label, []).append(pause)
-        labels = tuple(by_label)
-        lengths = np.array([paused_ns(by_label[label]) for label in labels], dtype=np.int64)
+        lengths_ns = np.array([curve.stopped_ns.sum() for curve in run.pauses])
         rows = []
-        for label, members in _grouped(labels, lengths):
-            chosen = [by_label[labels[member]] for member in members]
-            shares = [paused_shares(pauses, self.time.span_ns, self.form.spans) for pauses in chosen]
-            total = format_time(float(lengths[members].sum()))
-            heights = np.mean(shares, axis=0)
-            rows.append(Row(label=label, total=total, heights=heights, colour=_PAUSE))
+        for label, members in _grouped([curve.label for curve in run.pauses], lengths_ns):
+            curves = [run.pauses[member] for member in members]
+            shares = [
+                shares_of(curve.edges_ns, curve.stopped_ns, self.time.span_ns, self.form.spans)
+                for curve in curves
+            ]
+            total = format_time(float(lengths_ns[members].sum()))
+            rows.append(Row(label=label, total=total, heights=np.mean(shares, axis=0), colour=_PAUSE))
         return rows
+
+    def readout(self, run: Run) -> str:
+        """Return the run's figures in short."""
+        paused, summed = measured(run, "paused_ns"), measured(run, "paused_sum_ns")
+        if not paused or summed is None:
+            return ""
+        together = f"some sender stood still for {format_time(paused)}"
+        return together if self.form.narrow else f"{together} · summed up {format_time(summed)}"
 
     def draw_row(self, axes: Axes, place: int, row: Row) -> None:
         """Draw one row."""
@@ -175,11 +184,11 @@ class LossPanels(RowPanels):
         )
 
 
-def _grouped(labels: Sequence[str], weights: NDArray[np.int64]) -> list[tuple[str, list[int]]]:
+def _grouped(labels: Sequence[str], weights: NDArray[Any]) -> list[tuple[str, list[int]]]:
     """Return the rows to show: those that weigh most by themselves, in order, and the rest together."""
     present = np.flatnonzero(weights).tolist()
     if len(present) <= _ROWS:
         return [(labels[row], [row]) for row in present]
-    heaviest = sorted(present, key=lambda row: -int(weights[row]))[: _ROWS - 1]
+    heaviest = sorted(present, key=lambda row: -float(weights[row]))[: _ROWS - 1]
     rest = sorted(set(present) - set(heaviest))
     return [*((labels[row], [row]) for row in sorted(heaviest)), (f"{len(rest)} others", rest)]

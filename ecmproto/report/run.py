@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Unit = Literal["octets", "frames", "bit/s", "ns", "share", "count"]
-"""What a measure counts; "share" is a part of 1."""
+Unit = Literal["octets", "frames", "bit/s", "ns", "share", "index", "count"]
+"""What a measure counts; "share" is a part of 1, "index" a number of its own such as Jain's."""
 
 FLOWS_SHOWN = 16
 """The most flows of a run that a figure can tell apart; whoever makes a Run folds the rest into one."""
@@ -51,7 +51,8 @@ SUMMARY_KEYS = {
     "delivered_bps": "what left the port",
     "utilisation": "share of the time in which the line was busy",
     "messages": "feedback messages sent to sources",
-    "paused_ns": "time for which PAUSE or PFC stopped a sender, summed over senders",
+    "paused_ns": "time in which PAUSE or PFC stopped at least one sender",
+    "paused_sum_ns": "the same summed up over senders and priorities",
     "fairness": "Jain's index of the flows' delivered rates, 1 when all are equal",
 }
 """Keys of measures that reports know the meaning of."""
@@ -118,8 +119,12 @@ class Messages:
     time_ns: NDArray[np.int64] = field(default_factory=_integers)
     row: NDArray[np.int64] = field(default_factory=_integers)
     strength: NDArray[np.float64] | None = None
+    totals: tuple[int, ...] | None = None
+    """How many messages each label got, where not all of them are here."""
 
     def __post_init__(self) -> None:
+        if self.totals is not None and len(self.totals) != len(self.labels):
+            raise ValueError(f"totals of messages: needed {len(self.labels)}, got {len(self.totals)}")
         _equal(self.time_ns, self.row, *((self.strength,) if self.strength is not None else ()))
         if self.row.size and not (self.row.min() >= 0 and self.row.max() < len(self.labels)):
             raise ValueError(f"rows of messages: needed 0 to {len(self.labels) - 1}")
@@ -136,13 +141,17 @@ class Drops:
         _equal(self.time_ns, self.count)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
-    """A span in which the sender called ``label`` ("10:…:01 priority 3") was stopped by PAUSE or PFC."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PauseCurve:
+    """For how much of each slot (as in :class:`QueueCurve`) PAUSE or PFC stopped what ``label`` names."""
 
-    start_ns: int
-    end_ns: int
     label: str
+    """As in "priority 3"."""
+    edges_ns: NDArray[np.int64] = field(default_factory=_integers)
+    stopped_ns: NDArray[np.float64] = field(default_factory=_floats)
+
+    def __post_init__(self) -> None:
+        _slots(self.edges_ns, self.stopped_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -150,11 +159,13 @@ class Run:
     """One replay of the capture through one mechanism.  Raises ValueError where lengths do not fit."""
 
     name: str
-    """The mechanism's name as on a command line, "qcn"; unique in a report, or told apart by ``title``."""
+    """The mechanism's name as on a command line: "qcn", "qcn over pfc"."""
     title: str
     """A line for a person: "QCN, closed loop"."""
     duration_ns: int
     """From the first arrival to the end of the run: how far the time axis reaches."""
+    variant: str = ""
+    """What it is called beside other runs of its mechanism, "qcn:w=4"; empty for the mechanism's name."""
     facts: tuple[tuple[str, str], ...] = ()
     """(label, text): port rate, seed, loop, feedback delay and so on."""
     parameters: tuple[tuple[str, str, str], ...] = ()
@@ -169,7 +180,7 @@ class Run:
     flows: tuple[FlowCurves, ...] = ()
     """At most FLOWS_SHOWN, the last one being "others" where flows were folded."""
     messages: Messages = field(default_factory=Messages)
-    pauses: tuple[Pause, ...] = ()
+    pauses: tuple[PauseCurve, ...] = ()
     drops: Drops = field(default_factory=Drops)
 
 

@@ -13,8 +13,6 @@ from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
 ABSENT = "–"
 """What stands for a value that is no number."""
 
-_NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
@@ -91,8 +89,7 @@ def greatest(values: Iterable[float]) -> float:
 
 
 def _grouped(value: float) -> str:
-    text = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
-    return text.replace(",", _NARROW_SPACE)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
 
 
 def _share(value: float) -> str:
@@ -107,5 +104,6 @@ _TEXTS: dict[Unit, Callable[[float], str]] = {
     "bit/s": format_rate,
     "ns": format_time,
     "share": _share,
+    "index": lambda value: f"{value:.4f}",
     "count": _grouped,
 }

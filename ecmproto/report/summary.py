@@ -43,7 +43,7 @@ def _single(run: Run) -> list[str]:
         peak = measured(run, "queue_peak_octets")
         longest = f", and {format_octets(peak)} at its longest" if peak is not None else ""
         sentences.append(f"The queue was {format_octets(mean)} long on average{longest}.")
-    return sentences + _paused(run, "Senders")
+    return sentences + _paused(run, "Some sender")
 
 
 def _several(runs: Sequence[Run]) -> list[str]:
@@ -60,7 +60,7 @@ def _several(runs: Sequence[Run]) -> list[str]:
         sentences.append("No frame was lost with any of them." if len(lossless) == len(runs) else "")
     sentences.append(_queues(names, runs))
     for name, run in zip(names, runs, strict=True):
-        sentences.extend(_paused(run, f"With {name} senders"))
+        sentences.extend(_paused(run, f"With {name} some sender"))
     return [sentence for sentence in sentences if sentence]
 
 
@@ -92,10 +92,11 @@ def _lost(run: Run, dropped: float) -> str:
 
 
 def _paused(run: Run, who: str) -> list[str]:
-    paused = measured(run, "paused_ns")
+    paused, summed = measured(run, "paused_ns"), measured(run, "paused_sum_ns")
     if not paused:
         return []
-    return [f"{who} were made to pause for {format_time(paused)} in all."]
+    together = f", {format_time(summed)} summed up over senders and priorities" if summed else ""
+    return [f"{who} stood still for {format_time(paused)}{together}."]
 
 
 def alternative(kind: Kind, runs: Sequence[Run], heading: str) -> str:

@@ -53,9 +53,10 @@ READING: Mapping[Kind, str] = {
         "its set point; at the end of the buffer frames are lost."
     ),
     "losses": (
-        "When frames were lost because the buffer was full, and when senders were stopped by pause "
-        "frames. The higher a mark, the more was lost, or the greater the part of the time for "
-        "which the sender stood still; the figure at the right is the sum."
+        "When frames were lost because the buffer was full, and when PAUSE or PFC stopped senders. The "
+        "higher a mark, the more was lost, or the greater the part of the time in which at least one "
+        "sender stood still; the figure at the right is the sum. In an open loop nobody obeys: there it is "
+        "the time for which the port asked for it."
     ),
     "delivered": (
         "What left the port, flow by flow; every flow has its own marker. Lines that lie close "
@@ -88,7 +89,16 @@ GLOSSARY: Sequence[tuple[str, str]] = (
     ("Buffer", "how many octets the port can hold; frames that arrive when it is full are lost"),
     ("Feedback", "what the congestion point tells a source: how far off the queue is, or a rate"),
     ("Open and closed loop", "in an open loop the sources ignore feedback, in a closed loop they obey it"),
-    ("Fairness", "Jain's index of the flows' rates: 100 % when all are equal, 1/n when one of n has it all"),
-    ("kB, Gb/s", "1000 octets, and 1 000 000 000 bits a second"),
+    (
+        "Fairness",
+        "Jain's index of the rates of all flows that asked for something in the second half: 1 when all are "
+        "equal, 1/n when one of n has it all",
+    ),
+    (
+        "Paused",
+        "a priority of a sender stands still while PAUSE or PFC stops it: the time in which at least "
+        "one did, and the sum over all senders and the priorities that they use",
+    ),
+    ("kB, Gb/s", "1,000 octets, and 1,000,000,000 bits a second"),
 )
 """What the words of a report mean."""

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from ecmproto import decode
+from ecmproto import CNM, decode
 from ecmproto.capture import PcapWriter, open_capture
+from ecmproto.report.replays import replay_report
+from ecmproto.report.run import Run
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
 
@@ -44,7 +46,7 @@ def test_a_comparison_puts_mechanisms_side_by_side(replay: Replay) -> None:
 
 
 def test_a_comparison_in_json_has_each_replay_whole(replay: Replay) -> None:
-    joint = json.loads(replay("--compare", "none, qcn,none", "--rate", "5G", "-T", "json"))
+    joint = json.loads(replay("--compare", "none, qcn", "--rate", "5G", "-T", "json"))
     alone = json.loads(replay(*CLOSED, "-T", "json"))
     assert (joint["schema"], joint["capture"]) == ("ecmproto/replay-comparison/1", HOTSPOT)
     assert [one["mechanism"] for one in joint["replays"]] == ["none", "qcn"]
@@ -56,8 +58,13 @@ def test_a_comparison_in_json_has_each_replay_whole(replay: Replay) -> None:
 def test_json_adds_up(replay: Replay) -> None:
     summary = json.loads(replay(*CLOSED, "-T", "json"))
     (port,), stations = summary["ports"], summary["stations"]
-    assert summary["frames"] == summary["passed_by"] + port["frames"] + stations["held_out_frames"]
-    assert port["frames"] == port["dropped_frames"] + stations["delivered_frames"]
+    assert stations["waiting_frames"] > 0
+    assert summary["frames"] == (
+        summary["passed_by"] + port["frames"] + stations["held_out_frames"] + stations["waiting_frames"]
+    )
+    assert port["frames"] == (
+        port["dropped_frames"] + stations["delivered_frames"] + stations["queued_frames"]
+    )
     assert summary["seed"] == 1
     assert summary["parameters"]["rp"]["threshold"] == "5"
     assert 0 < stations["fairness"] <= 1
@@ -74,7 +81,90 @@ def test_flow_control_beneath_a_mechanism(replay: Replay) -> None:
     summary = json.loads(replay(*CLOSED, "--flow-control", "pfc", "--param", "qeq=400kB", "-T", "json"))
     assert summary["mechanism"] == "qcn over pfc"
     assert summary["ports"][0]["messages"]["PFC"] > 1
-    assert summary["stations"]["paused_ns"] > 0
+    assert 0 < summary["stations"]["paused_ns"] <= summary["stations"]["paused_sum_ns"]
+
+
+def test_pause_counts_no_more_than_pfc_where_both_stop_the_same(replay: Replay) -> None:
+    joint = json.loads(replay("--compare", "pause,pfc", "--rate", "5G", "-T", "json"))["replays"]
+    pause, pfc = ({name: one["stations"][name] for name in PAUSED} for one in joint)
+    assert pause == pfc
+    for one in joint:
+        stations = one["stations"]
+        by_priority = {n: sum(spans) for n, spans in stations["pauses"]["stopped_ns"].items()}
+        assert by_priority == {"3": stations["paused_ns"]}
+        assert stations["paused_ns"] < stations["paused_sum_ns"] <= 4 * stations["paused_ns"]
+        assert stations["paused_ns"] <= one["duration_ns"]
+
+
+PAUSED = ("paused_ns", "paused_sum_ns", "pauses")
+
+
+def test_the_table_the_plots_and_the_series_count_the_same_messages(
+    replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What happens after the capture's end is in none of them."""
+    drawn: list[Run] = []
+    monkeypatch.setattr(
+        "ecmproto_cli.replaying._report",
+        lambda request, path, outcomes: drawn.extend(replay_report("x", outcomes, [""] * len(outcomes)).runs),
+    )
+    path = tmp_path / "samples.csv"
+    shown = replay(
+        "--compare", "qcn,e2cm,pfc", "--rate", "5G", "--samples", str(path), "--report", "x.svg", "-T", "json"
+    )
+    for told, one in zip(drawn, json.loads(shown)["replays"], strict=True):
+        sent = sum(one["ports"][0]["messages"].values())
+        rows = [row for row in rows_of(path) if row["variant"] == told.name and row["sent"] == "1"]
+        assert len(rows) == sent > 0
+        assert max(int(row["time_ns"]) for row in rows) <= one["duration_ns"]
+        assert {measure.key: measure.value for measure in told.measures}["messages"] == sent
+        if told.name == "pfc":
+            (curve,) = told.pauses
+            assert curve.stopped_ns.sum() == one["stations"]["paused_ns"]
+        else:
+            assert told.messages.totals is not None
+            assert sum(told.messages.totals) == len(told.messages.row) == sent
+
+
+# Variants
+
+
+def test_a_comparison_of_one_mechanism_with_other_parameters_runs_each(replay: Replay) -> None:
+    variants = ["qcn", "qcn:w=4", "qcn:w=4:rp.gd=0.004", "pfc:priorities=3,5-7"]
+    arguments = ("--rate", "5G", "--param", "qcn:qeq=30kB")
+    shown = replay("--compare", ",".join(variants), *arguments)
+    header = next(line for line in shown.splitlines() if line.lstrip().startswith("qcn "))
+    assert header.split() == variants
+    assert [line.split()[0] for line in shown.splitlines()[-4:]] == variants
+    joint = json.loads(replay("--compare", ",".join(variants), *arguments, "-T", "json"))["replays"]
+    assert [(one["mechanism"], one["variant"]) for one in joint] == [
+        (variant.partition(":")[0], variant) for variant in variants
+    ]
+    chosen = [
+        (p["cp"].get("w"), p["cp"].get("qeq"), p.get("rp", {}).get("gd"), p["cp"].get("priorities"))
+        for p in (one["parameters"] for one in joint)
+    ]
+    assert chosen[:3] == [
+        ("2.0", "30000", "0.0078125", None),
+        ("4.0", "30000", "0.0078125", None),
+        ("4.0", "30000", "0.004", None),
+    ]  # fmt: skip
+    assert chosen[3][3] == "3,5,6,7"
+    assert joint[0]["ports"] != joint[1]["ports"] != joint[2]["ports"]
+
+
+@pytest.mark.parametrize("option", ["--samples", "--flows"])
+def test_series_of_a_comparison_name_the_variant_of_each_row(
+    option: str, replay: Replay, tmp_path: Path
+) -> None:
+    alone, joint = tmp_path / "alone.csv", tmp_path / "joint.csv"
+    replay(*CLOSED, "--param", "w=4", option, str(alone))
+    replay("--compare", "none,qcn:w=4", "--rate", "5G", option, str(joint))
+    rows = rows_of(joint)
+    assert next(iter(rows[0])) == "variant"
+    expected = ["none", "qcn:w=4"] if option == "--flows" else ["qcn:w=4"]
+    assert list(dict.fromkeys(row.pop("variant") for row in rows)) == expected
+    assert rows[-len(rows_of(alone)) :] == rows_of(alone)
 
 
 # Time series
@@ -212,24 +302,24 @@ def test_a_closed_loops_capture_has_tagged_frames_and_messages(replay: Replay, t
     summary = json.loads(replay(*CLOSED, "-T", "json", "-w", str(out)))
     with open_capture(out) as reader:
         frames = [(int(batch.time_ns[i]), batch.frame(i)) for batch in reader for i in range(len(batch))]
-    assert len(frames) == (
-        summary["passed_by"] + summary["ports"][0]["frames"] + summary["ports"][0]["messages"]["CNM"]
-    )
+    # What waited when the capture ended is in it too, though in no figure.
+    held_out = summary["stations"]["held_out_frames"]
+    cnms = [octets for _, octets in frames if octets[16:18] + octets[20:22] == b"\x22\xe9\x22\xe7"]
+    assert len(frames) - len(cnms) == summary["frames"] - held_out
     assert [time for time, _ in frames] == sorted(time for time, _ in frames)
     # Station 4 tags nothing by itself: its reaction point does.
     fourth = [octets for _, octets in frames if octets[6:12].hex(":") == HOSTS[3]]
     assert {octets[16:20].hex() for octets in fourth} == {"22e9ffff"}
-    cnms = [
-        decode(octets)
-        for _, octets in frames
-        if octets[16:18] == b"\x22\xe9" and octets[20:22] == b"\x22\xe7"
-    ]
-    assert len(cnms) == summary["ports"][0]["messages"]["CNM"]
+    end_ns = summary["first_time_ns"] + summary["duration_ns"]
+    timely = [time for time, octets in frames if octets in cnms and time <= end_ns]
+    assert len(timely) == summary["ports"][0]["messages"]["CNM"]
+    assert all(decode(octets)[CNM].version == 0 for octets in cnms)
 
 
 # Mistakes
 
-ONE_MECHANISM = "-w, --samples and --flows are for one mechanism, --compare is for several"
+ONE_MECHANISM = "-w writes the capture of one replay, --compare makes several"
+SAME = "are the same replay: leave one out"
 
 
 @pytest.mark.parametrize(
@@ -242,7 +332,17 @@ ONE_MECHANISM = "-w, --samples and --flows are for one mechanism, --compare is f
             "(did you mean 'fecn'?)",
         ),
         ("--compare qcn,none -w x.pcap", ONE_MECHANISM),
-        ("--compare qcn,none --samples x.csv", ONE_MECHANISM),
+        (
+            "--compare qcn,none,qcn",
+            f"--compare: qcn and qcn {SAME}, or give one other parameters, as in qcn:NAME=VALUE",
+        ),
+        (
+            "--compare qcn:w=2,ecm,qcn --samples x.csv --flows y.csv",
+            f"--compare: qcn:w=2 and qcn {SAME}, or give one other parameters, as in qcn:NAME=VALUE",
+        ),
+        ("--compare none,none", f"--compare: none and none {SAME}"),
+        ("--compare none:w=1", "parameter: needed none: none has no parameters, got w=1"),
+        ("--compare qcn:w", "parameter: needed name=value, such as qeq=33kB, got 'w'"),
         (
             "--compare qcn,none --param qeq=30kB",
             "parameter: needed none: none has no parameters, got qeq=30kB",

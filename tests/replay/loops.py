@@ -51,7 +51,7 @@ class Sent(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """All that a closed loop gave."""
+    """All that a closed loop gave, until nothing was under way."""
 
     passages: NDArray[Any]
     messages: NDArray[Any]
@@ -133,7 +133,7 @@ def ran(replay: ClosedLoopReplay) -> Loop:
     return Loop(
         np.concatenate([empty[0], *(piece.passages for piece in pieces)]),
         np.concatenate([empty[1], *(piece.messages for piece in pieces)]),
-        replay.summary(),
+        replay.summary(drained=True),
         replay,
     )
 

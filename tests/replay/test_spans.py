@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from ecmproto.replay.flow_series import FLOWS_SHOWN, FlowRates, FlowSeries, jain_index
-from ecmproto.replay.spans import SPANS, Spans
+from ecmproto.replay.spans import COARSE_SPANS, SPANS, Spans, second_half_ns
 
 Event = tuple[int, int, int]
 """Row or flow, time in ns, value."""
@@ -101,8 +101,8 @@ def check(flow: FlowRates, rows: list[Passed], span_ns: int, duration_ns: int) -
         limits = [row[4] for row in here if row[3] == ENQUEUED and row[4] > 0]
         limit = sum(limits) / len(limits) if limits else np.nan
         assert flow.limit_bps[index] == pytest.approx(limit, nan_ok=True)
-    half_ns = duration_ns // 2
-    late = [row for row in rows if half_ns <= row[1] // span_ns * span_ns < duration_ns]
+    half_ns = second_half_ns(duration_ns)
+    late = [row for row in rows if half_ns <= row[1] < duration_ns]
     assert flow.second_half_bps == pytest.approx(8e9 * octets(late, ENQUEUED) / max(1, duration_ns - half_ns))
 
 
@@ -123,6 +123,65 @@ def test_the_series_of_flows_are_plain_sums(rows: list[Passed], cut: int) -> Non
     assert [flow.label for flow in flows if flow not in named] == (["others"] if rest else [])
     if rest:
         check(flows[-1], rest, series.span_ns, duration_ns)
+
+
+@given(st.integers(0, 2**62))
+def test_the_second_half_begins_with_a_span_at_most_a_thirty_second_after_the_middle(
+    duration_ns: int,
+) -> None:
+    start_ns = second_half_ns(duration_ns)
+    assert duration_ns // 2 <= start_ns <= duration_ns // 2 + duration_ns / 32
+    coarse = Spans(1, spans=COARSE_SPANS, first_shift=0)
+    coarse.reach(duration_ns)
+    assert start_ns % coarse.span_ns == 0
+
+
+def fed(rows: list[Passed], held_back: frozenset[int] = frozenset()) -> FlowSeries:
+    """Return the series of ``rows``; those of the flows ``held_back`` came, and went nowhere yet."""
+    series = FlowSeries()
+    flow, time_ns, octets, fate, limit = np.array(rows, np.int64).reshape(-1, 5).T
+    series.offered(flow, time_ns, octets)
+    gone = ~np.isin(flow, list(held_back))
+    series.passed(
+        flow[gone], time_ns[gone], octets[gone], fate[gone].astype(np.uint8), limit[gone].astype(float)
+    )
+    return series
+
+
+def test_fairness_covers_every_flow_not_only_the_first_64() -> None:
+    flows = 200
+    rows = [(n, 10 * t, 1000, ENQUEUED, 0) for t in range(100) for n in range(flows) if n < 100 or t < 1]
+    starved = [(n, 10 * t, 1000, HELD_OUT, 0) for t in range(1, 100) for n in range(100, flows)]
+    fairness = fed(sorted(rows + starved, key=lambda row: row[1])).fairness(1_000)
+    assert fairness.flows == flows
+    assert fairness.index == pytest.approx(0.5)
+
+
+def test_fairness_leaves_out_flows_that_have_ended() -> None:
+    busy = [(n, 10 * t, 1000, ENQUEUED, 0) for t in range(100) for n in range(3)]
+    ended = [(n, t, 9000, ENQUEUED, 0) for t in range(9) for n in range(3, 9)]
+    fairness = fed(ended + busy).fairness(1_000)
+    assert (fairness.index, fairness.flows) == (1.0, 3)
+
+
+def test_fairness_counts_a_flow_that_still_waits_for_what_it_asked_before() -> None:
+    busy = [(n, 10 * t, 1000, ENQUEUED, 0) for t in range(100) for n in range(3)]
+    waiting = [(3, 5, 1000, ENQUEUED, 0)]
+    fairness = fed(waiting + busy, frozenset({3})).fairness(1_000)
+    assert (fairness.index, fairness.flows) == (0.75, 4)
+
+
+@given(PASSED, st.integers(0, 120))
+def test_fairness_is_that_of_the_rates_told_where_all_flows_ask(rows: list[Passed], cut: int) -> None:
+    duration_ns = 3_000_000
+    asked = [(row[0], duration_ns - 1, 1, PASSED_BY, 0) for row in rows]
+    series = series_of(sorted([*rows, *asked], key=lambda row: row[1]), cut)
+    fairness = series.fairness(duration_ns)
+    numbers = {row[0] for row in rows if row[0] >= 0}
+    assert fairness.flows == len(numbers)
+    if len(numbers) <= FLOWS_SHOWN:
+        told = [flow.second_half_bps for flow in series.rates({}, duration_ns) if flow.number >= 0]
+        assert fairness.index == pytest.approx(jain_index(np.array(told)))
 
 
 @given(st.lists(st.floats(0, 1e10), min_size=1, max_size=20))

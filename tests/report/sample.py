@@ -13,7 +13,7 @@ from ecmproto.report.run import (
     FlowCurves,
     Measure,
     Messages,
-    Pause,
+    PauseCurve,
     QueueCurve,
     Report,
     Run,
@@ -69,7 +69,11 @@ def full_run(name: str = "qcn", *, label: str = "02:00:00:00:00:01") -> Run:
         messages=Messages(
             labels=(label, "b"), time_ns=integers(MS, 2 * MS), row=integers(0, 1), strength=floats(1, 0.2)
         ),
-        pauses=(Pause(start_ns=MS, end_ns=3 * MS, label=label),),
+        pauses=(
+            PauseCurve(
+                label=label, edges_ns=integers(0, MS, 3 * MS, 10 * MS), stopped_ns=floats(0, 2 * MS, 0)
+            ),
+        ),
         drops=Drops(time_ns=integers(5 * MS), count=integers(21)),
     )
 

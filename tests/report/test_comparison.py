@@ -29,9 +29,14 @@ def test_the_best_is_the_good_end() -> None:
 
 
 def test_equals_are_best_together_and_nobody_where_all_are_equal() -> None:
-    assert best(0, 0, 7) == [True, True, False]
+    assert best(0, 0, 7, 8) == [True, True, False, False]
     assert best(5, 5, 5) == [False, False, False]
-    assert best(1.000001, 1.0, 2) == [True, True, False]
+    assert best(1.000001, 1.0, 2, 2) == [True, True, False, False]
+
+
+def test_eight_ties_of_nine_have_no_star() -> None:
+    assert best(*[0] * 8, 7) == [False] * 9
+    assert best(0, 0, 7) == [False, False, False]
 
 
 def test_what_is_no_number_is_neither_best_nor_in_the_way() -> None:
@@ -52,6 +57,12 @@ def test_names_are_short_and_all_different() -> None:
     assert names == ["QCN", "E²CM", "no control", "QCN (2)", "QCN (3)", "run"]
 
 
+def test_variants_are_named_by_their_parameters() -> None:
+    variants = ("qcn", "qcn:w=4", "e2cm:rp.gd=0.1:w=4 over pfc", "none over pause")
+    names = short_names([replace(run(text.partition(":")[0]), variant=text) for text in variants])
+    assert names == ["QCN", "QCN w=4", "E²CM rp.gd=0.1 w=4 over PFC", "no control over PAUSE"]
+
+
 def test_lists_read_as_in_a_sentence() -> None:
     assert [listed([]), listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])] == [
         "",
@@ -64,8 +75,7 @@ def test_lists_read_as_in_a_sentence() -> None:
 def test_one_run_is_told_with_what_it_lost() -> None:
     one = replace(full_run(label="x"), title="QCN", measures=measures(dropped=21))
     assert summary(report_of(one)) == [
-        "The 1\N{NARROW NO-BREAK SPACE}000 frames of hotspot.pcap were sent through a simulated switch port "
-        "with QCN.",
+        "The 1,000 frames of hotspot.pcap were sent through a simulated switch port with QCN.",
         "21 frames (2.1 %) were lost.",
         "The queue was 26 kB long on average, and 52 kB at its longest.",
     ]
@@ -74,13 +84,18 @@ def test_one_run_is_told_with_what_it_lost() -> None:
 def test_several_runs_are_told_by_their_ends() -> None:
     runs = [
         run("qcn", *measures(mean=26_000)),
-        run("pfc", *measures(mean=90_000), measure("paused_ns", 2_000_000, unit="ns")),
+        run(
+            "pfc",
+            *measures(mean=90_000),
+            measure("paused_ns", 2_000_000, unit="ns"),
+            measure("paused_sum_ns", 6_000_000, unit="ns"),
+        ),
         run("none", *measures(dropped=1, mean=400_000)),
     ]
     assert summary(report_of(*runs))[1:] == [
         "No frame was lost with QCN and PFC; with no control 1 frame (0.100 %) was lost.",
         "On average the queue was shortest with QCN (26 kB) and longest with no control (400 kB).",
-        "With PFC senders were made to pause for 2 ms in all.",
+        "With PFC some sender stood still for 2 ms, 6 ms summed up over senders and priorities.",
     ]
 
 

@@ -21,7 +21,7 @@ from ecmproto.report.run import (
     Feedback,
     FlowCurves,
     Messages,
-    Pause,
+    PauseCurve,
     QueueCurve,
     Report,
     Run,
@@ -48,7 +48,7 @@ ONE_POINT = replace(
         ),
     ),
     messages=Messages(labels=("a",), time_ns=integers(0), row=integers(0)),
-    pauses=(Pause(start_ns=0, end_ns=0, label="a"),),
+    pauses=(PauseCurve(label="a", edges_ns=integers(0, 0), stopped_ns=floats(0)),),
     drops=Drops(time_ns=integers(0), count=integers(1)),
 )
 NO_NUMBERS = replace(
@@ -87,7 +87,10 @@ HUGE = replace(
         ),
     ),
     messages=Messages(labels=("a",), time_ns=integers(2**62), row=integers(0), strength=floats(9)),
-    pauses=(Pause(start_ns=-5, end_ns=2**62, label="p"), Pause(start_ns=9, end_ns=2, label="p")),
+    pauses=(
+        PauseCurve(label="p", edges_ns=integers(0, 2**62), stopped_ns=floats(2**62)),
+        PauseCurve(label="p", edges_ns=integers(0, 2**62), stopped_ns=floats(2**63)),
+    ),
     drops=Drops(time_ns=integers(2**62), count=integers(2**62)),
     measures=(measure("queue_mean_octets", 10**400), measure("dropped_frames", 10**40, unit="frames")),
 )
@@ -107,7 +110,10 @@ MANY = replace(
     messages=Messages(
         labels=tuple(f"flow {k}" for k in range(100)), time_ns=np.arange(1000), row=np.arange(1000) % 100
     ),
-    pauses=tuple(Pause(start_ns=k, end_ns=k + 3, label=f"sender {k}") for k in range(50)),
+    pauses=tuple(
+        PauseCurve(label=f"sender {k}", edges_ns=integers(0, k, k + 3, 1000), stopped_ns=floats(0, 3, 0))
+        for k in range(50)
+    ),
 )
 REPORTS = {
     "no runs": report_of(),

@@ -11,6 +11,7 @@ from ecmproto.report.canvas import new_figure
 from ecmproto.report.panels import time_axis
 from ecmproto.report.rate_panels import RatePanels
 from ecmproto.report.reduction import (
+    Pause,
     bin_of,
     coarse_edges,
     coarse_means,
@@ -18,10 +19,10 @@ from ecmproto.report.reduction import (
     drawable,
     extremes,
     highest,
-    paused_ns,
     paused_shares,
+    shares_of,
 )
-from ecmproto.report.run import FlowCurves, Pause, Run
+from ecmproto.report.run import FlowCurves, Run
 from ecmproto.report.sheet import WIDE
 from tests.report.sample import floats, integers
 
@@ -89,12 +90,20 @@ def test_few_points_stay_as_they_are_but_for_what_is_no_number() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=12))
 def test_shares_of_pauses_add_up_to_the_time_paused(spans: list[tuple[int, int]]) -> None:
-    pauses = [Pause(start_ns=start, end_ns=end, label="") for start, end in spans]
+    pauses = [Pause(start_ns=start, end_ns=end) for start, end in spans]
     paused = {ns for start, end in spans for ns in range(start, end)}
-    assert paused_ns(pauses) == len(paused)
     shares = paused_shares(pauses, 100, 10)
     counted = [sum(10 * place <= ns < 10 * place + 10 for ns in paused) / 10 for place in range(10)]
     np.testing.assert_allclose(shares, counted, atol=1e-9)
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.floats(0, 1)), min_size=1, max_size=12), st.integers(1, 40))
+def test_shares_of_slots_keep_the_time_stopped_in_them(slots: list[tuple[int, float]], bins: int) -> None:
+    edges = np.cumsum([0, *(width for width, _ in slots)])
+    stopped = floats(*(width * share for width, share in slots))
+    shares = shares_of(edges, stopped, int(edges[-1]), bins)
+    assert shares.max() <= 1
+    assert np.isclose(shares.sum() * edges[-1] / bins, stopped.sum())
 
 
 def test_a_rate_axis_reaches_to_what_is_drawn_not_to_what_was_averaged_away() -> None:

@@ -46,8 +46,9 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     "they heed the feedback that the capture holds.",
 )  # fmt: skip
 @click.option(
-    "--compare", metavar="MECHANISM,…",
-    help="Run the capture through several mechanisms, closed loop, side by side.",
+    "--compare", metavar="MECHANISM[:NAME=VALUE…],…",
+    help="Run the capture through several mechanisms, or one with several parameters, closed loop, side by "
+    "side.",
 )  # fmt: skip
 @click.option("--rate", default="10G", show_default=True, help="Rate at which the port serves its queues.")
 @click.option(
@@ -131,13 +132,16 @@ def command(
     ecmproto replay -r in.pcap --cp qcn --rp qcn --report out.html
     ecmproto replay -r in.pcap --cp qcn -Y 'vlan.priority == 3 and frame.len > 1000'
     ecmproto replay -r in.pcap --compare qcn,ecm,fecn,e2cm,pfc,none --report out.html
+    ecmproto replay -r in.pcap --compare qcn,qcn:w=4,qcn:w=4:rp.gd=0.01 --flows flows.csv
     """
     output_form(output, None, ("pcap", "pcapng"), text="")
     if output == "-" and form == "json":
         raise click.UsageError("-w - sends the capture to stdout, where no report can be")
-    names = _mechanisms(cp, rp, compare)
-    if len(names) > 1 and (output or samples or flows):
-        raise click.UsageError("-w, --samples and --flows are for one mechanism, --compare is for several")
+    if compare is not None and (cp or rp):
+        raise click.UsageError("--compare names the mechanisms itself: leave --cp and --rp out")
+    if compare is not None and not compare.strip(", "):
+        raise click.UsageError("--compare needs mechanisms, as in qcn,ecm,none")
+    name = _mechanism(cp, rp) if compare is None else ""
     closed = rp is not None or compare is not None
     if closed and ports != "one":
         raise click.UsageError("--ports is for open loops: a closed loop has one port")
@@ -145,8 +149,11 @@ def command(
     from ecmproto.replay.facts import LoopFacts, PortFacts, parse_buffer
     from ecmproto.units import parse_octets, parse_rate, parse_time
     from ecmproto.wire.text import mac_of
-    from ecmproto_cli.replaying import Request, replay_all
+    from ecmproto_cli.replaying import Request, Variant, replay_all, variants_of
 
+    variants = variants_of(compare) if compare is not None else [Variant(name=name)]
+    if len(variants) > 1 and output:
+        raise click.UsageError("-w writes the capture of one replay, --compare makes several")
     drawn = secrets.randbelow(2**32) if seed is None else seed
     room = parse_buffer(buffer)
     port = PortFacts(
@@ -166,7 +173,8 @@ def command(
         Request(
             paths=paths,
             filter=filter,
-            names=names,
+            variants=variants,
+            compares=compare is not None,
             assignments=assignments,
             port=port,
             loop=loop if closed else None,
@@ -184,19 +192,12 @@ def command(
     )
 
 
-def _mechanisms(cp: str | None, rp: str | None, compare: str | None) -> list[str]:
-    """Return which mechanisms are to be replayed."""
-    if compare is not None:
-        if cp or rp:
-            raise click.UsageError("--compare names the mechanisms itself: leave --cp and --rp out")
-        names = [name.strip() for name in compare.split(",") if name.strip()]
-        if not names:
-            raise click.UsageError("--compare needs mechanisms, as in qcn,ecm,none")
-        return list(dict.fromkeys(names))
+def _mechanism(cp: str | None, rp: str | None) -> str:
+    """Return which mechanism is to be replayed."""
     if cp is None:
         raise click.UsageError("Missing option '--cp' or '--compare': which mechanism?")
     if cp == "none" and rp is not None:
-        return [rp]
+        return rp
     if rp not in (None, cp):
         raise click.UsageError(f"--rp {rp}: reaction points of {rp} do not understand {cp}'s messages")
-    return [cp]
+    return cp

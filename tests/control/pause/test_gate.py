@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.control.pause.gate import Gates, counters, new_gates, obey, opens_ns, paused_ns
+from ecmproto.control.pause.gate import (
+    ANY_PRIORITY,
+    Gates,
+    counters,
+    new_gates,
+    obey,
+    opens_ns,
+    paused_ns,
+    settle_standstill,
+    starts_sending,
+)
 from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND, SILENT, Message
 from ecmproto.record import new_record
 from tests.control.pause.literal import LiteralReceiver
@@ -136,6 +146,79 @@ def test_a_priority_is_open_exactly_when_no_timer_of_the_literal_receivers_runs(
             for at_ns in range(now_ns)
         )
         assert paused_ns(ends, 0, priority, now_ns) == total
+
+
+def test_pause_counts_only_the_priorities_that_a_station_sends_not_all_eight() -> None:
+    sums, spans = {}, {}
+    for kind in (PAUSE_KIND, PFC_KIND):
+        ends = gates(2)
+        for station in range(2):
+            starts_sending(ends, station, 3, 0)
+            obey(ends, station, message(kind, 100, 3), 10)
+        settle_standstill(ends, 1000)
+        sums[kind] = sum(
+            paused_ns(ends, station, priority, 1000)
+            for station in range(2)
+            for priority in range(8)
+            if ends.stopped[station].sending_mask >> priority & 1
+        )
+        spans[kind] = ends.standstill.stopped_ns.tolist()
+    assert sums[PAUSE_KIND] == sums[PFC_KIND] == 200
+    assert spans[PAUSE_KIND] == spans[PFC_KIND] == [0, 0, 0, 100, 0, 0, 0, 0, 100]
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([0, 1, 7, 30, 600_000]),
+        st.integers(0, 1),
+        st.sampled_from(["frame", PAUSE_KIND, PFC_KIND]),
+        st.sampled_from([0, 1, 40]),
+        st.sets(st.integers(0, 2)),
+    ),
+    max_size=12,
+)
+
+
+@given(_STEPS, st.integers(0, 60))
+def test_the_time_in_which_some_station_stood_still_is_that_of_the_literal_receivers(
+    steps: list[tuple[int, int, int | str, int, set[int]]], after_ns: int
+) -> None:
+    ends = gates(2)
+    literal = {(station, kind): LiteralReceiver(QUANTUM_IS_1_NS) for station in range(2) for kind in (0, 1)}
+    sending: set[tuple[int, int]] = set()
+    totals, now_ns, over_time = [0] * 9, 0, dict[int, int]()
+
+    def still(station: int, priority: int, at_ns: int) -> bool:
+        return any(literal[station, kind].paused(priority, at_ns) for kind in (0, 1))
+
+    def run(until_ns: int) -> None:
+        # No pause here lasts longer than 40 ns: what follows is open.
+        for at_ns in range(now_ns, min(until_ns, now_ns + 41)):
+            stopped = {priority for station, priority in sending if still(station, priority, at_ns)}
+            for row in stopped | ({ANY_PRIORITY} if stopped else set()):
+                totals[row] += 1
+            over_time[at_ns] = len(stopped)
+
+    for gap_ns, station, what, quanta, priorities in [*steps, (after_ns, 0, PFC_KIND, 0, set())]:
+        run(now_ns + gap_ns)
+        now_ns += gap_ns
+        if what == "frame":
+            new = {(station, priority) for priority in priorities} - sending
+            sending |= new
+            for _, priority in sorted(new):
+                starts_sending(ends, station, priority, now_ns)
+            continue
+        assert isinstance(what, int)
+        obey(ends, station, message(what, quanta, *priorities), now_ns)
+        vector = 0xFF if what == PAUSE_KIND else sum(1 << priority for priority in priorities)
+        literal[station, int(what == PFC_KIND)].receive(now_ns, vector, [quanta] * 8)
+    settle_standstill(ends, now_ns)
+    assert ends.standstill.stopped_ns.tolist() == totals
+    spans = ends.standstill.over_time_ns
+    assert spans.sum(axis=1).tolist() == totals
+    width_ns = 1 << int(ends.standstill.span_shift)
+    first = sum(1 for at_ns, stopped in over_time.items() if stopped and at_ns < width_ns)
+    assert spans[ANY_PRIORITY, 0] == first
 
 
 class Station:
