@@ -16,10 +16,21 @@ from pathlib import Path
 
 import pytest
 
+from ecmproto.capture.linux.interface import interface_facts
 from tests.conftest import CI, requires
 
 _ETH_P_ALL = 3
 NEAR, FAR = "near", "far"
+PATIENCE_S = 120.0
+"""For what comes at once on an idle machine; tests wait for conditions, and this ends those that fail."""
+_GUARDIAN = """
+trap '' INT TERM HUP
+read -r _
+for name; do
+    for number in $(ip netns pids "$name"); do kill -9 "$number"; done
+    ip netns del "$name"
+done
+"""
 _numbers = itertools.count()
 
 
@@ -33,9 +44,38 @@ class Network:
         """Run ``ip`` in the namespace."""
         subprocess.run(["ip", "-n", self.namespace, *arguments.split()], check=True, capture_output=True)
 
+    def unplug(self, name: str) -> None:
+        """Set an interface down, and wait until the kernel says at the other end that there is no link."""
+        self.ip(f"link set {name} down")
+        other = FAR if name == NEAR else NEAR
+        until = time.monotonic() + PATIENCE_S
+        while interface_facts(other).running:
+            assert time.monotonic() < until, "the link does not go down"
+            time.sleep(0.01)
+
     def command(self, *words: str) -> list[str]:
         """Return the command that runs ``words`` in the namespace."""
         return ["ip", "netns", "exec", self.namespace, *words]
+
+
+@contextmanager
+def guarded(*names: str) -> Iterator[None]:
+    """Make namespaces; at the end remove them and what runs there, also where this process is killed.
+
+    What waits for the end is a process of a session of its own, which no signal to this one reaches.
+    """
+    guardian = subprocess.Popen(
+        ["sh", "-c", _GUARDIAN, "guardian", *names],
+        stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    assert guardian.stdin is not None
+    try:
+        for name in names:
+            subprocess.run(["ip", "netns", "add", name], check=True)
+        yield
+    finally:
+        guardian.stdin.close()
+        guardian.wait(PATIENCE_S)
 
 
 @contextmanager
@@ -48,8 +88,7 @@ def network() -> Iterator[Network]:
             pytest.fail(why)
         pytest.skip(why)
     made = Network(f"ecmproto-{os.getpid()}-{next(_numbers)}")
-    subprocess.run(["ip", "netns", "add", made.namespace], check=True)
-    try:
+    with guarded(made.namespace):
         made.ip(f"link add name {NEAR} type veth peer name {FAR}")
         with _inside(made.namespace):
             for name in (NEAR, FAR):
@@ -59,8 +98,6 @@ def network() -> Iterator[Network]:
             _carry(NEAR, FAR)
             _carry(FAR, NEAR)
             yield made
-    finally:
-        subprocess.run(["ip", "netns", "del", made.namespace], check=True)
 
 
 def _carry(sending: str, receiving: str) -> None:
@@ -72,7 +109,7 @@ def _carry(sending: str, receiving: str) -> None:
     ):
         source.bind((sending, 0))
         sink.bind((receiving, _ETH_P_ALL))
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE_S
         while not select.select([sink], [], [], 0.01)[0]:
             source.send(bytes(60))
             assert time.monotonic() < until, "the veth pair carries nothing"

@@ -16,15 +16,17 @@ import click
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.live.device import Device, Send, Snapshot
 from ecmproto.live.link import Link
-from ecmproto.live.loop import Stop, run, sleep_precisely
+from ecmproto.live.loop import Stop, Waiting, run, sleep_precisely
 from ecmproto.live.privileges import become, check_user, hurry
 from ecmproto.live.prometheus import served
-from ecmproto.units import NS_PER_S, parse_time
-from ecmproto_cli.failure import INTERRUPTED
+from ecmproto.units import NS_PER_S, format_time, parse_time
+from ecmproto_cli.failure import INTERRUPTED, warn
 from ecmproto_cli.live_options import Running
 from ecmproto_cli.live_table import live_line, live_table
 
 _SLOW_NS = 2 * NS_PER_S
+_STARVED = 50
+"""A device that waited for a processor for more than this part of its time, or gave up something due."""
 
 Make = Callable[[Sequence[Link], Send, int], Device]
 """Makes the device, given its interfaces, where frames go, and the time at which it begins."""
@@ -47,7 +49,7 @@ def live(
     with _opened(interfaces):
         pass  # what cannot be opened is said before anything is compiled
     _warm(warm_up)
-    with Stop().held() as stop, _opened(interfaces) as links:
+    with Stop().held() as stop, _opened(interfaces) as links, Waiting() as waiting:
 
         def send(place: int, octets: Any, offset: Any, length: Any) -> None:
             links[place].send(octets, offset, length)
@@ -56,7 +58,7 @@ def live(
             link.warm_up()
         start_ns = time.monotonic_ns()
         device = make(links, send, start_ns)
-        reporter = _Reporter(role, device, links, running, start_ns)
+        reporter = Reporter(role, device, links, running, start_ns, waiting)
         if running.realtime:
             hurry()
         endpoint = (
@@ -75,8 +77,8 @@ def live(
             run(
                 device, links, stop,
                 until_ns=start_ns + parse_time(running.time) if running.time else NEVER_NS,
-                report=reporter.report if reporter.every_ns else None,
-                report_every_ns=reporter.every_ns,
+                report=reporter.report if reporter.every_ns else reporter.warn,
+                report_every_ns=reporter.every_ns or NS_PER_S,
                 coalesce_ns=parse_time(running.coalesce),
             )  # fmt: skip
             reporter.summary()
@@ -102,16 +104,25 @@ def _opened(interfaces: Sequence[str]) -> Iterator[list[Link]]:
         yield links
 
 
-class _Reporter:
+class Reporter:
     """Says what a device has come to, now and then and at its end."""
 
     def __init__(
-        self, role: Role, device: Device, links: Sequence[Link], running: Running, start_ns: int
+        self,
+        role: Role,
+        device: Device,
+        links: Sequence[Link],
+        running: Running,
+        start_ns: int,
+        waiting: Waiting,
     ) -> None:
         self._role = role
         self._device = device
         self._links = links
         self._form = running.form
+        self._realtime = running.realtime
+        self._waiting = waiting
+        self._warned: tuple[str, ...] = ()
         self._start_ns = start_ns
         self._start_processor_ns = time.process_time_ns()
         self._before: tuple[int, Snapshot] | None = None
@@ -133,6 +144,7 @@ class _Reporter:
     def report(self, now_ns: int) -> None:
         """Say what it has come to by ``now_ns``."""
         snapshot, links = self.look()
+        self._warn(snapshot)
         if self._form == "ndjson":
             click.echo(self._text("stats", now_ns, snapshot, links))
         else:
@@ -144,10 +156,36 @@ class _Reporter:
         """Say what it came to in all."""
         now_ns = time.monotonic_ns()
         snapshot, links = self.look()
+        self._warn(snapshot)
         if self._form == "ndjson":
             click.echo(self._text("summary", now_ns, snapshot, links))
         else:
-            click.echo(live_table(self._role.title, now_ns - self._start_ns, snapshot, links))
+            elapsed_ns = now_ns - self._start_ns
+            starved = self._starved(elapsed_ns, snapshot)
+            if starved:
+                click.echo(starved + "\n")
+            click.echo(live_table(self._role.title, elapsed_ns, snapshot, links))
+
+    def warn(self, now_ns: int) -> None:
+        """Say what is new of what a person should know."""
+        self._warn(self._device.snapshot(now_ns))
+
+    def _warn(self, snapshot: Snapshot) -> None:
+        for sentence in snapshot.warnings:
+            if sentence not in self._warned:
+                warn(sentence)
+        self._warned += tuple(each for each in snapshot.warnings if each not in self._warned)
+
+    def _starved(self, elapsed_ns: int, snapshot: Snapshot) -> str:
+        """Return what to say of a device that other programs kept from the processor; nothing if hardly."""
+        waited_ns, missed_ns = self._waiting.ns(), snapshot.counters.get("missed_ns", 0)
+        if max(waited_ns, missed_ns) * _STARVED < elapsed_ns:
+            return ""
+        told = f"it waited {format_time(waited_ns)} for a processor" if waited_ns else ""
+        gave_up = f"gave up {format_time(missed_ns)} of what was due" if missed_ns else ""
+        advice = "" if self._realtime else "; --realtime runs it before ordinary ones"
+        why = " and ".join(each for each in (told, gave_up) if each)
+        return f"These figures are this machine's and not the mechanism's: {why}{advice}."
 
     def _text(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> str:
         """Return the report as a line of JSON."""
@@ -158,6 +196,7 @@ class _Reporter:
             "time_ns": time.time_ns(),
             "elapsed_ns": now_ns - self._start_ns,
             "processor_ns": time.process_time_ns() - self._start_processor_ns,
+            "waited_ns": self._waiting.ns(),
             **asdict(snapshot),
             "links": {name: asdict(counts) for name, counts in links.items()},
         }

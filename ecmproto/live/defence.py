@@ -6,6 +6,7 @@ from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.qcn.edge import PortRules, advertisement, defence_modes, port_rules
 from ecmproto.control.qcn.edge_parameters import EdgeParameters
 from ecmproto.errors import DecodeError
+from ecmproto.table.headers import ADDRESS_OCTETS
 from ecmproto.units import NS_PER_S
 from ecmproto.wire import CongestionNotificationTLV, Ethernet, EtherTypes, Frame, decode, encode
 from ecmproto.wire.frame import MIN_OCTETS
@@ -18,12 +19,23 @@ _CHASSIS, _PORT, _TIME_TO_LIVE = 1, 2, 3
 _BY_MAC, _LOCAL = b"\x04", b"\x07"
 
 
+_Speaker = tuple[bytes, bytes, bytes]
+"""Who speaks: a source address, a chassis and a port identifier."""
+
+
 class Defence:
-    """One port's defence mode of each priority; ``rules`` say what that does to frames."""
+    """One port's defence mode of each priority; ``rules`` say what that does to frames.
+
+    The last speaker decides.  There should be one alone: two that are heard in turn are in ``warnings``.
+    """
 
     def __init__(self, parameters: EdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes) -> None:
         self.parameters = parameters
         self.changes = self.heard = self.malformed = 0
+        self.speaker_changes = 0
+        self.warnings: tuple[str, ...] = ()
+        self._speaker: _Speaker | None = None
+        self._former: _Speaker | None = None
         self._mac = mac
         self._port = port
         self._ethertypes = ethertypes
@@ -58,14 +70,32 @@ class Defence:
             return
         self.heard += 1
         ttl_s, found = 0, None
+        names = {_CHASSIS: b"", _PORT: b""}
         for layer in layers:
             if isinstance(layer, CongestionNotificationTLV):
                 found = found or layer
+            elif isinstance(layer, TLV) and layer.type in names:
+                names[layer.type] = layer.value
             elif isinstance(layer, TLV) and layer.type == _TIME_TO_LIVE and len(layer.value) >= 2:
                 ttl_s = int.from_bytes(layer.value[:2])
+        self._listen((octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS], names[_CHASSIS], names[_PORT]))
         # A time to live of 0 is a farewell (802.1AB 9.2.7.7.1).
         alive = found if ttl_s else None
         self._learn(alive, now_ns + ttl_s * NS_PER_S if alive is not None else NEVER_NS)
+
+    def _listen(self, speaker: _Speaker) -> None:
+        """Notice who speaks."""
+        if self._speaker is None:
+            self._speaker = speaker
+        if speaker == self._speaker:
+            return
+        self.speaker_changes += 1
+        if speaker == self._former:
+            # the one before the last speaks again: none has taken the other's place
+            one, other = sorted((speaker[0].hex(":"), self._speaker[0].hex(":")))
+            told = f"two LLDP speakers take turns at {self._port}, {one} and {other}: the last one decides"
+            self.warnings = (f"{told} the defence mode",)
+        self._former, self._speaker = self._speaker, speaker
 
     def _learn(self, neighbour: CongestionNotificationTLV | None, expires_ns: int) -> None:
         self._neighbour, self._expires_ns = neighbour, expires_ns

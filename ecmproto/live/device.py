@@ -24,12 +24,14 @@ class Snapshot:
 
     ``counters`` only grow, as do ``messages``, which were sent, by kind, and ``mechanism``, what the
     mechanism itself has counted.  ``gauges`` are the state of the moment; units are in the names.
+    ``warnings`` are sentences that a person should read, each from when it came true.
     """
 
     counters: Mapping[str, int]
     messages: Mapping[str, int] = field(default_factory=dict)
     mechanism: Mapping[str, int] = field(default_factory=dict)
     gauges: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 class Device(Protocol):

@@ -264,6 +264,7 @@ class Edge:
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return what the edge has come to."""
         counters = {name: int(value) for name, value in vars(self.counts).items()}
+        warnings = self.defence.warnings if self.defence is not None else ()
         mechanism = self.machine.counters(self.receivers)
         if self.machine.tag is CNTag:
             record: Any = self.record
@@ -272,9 +273,12 @@ class Edge:
             counters |= {
                 "lldp_frames": self.defence.heard,
                 "lldp_malformed": self.defence.malformed,
+                "lldp_speaker_changes": self.defence.speaker_changes,
                 "mode_changes": self.defence.changes,
             }
-        return Snapshot(counters=counters, messages=dict(self.messages), mechanism=mechanism)
+        return Snapshot(
+            counters=counters, messages=dict(self.messages), mechanism=mechanism, warnings=warnings
+        )
 
 
 def _is_lldp(octets: bytes, ethertypes: EtherTypes) -> bool:

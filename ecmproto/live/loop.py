@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import io
+import os
 import select
 import signal
 import socket
@@ -21,6 +23,7 @@ _LONGEST_SLEEP_NS = NS_PER_S
 """Interfaces that have vanished are looked for so often; all else wakes the loop by itself."""
 _PR_SET_TIMERSLACK = 29
 _FINE_NS = 1
+_COUNTS_OCTETS = 100
 
 Report = Callable[[int], None]
 """Told, at its time, the time."""
@@ -110,6 +113,36 @@ def _serve(device: Device, links: Sequence[Link], ready: set[int]) -> None:
                 device.take(batch, place, now_ns)
     if device.due_ns <= now_ns:
         device.advance(now_ns)
+
+
+class Waiting:
+    """For how long this thread was ready to run and did not: other programs had the processors.
+
+    Looks at what Linux counts (``/proc/thread-self/schedstat``), 0 where it does not.
+    """
+
+    def __init__(self) -> None:
+        self._file: io.FileIO | None = None
+        with suppress(OSError):
+            self._file = io.FileIO("/proc/thread-self/schedstat")
+        self._before_ns = self._count_ns()
+
+    def _count_ns(self) -> int:
+        if self._file is None:
+            return 0
+        _, waited_ns, *_ = os.pread(self._file.fileno(), _COUNTS_OCTETS, 0).split()
+        return int(waited_ns)
+
+    def ns(self) -> int:
+        """Return the time since this was made."""
+        return self._count_ns() - self._before_ns
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 def sleep_precisely() -> None:

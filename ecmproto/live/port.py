@@ -57,7 +57,8 @@ class SwitchPort:
 
     ``frames`` is how many frames the queues hold at most, besides the octets that ``facts`` say.
     Frames are handed over up to ``lead_ns`` before they leave, for whoever needs that time to send them.
-    With ``obeys``, one of `downstream.KINDS`, PAUSE or PFC from the output's far end stop its priorities.
+    With ``obeys``, one of `downstream.KINDS`, PAUSE or PFC from the output's far end stop its priorities,
+    for no longer than ``watchdog_ns`` without a break if that is given.
     ``counts`` are a record of `switching.Counts`, ``messages`` what was sent by kind.
     """
 
@@ -75,6 +76,7 @@ class SwitchPort:
         largest_octets: int = LARGEST_OCTETS,
         lead_ns: int = 0,
         obeys: str | None = None,
+        watchdog_ns: int | None = None,
         ethertypes: EtherTypes = DEFAULT,
     ) -> None:
         check_seed(seed)
@@ -106,7 +108,13 @@ class SwitchPort:
         )
         self._downstream: Downstream | None = None
         if obeys is not None:
-            self._downstream = Downstream(obeys, self.switch, rate_bps=facts.rate_bps, ethertypes=ethertypes)
+            self._downstream = Downstream(
+                obeys,
+                self.switch,
+                rate_bps=facts.rate_bps,
+                ethertypes=ethertypes,
+                watchdog_ns=watchdog_ns,
+            )
 
     @property
     def counts(self) -> Any:
@@ -177,6 +185,7 @@ class SwitchPort:
             counters=counters,
             messages=dict(self.messages),
             mechanism=self.machine.counters(self.point),
+            warnings=self._downstream.warnings() if self._downstream is not None else (),
             gauges={
                 "queue_frames": int(self.switch.pool.stock.used),
                 "queue_octets": int(gauge.level_octets[TOTAL]),

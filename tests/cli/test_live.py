@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
 
 import pytest
 
 from ecmproto.errors import ParameterError
 from ecmproto.live.device import Snapshot
 from ecmproto.live.link import LinkCounts
+from ecmproto.live.loop import Waiting
 from ecmproto.live.room import MOST_FRAMES, buffer_of, slot_octets
+from ecmproto.wire import EtherTypes
+from ecmproto_cli.live_options import Running
 from ecmproto_cli.live_table import live_line, live_table
+from ecmproto_cli.living import Reporter, Role
 from ecmproto_cli.main import run
+from tests.namespaces import PATIENCE_S
 
 CP = ["live", "cp", "--in", "lo", "--out", "no-such-interface", "--rate", "1M"]
 
@@ -123,3 +132,82 @@ def test_a_line_is_about_its_interval() -> None:
     assert live_line(2 * second, second, snapshot(150), snapshot(50)) == (
         "     2 s  departed 800 kb/s  queue 1.5 kB  10 messages"
     )
+
+
+def running(*, form: str = "table", realtime: bool = False) -> Running:
+    return Running(
+        form=form, stats_interval=None, time=None, prometheus=None, user=None, coalesce="0",
+        realtime=realtime, seed=1, ethertypes=EtherTypes(),
+    )  # fmt: skip
+
+
+class Given:
+    """A device that has come to something."""
+
+    due_ns = 0
+
+    def __init__(self, counters: dict[str, int], warnings: tuple[str, ...] = ()) -> None:
+        self.came = Snapshot(counters=counters, warnings=warnings)
+
+    def take(self, batch: object, place: int, now_ns: int) -> None: ...
+
+    def advance(self, now_ns: int) -> None: ...
+
+    def snapshot(self, now_ns: int) -> Snapshot:
+        return self.came
+
+
+def waited(ns: int) -> Waiting:
+    with Waiting() as made:
+        made.ns = lambda: ns  # type: ignore[method-assign]
+        return made
+
+
+@pytest.mark.parametrize(
+    ("waited_ns", "missed_ns", "realtime", "said"),
+    [
+        (0, 0, False, ""),
+        (100_000_000, 0, False, ""),
+        (
+            900_000_000,
+            0,
+            False,
+            "it waited 900 ms for a processor; --realtime runs it before ordinary ones.",
+        ),
+        (900_000_000, 0, True, "it waited 900 ms for a processor."),
+        (0, 700_000_000, True, "gave up 700 ms of what was due."),
+    ],
+)
+def test_the_first_line_of_a_summary_says_when_the_machine_was_too_busy(
+    waited_ns: int, missed_ns: int, realtime: bool, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device = Given({"missed_ns": missed_ns})
+    start_ns = time.monotonic_ns() - 10 * 10**9
+    Reporter(
+        Role(name="rp", title="h to n"), device, [], running(realtime=realtime), start_ns, waited(waited_ns)
+    ).summary()
+    first = capsys.readouterr().out.splitlines()[0]
+    told = f"These figures are this machine's and not the mechanism's: {said}"
+    assert first == (told if said else "h to n, 10 s")
+
+
+def test_what_a_device_warns_of_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    device = Given({}, ("two LLDP speakers",))
+    reporter = Reporter(Role(name="edge", title="n to h"), device, [], running(), 0, waited(0))
+    for now_ns in range(3):
+        reporter.warn(now_ns)
+    reporter.summary()
+    assert capsys.readouterr().err == "ecmproto: warning: two LLDP speakers\n"
+
+
+def test_time_spent_waiting_for_a_processor_is_counted() -> None:
+    if not os.path.exists("/proc/thread-self/schedstat"):
+        pytest.skip("this kernel does not count it")
+    with ExitStack() as others, Waiting() as waiting:
+        for _ in range(2 * (os.cpu_count() or 1)):
+            busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            others.callback(busy.wait)
+            others.callback(busy.kill)
+        deadline = time.monotonic() + PATIENCE_S
+        while waiting.ns() < 1_000_000:
+            assert time.monotonic() < deadline

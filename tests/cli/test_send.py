@@ -243,6 +243,6 @@ def test_a_few_frames_are_repeated_many_times(
 
 
 def test_a_link_that_is_not_there_is_warned_of(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
-    veth.ip(f"link set {FAR} down")
+    veth.unplug(FAR)
     run(["send", "-i", NEAR, "cnm"])
     assert "warning: near has no link: what is sent may go nowhere" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import requires
-from tests.live.wires import PATIENCE_S
+from tests.namespaces import PATIENCE_S
 
 _CN_TLV = ("oui", "00,80,c2", "subtype", "8")
 

@@ -172,6 +172,20 @@ class TestDefence:
         found = decode(said[0].octets)[CongestionNotificationTLV]
         assert (found.cnpv, found.ready) == (0b11000, 0)
 
+    def test_two_speakers_that_take_turns_are_told_of(self) -> None:
+        clock = Clock()
+        device = edge(clock, "qcn", self.CNPV)
+        one = self.lldp(cnpv=0b11000, ready=0b01000)
+        other = self.lldp(cnpv=0, ready=0)
+        other = other[:6] + MAC + b"\x78" + other[12:]
+        for octets, speakers, told in ((one, 0, 0), (one, 0, 0), (other, 1, 0), (other, 1, 0), (one, 2, 1)):
+            take(device, clock, HOST, octets)
+            snapshot = device.snapshot(0)
+            assert snapshot.counters["lldp_speaker_changes"] == speakers
+            assert len(snapshot.warnings) == told
+        assert "at host, 02:00:00:00:00:78 and 02:00:00:00:00:fa: the last" in snapshot.warnings[0]
+        assert snapshot.counters["mode_changes"] == 3
+
     @pytest.mark.parametrize("cut", range(14, 60, 3))
     def test_spoilt_lldp_changes_nothing(self, cut: int) -> None:
         clock = Clock()

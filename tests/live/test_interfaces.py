@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import pwd
 import signal
 import subprocess
@@ -16,7 +15,8 @@ import pytest
 
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame
-from tests.live.wires import PATIENCE_S, Wires, all_received, received, wires, with_tag
+from tests.live.wires import Wires, all_received, received, until, wires, with_tag
+from tests.namespaces import PATIENCE_S
 
 RECEIVER = 250
 
@@ -100,16 +100,17 @@ def test_messages_come_back_to_the_right_sender_and_reverse_frames_are_bridged(s
 
 
 def test_a_port_survives_links_that_go_down_and_vanish(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1G")
+    program = switched.start(*CP, "--rate", "1G", "--stats-interval", "100ms")
+    reports = (document["links"]["c"] for document in switched.documents(program))
     with switched.socket("a-far") as one:
-        for action in ("down", "up"):
-            switched.ip("link", "set", "dev", "c", action)
-            time.sleep(0.2)
-            one.send(frame(1, RECEIVER))
-        switched.ip("link", "del", "dev", "c")
-        time.sleep(0.2)
+        switched.ip("link", "set", "dev", "c", "down")
         one.send(frame(1, RECEIVER))
-        time.sleep(0.2)
+        until(lambda: next(reports)["unsent_frames"] == 1)
+        switched.ip("link", "set", "dev", "c", "up")
+        switched.ip("link", "del", "dev", "c")
+        until(lambda: next(reports)["gone"])
+        one.send(frame(1, RECEIVER))
+        until(lambda: next(reports)["unsent_frames"] == 2)
         switched.pair("c")
         deadline = time.monotonic() + PATIENCE_S
         with switched.socket("c-far") as out:
@@ -131,8 +132,8 @@ def test_a_vanished_namespace_does_not_hang_a_port(switched: Wires) -> None:
     program = switched.start(*CP, "--rate", "1G")
     for name in ("a", "b", "c"):
         switched.ip("link", "del", "dev", name)
-    # It looks once a second.
-    time.sleep(2.5)
+    reports = switched.documents(program)
+    until(lambda: all(link["gone"] for link in next(reports)["links"].values()))
     summary = switched.end(program)
     assert [summary["links"][name]["gone"] for name in ("a", "b", "c")] == [True, True, True]
 
@@ -155,11 +156,8 @@ def test_a_killed_port_leaves_nothing_that_stops_the_next(switched: Wires) -> No
 
 def test_an_idle_port_sleeps(switched: Wires) -> None:
     program = switched.start(*CP, "--rate", "1G", "--mechanism", "fecn", "--stats-interval", "500ms")
-    time.sleep(3)
-    program.send_signal(signal.SIGTERM)
-    output, _ = program.communicate(timeout=PATIENCE_S)
-    documents = [json.loads(line) for line in output.splitlines()]
-    first, last = documents[1], documents[-2]
+    reports = switched.documents(program)
+    _, first, *_, last = (next(reports) for _ in range(7))
     used = (last["processor_ns"] - first["processor_ns"]) / (last["elapsed_ns"] - first["elapsed_ns"])
     # Its own reports are most of that; without a sleep it would be all of a processor.
     assert used < 0.1
@@ -220,11 +218,12 @@ def test_a_reaction_point_and_an_edge_leave_frames_as_they_were(wired: Wires) ->
 
 def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
     pytest.importorskip("prometheus_client")
-    program = switched.start(*CP, "--rate", "1G", "--prometheus", "9177", "--user", "nobody", "--time", "20s")
+    program = switched.start(*CP, "--rate", "1G", "--prometheus", "9177", "--user", "nobody")
     switched.ip("link", "set", "dev", "lo", "up")
     with switched.socket("a-far") as one:
         one.send(frame(1, RECEIVER))
-        time.sleep(0.2)
+        reports = switched.documents(program)
+        until(lambda: next(reports)["counters"]["queued_frames"] == 1)
     fetch = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9177/metrics').read().decode())"
     shown = subprocess.run(
         ["ip", "netns", "exec", switched.name, "python3", "-c", fetch],

@@ -16,7 +16,8 @@ from ecmproto.fuzz.tshark_fields import Sample, write_pcap
 from ecmproto.wire import VLAN, CNTag, Ethernet, Frame, decode
 from tests.live.lldpd import Agent, lldpd
 from tests.live.virtual import HOST, frame
-from tests.live.wires import PATIENCE_S, Wires, all_received, wires, with_tag
+from tests.live.wires import Wires, all_received, wires, with_tag
+from tests.namespaces import PATIENCE_S
 from tests.replay.many_kinds import TAGS
 
 RECEIVER = 250

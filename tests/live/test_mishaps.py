@@ -16,7 +16,8 @@ from ecmproto.control.pause.generation import Signal
 from ecmproto.control.pause.messages import pause_frame
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame
-from tests.live.wires import PATIENCE_S, Wires, all_received, received, wires
+from tests.live.wires import Wires, all_received, received, until, wires
+from tests.namespaces import PATIENCE_S, guarded
 
 RECEIVER = 250
 CP = ("cp", "--in", "a", "--in", "b", "--out", "c", "-T", "ndjson", "--seed", "1")
@@ -65,13 +66,13 @@ def test_frames_that_the_other_end_refuses_do_not_stop_those_behind_them(switche
 
 
 def test_a_port_stops_for_pauses_from_its_output(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1G", "--flow-control", "pause")
+    program = switched.start(*CP, "--rate", "1M", "--flow-control", "pause")
     stop, resume = (pause_frame(Signal(0xFF, quanta), src=HOST + b"\xfa") for quanta in (65535, 0))
     with switched.socket("a-far") as one, switched.socket("c-far") as out:
-        # 65535 quanta at 1 Gb/s are 34 ms: said again and again they hold the port for as long as they come.
-        until = time.monotonic() + 0.5
+        # 65535 quanta at 1 Mb/s are 34 s: longer than anything keeps this test from saying it again.
+        end = time.monotonic() + 0.5
         number = 0
-        while time.monotonic() < until:
+        while time.monotonic() < end:
             out.send(stop)
             if number == 0:
                 time.sleep(0.01)
@@ -86,7 +87,7 @@ def test_a_port_stops_for_pauses_from_its_output(switched: Wires) -> None:
         assert received(out, number) == [frame(1, RECEIVER, number=n) for n in range(number)]
     counters = switched.end(program)["counters"]
     assert counters["downstream_pause_frames"] == number + 1
-    assert 400_000_000 < counters["stopped_ns_priority_0"] < 2_000_000_000
+    assert counters["stopped_ns_priority_0"] > 400_000_000
     assert counters["departed_frames"] == number
 
 
@@ -110,15 +111,12 @@ def test_a_namespace_that_is_deleted_takes_interfaces_away_and_the_port_ends_whe
     wired: Wires,
 ) -> None:
     other = f"{wired.name}-far"
-    subprocess.run(["ip", "netns", "add", other], check=True)
-    try:
+    with guarded(other):
         for name in ("a", "b", "c"):
             wired.pair(name)
             wired.ip("link", "set", "dev", f"{name}-far", "netns", other)
             subprocess.run(["ip", "-n", other, "link", "set", "dev", f"{name}-far", "up"], check=True)
         program = wired.start(*CP, "--rate", "1G")
-    finally:
-        subprocess.run(["ip", "netns", "del", other], check=True)
     deadline = time.monotonic() + PATIENCE_S
     shown = "a"
     while "a" in shown:
@@ -129,11 +127,10 @@ def test_a_namespace_that_is_deleted_takes_interfaces_away_and_the_port_ends_whe
         )  # fmt: skip
         shown = done.stdout
         time.sleep(0.05)
-    # It looks once a second.
-    time.sleep(2.5)
     assert program.poll() is None
     wired.pair("c")
-    time.sleep(2.5)
+    documents = wired.documents(program)
+    until(lambda: [link["gone"] for link in next(documents)["links"].values()] == [True, True, False])
     links = wired.end(program)["links"]
     assert [links[name]["gone"] for name in ("a", "b", "c")] == [True, True, False]
     assert [links[name]["lost"] for name in ("a", "b", "c")] == [1, 1, 1]

@@ -17,7 +17,8 @@ from ecmproto.control.pause.messages import pause_frame
 from ecmproto_cli.main import run
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame
-from tests.live.wires import PATIENCE_S, Wires, all_received, wires
+from tests.live.wires import Wires, all_received, wires
+from tests.namespaces import PATIENCE_S
 
 RECEIVER = 250
 WATCHED = """

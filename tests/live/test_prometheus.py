@@ -16,7 +16,8 @@ import pytest
 from ecmproto.live.device import Snapshot
 from ecmproto.live.prometheus import served
 from tests.live.virtual import frame
-from tests.live.wires import PATIENCE_S, Wires, received, wires
+from tests.live.wires import Wires, received, wires
+from tests.namespaces import PATIENCE_S
 
 pytest.importorskip("prometheus_client")
 RECEIVER = 250

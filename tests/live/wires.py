@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import requires
+from tests.namespaces import PATIENCE_S, guarded
 
-READY_S = 120.0
-PATIENCE_S = 20.0
+READY_S = 300.0
 _SO_RCVBUFFORCE = 33
 _SOL_PACKET, _PACKET_AUXDATA, _PACKET_IGNORE_OUTGOING = 263, 8, 23
 _VLAN_VALID = 1 << 4
@@ -107,13 +107,19 @@ class Wires:
             assert time.monotonic() < deadline
         return program
 
+    def documents(self, program: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+        """Yield the reports of a device with ``-T ndjson``, one a second."""
+        assert program.stdout is not None
+        for line in program.stdout:
+            yield json.loads(line)
+
     def end(self, program: subprocess.Popen[str], number: int = signal.SIGTERM) -> dict[str, Any]:
         """Signal a device to end; return its summary (of ``-T ndjson``)."""
         program.send_signal(number)
         output, _ = program.communicate(timeout=PATIENCE_S)
-        documents = [json.loads(line) for line in output.splitlines()]
-        assert documents[-1]["event"] == "summary"
-        return dict(documents[-1])
+        summary = json.loads(output.splitlines()[-1])
+        assert summary["event"] == "summary"
+        return dict(summary)
 
 
 @contextmanager
@@ -121,20 +127,27 @@ def wires(tmp_path: Path) -> Iterator[Wires]:
     """Make a namespace; end what runs in it and remove it, whatever happens."""
     requires_namespaces()
     name = f"ecmproto-test-{os.getpid()}-{abs(hash(tmp_path)) % 10**6}"
-    subprocess.run(["ip", "netns", "add", name], check=True)
     made = Wires(name)
-    try:
+    with guarded(name):
         for scope in ("all", "default"):
             path = f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"
             # Nothing is to be sent but by the test.
             subprocess.run(["ip", "netns", "exec", name, "sh", "-c", f"echo 1 > {path}"], check=True)
-        yield made
-    finally:
-        for program in made.programs:
-            if program.poll() is None:
-                program.kill()
-            program.communicate()
-        subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
+        try:
+            yield made
+        finally:
+            for program in made.programs:
+                if program.poll() is None:
+                    program.kill()
+                program.communicate()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until it holds; what it looks at may wait itself."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.01)
 
 
 def received(sock: socket.socket, count: int) -> list[bytes]:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     "--flow-control", type=click.Choice(["pause", "pfc"]),
     help="Send PAUSE or PFC to the inputs as well, and obey it from the output.",
 )  # fmt: skip
+@click.option(
+    "--pause-watchdog", metavar="TIME",
+    help="Start frames again after so long without a break, whatever stops the output.  [default: obey]",
+)  # fmt: skip
 @click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
 @click.option(
     "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),
@@ -44,6 +48,7 @@ def command(
     buffer: str,
     link_rate: str | None,
     flow_control: str | None,
+    pause_watchdog: str | None,
     cp_mac: str,
     overhead: int,
     assignments: tuple[str, ...],
@@ -63,7 +68,7 @@ def command(
     from ecmproto.live.warming import warm_port
     from ecmproto.replay.facts import PortFacts, parse_buffer
     from ecmproto.replay.marks import FLOW_CONTROLS, machine_on_port
-    from ecmproto.units import format_rate, parse_rate
+    from ecmproto.units import format_rate, parse_rate, parse_time
     from ecmproto.wire.text import mac_of
     from ecmproto_cli.living import Role, live
 
@@ -84,6 +89,12 @@ def command(
     link_rate_bps = parse_rate(link_rate or rate)
     obeys = mechanism if mechanism in FLOW_CONTROLS else flow_control
 
+    watchdog_ns = None if pause_watchdog is None else parse_time(pause_watchdog)
+    if watchdog_ns is not None and obeys is None:
+        raise click.UsageError("--pause-watchdog belongs to --flow-control, or --mechanism pause or pfc")
+    if watchdog_ns == 0:
+        raise click.UsageError("--pause-watchdog 0: needed a time such as 200ms; without it all is obeyed")
+
     def make(links: Sequence[Link], send: Send, start_ns: int) -> Device:
         return SwitchPort(
             machine,
@@ -96,6 +107,7 @@ def command(
             link_rate_bps=link_rate_bps,
             lead_ns=LEAD_NS,
             obeys=obeys,
+            watchdog_ns=watchdog_ns,
             largest_octets=slot_octets(max(link.facts.longest_octets for link in links)),
             ethertypes=how.ethertypes,
         )

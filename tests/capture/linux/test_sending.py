@@ -16,7 +16,7 @@ from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.capture.linux.transmission import Refusal, Transmission
 from ecmproto.errors import InterfaceError
 from tests.capture.linux.traffic import TAGGED, eventually, frame, random_frames, received
-from tests.namespaces import FAR, NEAR, Network
+from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
 
 
 def refused(mtu: int, octets: int, head: str = "0800") -> bool:
@@ -82,7 +82,7 @@ def test_no_room_is_told_and_the_rest_may_be_tried_again(veth: Network) -> None:
         done = sender.send(batch.buffer, batch.offset, batch.captured)
         assert 0 < done < len(frames)
         assert (sender.sent, sender.full) == (done, 1)
-        until = time.monotonic() + 5
+        until = time.monotonic() + PATIENCE_S
         while done < len(frames) and time.monotonic() < until:
             done += sender.send(batch.buffer, batch.offset[done:], batch.captured[done:])
         assert received(receiver, len(frames)) == frames

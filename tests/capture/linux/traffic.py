@@ -11,6 +11,7 @@ from ecmproto.capture import Batch
 from ecmproto.capture.linux.reader import InterfaceReader
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.sender import FrameSender
+from tests.namespaces import PATIENCE_S
 
 ADDRESSES = bytes.fromhex("020000000002020000000001")
 
@@ -59,9 +60,9 @@ def send(frames: Sequence[bytes], interface: str) -> None:
 
 
 def received(receiver: FrameReceiver, count: int) -> list[bytes]:
-    """Return ``count`` frames, or as many as came within seconds."""
+    """Return ``count`` frames, or as many as came while a test may wait."""
     frames: list[bytes] = []
-    until = time.monotonic() + 5
+    until = time.monotonic() + PATIENCE_S
     while len(frames) < count and time.monotonic() < until:
         batch = receiver.receive()
         frames += batch.frames() if batch is not None else ()
@@ -69,8 +70,8 @@ def received(receiver: FrameReceiver, count: int) -> list[bytes]:
 
 
 def begun(receiver: FrameReceiver) -> list[bytes]:
-    """Return the first frames of a process, which on a busy machine takes its time to start."""
-    found = next((frames for _ in range(10) if (frames := received(receiver, 1))), [])
+    """Return the first frames of a process."""
+    found = received(receiver, 1)
     assert found, "it has begun"
     return found
 
@@ -90,7 +91,7 @@ def frames_of(batches: Sequence[Batch]) -> list[bytes]:
 
 
 @contextmanager
-def ended_after(reader: InterfaceReader, seconds: float = 5) -> Iterator[None]:
+def ended_after(reader: InterfaceReader, seconds: float = PATIENCE_S) -> Iterator[None]:
     """Stop the reader after a while, so that a test that waits in vain ends."""
     import threading
 
@@ -104,8 +105,8 @@ def ended_after(reader: InterfaceReader, seconds: float = 5) -> Iterator[None]:
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    """Return whether it holds within seconds."""
-    until = time.monotonic() + 5
+    """Return whether it holds while a test may wait."""
+    until = time.monotonic() + PATIENCE_S
     while not holds():
         if time.monotonic() > until:
             return False

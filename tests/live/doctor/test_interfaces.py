@@ -6,12 +6,15 @@ import subprocess
 
 import pytest
 
+from ecmproto.capture.batch import Batch
 from ecmproto.capture.linux import ethtool
 from ecmproto.capture.linux.interface import interface_facts
+from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.errors import InterfaceError
 from ecmproto.live.doctor import Check, examine, mended
 from ecmproto.live.doctor import interfaces as looked_at
-from tests.capture.linux.traffic import frame, send
+from tests.capture.linux.traffic import frame, received, send
 from tests.namespaces import FAR, NEAR, Network
 
 
@@ -45,8 +48,18 @@ def test_after_mending_the_longest_tagged_frame_goes_through(veth: Network) -> N
     for name in (NEAR, FAR):
         for check in found(name).values():
             mended(check)
+    longest = frame("8100600a88b6", 14 + looked_at.PAYLOAD_OCTETS + looked_at.TAG_OCTETS)
+    with FrameReceiver(FAR) as receiver:
+        send([longest], NEAR)
+        assert received(receiver, 1) == [longest]
+
+
+def test_before_mending_the_longest_tagged_frame_does_not_go_through(veth: Network) -> None:
     octets = 14 + looked_at.PAYLOAD_OCTETS + looked_at.TAG_OCTETS
-    send([frame("8100600a88b6", octets)], NEAR)
+    with FrameSender(NEAR) as sender:
+        batch = Batch.from_frames([frame("8100600a88b6", octets)])
+        sender.send(batch.buffer, batch.offset, batch.captured)
+        assert (sender.sent, sender.refused) == (0, 1)
 
 
 def test_what_ethtool_says_is_what_is_found(veth: Network, needs: object) -> None:
@@ -68,7 +81,7 @@ def test_what_ethtool_says_is_what_is_found(veth: Network, needs: object) -> Non
 
 
 def test_a_link_that_is_down_is_a_finding(veth: Network) -> None:
-    veth.ip(f"link set {FAR} down")
+    veth.unplug(FAR)
     assert found(NEAR)["link"].told == "no link: nothing is plugged in, or the other end is down"
     down = found(FAR)["link"]
     assert (down.state, down.commands) == ("finding", ("ip link set dev far up",))
