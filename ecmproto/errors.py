@@ -231,6 +231,15 @@ def shown(value: object) -> str:
     return _REPR.repr(value)
 
 
+def escaped(text: str) -> str:
+    """Return text from outside, such as a file's name, with what a terminal would obey as escapes."""
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(char: str) -> str:
+    return char if char.isprintable() else repr(char)[1:-1]
+
+
 _POINTED_CHARACTERS = 50
 """How much of a long line is shown in front of a place, from it on, and behind it."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ecmproto.errors import ParameterError
+from ecmproto.errors import ParameterError, shown
 
 QUEUE_UNIT_OCTETS = 64
 """cnmQOffset, cnmQDelta, Qoff, Qdelta and BCN's e_i count queues in units of 64 octets."""
@@ -41,9 +41,10 @@ def serialisation_ns(octets: int, rate_bps: int) -> int:
 
 
 _PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKMGT]?)(?:bit/s|bps|b/s|b)?")
-_OCTETS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKMGT]?)(?:B|octets)?")
-_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ns|us|µs|ms|s|)")
+# more digits than anything has, and than Python turns into numbers, are none
+_RATE = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([kKMGT]?)(?:bit/s|bps|b/s|b)?")
+_OCTETS = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([kKMGT]?)(?:B|octets)?")
+_TIME = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*(ns|us|µs|ms|s|)")
 _TIME_NS = {"": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": NS_PER_S}
 
 
@@ -68,7 +69,7 @@ def _scaled(text: str, pattern: re.Pattern[str], factors: dict[str, int], name: 
     match = pattern.fullmatch(text.strip())
     value = Fraction(match[1]) * factors[match[2]] if match else None
     if value is None or value.denominator != 1:
-        raise ParameterError(name=name, needed=needed, got=repr(text))
+        raise ParameterError(name=name, needed=needed, got=shown(text))
     return int(value)
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,3 +73,18 @@ def test_what_people_read_has_a_unit() -> None:
     assert format_octets(640) == "640 B"
     assert format_time(3_355_392) == "3.355 ms"
     assert format_time(512) == "512 ns"
+
+
+@pytest.mark.parametrize("parse", [parse_rate, parse_octets, parse_time])
+def test_numbers_of_more_digits_than_python_reads_are_refused_like_others(
+    parse: Callable[[str], int],
+) -> None:
+    for text in (
+        "9" * 5000 + "s",
+        "9" * 5000 + "B",
+        "9" * 5000 + "G",
+        "0." + "9" * 5000 + "s",
+        "1" + "0" * 5000,
+    ):
+        with pytest.raises(ParameterError):
+            parse(text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto.errors import counted
+from ecmproto.errors import counted, escaped
 from ecmproto_cli.capturing import StoppingInterrupt
 from ecmproto_cli.failure import INTERRUPTED, warn
 
@@ -61,7 +61,7 @@ def write(
         for warning in reader.warnings:
             warn(warning)
         before = ", those before the interrupt," if interrupt.came else ""
-        click.echo(f"{counted(frames, 'frame')}{before} written to {output}", err=True)
+        click.echo(f"{counted(frames, 'frame')}{before} written to {escaped(output)}", err=True)
         if reader.problem is not None:
             raise reader.problem
     return INTERRUPTED if interrupt.came else 0

@@ -13,6 +13,7 @@ from ecmproto.errors import (
     InterfaceGoneError,
     MissingDependencyError,
     counted,
+    escaped,
 )
 
 FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
@@ -44,7 +45,7 @@ def exit_code_of(error: Exception) -> int | None:
     if isinstance(error, EcmprotoError):
         return USAGE
     if isinstance(error, OSError):
-        return USAGE if error.errno in _NO_ROOM else CAPTURE
+        return USAGE if error.errno in _NO_ROOM or error.errno == errno.EBADF else CAPTURE
     return None
 
 
@@ -69,10 +70,15 @@ def report(error: Exception, command: str = "") -> None:
         # files have their own error, which names them
         sentence = f"{error.filename or 'stdout'}: needed room for the output, got {error.strerror}"
         help = "what was written before is there; free some room, or write elsewhere"
+    elif isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
+        sentence = "stdin or stdout: needed an open one, got a closed one"
+        help = "-r FILE and -w FILE do without"
     elif isinstance(error, OSError) and error.filename is not None:
         sentence = f"{error.filename}: {error.strerror}"
     else:
         sentence = str(error)
+    # a filter stands on lines of its own
+    sentence = "\n".join(map(escaped, sentence.split("\n")))
     click.echo(f"ecmproto: {sentence}", err=True)
     click.echo(f"help: {help}", err=True)
 
@@ -95,4 +101,4 @@ def _usage_help(error: click.ClickException) -> str:
 
 def warn(sentence: str) -> None:
     """Say something on stderr that does not stop the command."""
-    click.echo(f"ecmproto: warning: {sentence}", err=True)
+    click.echo(f"ecmproto: warning: {escaped(sentence)}", err=True)

@@ -102,7 +102,29 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     gc.set_threshold(_OBJECTS)
     warnings.showwarning = _show
-    sys.exit(run(sys.argv[1:]))
+    closed = _open_standard_streams()
+    code = run(sys.argv[1:])
+    if sys.stdout.fileno() in closed:
+        # or the interpreter complains at exit of what it cannot flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def _open_standard_streams() -> list[int]:
+    """Put something in the place of standard streams that are closed, which the next file would take.
+
+    Nothing can be read from that or written to it; what would stand on stderr is lost.  Return which.
+    """
+    closed = []
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
+            closed.append(number)
+    return closed
 
 
 _show_any = warnings.showwarning
@@ -127,6 +149,8 @@ def run(args: list[str]) -> int:
     """Run the command line with ``args`` and return the exit code; errors are one sentence on stderr."""
     command = args[0] if args and args[0] in COMMANDS else ""
     try:
+        if any("\0" in each for each in args):
+            raise click.UsageError("needed arguments without NUL, got one with an embedded null")
         result = cli.main(args, prog_name="ecmproto", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt) as ended:
         tell_notes(ended)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ecmproto.errors import escaped
 from ecmproto.report.scale import value_text
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
 from ecmproto_cli.paint import paint
@@ -29,7 +30,7 @@ _FLOWS_SHOWN = 16
 def replay_table(summary: ReplaySummary, path: str, title: str) -> str:
     """Return the summary as a table, the queues over time and the histogram of the feedback."""
     parts = [
-        paint(f"{path} through {title}, {summary.loop} loop", "title"),
+        paint(f"{escaped(path)} through {title}, {summary.loop} loop", "title"),
         pairs(_facts(summary), width=_NAMES),
     ]
     parts.append(pairs(_arrivals(summary), width=_NAMES))
@@ -203,7 +204,7 @@ def comparison_table(summaries: Sequence[ReplaySummary], path: str) -> str:
         + paint(sparkline(s.ports[0].trace.peak_octets, top=top, width=_WIDTH - name_width), "congestion")
         for name, s in zip(names, summaries, strict=True)
     ]
-    title = f"{path} through {', '.join(names)}, {first.loop} loop"
+    title = f"{escaped(path)} through {', '.join(names)}, {first.loop} loop"
     port = f"{format_rate(first.rate_bps)}, buffer {first.buffer}, seed {first.seed}"
     facts = [("port", port), *([("time", _window(first))] if first.duration_ns else [])]
     return "\n\n".join(

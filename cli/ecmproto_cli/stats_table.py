@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ecmproto.errors import escaped
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
 from ecmproto_cli.paint import paint
 from ecmproto_cli.stats_sections import feedback, pauses, probes, rates
@@ -58,7 +59,7 @@ def _head(statistics: Statistics, path: str) -> str:
     rows += [(name, f"{count:,}  ({meaning})") for name, count, meaning in odd if count]
     lost = zip(("paused", ""), lost_to_pause(statistics), strict=False)
     rows = [*((name, paint(text, "pause")) for name, text in lost), *rows]
-    return f"{paint(path, 'title')}\n{pairs(rows, width=_NAMES)}"
+    return f"{paint(escaped(path), 'title')}\n{pairs(rows, width=_NAMES)}"
 
 
 def _totals(statistics: Statistics) -> Iterator[tuple[str, str]]:

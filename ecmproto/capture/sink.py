@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ecmproto.errors import OutputError
 
 _BUFFER_OCTETS = 1 << 20
+_MAX_LINKS = 40
 
 
 class Sink:
@@ -154,6 +155,8 @@ def open_sink(path: str | os.PathLike[str], *, force: bool = False, whole: bool 
     except OSError as error:
         got = error.strerror or str(error)
         raise OutputError(path=name, needed="a writable output", got=got) from error
+    except ValueError as error:
+        raise OutputError(path=name, needed="the name of a file", got=str(error)) from None
 
 
 def check_sink(path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -173,10 +176,25 @@ def _open(name: str, force: bool, whole: bool) -> Sink:
         return Sink(name, open(final, "wb", buffering=_BUFFER_OCTETS))
     if mode is not None and not force:
         raise _exists(name)
+    if not force and _leads_elsewhere(name):
+        needed = "a name that is free, or --force to create what a link names"
+        raise OutputError(path=name, needed=needed, got="another user's link")
     file, partial = _beside(final)
     if mode is not None:
         os.fchmod(file.fileno(), stat.S_IMODE(mode))
     return Sink(name, file, final=final, partial=partial, force=force, whole=whole)
+
+
+def _leads_elsewhere(name: str) -> bool:
+    """Return whether a link on the way to an output is neither this user's nor root's."""
+    trusted = (os.geteuid(), 0)
+    for _ in range(_MAX_LINKS):
+        if not os.path.islink(name):
+            return False
+        if os.lstat(name).st_uid not in trusted:
+            return True
+        name = os.path.join(os.path.dirname(name), os.readlink(name))
+    return True
 
 
 def _beside(final: str) -> tuple[Any, str]:

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from random import Random
 
 from ecmproto.craft.stack import Part
-from ecmproto.errors import SpecError
+from ecmproto.errors import SpecError, shown
 from ecmproto.wire.layout import Field
 from ecmproto.wire.text import value_of
 
 MAX_LISTED = 1_000_000
 """The most values a sweep may list or draw; a plain range a..b may be of any length."""
 
+_STEP_DIGITS = 20
 _NEEDED = "values such as 0..63, 0..63:2, 1,5,9 or random:1000"
 
 
@@ -60,7 +61,7 @@ def axis_of(part: Part, field: Field, text: object, random: Random) -> Axis:
     name = f"sweep {part.cls.prefix}.{field.key}"
     items = [item.strip() for item in text.split(",")] if isinstance(text, str) else text
     if not isinstance(items, list) or not items:
-        raise SpecError(where=name, needed=_NEEDED, got=repr(text))
+        raise SpecError(where=name, needed=_NEEDED, got=shown(text))
     pieces = [_piece(part, field, item, random, name) for item in items]
     if len(pieces) == 1:
         return Axis(part=part, field=field, values=pieces[0])
@@ -88,7 +89,7 @@ def _end_and_step(field: Field, text: str) -> tuple[int | bytes, int]:
         return value_of(field, text), 1
     except SpecError:
         end, colon, step = text.rpartition(":")
-        if not colon or not step.isascii() or not step.isdigit():
+        if not colon or not step.isascii() or not step.isdigit() or len(step) > _STEP_DIGITS:
             raise
         return value_of(field, end), int(step)
 
@@ -119,9 +120,10 @@ def _range(
 
 def _drawn(field: Field, item: str, random: Random, name: str) -> Sequence[int | bytes]:
     count = item.removeprefix("random:")
-    if field.bits is None or not count.isascii() or not count.isdigit() or not 1 <= int(count) <= MAX_LISTED:
+    is_number = count.isascii() and count.isdigit() and len(count) <= _STEP_DIGITS
+    if field.bits is None or not is_number or not 1 <= int(count) <= MAX_LISTED:
         needed = f"random:N with N in 1..{MAX_LISTED:,}, for a field of fixed width"
-        raise SpecError(where=name, needed=needed, got=repr(item))
+        raise SpecError(where=name, needed=needed, got=shown(item))
     low, high = (field.minimum, field.maximum) if field.is_number else (0, (1 << field.bits) - 1)
     return [random.randint(low, high) for _ in range(int(count))]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 from typing import Protocol
 
@@ -19,6 +18,7 @@ from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA, interface_documen
 from ecmproto.dissect.record import Record, records
 from ecmproto.errors import SpecError
 from ecmproto.wire.decoder import decode_lax
+from ecmproto.wire.document import json_text
 from ecmproto.wire.ethernet import Data
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.frame import Frame
@@ -179,10 +179,10 @@ class _Json(_Records):
         """Write a line a frame."""
         for record in self._records(chunk):
             start = "," if record.number > 1 else self._begin()
-            self.sink.write(f"{start}\n{json.dumps(record_document(record), ensure_ascii=False)}")
+            self.sink.write(f"{start}\n{json_text(record_document(record))}")
 
     def _begin(self) -> str:
-        capture = json.dumps(_capture_document(self._capture), ensure_ascii=False)
+        capture = json_text(_capture_document(self._capture))
         return f'{{"schema": "{FRAMES_SCHEMA}", "capture": {capture}, "frames": ['
 
     def finish(self) -> None:
@@ -197,7 +197,7 @@ class _NdJson(_Records):
         """Write a line a frame."""
         for record in self._records(chunk):
             document = {"schema": FRAME_SCHEMA, **record_document(record)}
-            self.sink.write(json.dumps(document, ensure_ascii=False) + "\n")
+            self.sink.write(json_text(document) + "\n")
 
 
 def _capture_document(capture: CaptureInfo) -> dict[str, object]:

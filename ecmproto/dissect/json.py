@@ -37,7 +37,6 @@ In the other form every line is such a frame with ``"schema": "ecmproto/frame/1"
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -49,7 +48,7 @@ from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing
 from ecmproto.dissect.record import Record
 from ecmproto.wire.document import Json as Document
-from ecmproto.wire.document import to_document
+from ecmproto.wire.document import json_text, to_document
 from ecmproto.wire.ethernet import Data
 from ecmproto.wire.frame import Frame
 
@@ -68,8 +67,6 @@ RECORD_KEYS = frozenset(
 """The keys a frame's document has beside those of `ecmproto.wire.document.frame_keys`."""
 
 _Object: TypeAlias = dict[str, Document]
-
-_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class _Documents(Listing):
@@ -102,14 +99,14 @@ class Json(_Documents):
     def begin(self, reader: CaptureReader) -> str:
         """Return the document up to its first frame."""
         self._interfaces = len(reader.interfaces)
-        capture = _text(capture_document(reader))
+        capture = json_text(capture_document(reader))
         return f'{{"schema": "{FRAMES_SCHEMA}", "capture": {capture}, "frames": ['
 
     def record(self, record: Record) -> str:
         """Return one frame on a line of its own."""
         comma = "," if self._begun else ""
         self._begun = True
-        return f"{comma}\n{_text(record_document(record))}"
+        return f"{comma}\n{json_text(record_document(record))}"
 
     def batch(self, batch: Batch, *arguments: Any, **options: Any) -> Iterator[bytes | memoryview]:
         """Yield the text of a batch's frames; see `Listing.batch`."""
@@ -130,7 +127,7 @@ class Json(_Documents):
             interface_document(interface, reader.format)
             for interface in reader.interfaces[self._interfaces :]
         ]
-        more = f', "later_interfaces": {_text(later)}' if later else ""
+        more = f', "later_interfaces": {json_text(later)}' if later else ""
         return f"\n]{more}}}\n"
 
 
@@ -140,11 +137,11 @@ class NdJson(_Documents):
     def record(self, record: Record) -> str:
         """Return the frame's line."""
         document: _Object = {"schema": FRAME_SCHEMA, **record_document(record)}
-        return _text(document) + "\n"
+        return json_text(document) + "\n"
 
     def renderer(self) -> Renderer:
         """Return what renders batches."""
-        return self._rendering(f'{{"schema": {_text(FRAME_SCHEMA)}, ', "\n")
+        return self._rendering(f'{{"schema": {json_text(FRAME_SCHEMA)}, ', "\n")
 
 
 def capture_document(reader: CaptureReader) -> _Object:

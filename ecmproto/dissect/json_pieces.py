@@ -26,7 +26,7 @@ from ecmproto.table.text import (
     Word,
 )
 from ecmproto.wire.decoder import SUSPICIOUS
-from ecmproto.wire.document import derived_names, error_document
+from ecmproto.wire.document import derived_names, error_document, json_text
 from ecmproto.wire.ethernet import Data, Ethernet, ITag
 from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.layer import Layer
@@ -79,7 +79,7 @@ def _other(path: Path) -> Iterator[Piece]:
 
 
 def _linktype_text(number: int) -> str:
-    return json.dumps(linktype_name(number), ensure_ascii=False)
+    return json_text(linktype_name(number))
 
 
 _CUT = When(RecordNumber.CUT, 1, _MOST, [', "cut": ', Decimal(RecordNumber.CUT)])
@@ -88,7 +88,7 @@ _ERROR = When(RecordNumber.ERROR, 1, _MOST, [', "error": ', Mark.ERROR])
 
 def error_text(wrong: DecodeError) -> str:
     """Return what is malformed as JSON."""
-    return json.dumps(error_document(wrong), ensure_ascii=False)
+    return json_text(error_document(wrong))
 
 
 def _document(path: Path) -> Iterator[Piece]:

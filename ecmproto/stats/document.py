@@ -6,7 +6,6 @@ What has no value is null.  Lists ``over_time`` have a value for each interval o
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,6 +21,7 @@ from ecmproto.stats.statistics import (
     Probes,
     Statistics,
 )
+from ecmproto.wire.document import json_text
 from ecmproto.wire.text import mac_text
 
 SCHEMA = "ecmproto/stats/1"
@@ -91,7 +91,7 @@ def as_document(statistics: Statistics, capture: str) -> dict[str, Any]:
 
 def document_text(statistics: Statistics, capture: str) -> str:
     """Return the same as the text of a file."""
-    return json.dumps(as_document(statistics, capture), indent=2, ensure_ascii=False) + "\n"
+    return json_text(as_document(statistics, capture), indented=True) + "\n"
 
 
 def _rates(statistics: Statistics, frames: int, octets: int) -> dict[str, float | None]:

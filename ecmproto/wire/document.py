@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import difflib
 import functools
+import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
@@ -45,6 +47,20 @@ def to_document(frame: Frame) -> dict[str, Json]:
         if is_suspicious(frame, inner):
             shown["suspicious"] = SUSPICIOUS
     return document
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
+_INDENTED = json.JSONEncoder(ensure_ascii=False, indent=2)
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+"""What JSON allows in text and terminals obey, editors turn round or UTF-8 has no octets for."""
+
+
+def json_text(document: object, *, indented: bool = False) -> str:
+    """Return plain data as JSON: text as it is, but for control characters and marks that nobody sees."""
+    text = (_INDENTED if indented else _JSON).encode(document)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def error_document(wrong: DecodeError) -> dict[str, Json]:

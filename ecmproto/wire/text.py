@@ -16,8 +16,12 @@ from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 
-_CPID = re.compile(r"((?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2})[/#](\d+)")
+_CPID = re.compile(r"((?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2})[/#]([0-9]{1,5})")
 _MAC = re.compile(r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-fA-F]{12}")
+
+
+_NUMBER_CHARACTERS = 100
+"""In a number as text: enough for the widest field in any base, and few enough to say what was given."""
 
 
 def mac_text(octets: bytes) -> str:
@@ -98,7 +102,7 @@ def _number_of(field: Field, given: object) -> int | None:
         if given.lower() == name.lower():
             return code
     try:
-        return int(given, 0)
+        return int(given, 0) if len(given) <= _NUMBER_CHARACTERS else None
     except ValueError:
         return None
 

@@ -136,3 +136,24 @@ def test_a_full_device_is_one_sentence() -> None:
     sink = open_sink("/dev/full")
     with pytest.raises(OutputError, match=r"room for .* got No space left on device"), sink:
         sink.write(bytes(1 << 21))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's links")
+def test_the_target_of_another_users_dangling_link_is_not_created(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    link.symlink_to(target)
+    with open_sink(link) as sink:
+        sink.write(b"own")
+    target.unlink()
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+    ours = tmp_path / "ours"
+    ours.symlink_to("link")
+    for name in (link, ours):
+        with pytest.raises(
+            OutputError, match=r"needed a name that is free, or --force .*, got another user's link"
+        ):
+            open_sink(name)
+    assert not target.exists()
+    with open_sink(link, force=True) as sink:
+        sink.write(b"forced")
+    assert target.read_bytes() == b"forced"

@@ -165,3 +165,56 @@ def test_completion_completes_commands_and_options() -> None:
         [sys.executable, "-m", "ecmproto_cli"], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == "plain,schema\n"
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "told"),
+    [
+        ("dissect -r pcaps/mixed.pcap >&-", 2, "stdin or stdout: needed an open one, got a closed one"),
+        ("craft cnm >&-", 2, "needed room for"),
+        ("completion bash >&-", 2, "stdin or stdout: needed an open one, got a closed one"),
+        ("craft --from-json - <&-", 2, "stdin or stdout: needed an open one, got a closed one"),
+        ("dissect -r - <&-", 3, "-: needed a readable capture file, got Bad file descriptor"),
+    ],
+)
+def test_closed_standard_streams_are_told_without_a_traceback(redirected: str, code: int, told: str) -> None:
+    command = f"{sys.executable} -m ecmproto_cli {redirected}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, cwd=REPOSITORY, text=True)
+    lines = done.stderr.splitlines()
+    assert done.returncode == code, done.stderr
+    assert [line.partition(":")[0] for line in lines if "seed" not in line] == ["ecmproto", "help"]
+    assert told in done.stderr
+
+
+def test_a_closed_stdout_is_not_where_the_output_goes(tmp_path: Path) -> None:
+    out = tmp_path / "out.pcap"
+    command = f"{sys.executable} -m ecmproto_cli dissect -r pcaps/mixed.pcap -w {out} >&- <&-"
+    subprocess.run(["sh", "-c", command], check=True, cwd=REPOSITORY)
+    assert out.read_bytes() == (REPOSITORY / "pcaps/mixed.pcap").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["dissect", "-r"], ["stats", "-r"], ["craft", "cnm", "-w"], ["craft", "--spec"]]
+)
+def test_file_names_reach_the_terminal_escaped(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = str(tmp_path / "none" / "\x1b[31m\x7f\x9b\u202e\udcff")
+    assert run([*arguments, name]) != 0
+    assert r"\x1b[31m\x7f\x9b\u202e\udcff" in capsys.readouterr().err
+
+
+def test_a_file_name_as_title_is_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "\x1b[31m\u202e.pcap"
+    path.write_bytes((REPOSITORY / "pcaps/mixed.pcap").read_bytes())
+    assert run(["stats", "-r", str(path), "--color", "never"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith(r"/\x1b[31m\u202e.pcap")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["dissect", "-r"], ["craft", "cnm", "-w"], ["craft", "cnm", "--from-columns"], ["craft", "--spec"]],
+)
+def test_a_file_name_with_a_nul_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*arguments, "a\0b.csv"]) in (2, 3)
+    assert "embedded null" in capsys.readouterr().err

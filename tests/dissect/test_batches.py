@@ -232,3 +232,17 @@ def test_most_frames_follow_programs(monkeypatch: pytest.MonkeyPatch) -> None:
         expected = one_by_one(form, batch, interfaces)
         monkeypatch.setattr(type(form), "record", lambda self, record: pytest.fail("told one by one"))
         assert at_once(form, batch, interfaces) == expected
+
+
+def test_marks_that_nobody_sees_are_escaped_in_json(tmp_path: Path) -> None:
+    path, text = tmp_path / "in.pcapng", "a\x7fb\x9bc\u202ed\u2066eµ"
+    comment = option(1, text.encode())
+    blocks = [section(), description(), enhanced(FRAMES["arp"], options=comment), enhanced(FRAMES["arp"])]
+    path.write_bytes(b"".join(blocks))
+    with open_capture(path) as reader:
+        (batch,) = reader
+        for name in FORMS:
+            assert_same(batch, reader.interfaces, name)
+        told = at_once(NdJson(), batch, reader.interfaces)
+    assert r'"comments": ["a\u007fb\u009bc\u202ed\u2066eµ"]' in told.decode()
+    assert json.loads(told.splitlines()[0])["comments"] == [text]

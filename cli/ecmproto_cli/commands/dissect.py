@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from ecmproto.errors import counted
+from ecmproto.errors import counted, escaped
 from ecmproto_cli import column_files
 from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured, interface_option, interrupts
 from ecmproto_cli.dissecting import FIRST_FRAMES, Output
@@ -259,7 +259,7 @@ def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, ou
         click.echo(f"{counted(count, 'frame')} of link type {name} ({linktype}) not decoded", err=True)
     if output is not None:
         frames = out.selected if copier is None else copier.frames
-        click.echo(f"{counted(frames, 'frame')} written to {output}", err=True)
+        click.echo(f"{counted(frames, 'frame')} written to {escaped(output)}", err=True)
     elif not out.selected:
         told = f"0 of {counted(out.frames, 'frame')} selected" if out.frames else "0 frames"
         click.echo(told, err=True)
