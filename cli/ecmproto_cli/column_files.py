@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +16,7 @@ from ecmproto_cli.failure import INTERRUPTED, warn
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
+    from ecmproto.table.columns.arrow import Addresses, Repeated
     from ecmproto.wire import EtherTypes
 
 KINDS = ("parquet", "arrow")
@@ -28,6 +30,8 @@ def write(
     *,
     filter: Filter | None,
     limit: int | None,
+    repeated: Repeated,
+    addresses: Addresses,
     ethertypes: EtherTypes,
     force: bool,
 ) -> int:
@@ -44,11 +48,12 @@ def write(
     from ecmproto.table.columns.survey import fields_present
 
     names = tuple(field.name for field in asked(fields or None))
-    schema = schema_of(names, ethertypes=ethertypes)
+    typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
+    schema = typed(names)
     if not fields and all(map(os.path.isfile, paths)):  # a pipe can be read only once
         with open_captures(paths) as reader:
             names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)
-        schema = schema_of(names, ethertypes=ethertypes)
+        schema = typed(names)
     with open_captures(paths) as reader:
         columns = column_batches(reader, names, filter=filter, limit=limit, ethertypes=ethertypes, threads=1)
         form: Form = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"

@@ -94,7 +94,10 @@ def _parquet(path: str) -> Iterator[tuple[int, Rows]]:
     with open(path, "rb") as file, _refusing(path, "a Parquet file"):
         import pyarrow.parquet
 
-        source = pyarrow.parquet.ParquetFile(file)
+        texts = [field.name for field in pyarrow.parquet.read_schema(file) if pa.types.is_string(field.type)]
+        file.seek(0)
+        # of text, which is addresses mostly, each different one is read once
+        source = pyarrow.parquet.ParquetFile(file, read_dictionary=texts)
         _check_row_groups(path, source.metadata)
         pieces = source.iter_batches(min(_ROWS_AT_ONCE, BATCH_ROWS))
         yield from _named(path, source.schema_arrow, _gathered(path, pieces, pa), pa)
@@ -144,6 +147,7 @@ def _check_lengths(path: str, batch: pa.RecordBatch, pa: Any) -> None:
     import pyarrow.compute
 
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        column = column.dictionary if pa.types.is_dictionary(column.type) else column
         kind = column.type
         if (pa.types.is_binary(kind) or pa.types.is_string(kind)) and column.nbytes > MAX_VALUE_OCTETS:
             longest = pyarrow.compute.max(pyarrow.compute.binary_length(column)).as_py() or 0

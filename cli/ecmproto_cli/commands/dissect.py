@@ -56,6 +56,16 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *column_files.KINDS,
     help="Show this field, as -T fields (the default then), csv, parquet or arrow; `ecmproto fields` lists "
     "them. encapsulated.FIELD is that of the frame a CNM, ECM, BCN or E²CM message shows.",
 )  # fmt: skip
+@click.option(
+    "--text/--raw", "text", default=None,
+    help="In -T parquet and arrow: addresses and CPIDs as text, or octets and numbers as they stand in frames.  "
+    "[default: text]",
+)  # fmt: skip
+@click.option(
+    "--first/--list", "first", default=None,
+    help="In -T parquet and arrow: of a field that frames may have several times (vlan.id) the first value, or "
+    "a list of all.  [default: list]",
+)  # fmt: skip
 @click.option("--header", is_flag=True, help="Begin -T fields with a line of their names.")
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @write_option(
@@ -74,6 +84,8 @@ def command(
     hex: bool,
     form: str | None,
     fields: tuple[str, ...],
+    text: bool | None,
+    first: bool | None,
     header: bool,
     limit: int | None,
     output: str | None,
@@ -100,6 +112,9 @@ def command(
         verbose=verbose, hex=hex, form=None if copies else form, fields=fields, header=header, deep=deep
     )
     asked.check(output if copies else None)
+    if asked.kind not in column_files.KINDS and (text is not None or first is not None):
+        option = "--text and --raw go" if text is not None else "--first and --list go"
+        raise click.UsageError(f"{option} with -T parquet or arrow, not with -T {form or asked.kind}")
     if bool(paths) == (interface is not None):
         raise click.UsageError(f"needed -r FILE or -i IF, got {'both' if paths else 'none'}")
     if asked.kind in column_files.KINDS and not paths:
@@ -109,8 +124,9 @@ def command(
     check_outputs([output], force=force)
     if asked.kind in column_files.KINDS:
         return column_files.write(
-            paths, str(output), asked.kind, fields, filter=filter, limit=limit, ethertypes=ethertypes,
-            force=force,
+            paths, str(output), asked.kind, fields, filter=filter, limit=limit,
+            repeated="first" if first else "list", addresses="octets" if text is False else "text",
+            ethertypes=ethertypes, force=force,
         )  # fmt: skip
     from ecmproto.capture import CaptureCopier, open_captures, open_sink
 

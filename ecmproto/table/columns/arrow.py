@@ -2,38 +2,39 @@
 
 A field that a frame may have several times (a VLAN tag's, a TLV's) is a list of values, or with ``repeated``
 "first" its outermost value.  A frame without the field has null.  Numbers have the least type that holds
-them, MAC, IPv4 and IPv6 addresses are fixed-size binary (``as_text`` makes text of them), octet strings
-binary, texts dictionary-encoded, ``frame.time_epoch`` a timestamp in ns.  A field's metadata hold its unit,
-meaning and source.
+them, MAC, IPv4 and IPv6 addresses and CPIDs are text, octet strings binary, what takes few words is
+dictionary-encoded text, ``frame.time_epoch`` a timestamp in ns.  With ``addresses`` "octets", addresses are
+fixed-size binary and CPIDs ``uint64``, of which pandas makes floats and loses digits where frames have none;
+``as_text`` makes text of them.  A field's metadata hold its unit, meaning and source.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import ipaddress
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import MissingDependencyError
 from ecmproto.filter.fields import Field
+from ecmproto.table.columns.address_text import ADDRESS_KINDS, WIDTH, AddressKind, address_texts
 from ecmproto.table.columns.asked import asked
 from ecmproto.table.columns.column import Column, Stretches, Texts, every_row
 from ecmproto.table.columns.extraction import Columns, empty_of
 from ecmproto.table.columns.transitions import repeated_formats
 from ecmproto.wire.catalogue import catalogue
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.text import mac_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Repeated: TypeAlias = Literal["list", "first"]
 
-_MAC_OCTETS = 6
+Addresses: TypeAlias = Literal["text", "octets"]
+"""Addresses and CPIDs as people read them, or as they stand in frames."""
 
 _RECORD_TYPES = {
     "frame.number": "uint64", "frame.len": "uint32", "frame.cap_len": "uint32",
@@ -54,6 +55,7 @@ def schema_of(
     fields: Iterable[str] | None = None,
     *,
     repeated: Repeated = "list",
+    addresses: Addresses = "text",
     ethertypes: EtherTypes = DEFAULT,
 ) -> pa.Schema:
     """Return the Arrow schema of the columns ``fields`` (None: all)."""
@@ -61,7 +63,7 @@ def schema_of(
     documented = {entry.name: entry for entry in catalogue()}
     columns = []
     for field in asked(fields):
-        kind = _value_type(field)
+        kind = _value_type(field, addresses)
         if repeated == "list" and is_repeated(field, ethertypes):
             kind = pa.list_(pa.field("item", kind, nullable=False))
         entry = documented.get(field.name)
@@ -83,8 +85,10 @@ def _repeated(ethertypes: EtherTypes) -> frozenset[Any]:
     return repeated_formats(ethertypes)
 
 
-def _value_type(field: Field) -> Any:
+def _value_type(field: Field, addresses: Addresses) -> Any:
     pa = arrow()
+    if addresses == "text" and field.kind in ADDRESS_KINDS:
+        return pa.string()
     match field.kind:
         case "text":
             return pa.dictionary(pa.int32(), pa.string())
@@ -188,6 +192,13 @@ def _flat(column: Column, kind: Any, there: _There) -> Any:
         np.cumsum(there.spread(values.octets), out=bounds[1:])
         buffers = [there.bits, pa.py_buffer(bounds), pa.py_buffer(octets)]
         return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
+    if pa.types.is_string(kind):
+        text, ends = address_texts(cast("AddressKind", column.kind), np.asarray(values))
+        bounds = np.zeros(there.column.frames + 1, np.int32)
+        np.cumsum(there.spread(np.diff(ends)), out=bounds[1:])
+        return pa.StringArray.from_buffers(
+            len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(text), there.bits
+        )
     if isinstance(values, Texts):
         codes = _plain(there.spread(values.codes), pa.int32(), there)
         return pa.DictionaryArray.from_arrays(codes, pa.array(list(values.words), pa.string()))
@@ -205,11 +216,11 @@ def _plain(values: NDArray[Any], kind: Any, there: _There) -> Any:
 def as_text(array: Any) -> Any:
     """Return an Arrow column of addresses or CPIDs, or of lists of them, as text.
 
-    MAC addresses have colons, IP addresses are as usual, CPIDs 16 digits.  The text is dictionary-encoded.
+    MAC addresses have colons, IP addresses are as usual, CPIDs 16 digits; what is text already stays.
     """
     pa = arrow()
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
-    kind = pa.dictionary(pa.int32(), pa.string())
+    kind = pa.string()
     if pa.types.is_list(array.type):
         kind = pa.list_(pa.field("item", kind, nullable=False))
     return pa.chunked_array([_text(chunk) for chunk in chunks], type=kind)
@@ -223,13 +234,18 @@ def _text(array: Any) -> Any:
         np.cumsum(array.value_lengths().fill_null(0).to_numpy(), out=bounds[1:])
         kind = pa.list_(pa.field("item", words.type, nullable=False))
         return pa.ListArray.from_arrays(pa.array(bounds), words, kind, mask=array.is_null())
-    # of as many values as there are different ones
-    encoded = array.dictionary_encode()
-    words = [_word(value, array.type) for value in encoded.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.string()))
-
-
-def _word(value: Any, kind: Any) -> str:
-    if arrow().types.is_uint64(kind):
-        return f"{value:016x}"
-    return mac_text(value) if kind.byte_width == _MAC_OCTETS else str(ipaddress.ip_address(value))
+    if pa.types.is_string(array.type):
+        return array
+    kind: AddressKind = "cpid"
+    if not pa.types.is_uint64(array.type):
+        kind = next(each for each in ADDRESS_KINDS if WIDTH[each] == array.type.byte_width)
+    there = np.asarray(array.is_valid())
+    octets = np.frombuffer(array.buffers()[1] or b"", np.uint8)
+    rows = octets[array.offset * WIDTH[kind] :][: len(array) * WIDTH[kind]].reshape(-1, WIDTH[kind])
+    values = rows[there]
+    text, ends = address_texts(kind, values.view(np.uint64).reshape(-1) if kind == "cpid" else values)
+    bounds = np.zeros(len(array) + 1, np.int32)
+    bounds[1:][there] = np.diff(ends)
+    np.cumsum(bounds, out=bounds)
+    bits = pa.py_buffer(np.packbits(there, bitorder="little"))
+    return pa.StringArray.from_buffers(len(array), pa.py_buffer(bounds), pa.py_buffer(text), bits)

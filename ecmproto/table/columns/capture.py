@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from ecmproto.capture import Batch, CaptureReader, Interface, open_capture
-from ecmproto.table.columns.arrow import Repeated, arrow, record_batch_of, schema_of
+from ecmproto.table.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of
 from ecmproto.table.columns.asked import asked
 from ecmproto.table.columns.extraction import Columns, extract
 from ecmproto.table.columns.threads import in_order
@@ -84,6 +84,7 @@ def record_batches(
     *,
     filter: Filter | str | None = None,
     repeated: Repeated = "list",
+    addresses: Addresses = "text",
     ethertypes: EtherTypes = DEFAULT,
     threads: int = THREADS,
 ) -> Iterator[pa.RecordBatch]:
@@ -93,7 +94,7 @@ def record_batches(
     what could.
     """
     names = tuple(field.name for field in asked(fields))
-    schema = schema_of(names, repeated=repeated, ethertypes=ethertypes)
+    schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     with open_capture(path) as reader:
         works = (
             partial(_record_batch_of, columns, schema)
@@ -114,13 +115,16 @@ def read_table(
     filter: Filter | str | None = None,
     *,
     repeated: Repeated = "list",
+    addresses: Addresses = "text",
     ethertypes: EtherTypes = DEFAULT,
 ) -> pa.Table:
     """Return a capture as one Arrow table; arguments and errors as in `record_batches`."""
     pa = arrow()
     names = [field.name for field in asked(fields)]
-    batches = record_batches(path, names, filter=filter, repeated=repeated, ethertypes=ethertypes)
-    schema = schema_of(names, repeated=repeated, ethertypes=ethertypes)
+    batches = record_batches(
+        path, names, filter=filter, repeated=repeated, addresses=addresses, ethertypes=ethertypes
+    )
+    schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     return pa.Table.from_batches(list(batches), schema)
 
 

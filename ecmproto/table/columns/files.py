@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ecmproto.capture import open_capture
 from ecmproto.capture.sink import Sink, open_sink
-from ecmproto.table.columns.arrow import Repeated, arrow, schema_of
+from ecmproto.table.columns.arrow import Addresses, Repeated, arrow, schema_of
 from ecmproto.table.columns.asked import asked
 from ecmproto.table.columns.capture import Path, record_batches
 from ecmproto.table.columns.survey import fields_present
@@ -39,6 +39,7 @@ def write_columns(
     *,
     filter: Filter | str | None = None,
     repeated: Repeated = "list",
+    addresses: Addresses = "text",
     empty: bool = False,
     ethertypes: EtherTypes = DEFAULT,
     force: bool = False,
@@ -54,9 +55,11 @@ def write_columns(
     if fields is None and not empty and isinstance(path, str | os.PathLike) and os.path.isfile(path):
         with open_capture(path) as reader:
             names = fields_present(reader, filter=filter, ethertypes=ethertypes)
-    schema = schema_of(names, repeated=repeated, ethertypes=ethertypes)
+    schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     # one thread keeps ahead of what the other, this one, encodes: that takes longer
-    batches = record_batches(path, names, filter=filter, repeated=repeated, ethertypes=ethertypes, threads=1)
+    batches = record_batches(
+        path, names, filter=filter, repeated=repeated, addresses=addresses, ethertypes=ethertypes, threads=1
+    )
     with open_sink(out, force=force, whole=form != "stream") as sink:
         return write_batches(batches, schema, sink, form)
 
@@ -81,7 +84,11 @@ def _writer(schema: pa.Schema, sink: Sink, form: Form) -> Any:
     import pyarrow.parquet
 
     # what takes few values is worth a dictionary; addresses and octets would fill one and throw it away
-    few = [field.name for field in schema if pa.types.is_dictionary(field.type) or _is_small(field.type)]
+    few = [
+        field.name
+        for field in schema
+        if pa.types.is_dictionary(field.type) or pa.types.is_string(field.type) or _is_small(field.type)
+    ]
     growing = [name for name in ("frame.number", "frame.time_epoch") if name in schema.names]
     # the least and most of a row group help to skip it; those of octets, or of lists, hardly ever
     told = [field.name for field in schema if pa.types.is_integer(field.type) or field.name in growing]
