@@ -58,13 +58,12 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *column_files.KINDS,
 )  # fmt: skip
 @click.option(
     "--text/--raw", "text", default=None,
-    help="In -T parquet and arrow: addresses and CPIDs as text, or octets and numbers as they stand in frames.  "
-    "[default: text]",
+    help="In -T parquet and arrow: addresses and CPIDs as text, or as octets and numbers.  [default: text]",
 )  # fmt: skip
 @click.option(
     "--first/--list", "first", default=None,
-    help="In -T parquet and arrow: of a field that frames may have several times (vlan.id) the first value, or "
-    "a list of all.  [default: list]",
+    help="In -T parquet and arrow: of a field that frames may have several times (vlan.id) the first value, "
+    "or a list of all.  [default: list]",
 )  # fmt: skip
 @click.option("--header", is_flag=True, help="Begin -T fields with a line of their names.")
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")

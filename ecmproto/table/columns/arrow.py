@@ -236,14 +236,14 @@ def _text(array: Any) -> Any:
         return pa.ListArray.from_arrays(pa.array(bounds), words, kind, mask=array.is_null())
     if pa.types.is_string(array.type):
         return array
-    kind: AddressKind = "cpid"
+    form: AddressKind = "cpid"
     if not pa.types.is_uint64(array.type):
-        kind = next(each for each in ADDRESS_KINDS if WIDTH[each] == array.type.byte_width)
+        form = next(each for each in ADDRESS_KINDS if WIDTH[each] == array.type.byte_width)
     there = np.asarray(array.is_valid())
     octets = np.frombuffer(array.buffers()[1] or b"", np.uint8)
-    rows = octets[array.offset * WIDTH[kind] :][: len(array) * WIDTH[kind]].reshape(-1, WIDTH[kind])
+    rows = octets[array.offset * WIDTH[form] :][: len(array) * WIDTH[form]].reshape(-1, WIDTH[form])
     values = rows[there]
-    text, ends = address_texts(kind, values.view(np.uint64).reshape(-1) if kind == "cpid" else values)
+    text, ends = address_texts(form, values.view(np.uint64).reshape(-1) if form == "cpid" else values)
     bounds = np.zeros(len(array) + 1, np.int32)
     bounds[1:][there] = np.diff(ends)
     np.cumsum(bounds, out=bounds)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ecmproto.capture import open_capture
@@ -13,6 +17,8 @@ from ecmproto.dissect import records
 from ecmproto.errors import CaptureError, MissingDependencyError, OutputError, SpecError
 from ecmproto.filter import compile_filter
 from ecmproto.table.columns import every_name
+from ecmproto.table.columns.address_text import WIDTH, AddressKind, address_texts
+from ecmproto.table.columns.arrow import as_text, schema_of
 from ecmproto.table.columns.capture import read_table, record_batches
 from ecmproto.table.columns.files import write_columns
 from ecmproto.table.columns.survey import fields_present
@@ -41,7 +47,7 @@ def _as_lists(column: Any) -> list[list[Any]]:
 
 @pytest.mark.parametrize("path", [MIXED, MALFORMED, STACKS], ids=lambda path: path.name)
 def test_tables_hold_what_frames_say(path: Path) -> None:
-    table = read_table(path)
+    table = read_table(path, addresses="octets")
     told = _told(path)
     assert table.schema.names == list(every_name())
     for name in table.schema.names:
@@ -59,26 +65,48 @@ def test_types() -> None:
     schema = read_table(
         MIXED, ["eth.src", "cnm.cpid", "cnm.q_offset", "frame.protocols", "frame.time_epoch"]
     ).schema
-    assert schema.types == [
-        pa.binary(6), pa.uint64(), pa.int16(), pa.dictionary(pa.int32(), pa.string()), pa.timestamp("ns")
+    words = pa.dictionary(pa.int32(), pa.string())
+    assert schema.types == [pa.string(), pa.string(), pa.int16(), words, pa.timestamp("ns")]
+    assert schema_of(["eth.src", "cnm.cpid", "ip.src", "ipv6.src"], addresses="octets").types == [
+        pa.binary(6), pa.uint64(), pa.binary(4), pa.binary(16)
     ]  # fmt: skip
     assert schema.field("cnm.q_offset").metadata[b"unit"] == b"64 octets"
 
 
 def test_addresses_as_text() -> None:
-    from ecmproto.table.columns.arrow import as_text
+    names = ["eth.src", "ip.src", "ipv6.src", "cnm.cpid"]
+    raw, table = read_table(MIXED, names, addresses="octets"), read_table(MIXED, names)
+    for name in names:
+        assert as_text(raw[name]).to_pylist() == table[name].to_pylist() == as_text(table[name]).to_pylist()
+        assert as_text(raw[name].slice(1, 20)).to_pylist() == table[name].to_pylist()[1:21]
+    assert table["eth.src"].to_pylist() == [octets.hex(":") for octets in raw["eth.src"].to_pylist()]
+    assert set(table["ip.src"].to_pylist()) == {None, "192.0.2.1"}
+    assert set(table["ipv6.src"].to_pylist()) == {None, "2001:db8::1"}
+    assert set(table["cnm.cpid"].to_pylist()) == {None, "0200000000c10001"}
 
-    table = read_table(MIXED, ["eth.src", "ip.src", "ipv6.src"])
-    assert as_text(table["eth.src"]).to_pylist()[0] == table["eth.src"].to_pylist()[0].hex(":")
-    texts = set(as_text(table["ip.src"]).to_pylist())
-    assert all(text is None or text.count(".") == 3 for text in texts)
-    assert len(texts) > 1
-    assert set(as_text(read_table(MIXED, ["cnm.cpid"])["cnm.cpid"]).to_pylist()) == {None, "0200000000c10001"}
+
+TEXT_OF: dict[AddressKind, Callable[[bytes], str]] = {
+    "mac": lambda octets: octets.hex(":"),
+    "cpid": bytes.hex,
+    "ipv4": lambda octets: socket.inet_ntop(socket.AF_INET, octets),
+    "ipv6": lambda octets: socket.inet_ntop(socket.AF_INET6, octets),
+}
+
+
+@pytest.mark.parametrize("kind", TEXT_OF)
+@pytest.mark.parametrize("different", [1, 3, 5000])
+def test_text_of_addresses_is_the_same_whether_they_repeat_or_not(kind: AddressKind, different: int) -> None:
+    rng = np.random.default_rng(different)
+    values = rng.integers(0, 256, (different, WIDTH[kind]), dtype=np.uint8)
+    values[::2] *= rng.integers(0, 2, values[::2].shape, dtype=np.uint8)  # with runs of zeros
+    rows = values[rng.integers(0, different, 2 * different)]
+    text, bounds = address_texts(kind, rows.view(">u8").reshape(-1) if kind == "cpid" else rows)
+    octets = text.tobytes()
+    told = [octets[start:end].decode() for start, end in itertools.pairwise(bounds.tolist())]
+    assert told == [TEXT_OF[kind](row.tobytes()) for row in rows]
 
 
 def test_lists_of_addresses_as_text() -> None:
-    from ecmproto.table.columns.arrow import as_text
-
     addresses = [[b"\2\0\0\0\0\1", b"\2\0\0\0\0\2"], None, [], [b"\2\0\0\0\0\1"]]
     column = pa.chunked_array([addresses, addresses[::-1], []], pa.list_(pa.binary(6)))
     wanted = [
