@@ -7,7 +7,8 @@ In the Markdown files of `DOCUMENTS`:
 - a ``python`` block runs as it stands; one whose first line is ``# NAME.py`` is a module of that name, which
   later commands of the same document find, and the ``toml`` block behind it has its entry points
 
-Each block runs by itself, its commands in order, in a folder with the repository's ``pcaps/``.
+The blocks of a document run one after the other in one folder, with the repository's ``pcaps/`` in it: who
+follows a page from its beginning does the same.
 """
 
 from __future__ import annotations
@@ -45,11 +46,6 @@ class Block:
     text: str
     start: int
     end: int
-
-    @property
-    def installs(self) -> bool:
-        """Whether it is a module, or the entry points of one."""
-        return self.language == "toml" or bool(self.language == "python" and _MODULE.match(self.text))
 
     @property
     def commands(self) -> list[str]:
@@ -141,22 +137,14 @@ class Folder:
         (installed / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
-def run_block(text: str, block: Block, path: Path) -> str:
-    """Run a block of the document ``text`` in the empty folder ``path``; as `Folder.run`."""
-    folder = Folder(path)
-    for before in blocks_of(text):
-        if before.start < block.start and before.installs:
-            folder.run(before)
-    return folder.run(block)
-
-
 def brought_up_to_date(text: str) -> str:
     """Return a document with what its commands print today."""
     parts, done = [], 0
-    for block in blocks_of(text):
-        with tempfile.TemporaryDirectory() as path:
-            parts += [text[done : block.start], run_block(text, block, Path(path))]
-        done = block.end
+    with tempfile.TemporaryDirectory() as path:
+        folder = Folder(Path(path))
+        for block in blocks_of(text):
+            parts += [text[done : block.start], folder.run(block)]
+            done = block.end
     return "".join([*parts, text[done:]])
 
 

@@ -117,6 +117,10 @@ class OutputError(EcmprotoError):
         return f"{self.path}: needed {self.needed}, got {self.got}"
 
 
+class OutputExistsError(OutputError):
+    """An output whose name is taken, and that was not to be replaced: ``force=True`` does that."""
+
+
 class InterfaceError(EcmprotoError):
     """A network interface that is not there, may not be used, or cannot do what is asked of it.
 

@@ -12,6 +12,7 @@ from ecmproto.errors import (
     InterfaceError,
     InterfaceGoneError,
     MissingDependencyError,
+    OutputExistsError,
     counted,
     escaped,
 )
@@ -64,6 +65,8 @@ def report(error: Exception, command: str = "") -> None:
         )
     elif isinstance(error, MissingDependencyError):
         sentence, help = str(error), error.remedy
+    elif isinstance(error, OutputExistsError):
+        sentence, help = str(error), "another name, or --force to replace the file"
     elif isinstance(error, InterfaceError):
         sentence, help = str(error), error.remedy or help
     elif isinstance(error, OSError) and error.errno in _NO_ROOM:

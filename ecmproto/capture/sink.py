@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import OutputError
+from ecmproto.errors import OutputError, OutputExistsError
 
 _BUFFER_OCTETS = 1 << 20
 _MAX_LINKS = 40
@@ -207,7 +207,7 @@ def _beside(final: str) -> tuple[Any, str]:
 
 
 def _exists(name: str) -> OutputError:
-    return OutputError(path=name, needed="a name that is free, or --force", got="a file of that name")
+    return OutputExistsError(path=name, needed="a name that is free", got="a file of that name")
 
 
 def _compressing(file: Any, path: str) -> Any:

@@ -131,7 +131,8 @@ def test_outputs_are_refused_before_the_work_and_not_after_it(
     there = tmp_path / name
     there.write_text("mine", encoding="utf-8")
     assert run([*words, str(there), "-r", str(tmp_path / "none.pcap")]) == 2
-    assert "needed a name that is free, or --force, got a file of that name" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "needed a name that is free, got a file of that name\nhelp: another name, or --force" in told
     assert there.read_text(encoding="utf-8") == "mine"
     assert run([*words, str(tmp_path / "no" / name), "-r", str(tmp_path / "none.pcap")]) == 2
     assert "No such file or directory" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,10 @@ import pytest
 from docs.transcripts import (
     DOCUMENTS,
     REPOSITORY,
-    Block,
     CommandError,
+    Folder,
     blocks_of,
     brought_up_to_date,
-    run_block,
 )
 
 LARGEST_PICTURE_OCTETS = 300_000
@@ -26,22 +24,23 @@ WHOLE_CAPTURE = re.compile("replay|incast")
 LINKED = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
-def blocks() -> Iterator[object]:
-    for name in DOCUMENTS:
-        text = (REPOSITORY / name).read_text(encoding="utf-8")
-        for block in blocks_of(text):
-            line = text.count("\n", 0, block.start)
-            slow = [pytest.mark.slow] if WHOLE_CAPTURE.search(block.text) else []
-            yield pytest.param(text, block, id=f"{name}:{line}", marks=slow)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_of_a_page_in_order_print_what_it_shows(name: str, tmp_path: Path) -> None:
+    text = (REPOSITORY / name).read_text(encoding="utf-8")
+    folder = Folder(tmp_path)
+    for block in blocks_of(text):
+        if PLAIN and WHOLE_CAPTURE.search(block.text):
+            pytest.skip("a whole capture through kernels as plain Python takes minutes")
+        line = text.count("\n", 0, block.start)
+        assert folder.run(block) == block.text, f"{name}:{line}: run python -m docs.transcripts {name}"
 
 
-@pytest.mark.parametrize(("text", "block"), list(blocks()))
-def test_commands_print_what_the_documentation_shows(
-    text: str, block: Block, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    if PLAIN and request.node.get_closest_marker("slow"):
-        pytest.skip("a whole capture through kernels as plain Python takes minutes")
-    assert run_block(text, block, tmp_path) == block.text, "run python -m docs.transcripts"
+def test_a_page_whose_commands_do_not_follow_each_other_is_an_error() -> None:
+    block = "```sh\necmproto craft cnm -w same.pcap\n```\n"
+    assert brought_up_to_date(block) == block
+    with pytest.raises(CommandError, match="needed a name that is free"):
+        brought_up_to_date(f"{block}\n{block}")
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
