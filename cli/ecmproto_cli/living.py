@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from ecmproto.control.limiter import NEVER_NS
+from ecmproto.kernel_cache import taking_turns
 from ecmproto.live.device import Device, Send, Snapshot
 from ecmproto.live.link import Link
 from ecmproto.live.loop import Stop, Waiting, run, sleep_precisely
@@ -48,7 +49,8 @@ def live(
         check_user(running.user)
     with _opened(interfaces):
         pass  # what cannot be opened is said before anything is compiled
-    _warm(warm_up)
+    with taking_turns(_tell_of_waiting):
+        _warm(warm_up)
     with Stop().held() as stop, _opened(interfaces) as links, Waiting() as waiting:
 
         def send(place: int, octets: Any, offset: Any, length: Any) -> None:
@@ -85,13 +87,17 @@ def live(
         return INTERRUPTED if stop.number == signal.SIGINT else 0
 
 
+def _tell_of_waiting() -> None:
+    click.echo("ecmproto: another process compiles what this one needs: waiting for it", err=True)
+
+
 def _warm(warm_up: Callable[[], None]) -> None:
     """Have everything compiled before frames come."""
     start_ns = time.monotonic_ns()
     warm_up()
     elapsed_ns = time.monotonic_ns() - start_ns
     if elapsed_ns > _SLOW_NS:
-        click.echo(f"ecmproto: compiled once, {elapsed_ns / NS_PER_S:.1f} s", err=True)
+        click.echo(f"ecmproto: compiled and loaded, {elapsed_ns / NS_PER_S:.1f} s", err=True)
 
 
 @contextmanager

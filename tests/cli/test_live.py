@@ -48,7 +48,7 @@ def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) ->
         ([*CP, "--mechanism", "qcm"], 2, "qcn"),
         ([*CP, "--param", "cp.qeq=1parsec"], 2, "qeq"),
         ([*CP, "--buffer", "lots"], 2, "a size such as"),
-        ([*CP, "--buffer", "0frames"], 2, "1 to 262144 frames"),
+        ([*CP, "--buffer", "300000frames"], 2, "1 to 262144 frames"),
         ([*CP, "--cp-mac", "01:00:00:00:00:00"], 2, "individual address"),
         (["live", "rp", "--host", "lo", "--net", "lo", "--link-rate", "1G"], 2, "two interfaces"),
         (["live", "edge", "--host", "lo", "--net", "lo"], 2, "two interfaces"),
