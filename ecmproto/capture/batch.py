@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecmproto.capture.container import RecordFormat
+from ecmproto.capture.container import Interface, RecordFormat
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
+
+
+_FEW_INTERFACES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,6 +61,16 @@ class Batch:
         """Return the whole record or block of frame ``i``."""
         start = int(self.record_offset[i])
         return self.buffer[start : start + int(self.record_length[i])].tobytes()
+
+    def links(self, interfaces: Sequence[Interface]) -> tuple[Sequence[Interface], Int64]:
+        """Return the interfaces of a capture that matter here, and which of these each frame came from.
+
+        They are all of a few, and of many those that frames came from.
+        """
+        if len(interfaces) <= _FEW_INTERFACES:
+            return interfaces, self.interface
+        used, which = np.unique(self.interface, return_inverse=True)
+        return [interfaces[index] for index in used.tolist()], which.reshape(-1)
 
     def frames(self) -> Iterator[bytes]:
         """Yield the captured octets of each frame in order."""

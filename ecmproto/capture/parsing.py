@@ -46,9 +46,11 @@ class Parser(Protocol):
     frames: int
     batch_frames: int
     """How many frames a batch holds at most."""
+    frames_only: bool
+    """Whether only batches are asked for, so that they may go on behind blocks of other kinds."""
 
-    def take(self, source: Source) -> Batch | Block | Shortage | Fault:
-        """Return the next batch or block, or why there is none."""
+    def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
+        """Return the next batch or block, or why there is none; None where to go on without either."""
 
 
 def words(

@@ -120,6 +120,7 @@ class PcapParser:
         self.frames = 0
         self._walker = walker
         self.batch_frames = batch_frames
+        self.frames_only = False
         self._header = header.record_header_octets
         self._tick_ns = NS_PER_S // header.ticks_per_second
         self._lengths = header.lengths

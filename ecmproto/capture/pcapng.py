@@ -6,6 +6,10 @@ obsolete packet blocks; every other block is handed on as it is.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,7 +51,49 @@ _LEAST_OCTETS = {
     ENHANCED_PACKET: 32,
     OBSOLETE_PACKET: 32,
 }
-_NO_LIMIT = np.iinfo(np.int64).max
+_NO_LIMIT = int(np.iinfo(np.int64).max)
+_MAJOR = 1
+
+
+class _Numbers:
+    """A number for each interface so far; appending one takes the same time however many there are."""
+
+    def __init__(self) -> None:
+        self._store = np.zeros(16, np.int64)
+        self._used = 0
+
+    @property
+    def values(self) -> NDArray[np.int64]:
+        """The numbers by index of the interface."""
+        return self._store[: self._used]
+
+    def append(self, number: int) -> None:
+        """Add the next interface's."""
+        if self._used == len(self._store):
+            self._store = np.concatenate([self._store, np.zeros_like(self._store)])
+        self._store[self._used] = number
+        self._used += 1
+
+
+class _Runs:
+    """The runs of frames that make a batch, each with the first interface of its section."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self._starts: list[NDArray[np.int64]] = []
+        self._bases: list[int] = []
+
+    def add(self, starts: NDArray[np.int64], base: int) -> None:
+        """Add a run."""
+        if len(starts):
+            self._starts.append(starts)
+            self._bases.append(base)
+            self.frames += len(starts)
+
+    def joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where all frames start, and for each the first interface of its section."""
+        base = np.repeat(np.array(self._bases, np.int64), [len(starts) for starts in self._starts])
+        return (self._starts[0] if len(self._starts) == 1 else np.concatenate(self._starts)), base
 
 
 class PcapngParser:
@@ -64,38 +110,76 @@ class PcapngParser:
         self.batch_frames = batch_frames
         self._section = -1
         self._base = 0
-        self._clocks: list[Clock] = []
+        self._clocks: dict[Clock, int] = {}
+        self._clock_of = _Numbers()
+        self._snaplens = _Numbers()
+        self.frames_only = False
 
-    def take(self, source: Source) -> Batch | Block | Shortage | Fault:
-        """Return the next run of frames as a batch, the next other block, or why there is none."""
-        if len(source.buffer) - source.position < 12:
-            return Shortage(octets=12, what="a block of at least 12 octets")
-        starts, after = self._walker.run(
-            walk_pcapng,
-            source.buffer,
-            source.position,
-            source.position + BATCH_OCTETS,
-            self.batch_frames,
-            len(self._clocks),
-            self.byte_order == "big",
-        )
-        if not len(starts):
-            return self._block(source)
-        source.position = after
-        batch = self._batch(source, starts)
+    def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
+        """Return the next run of frames as a batch, the next other block, or why there is none.
+
+        Where frames only are asked for, a batch goes on behind other blocks, from section to section.
+        """
+        runs = _Runs()
+        stop = source.position + BATCH_OCTETS
+        while runs.frames < self.batch_frames and source.position < stop:
+            if len(source.buffer) - source.position < 12:
+                item: Block | Shortage | Fault = Shortage(octets=12, what="a block of at least 12 octets")
+            else:
+                starts, after = self._walker.run(
+                    walk_pcapng,
+                    source.buffer,
+                    source.position,
+                    stop,
+                    self.batch_frames - runs.frames,
+                    len(self.interfaces) - self._base,
+                    self.byte_order == "big",
+                    MAX_RECORD_OCTETS if self.frames_only else 0,
+                )
+                runs.add(starts, self._base)
+                if after > source.position:
+                    source.position = after
+                    if self.frames_only:
+                        continue
+                    break
+                if runs.frames and self._turns(source):
+                    break
+                item = self._block(source)
+            if not isinstance(item, Block) or not self.frames_only:
+                if not runs.frames:
+                    return item
+                break
+        if not runs.frames:
+            return None
+        batch = self._batch(source, *runs.joined())
         self.frames += len(batch)
         return batch
 
-    def _batch(self, source: Source, starts: NDArray[np.int64]) -> Batch:
+    def _turns(self, source: Source) -> bool:
+        """Return whether a section in the other byte order starts here."""
+        at = source.position
+        magic = source.buffer[at + 8 : at + 12].tobytes()
+        return source.buffer[at : at + 4].tobytes() == SECTION_MAGIC and magic != _BYTE_ORDER_MAGIC.to_bytes(
+            4, self.byte_order
+        )
+
+    def _batch(self, source: Source, starts: NDArray[np.int64], base: NDArray[np.int64]) -> Batch:
+        """Return the frames at ``starts``, in sections whose first interfaces are ``base``."""
         kinds = words(source.buffer, starts, 4, self.byte_order)
         simple = kinds[:, 0] == SIMPLE_PACKET
         if not simple.any():
-            return self._enhanced(source, starts, kinds)
+            return self._enhanced(source, starts, kinds, base)
         if simple.all():
-            return self._simple(source, starts, kinds)
-        return self._mixed(source, starts, kinds, simple)
+            return self._simple(source, starts, kinds, base)
+        return self._mixed(source, starts, kinds, simple, base)
 
-    def _enhanced(self, source: Source, starts: NDArray[np.int64], head: NDArray[np.uint32]) -> Batch:
+    def _enhanced(
+        self,
+        source: Source,
+        starts: NDArray[np.int64],
+        head: NDArray[np.uint32],
+        base: NDArray[np.int64],
+    ) -> Batch:
         tail = words(source.buffer, starts + 16, 3, self.byte_order)
         local = head[:, 2].astype(np.int64)
         obsolete = head[:, 0] == OBSOLETE_PACKET
@@ -108,26 +192,32 @@ class PcapngParser:
             offset=starts + 28,
             captured=tail[:, 1].astype(np.int64),
             original=tail[:, 2].astype(np.int64),
-            time_ns=self._times(ticks, local),
-            interface=local + self._base,
+            time_ns=self._times(ticks, local + base),
+            interface=local + base,
             record_offset=starts,
             record_length=head[:, 1].astype(np.int64),
             first=self.frames,
             records=RecordFormat(format="pcapng", byte_order=self.byte_order, header_octets=28),
         )
 
-    def _simple(self, source: Source, starts: NDArray[np.int64], head: NDArray[np.uint32]) -> Batch:
+    def _simple(
+        self,
+        source: Source,
+        starts: NDArray[np.int64],
+        head: NDArray[np.uint32],
+        base: NDArray[np.int64],
+    ) -> Batch:
         """Simple packet blocks are the section's first interface's, cut at its snaplen, without time."""
         length = head[:, 1].astype(np.int64)
         original = head[:, 2].astype(np.int64)
-        snaplen = self.interfaces[self._base].snaplen or _NO_LIMIT
+        snaplen = self._snaplens.values[base]
         return Batch(
             buffer=source.buffer,
             offset=starts + 12,
             captured=np.minimum(np.minimum(original, snaplen), length - 16),
             original=original,
             time_ns=np.zeros(len(starts), dtype=np.int64),
-            interface=np.full(len(starts), self._base, dtype=np.int64),
+            interface=base,
             record_offset=starts,
             record_length=length,
             first=self.frames,
@@ -136,12 +226,17 @@ class PcapngParser:
         )
 
     def _mixed(
-        self, source: Source, starts: NDArray[np.int64], head: NDArray[np.uint32], simple: NDArray[np.bool_]
+        self,
+        source: Source,
+        starts: NDArray[np.int64],
+        head: NDArray[np.uint32],
+        simple: NDArray[np.bool_],
+        base: NDArray[np.int64],
     ) -> Batch:
         """Put the frames of both kinds back into the order they stand in."""
         order = np.argsort(np.concatenate([np.flatnonzero(~simple), np.flatnonzero(simple)]), kind="stable")
-        one = self._enhanced(source, starts[~simple], head[~simple])
-        other = self._simple(source, starts[simple], head[simple])
+        one = self._enhanced(source, starts[~simple], head[~simple], base[~simple])
+        other = self._simple(source, starts[simple], head[simple], base[simple])
 
         def merged(name: str) -> NDArray[np.int64]:
             joined: NDArray[np.int64] = np.concatenate([getattr(one, name), getattr(other, name)])
@@ -161,14 +256,16 @@ class PcapngParser:
             records=one.records,
         )
 
-    def _times(self, ticks: NDArray[np.uint64], local: NDArray[np.int64]) -> NDArray[np.int64]:
-        clocks = list(dict.fromkeys(self._clocks))
+    def _times(self, ticks: NDArray[np.uint64], interface: NDArray[np.int64]) -> NDArray[np.int64]:
+        clocks = list(self._clocks)
         if len(clocks) == 1:
             return self._clamped(*ticks_to_ns(ticks, clocks[0]))
-        which = np.array([clocks.index(clock) for clock in self._clocks])[local]
+        which = self._clock_of.values[interface]
         times = np.zeros(len(ticks), dtype=np.int64)
-        for i, clock in enumerate(clocks):
-            times[which == i] = self._clamped(*ticks_to_ns(ticks[which == i], clock))
+        order = np.argsort(which, kind="stable")
+        used, first = np.unique(which[order], return_index=True)
+        for number, rows in zip(used.tolist(), np.split(order, first[1:]), strict=True):
+            times[rows] = self._clamped(*ticks_to_ns(ticks[rows], clocks[number]))
         return times
 
     def _clamped(self, times: NDArray[np.int64], clamped: int) -> NDArray[np.int64]:
@@ -192,6 +289,12 @@ class PcapngParser:
         refusal = self._length_refusal(source, kind, total, byte_order)
         if refusal is not None:
             return refusal
+        if kind == SECTION_HEADER:
+            major, minor = (
+                int.from_bytes(source.buffer[at + i : at + i + 2].tobytes(), byte_order) for i in (12, 14)
+            )
+            if major != _MAJOR:
+                return Fault(at=at + 12, needed=f"pcapng version {_MAJOR}", got=f"version {major}.{minor}")
         block = Block(
             kind=kind,
             octets=source.buffer[at : at + total].tobytes(),
@@ -241,31 +344,38 @@ class PcapngParser:
             return Fault(at=at + 20, needed=needed, got=str(captured))
         size = {ENHANCED_PACKET: 4, OBSOLETE_PACKET: 2, SIMPLE_PACKET: 0}[kind]
         interface = int.from_bytes(source.buffer[at + 8 : at + 8 + size].tobytes(), self.byte_order)
-        needed = f"one of the {len(self._clocks)} interfaces described so far in the section"
+        needed = f"one of the {len(self.interfaces) - self._base} interfaces described so far in the section"
         return Fault(at=at + 8, needed=needed, got=f"interface {interface}")
 
     def _start_section(self, block: Block) -> None:
         self._section += 1
         self.byte_order = block.byte_order
         self._base = len(self.interfaces)
-        self._clocks = []
-        major, minor = (int.from_bytes(block.octets[i : i + 2], block.byte_order) for i in (12, 14))
-        if major != 1 or minor not in (0, 2):
-            self._warn(f"pcapng version {major}.{minor} in section {self._section} is not 1.0")
+        minor = int.from_bytes(block.octets[14:16], block.byte_order)
+        if minor not in (0, 2):
+            self._warn(f"pcapng version {_MAJOR}.{minor} in section {self._section} is not 1.0")
 
     def _add_interface(self, block: Block) -> None:
         interface, clock, whole = parse_interface(
             block, index=len(self.interfaces), local_index=len(self.interfaces) - self._base
         )
         self.interfaces.append(interface)
-        self._clocks.append(clock)
+        self._clock_of.append(self._clocks.setdefault(clock, len(self._clocks)))
+        self._snaplens.append(interface.snaplen or _NO_LIMIT)
         if not whole:
             self._warn(f"the options of interface {interface.index} end in the middle")
 
 
 def parse_interface(block: Block, *, index: int, local_index: int) -> tuple[Interface, Clock, bool]:
     """Return the interface a description block describes, its clock, and whether its options were whole."""
-    order, body = block.byte_order, block.body
+    described, clock, whole = _described(block.body, block.byte_order)
+    interface = Interface(index=index, section=block.section, local_index=local_index, **described)
+    return interface, clock, whole
+
+
+@functools.lru_cache(maxsize=1024)
+def _described(body: bytes, order: ByteOrder) -> tuple[Mapping[str, Any], Clock, bool]:
+    """Return what an interface description says, its clock, and whether its options were whole."""
     options, whole = parse_options(body[8:], order)
     first: dict[int, bytes] = {}
     for code, value in options:
@@ -275,21 +385,18 @@ def parse_interface(block: Block, *, index: int, local_index: int) -> tuple[Inte
         resolution=first[IF_TSRESOL][0] if first.get(IF_TSRESOL) else 6,
         offset_s=int.from_bytes(offset, order, signed=True) if len(offset) == 8 else 0,
     )
-    interface = Interface(
-        index=index,
-        linktype=int.from_bytes(body[:2], order),
-        snaplen=int.from_bytes(body[4:8], order),
-        name=_text(first.get(IF_NAME, b"")),
-        description=_text(first.get(IF_DESCRIPTION, b"")),
-        ticks_per_second=clock.ticks_per_second,
-        offset_s=clock.offset_s,
-        fcs_octets=_fcs_octets(first.get(IF_FCSLEN, b"")),
-        speed_bps=int.from_bytes(speed, order) if len(speed) == 8 else 0,
-        section=block.section,
-        local_index=local_index,
-        options=options,
-    )
-    return interface, clock, whole
+    described = {
+        "linktype": int.from_bytes(body[:2], order),
+        "snaplen": int.from_bytes(body[4:8], order),
+        "name": _text(first.get(IF_NAME, b"")),
+        "description": _text(first.get(IF_DESCRIPTION, b"")),
+        "ticks_per_second": clock.ticks_per_second,
+        "offset_s": clock.offset_s,
+        "fcs_octets": _fcs_octets(first.get(IF_FCSLEN, b"")),
+        "speed_bps": int.from_bytes(speed, order) if len(speed) == 8 else 0,
+        "options": options,
+    }
+    return described, clock, whole
 
 
 def _text(value: bytes) -> str:

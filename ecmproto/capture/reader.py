@@ -132,6 +132,7 @@ class CaptureReader:
         return self._source.size_octets
 
     def __iter__(self) -> Iterator[Batch]:
+        self._parser.frames_only = True
         for item in self.items():
             if isinstance(item, Batch):
                 yield item
@@ -149,7 +150,8 @@ class CaptureReader:
             elif isinstance(item, Fault):
                 self.problem = self._error(self._source, item.at, self.frames, item.needed, item.got)
             else:
-                yield item
+                if item is not None:
+                    yield item
                 self._source.release()
 
     def _end(self, shortage: Shortage) -> None:

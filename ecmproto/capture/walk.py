@@ -59,12 +59,21 @@ def walk_pcap(
 
 
 def walk_pcapng(
-    octets: Any, position: int, stop: int, end: int, positions: Any, room: int, interfaces: int, big: bool
+    octets: Any,
+    position: int,
+    stop: int,
+    end: int,
+    positions: Any,
+    room: int,
+    interfaces: int,
+    big: bool,
+    largest: int,
 ) -> tuple[int, int]:
     """Walk a run of pcapng blocks that hold frames (EPB 6, SPB 3, obsolete PB 2); return as walk_pcap.
 
-    ``interfaces`` is how many the section has described so far.  Any other block, and any block whose
-    lengths or interface do not hold, ends the run.
+    ``interfaces`` is how many the section has described so far.  Blocks that neither hold a frame nor
+    describe a section or interface are passed over as long as they have no more than ``largest`` octets (0:
+    none is).  Any other block, and any block whose lengths or interface do not hold, ends the run.
     """
     s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
     h0, h1 = (8, 0) if big else (0, 8)
@@ -72,14 +81,22 @@ def walk_pcapng(
     while count < room and position < stop and position + 16 <= end:
         at = position
         kind = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
-        if kind != 6 and kind != 3 and kind != 2:
+        holds = kind == 6 or kind == 3 or kind == 2
+        if not holds and (largest == 0 or kind == 1 or kind == 0x0A0D0D0A):
             break
         at = position + 4
         total = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
-        if total < 16 or total & 3 or position + total > end:
+        if total < 12 or total & 3 or position + total > end:
             break
         at = position + total - 4
         if total != octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3:
+            break
+        if not holds:
+            if total > largest:
+                break
+            position += total
+            continue
+        if total < 16:
             break
         interface = 0
         if kind != 3:
@@ -115,6 +132,7 @@ class Walker:
         self._large = large or "numba" in sys.modules
         self._grows = size_octets is None
         self._walked = 0
+        self._room = array("q")
 
     def run(
         self,
@@ -129,16 +147,18 @@ class Walker:
         end = len(octets)
         stop = min(stop, end)
         room = max(1, min(room, (stop - position) // 16 + 1))
+        # Runs may be short and many: room for the longest is made once.
+        if len(self._room) < room:
+            self._room = array("q", bytes(8 * room))
         if self._large and compiled(walk) is not walk:
-            positions = np.empty(room, dtype=np.int64)
+            positions = np.frombuffer(self._room, dtype=np.int64)
             count, after = compiled(walk)(octets, position, stop, end, positions, room, *rest)
-            return positions[:count], int(after)
-        starts = array("q", bytes(8 * room))
+            return positions[:count].copy(), int(after)
         # A memoryview gives Python integers, which an interpreted loop handles several times faster.
-        count, after = walk(octets.data, position, stop, end, starts, room, *rest)
+        count, after = walk(octets.data, position, stop, end, self._room, room, *rest)
         self._walked += after - position
         self._large = self._grows and self._walked >= COMPILE_FROM_OCTETS
-        return np.frombuffer(starts, dtype=np.int64)[:count], after
+        return np.array(self._room[:count], dtype=np.int64), after
 
 
 @functools.cache

@@ -62,14 +62,15 @@ def records(
     times: list[int | None] = batch.time_ns.tolist()
     if batch.timed is not None:
         times = [time if timed else None for time, timed in zip(times, batch.timed.tolist(), strict=True)]
-    rows = zip(
-        batch.numbers.tolist(), times, batch.original.tolist(), batch.interface.tolist(), batch.frames(),
-        strict=True,
-    )  # fmt: skip
     repeated: dict[tuple[int, bytes], Frame] = {}
-    links = [(each.linktype, each.fcs_octets, each.local_index) for each in interfaces]
-    for index, (number, time_ns, original, interface, octets) in enumerate(rows):
-        linktype, fcs_octets, interface_id = links[interface]
+    links, used = batch.links(interfaces)
+    linked = [(each.linktype, each.fcs_octets, each.local_index) for each in links]
+    rows = zip(
+        batch.numbers.tolist(), times, batch.original.tolist(), batch.interface.tolist(), used.tolist(),
+        batch.frames(), strict=True,
+    )  # fmt: skip
+    for index, (number, time_ns, original, interface, link, octets) in enumerate(rows):
+        linktype, fcs_octets, interface_id = linked[link]
         if linktype == ETHERNET:
             whole = original == len(octets) <= _REPEATED_OCTETS
             found = repeated.get((fcs_octets, octets)) if whole else None

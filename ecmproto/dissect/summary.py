@@ -69,9 +69,9 @@ class Lines(Listing):
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
         """Return which frames have no whole Ethernet header, or an FCS that does not hold."""
-        is_ethernet = np.array([each.linktype == ETHERNET for each in interfaces], np.bool_)
-        fcs_octets = np.array([each.fcs_octets for each in interfaces], np.int64)[batch.interface]
-        ethernet = is_ethernet[batch.interface]
+        links, used = batch.links(interfaces)
+        fcs_octets = np.array([each.fcs_octets for each in links], np.int64)[used]
+        ethernet = np.array([each.linktype == ETHERNET for each in links], np.bool_)[used]
         odd: NDArray[np.bool_] = ethernet & (batch.captured < Ethernet.fixed_octets + fcs_octets)
         whole = ethernet & (fcs_octets == _FCS_OCTETS) & (batch.original <= batch.captured)
         rows = np.flatnonzero(whole & ~odd)

@@ -66,7 +66,7 @@ def batches_of(
 
     ``filter`` leaves frames out.  CaptureError when one that is left is not Ethernet's.
     """
-    for item in reader.items():
+    for item in reader if output is None else reader.items():
         if isinstance(item, Batch):
             batch = item if filter is None else _selected(item, reader, filter, ethertypes)
             _check_ethernet(batch, reader)

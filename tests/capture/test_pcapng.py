@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from ecmproto.capture import Batch, Block, comments, open_capture
+from ecmproto.capture import Batch, Block, comments, open_capture, walk
 from ecmproto.errors import CaptureError
 from tests.capture.octets import block, description, enhanced, obsolete, option, section, simple, small_pcapng
 from tests.capture.seen import read
@@ -145,10 +145,22 @@ def test_times_beyond_64_bits_are_clamped_with_a_warning() -> None:
     assert reader.warnings == ["times beyond 64 bits of nanoseconds were clamped"]
 
 
-@pytest.mark.parametrize(("version", "warned"), [((1, 0), 0), ((1, 2), 0), ((1, 1), 1), ((2, 0), 1)])
-def test_other_versions_are_a_warning(version: tuple[int, int], warned: int) -> None:
+@pytest.mark.parametrize(("version", "warned"), [((1, 0), 0), ((1, 2), 0), ((1, 1), 1)])
+def test_other_minor_versions_are_a_warning(version: tuple[int, int], warned: int) -> None:
     seen, reader = read(section(version=version) + description() + enhanced(b"x"))
     assert (len(seen), len(reader.warnings)) == (1, warned)
+
+
+@pytest.mark.parametrize("major", [0, 2, 0x0100])
+def test_a_section_of_another_major_version_is_refused(major: int) -> None:
+    with pytest.raises(
+        CaptureError, match=rf"at octet 12, .*needed pcapng version 1, got version {major}\.0"
+    ):
+        read(section(version=(major, 0)) + description() + enhanced(b"x"))
+    seen, reader = read(GOOD + section(version=(major, 0)) + description() + enhanced(b"x"))
+    assert len(seen) == 1
+    assert reader.problem is not None
+    assert reader.problem.got == f"version {major}.0"
 
 
 GOOD = section() + description() + enhanced(b"good")
@@ -211,3 +223,62 @@ def test_every_truncation_gives_the_whole_blocks_before_it() -> None:
         assert (reader.problem is None) == (length in ends)
         if reader.problem is not None:
             assert reader.problem.offset == max(end for end in ends if end <= length)
+
+
+def test_frames_behind_other_blocks_sections_and_interfaces_are_one_batch() -> None:
+    """A batch for each of a million blocks took milliseconds; the numbers stay those of each section."""
+    octets = b"".join(
+        section() + description(options=option(9, bytes([3 * (n % 4)]))) + block(0xABC, bytes(8))
+        + enhanced(b"a%d" % n, ticks=n) + description() + simple(b"b%d" % n)
+        + enhanced(b"c%d" % n, interface=1, ticks=n)
+        for n in range(300)
+    )  # fmt: skip
+    with open_capture(io.BytesIO(octets)) as reader:
+        (batch,) = list(reader)
+        assert reader.problem is None
+        assert len(reader.interfaces) == 600
+    with open_capture(io.BytesIO(octets)) as reader:
+        singly = [item for item in reader.items() if isinstance(item, Batch)]
+        assert len(singly) == 600
+    frames = [frame for one in singly for frame in one.frames()]
+    assert list(batch.frames()) == frames
+    for name in ("time_ns", "interface", "captured", "original", "record_offset", "record_length", "numbers"):
+        assert getattr(batch, name).tolist() == [n for one in singly for n in getattr(one, name).tolist()]
+    timed = [value for one in singly for value in (one.timed if one.timed is not None else [True] * len(one))]
+    assert batch.timed is not None
+    assert batch.timed.tolist() == timed
+
+
+def test_a_section_in_the_other_byte_order_begins_a_batch() -> None:
+    octets = GOOD + section(big=True) + description(big=True) + enhanced(b"big", big=True) + GOOD
+    with open_capture(io.BytesIO(octets)) as reader:
+        assert [list(batch.frames()) for batch in reader] == [[b"good"], [b"big"], [b"good"]]
+
+
+def test_an_interface_of_a_later_section_is_none_of_an_earlier_one() -> None:
+    octets = GOOD + description() + section() + description() + enhanced(b"x", interface=1)
+    with open_capture(io.BytesIO(octets)) as reader:
+        assert [list(batch.frames()) for batch in reader] == [[b"good"]]
+        assert reader.problem is not None
+        assert reader.problem.needed == "one of the 1 interfaces described so far in the section"
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        GOOD + (block(0xABC, bytes(8)) + enhanced(b"x")) * 1000,
+        GOOD + b"".join(description() + enhanced(b"x", interface=i) for i in range(1000)),
+        GOOD * 1000,
+        GOOD + block(0xABC, bytes(8)) * 1000 + enhanced(b"x"),
+    ],
+    ids=["other blocks", "interfaces", "sections", "nothing between"],
+)
+@pytest.mark.parametrize("compiled_from", [0, 1 << 40])
+def test_thousands_of_blocks_are_no_thousands_of_batches(
+    octets: bytes, compiled_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "COMPILE_FROM_OCTETS", compiled_from)
+    with open_capture(io.BytesIO(octets)) as reader:
+        batches = [len(batch) for batch in reader]
+        assert len(batches) == 1
+        assert reader.problem is None

@@ -239,7 +239,9 @@ def _run(
     """
     from ecmproto.capture import Batch
 
-    items = reader.items() if sys.stdout.isatty() else watched(reader.items(), reader, "dissect")
+    items = iter(reader) if copier is None else reader.items()
+    if not sys.stdout.isatty():
+        items = watched(items, reader, "dissect")
     with interrupts(reader) as held:
         # A copy of a file is the same whenever it is made, also compressed.
         live = isinstance(held, StoppingInterrupt)

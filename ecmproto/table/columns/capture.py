@@ -59,9 +59,8 @@ def batch_works(
     """
     wanted = _compiled(filter) if isinstance(filter, str) else filter
     for batch in _up_to(limit, reader):
-        # more may be described while this is done
-        interfaces = tuple(reader.interfaces)
-        yield partial(_columns_of, batch, interfaces, names, wanted, ethertypes)
+        # more may be described while this is done: they are added behind those that matter here
+        yield partial(_columns_of, batch, reader.interfaces, names, wanted, ethertypes)
 
 
 def _columns_of(

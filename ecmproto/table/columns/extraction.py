@@ -202,8 +202,9 @@ def _of_record(name: str, batch: Batch, interfaces: Sequence[Interface], every: 
         case "frame.interface_id":
             if len(interfaces) == 1:
                 return every, _all_of(interfaces[0].local_index, len(batch))
-            local = np.array([each.local_index for each in interfaces], np.int64)
-            return every, local[batch.interface] if len(local) else batch.interface
+            links, used = batch.links(interfaces)
+            local = np.array([each.local_index for each in links], np.int64)
+            return every, local[used] if len(local) else batch.interface
     if batch.timed is None or batch.timed.all():
         return every, batch.time_ns
     return every[batch.timed], batch.time_ns[batch.timed]

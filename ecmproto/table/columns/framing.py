@@ -30,8 +30,9 @@ SHOWN_AS: dict[type[Layer], type[Layer]] = {CNM: MSDU, ECM: Ethernet, BCN: Ether
 def frames_of(batch: Batch, interfaces: Sequence[Interface]) -> Frames:
     """Return the frames of ``batch`` as the walk takes them; without interfaces all are Ethernet."""
     count = len(batch)
-    links = interfaces or [Interface(index=0, linktype=ETHERNET)]
-    used = batch.interface if interfaces else np.zeros(count, np.int64)
+    links, used = batch.links(interfaces)
+    if not links:
+        links, used = [Interface(index=0, linktype=ETHERNET)], np.zeros(count, np.int64)
     ethernet = np.array([each.linktype == ETHERNET for each in links])
     fcs = np.array([each.fcs_octets if each.linktype == ETHERNET else 0 for each in links], np.int8)
     first = np.array([NUMBER_OF[FORMAT_OF.get(each.linktype, Data)] for each in links], np.int8)

@@ -191,8 +191,9 @@ def _done(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | Non
 
 def _record(batch: Batch, interfaces: Sequence[Interface], origin_ns: int) -> tuple[Int64, NDArray[np.bool_]]:
     """Return the numbers of the frames' records, and which frames have one that is too large to be told."""
-    links = interfaces or [Interface(index=0, linktype=ETHERNET)]
-    used = batch.interface if interfaces else np.zeros(len(batch), np.int64)
+    links, used = batch.links(interfaces)
+    if not links:
+        links, used = [Interface(index=0, linktype=ETHERNET)], np.zeros(len(batch), np.int64)
     timed = np.ones(len(batch), np.bool_) if batch.timed is None else batch.timed
     far = np.abs(batch.time_ns.astype(np.float64) - origin_ns) > _FAR_NS
     far |= np.abs(batch.time_ns.astype(np.float64)) > _FAR_NS
