@@ -56,6 +56,8 @@ class Output:
         self._reader = reader
         self._ethertypes = ethertypes
         self._commented = kind in _COMMENTED
+        self.tells_blocks = kind == "json"
+        """Whether it tells which interfaces were described before the first frame."""
         self._filter = filter
         self._stdout = Stdout("" if sink is None and kind in ("line", "tree") else "utf-8", sink)
         self._begun = False

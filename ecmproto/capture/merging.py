@@ -110,6 +110,7 @@ class _Merging:
 
     format: Format = "pcapng"
     byte_order: ByteOrder = _ORDER
+    frames_only: bool = False
 
     def __init__(self, readers: Sequence[CaptureReader]) -> None:
         self.readers = readers

@@ -239,7 +239,7 @@ def _run(
     """
     from ecmproto.capture import Batch
 
-    items = iter(reader) if copier is None else reader.items()
+    items = iter(reader) if copier is None and not out.tells_blocks else reader.items()
     if not sys.stdout.isatty():
         items = watched(items, reader, "dissect")
     with interrupts(reader) as held:

@@ -99,6 +99,7 @@ class _Live:
     byte_order: ByteOrder = "little"
     batch_frames: int = 0
     """Of no effect: a batch is what a block of the ring holds."""
+    frames_only: bool = False
 
     def __init__(self, opened: PacketSocket, ring: Ring, snap_octets: int, idle_batches: bool) -> None:
         self.facts = opened.facts
