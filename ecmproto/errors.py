@@ -223,7 +223,7 @@ class MissingDependencyError(EcmprotoError):
 
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun: ``1 frame``, ``2 frames``."""
-    return f"{count} {noun}{'s' if count != 1 else ''}"
+    return f"{count:,} {noun}{'s' if count != 1 else ''}"
 
 
 _REPR = reprlib.Repr()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ecmproto.units import format_octets, format_rate, format_time
-from ecmproto.wire.text import mac_text
+from ecmproto.wire.text import cpid_text, mac_text
 from ecmproto_cli.paint import paint
 from ecmproto_cli.stats_words import address, per_second, share
 from ecmproto_cli.table import columns_of, pairs
@@ -83,7 +83,7 @@ def _points(change: Change) -> Iterator[str]:
     rows: _Rows = [("", ["messages", "now"])]
     for point in change.points[:_POINTS_SHOWN]:
         cells = [f"{point.frames:,}", per_second(point.frames_per_s)]
-        rows.append((f"{_TITLES[point.kind]} {point.cpid:016x}", cells))
+        rows.append((f"{_TITLES[point.kind]} {cpid_text(point.cpid)}", cells))
     more = len(change.points) - _POINTS_SHOWN
     tail = f"\n  and {more} more" if more > 0 else ""
     yield f"{paint('messages by congestion point', 'title')}\n{columns_of(rows)}{tail}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ecmproto.units import format_octets, format_rate, format_time
+from ecmproto.wire.text import cpid_text
 from ecmproto_cli.paint import paint
 from ecmproto_cli.stats_words import (
     ABSENT,
@@ -104,7 +105,7 @@ def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> str:
         cells = [f"{point.frames:,}", _rate(statistics, point.frames)]
         for name, quantity in point.quantities.items():
             cells += _quantity(name, quantity)
-        rows.append((f"{point.cpid:016x}", cells))
+        rows.append((cpid_text(point.cpid), cells))
     lines = [columns_of(rows), *_types(points), *_more(len(points), _POINTS_SHOWN, "congestion points")]
     return "\n".join(lines)
 
@@ -164,7 +165,7 @@ def _flows(statistics: Statistics, kind: str) -> str:
         cells.append(_rate(statistics, flow.frames))
         if with_fb:
             cells += [f"{flow.fb_mean:.1f}", str(flow.fb_maximum)]
-        rows.append((f"{flow.cpid:016x} → {address(flow.destination)}", cells))
+        rows.append((f"{cpid_text(flow.cpid)} → {address(flow.destination)}", cells))
     return "\n".join([columns_of(rows), *_more(len(flows), _FLOWS_SHOWN, "flows")])
 
 

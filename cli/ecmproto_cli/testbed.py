@@ -176,7 +176,7 @@ def _table(request: Request, outcomes: list[Outcome]) -> str:
         (f"sender {n + 1}", [format_rate(outcome.rates_bps[n]) for outcome in outcomes])
         for n in range(len(topology.senders))
     ]
-    rows.append(("Jain index", [f"{outcome.fairness:.3f}" for outcome in outcomes]))
+    rows.append(("Jain index", [f"{outcome.fairness:.4f}" for outcome in outcomes]))
     if topology.victim_bps:
         rows.append(("victim", [format_rate(outcome.victim_bps or 0.0) for outcome in outcomes]))
     rows += [

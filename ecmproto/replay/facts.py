@@ -66,7 +66,7 @@ class PortFacts:
         _check("overhead", self.overhead_octets, 0, _LARGEST_OVERHEAD_OCTETS, "octets")
         if len(self.cp_mac) != 6 or self.cp_mac[0] & 1:
             raise ParameterError(
-                name="cp_mac", needed="an individual address of 6 octets", got=self.cp_mac.hex("-")
+                name="cp_mac", needed="an individual address of 6 octets", got=self.cp_mac.hex(":")
             )
 
 

@@ -13,6 +13,7 @@ from ecmproto.filter import compile_filter
 from ecmproto.replay.intake import Taken
 from ecmproto.table.destinations import DestinationTable
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.text import mac_text
 
 NO_PORT = -1
 
@@ -68,7 +69,7 @@ class PortPerDestination:
 
     def name(self, number: int) -> str:
         """Return the address."""
-        return f"to {self._table.address(number).hex('-')}"
+        return f"to {mac_text(self._table.address(number))}"
 
 
 class PortPerFilter:

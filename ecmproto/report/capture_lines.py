@@ -16,6 +16,7 @@ from ecmproto.report.scale import Scale, rate_scale, time_scale
 from ecmproto.report.sheet import Entry, Format
 from ecmproto.stats import Statistics
 from ecmproto.units import format_time
+from ecmproto.wire.text import cpid_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,7 +127,7 @@ class PointPanel(LinePanel):
         """Return a line for each CPID."""
         return [
             Line(
-                label=f"{point.cpid:016x}",
+                label=cpid_text(point.cpid),
                 values=self._per_second(point.frames_over_time),
                 weight=point.frames,
             )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import counted
 from ecmproto.report.palette import INK, LineStyle, line_style
-from ecmproto.report.panels import Panels, TimeAxis, value_axis
+from ecmproto.report.panels import BEYOND, Panels, TimeAxis, value_axis
 from ecmproto.report.reduction import drawable, extremes
 from ecmproto.report.run import Run
 from ecmproto.report.scale import Scale, labelled_scale
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _RATE = "(bit/s)"
 """What ends the label of feedback that is a rate: it stays in force until the next."""
+_USUAL_PERCENT, _ABOVE_USUAL, _FAR_BEYOND = 95, 1.5, 1.5
+"""How many of the values are usual at either end, and how far a scale reaches beyond them at least."""
 _DOTTED_BELOW = 160
 """Fewer points than these get a dot at their tip."""
 
@@ -30,7 +32,7 @@ class FeedbackPanels(Panels):
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__([run for run in runs if drawable(run.feedback.value).any()], time, form)
-        self._ends = self._common_ends()
+        self._ends = {id(run): _ends(run) for run in self.runs}
         priorities = [np.unique(run.feedback.priority) for run in self.runs]
         self._priorities: list[int] = np.unique(np.concatenate(priorities)).tolist() if priorities else []
 
@@ -46,19 +48,22 @@ class FeedbackPanels(Panels):
         """Return what the lines mean."""
         from matplotlib.lines import Line2D
 
-        if len(self._priorities) < 2:
-            return []
-        return [
+        several = self._priorities if len(self._priorities) > 1 else []
+        entries = [
             Entry(handle=Line2D((), (), **_line(self._style(priority))), text=_priority_text(priority))
-            for priority in self._priorities
+            for priority in several
         ]
+        if any(self._beyond(run, run.feedback.value).any() for run in self.runs):
+            entries.append(Entry(handle=Line2D((), (), **BEYOND), text="beyond the scale"))
+        return entries
 
     def draw(self, axes: Axes, run: Run) -> None:
         """Draw the run's panel."""
         scale = self._label(run)[1]
-        least, most = (end / scale.factor for end in self._ends[run.feedback_label])
+        least, most = (end / scale.factor for end in self._ends[id(run)])
         margin = 0.07 * (most - least) or 1.0
-        value_axis(axes, least - margin * (least < 0), most + margin * (most > 0 or least == 0), self.form)
+        bottom, top = least - margin * (least < 0), most + margin * (most > 0 or least == 0)
+        value_axis(axes, bottom, top, self.form)
         axes.axhline(0, color=INK.light, linewidth=0.8)
         for priority in self._priorities:
             chosen = run.feedback.priority == priority
@@ -68,7 +73,12 @@ class FeedbackPanels(Panels):
                 self.time.span_ns,
                 self.form.spans,
             )
-            across, upward = time / self.time.scale.factor, values / scale.factor
+            across, upward = time / self.time.scale.factor, (values / scale.factor).clip(bottom, top)
+            beyond = self._beyond(run, values)
+            for end, mark in ((bottom, "v"), (top, "^")):
+                there = across[beyond & (upward == end)]
+                if len(there):
+                    axes.plot(there, np.full(len(there), end), clip_on=False, **BEYOND | {"marker": mark})
             if run.feedback_label.endswith(_RATE):
                 axes.step(across, upward, where="post", **_line(self._style(priority)) | {"marker": ""})
             else:
@@ -85,20 +95,36 @@ class FeedbackPanels(Panels):
         if len(self._priorities) > 1 or len(values) < _DOTTED_BELOW:
             axes.plot(time, values, **_line(style) | {"linestyle": "none", "markersize": 3})
 
-    def _common_ends(self) -> dict[str, tuple[float, float]]:
-        """Return the least and the greatest value under each label, 0 among them."""
-        ends: dict[str, tuple[float, float]] = {}
-        for run in self.runs:
-            values = run.feedback.value[drawable(run.feedback.value)]
-            least, most = ends.get(run.feedback_label, (0.0, 0.0))
-            ends[run.feedback_label] = min(least, float(values.min())), max(most, float(values.max()))
-        return ends
+    def _beyond(self, run: Run, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which values lie beyond the scale."""
+        least, most = self._ends[id(run)]
+        margin = 0.07 * (most - least)
+        beyond: NDArray[np.bool_] = drawable(values) & ((values < least - margin) | (values > most + margin))
+        return beyond
 
     def _label(self, run: Run) -> tuple[str, Scale]:
-        return labelled_scale(run.feedback_label, max(map(abs, self._ends[run.feedback_label])))
+        return labelled_scale(run.feedback_label, max(map(abs, self._ends[id(run)])))
 
     def _style(self, priority: int) -> LineStyle:
-        return line_style(self._priorities.index(priority))
+        # Of the priority alone, so that it has one colour in every report.
+        return line_style(priority + 1)
+
+
+def _ends(run: Run) -> tuple[float, float]:
+    """Return from where to where the scale of a run's feedback reaches, 0 within.
+
+    That is what nearly all values lie between, where the others go far beyond: a first overshoot would
+    flatten everything behind it.
+    """
+    values = run.feedback.value[drawable(run.feedback.value)]
+    least, most = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    if run.feedback_label.endswith(_RATE):
+        return least, most
+    low, high = np.percentile(values, [100 - _USUAL_PERCENT, _USUAL_PERCENT]).tolist()
+    reach = _ABOVE_USUAL * max(-low, high)
+    if not 0 < _FAR_BEYOND * reach < max(-least, most):
+        return least, most
+    return max(least, -reach), min(most, reach)
 
 
 def _line(style: LineStyle) -> dict[str, Any]:

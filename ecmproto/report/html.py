@@ -16,6 +16,9 @@ from ecmproto.report.summary import alternative, summary
 from ecmproto.report.vector import page_svg
 from ecmproto.report.words import COMPARING, GLOSSARY, MECHANISMS, READING
 
+_BROAD_ABOVE = 5
+"""More runs than these make a table that is broader than the text, where the screen is."""
+
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """What a browser may load for the page: nothing."""
 
@@ -75,7 +78,7 @@ def _results(runs: Sequence[Run]) -> Markup:
     marked = any(cell.best for row in rows for cell in row.cells)
     caption = "Results of the run." if len(runs) == 1 else "Results of the runs side by side."
     if marked:
-        caption += " ★ marks the best value of a row; the bars compare the values of a row."
+        caption += " ★ marks the best value of a row, unless most runs share it; bars compare a row's values."
     head = element("tr", element("th", "Measure", scope="col"), *_column_heads(names))
     body = [_result_row(row) for row in rows]
     table = element(
@@ -85,9 +88,8 @@ def _results(runs: Sequence[Run]) -> Markup:
         element("tbody", *body),
         class_="results" if len(runs) > 1 else "results single",
     )
-    return element(
-        "div", table, class_="scroll", tabindex="0", role="region", aria_labelledby="results-caption"
-    )
+    broad = "scroll broad" if len(runs) > _BROAD_ABOVE else "scroll"
+    return element("div", table, class_=broad, tabindex="0", role="region", aria_labelledby="results-caption")
 
 
 def _column_heads(names: Sequence[str]) -> list[Markup]:

@@ -21,7 +21,7 @@ from ecmproto.report.names import short_names
 from ecmproto.report.palette import MUTED
 from ecmproto.report.panels import Panels
 from ecmproto.report.run import Report, Run
-from ecmproto.report.sheet import NARROW, WIDE, Sheet, legend_px
+from ecmproto.report.sheet import NARROW, WIDE, Format, Sheet, legend_px, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,8 +30,14 @@ _ACROSS = 3
 """The most runs that stand side by side; more go into further bands below."""
 _COLUMN = replace(NARROW, width_px=440, spans=160)
 _MARGIN_PX = 24.0
-_TITLE_PX = 76.0
-_NAME_PX = 44.0
+_TITLE_PX = 52.0
+"""Room for a title of one line, and the capture's name below it; each further line takes …"""
+_TITLE_LINE_PX = 24.0
+_TITLE_LINES = 3
+_TITLE_SIZE_PX = 19
+_NAME_PX = 24.0
+_RUN_LINE_PX = 17.0
+_RUN_LINES = 3
 _BETWEEN_PX = 36.0
 _HEADING_PX = 34.0
 
@@ -61,19 +67,35 @@ def overview(report: Report) -> Figure:
     kinds = {kind: panels_of(kind, runs, form) for kind in KINDS}
     bands = [runs[first : first + across] for first in range(0, len(runs), across)]
     rows = [_rows(kinds, band, width_px - _MARGIN_PX) for band in bands]
-    heights_px = [_NAME_PX + sum(row.height_px for row in of_band) for of_band in rows]
-    sheet = Sheet(
-        form, _TITLE_PX + sum(heights_px) + _BETWEEN_PX * (len(bands) - 1) + _MARGIN_PX, width_px=width_px
-    )
+    heads_px = [_head_px(band, form) for band in bands]
+    heights_px = [
+        head_px + sum(row.height_px for row in of_band)
+        for head_px, of_band in zip(heads_px, rows, strict=True)
+    ]
     room_px = width_px - 2 * _MARGIN_PX
-    sheet.text(_MARGIN_PX, 34, report.title, bold=True, size_px=19, room_px=room_px)
-    sheet.text(_MARGIN_PX, 56, report.capture, colour=MUTED, room_px=room_px)
+    title = wrapped(report.title, room_px, _TITLE_SIZE_PX, _TITLE_LINES)
+    top_px = _TITLE_PX + _TITLE_LINE_PX * len(title)
+    sheet = Sheet(
+        form, top_px + sum(heights_px) + _BETWEEN_PX * (len(bands) - 1) + _MARGIN_PX, width_px=width_px
+    )
+    for line, text in enumerate(title):
+        base_px = 34 + _TITLE_LINE_PX * line
+        sheet.text(_MARGIN_PX, base_px, text, bold=True, size_px=_TITLE_SIZE_PX, room_px=room_px)
+    sheet.text(_MARGIN_PX, top_px - 20, report.capture, colour=MUTED, room_px=room_px)
     names = dict(zip(map(id, runs), short_names(runs), strict=True))
-    top_px = _TITLE_PX
     for band, of_band, height_px in zip(bands, rows, heights_px, strict=True):
         _draw_band(sheet, band, of_band, names, top_px)
         top_px += height_px + _BETWEEN_PX
     return sheet.figure
+
+
+def _run_title(run: Run, form: Format) -> list[str]:
+    return wrapped(run.title, form.width_px - 20, form.text_px, _RUN_LINES)
+
+
+def _head_px(band: Sequence[Run], form: Format) -> float:
+    """Return the room for the names and titles of ``band``."""
+    return _NAME_PX + _RUN_LINE_PX * max((len(_run_title(run, form)) for run in band), default=1)
 
 
 def _across(runs: int) -> int:
@@ -105,8 +127,9 @@ def _draw_band(
     for column, run in enumerate(band):
         left_px = _MARGIN_PX + column * column_px
         sheet.text(left_px, top_px + 18, names[id(run)], bold=True, size_px=16, room_px=column_px - 20)
-        sheet.text(left_px, top_px + 35, run.title, colour=MUTED, room_px=column_px - 20)
-    top_px += _NAME_PX
+        for line, text in enumerate(_run_title(run, sheet.form)):
+            sheet.text(left_px, top_px + 35 + _RUN_LINE_PX * line, text, colour=MUTED)
+    top_px += _head_px(band, sheet.form)
     for row in rows:
         sheet.text(_MARGIN_PX, top_px + 24, HEADINGS[row.kind], bold=True)
         panels_px = top_px + _HEADING_PX + row.legend_px

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ecmproto.report.palette import GRID, INK, MUTED
+from ecmproto.report.palette import ALERT, GRID, INK, MUTED
 from ecmproto.report.run import Run
 from ecmproto.report.scale import Scale, greatest, time_scale
 from ecmproto.report.sheet import Entry, Format
@@ -40,6 +40,12 @@ def time_axis(runs: Sequence[Run]) -> TimeAxis:
     """Return the axis that reaches as far as the longest of ``runs``."""
     span_ns = int(greatest(run.duration_ns for run in runs))
     return TimeAxis(span_ns=span_ns, scale=time_scale(span_ns))
+
+
+BEYOND: dict[str, Any] = {
+    "color": ALERT.light, "marker": "^", "markersize": 5, "markeredgewidth": 0, "linestyle": "none",
+}  # fmt: skip
+"""The mark at the end of a scale where a value is beyond it."""
 
 
 class Panels:
@@ -95,7 +101,7 @@ def value_axis(axes: Axes, least: float, most: float, form: Format) -> None:
 
 def number_text(value: float, position: object = None) -> str:
     """Return the number at a tick, with a true minus sign."""
-    return f"{value:.6g}".replace("-", "\N{MINUS SIGN}")
+    return f"{value:,.6g}".replace("-", "\N{MINUS SIGN}")
 
 
 def row_axis(axes: Axes, rows: Sequence[tuple[str, str]], form: Format) -> None:

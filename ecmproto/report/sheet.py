@@ -134,6 +134,7 @@ class Sheet:
 
 
 _LONGEST = 200
+"""Characters that a line is cut to before it is measured."""
 _SWATCH_PX = 29
 _LEGEND_LINE_PX = 20
 _LEGEND_GAP_PX = 18
@@ -153,6 +154,22 @@ def legend_px(entries: Sequence[Entry], form: Format, left_px: float, right_px: 
 
 def _entry_px(entry: Entry, size_px: float) -> float:
     return _SWATCH_PX + width_em(printable(entry.text)) * size_px + _LEGEND_GAP_PX
+
+
+def wrapped(text: str, room_px: float, size_px: float, lines: int) -> list[str]:
+    """Return ``text`` in at most ``lines`` lines that take about ``room_px``, broken at spaces.
+
+    What does not fit into them is cut from the middle of the last one.
+    """
+    words = printable(shortened(text, lines * _LONGEST)).split(" ")
+    made = [""]
+    for word in words:
+        longer = f"{made[-1]} {word}".strip()
+        if made[-1] and len(made) < lines and width_em(longer) * size_px > room_px:
+            made.append(word)
+        else:
+            made[-1] = longer
+    return [fitting(line, room_px, size_px) for line in made]
 
 
 def fitting(text: str, room_px: float, size_px: float) -> str:

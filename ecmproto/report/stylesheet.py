@@ -26,6 +26,7 @@ figcaption{color:var(--muted);margin:0 0 1rem}
 .plot text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif!important}
 .narrow{display:none}
 .scroll{overflow-x:auto;margin:0 -.2rem;padding:0 .2rem}
+.broad{width:min(100vw - 4rem,84rem);margin-left:calc(50% - min(100vw - 4rem,84rem)/2)}
 .scroll:focus-visible{outline:2px solid var(--queue)}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.95rem}
 caption{text-align:left;color:var(--muted);padding-bottom:.8rem;max-width:46rem;white-space:normal}
@@ -34,8 +35,10 @@ thead th{border-bottom:2px solid var(--muted);vertical-align:bottom}
 tbody th{font-weight:400}
 .results{width:100%}
 .single{width:auto;min-width:min(100%,30rem)}
-.results td,.results thead th+th{text-align:right;white-space:nowrap;padding-left:.6rem;padding-right:.2rem}
+.results td,.results thead th+th{text-align:right;padding-left:.6rem;padding-right:.2rem}
+.results td{white-space:nowrap}
 .results tbody th{min-width:9.5rem}
+.broad tbody th,.broad thead th:first-child{position:sticky;left:0;background:var(--paper)}
 .results .best{font-weight:700}
 .bar{display:block;height:4px;margin-top:3px;margin-left:auto;width:calc(4.8rem*var(--part));background:var(--others);
  border-radius:2px;opacity:.75}
@@ -54,13 +57,21 @@ code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:
  h2{margin-top:2.6rem}
  .wide{display:none}
  .narrow{display:block}
+ .broad{width:auto;margin-left:-.2rem}
  .results tbody th,.results thead th:first-child{position:sticky;left:0;background:var(--paper)}
  .results tbody th{min-width:7.5rem}
+ .results .hint{display:block}
  caption{max-width:calc(100vw - 2.2rem)}
  dl{grid-template-columns:1fr;gap:0}
  dd{margin-bottom:.5rem}
 }
-@media print{.page{max-width:none;padding:0}nav{display:none}figure{break-inside:avoid}}
+@media print{
+ .page{max-width:none;padding:0}
+ .broad{width:auto;margin:0}
+ .broad .results{font-size:.7rem}
+ nav{display:none}
+ figure{break-inside:avoid}
+}
 """
 
 

@@ -50,7 +50,8 @@ READING: Mapping[Kind, str] = {
     "queue": (
         "How many octets waited at the port. The line is the mean of each short span of time, the "
         "shaded area reaches up to the longest queue in it. A good queue is short and stays near "
-        "its set point; at the end of the buffer frames are lost."
+        "its set point; at the end of the buffer frames are lost. Each panel has a scale of its own; "
+        "where a few peaks go far beyond the rest, triangles at the upper end mark them."
     ),
     "losses": (
         "When frames were lost because the buffer was full, and when PAUSE or PFC stopped senders. The "
@@ -68,7 +69,8 @@ READING: Mapping[Kind, str] = {
     ),
     "feedback": (
         "What the congestion point computed at each sample. Below zero it asks for less, above "
-        "zero the port has room; an advertised rate is drawn as it is."
+        "zero the port has room; an advertised rate is drawn as it is. Triangles mark values beyond the "
+        "scale."
     ),
     "messages": (
         "Each mark is a message that told this flow's source to change its rate. The higher the "
@@ -78,7 +80,8 @@ READING: Mapping[Kind, str] = {
 """How to read each kind of figure."""
 
 COMPARING: Mapping[Kind, str] = {
-    "feedback": " Mechanisms measure different things: compare the shapes, not the heights.",
+    "feedback": " Mechanisms measure different things, on scales of their own: compare the shapes, not the "
+    "heights.",
 }
 """What else is to be known where a figure compares runs."""
 

@@ -42,6 +42,11 @@ def cpid(mac: bytes | str, local: int) -> int:
     return int.from_bytes(octets, "big") << 16 | local
 
 
+def cpid_text(value: int) -> str:
+    """Return a CPID as a person reads it, and as every field takes it: ``02:00:00:00:00:01/1``."""
+    return f"{mac_text((value >> 16).to_bytes(6, 'big'))}/{value & 0xFFFF}"
+
+
 def json_of(field: Field, value: int | bytes) -> int | str:
     """Return a field's value for JSON: numbers as numbers, everything else as text."""
     if isinstance(value, int):
@@ -69,7 +74,7 @@ def meaning_of(field: Field, value: int | bytes) -> str:
     if field.meta.names:
         return field.meta.names.get(value, "unassigned")
     if field.kind == "cpid":
-        return f"{mac_text((value >> 16).to_bytes(6, 'big'))}/{value & 0xFFFF}"
+        return cpid_text(value)
     if field.meta.unit == "kb/s" and value == RATE_INFINITY and field.key == "rate":
         return "infinity"
     return field.meta.unit

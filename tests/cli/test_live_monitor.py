@@ -56,7 +56,7 @@ def test_lines_and_the_table_at_the_end(veth: Network, capsys: pytest.CaptureFix
     assert "stopped" in lines[0]
     text = "\n".join(lines)
     assert "time stopped by PAUSE and PFC" in text
-    assert "0200000000c10001" in text
+    assert "02:00:00:00:00:c1/1" in text
 
 
 def test_documents_add_up(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ def through(
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("dst", ["to 02-00-00-00-00-15", "to 02-00-00-00-00-16", "to 02-00-00-00-00-14"]),
+        ("dst", ["to 02:00:00:00:00:15", "to 02:00:00:00:00:16", "to 02:00:00:00:00:14"]),
         ("interface", ["interface 0", "interface 1", "interface 2"]),
         ("vlan.priority == 3; eth.src[5] == 1", ["vlan.priority == 3", "eth.src[5] == 1"]),
         ("one", ["port"]),
@@ -76,7 +76,7 @@ def of_port(frames: list[Sent], text: str) -> dict[str, list[int]]:
     chosen: dict[str, list[int]] = {}
     for number, frame in enumerate(frames):
         if text == "dst" and not frame.to_group:
-            chosen.setdefault(f"to 02-00-00-00-00-{frame.destination:02x}", []).append(number)
+            chosen.setdefault(f"to 02:00:00:00:00:{frame.destination:02x}", []).append(number)
         elif text == "interface":
             chosen.setdefault(f"interface {frame.destination % 3}", []).append(number)
         elif text.startswith("vlan") and frame.priority == 3:
@@ -139,7 +139,7 @@ def test_each_port_answers_from_an_address_of_its_own() -> None:
             assert before
     assert sorted(sources) == [0, 1, 2]
     names = [port.name for port in run.summary().ports]
-    assert all(names[n] == f"to 02-00-00-00-00-{d:02x}" for n, (d,) in sources.items())
+    assert all(names[n] == f"to 02:00:00:00:00:{d:02x}" for n, (d,) in sources.items())
 
 
 def test_the_first_port_draws_the_same_however_many_there_are() -> None:

@@ -13,7 +13,17 @@ from ecmproto.errors import SpecError
 from ecmproto.fuzz.strategies import layers_of
 from ecmproto.wire import CNM, E2CM, ECM, PFC, CMTag, Ethernet, Field, IPv4, IPv6, Layer, RDTag
 from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.text import cpid, json_of, mac_of, meaning_of, scaled, scaled_key, text_of, value_of
+from ecmproto.wire.text import (
+    cpid,
+    cpid_text,
+    json_of,
+    mac_of,
+    meaning_of,
+    scaled,
+    scaled_key,
+    text_of,
+    value_of,
+)
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
@@ -124,6 +134,7 @@ def test_mac_of_says_what_is_wrong() -> None:
 
 
 def test_cpid_of_octets_and_of_text() -> None:
+    assert cpid_text(cpid("02:00:00:00:00:c1", 0x102)) == "02:00:00:00:00:c1/258"
     assert cpid(b"\x02\0\0\0\0\x01", 7) == cpid("02:00:00:00:00:01", 7) == 0x020000000001_0007
 
 
