@@ -6,7 +6,7 @@ KB = 1000 octets and kb/s = 1000 bit/s throughout (wire-formats, heading).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ecmproto.errors import ParameterError, shown
 
@@ -42,24 +42,27 @@ def serialisation_ns(octets: int, rate_bps: int) -> int:
 
 _PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 # more digits than anything has, and than Python turns into numbers, are none
-_RATE = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([kKMGT]?)(?:bit/s|bps|b/s|b)?")
-_OCTETS = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([kKMGT]?)(?:B|octets)?")
-_TIME = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*(ns|us|µs|ms|s|)")
-_TIME_NS = {"": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": NS_PER_S}
+_RATE = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([kKMGT]?)(bit/s|bps|b/s|b|)")
+_OCTETS = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([kKMGT]?)(B|octets|)")
+_TIME = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*(ns|us|µs|ms|s|min|h|)()")
+_TIME_NS = {
+    "": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": NS_PER_S, "min": 60 * NS_PER_S,
+    "h": 3600 * NS_PER_S,
+}  # fmt: skip
 
 
 def parse_rate(text: str) -> int:
-    """Return the bit/s that ``text`` names: ``10G``, ``2.5Gb/s``, ``100Mbps``, ``800000``."""
+    """Return the bit/s that ``text`` names: ``10G``, ``2.5Gb/s``, ``800b/s``; 0 needs no unit."""
     return _scaled(text, _RATE, _PREFIX, "rate", "a rate such as 10G, 2.5Gb/s or 100Mbps")
 
 
 def parse_octets(text: str) -> int:
-    """Return the octets that ``text`` names: ``33kB``, ``2.4MB``, ``150000``; kB = 1000 octets."""
-    return _scaled(text, _OCTETS, _PREFIX, "octets", "a size such as 33kB, 2.4MB or 150000")
+    """Return the octets that ``text`` names: ``33kB``, ``2.4M``, ``640B``; kB = 1000 octets; or 0."""
+    return _scaled(text, _OCTETS, _PREFIX, "octets", "a size such as 33kB, 2.4MB or 640B")
 
 
 def parse_time(text: str) -> int:
-    """Return the ns that ``text`` names: ``15ms``, ``0.5us``, ``1s``; a bare number is ns."""
+    """Return the ns that ``text`` names: ``15ms``, ``0.5us``, ``1s``, ``10min``, ``2h``; 0 needs no unit."""
     return _scaled(text, _TIME, _TIME_NS, "time", "a time such as 15ms, 500us or 1s")
 
 
@@ -68,9 +71,27 @@ def _scaled(text: str, pattern: re.Pattern[str], factors: dict[str, int], name: 
 
     match = pattern.fullmatch(text.strip())
     value = Fraction(match[1]) * factors[match[2]] if match else None
+    if match is not None and value and not match[2] and not match[3]:
+        spelt = " or ".join(_spelt(match[1], name))
+        raise ParameterError(name=name, needed=f"{NO_UNIT}: {spelt}?", got=shown(text))
     if value is None or value.denominator != 1:
         raise ParameterError(name=name, needed=needed, got=shown(text))
     return int(value)
+
+
+NO_UNIT = "a number with its unit"
+"""What is needed of a text that is a number alone, in front of how it may have been meant."""
+_LIKELY = {"rate": ("M", "G"), "octets": ("B", "kB"), "time": ("ms", "s")}
+_BASE = {"rate": "b/s", "octets": "B", "time": "ns"}
+
+
+def _spelt(number: str, name: str) -> tuple[str, str]:
+    """Return how whoever wrote a number without a unit has probably meant it."""
+    if len(number.partition(".")[0]) <= 3:
+        small, large = _LIKELY[name]
+        return f"{number}{small}", f"{number}{large}"
+    written = {"rate": format_rate, "octets": format_octets, "time": format_time}[name](float(number))
+    return f"{number}{_BASE[name]}", written.replace(" ", "")
 
 
 RATE_UNITS = ((12, "Tb/s"), (9, "Gb/s"), (6, "Mb/s"), (3, "kb/s"), (0, "b/s"))
@@ -90,13 +111,51 @@ def format_octets(octets: float) -> str:
 
 
 def format_time(ns: float) -> str:
-    """Return a duration for a person: ``512 ns``, ``3.36 ms``, ``1.2 s``."""
-    return _prefixed(ns, TIME_UNITS)
+    """Return a duration for a person: ``512 ns``, ``3.36 ms``, ``1.2 s``, ``10 h``."""
+    hours = ns / (3600 * NS_PER_S)
+    return f"{_digits(hours)} h" if abs(_rounded(ns)) >= 3600 * NS_PER_S else _prefixed(ns, TIME_UNITS)
+
+
+def exact_rate(rate_bps: int) -> str:
+    """Return a rate as `format_rate` where that is all of it, else as a whole number of a unit."""
+    return _exactly(rate_bps, format_rate(rate_bps), parse_rate, RATE_UNITS)
+
+
+def exact_octets(octets: int) -> str:
+    """Return a size as `format_octets` where that is all of it, else as a whole number of a unit."""
+    return _exactly(octets, format_octets(octets), parse_octets, _SIZE_UNITS)
+
+
+def exact_time(ns: int) -> str:
+    """Return a duration as `format_time` where that is all of it, else as a whole number of a unit."""
+    return _exactly(ns, format_time(ns), parse_time, TIME_UNITS)
+
+
+def _exactly(value: int, text: str, parse: Callable[[str], int], units: Sequence[tuple[int, str]]) -> str:
+    if parse(text.removeprefix("-")) == abs(value):
+        return text
+    exponent, unit = next(each for each in units if value % 10 ** each[0] == 0)
+    return f"{value // 10**exponent} {unit}"
 
 
 def _prefixed(value: float, units: Sequence[tuple[int, str]]) -> str:
-    """Return a value with four significant digits, in the largest unit of which it has at least one."""
+    """Return a value with four significant digits, in the largest unit of which it then has at least one."""
+    rounded = _rounded(value)
     for exponent, unit in units:
-        if abs(value) >= 10**exponent:
-            return f"{value / 10**exponent:.4g} {unit}"
-    return f"{value:.4g} {units[-1][1]}"
+        if abs(rounded) >= 10**exponent:
+            quotient = value / 10**exponent
+            return f"{_digits(quotient if abs(quotient) >= 1 else round(quotient))} {unit}"
+    return f"{_digits(value)} {units[-1][1]}"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _digits(value: float) -> str:
+    """Return four significant digits without an exponent in front of large numbers."""
+    return f"{_rounded(value):.0f}" if abs(value) >= _PLAIN else f"{value:.4g}"
+
+
+_PLAIN = 9999.5
+"""From here on ``.4g`` would write an exponent."""

@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from ecmproto.errors import ParameterError
 from ecmproto.units import (
+    exact_octets,
+    exact_rate,
+    exact_time,
     format_octets,
     format_rate,
     format_time,
@@ -47,19 +50,21 @@ def test_serialisation_is_the_least_whole_time_that_suffices(octets: int, rate_b
 
 
 def test_what_people_write_is_read() -> None:
-    assert [parse_rate(text) for text in ("10G", "2.5Gb/s", "100Mbps", "800000", "1 kb/s")] == [
+    assert [parse_rate(text) for text in ("10G", "2.5Gb/s", "100Mbps", "800000b/s", "1 kb/s")] == [
         10**10, 25 * 10**8, 10**8, 800_000, 1000,
     ]  # fmt: skip
-    assert [parse_octets(text) for text in ("33kB", "2.4MB", "150000", "64 B")] == [
+    assert [parse_octets(text) for text in ("33kB", "2.4MB", "150000B", "64 B")] == [
         33000,
         2_400_000,
         150_000,
         64,
     ]
-    assert [parse_time(text) for text in ("15ms", "0.5us", "1s", "7")] == [15 * 10**6, 500, 10**9, 7]
+    assert [parse_time(text) for text in ("15ms", "0.5us", "1s", "7ns", "2min", "10h", "0")] == [
+        15 * 10**6, 500, 10**9, 7, 120 * 10**9, 36_000 * 10**9, 0,
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["", "fast", "-1G", "1.5", "10GB/s", "0x10", "1e9", "NaN", "1 0G", "٣G"])
+@pytest.mark.parametrize("text", ["", "fast", "-1G", "1.5B", "10GB/s", "0x10", "1e9", "NaN", "1 0G", "٣G"])
 def test_what_is_no_rate_is_refused_with_what_was_needed(text: str) -> None:
     with pytest.raises(ParameterError) as caught:
         parse_rate(text)
@@ -73,6 +78,44 @@ def test_what_people_read_has_a_unit() -> None:
     assert format_octets(640) == "640 B"
     assert format_time(3_355_392) == "3.355 ms"
     assert format_time(512) == "512 ns"
+
+
+def test_what_rounds_up_to_the_next_unit_is_written_in_it() -> None:
+    assert [format_time(ns) for ns in (999_949_999, 999_950_000, 999_999_900)] == ["999.9 ms", "1 s", "1 s"]
+    assert format_time(-999_999_900) == "-1 s"
+    assert format_octets(999_999) == "1 MB"
+
+
+def test_long_durations_are_hours_and_large_numbers_have_no_exponent() -> None:
+    assert [format_time(seconds * 10**9) for seconds in (3599, 3600, 36_000, 90_000_000)] == [
+        "3599 s", "1 h", "10 h", "25000 h",
+    ]  # fmt: skip
+    assert format_rate(12_346 * 10**12) == "12350 Tb/s"
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "spelt"),
+    [
+        (parse_time, "5", "5ms or 5s"), (parse_time, "0.5", "0.5ms or 0.5s"),
+        (parse_time, "15000000", "15000000ns or 15ms"), (parse_rate, "10", "10M or 10G"),
+        (parse_rate, "800000", "800000b/s or 800kb/s"), (parse_octets, "5", "5B or 5kB"),
+        (parse_octets, "150000", "150000B or 150kB"),
+    ],
+)  # fmt: skip
+def test_numbers_without_a_unit_are_refused_with_what_they_may_mean(
+    parse: Callable[[str], int], text: str, spelt: str
+) -> None:
+    with pytest.raises(ParameterError) as caught:
+        parse(text)
+    assert (caught.value.needed, caught.value.got) == (f"a number with its unit: {spelt}?", repr(text))
+    assert parse("0") == parse("0.0") == 0
+
+
+@given(st.integers(0, 1 << 62))
+def test_what_is_written_exactly_is_read_back(value: int) -> None:
+    assert parse_time(exact_time(value)) == value
+    assert parse_rate(exact_rate(value)) == value
+    assert parse_octets(exact_octets(value)) == value
 
 
 @pytest.mark.parametrize("parse", [parse_rate, parse_octets, parse_time])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from ecmproto.errors import ParameterError
-from ecmproto.units import format_octets, format_rate, format_time, parse_octets, parse_rate, parse_time
+from ecmproto.units import NO_UNIT, exact_octets, exact_rate, exact_time, parse_octets, parse_rate, parse_time
 
 _KEY = "ecmproto"
 
@@ -49,7 +49,7 @@ class Parameter:
         if self.minimum is None or self.maximum is None:
             return unit.needed
         text = f"{unit.format(self.minimum)} to {unit.format(self.maximum)}"
-        return f"{text} in steps of {self.step:g}" if self.step else text
+        return f"{text} in steps of {unit.format(self.step)}" if self.step else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,29 +85,24 @@ def _listed(priorities: Iterable[int]) -> str:
     return ",".join(str(priority) for priority in sorted(priorities)) or "none"
 
 
-def _exactly(value: float, text: str) -> str:
-    # "26 kB" for 26000, but never "26 kB" for 26001: errors and tables state what is compared.
-    return text if value == 0 or float(f"{value:.4g}") == value else f"{value:g}" if value < 1 else f"{value}"
-
-
 UNITS: Mapping[str, Unit] = {
     "octets": Unit(
         types=(int,),
         needed="a size such as 33kB",
         parse=parse_octets,
-        format=lambda v: _exactly(v, format_octets(v)),
+        format=exact_octets,
     ),
     "bit/s": Unit(
         types=(int,),
         needed="a rate such as 10G",
         parse=parse_rate,
-        format=lambda v: _exactly(v, format_rate(v)),
+        format=exact_rate,
     ),
     "ns": Unit(
         types=(int,),
         needed="a time such as 15ms",
         parse=parse_time,
-        format=lambda v: _exactly(v, format_time(v)),
+        format=exact_time,
     ),
     "count": Unit(types=(int,), needed="a whole number", parse=int, format=str),
     "ratio": Unit(types=(float, int), needed="a number", parse=float, format=lambda v: f"{v:g}"),
@@ -212,7 +207,9 @@ def read(parameter: Parameter, text: str) -> Any:
     """Return the value of ``parameter`` that ``text`` names; raises ParameterError if it names none."""
     try:
         return UNITS[parameter.unit].parse(text)
-    except (ValueError, KeyError, ParameterError):
+    except (ValueError, KeyError, ParameterError) as error:
+        if isinstance(error, ParameterError) and error.needed.startswith(NO_UNIT):
+            raise ParameterError(name=parameter.name, needed=error.needed, got=error.got) from None
         needed = f"{UNITS[parameter.unit].needed} ({parameter.range_text})"
         if parameter.range_text == UNITS[parameter.unit].needed:
             needed = parameter.range_text
@@ -234,4 +231,4 @@ def _split(assignment: str) -> tuple[str, str]:
 
 
 def _round_trip(parameter: Parameter, value: Any) -> str:
-    return UNITS[parameter.unit].format(value) if parameter.unit in ("flag", "priorities") else f"{value}"
+    return f"{value}" if parameter.unit == "ratio" else UNITS[parameter.unit].format(value)

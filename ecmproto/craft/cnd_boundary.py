@@ -175,7 +175,7 @@ CND_BOUNDARY = Sequence(
         "dst": Parameter(default="", doc="destination of data frames (none given: a default)"),
         "src": Parameter(default="", doc="source of data frames (none given: a default)"),
         "neighbour": Parameter(default="", doc="source of LLDP frames (none given: a default)"),
-        "rate": Parameter(default="100", doc="data frames a second"),
+        "rate": Parameter(default="100pps", doc="data frames a second"),
         "settle": Parameter(default="2s", doc="time that the port has to take in an announcement"),
     },
     make=_steps,

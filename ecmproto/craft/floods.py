@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ecmproto.craft.sequence import MAX_RATE, Parameter, Sequence, Step, Values, number_of, only_given
+from ecmproto.craft.sequence import (
+    Parameter,
+    Sequence,
+    Step,
+    Values,
+    frames_per_s_of,
+    number_of,
+    only_given,
+)
 from ecmproto.craft.spec import MAX_COUNT
 from ecmproto.wire.ethertypes import EtherTypes
 
@@ -13,7 +21,7 @@ _COMMON = {
     "dst": Parameter(default="", doc="destination address (none given: a default)"),
     "src": Parameter(default="", doc="source address (none given: a default)"),
     "count": Parameter(default="", doc="how many frames, starting over (none given: each once)"),
-    "rate": Parameter(default="100000", doc="frames a second"),
+    "rate": Parameter(default="100000pps", doc="frames a second"),
 }
 
 
@@ -21,7 +29,7 @@ def _item(values: Values, frame: str, sweep: dict[str, str]) -> Step:
     item: dict[str, Any] = {"frame": frame, **only_given(values, "vlan", "prio", "dst", "src")}
     if values["count"]:
         item["count"] = number_of(values["count"], "count", MAX_COUNT)
-    item["rate"] = number_of(values["rate"].removesuffix("pps"), "rate", MAX_RATE, lowest=1)
+    item["rate"] = f"{frames_per_s_of(values['rate'])}pps"
     return Step(item={**item, "sweep": sweep})
 
 

@@ -10,7 +10,7 @@ from ecmproto.capture.linux.schedule import BitRate
 from ecmproto.capture.linux.schedule import rate_of as scheduled_rate
 from ecmproto.craft.recipe import MAX_TIME_NS, Spacing, WireRate
 from ecmproto.errors import EncodeError, ParameterError, SpecError, shown
-from ecmproto.units import NS_PER_S, parse_time
+from ecmproto.units import NO_UNIT, NS_PER_S, parse_time
 
 
 def integer(item: Mapping[str, Any], key: str, default: int, highest: int, where: str) -> int:
@@ -35,13 +35,14 @@ def is_text(value: object) -> bool:
 
 
 def time_of(given: object, where: str) -> int:
-    """Return the ns that ``"1us"`` or a number of ns says; SpecError otherwise."""
+    """Return the ns that ``"1us"`` says; SpecError otherwise, also for a number without its unit."""
     needed = "a time such as 15ms, 500us or 1s, in whole ns"
     if isinstance(given, bool) or not isinstance(given, int | str):
         raise SpecError(where=where, needed=needed, got=shown(given))
     try:
         value = parse_time(str(given))
-    except (ParameterError, ValueError):
+    except ParameterError as error:
+        needed = error.needed if error.needed.startswith(NO_UNIT) else needed
         raise SpecError(where=where, needed=needed, got=shown(given)) from None
     if value > MAX_TIME_NS:
         raise SpecError(where=where, needed="less than 2^63 ns", got=shown(given))
@@ -57,14 +58,14 @@ def time_text(ns: int) -> str:
 
 
 def rate_of(given: object) -> Spacing:
-    """Return the spacing of frames at a rate: ``1000`` or ``"1000pps"`` frames, ``"1G"`` bits a second."""
-    needed = "frames a second such as 1000 or 1.5Mpps, or bits a second on the wire such as 1G"
+    """Return the spacing of frames at a rate: ``"1000pps"`` frames, ``"1G"`` bits a second."""
+    needed = "frames a second such as 1000pps or 1.5Mpps, or bits a second on the wire such as 1G"
     refusal = SpecError(where="rate", needed=needed, got=shown(given))
     text = given.strip() if isinstance(given, str) else str(given)
     if isinstance(given, bool) or not isinstance(given, int | str) or len(text) > _RATE_CHARACTERS:
         raise refusal
     try:
-        asked = scheduled_rate(f"{text}pps" if text.isascii() and text.isdigit() else text)
+        asked = scheduled_rate(text)
     except ParameterError:
         raise refusal from None
     return WireRate(asked.rate_bps) if isinstance(asked, BitRate) else NS_PER_S / asked.frames_per_s

@@ -12,7 +12,7 @@ from collections.abc import Sequence as Words
 from typing import Any
 
 from ecmproto.errors import ParameterError, SpecError, shown
-from ecmproto.units import NS_PER_S
+from ecmproto.units import NO_UNIT, NS_PER_S
 from ecmproto.wire.document import nearest
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
@@ -81,9 +81,17 @@ def number_of(text: str, name: str, highest: int, *, lowest: int = 0) -> int:
     raise ParameterError(name=name, needed=f"an integer in {lowest}..{highest}", got=shown(text))
 
 
+def frames_per_s_of(rate: str) -> int:
+    """Return the frames a second of a rate such as ``100pps``; ParameterError otherwise."""
+    number = rate.removesuffix("pps").strip()
+    if number == rate.strip() and number.isdecimal() and number.strip("0"):
+        raise ParameterError(name="rate", needed=f"{NO_UNIT}: {shown(number)[1:-1]}pps?", got=shown(rate))
+    return number_of(number, "rate", MAX_RATE, lowest=1)
+
+
 def interval_ns_of(rate: str) -> int:
     """Return the ns between frames at a rate such as ``100pps``, rounded down; ParameterError otherwise."""
-    return NS_PER_S // number_of(rate.removesuffix("pps").strip(), "rate", MAX_RATE, lowest=1)
+    return NS_PER_S // frames_per_s_of(rate)
 
 
 def only_given(values: Values, *names: str) -> dict[str, str]:

@@ -8,7 +8,7 @@
     frame = "cnm qntz_fb=40 flow_id=7"       # as on the command line, or layers = [{layer = "cnm", …}, …]
     vlan = 5                                 # also prio, dst, src, flow
     count = 10                               # how many; of a sweep the first so many, or over and over
-    interval = "1us"                         # between two frames, or rate = 1000 (frames a second)
+    interval = "1us"                         # between two frames, or rate = "1000pps", "1G"
     time = "1s"                              # of the first, or time_ns
     sweep = {"cnm.qntz_fb" = "0..63"}
     raw = false                              # true adds, computes and pads nothing

@@ -134,11 +134,17 @@ def _text(path: Path, text: Text) -> list[Piece]:
 
 
 def _prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> list[Piece]:
-    """Return ``times`` a number in the largest unit of which it has at least one."""
+    """Return ``times`` a number in the largest unit of which it has, rounded, at least one."""
     (exponent, unit), *smaller = units
     pieces: list[Piece] = [Significant(number, exponent, times), f" {unit}"]
-    least = -(-(10**exponent) // times)
-    return [When(number, least, _MOST, pieces, _prefixed(number, times, smaller))] if smaller else pieces
+    if not smaller:
+        return pieces
+    # what four digits round up to a whole unit is written in it: 0.99995 of it and more
+    least, whole = -(-99_995 * 10**exponent // (100_000 * times)), -(-(10**exponent) // times)
+    below = _prefixed(number, times, smaller)
+    if least < whole:
+        below = [When(number, least, whole - 1, [f"1 {unit}"], below)]
+    return [When(number, whole, _MOST, pieces, below)]
 
 
 def _argument(path: Path, value: Value) -> Number | Stretch:

@@ -133,7 +133,7 @@ def test_no_frame_is_no_success(arguments: list[str], tmp_path: Path) -> None:
         ("cnm --sweep qntz_fb", "--sweep: needed FIELD=VALUES, each field once, got 'qntz_fb'\nhelp: ecmproto craft --help"),
         ("cnm --sweep qntz_fb=1 --sweep qntz_fb=2", "--sweep: needed FIELD=VALUES, each field once, got 'qntz_fb' twice\nhelp: ecmproto craft --help"),
         ("cnm --rate 1 --interval 1", "needed --interval or --rate, got both\nhelp: ecmproto craft --help"),
-        ("cnm --rate x", "rate: needed frames a second such as 1000 or 1.5Mpps, or bits a second on the wire such as 1G, got 'x'\nhelp: ecmproto craft --help"),
+        ("cnm --rate x", "rate: needed frames a second such as 1000pps or 1.5Mpps, or bits a second on the wire such as 1G, got 'x'\nhelp: ecmproto craft --help"),
         ("cnm --time -1", "--time: needed a time such as 15ms, 500us or 1s, in whole ns, got '-1'\nhelp: ecmproto craft --help"),
         ("pause --prio 3", "prio: needed a frame that may have a tag, got a MAC Control frame, which never has one"
          " (to send one on purpose name the tag itself: vlan id=5 pfc …)\nhelp: ecmproto craft --help"),
@@ -200,7 +200,7 @@ def test_columns_of_a_whole_capture_become_that_capture(tmp_path: Path) -> None:
         (["cnm", "--from-columns", "empty.csv"], 1, "ecmproto: no frame was crafted\n"),
         (["cnm", "--from-columns", "bad.csv"], 2,
          "ecmproto: bad.csv: row 2, column qntz_fb: needed an integer in 0..63, got 64\nhelp: ecmproto craft --help\n"),
-        (["cnm", "--from-columns", "bad.csv", "--rate", "5", "--time", "1s"], 2, "ecmproto: bad.csv: row 2, column"),
+        (["cnm", "--from-columns", "bad.csv", "--rate", "5pps", "--time", "1s"], 2, "ecmproto: bad.csv: row 2, column"),
         (["cnm", "--from-columns", "none.csv"], 3, "ecmproto: none.csv: No such file or directory\n"),
         (["--from-columns", "bad.csv"], 2, "ecmproto: bad.csv: needed a LAYER, or Parquet or Arrow with all columns"),
         (["--from-columns", "bad.csv", "--vlan", "5"], 2, "ecmproto: --vlan belongs to a frame given as LAYER"),

@@ -174,7 +174,7 @@ def test_frames_of_another_link_type_are_refused_by_name(
         ("--cp qcn --rate 0", "rate: needed 1000 to 10000000000000 bit/s, got 0"),
         ("--cp qcn --buffer 0", "buffer: needed 1 to 1000000000 octets, got 0"),
         ("--cp qcn --buffer 0frames", "buffer: needed 1 to 658761 frames, got 0frames"),
-        ("--cp qcn --param qeq=5", "qeq: needed 100 B to 4294967295, got 5 B"),
+        ("--cp qcn --param qeq=5B", "qeq: needed 100 B to 4294967295 B, got 5 B"),
         ("--cp qcn --cp-mac x", "MAC address: needed six octets such as 02:00:00:00:00:01, got 'x'"),
         ("--cp qcn -T json -w -", "-w - sends the capture to stdout, where no report can be"),
     ],
@@ -201,6 +201,6 @@ def test_the_parameters_are_listed_with_ranges_and_sources(capsys: pytest.Captur
     assert run(["replay", "--params", "qcn"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(
-        "cp.qeq=26000  queue length that the congestion point steers to (Qeq)\n    100 B to "
+        "cp.qeq=26 kB  queue length that the congestion point steers to (Qeq)\n    100 B to "
     )
     assert all(f"\n{name}=" in shown for name in ("cp.w", "cp.sample_base", "rp.gd", "edge.mode"))

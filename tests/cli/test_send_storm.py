@@ -171,7 +171,7 @@ def test_realtime_is_before_others_and_not_for_longer(
 
 
 def test_the_boundary_check_is_sent_with_its_times(veth: Network, tmp_path: Path) -> None:
-    words = ["cnd-boundary", "settle=10ms", "rate=1000", "src=02:00:00:00:00:55"]
+    words = ["cnd-boundary", "settle=10ms", "rate=1000pps", "src=02:00:00:00:00:55"]
     path = tmp_path / "x.pcapng"
     assert run(["craft", *words, "-w", str(path)]) == 0
     with FrameReceiver(FAR) as receiver:

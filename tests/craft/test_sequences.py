@@ -45,7 +45,7 @@ def test_as_a_specification_it_is_the_same(name: str) -> None:
 
 def test_a_flood_has_every_message_and_a_rate() -> None:
     of = steps(
-        "cnm-flood", flows="5..7", cpids="02:00:00:00:00:c1/1,02:00:00:00:00:c2/9", fb="1,63", rate="1000"
+        "cnm-flood", flows="5..7", cpids="02:00:00:00:00:c1/1,02:00:00:00:00:c2/9", fb="1,63", rate="1000pps"
     )
     (chunk,) = made(of)
     found = [decode(octets) for octets in chunk.octets()]
@@ -239,6 +239,7 @@ def test_other_ethertypes_reach_the_expectations() -> None:
         ("cnm-flood", {"flow": "3"}, r"got 'flow' \(did you mean 'flows'\?\)"),
         ("cnm-flood", {"flows": "0..70000"}, r"cntag.flow_id: needed an integer in 0..65535, got 70000"),
         ("cnm-flood", {"fb": "64"}, r"cnm.qntz_fb: needed an integer in 0..63, got 64"),
+        ("cnm-flood", {"rate": "5"}, r"rate: needed a number with its unit: 5pps\?, got '5'"),
         ("cnm-flood", {"rate": "0"}, r"rate: needed an integer in 1..1000000000, got '0'"),
         ("cnm-flood", {"count": "-1"}, r"count: needed an integer"),
         ("cntag-sweep", {"flows": ""}, r"flow_id"),

@@ -58,7 +58,7 @@ def test_counts_times_and_sweeps() -> None:
         [[frames]]
         frame = "cnm"
         sweep = {"cnm.qntz_fb" = "0..2", prio = [6, 7]}
-        rate = 1000
+        rate = "1000pps"
         comment = "swept"
         """
     )
@@ -150,8 +150,9 @@ def test_dissected_frames_in_a_specification_are_taken_as_they_stand() -> None:
         ('[[frames]]\nframe = "cnm"\nsweep = {a = "1"}', "x.toml: frames[0]: sweep: needed a field of cnm or of a layer it implies, got 'a'"),
         ('[[frames]]\nframe = "cnm"\ntime = "1 fortnight"', "x.toml: frames[0]: time: needed a time such as 15ms, 500us or 1s, in whole ns, got '1 fortnight'"),
         ('[[frames]]\nframe = "cnm"\ntime = "0.5ns"', "x.toml: frames[0]: time: needed a time such as 15ms, 500us or 1s, in whole ns, got '0.5ns'"),
-        ('[[frames]]\nframe = "cnm"\ntime = 9223372036854775808', "x.toml: frames[0]: time: needed less than 2^63 ns, got 9223372036854775808"),
-        ('[[frames]]\nframe = "cnm"\nrate = 0', "x.toml: frames[0]: rate: needed frames a second such as 1000 or 1.5Mpps, or bits"),
+        ('[[frames]]\nframe = "cnm"\ntime = "9223372036854775808ns"', "x.toml: frames[0]: time: needed less than 2^63 ns, got '9223372036854775808ns'"),
+        ('[[frames]]\nframe = "cnm"\ntime = 5', "x.toml: frames[0]: time: needed a number with its unit: 5ms or 5s?, got 5"),
+        ('[[frames]]\nframe = "cnm"\nrate = 0', "x.toml: frames[0]: rate: needed frames a second such as 1000pps or 1.5Mpps, or bits"),
         ('[[frames]]\nframe = "cnm"\nrate = 1\ninterval = 1', "x.toml: frames[0]: rate: needed an interval or a rate, got both"),
         ('[[frames]]\nframe = "cnm"\ntime = 1\ntime_ns = 1', "x.toml: frames[0]: time: needed time or time_ns, got both"),
         ('[[frames]]\nframe = "cnm"\nframe = "cnm"', "x.toml: needed a TOML document, got Cannot overwrite a value"),

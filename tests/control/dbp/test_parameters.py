@@ -17,17 +17,17 @@ from ecmproto.errors import ParameterError
 
 def test_the_switch_is_fecns_with_t_at_10_ms() -> None:
     ours, fecn = CongestionPointParameters().as_text(), FECNCongestionPointParameters().as_text()
-    assert ours.pop("T") == "10000000"
+    assert ours.pop("T") == "10 ms"
     del fecn["T"]
     assert ours == fecn
 
 
 def test_the_other_defaults() -> None:
     assert ReactionPointParameters().as_text() == {
-        "N0": "20", "idle": "20000000", "r_min": "100000", "queues": "1024",
+        "N0": "20", "idle": "20 ms", "r_min": "100 kb/s", "queues": "1024",
     }  # fmt: skip
     assert EdgeParameters().as_text() == {
-        "report_interval": "10000000", "active": "20000000", "sources": "1024", "report_priority": "7",
+        "report_interval": "10 ms", "active": "20 ms", "sources": "1024", "report_priority": "7",
         "random_phase": "no",
     }  # fmt: skip
 

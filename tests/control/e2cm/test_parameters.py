@@ -98,7 +98,7 @@ def test_6_fewer_hops_than_one_are_refused() -> None:
         (CongestionPointParameters, ["qeq=280kB"], "qmc: needed more than qeq (280 kB), or 0, got 280 kB"),
         (CongestionPointParameters, ["qsc=280kB"], "qsc: needed more than qmc (280 kB), or 0, got 280 kB"),
         (CongestionPointParameters, ["tagged_sf=300kB"], "tagged_sf: needed 0 B to 256 kB, got 300 kB"),
-        (CongestionPointParameters, ["tagged_sr=15001"],
+        (CongestionPointParameters, ["tagged_sr=15001B"],
          "tagged_sr: needed at most tagged_sf (15 kB), got 15001 octets"),
         (ReactionPointParameters, ["flow_qmax=15kB"],
          "flow_qmax: needed more than flow_qeq (15 kB), got 15 kB"),

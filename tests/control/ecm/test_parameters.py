@@ -15,8 +15,8 @@ from ecmproto.errors import ParameterError
 
 def test_defaults_of_the_congestion_point() -> None:
     assert CongestionPointParameters().as_text() == {
-        "sf": "150000", "sr": "45000", "sscale": "0", "qeq": "24000", "qmc": "0", "qsc": "120000",
-        "qscale": "1.0", "payload": "48", "message_priority": "7", "keep_priority": "no",
+        "sf": "150 kB", "sr": "45 kB", "sscale": "0", "qeq": "24 kB", "qmc": "0 B", "qsc": "120 kB",
+        "qscale": "1.0", "payload": "48 B", "message_priority": "7", "keep_priority": "no",
         "enabled": "0,1,2,3,4,5,6,7", "q_bit": "no",
     }  # fmt: skip
 
@@ -28,10 +28,10 @@ def test_defaults_of_the_reaction_point() -> None:
     texts = parameters.as_text()
     del texts["gi"], texts["gd"]
     assert texts == {
-        "alpha": "1.0", "beta": "1.0", "ri": "0.5", "tmax": "10000", "td": "1000000", "limiters": "64",
+        "alpha": "1.0", "beta": "1.0", "ri": "0.5", "tmax": "10 µs", "td": "1 ms", "limiters": "64",
         "key_vlan": "yes", "key_dst": "yes", "key_src": "yes", "key_priority": "yes", "hash_bits": "0",
-        "enabled": "0,1,2,3,4,5,6,7", "w": "2.0", "ru": "4000000", "floor": "4000000",
-        "rmin": "100000000", "rd": "1000000", "wrtt": "3", "unit": "0",
+        "enabled": "0,1,2,3,4,5,6,7", "w": "2.0", "ru": "4 Mb/s", "floor": "4 Mb/s",
+        "rmin": "100 Mb/s", "rd": "1 Mb/s", "wrtt": "3", "unit": "0",
     }  # fmt: skip
 
 
@@ -56,26 +56,27 @@ def test_text_form_reads_back(parameters: Parameters) -> None:
 @pytest.mark.parametrize(
     ("kind", "assignments", "message"),
     [
-        (CongestionPointParameters, ["sf=256001"], "sf: needed 0 B to 256 kB, got 256001"),
-        (CongestionPointParameters, ["sr=64001"], "sr: needed 0 B to 64 kB, got 64001"),
+        (CongestionPointParameters, ["sf=256001B"], "sf: needed 0 B to 256 kB, got 256001 B"),
+        (CongestionPointParameters, ["sr=64001B"], "sr: needed 0 B to 64 kB, got 64001 B"),
         (CongestionPointParameters, ["sf=1kB", "sr=2kB"], "sr: needed at most sf (1 kB), got 2 kB"),
         (CongestionPointParameters, ["qmc=24kB"], "qmc: needed more than qeq (24 kB), or 0, got 24 kB"),
         (CongestionPointParameters, ["qmc=120kB"], "qsc: needed more than qmc (120 kB), or 0, got 120 kB"),
         (CongestionPointParameters, ["qsc=24kB"], "qsc: needed more than qeq (24 kB), or 0, got 24 kB"),
-        (CongestionPointParameters, ["qeq=63"], "qeq: needed qeq·qscale of 1 to 16383 units of 64, got 63 B"),
-        (CongestionPointParameters, ["qeq=1048513", "qsc=0"],
+        (CongestionPointParameters, ["qeq=63B"],
+         "qeq: needed qeq·qscale of 1 to 16383 units of 64, got 63 B"),
+        (CongestionPointParameters, ["qeq=1048513B", "qsc=0"],
          "qeq: needed qeq·qscale of 1 to 16383 units of 64, got 1.049 MB"),
         (CongestionPointParameters, ["qscale=0.3"],
          "qscale: needed 0.125 to 1024 in steps of 0.125, got 0.3"),
-        (CongestionPointParameters, ["payload=23"], "payload: needed 24 B to 1.4 kB, got 23 B"),
+        (CongestionPointParameters, ["payload=23B"], "payload: needed 24 B to 1.4 kB, got 23 B"),
         (ReactionPointParameters, ["w=0.3"], "w: needed 0.125 to 8 in steps of 0.125, got 0.3"),
         (ReactionPointParameters, ["w=8.125"], "w: needed 0.125 to 8 in steps of 0.125, got 8.125"),
-        (ReactionPointParameters, ["tmax=999ns"], "tmax: needed 1 µs to 1 s in steps of 1000, got 999 ns"),
+        (ReactionPointParameters, ["tmax=999ns"], "tmax: needed 1 µs to 1 s in steps of 1 µs, got 999 ns"),
         (ReactionPointParameters, ["alpha=1.1"], "alpha: needed 0 to 1, got 1.1"),
         (ReactionPointParameters, ["ru=1500k"],
-         "ru: needed 1 Mb/s to 100 Mb/s in steps of 1e+06, got 1.5 Mb/s"),
-        (ReactionPointParameters, ["rd=0"], "rd: needed 1 Mb/s to 100 Mb/s in steps of 1e+06, got 0 b/s"),
-        (ReactionPointParameters, ["td=10001us"], "td: needed 1 µs to 10 ms in steps of 1000, got 10001000"),
+         "ru: needed 1 Mb/s to 100 Mb/s in steps of 1 Mb/s, got 1.5 Mb/s"),
+        (ReactionPointParameters, ["rd=0"], "rd: needed 1 Mb/s to 100 Mb/s in steps of 1 Mb/s, got 0 b/s"),
+        (ReactionPointParameters, ["td=10001us"], "td: needed 1 µs to 10 ms in steps of 1 µs, got 10001 µs"),
     ],
 )  # fmt: skip
 def test_bad_values_are_refused_in_one_sentence(

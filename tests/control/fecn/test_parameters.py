@@ -19,12 +19,12 @@ from ecmproto.errors import ParameterError
 
 def test_defaults_are_those_of_s003() -> None:
     assert CongestionPointParameters().as_text() == {
-        "T": "1000000", "N0": "20", "alpha": "0.5", "linear": "no", "a": "1.1", "b": "1.002", "c": "0.1",
-        "k": "0.1", "qeq": "24000", "qsc": "120000", "rho_min": "0.001", "r_min": "100000",
-        "dr_min": "1000000", "dr_up": "1.414", "dr_down": "0.707", "random_phase": "no",
+        "T": "1 ms", "N0": "20", "alpha": "0.5", "linear": "no", "a": "1.1", "b": "1.002", "c": "0.1",
+        "k": "0.1", "qeq": "24 kB", "qsc": "120 kB", "rho_min": "0.001", "r_min": "100 kb/s",
+        "dr_min": "1 Mb/s", "dr_up": "1.414", "dr_down": "0.707", "random_phase": "no",
     }  # fmt: skip
     assert ReactionPointParameters().as_text() == {
-        "N0": "20", "idle": "2000000", "r_min": "100000", "queues": "1024", "tau": "1000000",
+        "N0": "20", "idle": "2 ms", "r_min": "100 kb/s", "queues": "1024", "tau": "1 ms",
         "tag_frames": "0", "random_phase": "no",
     }  # fmt: skip
     assert EdgeParameters().as_text() == {"return_priority": "7"}

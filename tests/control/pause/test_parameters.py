@@ -20,7 +20,7 @@ from ecmproto.errors import ParameterError
 
 def test_defaults_are_those_of_s002() -> None:
     assert GenerationParameters().as_text() == {
-        "high": "280000", "low": "260000", "pause_on": "input", "pause_quanta": "65535",
+        "high": "280 kB", "low": "260 kB", "pause_on": "input", "pause_quanta": "65535",
     }  # fmt: skip
     assert PFCGenerationParameters().as_text()["priorities"] == "0,1,2,3,4,5,6,7"
     assert PauseReactionParameters().as_text() == {}
@@ -32,7 +32,7 @@ def test_defaults_are_those_of_s002() -> None:
     [
         (["high=0"], "high: needed 1 B to 1 GB, got 0 B"),
         (["high=100kB"], "low: needed at most high, 100000 octets, got 260000 octets"),
-        (["high=8", "low=9"], "low: needed at most high, 8 octets, got 9 octets"),
+        (["high=8B", "low=9B"], "low: needed at most high, 8 octets, got 9 octets"),
         (["pause_quanta=65536"], "pause_quanta: needed 2 to 65535, got 65536"),
         (["pause_on=maybe"], "pause_on: needed one of input, output, got 'maybe'"),
         (["higg=1"], "parameter: needed one of high, low, pause_on, pause_quanta, priorities, "
