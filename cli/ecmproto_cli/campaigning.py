@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import secrets
 import sys
 import time
@@ -136,6 +137,10 @@ class Session:
     def seconds(self) -> float:
         """Since the start."""
         return time.monotonic() - self.start
+
+    def left_s(self) -> float:
+        """Return how many seconds are left."""
+        return math.inf if self.duration_s is None else self.duration_s - self.seconds
 
     @property
     def rate(self) -> str:

@@ -18,7 +18,7 @@ from ecmproto.fuzz.command import Outcome
 from ecmproto.fuzz.difference import Check
 from ecmproto.fuzz.findings import Finding
 from ecmproto.fuzz.judgement import CaseSource, Disagreement, Judge, Share, Stretch, first_of, reduced
-from ecmproto.fuzz.minimisation import Budget
+from ecmproto.fuzz.minimisation import Budget, unlimited
 from ecmproto.fuzz.state import Progress, State
 from ecmproto.fuzz.workers import verdicts
 
@@ -62,6 +62,7 @@ class AgreementCampaign:
         self._tries = tries
         self._batch_cases = batch_cases
         self._jobs = jobs
+        self._left_s: Callable[[], float] = unlimited
         self._state = State(folder, seed=cases.seed, corpus=cases.corpus)
         self.executions = dict.fromkeys((share.check.name for share in self._judge.shares), 0)
         """How many cases each check has seen since the campaign was opened."""
@@ -77,9 +78,17 @@ class AgreementCampaign:
         return self._state.findings
 
     def run(
-        self, going_on: Callable[[Progress], bool], *, most_cases: int | None = None
+        self,
+        going_on: Callable[[Progress], bool],
+        *,
+        most_cases: int | None = None,
+        left_s: Callable[[], float] = unlimited,
     ) -> Iterator[Finding]:
-        """Run while ``going_on`` says so, over ``most_cases`` more; yield what is new."""
+        """Run while ``going_on`` says so, over ``most_cases`` more; yield what is new.
+
+        It is reduced for as long as ``left_s`` says that there are seconds left.
+        """
+        self._left_s = left_s
         with closing(verdicts(self._judge, self._stretches(going_on, most_cases), self._jobs)) as judged:
             while True:
                 with self._state.running():
@@ -114,7 +123,7 @@ class AgreementCampaign:
         bounds, row, told = self._judge.bounds, wrong.row, wrong
         check = next((share.check for share in self._judge.shares if share.check.name == wrong.check), None)
         if check is not None:
-            budget = Budget(self._tries, seconds=REDUCED_SECONDS)
+            budget = Budget(self._tries, seconds=min(REDUCED_SECONDS, self._left_s()))
             row, items = reduced(check, wrong, items, bounds, budget)
             told = first_of(check, wrong, items, bounds) or wrong
         elif row >= 0:

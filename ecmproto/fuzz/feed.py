@@ -43,6 +43,10 @@ class Trial:
         """Return it with other octets in one place."""
         return dataclasses.replace(self, items=(*self.items[:row], octets, *self.items[row + 1 :]))
 
+    def filled(self, octets: bytes) -> Trial:
+        """Return it with these octets in every place."""
+        return dataclasses.replace(self, items=(octets,) * len(self.items))
+
     def write(self, path: Path) -> None:
         """Write the file that a program gets."""
         if self.whole:

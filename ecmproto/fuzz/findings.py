@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ecmproto.capture import Batch, PcapWriter
-from ecmproto.fuzz.command import PLACE, Outcome
+from ecmproto.fuzz.command import PLACE, Command, Outcome
 
 FINDING_SCHEMA = "ecmproto/finding/1"
 
@@ -118,3 +118,26 @@ def reproduction(command: Sequence[str], path: str) -> str:
     if any(PLACE in word for word in command):
         return shlex.join(word.replace(PLACE, path) for word in command)
     return f"{shlex.join(command)} < {shlex.quote(path)}"
+
+
+TIMED_OUT = 124
+"""The exit status of coreutils' timeout."""
+
+
+def in_time(line: str, command: Command) -> str:
+    """Return ``line`` ended after the time of ``command``, with the status `TIMED_OUT`."""
+    return f"timeout {command.seconds:g} {line}"
+
+
+def in_memory(line: str, command: Command) -> str:
+    """Return ``line`` without more memory than ``command`` may have.
+
+    All addresses count, not only what is resident: not for programs that reserve more than they use.
+    """
+    return f"ulimit -v {command.memory_octets >> 10} && {line}"
+
+
+def judged_again(command: Command, path: str) -> str:
+    """Return the line that watches ``command`` on a file as a campaign does."""
+    limits = ["--memory", f"{command.memory_octets}B", "--timeout", f"{command.seconds:g}s"]
+    return shlex.join(["ecmproto", "fuzz", "target", "--as-is", "-r", path, *limits, "--", *command.words])

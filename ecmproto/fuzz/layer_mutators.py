@@ -22,6 +22,9 @@ from ecmproto.wire.layout import Field
 
 TAGS: tuple[type[Layer], ...] = (VLAN, STag, ITag, CNTag, CMTag, RRTTag, RDTag)
 _DEEPEST = 40
+_FULL_OCTETS = 1514
+_FULL_OF = 24
+"""Of so many deep stacks of tags one fills the frame: some 350 tags, which a decoder that recurses feels."""
 _ODD_TYPES = (0, 1, 1500, 1501, 1535, 1536, 0xFFFF)
 
 
@@ -111,12 +114,15 @@ def change_type(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]
 
 
 def insert_tags(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
-    """Put tags where none belong, sometimes dozens of them."""
+    """Put tags where none belong, sometimes dozens of them, now and then as many as a frame holds."""
     if not frame.layers:
         return octets
     count = 1 if dice.below(4) else dice.between(2, _DEEPEST)
     at = dice.between(1, len(frame.layers))
-    tags = [_tag(dice.pick(TAGS), dice) for _ in range(count)]
+    if count > 1 and dice.chance(_FULL_OF):
+        tags = _filling(_FULL_OCTETS - len(octets), dice)
+    else:
+        tags = [_tag(dice.pick(TAGS), dice) for _ in range(count)]
     return _relinked([*frame.layers[:at], *tags, *frame.layers[at:]], frame, octets)
 
 
@@ -198,6 +204,16 @@ def _tag(cls: type[Layer], dice: Dice) -> Layer:
     """Return a tag with values of which some are boundaries."""
     drawn = {number.key: _value(number, dice) for number in _DRAWN[cls] if dice.chance(2)}
     return cls(**{key: value for key, value in drawn.items() if key not in ("protocol", "type")})
+
+
+def _filling(room_octets: int, dice: Dice) -> list[Layer]:
+    """Return tags that fill some room: of one kind, VLAN tags, or of all kinds."""
+    kinds = dice.pick(((dice.pick(TAGS),), (VLAN, STag), TAGS))
+    tags: list[Layer] = []
+    while room_octets > 0:
+        tags.append(_tag(dice.pick(kinds), dice))
+        room_octets -= len(tags[-1].build())
+    return tags
 
 
 def _rebuilt(layers: list[Layer], frame: Frame, octets: bytes, dice: Dice) -> bytes:

@@ -16,6 +16,11 @@ T = TypeVar("T")
 DEFAULT_TRIES = 500
 
 
+def unlimited() -> float:
+    """Return how many seconds are left where nothing ends."""
+    return math.inf
+
+
 class Budget:
     """How often, and for how long, something may still be tried."""
 

@@ -20,11 +20,15 @@ _SIGNS = tuple(sign.decode() for sign in SIGNS)
 
 _SANITIZER = re.compile(r"(?:ERROR|WARNING): (\w+Sanitizer): (.+?)(?= on |: 0x| \(|\n|$)")
 _UNDEFINED = re.compile(r"^(\S+:\d+:\d+): runtime error: (.+)$", re.MULTILINE)
-_SANITIZER_FRAME = re.compile(
-    r"^\s*#\d+ 0x[0-9a-f]+ +(?:in (\S+)|\((?:[^()\s]*/)?([^()\s/]+\+0x[0-9a-f]+))", re.MULTILINE
-)
+_SANITIZER_FRAME = re.compile(r"^\s*#\d+ 0x[0-9a-f]+ +(\S.*)$", re.MULTILINE)
+_LINE = re.compile(r"[^/]+:\d+(?::\d+)?")
+_OFFSET = re.compile(r"\(([^()\s]+\+0x[0-9a-f]+)\)")
+_ANYWHERE = re.compile(r"stack-overflow")
+"""Errors that come at one place of a function or another, as the room happens to end."""
 _RUNTIME = re.compile(r"(?:__interceptor_|__asan_|__sanitizer_|__interceptor|mem\w{3,4}$|malloc$|calloc$)")
 _FRAMES = 3
+_PLACED_FRAMES = 2
+"""Of so many the place counts too: what reads an array may be a function, called where the defect is."""
 
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
 _TRACEBACK_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+)$', re.MULTILINE)
@@ -46,14 +50,14 @@ _GO_FUNCTION = re.compile(r"^goroutine \d+ \[running\]:\n(?:panic\(.*\n\t.*\n)?(
 
 _PLACE = re.compile(r"^\S+:\d+(?=: )")
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
-_LONGEST = 160
+_LONGEST = 240
 
 
 def signature_of(output: str) -> str:
     """Return what tells the failure in a program's output from other failures; "" where there is none.
 
-    A sanitizer's error with its innermost functions, a Python exception with its innermost place, a failed
-    assertion or a panic.
+    A sanitizer's error with its innermost functions and places, a Python exception with its innermost place,
+    a failed assertion or a panic.
     """
     # most output tells of no failure, and to look for signs alone is quicker
     tellers = _TOLD if any(sign in output for sign in _SIGNS) else (_pytest,)
@@ -64,18 +68,38 @@ def _sanitizer(output: str) -> str:
     found = _SANITIZER.search(output)
     if found:
         name, error = found.groups()
-        return " ".join([name, _same(error), *_functions(output, found.end())])
+        placed = not _ANYWHERE.search(error)
+        return " ".join([name, _same(error), *_functions(output, found.end(), placed=placed)])
     found = _UNDEFINED.search(output)
     if found:
         place, what = found.groups()
-        return " ".join([f"{place}: {_same(what)}", *_functions(output, found.end())])
+        return " ".join([f"{place}: {_same(what)}", *_functions(output, found.end(), placed=False)])
     return ""
 
 
-def _functions(output: str, start: int) -> list[str]:
-    """Return the innermost functions of a report, without those of the sanitizer itself."""
-    names = [name or place for name, place in _SANITIZER_FRAME.findall(output, start)]
-    return [name for name in names if not _RUNTIME.match(name)][:_FRAMES]
+def _functions(output: str, start: int, *, placed: bool = True) -> list[str]:
+    """Return the innermost functions of a report, without those of the sanitizer itself.
+
+    ``placed`` says where in the first: two defects of one function are two.
+    """
+    told: list[str] = []
+    for frame in _SANITIZER_FRAME.findall(output, start):
+        words = frame.split()
+        name = words[1] if words[0] == "in" and len(words) > 1 else ""
+        if not _RUNTIME.match(name):
+            place = _place(frame, words[-1])
+            shown = name and place and placed and len(told) < _PLACED_FRAMES
+            told.append(f"{name} ({place})" if shown else name or place)
+    return told[:_FRAMES]
+
+
+def _place(frame: str, last: str) -> str:
+    """Return the line of a file, or the offset in a program, that a frame of a stack is at."""
+    base = last.rpartition("/")[2]
+    if _LINE.fullmatch(base):
+        return base
+    offset = _OFFSET.search(frame)
+    return offset[1].rpartition("/")[2] if offset else ""
 
 
 def _python(output: str) -> str:

@@ -17,12 +17,22 @@ from pathlib import Path
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.command import Command, Outcome
 from ecmproto.fuzz.feed import Feed, Trial
-from ecmproto.fuzz.findings import Finding, reproduction
+from ecmproto.fuzz.findings import (
+    TIMED_OUT,
+    Finding,
+    in_memory,
+    in_time,
+    judged_again,
+    reproduction,
+    write_capture,
+)
+from ecmproto.fuzz.minimisation import unlimited
 from ecmproto.fuzz.reduction import Reduction
 from ecmproto.fuzz.runs import MOST_JOBS, RunFrames, Runs
 from ecmproto.fuzz.state import Progress, State
 
 DEFAULT_TRIES = 300
+_PATIENCE_S = 5.0
 
 
 class TargetCampaign:
@@ -50,6 +60,9 @@ class TargetCampaign:
         self._frames = RunFrames(frames_per_run, command.seconds)
         self._jobs = jobs
         self._tries = tries
+        self._left_s: Callable[[], float] = unlimited
+        self.cut_short: list[str] = []
+        """Findings, by name, that there was no time to reduce as far as they can be."""
         self._state = State(folder, seed=feed.seed, corpus=feed.corpus)
 
     @property
@@ -62,11 +75,15 @@ class TargetCampaign:
         """What it found, by signature."""
         return self._state.findings
 
-    def run(self, going_on: Callable[[Progress], bool]) -> Iterator[Finding]:
+    def run(
+        self, going_on: Callable[[Progress], bool], *, left_s: Callable[[], float] = unlimited
+    ) -> Iterator[Finding]:
         """Run while ``going_on`` says so; yield each defect when it is first found, reduced and saved.
 
-        Runs that have not ended then are not counted: the next call begins them again.
+        Defects are reduced for as long as ``left_s`` says that there are seconds left.  Runs that have not
+        ended then are not counted: the next call begins them again.
         """
+        self._left_s = left_s
         trials = self._trials()
         with Runs(self._command, lambda: next(trials), jobs=self._jobs) as runs:
             while going_on(self.progress):
@@ -99,27 +116,65 @@ class TargetCampaign:
         """Reduce what failed, and keep it; None for what took too long once and never again."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / trial.file
-            reduction = Reduction(self._command, path, signature=outcome.signature, tries=self._tries)
+            reduction = Reduction(
+                self._command, path, signature=outcome.signature, tries=self._tries, left_s=self._left_s
+            )
             reduced = reduction.least(trial)
         if reduced is None and outcome.kind == "hang":
             return None
         # what does not fail every time is kept whole
         least, last = reduced or (trial, outcome)
         finding = Finding(frames=least.items, outcome=last, seed=self._feed.seed, index=least.index)
+        if reduction.out_of_time:
+            self.cut_short.append(finding.name)
         self._keep(finding, least.file)
         return finding
 
     def _keep(self, finding: Finding, file: str) -> None:
-        """Save a finding with a line that shows it again."""
+        """Save a finding with a line that shows it again, under the limit that it went over."""
         place = self._state.folder.absolute() / "findings" / finding.name
-        self._state.keep(finding, reproduction(self._command.words, file), name=file)
-        if not self._shows(finding, place):
-            # some programs only run where they were called: python -m in the folder of a module
-            line = reproduction(self._command.words, str(place / file))
-            self._state.keep(finding, f"cd {shlex.quote(str(Path.cwd()))} && {line}", name=file)
+        # some programs only run where they were called: python -m in the folder of a module
+        here = f"cd {shlex.quote(str(Path.cwd()))} && "
+        alone = self._limited(finding, reproduction(self._command.words, file))
+        called = here + self._limited(finding, reproduction(self._command.words, str(place / file)))
+        for line in (alone, called):
+            self._state.keep(finding, line, name=file)
+            if self._shows(finding, place):
+                return
+        if finding.outcome.kind == "memory":
+            # all its addresses are more than that from the start, or it gets along without them
+            self._state.keep(finding, here + judged_again(self._command, str(place / file)), name=file)
+
+    def _limited(self, finding: Finding, line: str) -> str:
+        limit = {"hang": in_time, "memory": in_memory}.get(finding.outcome.kind)
+        return line if limit is None else limit(line, self._command)
 
     def _shows(self, finding: Finding, place: Path) -> bool:
         """Return whether the line that was kept shows a finding again."""
-        words = ("sh", "-c", f"cd {shlex.quote(str(place))} && sh reproduce.sh")
-        again = dataclasses.replace(self._command, words=words).run(place / "reproduce.sh")
+        again = self._shell(f"cd {shlex.quote(str(place))} && sh reproduce.sh")
+        if finding.outcome.kind == "hang":
+            return again.status == TIMED_OUT
+        if finding.outcome.kind == "memory":
+            return again.status != 0 and not self._empty_fails()
         return again.signature == finding.outcome.signature
+
+    def _empty_fails(self) -> bool:
+        """Return whether a capture of nothing needs more addresses than there may be memory."""
+        with tempfile.TemporaryDirectory() as temporary:
+            path = Path(temporary) / "empty.pcap"
+            write_capture(path, ())
+            return (
+                self._shell(in_memory(reproduction(self._command.words, str(path)), self._command)).status
+                != 0
+            )
+
+    def _shell(self, line: str) -> Outcome:
+        """Run a line that has limits of its own."""
+        patient = dataclasses.replace(
+            self._command,
+            words=("sh", "-c", line),
+            seconds=_PATIENCE_S + 2 * self._command.seconds,
+            memory_octets=2 * self._command.memory_octets,
+        )
+        with tempfile.NamedTemporaryFile() as nothing:
+            return patient.run(Path(nothing.name))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scapy.layers.l2 import Dot1AD, Dot1AH, Dot1Q, Dot3, Ether
-from scapy.packet import Packet, Padding
+from scapy.packet import Packet, Padding, Raw
 from scapy.utils import mac2str
 
 from ecmproto import wire
@@ -23,6 +23,11 @@ _SCAPYS_OWN: dict[type[wire.Layer], tuple[type[Packet], dict[str, str]]] = {
 }
 _I_TAG_FIELDS = 6
 """The customer addresses and the type behind them are Scapy's next layer, the I-TAG's last fields here."""
+
+
+_DEEPEST = 100
+"""Scapy dissects each layer inside the one before it: Python's recursion limit ends that at some 190 layers,
+fewer where it is called from deep inside, and what is left is Raw."""
 
 
 class ScapyCheck:
@@ -49,7 +54,9 @@ class ScapyCheck:
 
 def packet_differences(frame: wire.Frame, packet: Packet) -> Iterator[tuple[str, str]]:
     """Yield where a frame and Scapy's packet differ, as far as both have layers for it: what, and how."""
-    for value in frame.layers:
+    for depth, value in enumerate(frame.layers):
+        if depth > _DEEPEST and type(packet) is Raw:
+            return
         if not isinstance(value, wire.Ethernet) and type(value) not in _SCAPYS_OWN | LAYERS:
             return
         wanted, cls = _as_scapy(value)

@@ -136,6 +136,24 @@ def test_a_target_that_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -
         assert sum(len(batch) for batch in reader) == 1
 
 
+def test_a_file_as_it_is_under_the_limits_of_a_campaign(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = ["target", "--as-is", "-r", MIXED, "--timeout", "20s"]
+    assert told([*once, "--", "cat", "{}"], capsys)[0] == f"fine: {MIXED}\n"
+    swelling = [sys.executable, "-S", "-c", "import time; kept = bytearray(200_000_000); time.sleep(60)"]
+    out, _ = told([*once, "--memory", "100000000B", "--", *swelling], capsys, code=1)
+    assert out == "memory: memory\n"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_finding_that_time_was_up_for_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    command = [sys.executable, "-I", "-S", READER, "msdu-length", "{}"]
+    options = ["--seed", "1", "--time", "1s", "--frames-per-run", "512"]
+    _, err = told(["target", *options, "--", *command], capsys, code=1)
+    assert err.endswith("--time was up before 1 finding could be reduced: all frames are kept\n")
+
+
 def test_a_sound_target_and_one_by_its_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(["target", "-r", MIXED, "--runs", "2", "--frames-per-run", "3", "--", "true"], capsys)
     assert "executions  6 frames" in out

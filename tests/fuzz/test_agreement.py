@@ -26,6 +26,7 @@ from ecmproto.fuzz.difference import Check, Difference
 from ecmproto.fuzz.document_check import DocumentCheck
 from ecmproto.fuzz.field_values import FieldValues, Listed
 from ecmproto.fuzz.findings import Finding
+from ecmproto.fuzz.items import Items
 from ecmproto.fuzz.kinds import SUBJECTS, template_frames
 from ecmproto.fuzz.octet_cases import CAPTURE_MUTATORS, LONGEST_OCTETS, TEXT_MUTATORS, OctetCases
 from ecmproto.fuzz.schema_check import SchemaCheck
@@ -322,3 +323,9 @@ def test_any_octets_are_a_corpus(corpus: list[bytes], seed: int, index: int) -> 
         assert len(cases[index].octets) <= LONGEST_OCTETS
     with pytest.raises(ParameterError, match="seed"):
         OctetCases(corpus, CAPTURE_MUTATORS, seed=-1)
+
+
+@pytest.mark.parametrize("tags", [128, 370])
+def test_scapy_was_expected_to_nest_as_many_layers_as_a_frame_holds(tags: int) -> None:
+    octets = bytes(12) + bytes.fromhex("81000001") * tags + bytes(2)
+    assert list(ScapyCheck().differences(Items([octets]))) == []

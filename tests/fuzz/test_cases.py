@@ -42,7 +42,7 @@ def test_cases_stay_what_they_were() -> None:
         Frame(layers=(Ethernet(), VLAN(id=5, priority=3), CNTag(flow_id=7), Data(data=bytes(60)))), fix=True
     )
     digest = hashlib.sha256(b"".join(case.octets for case in islice(Cases([frame], seed=1), 500)))
-    assert digest.hexdigest() == "972e01283ce487df17e587101d985a885ff433cd2b6a879a9d3bc92e5b9376af"
+    assert digest.hexdigest() == "b374ff260f00be27520de9f6ee0197410e54acbcb366f36fc43c4a2147cfc9aa"
 
 
 def test_every_way_to_spoil_frames_is_taken() -> None:
@@ -62,7 +62,7 @@ def test_a_mutation_changes_the_frame() -> None:
 def test_cases_reach_deep_tag_stacks_jumbos_and_runts() -> None:
     found = list(islice(Cases(corpus(), seed=2), 4_000))
     depths = [len(decode_lax(case.octets).layers) for case in found]
-    assert max(depths) >= 30
+    assert 128 < max(depths) < 400
     assert max(len(case.octets) for case in found) > 9_000
     assert min(len(case.octets) for case in found) < 14
 

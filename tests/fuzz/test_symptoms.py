@@ -29,6 +29,17 @@ WITHOUT_SYMBOLS = """\
     #0 0x5581f2b3a1b0  (/opt/bin/decoder+0x121b0)
     #1 0x5581f2b3a2c0  (/opt/bin/decoder+0x122c0)
 """
+OFFSETS = """\
+==12==ERROR: AddressSanitizer: SEGV on unknown address 0x000000000000 (pc 0x5581 bp 0x7ffc sp 0x7ffc T0)
+    #0 0x5581f2b3a1b0 in read_tlv (/opt/lib/libdecoder.so.1+0x121b0) (BuildId: 0a1b2c)
+    #1 0x5581f2b3a2c0 in read<char>(char const*, int) (/opt/bin/decoder+0x122c0)
+"""
+DEEP = """\
+==13==ERROR: AddressSanitizer: stack-overflow on address 0x7ffc4f4bcff8 (pc 0x5581 bp 0x7ffc sp 0x7ffc T0)
+    #0 0x5581f2b3a1b0 in read_tags /src/tags.c:10
+    #1 0x5581f2b3a1c7 in read_tags /src/tags.c:12
+    #2 0x5581f2b3a1c7 in read_tags /src/tags.c:12
+"""
 UNINITIALIZED = """\
 ==77==WARNING: MemorySanitizer: use-of-uninitialized-value
     #0 0x4b2b1c in parse /src/parse.c:12:7
@@ -94,11 +105,15 @@ LUA = (
 @pytest.mark.parametrize(
     ("output", "signature"),
     [
-        (ADDRESS, "AddressSanitizer heap-buffer-overflow sum_of_msdu read_frame main"),
-        (LEAK, "LeakSanitizer detected memory leaks keep_tlv main"),
+        (ADDRESS, "AddressSanitizer heap-buffer-overflow "
+         "sum_of_msdu (decoder.c:13) read_frame (decoder.c:24) main"),
+        (LEAK, "LeakSanitizer detected memory leaks keep_tlv (leak.c:35) main (leak.c:50)"),
         (WITHOUT_SYMBOLS, "AddressSanitizer SEGV decoder+0x121b0 decoder+0x122c0"),
-        (UNINITIALIZED, "MemorySanitizer use-of-uninitialized-value parse main"),
-        (RACE, "ThreadSanitizer data race count"),
+        (UNINITIALIZED, "MemorySanitizer use-of-uninitialized-value parse (parse.c:12:7) main (main.c:5:3)"),
+        (RACE, "ThreadSanitizer data race count (count.c:9)"),
+        (OFFSETS, "AddressSanitizer SEGV "
+         "read_tlv (libdecoder.so.1+0x121b0) read<char>(char (decoder+0x122c0)"),
+        (DEEP, "AddressSanitizer stack-overflow read_tags read_tags read_tags"),
         (UNDEFINED, "packet.c:1234:7: index N out of bounds for type 'int [N]'"),
         (PYTHON, "IndexError in read_cnm (reader.py:40)"),
         (FAULT, "Segmentation fault in read_cnm (reader.py:40)"),
@@ -116,10 +131,16 @@ LUA = (
         ("    [Expert Info (Error/Malformed): Malformed Packet (Exception occurred)]\n", ""),
         ("decoder: cut short\n", ""),
     ],
-)
+)  # fmt: skip
 def test_signatures(output: str, signature: str) -> None:
     assert signature_of(output) == signature
     assert signature_of(f"before\n{output}behind\n") == signature
+
+
+@pytest.mark.parametrize("report", [ADDRESS, WITHOUT_SYMBOLS, OFFSETS])
+@pytest.mark.parametrize(("one", "other"), [("decoder.c:24", "decoder.c:28"), ("+0x121b0", "+0x121f4")])
+def test_two_defects_of_one_function_were_one(report: str, one: str, other: str) -> None:
+    assert (signature_of(report) != signature_of(report.replace(one, other))) == (one in report)
 
 
 @pytest.mark.parametrize("pieces", [7, 4096])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,10 +41,10 @@ def planted(defect: str, *place: str, seconds: float = 2.0) -> Command:
     return Command(words=(sys.executable, "-I", "-S", str(READER), defect, *place), seconds=seconds)
 
 
-def shown_again(folder: Path, command: Command) -> Outcome:
-    """Return how it ends when a user runs what was kept."""
+def shown_again(folder: Path) -> Outcome:
+    """Return how it ends when a user runs what was kept, without any limit but its own."""
     words = ("sh", "-c", f"cd {folder} && sh reproduce.sh")
-    return dataclasses.replace(command, words=words).run(folder / "finding.json")
+    return Command(words=words, seconds=600, memory_octets=1 << 40).run(folder / "finding.json")
 
 
 def first_finding(campaign: TargetCampaign) -> Finding:
@@ -57,7 +58,12 @@ def first_finding(campaign: TargetCampaign) -> Finding:
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize(
     ("defect", "kind", "place"),
-    [("msdu-length", "report", "{}"), ("endless-tlv", "hang", "{}"), ("deep-tags", "crash", "")],
+    [
+        ("msdu-length", "report", "{}"),
+        ("endless-tlv", "hang", "{}"),
+        ("deep-tags", "crash", ""),
+        ("full-of-tags", "crash", "{}"),
+    ],
 )
 def test_planted_defects_are_found_reduced_and_seen_again(
     defect: str, kind: str, place: str, seed: int, tmp_path: Path
@@ -76,10 +82,15 @@ def test_planted_defects_are_found_reduced_and_seen_again(
         assert TLV in frame
         assert len(octets) == 12 + 2 + 2
     else:
-        assert len(octets) == 12 + 4 * 4 + 2
+        tags = 4 if defect == "deep-tags" else 127
+        assert len(octets) == 12 + 4 * tags + 2
         assert found.outcome.signature == "SIGABRT"
     folder = tmp_path / "campaign" / "findings" / found.name
-    assert shown_again(folder, command).signature == found.outcome.signature
+    again = shown_again(folder)
+    if kind == "hang":
+        assert again.status == 124
+    else:
+        assert again.signature == found.outcome.signature
     assert (folder / "case.hex").read_text().split()[1] == octets.hex()
     with open_capture(str(folder / "case.pcap")) as reader:
         assert [frame for batch in reader for frame in batch.frames()] == [octets]
@@ -98,7 +109,49 @@ def test_memory_that_a_length_asks_for(tmp_path: Path) -> None:
     found = first_finding(TargetCampaign(command, Feed(frames=Cases(corpus("mixed.pcap"), seed=1)), tmp_path))
     assert found.outcome.kind == "memory"
     assert all(CNM in decode_lax(octets) for octets in found.frames)
-    assert shown_again(tmp_path / "findings" / found.name, command).kind == "memory"
+    assert shown_again(tmp_path / "findings" / found.name).status != 0
+
+
+def test_frames_that_leak_a_little_each_are_one_frame_as_often_as_it_takes(tmp_path: Path) -> None:
+    # More leak than can be left out one by one, and no limit was set where they were shown again.
+    command = dataclasses.replace(planted("leak", "{}"), memory_octets=40_000_000)
+    messages = [octets for octets in corpus("mixed.pcap") if CNM in decode_lax(octets)]
+    campaign = TargetCampaign(command, Feed(frames=Cases(messages, seed=1)), tmp_path, frames_per_run=1500)
+    found = first_finding(campaign)
+    assert found.outcome.kind == "memory"
+    (octets,) = set(found.frames)
+    assert CNM in decode_lax(octets)
+    assert 12 + 2 + 24 <= len(octets) < 60
+    folder = tmp_path / "findings" / found.name
+    assert (folder / "reproduce.sh").read_text().startswith("ulimit -v 39062 && ")
+    again = shown_again(folder)
+    assert again.status == 1
+    assert again.signature.startswith("MemoryError in read_cnm")
+    fewer = tmp_path / "fewer.pcap"
+    write_capture(fewer, found.frames[: len(found.frames) // 2])
+    assert not command.run(fewer).failed
+
+
+def test_memory_that_no_limit_of_addresses_shows_is_watched_again(tmp_path: Path) -> None:
+    # As with sanitizers, which reserve more addresses than any machine has memory.
+    reserving = "import mmap; far = mmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | 0x4000)\n"
+    (tmp_path / "own.py").write_text(reserving + READER.read_text())
+    words = (sys.executable, "-I", "-S", str(tmp_path / "own.py"), "lying-length", "{}")
+    command = Command(words=words, memory_octets=100_000_000, seconds=2.0)
+    feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
+    found = first_finding(TargetCampaign(command, feed, tmp_path / "campaign", tries=20))
+    line = (tmp_path / "campaign" / "findings" / found.name / "reproduce.sh").read_text()
+    case = f"{tmp_path}/campaign/findings/{found.name}/case.pcap"
+    assert f" && ecmproto fuzz target --as-is -r {case} --memory 100000000B --timeout 2s -- " in line
+
+
+def test_reducing_went_on_when_time_was_up(tmp_path: Path) -> None:
+    feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
+    campaign = TargetCampaign(planted("msdu-length", "{}"), feed, tmp_path, frames_per_run=64)
+    found = list(campaign.run(lambda progress: not campaign.findings, left_s=lambda: 0.0))
+    assert campaign.cut_short == [found[0].name]
+    assert len(found[0].frames) == 64
+    assert shown_again(tmp_path / "findings" / found[0].name).signature == found[0].outcome.signature
 
 
 @pytest.mark.parametrize("place", ["{}", ""])
@@ -112,7 +165,7 @@ def test_captures_are_spoilt_reduced_and_seen_again(place: str, tmp_path: Path) 
     folder = tmp_path / "findings" / found.name
     assert (folder / "case.capture").read_bytes() == octets
     assert (folder / "case.hex").read_text() == f"{len(octets):5} {octets.hex()}\n"
-    assert shown_again(folder, command).signature == "SIGABRT"
+    assert shown_again(folder).signature == "SIGABRT"
 
 
 def test_frames_and_captures_take_turns(tmp_path: Path) -> None:
@@ -123,20 +176,41 @@ def test_frames_and_captures_take_turns(tmp_path: Path) -> None:
     assert campaign.progress.cases == 3 * 10 + 3
 
 
-def test_a_real_sanitizer(tmp_path: Path) -> None:
+@pytest.fixture
+def sanitized(tmp_path: Path) -> Command:
+    """The planted decoder in C, with sanitizers."""
     program = tmp_path / "decoder"
     flags = ["-g", "-fsanitize=address,undefined", "-o", str(program), str(DECODER)]
     built = subprocess.run([requires("gcc"), *flags], capture_output=True, check=False)
     if built.returncode or Command(words=(str(program), "{}")).run(PCAPS / "pause.pcap").failed:
         pytest.skip("gcc has no sanitizers that run here")
-    command = Command(words=(str(program),))
+    return Command(words=(str(program),))
+
+
+STACK = (
+    r"AddressSanitizer heap-buffer-overflow sum_of_msdu \(decoder.c:\d+\) read_frame \(decoder.c:\d+\) main"
+)
+
+
+def test_a_real_sanitizer(sanitized: Command, tmp_path: Path) -> None:
     feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
-    found = first_finding(TargetCampaign(command, feed, tmp_path / "campaign"))
-    assert found.outcome.signature.startswith("AddressSanitizer heap-buffer-overflow sum_of_msdu read_frame")
+    found = first_finding(TargetCampaign(sanitized, feed, tmp_path / "campaign"))
+    assert re.fullmatch(STACK, found.outcome.signature)
     (octets,) = found.frames
     assert len(octets) == 12 + 2 + 24
-    again = shown_again(tmp_path / "campaign" / "findings" / found.name, command)
+    again = shown_again(tmp_path / "campaign" / "findings" / found.name)
     assert again.signature == found.outcome.signature
+
+
+def test_two_defects_of_one_kind_in_one_function_were_one_finding(sanitized: Command, tmp_path: Path) -> None:
+    ends = []
+    for number, msdu in enumerate((b"", b"m", b"ms", b"msd")):
+        head = bytes(12) + b"\x22\xe7" + bytes(22) + len(msdu).to_bytes(2)
+        path = tmp_path / f"{number}.pcap"
+        write_capture(path, [head + msdu])
+        ends.append(sanitized.run(path).signature)
+    assert all(re.fullmatch(STACK, signature) for signature in ends)
+    assert ends[0] == ends[2] != ends[1] == ends[3]
 
 
 def test_a_program_that_always_fails_needs_no_frames(tmp_path: Path) -> None:
@@ -157,7 +231,7 @@ def test_a_program_that_runs_only_where_it_was_called(
     found = first_finding(TargetCampaign(command, feed, Path("campaign"), tries=20))
     folder = tmp_path / "campaign" / "findings" / found.name
     assert (folder / "reproduce.sh").read_text().startswith(f"cd {tmp_path} && ")
-    assert shown_again(folder, command).signature == found.outcome.signature
+    assert shown_again(folder).signature == found.outcome.signature
 
 
 def test_what_took_long_once_is_no_hang(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ecmproto.errors import counted
 from ecmproto_cli.campaigning import (
     Session,
     campaign_options,
@@ -21,10 +22,12 @@ from ecmproto_cli.campaigning import (
     seed_for,
     timeout_of,
 )
+from ecmproto_cli.failure import FINDINGS
 from ecmproto_cli.interrupt import HeldInterrupt
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
+    from ecmproto.fuzz.command import Command
     from ecmproto.fuzz.feed import Feed
     from ecmproto.fuzz.findings import Finding
     from ecmproto.fuzz.state import Progress
@@ -39,6 +42,7 @@ WHAT = ("frames", "captures", "both")
     "--what", type=click.Choice(WHAT), default="frames", show_default=True,
     help="What is spoilt: frames, the capture files themselves, or each in turn.",
 )  # fmt: skip
+@click.option("--as-is", is_flag=True, help="Run the program once on each -r FILE as it is.")
 @campaign_options
 @click.option("--runs", type=click.IntRange(min=1), help="How many runs of the program.")
 @click.option(
@@ -69,6 +73,7 @@ def command(
     paths: tuple[str, ...],
     filter: Filter | None,
     what: str,
+    as_is: bool,
     seed: int | None,
     duration: str | None,
     runs: int | None,
@@ -90,6 +95,7 @@ def command(
     ecmproto fuzz target --time 60s --jobs 2 -- tshark -V -r {}
     ecmproto fuzz target --what captures -r in.pcapng -- tcpdump -nvr {}
     ecmproto fuzz target -r in.pcap --fail-exit 1 -- ./my-decoder {}
+    ecmproto fuzz target --as-is -r case.pcap --memory 100MB -- ./my-decoder {}
     """
     from ecmproto.fuzz.command import Command
     from ecmproto.fuzz.target import TargetCampaign
@@ -101,6 +107,12 @@ def command(
         memory_octets=parse_octets(memory),
         failing=frozenset(failing),
     )
+    if as_is:
+        if not paths or seed is not None or runs is not None or duration is not None:
+            raise click.UsageError(
+                "--as-is runs once on each -r FILE: needed -r, and no --seed, --runs, --time"
+            )
+        return _once(program, paths)
     seconds = duration_of(duration, runs)
     folder = Path(out)
     corpora = _corpora(what, paths, filter)
@@ -117,8 +129,25 @@ def command(
     def again(finding: Finding) -> str:
         return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
 
-    interrupted = run_session(session, campaign.run(going_on), folder, lambda found: found.outcome.signature)
-    return report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
+    findings = campaign.run(going_on, left_s=session.left_s)
+    interrupted = run_session(session, findings, folder, lambda found: found.outcome.signature)
+    code = report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
+    if campaign.cut_short:
+        kept = counted(len(campaign.cut_short), "finding")
+        click.echo(f"ecmproto: --time was up before {kept} could be reduced: all frames are kept", err=True)
+    return code
+
+
+def _once(program: Command, paths: tuple[str, ...]) -> int:
+    """Run a program on files as they are, and say how it ends on each."""
+    code = 0
+    for path in paths:
+        outcome = program.run(Path(path))
+        click.echo(f"{outcome.kind}: {outcome.signature}" if outcome.failed else f"fine: {path}")
+        if outcome.failed:
+            click.echo(outcome.output, nl=False)
+            code = FINDINGS
+    return code
 
 
 def _corpora(what: str, paths: tuple[str, ...], filter: Filter | None) -> dict[str, list[bytes]]:

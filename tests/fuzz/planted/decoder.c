@@ -1,4 +1,4 @@
-/* A decoder of CNMs in pcap files with a planted defect: the octet behind the MSDU is read too.
+/* A decoder of CNMs in pcap files with two planted defects: the octet behind the MSDU is read too.
    Little-endian pcap by its name, as a decoder that someone wrote in an afternoon. */
 
 #include <stdio.h>
@@ -9,7 +9,12 @@ static unsigned word(const unsigned char *octets) { return octets[0] << 8 | octe
 
 static unsigned sum_of_msdu(const unsigned char *msdu, unsigned length) {
     unsigned sum = 0;
-    for (unsigned at = 0; at <= length; at++) /* off by one */
+    if (length & 1) {
+        for (unsigned at = 0; at <= length; at++) /* off by one */
+            sum -= msdu[at];
+        return sum;
+    }
+    for (unsigned at = 0; at <= length; at++) /* and once more */
         sum += msdu[at];
     return sum;
 }

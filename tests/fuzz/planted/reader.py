@@ -10,6 +10,8 @@ from typing import Literal
 
 TAGS = (0x8100, 0x88A8, 0x22E9)
 DEEPEST = 5
+FULL = 128
+LEAKED = 256_000
 announced: list[bytearray] = []
 
 
@@ -34,6 +36,8 @@ def read(frame: bytes, defect: str) -> None:
         tags += 1
         if tags == DEEPEST and defect == "deep-tags":
             os.abort()
+        if tags == FULL and defect == "full-of-tags":
+            os.abort()
     kind = int.from_bytes(frame[at : at + 2], "big")
     if kind == 0x22E7 and len(frame) >= at + 26:
         read_cnm(frame[at + 2 :], defect)
@@ -46,6 +50,9 @@ def read_cnm(body: bytes, defect: str) -> None:
     if length <= len(body) - 24 and defect == "msdu-length":
         # off by one: the octet behind the MSDU
         body[24 + length]
+    if defect == "leak" and length > len(body) - 24:
+        # kept for each that is malformed, and written to
+        announced.append(bytearray(b"\x01" * LEAKED))
     if defect == "lying-length":
         # room for what is announced, in pages
         announced.append(bytearray(length << 12))
