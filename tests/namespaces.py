@@ -25,9 +25,9 @@ PATIENCE_S = 120.0
 """For what comes at once on an idle machine; tests wait for conditions, and this ends those that fail."""
 _GUARDIAN = """
 trap '' INT TERM HUP
-read -r _
+read -r word
 for name; do
-    for number in $(ip netns pids "$name"); do kill -9 "$number"; done
+    [ "$word" ] || for number in $(ip netns pids "$name"); do kill -9 "$number"; done
     ip netns del "$name"
 done
 """
@@ -60,9 +60,10 @@ class Network:
 
 @contextmanager
 def guarded(*names: str) -> Iterator[None]:
-    """Make namespaces; at the end remove them and what runs there, also where this process is killed.
+    """Make namespaces, and remove them at the end, also where this process is killed: with what runs there.
 
-    What waits for the end is a process of a session of its own, which no signal to this one reaches.
+    What waits for the end is a process of a session of its own, which no signal to this one reaches.  What
+    runs there at an end as it should be may be this process's own helper, and stays.
     """
     guardian = subprocess.Popen(
         ["sh", "-c", _GUARDIAN, "guardian", *names],
@@ -74,8 +75,7 @@ def guarded(*names: str) -> Iterator[None]:
             subprocess.run(["ip", "netns", "add", name], check=True)
         yield
     finally:
-        guardian.stdin.close()
-        guardian.wait(PATIENCE_S)
+        guardian.communicate(b"done\n", timeout=PATIENCE_S)
 
 
 @contextmanager

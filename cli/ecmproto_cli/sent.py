@@ -11,7 +11,7 @@ from ecmproto_cli.table import pairs
 if TYPE_CHECKING:
     from ecmproto.capture.linux.gaps import GapCounts
     from ecmproto.capture.linux.sendable import Sendable
-    from ecmproto.capture.linux.transmission import SendReport
+    from ecmproto.capture.linux.transmission import Jitter, SendReport, Spacing
 
 SCHEMA = "ecmproto/send/1"
 _NAMES = 9
@@ -34,11 +34,9 @@ def report_rows(report: SendReport) -> list[tuple[str, str]]:
             reached += f": {report.reached:.1%} of what was asked"
         rows += [("reached", reached), ("time", format_time(report.duration_ns))]
     if report.jitter is not None:
-        jitter = report.jitter
-        late = [f"{name} {format_time(value)}" for name, value in (
-            ("p50", jitter.p50_ns), ("p99", jitter.p99_ns), ("max", jitter.max_ns)
-        )]  # fmt: skip
-        rows.append(("jitter", f"{', '.join(late)} late"))
+        rows.append(("jitter", f"{_distribution(report.jitter)} late"))
+    if report.spacing is not None and report.gaps is None:  # which tell what matters of a storm
+        rows.append(("apart", _distribution(report.spacing)))
     if report.gaps is not None:
         rows.append(("held", _held(report.gaps)))
         if report.gaps.skipped:
@@ -50,6 +48,11 @@ def report_rows(report: SendReport) -> list[tuple[str, str]]:
     if report.refused is not None:
         rows.append(("refused", _frames(report.refused.frames)))
     return rows
+
+
+def _distribution(of: Jitter | Spacing) -> str:
+    values = (("p50", of.p50_ns), ("p99", of.p99_ns), ("max", of.max_ns))
+    return ", ".join(f"{name} {format_time(value)}" for name, value in values)
 
 
 def _held(gaps: GapCounts) -> str:

@@ -105,7 +105,7 @@ def test_what_is_sent_arrives_and_the_rate_is_what_is_measured(
     assert told.err == "ecmproto: seed 7\n"
     rows = table(told.out)
     assert list(rows) == [
-        "sent", "asked", "reached", "time", "jitter", "padded", "left out", "campaign", "findings",
+        "sent", "asked", "reached", "time", "jitter", "apart", "padded", "left out", "campaign", "findings",
     ]  # fmt: skip
     assert rows["sent"].startswith(f"{len(frames)} frames, ")
     assert rows["asked"] == "2,000 frames/s"
@@ -325,7 +325,7 @@ def test_missing_interfaces_are_exit_code_4(veth: Network, capsys: pytest.Captur
         (["--heartbeat-every", "0", "--heartbeat", "command:true"], "needed more than 0"),
         (["--heartbeat-every", "often", "--heartbeat", "command:true"], "needed a time such as"),
         (["--heartbeat-timeout", "0"], "needed more than 0"),
-        (["--rate", "fast"], "needed a rate such as"),
+        (["--rate", "fast"], "rate: needed frames a second such as 1000pps"),
         (["--rate", "0pps"], "rate: needed frames a second"),
         (["--pad", "13"], "--pad"),
         (["--as-is"], "--as-is sends what -r has"),

@@ -44,7 +44,7 @@ def test_what_a_capture_holds_arrives(
     lines = dict(line.split(None, 1) for line in told.out.splitlines())
     assert lines["sent"] == f"{len(FRAMES)} frames, 704 B, out of near"
     assert lines["asked"] == "the capture's times × 1"
-    assert list(lines) == ["sent", "asked", "reached", "time", "jitter"]
+    assert list(lines) == ["sent", "asked", "reached", "time", "jitter", "apart"]
     assert told.err == ""
 
 
@@ -246,3 +246,13 @@ def test_a_link_that_is_not_there_is_warned_of(veth: Network, capsys: pytest.Cap
     veth.unplug(FAR)
     run(["send", "-i", NEAR, "cnm"])
     assert "warning: near has no link: what is sent may go nowhere" in capsys.readouterr().err
+
+
+def test_even_pacing_is_asked_for_and_told_of(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["send", "-i", NEAR, "cnm", "--rate", "1kpps", "--count", "50", "--pacing", "even"]
+    assert run([*words, "-T", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["frames"] == 50
+    assert document["spacing"]["p50_ns"] >= 875_000
+    assert run([*words, "--rate", "max"]) == 2
+    assert "--pacing even keeps frames apart: needed a rate or times, got max" in capsys.readouterr().err

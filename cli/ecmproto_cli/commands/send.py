@@ -58,6 +58,11 @@ _OWN_SPEED = "the interface's"
     "whether it did.  [default: the interface's speed]",
 )  # fmt: skip
 @storm_options
+@click.option(
+    "--pacing", type=click.Choice(["rate", "even"]), default="rate", show_default=True,
+    help="Keep the rate: what is late leaves together. Or keep frames apart, each by itself, for which a "
+    "processor looks at the clock.",
+)  # fmt: skip
 @click.option("--bypass", is_flag=True, help="Go past the interface's queueing discipline.")
 @click.option(
     "--realtime",
@@ -78,6 +83,7 @@ def command(
     count: int | None,
     loop: bool,
     storm: str | None,
+    pacing: str,
     bypass: bool,
     realtime: bool,
     form: str,
@@ -104,9 +110,12 @@ def command(
     options = taken_options(line)
     paths = captures_named(read, required=False)
     others = {"count": count, "rate": rate, "speed": speed, "read": paths or None, "spec": spec}
+    others["pacing"] = None if pacing == "rate" else pacing
     check_storm(storm, words, options, others | {"sweep": line["sweeps"]})
     if count is not None and loop:
         raise click.UsageError("--count starts over by itself: needed --count or --loop, got both")
+    if pacing == "even" and "max" in (rate, speed):
+        raise click.UsageError("--pacing even keeps frames apart: needed a rate or times, got max")
     if "-" in (*paths, spec) and (count is not None or loop):
         raise click.UsageError("stdin can be read once: needed a file to start over, got -")
     if storm is not None:
@@ -125,7 +134,7 @@ def command(
     check_sources({"-r": paths or None, "--spec": spec}, words, line)
     source = _crafted(words, spec, line, seed, ethertypes) if not paths else _captured(paths, sendable)
     with opened_sender(interface, bypass=bypass, realtime=realtime) as (sender, check):
-        report, ended_by = _send(sender, check, _frames(source, count, loop), schedule)
+        report, ended_by = _send(sender, check, _frames(source, count, loop), schedule, pacing)
     if report.frames or not isinstance(ended_by, Exception):
         _say(report, sendable, form)
     return exit_code_after(report, ended_by)
@@ -190,12 +199,16 @@ def _frames(source: Callable[[], Iterable[Batch]], count: int | None, loop: bool
 
 
 def _send(
-    sender: FrameSender, check: Callable[[], None], batches: Iterable[Batch], schedule: Schedule
+    sender: FrameSender,
+    check: Callable[[], None],
+    batches: Iterable[Batch],
+    schedule: Schedule,
+    pacing: str,
 ) -> tuple[SendReport, BaseException | None]:
     """Send, and return the report and what ended it before its time: an interrupt, or an error."""
     from ecmproto.capture.linux.transmission import Transmission
 
-    transmission = Transmission(sender, schedule, check=check)
+    transmission = Transmission(sender, schedule, even=pacing == "even", check=check)
     try:
         transmission.run(batches)
     except (KeyboardInterrupt, EcmprotoError, CommandError) as error:

@@ -21,6 +21,9 @@ from ecmproto.units import NS_PER_S, WIRE_OVERHEAD_OCTETS
 
 _BURST = 64
 """Most frames that leave by one call when they have times, so that what is said of each is near the truth."""
+_UNEVEN = 8
+"""What part of its distance a frame of an even schedule may be nearer to the one before: late ones do not add
+up, and the rate is kept."""
 _SPIN_NS = 120_000
 """How long before a frame's time sleeping ends and looking at the clock begins."""
 _NAP_NS = 100_000_000
@@ -48,13 +51,22 @@ class Jitter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spacing:
+    """How far apart frames left, in ns: from one's departure to the next one's; percentiles as of jitter."""
+
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SendReport:
     """What was sent, and how.
 
     ``asked`` says the schedule in words, ``asked_fps`` and ``asked_bps`` the rate where it has one.
     ``duration_ns`` is from the first frame's departure to the last one's.  ``full`` counts the times that
-    there was no room, ``down`` those that the link was.  ``jitter`` is None without times to keep, ``gaps``
-    where nobody asked for them.
+    there was no room, ``down`` those that the link was.  ``jitter`` and ``spacing`` are None without times to
+    keep, ``gaps`` where nobody asked for them.
     """
 
     interface: str
@@ -66,6 +78,7 @@ class SendReport:
     octets: int
     duration_ns: int
     jitter: Jitter | None = None
+    spacing: Spacing | None = None
     gaps: GapCounts | None = None
     refused: Refusal | None = None
     full: int = 0
@@ -96,20 +109,30 @@ class SendReport:
 class Transmission:
     """Sends batches through ``sender`` by ``schedule``; `report` may be asked at any time.
 
+    Frames that are late leave together, so that the rate is reached.  With ``even`` each leaves by itself, no
+    nearer to the one before than it was to be, but for an eighth: those behind a late one are as late.
     ``check`` is called often, where no frame is half sent; what it raises ends the sending.
     """
 
     def __init__(
-        self, sender: FrameSender, schedule: Schedule, *, check: Callable[[], None] = lambda: None
+        self,
+        sender: FrameSender,
+        schedule: Schedule,
+        *,
+        even: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._sender = sender
         self._schedule = schedule
         self._check = check
         self._paced = not isinstance(schedule, AsFastAsPossible)
+        self._even = even and self._paced
         self._lateness = Lateness()
+        self._distances = Lateness()
         self._gaps: Gaps | None = None
         self._start_ns: int | None = None
         self._first_ns = self._last_ns = self._last_due_ns = 0
+        self._neighbour_ns: int | None = None
         self._resting = False
         self.rested_ns = 0
         """How long sending stood still at `rest`, which is no part of the report's duration."""
@@ -193,11 +216,14 @@ class Transmission:
         while done < count:
             now = time.perf_counter_ns()
             ready = count
-            if self._paced:
+            if self._even:
+                self._postpone(due[done], now)
+                ready = done + (due[done] <= now - self._start_ns)
+            elif self._paced:
                 ready = min(bisect_right(due, now - self._start_ns, done), done + _BURST)
-                if ready == done:
-                    self._sleep_until(self._start_ns + due[done])
-                    continue
+            if ready == done:
+                self._sleep_until(self._start_ns + due[done])
+                continue
             sent = self._sender.sent
             pushed = self._sender.push(done, ready - done)
             self._note(due[done : done + pushed], self._sender.sent - sent, now)
@@ -206,6 +232,14 @@ class Transmission:
             if done < ready:
                 self._wait_for_room(waiting_since or now)
 
+    def _postpone(self, due_ns: int, now_ns: int) -> None:
+        """Have the frame due at ``due_ns``, and those behind it, leave later, if it would come too soon."""
+        if self._start_ns is None or not self._first_ns:
+            return
+        distance_ns = due_ns - self._last_due_ns
+        least_ns = self._last_ns + distance_ns - distance_ns // _UNEVEN
+        self._start_ns = max(self._start_ns, least_ns - due_ns)
+
     def _rested(self, start_ns: int, due_ns: int) -> int:
         """Count a rest; return from when on times count that the frame due at ``due_ns`` is not late."""
         # what would have passed between the two frames in any case was no rest
@@ -213,6 +247,7 @@ class Transmission:
         now_ns = time.perf_counter_ns()
         self.rested_ns += max(0, now_ns - next_ns)
         self._resting = False
+        self._neighbour_ns = None
         return max(start_ns, max(now_ns, next_ns) - due_ns)
 
     def _note(self, due: list[int], sent: int, before_ns: int) -> None:
@@ -222,6 +257,13 @@ class Transmission:
         each = max(1, (time.perf_counter_ns() - before_ns) // sent)
         if not self._first_ns:
             self._first_ns = before_ns
+        if self._paced:
+            left = list(range(before_ns, before_ns + each * len(due), each))
+            if self._neighbour_ns is not None:
+                self._distances.add(before_ns, each, [self._neighbour_ns, *left[:-1]])
+            elif len(left) > 1:
+                self._distances.add(before_ns + each, each, left[:-1])
+            self._neighbour_ns = left[-1]
         self._last_ns = before_ns + each * (len(due) - 1)
         self._last_due_ns = due[-1]
         if self._paced:
@@ -257,6 +299,10 @@ class Transmission:
     def report(self) -> SendReport:
         """Return what was sent until now."""
         sender, late, schedule = self._sender, self._lateness, self._schedule
+        apart = self._distances
+        spacing = Spacing(
+            p50_ns=apart.percentile_ns(50), p99_ns=apart.percentile_ns(99), max_ns=apart.greatest_ns
+        )  # fmt: skip
         jitter = Jitter(
             p50_ns=late.percentile_ns(50), p99_ns=late.percentile_ns(99), max_ns=late.greatest_ns
         )  # fmt: skip
@@ -270,6 +316,7 @@ class Transmission:
             octets=sender.octets,
             duration_ns=max(0, self._last_ns - self._first_ns - self.rested_ns),
             jitter=jitter if self._paced and sender.sent else None,
+            spacing=spacing if self._paced and sender.sent > 1 else None,
             gaps=self._gaps.counts() if self._gaps is not None else None,
             refused=self._refused,
             full=sender.full,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ecmproto.capture import Batch
+from ecmproto.capture.linux.interface import interface_facts
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.schedule import schedule_of
 from ecmproto.capture.linux.sender import FrameSender
@@ -259,3 +264,70 @@ def test_a_rest_is_no_part_of_what_was_reached_and_is_not_made_up_for(veth: Netw
     assert 28_000_000 < report.duration_ns <= ended - began - transmission.rested_ns
     assert times[10] - times[9] > 190_000_000
     assert times[19] - times[10] > 2_000_000
+
+
+class SlowMachine:
+    """A clock and a sender: a look at the clock takes 100 ns, a frame 2 µs, and the 50th call 1 ms more."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.calls: list[tuple[int, int]] = []
+        self.sent = self.octets = self.full = self.down = 0
+        self.facts = interface_facts("lo")
+
+    def perf_counter_ns(self) -> int:
+        self.now_ns += 100
+        return self.now_ns
+
+    def sleep(self, seconds: float) -> None:
+        self.now_ns += int(seconds * 1e9)
+
+    def unsendable(self, buffer: object, offset: object, captured: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.zeros(len(captured), np.bool_)
+
+    def load(self, buffer: object, offset: object, captured: object) -> None: ...
+
+    def push(self, first: int, count: int) -> int:
+        self.calls.append((self.now_ns, count))
+        self.now_ns += 2_000 * count + (1_000_000 if len(self.calls) == 50 else 0)
+        self.sent += count
+        return count
+
+
+@pytest.mark.parametrize("even", [False, True])
+def test_frames_that_are_paced_evenly_never_leave_in_bunches(
+    even: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine: Any = SlowMachine()
+    monkeypatch.setattr("ecmproto.capture.linux.transmission.time", machine)
+    transmission = Transmission(machine, schedule_of(rate="100kpps"), even=even)
+    transmission.run([Batch.from_frames([bytes(60)] * 1000)] * 2)
+    times = [now_ns for now_ns, _ in machine.calls]
+    apart = [later - earlier for earlier, later in itertools.pairwise(times)]
+    report = transmission.report()
+    assert report.spacing is not None
+    assert report.spacing.max_ns >= 1_000_000
+    if even:
+        assert {count for _, count in machine.calls} == {1}
+        assert min(apart) >= 10_000 * 7 // 8
+        assert abs(report.spacing.p50_ns - 10_000) <= 200
+        assert report.reached is not None
+        assert 0.94 < report.reached < 0.96, "the millisecond is not made up for, and nothing else is lost"
+    else:
+        assert max(count for _, count in machine.calls) == 64
+        assert report.reached is not None
+        assert report.reached > 0.99
+
+
+def test_the_distances_of_frames_that_left_are_told_but_no_rest(veth: Network) -> None:
+    with FrameSender(NEAR) as sender:
+        transmission = Transmission(sender, schedule_of(rate="1kpps"))
+        transmission.run([Batch.from_frames([frame("0800")])])
+        assert transmission.report().spacing is None
+        transmission.rest()
+        time.sleep(0.3)
+        transmission.run([Batch.from_frames([frame("0800")] * 100)])
+        report = transmission.report()
+    assert report.spacing is not None
+    assert 0 < report.spacing.p50_ns <= report.spacing.p99_ns <= report.spacing.max_ns
+    assert report.spacing.p50_ns < 300_000_000
