@@ -17,7 +17,7 @@ from ecmproto.control.limiter import NEVER_NS
 from ecmproto.kernel_cache import taking_turns
 from ecmproto.live.device import Device, Send, Snapshot
 from ecmproto.live.link import Link
-from ecmproto.live.loop import Stop, Waiting, run, sleep_precisely
+from ecmproto.live.loop import Stop, Waiting, is_starved, run, sleep_precisely
 from ecmproto.live.privileges import become, check_user, hurry
 from ecmproto.live.prometheus import served
 from ecmproto.units import NS_PER_S, format_time, parse_time
@@ -26,8 +26,6 @@ from ecmproto_cli.live_options import Running
 from ecmproto_cli.live_table import live_line, live_table
 
 _SLOW_NS = 2 * NS_PER_S
-_STARVED = 50
-"""A device that waited for a processor for more than this part of its time, or gave up something due."""
 
 Make = Callable[[Sequence[Link], Send, int], Device]
 """Makes the device, given its interfaces, where frames go, and the time at which it begins."""
@@ -185,7 +183,7 @@ class Reporter:
     def _starved(self, elapsed_ns: int, snapshot: Snapshot) -> str:
         """Return what to say of a device that other programs kept from the processor; nothing if hardly."""
         waited_ns, missed_ns = self._waiting.ns(), snapshot.counters.get("missed_ns", 0)
-        if max(waited_ns, missed_ns) * _STARVED < elapsed_ns:
+        if not is_starved(waited_ns, missed_ns, elapsed_ns):
             return ""
         told = f"it waited {format_time(waited_ns)} for a processor" if waited_ns else ""
         gave_up = f"gave up {format_time(missed_ns)} of what was due" if missed_ns else ""

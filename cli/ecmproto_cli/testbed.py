@@ -26,7 +26,7 @@ from ecmproto.live.testbed.run import Given, run
 from ecmproto.live.testbed.suited import suited
 from ecmproto.live.warming import warm_edge, warm_port, warm_reaction_point
 from ecmproto.replay.marks import machine_on_port
-from ecmproto.units import format_octets, format_rate
+from ecmproto.units import format_octets, format_rate, format_time
 from ecmproto.wire.ethertypes import DEFAULT
 from ecmproto_cli.paint import paint
 from ecmproto_cli.table import columns_of
@@ -66,7 +66,7 @@ def run_all(request: Request) -> None:
     if request.form == "json":
         click.echo(json.dumps(_document(request, outcomes), indent=2))
     else:
-        click.echo(_table(request, outcomes))
+        click.echo(table_of_runs(request, outcomes))
 
 
 @contextmanager
@@ -163,7 +163,8 @@ def _document(request: Request, outcomes: list[Outcome]) -> dict[str, Any]:
     }
 
 
-def _table(request: Request, outcomes: list[Outcome]) -> str:
+def table_of_runs(request: Request, outcomes: list[Outcome]) -> str:
+    """Return what the runs came to, for a person."""
     topology = request.topology
     offered = ", ".join(
         sender.protocol if sender.protocol == "tcp" else format_rate(sender.rate_bps)
@@ -195,7 +196,17 @@ def _table(request: Request, outcomes: list[Outcome]) -> str:
         ("messages", [str(outcome.messages) for outcome in outcomes]),
     ]
     notes = "Rates, queue and drops once it had time to settle; senders' own queues lose frames too."
-    return "\n".join([paint(title, "title"), "", columns_of(rows), "", notes])
+    told = _starved(outcomes)
+    return "\n".join([*told, paint(title, "title"), "", columns_of(rows), "", notes])
+
+
+def _starved(outcomes: list[Outcome]) -> list[str]:
+    """Return what comes first where devices were kept from the processor."""
+    kept = [f"{each.mechanism} {format_time(each.starved_ns)}" for each in outcomes if each.starved_ns]
+    if not kept:
+        return []
+    told = "These figures are this machine's and not the mechanisms': a device waited for a processor, with"
+    return [f"{told} {', '.join(kept)}. Run it on a machine with less to do.", ""]
 
 
 def _percent(share: float | None) -> str:

@@ -188,7 +188,7 @@ def test_the_first_line_of_a_summary_says_when_the_machine_was_too_busy(
     ).summary()
     first = capsys.readouterr().out.splitlines()[0]
     told = f"These figures are this machine's and not the mechanism's: {said}"
-    assert first == (told if said else "h to n, 10 s")
+    assert first == told if said else first.startswith("h to n, 10")
 
 
 def test_what_a_device_warns_of_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from ecmproto.live.testbed.outcome import outcome_of
 from ecmproto.live.testbed.run import Report
 from ecmproto.live.testbed.suited import suited
 from ecmproto.live.testbed.topology import Sender, Topology, dumbbell, read_topology
+from ecmproto_cli.testbed import table_of_runs
 
 
 def test_a_dumbbell_shares_its_load() -> None:
@@ -117,6 +119,23 @@ def test_reports_become_numbers() -> None:
     assert outcome.dropped_frames == 0
     assert outcome.messages == 103
     assert outcome.ping_p50_ms == 2.0
+    assert outcome.starved_ns == 0
+
+
+@pytest.mark.parametrize(("waited_ns", "missed_ns"), [(3_900_000_000, 0), (0, 3_900_000_000)])
+def test_a_testbed_says_first_that_its_devices_were_starved(waited_ns: int, missed_ns: int) -> None:
+    point = {"elapsed_ns": 20 * 10**9, "waited_ns": waited_ns, "counters": {"missed_ns": missed_ns}}
+    calm = {"elapsed_ns": 20 * 10**9, "waited_ns": 300_000_000, "counters": {"missed_ns": 0}}
+    report = Report(
+        senders=(iperf(10e6, 0.0),), sent=({},), victim=None, ping="", port=port_documents(), edge=[],
+        points=([calm], [calm, point]),
+    )  # fmt: skip
+    outcome = outcome_of("fecn", 24_000, report)
+    assert outcome.starved_ns == 3_900_000_000
+    request: Any = SimpleNamespace(topology=dumbbell(senders=1, rate_bps=10**6, load=1), duration_s=20.0)
+    first = table_of_runs(request, [outcome]).splitlines()[0]
+    assert first.startswith("These figures are this machine's and not the mechanisms'")
+    assert "fecn 3.9 s" in first
 
 
 def test_tcp_senders_say_what_they_sent_again() -> None:

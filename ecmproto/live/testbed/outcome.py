@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ecmproto.live.loop import is_starved
 from ecmproto.live.testbed.run import Report
 from ecmproto.replay.flow_series import jain_index
 from ecmproto.units import NS_PER_S
@@ -26,7 +27,8 @@ class Outcome:
 
     ``lost_share`` is of all that UDP senders sent, wherever it was lost, ``retransmits`` the segments TCP
     senders sent again, both of the whole run and None without such senders; ``dropped_frames`` at the port
-    after it settled.  Ping times, of the whole run, are None if none came back.
+    after it settled.  Ping times, of the whole run, are None if none came back.  ``starved_ns`` is what the
+    device that other programs kept longest from the processor waited for it, or gave up; 0 if hardly any.
     """
 
     mechanism: str
@@ -42,6 +44,7 @@ class Outcome:
     messages: int
     ping_p50_ms: float | None
     ping_p99_ms: float | None
+    starved_ns: int = 0
 
 
 def outcome_of(mechanism: str, set_point_octets: int | None, report: Report) -> Outcome:
@@ -68,7 +71,18 @@ def outcome_of(mechanism: str, set_point_octets: int | None, report: Report) -> 
         ),
         ping_p50_ms=float(np.percentile(trips, 50)) if trips else None,
         ping_p99_ms=float(np.percentile(trips, 99)) if trips else None,
+        starved_ns=max(map(_starved_ns, (report.port, report.edge, *report.points))),
     )
+
+
+def _starved_ns(documents: list[dict[str, Any]]) -> int:
+    """Return what a device waited or gave up in all, if that makes its figures the machine's."""
+    if not documents:
+        return 0
+    last = documents[-1]
+    waited_ns, missed_ns = last.get("waited_ns", 0), last.get("counters", {}).get("missed_ns", 0)
+    starved = is_starved(waited_ns, missed_ns, last.get("elapsed_ns", NS_PER_S))
+    return max(waited_ns, missed_ns) if starved else 0
 
 
 def _settled(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
