@@ -80,6 +80,7 @@ class Folder:
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join(known),
             "PYTHONUTF8": "1",
+            "ECMPROTO_PROGRESS": "0",
         }
         self._module = ""
 

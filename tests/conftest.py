@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tests.namespaces import Network
 
 CI = bool(os.environ.get("CI"))
+# A machine that is busy makes commands say what they are at, which is not what tests look for.
+os.environ["ECMPROTO_PROGRESS"] = "0"
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_CAPTURES = REPOSITORY.parent / "shared" / "captures"
 

@@ -13,6 +13,7 @@ import click
 from ecmproto.errors import counted, escaped
 from ecmproto_cli.capturing import StoppingInterrupt
 from ecmproto_cli.failure import INTERRUPTED, warn
+from ecmproto_cli.progress import reading
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
@@ -52,9 +53,11 @@ def write(
     schema = typed(names)
     if not fields and all(map(os.path.isfile, paths)):  # a pipe can be read only once
         with open_captures(paths) as reader:
+            reading(reader, "dissect: which fields there are")
             names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)
         schema = typed(names)
     with open_captures(paths) as reader:
+        reading(reader, f"dissect to {kind}")
         columns = column_batches(reader, names, filter=filter, limit=limit, ethertypes=ethertypes, threads=1)
         form: Form = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"
         with (

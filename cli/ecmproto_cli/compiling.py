@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from ecmproto_cli.progress import is_wanted
+
 _PATIENCE_S = 1.0
 
 
@@ -38,4 +40,5 @@ def told_when_compiling() -> Iterator[None]:
 
 
 def _tell() -> None:
-    click.echo("compiling for large captures, once...", err=True)
+    if is_wanted():
+        click.echo("compiling for large captures, once...", err=True)

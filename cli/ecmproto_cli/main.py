@@ -26,6 +26,7 @@ from ecmproto_cli.failure import (
     tell_notes,
     warn,
 )
+from ecmproto_cli.progress import work
 
 COMMANDS = {
     "dissect": "Show what is in a capture: lines, trees, hex, JSON, CSV, fields.",
@@ -40,6 +41,10 @@ COMMANDS = {
     "fields": "List the fields that can be asked for by name.",
     "completion": "Print the shell completion script for bash, zsh or fish.",
 }
+
+
+_TOLD = ("dissect", "craft", "replay", "stats", "send")
+"""Commands that say what they are at when they take long; others speak all the time, or never take long."""
 
 
 class LazyGroup(click.Group):
@@ -151,6 +156,8 @@ def run(args: list[str]) -> int:
     try:
         if any("\0" in each for each in args):
             raise click.UsageError("needed arguments without NUL, got one with an embedded null")
+        if command in _TOLD:
+            work.begin()
         result = cli.main(args, prog_name="ecmproto", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt) as ended:
         tell_notes(ended)
@@ -178,4 +185,6 @@ def run(args: list[str]) -> int:
             raise
         report(error, command)
         return code
+    finally:
+        work.end()
     return result if isinstance(result, int) else 0

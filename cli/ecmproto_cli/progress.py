@@ -1,14 +1,30 @@
-"""A progress bar over a capture being read: on stderr, and only when that is a terminal."""
+"""How far work is that takes long: a bar where a large capture is read on a terminal, else a line.
+
+A command that has said nothing for two seconds says on stderr what it is at: what is read, crafted or
+replayed, of how many, and whether it waits for the compiler.  On a terminal it does so again at each further
+step that takes as long; elsewhere one line is all.  `SWITCH`, set to 0 in the environment, silences it.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+if TYPE_CHECKING:
+    import threading
+
 T = TypeVar("T")
+
+SWITCH = "ECMPROTO_PROGRESS"
+PATIENCE_S = 2.0
+_COMPILER = "numba.core.compiler"
+_WORTH_OCTETS = 4 << 20
+"""Below this a bar would only flash."""
 
 
 class Sized(Protocol):
@@ -23,19 +39,95 @@ class Sized(Protocol):
         """Octets in all."""
 
 
-_WORTH_OCTETS = 4 << 20
-"""Below this a bar would only flash."""
+def is_wanted() -> bool:
+    """Return whether progress is to be told at all."""
+    return os.environ.get(SWITCH) != "0"
+
+
+class Work:
+    """What a command is at; tells it on stderr when that takes long and nothing else was said."""
+
+    def __init__(self) -> None:
+        self.told = 0
+        """How often it was told."""
+        self._begun = False
+        self._describe: Callable[[], str] | None = None
+        self._timer: threading.Timer | None = None
+
+    def begin(self) -> None:
+        """Begin: from here on steps that take long are told."""
+        self.told = 0
+        self._begun = True
+
+    def at(self, step: str | Callable[[], str]) -> None:
+        """Go on to a step, if anything was begun; one that is a function is asked when it is told."""
+        if self._begun:
+            self._describe = step if callable(step) else lambda: step
+            if self._timer is None or (self.told and sys.stderr.isatty()):
+                self._arm()
+
+    def end(self) -> None:
+        """Tell nothing more: the command speaks for itself from here, or is done."""
+        self._begun = False
+        self._describe = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if is_wanted():
+            import threading
+
+            self._timer = threading.Timer(PATIENCE_S, self._tell)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _tell(self) -> None:
+        describe = self._describe
+        if describe is not None:
+            compiling = ": compiling, which only a first run does" if is_compiling() else ""
+            click.echo(f"ecmproto: {describe()}{compiling}", err=True)
+            self.told += 1
+
+
+work = Work()
+"""What the command of this process is at."""
+
+
+def is_compiling() -> bool:
+    """Return whether a thread of this process compiles kernels; loading compiled ones is none of that."""
+    for innermost in sys._current_frames().values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            if frame.f_globals.get("__name__") == _COMPILER:
+                return True
+            frame = frame.f_back
+    return False
 
 
 def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
-    """Yield ``items``, drawing how far ``source`` has been read."""
-    if not sys.stderr.isatty() or (source.size_octets or 0) < _WORTH_OCTETS:
+    """Yield ``items``, showing how far ``source`` has been read."""
+    if not is_wanted() or not sys.stderr.isatty() or (source.size_octets or 0) < _WORTH_OCTETS:
+        reading(source, label)
         yield from items
         return
     bar: Any = click.progressbar(length=source.size_octets, label=label, file=sys.stderr)
+    work.end()
     with bar:
         done = 0
         for item in items:
             yield item
             bar.update(source.octets_read - done)
             done = source.octets_read
+
+
+def reading(source: Sized, label: str) -> None:
+    """Go on to reading ``source``."""
+
+    def describe() -> str:
+        size, read = source.size_octets, source.octets_read
+        return f"{label}: {100 * read // size} % read" if size else f"{label}: {read:,} octets read"
+
+    work.at(describe)

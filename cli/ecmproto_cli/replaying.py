@@ -20,7 +20,7 @@ from ecmproto.replay.series_output import SampleWriter, check_series_path, write
 from ecmproto.replay.session import Outcome, Plan, replay_capture
 from ecmproto_cli.failure import warn
 from ecmproto_cli.outputs import check_outputs
-from ecmproto_cli.progress import watched
+from ecmproto_cli.progress import watched, work
 from ecmproto_cli.replay_table import comparison_table, replay_table
 
 if TYPE_CHECKING:
@@ -100,14 +100,16 @@ def replay_all(request: Request) -> None:
     outcomes = []
     problem: Exception | None = None
     with _samples(request) as samples:
-        for plan in plans:
-            outcome, problem = _replay(request, plan, samples)
+        for number, plan in enumerate(plans, 1):
+            of_many = f", {number} of {len(plans)}" if len(plans) > 1 else ""
+            outcome, problem = _replay(request, plan, samples, f"replay {plan.variant}{of_many}")
             outcomes.append(outcome)
     if request.flows:
         summaries = [outcome.summary for outcome in outcomes]
         write_flows(request.flows, summaries, by_variant=request.compares, force=request.force)
     _show(request, outcomes)
     for path in request.reports:
+        work.at(f"report {path}")
         _report(request, path, outcomes)
     if problem is not None:
         raise problem
@@ -173,13 +175,15 @@ def _own(request: Request, name: str) -> Iterator[str]:
             )
 
 
-def _replay(request: Request, plan: Plan, samples: SampleWriter | None) -> tuple[Outcome, Exception | None]:
+def _replay(
+    request: Request, plan: Plan, samples: SampleWriter | None, label: str
+) -> tuple[Outcome, Exception | None]:
     sink = samples.rows_of(plan.machine, plan.variant) if samples else None
     with open_captures(request.paths) as reader:
         with _output(request, reader) as output:
 
             def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
-                return watched(batches, reader, f"replay {plan.variant}")
+                return watched(batches, reader, label)
 
             outcome = replay_capture(reader, plan, output=output, sink=sink, watch=watch)
         for warning in [*reader.warnings, *(output.warnings if output else ())]:

@@ -7,6 +7,8 @@ import select
 import sys
 from typing import TYPE_CHECKING
 
+from ecmproto_cli.progress import work
+
 if TYPE_CHECKING:
     from ecmproto.capture import Sink
 
@@ -22,6 +24,7 @@ class Stdout:
 
     def __init__(self, encoding: str = "", sink: Sink | None = None) -> None:
         self._sink = sink
+        self._is_seen = sink is None and sys.stdout.isatty()
         self._encoding = encoding or sys.stdout.encoding
         self._is_utf8 = codecs.lookup(self._encoding).name == "utf-8"
         self._parts: list[str] = []
@@ -51,6 +54,8 @@ class Stdout:
 
     def _put(self, octets: memoryview) -> None:
         if self._sink is None:
+            if octets and self._is_seen:
+                work.end()
             _write(octets)
         else:
             self._sink.write(octets)

@@ -17,6 +17,7 @@ from ecmproto.errors import EncodeError, ParameterError, SpecError
 from ecmproto_cli.failure import FINDINGS, USAGE, CommandError, warn
 from ecmproto_cli.options import ethertype_option, force_option, write_option
 from ecmproto_cli.outputs import BINARY, check_outputs, output_form
+from ecmproto_cli.progress import work
 from ecmproto_cli.recipes import (
     bounded_memory,
     check_sources,
@@ -263,8 +264,11 @@ def _write(chunks: Iterator[Chunk], reading: Reading, form: str, path: str, forc
         )
     with open_sink(path, force=force) as sink:
         output = output_of(form, sink, reading.capture, ethertypes=reading.ethertypes)
+        done = 0
+        work.at(lambda: f"craft: {done:,} frames so far")
         for chunk in itertools.chain([first], chunks):
             output.write(chunk)
+            done += len(chunk)
         output.finish()
     for sentence in output.warnings:
         warn(sentence)

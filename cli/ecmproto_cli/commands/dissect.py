@@ -25,7 +25,7 @@ from ecmproto_cli.options import (
 )
 from ecmproto_cli.outputs import BINARY, check_outputs, output_form
 from ecmproto_cli.paint import paint, wanted
-from ecmproto_cli.progress import watched
+from ecmproto_cli.progress import reading, watched
 
 if TYPE_CHECKING:
     from ecmproto.capture import CaptureCopier, CaptureReader
@@ -240,7 +240,9 @@ def _run(
     from ecmproto.capture import Batch
 
     items = iter(reader) if copier is None and not out.tells_blocks else reader.items()
-    if not sys.stdout.isatty():
+    if sys.stdout.isatty():
+        reading(reader, "dissect")
+    else:
         items = watched(items, reader, "dissect")
     with interrupts(reader) as held:
         # A copy of a file is the same whenever it is made, also compressed.

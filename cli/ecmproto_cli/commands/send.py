@@ -14,6 +14,7 @@ import click
 from ecmproto.errors import EcmprotoError, EncodeError, ParameterError, SpecError, counted
 from ecmproto_cli.failure import USAGE, CommandError, warn
 from ecmproto_cli.options import READ_HELP, captures_named, color_option, ethertype_option
+from ecmproto_cli.progress import work
 from ecmproto_cli.recipes import check_sources, from_file, from_line, help_on, line_options
 from ecmproto_cli.sent import report_document, report_table
 from ecmproto_cli.sequencing import from_steps, is_sequence, sequence_steps
@@ -208,6 +209,7 @@ def _send(
     """Send, and return the report and what ended it before its time: an interrupt, or an error."""
     from ecmproto.capture.linux.transmission import Transmission
 
+    work.end()  # a thread that writes would make frames late
     transmission = Transmission(sender, schedule, even=pacing == "even", check=check)
     try:
         transmission.run(batches)
