@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import os
 from collections.abc import Callable, Sequence
@@ -35,9 +36,14 @@ class TableSink(Protocol):
 
 
 def check_series_path(path: str) -> None:
-    """Raise OutputError unless the name of ``path`` asks for a format that there is."""
+    """Raise OutputError unless the name of ``path`` asks for a format that there is.
+
+    MissingDependencyError for Parquet without pyarrow.
+    """
     if _format(path) not in _FORMATS:
         raise OutputError(path=path, needed=f"a name that ends in {' or '.join(_FORMATS)}", got="another")
+    if _format(path) == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise MissingDependencyError(package="pyarrow", extra="arrow", purpose="writing Parquet")
 
 
 def _format(path: str) -> str:
@@ -78,13 +84,9 @@ class _ParquetTable:
     """Parquet, through pyarrow."""
 
     def __init__(self, sink: Sink) -> None:
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError as error:
-            raise MissingDependencyError(
-                package="pyarrow", extra="arrow", purpose="writing Parquet"
-            ) from error
+        import pyarrow
+        import pyarrow.parquet
+
         self._arrow: Any = pyarrow
         self._file = pyarrow.PythonFile(_Writable(sink), mode="w")
         self._writer: Any = None
@@ -135,11 +137,7 @@ class SampleWriter:
         check_series_path(name)
         self._by_variant = by_variant
         self._sink = _opened(name, force)
-        try:
-            self._table = _table(name, self._sink)
-        except MissingDependencyError:
-            self._sink.abandon()
-            raise
+        self._table = _table(name, self._sink)
         self._write(np.zeros(0, SAMPLE), None, "")
 
     def rows_of(self, machine: Machine, variant: str) -> Callable[[NDArray[Any]], None]:

@@ -190,3 +190,12 @@ def test_one_of_several_captures_may_be_stdin(sample: Path, tmp_path: Path) -> N
     with sample.open("rb") as file:
         done = subprocess.run(command, stdin=file, capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == 2 * len(FRAMES)
+
+
+@pytest.mark.parametrize("option", ["--flows", "--samples"])
+def test_a_missing_library_is_missed_before_the_work(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert run([*REPLAY, "-r", str(tmp_path / "none.pcap"), option, str(tmp_path / "x.parquet")]) == 5
+    assert "pip install 'ecmproto[arrow]'" in capsys.readouterr().err

@@ -25,7 +25,7 @@ from ecmproto_cli.options import (
 )
 from ecmproto_cli.outputs import BINARY, check_outputs, output_form
 from ecmproto_cli.paint import paint, wanted
-from ecmproto_cli.progress import reading, watched
+from ecmproto_cli.progress import reading, watched, work
 
 if TYPE_CHECKING:
     from ecmproto.capture import CaptureCopier, CaptureReader
@@ -240,13 +240,15 @@ def _run(
     from ecmproto.capture import Batch
 
     items = iter(reader) if copier is None and not out.tells_blocks else reader.items()
-    if sys.stdout.isatty():
-        reading(reader, "dissect")
-    else:
-        items = watched(items, reader, "dissect")
     with interrupts(reader) as held:
         # A copy of a file is the same whenever it is made, also compressed.
         live = isinstance(held, StoppingInterrupt)
+        if live:
+            work.end()  # what waits for frames is not late
+        elif sys.stdout.isatty():
+            reading(reader, "dissect")
+        else:
+            items = watched(items, reader, "dissect")
         saving = Saving(flush) if flush is not None and live else None
         try:
             for item in items:

@@ -13,6 +13,7 @@ from ecmproto_cli.compiling import told_when_compiling
 from ecmproto_cli.failure import INTERRUPTED, warn
 from ecmproto_cli.monitoring import Watch
 from ecmproto_cli.options import color_option, ethertype_option, filter_option, force_option, write_option
+from ecmproto_cli.outputs import check_outputs, output_form
 
 if TYPE_CHECKING:
     from ecmproto.capture.linux.reader import InterfaceReader
@@ -75,6 +76,9 @@ def command(
         raise click.UsageError("--rotate-size, --rotate-time and --keep belong to -w")
     if keep is not None and rotate_size is None and rotate_time is None:
         raise click.UsageError("--keep belongs to --rotate-size or --rotate-time")
+    output_form(output, None, ("pcap", "pcapng"), text="")
+    if rotate_size is None and rotate_time is None:
+        check_outputs([output], force=force)
     if output == "-":
         raise click.UsageError("-w -: stdout tells what is seen; `ecmproto dissect -i` writes captures there")
     watch = Watch(
