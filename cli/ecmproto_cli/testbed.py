@@ -202,11 +202,11 @@ def table_of_runs(request: Request, outcomes: list[Outcome]) -> str:
 
 def _starved(outcomes: list[Outcome]) -> list[str]:
     """Return what comes first where devices were kept from the processor."""
-    kept = [f"{each.mechanism} {format_time(each.starved_ns)}" for each in outcomes if each.starved_ns]
+    kept = [f"{each.mechanism}: {format_time(each.starved_ns)}" for each in outcomes if each.starved_ns]
     if not kept:
         return []
-    told = "These figures are this machine's and not the mechanisms': a device waited for a processor, with"
-    return [f"{told} {', '.join(kept)}. Run it on a machine with less to do.", ""]
+    told = "These figures are this machine's and not the mechanisms': a device waited for a processor"
+    return [f"{told} ({', '.join(kept)}). Run it on a machine with less to do.", ""]
 
 
 def _percent(share: float | None) -> str:

@@ -19,7 +19,7 @@ FRAME_OCTETS = 1500 + 14
 def test_tcp_goes_through(mechanism: str, tmp_path: Path) -> None:
     requires_testbeds()
     folder = tmp_path / "kept"
-    document = run("--mechanism", mechanism, "--tcp", "--rate", str(RATE_BPS), seconds=8, folder=folder)
+    document = run("--mechanism", mechanism, "--tcp", "--rate", f"{RATE_BPS}b/s", seconds=8, folder=folder)
     (outcome,) = document["runs"]
     assert sum(outcome["rates_bps"]) >= 0.5 * RATE_BPS
     assert min(outcome["rates_bps"]) > 0

@@ -135,7 +135,7 @@ def test_a_testbed_says_first_that_its_devices_were_starved(waited_ns: int, miss
     request: Any = SimpleNamespace(topology=dumbbell(senders=1, rate_bps=10**6, load=1), duration_s=20.0)
     first = table_of_runs(request, [outcome]).splitlines()[0]
     assert first.startswith("These figures are this machine's and not the mechanisms'")
-    assert "fecn 3.9 s" in first
+    assert "(fecn: 3.9 s)" in first
 
 
 def test_tcp_senders_say_what_they_sent_again() -> None:

@@ -78,7 +78,7 @@ class Laboratory:
 
     def _run(self, mechanism: str) -> None:
         document = run(
-            "--mechanism", mechanism, "--victim", str(VICTIM_BPS), "--rate", str(RATE_BPS), "--force",
+            "--mechanism", mechanism, "--victim", f"{VICTIM_BPS}b/s", "--rate", f"{RATE_BPS}b/s", "--force",
             seconds=SECONDS, folder=self.folder,
         )  # fmt: skip
         (self._outcomes[mechanism],) = document["runs"]

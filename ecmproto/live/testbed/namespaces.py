@@ -51,7 +51,9 @@ class Namespaces:
     def __enter__(self) -> Namespaces:
         netns = _pyroute2().netns
         self._guardian = subprocess.Popen(
-            [sys.executable, "-c", _GUARDIAN, *self._full.values()], stdin=subprocess.PIPE
+            [sys.executable, "-c", _GUARDIAN, *self._full.values()],
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # what ends this process's group is not to end it before it is ready
         )
         try:
             for name in self._full.values():

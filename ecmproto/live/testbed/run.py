@@ -133,9 +133,9 @@ def _devices(spaces: Namespaces, topology: Topology, given: Given) -> Iterator[N
     inputs = [f"in{n + 1}" for n in range(len(topology.senders))]
     inputs += [_PINGER, *(["aside"] if topology.victim_bps else [])]
     port = ["cp", *(word for name in inputs for word in ("--in", name)), "--out", "out"]
-    port += ["--rate", str(topology.rate_bps), "--buffer", topology.buffer]
+    port += ["--rate", f"{topology.rate_bps}b/s", "--buffer", topology.buffer]
     port += ["--flow-control", given.flow_control] if given.flow_control else []
-    rate = ["--link-rate", str(topology.rate_bps)]
+    rate = ["--link-rate", f"{topology.rate_bps}b/s"]
     commands = {"port": port, "edge": ["edge", "--net", "edge", "--host", _RECEIVER, *rate]}
     if topology.victim_bps:
         commands["edge2"] = ["edge", "--net", "edge2", "--host", _VICTIM, *rate]
