@@ -27,7 +27,9 @@ _GZIP_STEP_OCTETS = 1 << 20
 
 
 class _Decompressor(Protocol):
-    def __call__(self, pieces: Iterator[bytes]) -> Iterator[bytes]: ...
+    """Yields what each step gives, and how many octets of the piece at hand are still to be used."""
+
+    def __call__(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]: ...
 
 
 def is_compressed(magic: bytes, path: str) -> str:
@@ -54,25 +56,29 @@ class DecompressedStream:
         self._file = file
         self._owned = owned
         self._head = head
-        self.octets_read = 0
-        """Compressed octets taken in so far."""
+        self._taken = self._unused = 0
         decompress: _Decompressor = _gunzip if kind == "gzip" else _unzstd
         self._pieces = decompress(self._input())
         self._rest = memoryview(b"")
         self._error: Exception | None = None
 
+    @property
+    def octets_read(self) -> int:
+        """Compressed octets of which everything was given so far."""
+        return self._taken - self._unused
+
     def _input(self) -> Iterator[bytes]:
         read = getattr(self._file, "read1", self._file.read)
         piece = self._head or read(_INPUT_OCTETS)
         while piece:
-            self.octets_read += len(piece)
+            self._taken += len(piece)
             yield piece
             piece = read(_INPUT_OCTETS)
 
     def readinto(self, target: memoryview) -> int:
         """Fill ``target`` as far as one step gives; 0 at the end."""
         while not self._rest:
-            piece = next(self._pieces, None)
+            piece, self._unused = next(self._pieces, (None, 0))
             if piece is None:
                 return 0
             self._rest = memoryview(piece)
@@ -87,7 +93,7 @@ class DecompressedStream:
             self._file.close()
 
 
-def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _gunzip(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
     member: Any = None
     started = False
     for piece in pieces:
@@ -102,15 +108,15 @@ def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
             try:
                 out = member.decompress(data, _GZIP_STEP_OCTETS)
             except zlib.error as error:
-                yield from _salvage(before, data)
+                yield from ((out, 0) for out in _salvage(before, data))
                 raise ValueError(f"a broken gzip stream ({error})") from None
-            if out:
-                yield out
             data = member.unused_data if member.eof else member.unconsumed_tail
+            if out:
+                yield out, len(data)
             if member.eof:
                 member = None
     if member is not None:
-        yield member.flush()
+        yield member.flush(), 0
         raise EOFError("the end of a gzip stream that is cut short")
 
 
@@ -129,7 +135,7 @@ def _salvage(member: Any, data: bytes) -> Iterator[bytes]:
             yield out
 
 
-def _unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _unzstd(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
     import zstandard
 
     frame: Any = None
@@ -143,7 +149,7 @@ def _unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
                 except zstandard.ZstdError as error:
                     raise ValueError(f"a broken zstd stream ({error})") from None
                 if out:
-                    yield out
+                    yield out, max(0, len(piece) - at - _ZSTD_STEP_OCTETS)
                 data = frame.unused_data if frame.eof else b""
                 if frame.eof:
                     frame = None

@@ -107,6 +107,7 @@ class StreamSource:
         self.buffer: NDArray[np.uint8] = self._store[:0]
         self.base = 0
         self.position = 0
+        self._told = 0
         self.fault = ""
         self.size_octets = size
 
@@ -119,9 +120,14 @@ class StreamSource:
 
     @property
     def octets_read(self) -> int:
-        """Octets of the file taken in so far (of the compressed file, where it is compressed)."""
+        """Octets of the file used so far; of a compressed one, in proportion to what was decompressed."""
+        used = self.base + self.position
         taken = getattr(self._stream, "octets_read", None)
-        return self.base + self.position if taken is None else int(taken)
+        if taken is None:
+            return used
+        # later octets may be compressed so much better that this would go back
+        self._told = max(self._told, int(taken) * used // max(1, self.base + self._filled))
+        return self._told
 
     def extend(self, needed: int) -> bool:
         """Read until ``needed`` octets are behind ``position``, and as many more as come without waiting."""

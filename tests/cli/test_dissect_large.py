@@ -213,3 +213,23 @@ def test_an_interrupt_while_a_filter_looks_at_a_batch_does_not_wait_for_it(
     monkeypatch.setattr("ecmproto.table.columns.selection.selected", endless)
     assert run(["dissect", "-r", str(capture), "-Y", "cnm"]) == 130
     assert run(["stats", "-r", str(capture), "-Y", "cnm"]) == 130
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_capture_that_is_small_only_because_it_is_compressed_goes_column_by_column(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path, seen = tmp_path / f"in.pcap{suffix}", []
+    with open_sink(str(path)) as sink:
+        PcapWriter(sink).write_batch(Batch.from_frames([FRAMES["arp"]] * 20_000))
+    assert path.stat().st_size < 1 << 16
+    plain = Listing.batch
+
+    def noted(self: Listing, batch: Batch, *arguments: object, **options: object) -> object:
+        seen.append(len(batch))
+        return plain(self, batch, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Listing, "batch", noted)
+    assert run(["dissect", "-r", str(path)]) == 0
+    assert capsysbinary.readouterr().out.count(b"\n") == 20_000
+    assert sum(seen) >= 20_000 - dissecting.FIRST_FRAMES
