@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
+import functools
 from collections.abc import Callable, Iterator
 from textwrap import indent
+from typing import NamedTuple, TypeVar
 
 from ecmproto.capture.linktypes import linktype_name
 from ecmproto.dissect.form import Listing, Paint, plain, printable, seconds_text
@@ -14,6 +15,8 @@ from ecmproto.dissect.record import Record
 from ecmproto.dissect.summary import fcs_holds
 from ecmproto.wire.cn import CNM
 from ecmproto.wire.decoder import SUSPICIOUS, encapsulated, is_suspicious
+from ecmproto.wire.ecm import ECM, CMTag
+from ecmproto.wire.ethertypes import EtherTypes
 from ecmproto.wire.frame import Frame
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
@@ -121,41 +124,112 @@ def _of(message: Layer) -> str:
 def layer_lines(value: Layer, start: int, stop: int, paint: Paint, frame: Frame) -> Iterator[str]:
     """Yield the lines of one layer that stands in octets ``start`` to ``stop`` (exclusive)."""
     where = f"octets {start}–{stop - 1}" if stop > start else f"at octet {start}, empty"
-    yield paint(value.title, _style(value)) + paint(f"  {where}  [{value.source}]", "dim")
-    # options and payloads that are not there need no line
-    fields = [field for field in value.layout if getattr(value, field.key) != b""]
-    rows = [row for field in fields for row in _rows(value, field, frame)]
-    name_width = max((len(row.name) for row in rows), default=0)
-    bits_width = max((len(row.bits) for row in rows), default=0)
-    value_width = min(24, max((len(row.value) for row in rows), default=0))
-    for row in rows:
-        bits = f"  {row.bits:<{bits_width}}" if bits_width else ""
-        told = f"  {row.meaning}" if row.meaning else ""
-        line = f"{paint(f'{row.name:<{name_width}}', 'name')}{bits}  {row.value:<{value_width}}{told}"
-        yield (_INDENT + line).rstrip()
+    told = _told(type(value), frame.ethertypes, paint)  # type: ignore[arg-type]  # classes can be hashed
+    yield told.title + paint(f"  {where}{told.source}", "dim")
+    yield from told.lines(value)
 
 
-def _style(value: Layer) -> str:
-    if value.prefix in _CONGESTION:
+class _Told:
+    """Tells layers of one format; keeps the lines of layers, and the rows of numbers, that came before."""
+
+    def __init__(self, cls: type[Layer], ethertypes: EtherTypes, paint: Paint) -> None:
+        self.title = paint(cls.title, _style(cls))
+        self.source = f"  [{cls.source}]"
+        self._ethertypes = ethertypes
+        self._paint = paint
+        self._fields: list[tuple[Field, tuple[int, int] | None, dict[int, list[_Row]] | None]] = [
+            (field, _word(cls.layout, field), {} if field.is_number and _says_itself(cls, field) else None)
+            for field in cls.layout
+        ]
+        self._fixed = all(field.bits is not None for field in cls.layout)
+        self._lines: dict[Layer, tuple[str, ...]] = {}
+        self._shapes: dict[tuple[str, ...], tuple[list[str], int]] = {}
+        """Of rows with these names: the names as they are shown, and how wide patterns are."""
+
+    def lines(self, value: Layer) -> tuple[str, ...]:
+        """Return the lines of a layer's fields."""
+        if not self._fixed:
+            return self._made(value)
+        lines = self._lines.get(value)
+        if lines is None:
+            lines = _kept(self._lines, value, self._made(value))
+        return lines
+
+    def _made(self, value: Layer) -> tuple[str, ...]:
+        rows: list[_Row] = []
+        for field, word, known in self._fields:
+            got = getattr(value, field.key)
+            if got == b"":
+                continue  # options and payloads that are not there need no line
+            if known is None:
+                rows += _rows(value, field, word, got, self._ethertypes)
+                continue
+            found = known.get(got)
+            if found is None:
+                found = _kept(known, got, list(_rows(value, field, word, got, self._ethertypes)))
+            rows += found
+        names = tuple(row.name for row in rows)
+        shape = self._shapes.get(names)
+        if shape is None:
+            name_width = max(map(len, names), default=0)
+            padded = [f"{_INDENT}{self._paint(f'{name:<{name_width}}', 'name')}" for name in names]
+            shape = _kept(self._shapes, names, (padded, max((len(row.bits) for row in rows), default=0)))
+        heads, bits_width = shape
+        value_width = min(24, max((len(row.value) for row in rows), default=0))
+        lines = []
+        for head, (_, bits, text, told) in zip(heads, rows, strict=True):
+            if bits_width:
+                head = f"{head}  {bits:<{bits_width}}"
+            lines.append(f"{head}  {text:<{value_width}}  {told}" if told else f"{head}  {text}".rstrip())
+        return tuple(lines)
+
+
+_told = functools.lru_cache(maxsize=256)(_Told)
+_MOST_KEPT = 4096
+"""Layers of a format, and values of a field, whose text is kept at a time."""
+
+
+def _kept(known: dict[_Key, _Text], key: _Key, text: _Text) -> _Text:
+    if len(known) >= _MOST_KEPT:
+        known.clear()
+    known[key] = text
+    return text
+
+
+def _says_itself(cls: type[Layer], field: Field) -> bool:
+    """Return whether what a number means depends on no other field of its layer."""
+    return not (issubclass(cls, ECM | CMTag) and field.key == "timestamp") and not issubclass(cls, PFC)
+
+
+def _style(cls: type[Layer]) -> str:
+    if cls.prefix in _CONGESTION:
         return "congestion"
-    if isinstance(value, Pause | PFC | MACControl):
+    if issubclass(cls, Pause | PFC | MACControl):
         return "pause"
-    return "tag" if "tag" in value.prefix or value.prefix.startswith("ieee8021") else "title"
+    return "tag" if "tag" in cls.prefix or cls.prefix.startswith("ieee8021") else "title"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     name: str
     bits: str
     value: str
     meaning: str
 
 
-def _rows(value: Layer, field: Field, frame: Frame) -> Iterator[_Row]:
-    got: int | bytes = getattr(value, field.key)
-    name = field.name_for(got)
+_Key = TypeVar("_Key")
+_Text = TypeVar("_Text")
+
+
+def _rows(
+    value: Layer, field: Field, word: tuple[int, int] | None, got: int | bytes, ethertypes: EtherTypes
+) -> Iterator[_Row]:
+    """Yield the rows of a field; ``word`` is that of `_word`."""
+    name, pattern = field.name_for(got), ""
+    if word is not None and isinstance(got, int) and field.bits is not None:
+        first, width = word
+        pattern = bit_pattern(got, field.bit_offset - first, field.bits, width)
     text = _octets_text(got) if field.kind == "octets" and isinstance(got, bytes) else text_of(field, got)
-    yield _Row(name, _bits(value, field, got), text, meaning(value, field, got, frame.ethertypes))
+    yield _Row(name, pattern, text, meaning(value, field, got, ethertypes))
     if field.meta.flags and isinstance(got, int):
         width = field.bits or 0
         for bit in range(8):
@@ -163,19 +237,11 @@ def _rows(value: Layer, field: Field, frame: Frame) -> Iterator[_Row]:
             yield _Row(field.meta.flags.format(bit), pattern, str(got >> bit & 1), "")
 
 
-def _bits(value: Layer, field: Field, got: int | bytes) -> str:
-    """Return the pattern of a field that does not fill whole octets, "" for one that does."""
-    if not isinstance(got, int) or field.bits is None:
-        return ""
-    word = _word(value.layout, field)
-    if word is None:
-        return ""
-    first, width = word
-    return bit_pattern(got, field.bit_offset - first, field.bits, width)
-
-
 def _word(layout: tuple[Field, ...], field: Field) -> tuple[int, int] | None:
-    """Return the first bit and the width of the run of sub-octet fields that ``field`` is in, if any."""
+    """Return the first bit and the width of the run of sub-octet fields that ``field`` is in, if any.
+
+    A field that fills whole octets by itself is in none.
+    """
     first = stop = 0
     run: list[Field] = []
     for other in layout:

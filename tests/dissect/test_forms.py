@@ -15,7 +15,7 @@ from ecmproto.dissect import Lines, NdJson, Record, Tabs, hex_text, record_docum
 from ecmproto.dissect.hexdump import segments
 from ecmproto.dissect.summary import fcs_holds
 from ecmproto.fuzz.text_check import TextCheck
-from ecmproto.wire import BCN, E2CM, ECM, encode
+from ecmproto.wire import ARP, BCN, E2CM, ECM, PFC, VLAN, CMTag, Ethernet, Frame, Layer, encode
 from ecmproto.wire.catalogue import catalogue
 from ecmproto.wire.document import from_document
 from ecmproto.wire.fcs import frame_check_sequence
@@ -153,3 +153,16 @@ def test_a_sampled_frame_of_another_station_is_suspicious(behind: str) -> None:
     assert all(told.format(addressee) in line for line in lines[:3])
     assert all("suspicious" not in line for line in lines[3:])
     assert not list(TextCheck().differences(items * 20))
+
+
+def test_what_a_field_means_beside_others_is_not_kept_from_the_frame_before() -> None:
+    def told(*layers: Layer) -> str:
+        return tree_text(
+            record(encode(Frame(layers=(Ethernet(dst=bytes(6), src=bytes(6)), *layers)), fix=True))
+        )
+
+    assert "quanta, not enabled" in told(PFC(class_enable_vector=0, time3=9))
+    assert "quanta = 461 ns at 10 Gb/s" in told(PFC(class_enable_vector=8, time3=9))
+    tags = [told(CMTag(cpid=0x0200000000C10001, timestamp=7, unit=unit), ARP()) for unit in (0, 1)]
+    assert ["ticks of 2^0 µs = 7 µs" in tags[0], "ticks of 2^1 µs = 14 µs" in tags[1]] == [True, True]
+    assert told(VLAN(id=5), ARP()) == told(VLAN(id=5), ARP())
