@@ -145,9 +145,9 @@ def test_a_comparison_of_one_mechanism_with_other_parameters_runs_each(replay: R
         for p in (one["parameters"] for one in joint)
     ]
     assert chosen[:3] == [
-        ("2.0", "30000", "0.0078125", None),
-        ("4.0", "30000", "0.0078125", None),
-        ("4.0", "30000", "0.004", None),
+        ("2.0", "30 kB", "0.0078125", None),
+        ("4.0", "30 kB", "0.0078125", None),
+        ("4.0", "30 kB", "0.004", None),
     ]  # fmt: skip
     assert chosen[3][3] == "3,5,6,7"
     assert joint[0]["ports"] != joint[1]["ports"] != joint[2]["ports"]
@@ -364,7 +364,7 @@ SAME = "are the same replay: leave one out"
             "feedback_delay: needed 0 to 1000000000000 ns, got 1001000000000",
         ),
         ("--cp qcn --rp qcn --rp-queue 0", "rp_queue: needed 1 to 1000000000 octets, got 0"),
-        ("--cp qcn --rp qcn --link-rate 1", "link_rate: needed 1000 to 10000000000000 bit/s, got 1"),
+        ("--cp qcn --rp qcn --link-rate 1b/s", "link_rate: needed 1000 to 10000000000000 bit/s, got 1"),
         (
             "--cp qcn -w nowhere/x.pcap",
             "nowhere/x.pcap: needed a writable output, got No such file or directory",
