@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.protocol import NO_LIMITER, Arrival, Delivery, Departure, Message, Outbox, Sent
+from ecmproto.control.protocol import (
+    NO_AVERAGE,
+    NO_LIMITER,
+    Arrival,
+    Delivery,
+    Departure,
+    Message,
+    Outbox,
+    Sent,
+)
 
 
 class IdlePoint(NamedTuple):
@@ -73,6 +82,10 @@ class IdleSenders(NamedTuple):
     def limit_bps(self, station: int, limiter: int) -> float:
         """Return 0."""
         return 0.0
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return NO_AVERAGE."""
+        return NO_AVERAGE
 
 
 class IdleReceivers(NamedTuple):

@@ -21,8 +21,8 @@ class Layered(Machine):
         self.name = f"{upper.name} over {lower.name}"
         self.knows_stations = upper.knows_stations or lower.knows_stations
         for name in (
-            "flow_key", "tag", "tag_protocol", "tag_octets", "kinds", "answers", "feedback_label",
-            "set_point_octets", "refusal_record",
+            "flow_key", "flow_hash", "tag", "tag_protocol", "tag_octets", "kinds", "answers",
+            "feedback_label", "set_point_octets", "refusal_record",
         ):  # fmt: skip
             setattr(self, name, getattr(upper, name))
         self._upper, self._lower = upper, lower
@@ -64,3 +64,7 @@ class Layered(Machine):
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the upper one's counters."""
         return self._upper.counters(machine)
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return the upper one's gauges."""
+        return self._upper.gauges(machine)

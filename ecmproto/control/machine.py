@@ -41,6 +41,8 @@ class Place:
     """Flows that a station can have."""
     flight_ns: int = UNKNOWN_NS
     """How long a probe behind a data frame takes to its destination when nothing else is under way."""
+    hops: int = 1
+    """Congestion points on the path of a flow."""
     ethertypes: EtherTypes = DEFAULT
 
 
@@ -55,6 +57,16 @@ class FlowKey(NamedTuple):
     dst: bool
     priority: bool
     cn_tag: bool
+
+
+class FlowHash(NamedTuple):
+    """Whether ``bits`` of a CRC-32 of a flow's key stand for it: flows of one hash are one then; 0: not.
+
+    ``src`` is whether the source is a part of what is hashed.
+    """
+
+    bits: int = 0
+    src: bool = True
 
 
 class SampledFrame(NamedTuple):
@@ -108,6 +120,7 @@ class Machine(ABC):
     knows_stations = False
     """Whether its congestion point must be told a frame's station."""
     flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
+    flow_hash = FlowHash()
     tag: type[Layer] | None = None
     """The tag that data frames carry."""
     tag_protocol = 0
@@ -175,6 +188,10 @@ class Machine(ABC):
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return what one of the machines made here has counted, by name, over all its stations."""
+        return {}
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return what one of the machines made here measures at this moment, by name with its unit."""
         return {}
 
 

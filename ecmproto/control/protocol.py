@@ -27,6 +27,8 @@ NO_LIMITER = -1
 EVERY_STATION = -2
 NO_STATION = -1
 NO_CAUSE = -1
+NO_AVERAGE = -1.0
+"""Instead of an average round-trip time: there was no sample, or the mechanism measures none."""
 
 SILENT = 0
 """The kind of a message that is not sent: a sample that found nothing to say.  Others are a mechanism's."""
@@ -252,6 +254,9 @@ class Senders(Protocol):
 
     def limit_bps(self, station: int, limiter: int) -> float:
         """Return the rate of a limiter."""
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return a limiter's average round-trip time to its congestion point, NO_AVERAGE without one."""
 
 
 @interface

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
+from ecmproto.control.aimd.parameters import EdgeParameters as StrippingParameters
 from ecmproto.control.idle import IdleReceivers
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import Machine, Place, SampledFrame
@@ -99,7 +100,11 @@ class Edge:
             ethertypes=ethertypes,
         )
         self.flows = FlowTable(
-            machine.flow_key, max_stations=LARGEST_STATIONS, max_flows=LARGEST_FLOWS, ethertypes=ethertypes
+            machine.flow_key,
+            hashed=machine.flow_hash,
+            max_stations=LARGEST_STATIONS,
+            max_flows=LARGEST_FLOWS,
+            ethertypes=ethertypes,
         )
         self._intake = Intake(
             machine, cp_mac=mac, ethertypes=ethertypes, interfaces=(), flows=self.flows, first_time_ns=0
@@ -114,6 +119,7 @@ class Edge:
         self._outbox = new_outbox(_MESSAGES_AT_ONCE)
         self._examples: dict[int, bytes] = {}
         own = machine.parameters.get(Role.EDGE)
+        self._strips = not isinstance(own, StrippingParameters) or own.strip
         self._parameters = own if isinstance(own, EdgeParameters) else EdgeParameters()
         self.defence: Defence | None = None
         if self._parameters.cnpv:
@@ -161,10 +167,10 @@ class Edge:
                 kept &= ~self._own(batch, classes)
             if self.defence is not None:
                 chosen = np.array(self.defence.rules.strips)[classes.priority][kept]
-        rest, count = stripped(
-            batch if kept.all() else batch.select(kept), self.machine, self.place.ethertypes, chosen=chosen
-        )
-        self.counts.stripped_frames += count
+        rest = batch if kept.all() else batch.select(kept)
+        if self._strips:
+            rest, count = stripped(rest, self.machine, self.place.ethertypes, chosen=chosen)
+            self.counts.stripped_frames += count
         if self._vlan is not None:
             rest = without_vlan(rest, self._vlan, self.place.ethertypes)
         self._send_all(HOST, rest)

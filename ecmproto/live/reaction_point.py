@@ -34,7 +34,7 @@ from ecmproto.replay.hearing import counters as heard_counters
 from ecmproto.replay.intake import Intake, Taken
 from ecmproto.replay.open_port import Arrivals
 from ecmproto.replay.tagging import tagged_frames
-from ecmproto.replay.world import new_world, with_more_frames
+from ecmproto.replay.world import new_world, with_more_frames, with_obeyed
 from ecmproto.table.flows import FlowTable
 from ecmproto.table.headers import TYPE_AT
 from ecmproto.wire import EtherTypes
@@ -128,10 +128,15 @@ class ReactionPoint:
             cp_mac=port.cp_mac,
             stations=LARGEST_STATIONS,
             flows=LARGEST_FLOWS,
+            hops=facts.hops,
             ethertypes=ethertypes,
         )
         self.flows = FlowTable(
-            machine.flow_key, max_stations=LARGEST_STATIONS, max_flows=LARGEST_FLOWS, ethertypes=ethertypes
+            machine.flow_key,
+            hashed=machine.flow_hash,
+            max_stations=LARGEST_STATIONS,
+            max_flows=LARGEST_FLOWS,
+            ethertypes=ethertypes,
         )
         self._intakes = tuple(
             Intake(
@@ -148,7 +153,9 @@ class ReactionPoint:
         self._hearing = new_hearing(machine)
         self._draws = Draws(seed)
         self.senders = machine.senders(self.place, cast(Any, self._draws.source))
-        self.world = new_world(port, facts, stations=LARGEST_STATIONS, limiters=self.senders.limiters())
+        self.world = new_world(
+            port, with_obeyed(facts, machine), stations=LARGEST_STATIONS, limiters=self.senders.limiters()
+        )
         while len(self.world.pool.frames) < _MOST_FRAMES:
             self.world = with_more_frames(self.world)
         self._passages = columns(self.world.passages)
@@ -366,6 +373,7 @@ class ReactionPoint:
                 "waiting_frames": int(queues["length"].sum()),
                 "waiting_octets": int(queues["octets"].sum()),
                 "longest_wait_octets": int(self.world.log.longest_wait_octets),
+                **self.machine.gauges(self.senders),
             },
         )
 

@@ -51,7 +51,14 @@ from ecmproto.replay.summary import (
     port_summary,
     with_counts,
 )
-from ecmproto.replay.world import carried, new_world, with_longer_flight, with_more_frames, with_stations
+from ecmproto.replay.world import (
+    carried,
+    new_world,
+    with_longer_flight,
+    with_more_frames,
+    with_obeyed,
+    with_stations,
+)
 from ecmproto.table.flows import FlowTable
 from ecmproto.units import serialisation_ns
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
@@ -94,11 +101,15 @@ class ClosedLoopReplay:
         check_seed(seed)
         self.machine = machine
         self.flows = FlowTable(
-            machine.flow_key, max_stations=LARGEST_STATIONS, max_flows=LARGEST_FLOWS, ethertypes=ethertypes
+            machine.flow_key,
+            hashed=machine.flow_hash,
+            max_stations=LARGEST_STATIONS,
+            max_flows=LARGEST_FLOWS,
+            ethertypes=ethertypes,
         )
         self._batches = batches
         self._port_facts = port
-        self._loop_facts = loop
+        self._loop_facts = loop = with_obeyed(loop, machine)
         self._seed = seed
         self._intake = Intake(
             machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=interfaces, flows=self.flows
@@ -120,6 +131,7 @@ class ClosedLoopReplay:
         self._series = FlowSeries()
         self._frames = self._octets = self._passed_by = self._untimed = self._backwards = 0
         self._held_out_frames = self._held_out_octets = self._probes = 0
+        self._rtts, self._rtt_sum_ns = 0, 0.0
         self._now_ns = 0
         self._end: ReplaySummary | None = None
 
@@ -136,6 +148,7 @@ class ClosedLoopReplay:
             cp_mac=self._port_facts.cp_mac,
             stations=stations,
             flows=LARGEST_FLOWS,
+            hops=self._loop_facts.hops,
             flight_ns=serialisation_ns(_DATA_OCTETS + PROBE_OCTETS + 2 * overhead_octets, rate_bps),
             ethertypes=ethertypes,
         )
@@ -240,6 +253,7 @@ class ClosedLoopReplay:
         self._counts.add_messages(piece.messages)
         number = self.flows.numbers(passages["station"], passages["flow"])
         if self._end is None:
+            self._count_rtts(passages["rtt_average_ns"][fate == ENQUEUED])
             data = passages["probe"] == 0
             self._series.passed(
                 number[data],
@@ -247,7 +261,13 @@ class ClosedLoopReplay:
                 passages["octets"][data],
                 fate[data],
                 passages["limit_bps"][data],
+                passages["rtt_average_ns"][data],
             )
+
+    def _count_rtts(self, rtt_average_ns: NDArray[np.float64]) -> None:
+        known_ns = rtt_average_ns[rtt_average_ns >= 0]
+        self._rtt_sum_ns += float(known_ns.sum())
+        self._rtts += len(known_ns)
 
     def _port_summary(self) -> PortSummary:
         return port_summary("port", self._world.port.gauge, self._now_ns, self._counts)
@@ -329,6 +349,7 @@ class ClosedLoopReplay:
             paused_ns=paused_ns,
             paused_sum_ns=paused_sum_ns,
             pauses=pauses,
+            rtt_average_ns=self._rtt_sum_ns / self._rtts if self._rtts else None,
             fairness=fairness.index,
             fairness_flows=fairness.flows,
             counters=machine.counters(self._senders)

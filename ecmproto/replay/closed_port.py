@@ -5,6 +5,9 @@ The text of the loop, compiled for each mechanism.  Its rules:
 1. A frame of the capture comes to its station at its time.  It queues behind the limiter that it is routed
    to, in a finite queue, or leaves at once.  Where its priority is paused, or an earlier frame waits for
    that, it waits in the station's own queue of the priority.  What waited leaves no faster than the link.
+   All frames of a station share its link from when one that a limiter lets through is ready for it, or a
+   probe is on it, until it falls idle: of what is ready, what came first leaves first.  Before that, what
+   comes from the capture leaves as it was captured: it did fit on a link.
 2. What leaves a station reaches the port at that time, with its tag; a probe follows it in band.
 3. What leaves the port is at its destination at that time.  Messages of the port and of destinations reach
    their station a fixed delay later; they do not take the port's bandwidth.
@@ -22,6 +25,7 @@ from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.pause.gate import is_sending, obey, opens_ns, starts_sending
 from ecmproto.control.protocol import (
     EVERY_STATION,
+    NO_AVERAGE,
     NO_CAUSE,
     NO_LIMITER,
     NO_STATION,
@@ -171,13 +175,13 @@ def _arrive(
     if heard.message[position] >= 0:
         for message in range(heard.message[position], heard.until[position]):
             _receive(world, senders, heard.messages[message], now_ns)
-        _note(world, frame, PASSED_BY, -1, 0.0)
+        _note(world, frame, PASSED_BY, -1, 0.0, NO_AVERAGE)
         give_back(world.pool, index)
     elif not arrivals.occupies[position] or frame.octets <= 0:
-        _note(world, frame, PASSED_BY, -1, 0.0)
+        _note(world, frame, PASSED_BY, -1, 0.0, NO_AVERAGE)
         give_back(world.pool, index)
     elif frame.station < 0 or frame.flow < 0:
-        _pass(world, point, index, now_ns, 0.0)
+        _pass(world, point, index, now_ns, 0.0, NO_AVERAGE)
     else:
         _route(world, point, senders, index, now_ns)
 
@@ -193,13 +197,17 @@ def _route(world: World, point: CongestionPoint, senders: Senders, index: int, n
     own = base + OWN_QUEUES + priority
     entry = base + ENTRIES + limiter
     if limiter == NO_LIMITER:
-        if world.queues[own].length == 0 and opens_ns(world.gates, station, priority, now_ns) <= now_ns:
+        if (
+            world.queues[own].length == 0
+            and world.links[station].shared_ns <= now_ns
+            and opens_ns(world.gates, station, priority, now_ns) <= now_ns
+        ):
             _send(world, point, senders, index, NO_LIMITER, now_ns)
             return
         entry = own
     queue = world.queues[entry]
     if queue.octets + frame.octets > world.loop.queue_octets:
-        _note(world, frame, HELD_OUT, -1, 0.0)
+        _note(world, frame, HELD_OUT, -1, 0.0, NO_AVERAGE)
         give_back(world.pool, index)
         return
     if limiter != NO_LIMITER:
@@ -214,13 +222,16 @@ def _route(world: World, point: CongestionPoint, senders: Senders, index: int, n
 @inlined
 def _leaves_ns(world: World, senders: Senders, station: int, limiter: int, entry: int, now_ns: int) -> int:
     """Return when the head of a station's queue may leave it."""
-    leaves_ns = now_ns
+    link, leaves_ns = world.links[station], now_ns
     if limiter != NO_LIMITER:
         leaves_ns = max(now_ns, senders.leaves_ns(station, limiter, now_ns))
         if leaves_ns == NEVER_NS:
             return NEVER_NS
     priority = world.pool.frames[world.queues[entry].head].priority
-    return int(max(opens_ns(world.gates, station, priority, leaves_ns), world.links[station].free_ns))
+    leaves_ns = opens_ns(world.gates, station, priority, leaves_ns)
+    if limiter != NO_LIMITER and leaves_ns <= now_ns:
+        link.shared_ns = max(link.shared_ns, link.free_ns)
+    return int(max(leaves_ns, link.free_ns))
 
 
 @compiled
@@ -233,6 +244,10 @@ def _wake(world: World, point: CongestionPoint, senders: Senders, now_ns: int) -
         senders.expire(station, now_ns)
         _review(world, senders, station, now_ns)
         return
+    link = world.links[station]
+    if link.shared_ns > 0 and link.free_ns <= now_ns <= link.shared_ns:
+        entry = _came_first(world, station * each, each, entry, now_ns)
+        part = entry % each
     limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
     leaves_ns = _leaves_ns(world, senders, station, limiter, entry, now_ns)
     if leaves_ns <= now_ns:
@@ -243,6 +258,18 @@ def _wake(world: World, point: CongestionPoint, senders: Senders, now_ns: int) -
         if queue.length > 0:
             leaves_ns = _leaves_ns(world, senders, station, limiter, entry, now_ns)
     set_due(world.agenda, entry, leaves_ns)
+
+
+@inlined
+def _came_first(world: World, base: int, each: int, entry: int, now_ns: int) -> int:
+    """Return which of a station's queues that are due, its entries from ``base`` on, has the oldest head."""
+    serial = world.pool.frames[world.queues[entry].head].serial
+    for other in range(base + OWN_QUEUES, base + each):
+        if world.agenda.due_ns[other] <= now_ns and world.queues[other].length > 0:
+            came = world.pool.frames[world.queues[other].head].serial
+            if came < serial:
+                entry, serial = other, came
+    return entry
 
 
 @compiled
@@ -265,7 +292,9 @@ def _send(
     """Let a frame leave its station (rule 2)."""
     frame = world.pool.frames[index]
     station = frame.station
-    limit_bps = senders.limit_bps(station, limiter) if limiter != NO_LIMITER else 0.0
+    limit_bps, rtt_ns = 0.0, NO_AVERAGE
+    if limiter != NO_LIMITER:
+        limit_bps, rtt_ns = senders.limit_bps(station, limiter), senders.rtt_average_ns(station, limiter)
     posted = world.outbox.posted.count
     departure = Departure(
         now_ns, station, limiter, frame.flow, frame.priority, frame.octets, frame.tagged == 1, frame.tag,
@@ -276,10 +305,10 @@ def _send(
     frame.tag = sent.tag
     frame.mark = sent.mark
     frame.octets += sent.added_octets
-    _occupy(world, station, frame.octets, now_ns)
+    _occupy(world, station, frame.octets, now_ns, limiter != NO_LIMITER)
     set_due(world.agenda, station * (ENTRIES + senders.limiters()) + TIMER, senders.timer_ns(station))
     serial = frame.serial
-    _pass(world, point, index, now_ns, limit_bps)
+    _pass(world, point, index, now_ns, limit_bps, rtt_ns)
     for probe in range(posted, world.outbox.posted.count):
         message = world.outbox.messages[probe]
         if message.kind == PROBE_KIND:
@@ -287,10 +316,13 @@ def _send(
 
 
 @inlined
-def _occupy(world: World, station: int, octets: int, now_ns: int) -> None:
+def _occupy(world: World, station: int, octets: int, now_ns: int, shared: bool) -> None:
+    """Let a frame take a station's link; others share it from then on if it is ``shared``."""
     loop, link = world.loop, world.links[station]
     bit_ns = 8 * (octets + loop.overhead_octets) * NS_PER_S
     link.free_ns = max(link.free_ns, now_ns) + -(-bit_ns // loop.link_rate_bps)
+    if shared or (link.shared_ns > 0 and now_ns <= link.shared_ns):
+        link.shared_ns = link.free_ns
 
 
 @compiled
@@ -310,12 +342,14 @@ def _probe(world: World, point: CongestionPoint, message: Message, serial: int, 
     frame.tagged = 0
     frame.tag = 0
     frame.mark = message.latency
-    _occupy(world, frame.station, PROBE_OCTETS, now_ns)
-    _pass(world, point, index, now_ns, 0.0)
+    _occupy(world, frame.station, PROBE_OCTETS, now_ns, True)
+    _pass(world, point, index, now_ns, 0.0, NO_AVERAGE)
 
 
 @compiled
-def _pass(world: World, point: CongestionPoint, index: int, now_ns: int, limit_bps: float) -> None:
+def _pass(
+    world: World, point: CongestionPoint, index: int, now_ns: int, limit_bps: float, rtt_ns: float
+) -> None:
     """Let a frame come to the port."""
     frame, port, outbox = world.pool.frames[index], world.port, world.outbox
     enqueued = arrive(port, now_ns, frame.priority, frame.octets, index, frame.tagged == 1)
@@ -334,13 +368,13 @@ def _pass(world: World, point: CongestionPoint, index: int, now_ns: int, limit_b
     _dispatch(world, posted)
     if enqueued and frame.tagged == 1:
         frame.tag = point.forwarded(frame.priority, frame.tag)
-    _note(world, frame, ENQUEUED if enqueued else DROPPED, qlen_octets, limit_bps)
+    _note(world, frame, ENQUEUED if enqueued else DROPPED, qlen_octets, limit_bps, rtt_ns)
     if not enqueued:
         give_back(world.pool, index)
 
 
 @inlined
-def _note(world: World, frame: Frame, fate: int, qlen_octets: int, limit_bps: float) -> None:
+def _note(world: World, frame: Frame, fate: int, qlen_octets: int, limit_bps: float, rtt_ns: float) -> None:
     passage = world.passages[world.log.passages]
     world.log.passages += 1
     passage.serial = frame.serial
@@ -356,6 +390,7 @@ def _note(world: World, frame: Frame, fate: int, qlen_octets: int, limit_bps: fl
     passage.mark = frame.mark
     passage.qlen_octets = qlen_octets
     passage.limit_bps = limit_bps
+    passage.rtt_average_ns = rtt_ns
 
 
 @compiled

@@ -18,6 +18,7 @@ _MOST_FRAMES = LARGEST_BUFFER_OCTETS // FRAME_OCTETS
 _FRAMES = re.compile(r"([0-9]{1,12})\s*frames?")
 _LARGEST_OVERHEAD_OCTETS = 1_000
 _LARGEST_DELAY_NS = 10**12
+_MOST_HOPS = 255
 
 
 class Buffer(NamedTuple):
@@ -84,6 +85,8 @@ class LoopFacts:
     """What each queue of a station holds; a frame that finds it full is lost there."""
     heed_captured: bool = False
     """Whether the stations heed the feedback that the capture itself holds, and the port sends none."""
+    hops: int = 1
+    """Congestion points on the path of a flow, this port among them."""
     pause: bool = True
     pfc_priorities: frozenset[int] = frozenset(range(8))
 
@@ -91,6 +94,7 @@ class LoopFacts:
         """Check the numbers."""
         _check("link_rate", self.link_rate_bps, *_RATES_BPS, "bit/s")
         _check("feedback_delay", self.feedback_delay_ns, 0, _LARGEST_DELAY_NS, "ns")
+        _check("hops", self.hops, 1, _MOST_HOPS, "congestion points")
         _check("rp_queue", self.queue_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
 
 

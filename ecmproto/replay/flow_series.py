@@ -47,6 +47,8 @@ class FlowRates:
     passed_bps: NDArray[np.float64]
     limit_bps: NDArray[np.float64]
     """Of the limiter that its frames came through, on average over them; NaN where none did."""
+    rtt_average_ns: NDArray[np.float64]
+    """The limiter's average round-trip time to its congestion point, likewise; NaN where it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +61,8 @@ class Fairness:
     """How many these are: a frame of theirs came in the second half, or waited when it began."""
 
 
-_OFFERED, _SENT, _PASSED, _LIMIT_SUM, _LIMITED = range(5)
-_KINDS = 5
+_OFFERED, _SENT, _PASSED, _LIMIT_SUM, _LIMITED, _RTT_SUM, _TIMED = range(7)
+_KINDS = 7
 _PASSED_OCTETS, _CAME, _GONE = range(3)
 """Of every flow: octets that passed, frames that came, and frames that went on or were lost."""
 _EACH = 3
@@ -98,8 +100,12 @@ class FlowSeries:
         octets: NDArray[np.int64],
         fate: NDArray[np.uint8],
         limit_bps: NDArray[np.float64] | None = None,
+        rtt_average_ns: NDArray[np.float64] | None = None,
     ) -> None:
-        """Take what became of frames of ``flow``, and the rates of limiters they came through (0: none)."""
+        """Take what became of frames of ``flow``, and of the limiters that they came through.
+
+        These have rates (0: no limiter) and average round-trip times (below 0: none known).
+        """
         own = self._rows(flow)
         row = _shown(own)
         for column, what in enumerate((ENQUEUED, DROPPED, HELD_OUT), 1):
@@ -115,6 +121,11 @@ class FlowSeries:
             limited = through & (limit_bps > 0)
             self._add(row[limited], _LIMIT_SUM, time_ns[limited], limit_bps[limited])
             self._add(row[limited], _LIMITED, time_ns[limited], np.ones(int(limited.sum())))
+        if rtt_average_ns is not None:
+            timed = through & (rtt_average_ns >= 0)
+            if timed.any():
+                self._add(row[timed], _RTT_SUM, time_ns[timed], rtt_average_ns[timed])
+                self._add(row[timed], _TIMED, time_ns[timed], np.ones(int(timed.sum())))
 
     def _rows(self, flow: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of each flow among all."""
@@ -169,7 +180,7 @@ class FlowSeries:
         self, number: int, label: str, row: int, spans: int, duration_ns: int, second_half_bps: float
     ) -> FlowRates:
         values = self._spans.values[row * _KINDS : (row + 1) * _KINDS]
-        offered, sent, passed, limits, limited = values[:, :spans]
+        offered, sent, passed, limits, limited, rtts, timed = values[:, :spans]
         # The last span is only as long as the replay reached into it.
         lengths_ns = np.full(spans, float(self.span_ns))
         lengths_ns[-1] = max(1, duration_ns - (spans - 1) * self.span_ns)
@@ -187,6 +198,7 @@ class FlowSeries:
             sent_bps=sent * to_bps,
             passed_bps=passed * to_bps,
             limit_bps=np.divide(limits, limited, out=np.full(spans, np.nan), where=limited > 0),
+            rtt_average_ns=np.divide(rtts, timed, out=np.full(spans, np.nan), where=timed > 0),
         )
 
 

@@ -101,7 +101,9 @@ class OpenLoopReplay:
         self._chooser = ports
         self._ethertypes = ethertypes
         numbered = with_flows or machine.knows_stations
-        flows = FlowTable(machine.flow_key, max_stations=_LARGEST_STATIONS, ethertypes=ethertypes)
+        flows = FlowTable(
+            machine.flow_key, hashed=machine.flow_hash, max_stations=_LARGEST_STATIONS, ethertypes=ethertypes
+        )
         self._flows = flows if numbered else None
         self._series = FlowSeries() if with_flows else None
         self._intake = Intake(

@@ -204,4 +204,5 @@ def _flow_columns(summary: ReplaySummary) -> dict[str, NDArray[Any]]:
         "sent_bps": joined([flow.sent_bps for flow in flows]),
         "passed_bps": joined([flow.passed_bps for flow in flows]),
         "limit_bps": joined([flow.limit_bps for flow in flows]),
+        "rtt_average_ns": joined([flow.rtt_average_ns for flow in flows]),
     }

@@ -124,6 +124,9 @@ class StationsSummary:
     paused_sum_ns: int
     """The same summed up over all stations and priorities."""
     pauses: PauseTrace
+    rtt_average_ns: float | None
+    """Limiters' averages of the round-trip time to their congestion points (RTTavg of S000), on average over
+    the frames that came through them; None where nothing measures it."""
     fairness: float
     """Jain's index of what the flows that asked for something in the second half got through then; 1 is
     equal."""

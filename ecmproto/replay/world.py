@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import MutableSequence, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ecmproto.control.limiter import NEVER_NS
+from ecmproto.control.machine import Machine
+from ecmproto.control.mechanism import Role
 from ecmproto.control.pause.gate import Gates, new_gates
+from ecmproto.control.pause.parameters import PFCReactionParameters
 from ecmproto.control.protocol import Message, Outbox, new_outbox
 from ecmproto.record import columns, new_record, new_records
 from ecmproto.replay.agenda import Agenda, new_agenda
@@ -49,6 +53,8 @@ class Passage:
     """Of its priority's queue after it; −1 if it did not come there."""
     limit_bps: float
     """The rate of the limiter that it came through; 0 for none."""
+    rtt_average_ns: float
+    """That limiter's average round-trip time; NO_AVERAGE for none."""
 
 
 class Log:
@@ -84,6 +90,8 @@ class Link:
 
     free_ns: int
     """When the frame that it sends is through."""
+    shared_ns: int
+    """Until when frames that come have to wait for it (rule 1)."""
 
 
 class World(NamedTuple):
@@ -104,6 +112,14 @@ class World(NamedTuple):
     flight: MutableSequence[Message]
     outbox: Outbox
     passages: Sequence[Passage]
+
+
+def with_obeyed(facts: LoopFacts, machine: Machine) -> LoopFacts:
+    """Return ``facts`` with the priorities of PFC that the parameters of ``machine`` say stations obey."""
+    own = machine.parameters.get(Role.REACTION_POINT)
+    if not isinstance(own, PFCReactionParameters):
+        return facts
+    return dataclasses.replace(facts, pfc_priorities=facts.pfc_priorities & own.priorities)
 
 
 def new_world(

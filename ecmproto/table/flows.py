@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.machine import FlowKey
+from ecmproto.control.machine import FlowHash, FlowKey
 from ecmproto.errors import ParameterError
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record
@@ -33,11 +33,14 @@ from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.text import mac_text
 
 NO_NUMBER = -1
+NOT_HASHED = FlowHash()
 
 _FIRST_SLOTS = 256
 _VLAN_SHIFT = 48
 _ADDRESS_BITS = (1 << 48) - 1
 _MOST = 1 << 31
+_CRC_BITS, _CRC_POLYNOMIAL = 0xFFFF_FFFF, 0xEDB8_8320
+_NO_VLAN_HASHED = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,8 @@ class Flow:
     priority: int | None
     cn_flow: int | None
     """Flow ID of its CN-TAGs, where they tell flows apart."""
+    hash: int | None = None
+    """What stands for its key, where flows are told apart by a hash of that."""
 
     @property
     def label(self) -> str:
@@ -64,6 +69,7 @@ class Flow:
         for name, value in (
             ("VLAN", self.vlan),
             ("CN flow", self.cn_flow),
+            ("hash", self.hash),
             ("priority", self.priority or None),
         ):
             if value is not None:
@@ -115,6 +121,7 @@ class FlowTable:
         self,
         key: FlowKey,
         *,
+        hashed: FlowHash = NOT_HASHED,
         max_stations: int = 4096,
         max_flows: int = 1024,
         ethertypes: EtherTypes = DEFAULT,
@@ -122,6 +129,7 @@ class FlowTable:
         _check("max_stations", max_stations, _MOST - 1)
         _check("max_flows", max_flows, (_MOST - 1) // max_stations)
         self.key = FlowKey(*(bool(part) for part in key))
+        self.hashed = FlowHash(int(hashed.bits), bool(hashed.src))
         self.counts = new_record(FlowCounts)
         self._limits = max_stations, max_flows
         self._roles = roles_of(ethertypes)
@@ -161,8 +169,8 @@ class FlowTable:
         position = 0
         while position < len(offset):
             position = _number(
-                *frames, self._roles, self.key, self._limits, self._stations, self._flows, self._entries,
-                self.counts, numbers, position,
+                *frames, self._roles, self.key, self.hashed, self._limits, self._stations, self._flows,
+                self._entries, self.counts, numbers, position,
             )  # fmt: skip
             self._make_room()
         return numbers
@@ -206,8 +214,9 @@ class FlowTable:
         headers = Headers(
             NO_VLAN if vlan is None else vlan, priority or 0, by_cn_tag, cn_flow or 0, role=0, msdu_at=0
         )
-        octets = np.frombuffer(destination or bytes(ADDRESS_OCTETS), np.uint8)
-        return _key_low(octets, 0, headers, self.key), _key_high(station, headers, self.key)
+        octets = np.frombuffer((destination or bytes(ADDRESS_OCTETS)) + self.source(station), np.uint8)
+        low = _key_low(octets, 0, headers, self.key, self.hashed)
+        return low, _key_high(station, headers, self.key, self.hashed)
 
     def _number_of(self, keys: Keys, low: int, high: int) -> int:
         return int(keys.number[slot_of(*keys, low, high)])
@@ -252,6 +261,10 @@ class FlowTable:
     def _flow(self, entry: int) -> Flow:
         low, high = int(self._entries.low[entry]), int(self._entries.high[entry])
         by_cn_tag, priority, station = high & 1, high >> 1 & 7, high >> 4
+        if self.hashed.bits and not by_cn_tag:
+            number, source = int(self._entries.flow[entry]), self.source(station)
+            none = {"destination": None, "vlan": None, "priority": None, "cn_flow": None}
+            return Flow(station=station, flow=number, source=source, hash=low, **none)
         vlan = (low >> _VLAN_SHIFT) - 1
         by_destination = self.key.dst and not by_cn_tag
         return Flow(
@@ -285,20 +298,50 @@ def _longer(column: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @inlined
-def _key_low(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowKey) -> int:
-    """Return what tells a flow apart: Flow ID; or destination, and VLAN identifier plus one, 0 for none."""
+def _key_low(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
+    """Return what tells a flow apart: Flow ID; or destination, and VLAN identifier plus one, 0 for none.
+
+    Or the hash of all.
+    """
     if key.cn_tag and headers.cn_tagged:
         return headers.flow_id
+    if hashed.bits > 0:
+        return _hash_of(buffer, start, headers, key, hashed)
     destination = address(buffer, start) if key.dst else 0
     vlan = headers.vlan if key.vlan else NO_VLAN
     return destination | ((vlan + 1) << _VLAN_SHIFT)
 
 
+@compiled
+def _hash_of(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
+    """Return the hash of the key that `ecmproto.control.aimd.flow.flow_of` gives the frame."""
+    crc = _CRC_BITS
+    if key.vlan:
+        vlan = _NO_VLAN_HASHED if headers.vlan == NO_VLAN else int(headers.vlan)
+        crc = _with_octet(_with_octet(crc, vlan >> 8), vlan & 0xFF)
+    for at in range(ADDRESS_OCTETS if key.dst else 0):
+        crc = _with_octet(crc, int(buffer[start + at]))
+    for at in range(ADDRESS_OCTETS, 2 * ADDRESS_OCTETS if hashed.src else ADDRESS_OCTETS):
+        crc = _with_octet(crc, int(buffer[start + at]))
+    if key.priority:
+        crc = _with_octet(crc, int(headers.priority))
+    return (crc ^ _CRC_BITS) & ((1 << hashed.bits) - 1)
+
+
 @inlined
-def _key_high(station: int, headers: Headers, key: FlowKey) -> int:
+def _with_octet(crc: int, octet: int) -> int:
+    """Return a CRC-32 one octet further."""
+    crc ^= octet
+    for _ in range(8):
+        crc = (crc >> 1) ^ (_CRC_POLYNOMIAL if crc & 1 else 0)
+    return crc
+
+
+@inlined
+def _key_high(station: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
     """Return the rest: station, priority, and whether the other part is a Flow ID."""
     by_cn_tag = key.cn_tag and headers.cn_tagged
-    priority = headers.priority if key.priority or by_cn_tag else 0
+    priority = headers.priority if by_cn_tag or (key.priority and hashed.bits == 0) else 0
     return (station << 4) | (priority << 1) | int(by_cn_tag)
 
 
@@ -310,6 +353,7 @@ def _number(
     chosen: NDArray[np.bool_],
     roles: NDArray[np.uint8],
     key: FlowKey,
+    hashed: FlowHash,
     limits: tuple[int, int],
     stations: Keys,
     flows: Keys,
@@ -347,7 +391,8 @@ def _number(
             counts.stations += 1
             station_low[slot], station_number[slot], source_of[station] = source, station, source
         headers = headers_of(buffer, start, start + octets, roles)
-        low, high = _key_low(buffer, start, headers, key), _key_high(station, headers, key)
+        low = _key_low(buffer, start, headers, key, hashed)
+        high = _key_high(station, headers, key, hashed)
         slot = slot_of(flow_low, flow_high, flow_number, flow_mix, low, high)
         flow = flow_number[slot]
         station_of_frame[i] = station

@@ -191,6 +191,19 @@ def test_samples_are_every_sample_and_message(replay: Replay, tmp_path: Path) ->
     assert times == sorted(times)
 
 
+def test_round_trip_times_are_in_json_and_in_the_flow_series(replay: Replay, tmp_path: Path) -> None:
+    path = tmp_path / "flows.csv"
+    ecm = ["--cp", "ecm", "--rp", "ecm", "--rate", "5G", "--seed", "1", "--feedback-delay", "40us"]
+    document = json.loads(replay(*ecm, "-T", "json", "--flows", str(path)))
+    # Frames are sampled as they come to the port: what is left is the way back, in ticks of 1 µs.
+    assert document["stations"]["rtt_average_ns"] == pytest.approx(40_000, abs=1_000)
+    seen = [rtt for flow in document["flows"] for rtt in flow["rtt_average_ns"] if rtt is not None]
+    assert seen == [float(row["rtt_average_ns"]) for row in rows_of(path) if row["rtt_average_ns"]]
+    assert len(seen) > 10
+    assert all(abs(rtt - 40_000) <= 1_000 for rtt in seen)
+    assert json.loads(replay(*CLOSED, "-T", "json"))["stations"]["rtt_average_ns"] is None
+
+
 @pytest.mark.parametrize("name", ["samples.csv.gz", "SAMPLES.CSV"])
 def test_the_name_says_how_series_are_written(name: str, replay: Replay, tmp_path: Path) -> None:
     plain, named = tmp_path / "plain.csv", tmp_path / name

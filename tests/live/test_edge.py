@@ -56,6 +56,16 @@ def test_tags_of_the_mechanism_end_here(name: str, head: str) -> None:
     assert device.counts.stripped_frames == 2
 
 
+@pytest.mark.parametrize("name", ["ecm", "bcn"])
+def test_tags_are_kept_where_the_edge_is_told_not_to_strip(name: str) -> None:
+    clock = Clock()
+    device = edge(clock, name, ["edge.strip=no"])
+    tagged = frame(1, RECEIVER, 300, head=TAGS[name])
+    take(device, clock, NET, tagged)
+    assert clock.out_of(HOST) == [tagged]
+    assert device.counts.stripped_frames == 0
+
+
 def test_tags_of_others_and_frames_from_the_host_are_kept() -> None:
     clock = Clock()
     device = edge(clock, "ecm")

@@ -15,7 +15,7 @@ from ecmproto.control.layered import Layered
 from ecmproto.replay import closed_loop
 from ecmproto.replay.facts import LoopFacts, PortFacts
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
-from tests.replay.loops import Loop, Sent, incast, machine, run
+from tests.replay.loops import BUSY, Loop, Sent, incast, machine, run
 
 STOPS = ("cp.pause_on=output", "cp.high=1500B", "cp.low=0B")
 """The second frame of 976 octets stops all stations, until the queue is empty."""
@@ -250,3 +250,28 @@ def test_tagged_frames_find_no_less_room_than_others_so_that_fecn_hears_of_a_ful
     counters = loop.stations.counters
     assert counters["tags"] - counters["returns"] <= 3
     assert loop.summary.ports[0].dropped_frames < 3_000
+
+
+def shared_link(limited_every: int, unlimited_every: int) -> Loop:
+    """One station sends two flows, one of them through a congested priority, on a link of 10 Gb/s."""
+    gap_ns, slots = 1_219.2, 3_000
+    frames = [Sent(int(k * gap_ns) + 3, 2, 1500, 3) for k in range(slots)]
+    for every, priority, after_ns in ((limited_every, 3, 0), (unlimited_every, 5, 7)):
+        frames += [Sent(int(k * gap_ns) + after_ns, 1, 1500, priority) for k in range(0, slots, every)]
+    return run(sorted(frames), "ecm", "cp.enabled=3", *BUSY["ecm"])
+
+
+@pytest.mark.parametrize("every", [(1, 2), (2, 2), (1, 1)], ids=str)
+def test_limited_and_unlimited_frames_of_one_station_do_not_overlap_on_its_link(
+    every: tuple[int, int],
+) -> None:
+    passages = shared_link(*every).passages
+    own = passages[(passages["station"] == passages["station"][0]) & (passages["fate"] != HELD_OUT)]
+    limited = own["limit_bps"] > 0
+    first = int(np.flatnonzero(limited)[0])
+    line_ns = 0.8 * (own["octets"][first:-1] + 24)
+    assert (np.diff(own["time_ns"][first:]) >= np.floor(line_ns)).all()
+    # Neither keeps the other from it.
+    second_half = own["time_ns"] > 1_800_000
+    assert (limited & second_half).sum() > 20
+    assert (~limited & second_half).sum() > 500

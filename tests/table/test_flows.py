@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ecmproto.control.aimd.flow import flow_of
 from ecmproto.control.aimd.tags import headers, outer_vlan, priority_of, tags
 from ecmproto.control.ecm.parameters import ReactionPointParameters
-from ecmproto.control.machine import FlowKey
+from ecmproto.control.machine import FlowHash, FlowKey
 from ecmproto.errors import ParameterError
 from ecmproto.table.flows import Flow, FlowTable
 from ecmproto.wire import CNTag, EtherTypes
@@ -105,6 +105,35 @@ def test_flows_are_those_of_the_reaction_points(frames: list[bytes]) -> None:
         if batch.station[i] >= 0 and batch.station[j] >= 0:
             same = (batch.station[i], batch.flow[i]) == (batch.station[j], batch.flow[j])
             assert same == (flow_of(one, parameters).key == flow_of(other, parameters).key)
+
+
+@pytest.mark.parametrize(("bits", "src"), [(1, True), (1, False), (4, True), (32, True)])
+def test_with_hash_bits_flows_of_one_hash_are_one_flow(bits: int, src: bool) -> None:
+    heads = ("", "8100 a005", "8100 6fff", "88a8 0001")
+    frames = [
+        bytes.fromhex(f"0200000000{n:02x} 0200000000{station:02x} {head} 0800")
+        for n in range(8)
+        for station in (1, 2)
+        for head in heads
+    ]
+    parameters = ReactionPointParameters(hash_bits=bits, key_src=src)
+    table = FlowTable(FlowKey(True, True, True, False), hashed=FlowHash(bits, src))
+    batch = table.number(*batch_of(frames))
+    keys: dict[int, dict[bytes, int]] = {0: {}, 1: {}}
+    for octets, station, flow in zip(frames, batch.station.tolist(), batch.flow.tolist(), strict=True):
+        assert flow == keys[station].setdefault(flow_of(octets, parameters).key, len(keys[station]))
+        outer = outer_vlan(headers(octets))
+        found = table.find(
+            octets[6:12],
+            destination=octets[:6],
+            vlan=None if outer is None else outer.id,
+            priority=priority_of(headers(octets)),
+        )
+        assert found == (station, flow)
+    one = table.flows()[0]
+    assert (one.destination, one.vlan, one.priority) == (None, None, None)
+    assert one.label == f"02:00:00:00:00:01, hash {one.hash}"
+    assert one.hash == int.from_bytes(flow_of(frames[0], parameters).key)
 
 
 def test_flow_id_and_priority_alone_make_the_flow_of_frames_with_cn_tags() -> None:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 @click.option("--mechanism", default="qcn", show_default=True, help="Whose reaction point it is.")
 @click.option("--link-rate", required=True, help="Rate of the sender's link: what limiters start from.")
 @click.option("--queue", default="1MB", show_default=True, help="What each limiter's queue holds.")
+@click.option(
+    "--hops", type=int, default=1, show_default=True,
+    help="Congestion points on a flow's path: what E²CM's rp.hops_exponent raises.",
+)  # fmt: skip
 @vlan_options
 @running_options
 def command(
@@ -30,6 +34,7 @@ def command(
     mechanism: str,
     link_rate: str,
     queue: str,
+    hops: int,
     vlan: int | None,
     assignments: tuple[str, ...],
     **options: Any,
@@ -57,7 +62,7 @@ def command(
     drawn = secrets.randbelow(2**32) if how.seed is None else how.seed
     found = find_mechanism(mechanism)
     machine = machine_of(found, found.parse(assignments))
-    facts = LoopFacts(link_rate_bps=parse_rate(link_rate), queue_octets=parse_octets(queue))
+    facts = LoopFacts(link_rate_bps=parse_rate(link_rate), queue_octets=parse_octets(queue), hops=hops)
 
     def make(links: Sequence[Link], send: Send, start_ns: int) -> Device:
         return ReactionPoint(

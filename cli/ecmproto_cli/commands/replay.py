@@ -64,6 +64,10 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     "--feedback-delay", default="10us", show_default=True,
     help="From the port, or a destination, back to a station.",
 )  # fmt: skip
+@click.option(
+    "--hops", type=int, default=1, show_default=True,
+    help="Congestion points on a flow's path: what E²CM's rp.hops_exponent raises.",
+)  # fmt: skip
 @click.option("--rp-queue", default="1MB", show_default=True, help="What each queue of a station holds.")
 @click.option(
     "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
@@ -106,6 +110,7 @@ def command(
     ports: str,
     link_rate: str | None,
     feedback_delay: str,
+    hops: int,
     rp_queue: str,
     flow_control: str | None,
     assignments: tuple[str, ...],
@@ -167,6 +172,7 @@ def command(
         link_rate_bps=parse_rate(link_rate or rate),
         feedback_delay_ns=parse_time(feedback_delay),
         queue_octets=parse_octets(rp_queue),
+        hops=hops,
         heed_captured=cp == "none" and rp not in (None, "none"),
     )
     replay_all(

@@ -24,6 +24,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.control import protocol
 from ecmproto.control.aimd.envelope import Refusals
 from ecmproto.control.aimd.parameters import PRIORITIES, ReactionPointParameters
 from ecmproto.control.cpid import NO_CPID
@@ -35,7 +36,7 @@ from ecmproto.units import format_rate
 
 NO_LIMITER = -1
 NO_FLOW = -1
-NO_AVERAGE = -1.0
+NO_AVERAGE = protocol.NO_AVERAGE
 
 FREE, ACTIVE, TIMED_OUT = range(3)
 """What a limiter is: not in use, limiting, or silent until its timer expires."""

@@ -25,7 +25,7 @@ from ecmproto.control.aimd.parameters import ReactionPointParameters
 from ecmproto.control.aimd.tags import outer_vlan, priority_of
 from ecmproto.control.aimd.timers import next_timer_ns, on_timer
 from ecmproto.control.limiter import leaves_ns
-from ecmproto.control.machine import AboutFlow, FlowKey, Place, total
+from ecmproto.control.machine import AboutFlow, FlowHash, FlowKey, Place, total
 from ecmproto.control.protocol import NO_LIMITER, Departure, Sent
 from ecmproto.kernel import compiled, expanded
 from ecmproto.record import columns, new_records, record_dtype
@@ -76,6 +76,10 @@ class Stations(NamedTuple, Generic[_Settings]):
     def limit_bps(self, station: int, limiter: int) -> float:
         """Return the limiter's current rate."""
         return self.slots[station * self.slots_each + limiter].rate_bps
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return RTTavg (S000), NO_AVERAGE before the first sample and where tags have no timestamps."""
+        return self.slots[station * self.slots_each + limiter].rtt_average_ns
 
 
 @expanded
@@ -134,6 +138,11 @@ def flow_key_of(parameters: ReactionPointParameters) -> FlowKey:
     )
 
 
+def flow_hash_of(parameters: ReactionPointParameters) -> FlowHash:
+    """Return what stands for a flow's key."""
+    return FlowHash(parameters.hash_bits, parameters.key_src)
+
+
 def about_flow(sampled: Frame) -> AboutFlow:
     """Return what the headers of a sampled frame tell of its flow."""
     vlan = outer_vlan(sampled)
@@ -148,3 +157,10 @@ def station_counters(stations: Stations[Any]) -> dict[str, int]:
     """Return what the reaction points have counted together, by name."""
     names = record_dtype(Point).names or ()
     return total(stations.points, *(name for name in names if name not in _NO_COUNTERS))
+
+
+def rtt_gauges(slots: Sequence[Limiter]) -> dict[str, float]:
+    """Return the mean over limiters of their average round-trip times; nothing where none has one."""
+    average_ns = columns(slots)["rtt_average_ns"]
+    known_ns = average_ns[average_ns >= 0]
+    return {"rtt_average_ns": float(known_ns.mean())} if len(known_ns) else {}

@@ -2,7 +2,7 @@
 
 Used as ECM's (`ecmproto.control.ecm.congestion_point`): for each **arriving** frame that may be sampled::
 
-    if count(state, settings, octets, qlen_octets, enqueued):
+    if is_sample(state, settings, generator, octets, qlen_octets, enqueued):
         feedback = sample(state, settings, generator, qlen_octets, tag_cpid)
 
 and a BCN message is sent if ``feedback.kind`` is not SILENT.  Every decision is exact in integers.
@@ -25,13 +25,13 @@ from ecmproto.control.aimd.parameters import WEIGHT_DENOMINATOR
 from ecmproto.control.aimd.sampling import Sampler, SamplerSettings, count, draw, set_sampling
 from ecmproto.control.bcn.parameters import CongestionPointParameters
 from ecmproto.control.cpid import signed_cpid
-from ecmproto.kernel import compiled
+from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record
 from ecmproto.units import QUEUE_UNIT_OCTETS
 from ecmproto.wire.bcn import NORMAL, STOP
 
 __all__ = [
-    "NORMAL", "SILENT", "STOP", "Feedback", "Settings", "State", "count", "new_state", "sample",
+    "NORMAL", "SILENT", "STOP", "Feedback", "Settings", "State", "count", "is_sample", "new_state", "sample",
     "settings_record", "start",
 ]  # fmt: skip
 
@@ -68,6 +68,8 @@ class Settings(SamplerSettings, Thresholds):
 
     weight_8: int
     """w in 1/8."""
+    probability: float
+    """Pm; 0: frames are sampled by octets."""
 
 
 class Feedback(NamedTuple):
@@ -91,6 +93,7 @@ def settings_record(parameters: CongestionPointParameters) -> Settings:
     set_sampling(record, parameters, parameters.qmc_octets)
     set_thresholds(record, parameters)
     record.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
+    record.probability = float(parameters.probability)
     return record
 
 
@@ -106,6 +109,21 @@ def start(state: State, settings: Settings, generator: np.random.Generator) -> N
     """Bring ``state`` to its start: an interval of its own and a previous Qlen of 0."""
     state.qlen_old_octets = 0
     draw(state, settings, generator)
+
+
+@inlined
+def is_sample(
+    state: State,
+    settings: Settings,
+    generator: np.random.Generator,
+    octets: int,
+    qlen_octets: int,
+    enqueued: bool,
+) -> bool:
+    """Return whether an arrived frame is a sample: by chance with Pm, else as `count` has it."""
+    if settings.probability > 0.0:
+        return bool(generator.random() < settings.probability)
+    return count(state, settings, octets, qlen_octets, enqueued)
 
 
 @compiled

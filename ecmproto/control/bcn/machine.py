@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.aimd.envelope import Refusals
-from ecmproto.control.aimd.stations import about_flow, flow_key_of, new_stations, station_counters
+from ecmproto.control.aimd.stations import (
+    about_flow,
+    flow_hash_of,
+    flow_key_of,
+    new_stations,
+    station_counters,
+)
 from ecmproto.control.bcn.messages import PROTOCOL, frame_of, open_message
 from ecmproto.control.bcn.messages import Message as Feedback
 from ecmproto.control.bcn.parameters import CongestionPointParameters, ReactionPointParameters
@@ -48,6 +54,7 @@ class BCNMachine(Machine):
         self._rp: ReactionPointParameters = parameters[Role.REACTION_POINT]
         self.set_point_octets = self._cp.qeq_octets
         self.flow_key = flow_key_of(self._rp)
+        self.flow_hash = flow_hash_of(self._rp)
 
     def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each enabled priority; above Qst they pause all stations."""

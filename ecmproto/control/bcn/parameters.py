@@ -29,6 +29,18 @@ class CongestionPointParameters(aimd.CongestionPointParameters):
             doc="weight of the queue's change against its offset in the feedback e",
         ),
     )
+    probability: float = field(
+        default=0.0,
+        metadata=documented(
+            "pm",
+            unit="ratio",
+            minimum=0,
+            maximum=1,
+            source="S004 III (Pm)",
+            doc="probability with which each arriving frame is sampled, whatever its length and the queue; "
+            "0 samples by octets instead, as sf, sr and sscale say",
+        ),
+    )
     qst_octets: int = field(
         default=0,
         metadata=documented(

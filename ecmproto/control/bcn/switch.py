@@ -16,7 +16,7 @@ from ecmproto.control.bcn.congestion_point import (
     Feedback,
     Settings,
     State,
-    count,
+    is_sample,
     sample,
     settings_record,
     start,
@@ -58,7 +58,7 @@ class Points(NamedTuple):
         if not (arrival.sampled and self.has_point[priority]):
             return
         state = self.states[priority]
-        if not count(state, self.settings, arrival.octets, qlen_octets, arrival.enqueued):
+        if not is_sample(state, self.settings, self.generator, arrival.octets, qlen_octets, arrival.enqueued):
             return
         tag_cpid = arrival.tag if arrival.tagged else NO_CPID
         found = sample(state, self.settings, self.generator, qlen_octets, tag_cpid)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.aimd.envelope import Refusals
-from ecmproto.control.aimd.stations import about_flow
+from ecmproto.control.aimd.stations import about_flow, flow_hash_of, flow_key_of, rtt_gauges
 from ecmproto.control.aimd.tags import headers, outer_vlan
 from ecmproto.control.e2cm.congestion_point import Feedback
 from ecmproto.control.e2cm.edge_receiver import ProbeReply
@@ -31,7 +31,6 @@ from ecmproto.control.e2cm.switch import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND, 
 from ecmproto.control.machine import (
     UNKNOWN_NS,
     AboutFlow,
-    FlowKey,
     Heard,
     Machine,
     Place,
@@ -78,9 +77,8 @@ class E2CMMachine(Machine):
         self._rp: ReactionPointParameters = parameters[Role.REACTION_POINT]
         self._edge: EdgeParameters = parameters[Role.EDGE]
         self.set_point_octets = self._cp.qeq_octets
-        self.flow_key = FlowKey(
-            vlan=self._rp.key_vlan, dst=self._rp.key_dst, priority=self._rp.key_priority, cn_tag=False
-        )
+        self.flow_key = flow_key_of(self._rp)
+        self.flow_hash = flow_hash_of(self._rp)
 
     def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each enabled priority."""
@@ -226,6 +224,10 @@ class E2CMMachine(Machine):
         if isinstance(machine, Destinations):
             return total(machine.edge, "probes", "unmeasured_probes") | {"flows": int(machine.edge.taken)}
         return {}
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return the reaction points' average round-trip time."""
+        return rtt_gauges(machine.slots) if isinstance(machine, Stations) else {}
 
 
 def _stations_counters(stations: Stations) -> dict[str, int]:

@@ -127,12 +127,14 @@ def settings_record(parameters: ReactionPointParameters, link_rate_bps: int) -> 
     return record
 
 
-def new_source(parameters: ReactionPointParameters, settings: Settings, now_ns: int) -> Source:
-    """Return a reaction point without active limiters, started at ``now_ns``; every path is one hop long."""
+def new_source(
+    parameters: ReactionPointParameters, settings: Settings, now_ns: int, *, congested_hops: int = 1
+) -> Source:
+    """Return a reaction point without active limiters, started at ``now_ns``; all paths are alike."""
     limiters = new_limiters(Limiter, parameters.limiters, settings, now_ns)
     source = Source(limiters, new_record(ProbeCounters), new_records(Probing, parameters.max_flows))
     for flow in range(parameters.max_flows):
-        set_path(source, parameters, flow, priority=0)
+        set_path(source, parameters, flow, priority=0, congested_hops=congested_hops)
     return source
 
 

@@ -136,6 +136,10 @@ class Stations(NamedTuple):
         """Return the limiter's current rate."""
         return self.slots[station * self.slots_each + limiter].rate_bps
 
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return RTTavg (S000), NO_AVERAGE before the first sample and where tags have no timestamps."""
+        return self.slots[station * self.slots_each + limiter].rtt_average_ns
+
 
 @expanded
 def _limiters(stations: Stations, station: int) -> Limiters:
@@ -156,13 +160,13 @@ def _source(stations: Stations, station: int) -> Source:
 def new_stations(
     parameters: ReactionPointParameters, place: Place, generator: np.random.Generator
 ) -> Stations:
-    """Return stations without active limiters, whose paths are one hop long and of unknown flight time.
+    """Return stations without active limiters, whose paths have ``place.hops`` and unknown flight times.
 
     Raises ParameterError if the floor is above the initial rate on such a link.
     """
     settings = settings_record(parameters, place.link_rate_bps)
     probed = max(1, min(place.flows, parameters.max_flows))
-    one = new_source(replace(parameters, max_flows=probed), settings, 0)
+    one = new_source(replace(parameters, max_flows=probed), settings, 0, congested_hops=place.hops)
     stations = Stations(
         new_records(Point, place.stations),
         new_records(Limiter, place.stations * len(one.limiters.slots)),

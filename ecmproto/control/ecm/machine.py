@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.aimd.envelope import Refusals
-from ecmproto.control.aimd.stations import about_flow, flow_key_of, new_stations, station_counters
+from ecmproto.control.aimd.stations import (
+    about_flow,
+    flow_hash_of,
+    flow_key_of,
+    new_stations,
+    rtt_gauges,
+    station_counters,
+)
 from ecmproto.control.ecm.messages import PROTOCOL, frame_of, open_message
 from ecmproto.control.ecm.messages import Message as Feedback
 from ecmproto.control.ecm.parameters import CongestionPointParameters, ReactionPointParameters
@@ -46,6 +53,7 @@ class ECMMachine(Machine):
         self._rp: ReactionPointParameters = parameters[Role.REACTION_POINT]
         self.set_point_octets = self._cp.qeq_octets
         self.flow_key = flow_key_of(self._rp)
+        self.flow_hash = flow_hash_of(self._rp)
 
     def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each enabled priority."""
@@ -122,3 +130,7 @@ class ECMMachine(Machine):
         if isinstance(machine, Points):
             return point_counters(machine)
         return station_counters(machine) if isinstance(machine, ECMStations) else {}
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return the reaction points' average round-trip time."""
+        return rtt_gauges(machine.slots) if isinstance(machine, ECMStations) else {}

@@ -24,7 +24,7 @@ from ecmproto.control.fecn.reaction_point import (
 )
 from ecmproto.control.limiter import leaves_ns
 from ecmproto.control.machine import Place, total
-from ecmproto.control.protocol import NO_LIMITER, Departure, Message, Outbox, Sent
+from ecmproto.control.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
 from ecmproto.kernel import expanded
 from ecmproto.record import new_records
 from ecmproto.units import RATE_INFINITY
@@ -85,6 +85,10 @@ class FECNStations(NamedTuple):
     def limit_bps(self, station: int, limiter: int) -> float:
         """Return the queue's current rate."""
         return self.queues[station * self.queues_each + limiter].rate_bps
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return NO_AVERAGE: sources measure no round-trip time."""
+        return NO_AVERAGE
 
 
 @expanded

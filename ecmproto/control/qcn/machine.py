@@ -15,6 +15,7 @@ from ecmproto.control.limiter import NEVER_NS, leaves_ns
 from ecmproto.control.machine import AboutFlow, FlowKey, Heard, Machine, Place, SampledFrame, total
 from ecmproto.control.mechanism import Role
 from ecmproto.control.protocol import (
+    NO_AVERAGE,
     NO_LIMITER,
     SILENT,
     Arrival,
@@ -163,6 +164,10 @@ class Stations(NamedTuple):
     def limit_bps(self, station: int, limiter: int) -> float:
         """Return the limiter's current rate."""
         return self.slots[station * self.slots_each + limiter].rate_bps
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return NO_AVERAGE: QCN measures no round-trip time."""
+        return NO_AVERAGE
 
 
 @expanded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ecmproto.control.bcn.congestion_point import (
     STOP,
     Feedback,
     count,
+    is_sample,
     new_state,
     sample,
     settings_record,
@@ -54,6 +56,20 @@ class Point:
         found = self.arrive(64, qlen, tag)
         assert found is not None
         return found
+
+
+def test_with_pm_each_frame_is_sampled_by_chance_whatever_its_length_and_the_queue() -> None:
+    for octets, qlen in ((60, 0), (60, 10 * QEQ), (9000, QEQ)):
+        point = Point(probability=0.1, fixed_octets=150_000)
+        drawn = [
+            is_sample(point.state, point.settings, point.generator, octets, qlen, True) for _ in range(5_000)
+        ]
+        assert sum(drawn) == pytest.approx(500, abs=80)
+        # Without memory: what follows a sample is a sample as often as any.
+        after = [later for one, later in pairwise(drawn) if one]
+        assert sum(after) / len(after) == pytest.approx(0.1, abs=0.05)
+    always = Point(probability=1.0, fixed_octets=150_000)
+    assert all(is_sample(always.state, always.settings, always.generator, 60, 0, True) for _ in range(99))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from ecmproto.control.e2cm.receivers import REPLY_KIND
 from ecmproto.control.e2cm.stations import TAG_OCTETS, set_flight
 from ecmproto.control.e2cm.switch import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND
 from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.machine import AboutFlow, SampledFrame
+from ecmproto.control.machine import AboutFlow, Place, SampledFrame
 from ecmproto.control.mechanism import Role
 from ecmproto.control.protocol import (
     EVERY_STATION,
@@ -48,6 +48,7 @@ from tests.control.aimd.other_mode import output_in_other_mode
 from tests.control.e2cm import machine_run
 from tests.control.e2cm.loop import PLACE, PRIORITY, Loop, arrive, deliver, heed, limiter_of, machine, send
 from tests.control.hearing import hear_frame
+from tests.replay.loops import machine as loops_machine
 
 DST, SRC = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 CPID = 0x0200_0000_00CC_0004
@@ -508,3 +509,23 @@ def test_what_the_machine_says_of_itself() -> None:
     point = made.congestion_point(PLACE, np.random.default_rng(1))
     receivers = made.receivers(PLACE, np.random.default_rng(1))
     assert (point.forwarded(3, 7), point.tick_ns(), receivers.report_ns()) == (7, NEVER_NS, NEVER_NS)
+
+
+@pytest.mark.parametrize(("exponent", "qeq"), [(-1, 5_000), (0, 15_000), (1, 45_000)])
+def test_the_hops_of_a_path_set_what_flows_are_given(exponent: int, qeq: int) -> None:
+    """S002's three fairness settings: throughput first, proportional, max-min."""
+    made = loops_machine("e2cm", f"rp.hops_exponent={exponent}")
+    place = Place(rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes(6), stations=2, flows=3, hops=3)
+    senders: Any = made.senders(place, np.random.default_rng(1))
+    assert [probing.qeq_octets for probing in senders.probings] == [qeq] * 6
+    assert {probing.qmax_octets for probing in senders.probings} == {56_000 * qeq // 15_000}
+
+
+def test_round_trip_times_of_limiters_are_a_gauge_with_its_unit() -> None:
+    made = loops_machine("e2cm")
+    place = Place(rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes(6), stations=2, flows=3)
+    senders: Any = made.senders(place, np.random.default_rng(1))
+    assert made.gauges(senders) == {}
+    senders.slots[0].rtt_average_ns, senders.slots[1].rtt_average_ns = 2_000.0, 5_000.0
+    assert made.gauges(senders) == {"rtt_average_ns": 3_500.0}
+    assert senders.rtt_average_ns(0, 1) == 5_000.0
