@@ -21,7 +21,7 @@ from ecmproto.wire.ethernet import Data, Ethernet, ITag
 from ecmproto.wire.experimental import MESSAGE_PRIORITY
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn
 from ecmproto.wire.frame import Frame
-from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.ip import ARP, EXTENSIONS, TCP, UDP, IPv4, IPv6
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.lldp import DESTINATION as LLDP_DESTINATION
 from ecmproto.wire.lldp import END, TLV, CongestionNotificationTLV
@@ -73,7 +73,7 @@ def _complete_ip(stack: Stack) -> None:
     """UDP and TCP need IP under them, and IP something it carries."""
     for index, part in enumerate(stack.parts):
         below = stack.parts[index - 1].cls if index else None
-        if part.cls in (UDP, TCP) and below not in (IPv4, IPv6):
+        if part.cls in (UDP, TCP) and below not in (IPv4, IPv6, *EXTENSIONS.values()):
             stack.parts.insert(index, Part(IPv4))
             break
     last = stack.parts[-1]

@@ -11,7 +11,7 @@ from ecmproto.wire.e2cm import TYPES as E2CM_TYPES
 from ecmproto.wire.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.wire.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats import FORMATS, announcement
-from ecmproto.wire.ip import PROTO_TCP, PROTO_UDP, TCP, IPv4, IPv6
+from ecmproto.wire.ip import EXTENSIONS, PROTO_TCP, PROTO_UDP, TCP, Extension, IPv4, IPv6
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.lldp import TLV
@@ -58,8 +58,9 @@ def _special(value: Layer, field: Field, got: int) -> str:
             return f"ticks of 2^{value.unit} µs = {format_time(ticks_to_ns(value))}"
         case IPv4(), "proto":
             return {PROTO_TCP: "TCP", PROTO_UDP: "UDP"}.get(got, "")
-        case IPv6(), "nxt":
-            return {PROTO_TCP: "TCP", PROTO_UDP: "UDP"}.get(got, "")
+        case IPv6() | Extension(), "nxt":
+            told = {PROTO_TCP: "TCP", PROTO_UDP: "UDP"} | {nxt: cls.title for nxt, cls in EXTENSIONS.items()}
+            return told.get(got, "")
         case IPv4(), "flags":
             return ", ".join(
                 name for bit, name in ((2, "don't fragment"), (1, "more fragments")) if got & bit

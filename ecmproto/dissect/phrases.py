@@ -30,7 +30,18 @@ from ecmproto.wire.ethernet import MSDU, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.experimental import UnknownMessage, UnknownTag
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
-from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.ip import (
+    AH,
+    ARP,
+    TCP,
+    UDP,
+    DestinationOptions,
+    FragmentHeader,
+    HopByHop,
+    IPv4,
+    IPv6,
+    Routing,
+)
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.lldp import END, TLV, CongestionNotificationTLV
 from ecmproto.wire.mac_control import PFC, MACControl, Pause
@@ -120,6 +131,11 @@ PHRASES: Mapping[type[Layer], Phrase] = {
     ARP: Phrase(kind="ARP", detail="{:arp}"),
     IPv4: Phrase(kind="IPv4", modest=True, detail="{src} → {dst} {proto:ip}{frag_offset:fragment}"),
     IPv6: Phrase(kind="IPv6", modest=True, detail="{src} → {dst} {nxt:ip}"),
+    HopByHop: Phrase(),
+    Routing: Phrase(),
+    FragmentHeader: Phrase(tag="fragment at {8*offset}"),
+    DestinationOptions: Phrase(),
+    AH: Phrase(),
     UDP: Phrase(kind="UDP", detail="{:ports} len {:datagram}"),
     TCP: Phrase(kind="TCP", detail="{:ports} [{flags:flags}]"),
     SLL: _COOKED,

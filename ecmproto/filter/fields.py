@@ -110,7 +110,9 @@ def _layers() -> Iterator[Field]:
     """Yield a layer for every format's own name, and for what Wireshark names the formats of a protocol."""
     formats: dict[str, list[type[Layer]]] = {}
     for cls in FORMATS:
-        for name in {cls.prefix: 0} | {field.name.partition(".")[0]: 0 for field in cls.layout}:
+        prefixes = {field.name.partition(".")[0]: 0 for field in cls.layout}
+        # an extension header is no IPv6 header, though its fields are called after it
+        for name in {cls.prefix: 0} | ({} if "." in cls.prefix else prefixes):
             formats.setdefault(name, []).append(cls)
     yield Field(name="frame", kind="layer", origin="record")
     yield Field(name=INNER, kind="layer", origin="frame", inner=True)

@@ -46,7 +46,7 @@ from ecmproto.filter.tree import (
 from ecmproto.wire.ethernet import VLAN, Ethernet, STag
 from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats import announcement
-from ecmproto.wire.ip import TCP, UDP, IPv4, IPv6
+from ecmproto.wire.ip import TCP, UDP, Extension, IPv4, IPv6
 from ecmproto.wire.layer import Layer
 
 _HEADER_OCTETS = 14
@@ -159,6 +159,8 @@ class _Translator:
     def _types_of(self, cls: type[Layer]) -> set[int]:
         if cls in (TCP, UDP):
             return {type_ for each in (IPv4, IPv6) for type_ in self._types_of(each)}
+        if issubclass(cls, Extension):
+            return self._types_of(IPv6)
         announced = announcement(cls, self._ethertypes)
         told = {announced} if announced is not None else set()
         return told | {self._ethertypes.old_s_tag} if cls is VLAN else told

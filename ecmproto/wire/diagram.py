@@ -48,7 +48,7 @@ def length_of(field: Field) -> str:
         words = "every octet that is left"
     else:
         words = count.key if count.scale == 1 else f"{count.key}·{count.scale}"
-        words += f" − {count.minus} octets" if count.minus else " octets"
+        words += f" {'−' if count.minus > 0 else '+'} {abs(count.minus)} octets" if count.minus else " octets"
     if count.when:
         key, values = count.when
         words += f" when {key} is {', '.join(map(str, values))}"

@@ -18,7 +18,18 @@ from ecmproto.wire.ethernet import MSDU, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.wire.experimental import UnknownMessage, UnknownTag, selector
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
-from ecmproto.wire.ip import ARP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.ip import (
+    AH,
+    ARP,
+    TCP,
+    UDP,
+    DestinationOptions,
+    FragmentHeader,
+    HopByHop,
+    IPv4,
+    IPv6,
+    Routing,
+)
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV, tlv_at
@@ -26,8 +37,8 @@ from ecmproto.wire.mac_control import PFC, MACControl, Pause
 
 FORMATS: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
-    UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, IPv4, IPv6, TCP,
-    UDP, MSDU, SLL, SLL2, Data,
+    UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, IPv4, IPv6,
+    HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, MSDU, SLL, SLL2, Data,
 )  # fmt: skip
 
 BY_PREFIX: dict[str, type[Layer]] = {cls.prefix: cls for cls in FORMATS}

@@ -1,4 +1,4 @@
-"""The headers summaries and flow keys are read from: ARP, IPv4, IPv6, TCP, UDP.
+"""The headers summaries and flow keys are read from: ARP, IPv4, IPv6 and its extension headers, TCP, UDP.
 
 Nothing deeper is decoded here; Scapy shows deeper trees on demand.
 """
@@ -89,7 +89,7 @@ class IPv4(Layer):
 
 @layer("ipv6", title="IPv6", source="RFC 8200")
 class IPv6(Layer):
-    """An IPv6 header; extension headers are payload here."""
+    """An IPv6 header."""
 
     version: int = uint(4, default=6, doc="6", source="RFC 8200 3")
     tclass: int = uint(8, default=0, base="hex", doc="traffic class", source="RFC 8200 3")
@@ -110,11 +110,122 @@ class IPv6(Layer):
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """The next header says; a payload length of 0 is a jumbogram's or an offload's, or there is none."""
         none = self.nxt == NO_NEXT_HEADER
-        return _transport(self.nxt), end + self.plen if self.plen or none else stop
+        return _behind_ipv6(self.nxt), end + self.plen if self.plen or none else stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Payload length and next header."""
         return {"plen": len(rest)} | _protocol("nxt", following)
+
+
+class Extension(Layer):
+    """Base of IPv6's extension headers."""
+
+    __slots__ = ()
+
+    nxt: int
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """The next header says."""
+        return _behind_ipv6(self.nxt), stop
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Next header, and the header's length where it has one."""
+        return _protocol("nxt", following) | self.counted()
+
+    def counted(self) -> dict[str, int]:
+        """Return the value that the length field should have, nothing where there is none."""
+        count = self.layout[-1].count
+        if count is None:
+            return {}
+        octets: bytes = getattr(self, self.layout[-1].key)
+        return {count.key: (len(octets) + count.minus) // count.scale}
+
+
+def _nxt(name: str, source: str) -> int:
+    value: int = uint(8, default=NO_NEXT_HEADER, doc="next header", source=source, name=name)
+    return value
+
+
+_LENGTH = "length of the header beyond its first 8 octets"
+
+
+@layer("ipv6.hopopts", title="IPv6 hop-by-hop options", source="RFC 8200 4.3")
+class HopByHop(Extension):
+    """Options for every router on the way."""
+
+    nxt: int = _nxt("ipv6.hopopts.nxt", "RFC 8200 4.3")
+    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.3")
+    options: bytes = octets(
+        Count(key="len", scale=8, minus=-6), default=bytes(6), doc="options", source="RFC 8200 4.2"
+    )
+
+
+@layer("ipv6.routing", title="IPv6 routing header", source="RFC 8200 4.4")
+class Routing(Extension):
+    """Nodes to be visited on the way."""
+
+    nxt: int = _nxt("ipv6.routing.nxt", "RFC 8200 4.4")
+    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.4")
+    type: int = uint(8, default=0, doc="routing type", source="RFC 8200 4.4")
+    segleft: int = uint(8, default=0, doc="segments left", source="RFC 8200 4.4")
+    data: bytes = octets(
+        Count(key="len", scale=8, minus=-4), default=bytes(4), doc="what the type says", source="RFC 8200 4.4"
+    )
+
+
+@layer("ipv6.fraghdr", title="IPv6 fragment header", source="RFC 8200 4.5")
+class FragmentHeader(Extension):
+    """A part of a packet; the first one shows what the packet carries."""
+
+    nxt: int = _nxt("ipv6.fraghdr.nxt", "RFC 8200 4.5")
+    reserved_octet: int = uint(8, default=0, base="hex", doc="0", source="RFC 8200 4.5")
+    offset: int = uint(13, default=0, unit="8 octets", doc="fragment offset", source="RFC 8200 4.5")
+    reserved_bits: int = uint(2, default=0, doc="0", source="RFC 8200 4.5")
+    more: int = uint(1, default=0, doc="more fragments", source="RFC 8200 4.5")
+    ident: int = uint(32, default=0, base="hex", doc="identification", source="RFC 8200 4.5")
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """The next header says, in the first fragment."""
+        return (_behind_ipv6(self.nxt) if self.offset == 0 else Data), stop
+
+
+@layer("ipv6.dstopts", title="IPv6 destination options", source="RFC 8200 4.6")
+class DestinationOptions(Extension):
+    """Options for the destination."""
+
+    nxt: int = _nxt("ipv6.dstopts.nxt", "RFC 8200 4.6")
+    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.6")
+    options: bytes = octets(
+        Count(key="len", scale=8, minus=-6), default=bytes(6), doc="options", source="RFC 8200 4.2"
+    )
+
+
+@layer("ah", title="IP authentication header (AH)", source="RFC 4302 2")
+class AH(Extension):
+    """Authenticates a packet, which stays readable."""
+
+    nxt: int = _nxt("ah.next_header", "RFC 4302 2.1")
+    length: int = uint(
+        8, default=1, unit="4 octets", doc="length of the header less 8 octets", source="RFC 4302 2.2"
+    )
+    reserved: int = uint(16, default=0, base="hex", doc="0", source="RFC 4302 2.3")
+    spi: int = uint(32, default=0, base="hex", doc="security parameters index", source="RFC 4302 2.4")
+    sequence: int = uint(32, default=0, doc="sequence number", source="RFC 4302 2.5")
+    icv: bytes = octets(
+        Count(key="length", scale=4, minus=4), default=b"", doc="integrity check value", source="RFC 4302 2.6"
+    )
+
+    def check(self, start: int, reach: int) -> DecodeError | None:
+        """A length that covers the fields in front of the check value."""
+        if self.length >= 1:
+            return None
+        return DecodeError(layer="ah", offset=start + 1, needed="length 1..255", got=str(self.length))
+
+
+EXTENSIONS: dict[int, type[Extension]] = {
+    0: HopByHop, 43: Routing, 44: FragmentHeader, 51: AH, 60: DestinationOptions
+}  # fmt: skip
+"""The extension headers by the next header that announces them."""
 
 
 @layer("udp", title="UDP", source="RFC 768")
@@ -176,8 +287,12 @@ def _transport(proto: int) -> type[Layer]:
     return _TRANSPORT.get(proto, Data)
 
 
+def _behind_ipv6(nxt: int) -> type[Layer]:
+    return EXTENSIONS.get(nxt) or _transport(nxt)
+
+
 def _protocol(key: str, following: Layer | None) -> dict[str, int]:
-    found = [proto for proto, cls in _TRANSPORT.items() if isinstance(following, cls)]
+    found = [proto for proto, cls in (*_TRANSPORT.items(), *EXTENSIONS.items()) if isinstance(following, cls)]
     return {key: found[0]} if found else {}
 
 

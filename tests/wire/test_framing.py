@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,20 +12,27 @@ from hypothesis import strategies as st
 from ecmproto.errors import DecodeError
 from ecmproto.fuzz.strategies import layers_of, octets_of
 from ecmproto.wire import (
+    TCP,
+    UDP,
     VLAN,
     CNTag,
     Data,
     Ethernet,
     Frame,
     IPv4,
+    IPv6,
     ITag,
+    Layer,
     Pause,
     STag,
     decode,
     decode_lax,
     encode,
 )
+from ecmproto.wire.document import from_document, to_document
+from ecmproto.wire.encoder import fixed
 from ecmproto.wire.fcs import frame_check_sequence
+from ecmproto.wire.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.standards.known_answers import IP_UDP, PAUSE
 
 PAUSE_LAYERS = (Ethernet(type=0x8808), Pause())
@@ -157,3 +167,49 @@ def test_deep_stacks_of_mixed_tags(tags: list[VLAN | STag | CNTag | ITag]) -> No
 @given(octets_of())
 def test_decoding_twice_gives_equal_frames(octets: bytes) -> None:
     assert decode_lax(octets) == decode_lax(octets)
+
+
+EXTENDED = (
+    HopByHop(), DestinationOptions(options=bytes(14)), Routing(data=bytes(20), segleft=1),
+    FragmentHeader(more=1, ident=7), AH(icv=bytes(12), spi=9), DestinationOptions(),
+)  # fmt: skip
+
+
+def extended(*headers: Layer, last: Layer) -> Frame:
+    return fixed(Frame(layers=(Ethernet(), IPv6(), *headers, last, Data(data=b"hello"))))
+
+
+@pytest.mark.parametrize("count", range(len(EXTENDED) + 1))
+@pytest.mark.parametrize("transport", [UDP(srcport=5), TCP(dstport=6)], ids=["UDP", "TCP"])
+def test_a_transport_behind_ipv6_extension_headers_is_seen(transport: Layer, count: int) -> None:
+    frame = extended(*EXTENDED[:count], last=transport)
+    octets = encode(frame)
+    found = decode(octets)
+    assert [type(value) for value in found.layers] == [type(value) for value in frame.layers]
+    assert found.layers[2 : 2 + count] == frame.layers[2 : 2 + count]
+    assert encode(found) == octets
+    document = json.loads(json.dumps(to_document(found)))
+    assert encode(from_document(document)[0]) == octets
+
+
+def test_only_the_first_fragment_of_ipv6_shows_its_transport() -> None:
+    for offset, last in ((0, UDP), (1, Data)):
+        octets = encode(extended(FragmentHeader(offset=offset), last=UDP()))
+        assert type(decode(octets).layers[3]) is last
+
+
+def test_an_authentication_header_of_no_length_is_malformed() -> None:
+    frame = extended(AH(length=0), last=UDP())
+    layers = (*frame.layers[:2], AH(length=0, nxt=17), *frame.layers[3:])
+    octets = encode(dataclasses.replace(frame, layers=layers))
+    assert str(decode_lax(octets).error) == "ah at octet 55: needed length 1..255, got 0"
+
+
+@pytest.mark.parametrize("header", EXTENDED[:5], ids=lambda value: value.prefix)
+def test_an_extension_header_that_is_cut_is_no_error(header: Layer) -> None:
+    octets = encode(extended(header, last=UDP()))
+    end = 54 + len(header.build())
+    for captured in range(54, end):
+        assert decode_lax(octets[:captured], original_octets=len(octets)).error is None
+        # the IPv6 header's length says that there is more
+        assert decode_lax(octets[:captured]).error is not None

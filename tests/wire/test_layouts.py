@@ -57,6 +57,14 @@ TABLES: dict[str, tuple[int, str]] = {
     "ipv6": (40, """version 0.0 4 uint | tclass 0.4 8 uint | flow 1.4 20 uint | plen 4.0 16 uint
         | nxt 6.0 8 uint
         | hlim 7.0 8 uint | src 8.0 128 ipv6 | dst 24.0 128 ipv6"""),
+    "ipv6.hopopts": (2, "nxt 0.0 8 uint | len 1.0 8 uint | options 2.0 + octets"),
+    "ipv6.routing": (4, """nxt 0.0 8 uint | len 1.0 8 uint | type 2.0 8 uint | segleft 3.0 8 uint
+        | data 4.0 + octets"""),
+    "ipv6.fraghdr": (8, """nxt 0.0 8 uint | reserved_octet 1.0 8 uint | offset 2.0 13 uint
+        | reserved_bits 3.5 2 uint | more 3.7 1 uint | ident 4.0 32 uint"""),
+    "ipv6.dstopts": (2, "nxt 0.0 8 uint | len 1.0 8 uint | options 2.0 + octets"),
+    "ah": (12, """nxt 0.0 8 uint | length 1.0 8 uint | reserved 2.0 16 uint | spi 4.0 32 uint
+        | sequence 8.0 32 uint | icv 12.0 + octets"""),
     "tcp": (20, """srcport 0.0 16 uint | dstport 2.0 16 uint | seq_raw 4.0 32 uint | ack_raw 8.0 32 uint
         | data_offset 12.0 4 uint | flags 12.4 12 uint | window_size_value 14.0 16 uint
         | checksum 16.0 16 uint

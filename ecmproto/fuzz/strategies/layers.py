@@ -102,8 +102,13 @@ def _counted_octets(cls: type[Layer], count: Count) -> SearchStrategy[bytes]:
     if count.scale == 1:
         short = st.binary(max_size=min(most, MAX_DRAWN_OCTETS))
         return short | st.sampled_from([bytes(most), b"\xff" * most])
-    groups = st.lists(st.binary(min_size=count.scale, max_size=count.scale), max_size=most // count.scale)
-    return groups.map(b"".join)
+    groups = st.lists(
+        st.binary(min_size=count.scale, max_size=count.scale), max_size=min(most // count.scale, 16)
+    )
+    first = -count.minus % count.scale  # octets that the length does not count
+    return st.builds(
+        lambda one, more: one + b"".join(more), st.binary(min_size=first, max_size=first), groups
+    )
 
 
 def _octets(cls: type[Layer], count: Count, values: dict[str, Any]) -> SearchStrategy[bytes]:

@@ -10,7 +10,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from ecmproto.fuzz.strategies.layers import MAX_DRAWN_OCTETS, layers_of
 from ecmproto.fuzz.strategies.surroundings import unknown_ethertypes
 from ecmproto.wire.ethernet import Data
-from ecmproto.wire.ip import ARP, NO_NEXT_HEADER, PROTO_TCP, PROTO_UDP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.ip import ARP, EXTENSIONS, NO_NEXT_HEADER, PROTO_TCP, PROTO_UDP, TCP, UDP, IPv4, IPv6
 from ecmproto.wire.layer import Layer
 
 
@@ -41,11 +41,23 @@ def _payload(draw: DrawFn) -> tuple[int, list[Layer]]:
         return 0, [draw(_ipv4(bool(transport))), *transport, *data]
     # a payload length of 0 would say that there is no length, unless there is no next header either
     other = st.just(NO_NEXT_HEADER) if not data else st.integers(0, 255).filter(_no_transport)
-    return 0, [draw(layers_of(IPv6, **({} if transport else {"nxt": other}))), *transport, *data]
+    last = {} if transport else {"nxt": draw(other)}
+    kinds = draw(st.lists(st.sampled_from(sorted(EXTENSIONS)), max_size=3))
+    # a later fragment shows nothing
+    chain = [
+        draw(layers_of(EXTENSIONS[kind], **({"offset": 0} if kind == _FRAGMENT else {}))) for kind in kinds
+    ]
+    if chain:
+        chain[-1] = chain[-1].replace(**last)
+        last = {}
+    return 0, [draw(layers_of(IPv6, **last)), *chain, *transport, *data]
+
+
+_FRAGMENT = 44
 
 
 def _no_transport(proto: int) -> bool:
-    return proto not in (PROTO_TCP, PROTO_UDP)
+    return proto not in (PROTO_TCP, PROTO_UDP, *EXTENSIONS)
 
 
 @st.composite

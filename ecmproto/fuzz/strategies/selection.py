@@ -11,7 +11,7 @@ from ecmproto.fuzz.strategies.fields import values_of
 from ecmproto.wire import lldp, mac_control
 from ecmproto.wire.experimental import Proposed, Word, selector
 from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.ip import ARP, IPv4, IPv6
+from ecmproto.wire.ip import AH, ARP, IPv4, IPv6
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.lldp import CongestionNotificationTLV
 from ecmproto.wire.mac_control import PFC, MACControl, Pause
@@ -58,6 +58,7 @@ INSISTED: dict[type[Layer], dict[str, SearchStrategy[Any]]] = {
     ARP: {"hw_size": st.just(6), "proto_size": st.just(4)},
     IPv4: {"version": st.just(4), "len": st.just(0) | st.integers(60, 0xFFFF)},
     IPv6: {"version": st.just(6)},
+    AH: {"length": st.integers(1, 255)},
     **{cls: {"cpid": _possible_cpids(cls)} for cls in FORMATS if issubclass(cls, Proposed) and cls.has_cpid},
 }
 """Values that formats insist on."""

@@ -13,7 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.wire.frame import Frame
-from ecmproto.wire.ip import PROTO_TCP, PROTO_UDP, TCP, UDP, IPv4, IPv6
+from ecmproto.wire.ip import (
+    PROTO_TCP,
+    PROTO_UDP,
+    TCP,
+    UDP,
+    Extension,
+    FragmentHeader,
+    IPv4,
+    IPv6,
+    Routing,
+)
 
 Octets = NDArray[np.uint8]
 
@@ -74,8 +84,14 @@ def checksums_of(
 
 def _transport(frame: Frame, starts: tuple[int, ...], index: int) -> Checksum | None:
     """Return a segment's checksum with its pseudo header (RFC 9293 3.1, RFC 8200 8.1)."""
-    below, value = frame.layers[index - 1], frame.layers[index]
-    start, ip = starts[index], starts[index - 1]
+    value, start = frame.layers[index], starts[index]
+    under = index - 1
+    while under and isinstance(frame.layers[under], Extension):
+        # what a routing header makes of the destination, and what other fragments hold, is not known here
+        if isinstance(frame.layers[under], Routing | FragmentHeader):
+            return None
+        under -= 1
+    below, ip = frame.layers[under], starts[under]
     is_tcp = isinstance(value, TCP)
     has_none = isinstance(value, UDP) and value.checksum == 0
     if isinstance(below, IPv4) and not has_none:

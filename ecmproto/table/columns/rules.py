@@ -15,7 +15,7 @@ from ecmproto.wire.cn import CNM, MAX_MSDU
 from ecmproto.wire.cooked import SLL, SLL2
 from ecmproto.wire.experimental import MIN_SAMPLED_OCTETS, Proposed, Sampling
 from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.ip import TCP, UDP, IPv4, IPv6
+from ecmproto.wire.ip import AH, EXTENSIONS, TCP, UDP, FragmentHeader, IPv4, IPv6
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
 
@@ -33,6 +33,7 @@ WITHIN: Mapping[type[Layer], tuple[Within, ...]] = {
     CNM: (Within(key="msdu_length", low=0, high=MAX_MSDU),),
     IPv4: (Within(key="version", low=4, high=4), Within(key="ihl", low=5, high=15)),
     IPv6: (Within(key="version", low=6, high=6),),
+    AH: (Within(key="length", low=1, high=255),),
     TCP: (Within(key="data_offset", low=5, high=15),),
     CongestionNotificationTLV: (Within(key="length", low=6, high=6),),
 }
@@ -43,12 +44,13 @@ LEAST_SAMPLE: Mapping[type[Layer], int] = dict.fromkeys(
 )
 """The least octets of the variable field on the wire, where there is to be one."""
 
-NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, TLVS, CN_TLV, UNKNOWN = range(9)
+NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, UNKNOWN = range(11)
 """What may follow a format; IPV4 also stands for the check of its total length."""
 
 FOLLOWED: Final[Mapping[type[Layer], int]] = {
     SLL: COOKED, SLL2: COOKED, IPv4: IPV4, IPv6: IPV6, TCP: DATA, UDP: DATA, TLV: TLVS,
-    CongestionNotificationTLV: CN_TLV,
+    CongestionNotificationTLV: CN_TLV, **dict.fromkeys(EXTENSIONS.values(), EXTENSION),
+    FragmentHeader: FRAGMENT,
 }  # fmt: skip
 
 

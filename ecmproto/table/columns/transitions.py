@@ -16,6 +16,8 @@ from ecmproto.table.columns.rules import (
     ANNOUNCED,
     CN_TLV,
     COOKED,
+    EXTENSION,
+    FRAGMENT,
     IPV4,
     IPV6,
     LEAST_SAMPLE,
@@ -29,7 +31,7 @@ from ecmproto.wire.ethernet import Data
 from ecmproto.wire.ethertypes import EtherTypes
 from ecmproto.wire.experimental import MOST_OCTETS, Proposed, Word, selector
 from ecmproto.wire.formats import FORMATS, Dispatch, announcement, dispatch
-from ecmproto.wire.ip import IPv4, IPv6
+from ecmproto.wire.ip import FragmentHeader, IPv4, IPv6
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 
@@ -86,7 +88,7 @@ class Transitions(NamedTuple):
     follows: Int64
     """What may follow; see `ecmproto.table.columns.rules`."""
     next_at: Int64
-    """Where the EtherType of what follows stands."""
+    """Where the EtherType or the next header of what follows stands."""
     run: NDArray[np.bool_]
     """Whether several in a row count as one protocol."""
     announced: NDArray[np.int8]
@@ -107,7 +109,7 @@ class Transitions(NamedTuple):
     transport: NDArray[np.int8]
     """The format by IPv4's protocol, then by IPv6's next header."""
     ip: Int64
-    """Places: IPv4's ihl, len, proto, frag_offset; IPv6's plen, nxt."""
+    """Places: IPv4's ihl, len, proto, frag_offset; IPv6's plen, nxt; the offset of its fragments."""
     tag_ethertypes: Int64
     """The EtherTypes of messages, tags and MAC Control."""
 
@@ -194,9 +196,11 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
     followed = followed_by(cls)
     places = [place_of(field_of(cls, each.key)) for each in WITHIN.get(cls, ())]
     places += [Place(*row[at : at + 4]) for row in [_tail(cls)] for at in (1, 7)]
-    places += _ip_places()[:4] if followed == IPV4 else _ip_places()[4:] if followed == IPV6 else []
+    places += _ip_places()[:4] if followed == IPV4 else _ip_places()[4:6] if followed == IPV6 else []
     if followed in (ANNOUNCED, COOKED):
         places.append(place_of(field_of(cls, cls.next_key)))
+    if followed in (EXTENSION, FRAGMENT):
+        places += [place_of(field_of(cls, key)) for key in ("nxt", "offset")[: 1 + (followed == FRAGMENT)]]
     if cls.announced_by in _SELECTORS:
         at, mask = _SELECTORS[cls.announced_by]
         places.append(Place(at, 2, 0, mask))
@@ -215,6 +219,10 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
 
 
 def _next_at(cls: type[Layer]) -> int:
+    if followed_by(cls) in (EXTENSION, FRAGMENT):
+        place = place_of(field_of(cls, "nxt"))
+        assert (place.octets, place.shift, place.mask) == (1, 0, 0xFF), f"{cls.prefix}: no next header"
+        return place.at
     if followed_by(cls) not in (ANNOUNCED, COOKED):
         return 0
     place = place_of(field_of(cls, cls.next_key))
@@ -281,13 +289,15 @@ def _transport(formats: Dispatch) -> NDArray[np.int8]:
 
 def _ip_places() -> list[Place]:
     version4 = [place_of(field_of(IPv4, key)) for key in ("ihl", "len", "proto", "frag_offset")]
-    return version4 + [place_of(field_of(IPv6, key)) for key in ("plen", "nxt")]
+    version6 = [place_of(field_of(IPv6, key)) for key in ("plen", "nxt")]
+    return version4 + version6 + [place_of(field_of(FragmentHeader, "offset"))]
 
 
 def repeated_formats(ethertypes: EtherTypes) -> frozenset[type[Layer]]:
     """Return the formats of which a frame may have several: those that may follow themselves."""
     announced = frozenset(cls for cls in FORMATS if announcement(cls, ethertypes) is not None)
     lists = {cls: followed_by(cls) for cls in FORMATS}
-    return frozenset(
+    chained = frozenset(cls for cls in FORMATS if lists[cls] in (EXTENSION, FRAGMENT))
+    return chained | frozenset(
         cls for cls in announced if lists[cls] in (ANNOUNCED, UNKNOWN) or cls.announced_by == "lldp"
     )

@@ -17,6 +17,8 @@ from ecmproto.table.columns.rules import (
     CN_TLV,
     COOKED,
     DATA,
+    EXTENSION,
+    FRAGMENT,
     IPV4,
     IPV6,
     NOTHING,
@@ -173,6 +175,11 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
         return _after_ipv4(buffer, start, end, stop, tables)
     if kind == IPV6:
         return _after_ipv6(buffer, start, end, stop, tables)
+    if kind in (EXTENSION, FRAGMENT):
+        if kind == FRAGMENT and _number(buffer, start, tables.ip, 6, 0) != 0:
+            return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
+        nxt = signed(buffer[start + tables.next_at[layer]])
+        return _Next(signed(tables.transport[1, nxt]), stop, True, NO_LENGTH)
     if kind == COOKED:
         value = two_octets(buffer, start + tables.next_at[layer])
         if value < _LEAST_ETHERTYPE:

@@ -30,8 +30,8 @@ Int64 = NDArray[np.int64]
 TAILS = 4
 """Marks behind the layers: padding, trailer, FCS, end."""
 _FORMATS = len(FORMATS)
-_MOST_LAYERS = 12
-_BITS = 5
+_MOST_LAYERS = 10
+_BITS = 6
 _MANY_LAYERS = -1
 _MOST_PATHS = 2048
 _SLOTS = 4 * _MOST_PATHS

@@ -32,6 +32,7 @@ from ecmproto.wire import (
     encode,
 )
 from ecmproto.wire.ethertypes import DEFAULT
+from ecmproto.wire.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.dissect.sample import FRAMES
 from tests.table.columns.reference import assert_equal
 from tests.table.columns.spoilt import INTERFACES
@@ -128,4 +129,20 @@ def test_frames_that_are_longer_than_a_message_can_be_are_told_apart() -> None:
     made = [Frame(layers=(Ethernet(), last)) for last in (FECNReturn(), DBPRateReport(), E2CM(type=4))]
     frames = [encode(generator.choice(made), fix=True) + bytes(generator.randrange(30)) for _ in range(200)]
     original = [len(frame) + generator.choice((0, 0, 5, 30)) for frame in frames]
+    assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
+
+
+def test_extension_headers_of_ipv6_are_told_apart() -> None:
+    generator = random.Random(9)
+    kinds: tuple[Layer, ...] = (
+        HopByHop(), DestinationOptions(options=bytes(14)), Routing(), AH(icv=bytes(8)), AH(length=0),
+        FragmentHeader(), FragmentHeader(offset=3), UDP(), TCP(),
+    )  # fmt: skip
+    frames = []
+    for _ in range(400):
+        chain = [generator.choice(kinds) for _ in range(generator.randrange(5))]
+        layers = (Ethernet(), IPv6(), *chain, Data(data=generator.randbytes(40)))
+        octets = encode(Frame(layers=layers), fix=generator.random() < 0.9)
+        frames.append(octets[: generator.randrange(54, len(octets))] if generator.random() < 0.2 else octets)
+    original = [len(frame) + generator.choice((0, 0, 30)) for frame in frames]
     assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
