@@ -194,8 +194,10 @@ def _flat(column: Column, kind: Any, there: _There) -> Any:
         return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
     if pa.types.is_string(kind):
         text, ends = address_texts(cast("AddressKind", column.kind), np.asarray(values))
-        bounds = np.zeros(there.column.frames + 1, np.int32)
-        np.cumsum(there.spread(np.diff(ends)), out=bounds[1:])
+        bounds = ends
+        if not there.is_whole:
+            bounds = np.zeros(there.column.frames + 1, np.int32)
+            np.cumsum(there.spread(np.diff(ends)), out=bounds[1:])
         return pa.StringArray.from_buffers(
             len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(text), there.bits
         )
