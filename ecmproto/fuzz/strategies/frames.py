@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from ecmproto.fuzz.strategies.assembly import frame_of
+from ecmproto.fuzz.strategies.edges import edges_first
 from ecmproto.fuzz.strategies.layers import is_other_tlv, layers_of
 from ecmproto.fuzz.strategies.named import cn_tags, messages
 from ecmproto.fuzz.strategies.payloads import payload_layers
 from ecmproto.fuzz.strategies.surroundings import addresses, tag_stacks, vlan_stacks
 from ecmproto.wire import lldp, mac_control
+from ecmproto.wire.bcn import BCN
+from ecmproto.wire.cn import CNM
+from ecmproto.wire.e2cm import E2CM
+from ecmproto.wire.ecm import ECM
 from ecmproto.wire.ethernet import VLAN, Data, Ethernet
 from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH
-from ecmproto.wire.experimental import UnknownTag
+from ecmproto.wire.experimental import MIN_SAMPLED_OCTETS, UnknownTag
+from ecmproto.wire.fecn import DBPRateReport, FECNReturn
 from ecmproto.wire.frame import Frame
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
@@ -45,26 +52,46 @@ def _with_old_s_tag(layers: list[Layer]) -> list[Layer]:
     return layers
 
 
+def message_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
+    """Return frames of every message behind VLAN tags and a CN-TAG, padded.
+
+    Each field's least and greatest values come up early, in messages without tags.
+    """
+    return edges_first((Ethernet(),), _MESSAGES, _message_frames(fcs_octets), fcs_octets)
+
+
+_SAMPLED: dict[str, Any] = {"cpid": 1, "payload": bytes(MIN_SAMPLED_OCTETS)}
+_MESSAGES: tuple[Layer, ...] = (
+    CNM(), ECM(**_SAMPLED), BCN(**_SAMPLED), E2CM(**_SAMPLED), FECNReturn(), DBPRateReport(),
+)  # fmt: skip
+
+
 @st.composite
-def message_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
-    """Return frames of every message behind VLAN tags and a CN-TAG, padded."""
+def _message_frames(draw: DrawFn, fcs_octets: int) -> Frame:
     tags = draw(vlan_stacks(max_size=2)) + ([draw(cn_tags())] if draw(st.booleans()) else [])
     header = Ethernet(dst=draw(addresses()), src=draw(addresses()))
     return frame_of([header, *tags, draw(messages())], fcs_octets=fcs_octets)
 
 
-@st.composite
-def pause_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
-    """Return PAUSE frames (wire-formats 8)."""
-    header = Ethernet(dst=mac_control.DESTINATION, src=draw(addresses()))
-    return frame_of([header, draw(layers_of(Pause))], fcs_octets=fcs_octets)
+def pause_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
+    """Return PAUSE frames (wire-formats 8), their least and greatest values early."""
+    return _flow_control_frames(Pause, fcs_octets)
+
+
+def pfc_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
+    """Return priority-based flow control frames (wire-formats 8), their least and greatest values early."""
+    return _flow_control_frames(PFC, fcs_octets)
+
+
+def _flow_control_frames(cls: type[Layer], fcs_octets: int) -> SearchStrategy[Frame]:
+    header = Ethernet(dst=mac_control.DESTINATION)
+    return edges_first((header,), (cls(),), _any_flow_control(cls, fcs_octets), fcs_octets)
 
 
 @st.composite
-def pfc_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
-    """Return priority-based flow control frames (wire-formats 8)."""
+def _any_flow_control(draw: DrawFn, cls: type[Layer], fcs_octets: int) -> Frame:
     header = Ethernet(dst=mac_control.DESTINATION, src=draw(addresses()))
-    return frame_of([header, draw(layers_of(PFC))], fcs_octets=fcs_octets)
+    return frame_of([header, draw(layers_of(cls))], fcs_octets=fcs_octets)
 
 
 @st.composite
@@ -93,9 +120,9 @@ def frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
     """Return any whole valid frame, with ``fcs_octets`` of the right frame check sequence behind it."""
     return st.one_of(
         tagged_frames(fcs_octets=fcs_octets),
-        message_frames(fcs_octets=fcs_octets),
-        pause_frames(fcs_octets=fcs_octets),
-        pfc_frames(fcs_octets=fcs_octets),
+        _message_frames(fcs_octets),
+        _any_flow_control(Pause, fcs_octets),
+        _any_flow_control(PFC, fcs_octets),
         lldp_frames(fcs_octets=fcs_octets),
         _unknown_frames(fcs_octets=fcs_octets),
     )

@@ -41,7 +41,12 @@ def _selectors(cls: type[Word]) -> list[tuple[int, int]]:
 def _possible_cpids(cls: type[Layer]) -> SearchStrategy[int]:
     """Return any CPIDs but those that no congestion point has: zero, and those of groups."""
     field = next(field for field in cls.layout if field.key == "cpid")
-    return values_of(field).map(lambda cpid: cpid & ~_GROUP_BIT or 1)
+    return values_of(field).map(possible_cpid)
+
+
+def possible_cpid(number: int) -> int:
+    """Return the CPID nearest to ``number`` that a congestion point may have."""
+    return number & ~_GROUP_BIT or 1
 
 
 _GROUP_BIT = 1 << 56
