@@ -7,8 +7,7 @@ function's source file, of those of all compiled functions it reaches and of the
 elsewhere; `kernel_cache` says where the code is kept and what of it may be loaded.  A function that kernels
 call is none itself for that: they take a part in (`kernel_parts`).
 
-Kernels also call methods: those that an ``@interface`` names, on the NamedTuples that have them.  One loop
-then serves any mechanism; numba compiles it once for each, and the cache holds while their methods stay.
+Kernels also call methods of structs (`ecmproto.structs`), and the cache holds while these stay.
 
 With ``NUMBA_DISABLE_JIT=1`` the decorators return what they were given: the same text as plain Python.
 The module imports numba, so only modules that hold kernels import it.
@@ -26,22 +25,23 @@ from typing import Any, TypeVar
 
 import numba
 from numba.core import types
+from numba.core.ccallback import CFunc
 from numba.core.registry import CPUDispatcher
-from numba.extending import overload_method
 
 from ecmproto import kernel_parts
 from ecmproto.kernel_cache import KernelCache
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_Interface = TypeVar("_Interface", bound=type[Any])
 # numpy's error model: no kernel divides by 0, and the check for it costs in each division.  No reference
 # counts either: a kernel makes no arrays, its caller holds those that it is given, and counting takes half of
 # the time of a loop over small functions.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
+PART_OPTIONS: dict[str, Any] = _OPTIONS | kernel_parts.AS_PART
+"""How what kernels take in is compiled: methods of structs, for one."""
+_ENTRY_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 _CONSTANTS = (bool, int, float, str, tuple)
 _functions: dict[int, Callable[..., Any]] = {}
 """What compiled functions were made from, by the identity of what callers see."""
-_methods: dict[str, inspect.Signature] = {}
 
 
 def compiled(function: _Function) -> _Function:
@@ -122,32 +122,13 @@ def _registered(function: _Function, dispatcher: Any, kind: type[CPUDispatcher])
     return typed
 
 
-def interface(protocol: _Interface) -> _Interface:
-    """Let kernels call the public methods of ``protocol`` on every NamedTuple that has them.
-
-    The methods of such a NamedTuple are compiled like ``@inlined`` functions.  Raises ValueError for a
-    method that another interface has with other parameters.
-    """
-    for name, method in vars(protocol).items():
-        if inspect.isfunction(method) and not name.startswith("_"):
-            _admit(name, inspect.signature(method))
-    return protocol
-
-
-def _admit(name: str, signature: inspect.Signature) -> None:
-    parameters = list(signature.parameters)
-    if name in _methods:
-        if list(_methods[name].parameters) != parameters:
-            raise ValueError(f"method {name}: another interface has it with other parameters")
-        return
-    _methods[name] = signature
-
-    def implementation(*arguments: Any) -> Any:
-        return getattr(arguments[0].instance_class, name)
-
-    implementation.__signature__ = signature  # type: ignore[attr-defined]
-    make: Any = overload_method  # its options are not in its type
-    make(types.BaseNamedTuple, name, jit_options=_OPTIONS | kernel_parts.AS_PART)(implementation)
+def cached_entry(function: Callable[..., Any], returned: Any, arguments: tuple[Any, ...]) -> CFunc:
+    """Return ``function`` compiled for these types of arguments, to be called by its address; cached."""
+    entry: Any = CFunc(function, (arguments, returned), {}, _ENTRY_OPTIONS)
+    entry._cache = KernelCache(function, functools.partial(_sources, function))
+    entry.compile()
+    made: CFunc = entry
+    return made
 
 
 def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], str]:
@@ -155,23 +136,32 @@ def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], s
 
     Each combination of them is cached by itself, so that one that changed does not discard the others.
     """
-    kinds = sorted(set(_kinds(getattr(signature, "args", signature))), key=repr)
+    structs = sorted(set(_structs(getattr(signature, "args", signature))), key=repr)
     digest = hashlib.sha256(source_digest(function).encode())
-    for kind in kinds:
-        for name in sorted(_methods):
-            method = getattr(kind, name, None)
-            if inspect.isfunction(method):
-                digest.update(source_digest(method).encode())
-    return [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds], digest.hexdigest()
+    for struct in structs:
+        for name in sorted(_methods(struct)):
+            digest.update(source_digest(getattr(struct, name)).encode())
+    return [f"{struct.__module__}.{struct.__qualname__}" for struct in structs], digest.hexdigest()
 
 
-def _kinds(arguments: Any) -> Iterator[type[Any]]:
+def _structs(arguments: Any) -> Iterator[type[Any]]:
     """Yield the classes with methods among ``arguments``, those inside others too."""
     for argument in arguments:
-        if hasattr(argument, "instance_class"):
-            if any(hasattr(argument.instance_class, name) for name in _methods):
-                yield argument.instance_class
-            yield from _kinds(argument.types)
+        struct = getattr(argument, "struct", None)
+        if struct is not None:
+            if _methods(struct):
+                yield struct
+            yield from _structs(kind for _, kind in argument.parts)
+
+
+def _methods(struct: type[Any]) -> set[str]:
+    """Return the names of the methods that a class of structs adds to those of all structs."""
+    return {
+        name
+        for kind in struct.__mro__[:-2]
+        for name, method in vars(kind).items()
+        if inspect.isfunction(method) and kind.__module__ != "ecmproto.structs"
+    }
 
 
 @functools.cache
@@ -180,7 +170,8 @@ def source_digest(function: Callable[..., Any]) -> str:
 
     Ask only when all modules are imported that it takes functions or constants from: at its first call.
     """
-    parts = {_file_digest(__file__), _file_digest(kernel_parts.__file__)}
+    compilers = (__file__, kernel_parts.__file__, str(Path(__file__).with_name("structs.py")))
+    parts = {_file_digest(each) for each in compilers}
     reached, pending = {function}, [function]
     while pending:
         current = pending.pop()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.protocol import Arrival, CongestionPoint, Outbox
+from ecmproto.structs import Struct
 
 
-class Both(NamedTuple):
+class Both(Struct):
     """Two congestion points that know nothing of one another; ``first`` always comes first.
 
     Each sees every frame as it came to the port.  Where one may post so many messages, both may post twice

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,12 +16,11 @@ from ecmproto.control.protocol import (
     Outbox,
     Sent,
 )
+from ecmproto.structs import Struct
 
 
-class IdlePoint(NamedTuple):
+class IdlePoint(Struct):
     """A congestion point that says nothing."""
-
-    nothing: int = 0
 
     def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
         """Do nothing."""
@@ -45,10 +42,8 @@ class IdlePoint(NamedTuple):
         """Do nothing."""
 
 
-class IdleSenders(NamedTuple):
+class IdleSenders(Struct):
     """Stations without rate limiters."""
-
-    nothing: int = 0
 
     def limiters(self) -> int:
         """Return 0."""
@@ -88,10 +83,8 @@ class IdleSenders(NamedTuple):
         return NO_AVERAGE
 
 
-class IdleReceivers(NamedTuple):
+class IdleReceivers(Struct):
     """Destinations that answer nothing."""
-
-    nothing: int = 0
 
     def delivered(self, delivery: Delivery, outbox: Outbox) -> None:
         """Do nothing."""

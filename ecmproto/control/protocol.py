@@ -20,8 +20,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernel import compiled, inlined, interface
+from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record, new_records
+from ecmproto.structs import Struct, interface
 
 NO_LIMITER = -1
 EVERY_STATION = -2
@@ -88,7 +89,7 @@ class Posted:
     """The caller's number of the frame that machines are told about now, NO_CAUSE for none."""
 
 
-class Outbox(NamedTuple):
+class Outbox(Struct):
     """Where machines post; the caller takes ``messages[:posted.count]`` and sets the count to 0."""
 
     posted: Posted

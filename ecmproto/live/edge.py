@@ -6,7 +6,7 @@ what a QCN domain asks of its edge is done: CND defence modes, LLDP, a backbone'
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,13 @@ from ecmproto.control.idle import IdleReceivers
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import Machine, Place, SampledFrame
 from ecmproto.control.mechanism import Role
-from ecmproto.control.protocol import new_outbox
+from ecmproto.control.protocol import Receivers, new_outbox
 from ecmproto.control.qcn.edge import Edge as EdgeRecord
 from ecmproto.control.qcn.edge import convert, receive
 from ecmproto.control.qcn.edge_parameters import EdgeParameters
 from ecmproto.live.defence import Defence
 from ecmproto.live.delivering import deliver, report
 from ecmproto.live.device import Send, Snapshot
-from ecmproto.live.drawn import Draws
 from ecmproto.live.probed import Probes
 from ecmproto.live.stripping import stripped
 from ecmproto.live.vlan import with_vlan, without_vlan
@@ -33,6 +32,7 @@ from ecmproto.replay.counts import kind_name
 from ecmproto.replay.facts import check_seed
 from ecmproto.replay.generated import octets_of
 from ecmproto.replay.intake import Intake, Taken
+from ecmproto.structs import as_interface
 from ecmproto.table.classify import FrameClasses, classify
 from ecmproto.table.flows import FlowTable
 from ecmproto.table.headers import TYPE_AT
@@ -113,9 +113,8 @@ class Edge:
         self._start_ns = start_ns
         self._send = send
         self._vlan = vlan
-        draws = Draws(seed)
-        self._draws = draws
-        self.receivers = machine.receivers(self.place, cast(Any, draws.source))
+        self.receivers = machine.receivers(self.place, np.random.default_rng(seed))
+        self._interface = as_interface(self.receivers, Receivers)
         self._outbox = new_outbox(_MESSAGES_AT_ONCE)
         self._examples: dict[int, bytes] = {}
         own = machine.parameters.get(Role.EDGE)
@@ -145,14 +144,13 @@ class Edge:
         """Let everything happen that is due by ``now_ns``."""
         time_ns = now_ns - self._start_ns
         while self.receivers.report_ns() <= time_ns:
-            report(self.receivers, time_ns, self._outbox)
+            report(self._interface, time_ns, self._outbox)
             self._answer()
         if self.defence is not None and self.defence.due_ns <= time_ns:
             said = self.defence.due(time_ns)
             if said is not None:
                 self._send_one(HOST, said)
                 self._send_one(NET, said)
-        self._draws.refill()
 
     def _from_net(self, batch: Batch, time_ns: int) -> None:
         self.counts.net_frames += len(batch)
@@ -182,7 +180,7 @@ class Edge:
         arrivals, probe = self._probes.found(taken, self.flows)
         position = 0
         while position < len(batch):
-            position = deliver(self.receivers, arrivals, probe, self._outbox, position)
+            position = deliver(self._interface, arrivals, probe, self._outbox, position)
             self._answer()
         self.counts.probes += int(probe.sum())
         return probe

@@ -11,7 +11,7 @@ after that time.  Memory is fixed when the port is made: what finds no room is d
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,18 @@ from ecmproto.capture.batch import Batch
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import Machine, Place, SampledFrame
 from ecmproto.control.pause.reaction import State
-from ecmproto.control.protocol import EVERY_STATION, NO_CAUSE, NO_STATION, PAUSE_KIND, PFC_KIND, new_outbox
+from ecmproto.control.protocol import (
+    EVERY_STATION,
+    NO_CAUSE,
+    NO_STATION,
+    PAUSE_KIND,
+    PFC_KIND,
+    CongestionPoint,
+    new_outbox,
+)
 from ecmproto.live.addresses import new_addresses
 from ecmproto.live.device import Send, Snapshot
 from ecmproto.live.downstream import Downstream
-from ecmproto.live.drawn import Draws
 from ecmproto.live.frames import Incoming, empty, new_leaving, new_store
 from ecmproto.live.rate_reports import with_lower_rates
 from ecmproto.live.switching import Counts, Facts, Switch, forward, release
@@ -33,9 +40,10 @@ from ecmproto.replay.facts import PortFacts, check_seed
 from ecmproto.replay.gauge import PRIORITIES, TOTAL
 from ecmproto.replay.generated import octets_of
 from ecmproto.replay.intake import tag_kind
-from ecmproto.replay.port import new_port, with_room
+from ecmproto.replay.port import lengthen_ring, new_port
 from ecmproto.replay.summary import queue_statistics, settled, utilisation
 from ecmproto.replay.waiting import new_pool
+from ecmproto.structs import as_interface
 from ecmproto.table.classify import classify
 from ecmproto.table.headers import roles_of
 from ecmproto.units import NS_PER_S
@@ -96,8 +104,8 @@ class SwitchPort:
         self._send = send
         self._lead_ns = lead_ns
         self._until_ns = 0
-        self._draws = Draws(seed)
-        self.point = machine.congestion_point(self.place, cast(Any, self._draws.source))
+        self.point = machine.congestion_point(self.place, np.random.default_rng(seed))
+        self._interface = as_interface(self.point, CongestionPoint)
         self.switch = _new_switch(
             machine,
             facts,
@@ -137,17 +145,16 @@ class SwitchPort:
         time_ns = self._time(now_ns)
         if place == self.inputs:
             if self.machine.answers:
-                batch = with_lower_rates(batch, self.point, self.place.ethertypes)
+                batch = with_lower_rates(batch, self._interface, self.place.ethertypes)
             self._obey(batch, time_ns)
         frames = Incoming(batch.buffer, batch.offset, batch.captured, batch.original)
         position, last = 0, False
         while not last:
             position = forward(
-                self.switch, self.point, frames, place, time_ns, time_ns + self._lead_ns, position
+                self.switch, self._interface, frames, place, time_ns, time_ns + self._lead_ns, position
             )
             last = position == len(batch)
             self._drain(batch)
-        self._draws.refill()
 
     def advance(self, now_ns: int) -> None:
         """Let everything happen that is due by ``now_ns``."""
@@ -156,7 +163,7 @@ class SwitchPort:
     def _release(self, until_ns: int) -> None:
         done = False
         while not done:
-            done = release(self.switch, self.point, until_ns)
+            done = release(self.switch, self._interface, until_ns)
             self._drain(None)
 
     def _obey(self, batch: Batch, time_ns: int) -> None:
@@ -249,7 +256,7 @@ def _new_switch(
     for priority in range(PRIORITIES):
         # No ring is ever full: it has a slot for every frame that there can be.
         while int(port.line.slot_mask[priority]) + 1 < frames:
-            port = with_room(port, priority)
+            lengthen_ring(port, priority)
     return Switch(
         facts=fixed,
         counts=new_record(Counts),

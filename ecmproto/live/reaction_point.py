@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,8 @@ from ecmproto.capture.batch import Batch
 from ecmproto.control.idle import IdlePoint, IdleReceivers
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import Machine, Place, SampledFrame
-from ecmproto.control.protocol import PROBE_KIND
+from ecmproto.control.protocol import PROBE_KIND, CongestionPoint, Receivers, Senders
 from ecmproto.live.device import Send, Snapshot
-from ecmproto.live.drawn import Draws
 from ecmproto.live.tagger import Tagger
 from ecmproto.live.vlan import with_vlan, without_vlan
 from ecmproto.record import columns
@@ -34,7 +33,8 @@ from ecmproto.replay.hearing import counters as heard_counters
 from ecmproto.replay.intake import Intake, Taken
 from ecmproto.replay.open_port import Arrivals
 from ecmproto.replay.tagging import tagged_frames
-from ecmproto.replay.world import new_world, with_more_frames, with_obeyed
+from ecmproto.replay.world import add_frames, new_world, with_obeyed
+from ecmproto.structs import as_interface
 from ecmproto.table.flows import FlowTable
 from ecmproto.table.headers import TYPE_AT
 from ecmproto.wire import EtherTypes
@@ -151,13 +151,14 @@ class ReactionPoint:
         )
         self._nothing = self._intakes[NET].take(Batch.from_frames([]))
         self._hearing = new_hearing(machine)
-        self._draws = Draws(seed)
-        self.senders = machine.senders(self.place, cast(Any, self._draws.source))
+        self.senders = machine.senders(self.place, np.random.default_rng(seed))
+        self._point = as_interface(IdlePoint(), CongestionPoint)
+        self._receivers = as_interface(IdleReceivers(), Receivers)
         self.world = new_world(
             port, with_obeyed(facts, machine), stations=LARGEST_STATIONS, limiters=self.senders.limiters()
         )
         while len(self.world.pool.frames) < _MOST_FRAMES:
-            self.world = with_more_frames(self.world)
+            add_frames(self.world)
         self._passages = columns(self.world.passages)
         self._serial = 0
         self._now_ns = 0
@@ -176,13 +177,11 @@ class ReactionPoint:
             self._from_host(batch)
         else:
             self._from_net(batch)
-        self._draws.refill()
 
     def advance(self, now_ns: int) -> None:
         """Let everything happen that is due by ``now_ns``."""
         self._pass_until(now_ns)
         self._run(_moment(self._now_ns), nothing_heard(1), None)
-        self._draws.refill()
 
     def _pass_until(self, now_ns: int) -> None:
         """Let its own time pass, which stands still while it is kept from what is due."""
@@ -240,9 +239,9 @@ class ReactionPoint:
         while True:
             position = run(
                 self.world,
-                IdlePoint(),
-                self.senders,
-                IdleReceivers(),
+                self._point,
+                as_interface(self.senders, Senders),
+                self._receivers,
                 arrivals,
                 heard,
                 position,

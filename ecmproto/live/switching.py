@@ -99,7 +99,7 @@ class Switch(NamedTuple):
 @compiled
 def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
     """Let departures and ticks happen up to ``now_ns``; False if something has no more room before that."""
-    line, gauge, _ = switch.port
+    line, gauge = switch.port.line, switch.port.gauge
     late = False
     while has_room(switch.outbox, _ROOM) and has_space(switch.leaving, switch.facts.largest_octets):
         tick_ns, resumes_ns = point.tick_ns(), _resumes_ns(switch)

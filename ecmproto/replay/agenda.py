@@ -6,16 +6,15 @@ time the lowest number comes first, which makes a replay the same however it was
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.kernel import compiled, inlined
+from ecmproto.structs import Struct
 
 
-class Agenda(NamedTuple):
+class Agenda(Struct):
     """Entries 0 to n − 1: ``due_ns`` of each, the entries as a heap, and the place of each in it."""
 
     due_ns: NDArray[np.int64]

@@ -29,7 +29,7 @@ from ecmproto.control.pause.gate import (
     paused_ns,
     settle_standstill,
 )
-from ecmproto.control.protocol import CongestionPoint
+from ecmproto.control.protocol import CongestionPoint, Receivers, Senders
 from ecmproto.record import columns
 from ecmproto.replay.closed_port import PROBE_OCTETS, has_space, run
 from ecmproto.replay.counts import PortCounts
@@ -52,13 +52,14 @@ from ecmproto.replay.summary import (
     with_counts,
 )
 from ecmproto.replay.world import (
-    carried,
+    add_frames,
+    add_stations,
+    lengthen_flight,
+    lengthened,
     new_world,
-    with_longer_flight,
-    with_more_frames,
     with_obeyed,
-    with_stations,
 )
+from ecmproto.structs import as_interface
 from ecmproto.table.flows import FlowTable
 from ecmproto.units import serialisation_ns
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
@@ -204,20 +205,25 @@ class ClosedLoopReplay:
         self.place = self._place(stations, self.place.ethertypes)
         # What the fresh ones draw at their start is thrown away with them: the old ones' generators stay.
         spare = np.random.default_rng([self._seed, stations])
-        self._point = carried(self._point, self._new_point(spare))
-        self._senders = carried(self._senders, self.machine.senders(self.place, spare))
-        self._receivers = carried(self._receivers, self.machine.receivers(self.place, spare))
-        self._world = with_stations(
-            self._world, self._port_facts, self._loop_facts, stations, self._senders.limiters()
-        )
+        self._point = lengthened(self._point, self._new_point(spare))
+        self._senders = lengthened(self._senders, self.machine.senders(self.place, spare))
+        self._receivers = lengthened(self._receivers, self.machine.receivers(self.place, spare))
+        add_stations(self._world, self._port_facts, self._loop_facts, stations, self._senders.limiters())
 
     def _run(self, arrivals: Arrivals, heard: HeardMessages, serial: int, *, last: bool) -> Iterator[Piece]:
         position, count = 0, len(arrivals.time_ns)
         while True:
             position = run(
-                self._world, self._point, self._senders, self._receivers, arrivals, heard, position, serial,
+                self._world,
+                as_interface(self._point, CongestionPoint),
+                as_interface(self._senders, Senders),
+                as_interface(self._receivers, Receivers),
+                arrivals,
+                heard,
+                position,
+                serial,
                 last,
-            )  # fmt: skip
+            )
             done = position == count and has_space(self._world)
             piece = self._drained()
             if len(piece.passages) or len(piece.messages):
@@ -239,7 +245,8 @@ class ClosedLoopReplay:
     def _make_room(self) -> None:
         """Make room for what draining does not."""
         if not has_space(self._world):
-            self._world = with_more_frames(with_longer_flight(self._world))
+            lengthen_flight(self._world)
+            add_frames(self._world)
 
     def _count(self, piece: Piece) -> None:
         passages, fate = piece.passages, piece.passages["fate"]

@@ -28,7 +28,7 @@ from ecmproto.replay.flow_series import FlowSeries
 from ecmproto.replay.intake import Intake, Taken
 from ecmproto.replay.labels import flow_labels
 from ecmproto.replay.open_port import Arrivals, Outcomes, run
-from ecmproto.replay.port import new_port, with_room
+from ecmproto.replay.port import lengthen_ring, new_port
 from ecmproto.replay.ports import NO_PORT, ONE_PORT, Ports
 from ecmproto.replay.replayed import ReplayedBatch
 from ecmproto.replay.spans import second_half_ns
@@ -68,7 +68,7 @@ class _Port:
             if position == count:
                 break
             if position == before and not used:
-                self.state = with_room(self.state, int(arrivals.priority[position]))
+                lengthen_ring(self.state, int(arrivals.priority[position]))
         messages: NDArray[Any] = np.concatenate(pieces)
         self.counts.add_messages(messages)
         return messages

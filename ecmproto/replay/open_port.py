@@ -55,7 +55,7 @@ def run(
     in its ``cause``.  Returns the position of the first frame that was not run: it stops early when
     ``outbox`` or a ring is full.
     """
-    line, gauge, _ = port
+    line, gauge = port.line, port.gauge
     # Arrays are taken out of their tuples here: in a loop that costs as much as the loop itself.
     times_ns, lengths, priorities, occupies, sampled, answerable, tagged, tags, marks, stations, flows = (
         arrivals
@@ -98,7 +98,7 @@ def run(
 @inlined
 def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> bool:
     """Let departures and ticks happen up to ``now_ns``; False if ``outbox`` has no more room before that."""
-    line, gauge, _ = port
+    line, gauge = port.line, port.gauge
     late = False
     while True:
         tick_ns = point.tick_ns()

@@ -20,7 +20,7 @@ Times are ns from the first arrival.  A port handles what it is given in any spl
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from ecmproto.kernel import inlined
 from ecmproto.record import new_record
 from ecmproto.replay.facts import LARGEST_BUFFER_OCTETS, PortFacts
 from ecmproto.replay.gauge import PRIORITIES, TOTAL, Gauge, change, new_gauge
+from ecmproto.structs import Struct
 from ecmproto.units import NS_PER_S
 
 NO_LIMIT = 2**62
@@ -78,7 +79,7 @@ class Line:
     slots_put: Annotated[NDArray[np.int64], PRIORITIES]
 
 
-class Port(NamedTuple):
+class Port(Struct):
     """A port's state: records that the kernels change in place, and its waiting frames.
 
     A slot holds a frame's octets, and above 32 bits its token: a number of the caller's, from 0 on.
@@ -109,8 +110,8 @@ def new_port(facts: PortFacts, *, tag_octets: int = 0) -> Port:
     return Port(line, new_gauge(largest_octets), slots)
 
 
-def with_room(port: Port, priority: int) -> Port:
-    """Return ``port`` with a ring twice as long for ``priority``; the old value is not to be used again.
+def lengthen_ring(port: Port, priority: int) -> None:
+    """Give ``priority`` a ring twice as long.
 
     Rings grow only when they are full, so they never exceed twice the frames that the buffer can hold.
     """
@@ -126,12 +127,12 @@ def with_room(port: Port, priority: int) -> Port:
     sizes = np.array([ring.size for ring in rings])
     line.slot_mask[:] = sizes - 1
     line.slot_base[:] = np.cumsum(sizes) - sizes
-    return port._replace(slots=np.concatenate(rings))
+    port.slots = np.concatenate(rings)
 
 
 @inlined
 def is_full(line: Line, priority: int) -> bool:
-    """Whether the ring of ``priority`` has no slot left: ask before ``arrive``, and use ``with_room``."""
+    """Whether the ring of ``priority`` has no slot left: ask before ``arrive``, and use ``lengthen_ring``."""
     return bool(line.slots_put[priority] - line.slots_taken[priority] > line.slot_mask[priority])
 
 
@@ -147,7 +148,7 @@ def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagg
 
     ``tagged`` is whether the mechanism's own tag is a part of it.
     """
-    line, gauge, slots = port
+    line, gauge, slots = port.line, port.gauge, port.slots
     counted_octets = octets - line.tag_octets if tagged else octets
     if (
         gauge.level_octets[TOTAL] + counted_octets > line.buffer_octets
@@ -192,7 +193,7 @@ def _serve(line: Line, priority: int, octets: int, token: int) -> None:
 @inlined
 def depart(port: Port) -> int:
     """Let the frame on the line depart, put the next one on it (rule 2); return the token of the first."""
-    line, gauge, slots = port
+    line, gauge, slots = port.line, port.gauge, port.slots
     token = line.in_service_token
     change(gauge, line.in_service_priority, line.departure_ns, -line.in_service_octets)
     change(gauge, TOTAL, line.departure_ns, -line.in_service_octets)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import columns, new_record, new_records
+from ecmproto.structs import Struct
 
 NOWHERE = -1
 """No frame: the end of a queue or of the free ones."""
@@ -41,7 +41,7 @@ class Stock:
     free: int
 
 
-class Pool(NamedTuple):
+class Pool(Struct):
     """All frames under way; never more than the queues hold."""
 
     stock: Stock
@@ -64,13 +64,12 @@ def new_pool(size: int) -> Pool:
     return Pool(new_record(Stock), frames)
 
 
-def larger_pool(pool: Pool) -> Pool:
-    """Return ``pool`` with room for twice as many frames; the old value is not to be used again."""
-    old, grown = len(pool.frames), new_pool(2 * len(pool.frames))
-    columns(grown.frames)[:old] = columns(pool.frames)
-    columns(grown.frames)["following"][-1] = pool.stock.free
-    grown.stock.used, grown.stock.free = pool.stock.used, old
-    return grown
+def enlarge_pool(pool: Pool) -> None:
+    """Give ``pool`` room for twice as many frames."""
+    old, grown = len(pool.frames), new_pool(2 * len(pool.frames)).frames
+    columns(grown)[:old] = columns(pool.frames)
+    columns(grown)["following"][-1] = pool.stock.free
+    pool.frames, pool.stock.free = grown, old
 
 
 def new_queues(count: int) -> Sequence[Queue]:

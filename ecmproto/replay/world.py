@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import MutableSequence, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from ecmproto.record import columns, new_record, new_records
 from ecmproto.replay.agenda import Agenda, new_agenda
 from ecmproto.replay.facts import LoopFacts, PortFacts
 from ecmproto.replay.gauge import PRIORITIES
-from ecmproto.replay.port import Port, new_port, with_room
-from ecmproto.replay.waiting import Pool, Queue, larger_pool, new_pool, new_queues
+from ecmproto.replay.port import Port, lengthen_ring, new_port
+from ecmproto.replay.waiting import Pool, Queue, enlarge_pool, new_pool, new_queues
+from ecmproto.structs import Draws, Struct
 
 _FIRST_FRAMES = 4096
 _MESSAGES = 4096
@@ -94,7 +95,7 @@ class Link:
     """Until when frames that come have to wait for it (rule 1)."""
 
 
-class World(NamedTuple):
+class World(Struct):
     """All of a closed loop but the mechanism's machines.
 
     ``flight`` is a ring of messages, its length a power of two.  Station s has the entries from
@@ -136,10 +137,10 @@ def new_world(
     loop.overhead_octets = port.overhead_octets
     entries = stations * (ENTRIES + limiters)
     pool = new_pool(_FIRST_FRAMES)
-    return World(
+    world = World(
         loop=loop,
         log=new_record(Log),
-        port=_with_slots(new_port(port, tag_octets=tag_octets), len(pool.frames)),
+        port=new_port(port, tag_octets=tag_octets),
         pool=pool,
         queues=new_queues(entries),
         agenda=new_agenda(entries),
@@ -154,49 +155,50 @@ def new_world(
         outbox=new_outbox(_MESSAGES),
         passages=new_records(Passage, _PASSAGES),
     )
+    _add_slots(world.port, len(pool.frames))
+    return world
 
 
-def with_more_frames(world: World) -> World:
-    """Return ``world`` with room for twice as many frames; the old value is not to be used again."""
-    pool = larger_pool(world.pool)
-    # No ring is ever full: it has a slot for every frame that there can be.
-    return world._replace(pool=pool, port=_with_slots(world.port, len(pool.frames)))
+def add_frames(world: World) -> None:
+    """Make room for twice as many frames."""
+    enlarge_pool(world.pool)
+    _add_slots(world.port, len(world.pool.frames))
 
 
-def with_longer_flight(world: World) -> World:
-    """Return ``world`` with room for twice as many messages under way."""
+def lengthen_flight(world: World) -> None:
+    """Make room for twice as many messages under way."""
     size = len(world.flight)
     flight = _ring(2 * size)
     under_way = np.arange(world.loop.received, world.loop.sent)
     columns(flight)[under_way & (2 * size - 1)] = columns(world.flight)[under_way & (size - 1)]
-    return world._replace(flight=flight)
+    world.flight = flight
 
 
-def with_stations(world: World, port: PortFacts, facts: LoopFacts, stations: int, limiters: int) -> World:
-    """Return ``world`` for more stations, all that there were as they are.
+def add_stations(world: World, port: PortFacts, facts: LoopFacts, stations: int, limiters: int) -> None:
+    """Make room for more stations, all that there were as they are.
 
     The last of these has sent nothing yet: it was stopped by what stops all stations, as are the fresh ones.
     """
     fresh = new_world(port, facts, stations=stations, limiters=limiters)
     for records in ("stopped", "pause_states", "pfc_states"):
         columns(getattr(fresh.gates, records))[:] = columns(getattr(world.gates, records))[-1]
-    return world._replace(
-        queues=carried(world.queues, fresh.queues),
-        links=carried(world.links, fresh.links),
-        gates=carried(world.gates, fresh.gates),
-        agenda=_grown(world.agenda, len(fresh.queues)),
-    )
+    world.queues = lengthened(world.queues, fresh.queues)
+    world.links = lengthened(world.links, fresh.links)
+    world.gates = lengthened(world.gates, fresh.gates)
+    _add_entries(world.agenda, len(fresh.queues))
 
 
-def carried(old: _Machines, fresh: _Machines) -> _Machines:
-    """Return ``old`` with the length of ``fresh``: what there was, then what is new.
+def lengthened(old: _Machines, fresh: _Machines) -> _Machines:
+    """Return ``old`` with the length of ``fresh``: the old stations, then the new ones.
 
-    Both are arrays, or NamedTuples of arrays and others, whose first parts are the same stations.
+    Both are arrays, or structs of arrays and others, whose first parts are the same stations.
     """
-    if isinstance(old, tuple) and isinstance(fresh, tuple):
-        parts = [carried(one, other) for one, other in zip(old, fresh, strict=True)]
-        made: Any = type(old)(*parts)
-        return made  # type: ignore[no-any-return]
+    if isinstance(old, Draws):
+        return old
+    if isinstance(old, Struct) and isinstance(fresh, Struct):
+        for name, other in zip(old.parts(), fresh, strict=True):
+            setattr(old, name, lengthened(getattr(old, name), other))
+        return old
     if isinstance(old, np.ndarray) and isinstance(fresh, np.ndarray) and old.ndim and len(fresh) > len(old):
         fresh[: len(old)] = old
         return fresh
@@ -204,20 +206,18 @@ def carried(old: _Machines, fresh: _Machines) -> _Machines:
     return fresh if isinstance(old, bool | int | float) else old
 
 
-def _grown(agenda: Agenda, entries: int) -> Agenda:
+def _add_entries(agenda: Agenda, entries: int) -> None:
     more = np.arange(len(agenda.due_ns), entries)
-    return Agenda(
-        np.append(agenda.due_ns, np.full(len(more), NEVER_NS)),
-        np.append(agenda.heap, more),
-        np.append(agenda.place, more),
-    )
+    agenda.due_ns = np.append(agenda.due_ns, np.full(len(more), NEVER_NS))
+    agenda.heap = np.append(agenda.heap, more)
+    agenda.place = np.append(agenda.place, more)
 
 
-def _with_slots(port: Port, frames: int) -> Port:
+def _add_slots(port: Port, frames: int) -> None:
+    """Give every ring of ``port`` a slot for each of ``frames``: none is ever full."""
     for priority in range(PRIORITIES):
         while int(port.line.slot_mask[priority]) + 1 < frames:
-            port = with_room(port, priority)
-    return port
+            lengthen_ring(port, priority)
 
 
 def _ring(size: int) -> MutableSequence[Message]:

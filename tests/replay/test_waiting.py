@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from ecmproto.replay.waiting import (
     NOWHERE,
     append,
+    enlarge_pool,
     give_back,
     is_used_up,
-    larger_pool,
     new_pool,
     new_queues,
     take,
@@ -34,7 +34,7 @@ def test_queues_are_deques_and_no_frame_is_in_two(steps: list[tuple[str, int, in
     for what, number, octets in steps:
         if what == "put":
             if is_used_up(pool, 1):
-                pool = larger_pool(pool)
+                enlarge_pool(pool)
             index = take(pool)
             assert all(index != other for queue in model for other, _ in queue)
             pool.frames[index].octets = octets
@@ -67,18 +67,18 @@ def test_a_larger_pool_keeps_what_is_in_use_and_gives_out_each_free_frame_once()
     give_back(pool, used.pop(1))
     for index in used:
         pool.frames[index].serial = 100 + index
-    grown = larger_pool(pool)
-    assert [grown.frames[index].serial for index in used] == [100 + index for index in used]
-    fresh = [take(grown) for _ in range(5)]
+    enlarge_pool(pool)
+    assert [pool.frames[index].serial for index in used] == [100 + index for index in used]
+    fresh = [take(pool) for _ in range(5)]
     assert sorted([*used, *fresh]) == list(range(8))
-    assert is_used_up(grown, 1)
+    assert is_used_up(pool, 1)
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_pools_grow_more_than_once(rounds: int) -> None:
     pool = new_pool(1)
     for _ in range(rounds):
-        pool = larger_pool(pool)
+        enlarge_pool(pool)
     assert sorted(take(pool) for _ in range(2**rounds)) == list(range(2**rounds))
     assert pool.stock.free == NOWHERE
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ecmproto.control.aimd.limiters import (
     NO_LIMITER,
     TIMED_OUT,
@@ -24,6 +22,7 @@ from ecmproto.control.aimd.parameters import PRIORITIES
 from ecmproto.control.aimd.timers import on_timer
 from ecmproto.control.limiter import set_rate
 from ecmproto.kernel import compiled, inlined
+from ecmproto.structs import Random
 
 NOTHING, INCREASE, DECREASE, STOP = range(4)
 
@@ -48,7 +47,7 @@ class Demand(NamedTuple):
 def react(
     limiters: Limiters,
     settings: TableSettings,
-    generator: np.random.Generator,
+    generator: Random,
     demand: Demand,
     flow: int,
     priority: int,
@@ -99,7 +98,7 @@ def react(
 def _begin(
     limiters: Limiters,
     settings: TableSettings,
-    generator: np.random.Generator,
+    generator: Random,
     demand: Demand,
     flow: int,
     priority: int,
@@ -154,9 +153,7 @@ def increase(
 
 
 @compiled
-def _stop(
-    limiters: Limiters, generator: np.random.Generator, limiter: Limiter, restart_bps: float, now_ns: int
-) -> None:
+def _stop(limiters: Limiters, generator: Random, limiter: Limiter, restart_bps: float, now_ns: int) -> None:
     # Rule 4: silence for a time uniform in [0, Tmax).
     set_rate(limiter, now_ns, 0.0)
     limiter.status = TIMED_OUT

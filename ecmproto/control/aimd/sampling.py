@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ecmproto.control.aimd.parameters import SamplingParameters
 from ecmproto.kernel import compiled, inlined
+from ecmproto.structs import Random
 
 OFF_OCTETS = 2**62
 """A threshold that no queue is above."""
@@ -54,7 +53,7 @@ def set_sampling(record: SamplerSettings, parameters: SamplingParameters, qmc_oc
 
 
 @compiled
-def draw(sampler: Sampler, settings: SamplerSettings, generator: np.random.Generator) -> None:
+def draw(sampler: Sampler, settings: SamplerSettings, generator: Random) -> None:
     """Start counting towards the next sample, with an interval of its own; draws once."""
     drawn = generator.random()
     spread = 2.0 * drawn - 1.0 if settings.fixed_octets > 0 else drawn

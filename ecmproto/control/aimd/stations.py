@@ -7,7 +7,7 @@ A mechanism derives its own from :class:`Stations` and adds what is left of `ecm
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from ecmproto.control.machine import AboutFlow, FlowHash, FlowKey, Place, total
 from ecmproto.control.protocol import NO_LIMITER, Departure, Sent
 from ecmproto.kernel import compiled, expanded
 from ecmproto.record import columns, new_records, record_dtype
+from ecmproto.structs import Draws, Struct
 from ecmproto.wire import Ethernet, Frame
 
 _Settings = TypeVar("_Settings", bound=TableSettings)
@@ -38,7 +39,7 @@ _NO_COUNTERS = ("active", "span", "tick_ns", "expires_ns")
 """What else a point's record holds."""
 
 
-class Stations(NamedTuple, Generic[_Settings]):
+class Stations(Struct, Generic[_Settings]):
     """The reaction points of stations, their records one station after the other."""
 
     points: Sequence[Point]
@@ -47,7 +48,7 @@ class Stations(NamedTuple, Generic[_Settings]):
     timestamp_unit: int
     """Of timestamps in tags, 0 where there are none."""
     settings: _Settings
-    generator: np.random.Generator
+    generator: Draws
 
     def limiters(self) -> int:
         """Return how many limiters a station has, the coarse ones included."""
@@ -128,7 +129,7 @@ def new_stations(
     columns(points)[:] = np.asarray(point)
     slots = new_records(Limiter, place.stations * len(one.slots))
     columns(slots)[:] = np.tile(columns(one.slots), place.stations)
-    return kind(points, slots, len(one.slots), timestamp_unit, settings, generator)
+    return kind(points, slots, len(one.slots), timestamp_unit, settings, Draws(generator))
 
 
 def flow_key_of(parameters: ReactionPointParameters) -> FlowKey:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ecmproto.control.aimd.measurement import (
     Thresholds,
     delta_octets,
@@ -27,6 +25,7 @@ from ecmproto.control.bcn.parameters import CongestionPointParameters
 from ecmproto.control.cpid import signed_cpid
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record
+from ecmproto.structs import Random
 from ecmproto.units import QUEUE_UNIT_OCTETS
 from ecmproto.wire.bcn import NORMAL, STOP
 
@@ -105,7 +104,7 @@ def new_state(cpid: int) -> State:
 
 
 @compiled
-def start(state: State, settings: Settings, generator: np.random.Generator) -> None:
+def start(state: State, settings: Settings, generator: Random) -> None:
     """Bring ``state`` to its start: an interval of its own and a previous Qlen of 0."""
     state.qlen_old_octets = 0
     draw(state, settings, generator)
@@ -127,9 +126,7 @@ def is_sample(
 
 
 @compiled
-def sample(
-    state: State, settings: Settings, generator: np.random.Generator, qlen_octets: int, tag_cpid: int
-) -> Feedback:
+def sample(state: State, settings: Settings, generator: Random, qlen_octets: int, tag_cpid: int) -> Feedback:
     """Return what a sampled frame makes the congestion point say, and set up the next sample.
 
     ``tag_cpid`` is the CPID of the sampled frame's RRT tag, 0 without one.  The previous Qlen follows at

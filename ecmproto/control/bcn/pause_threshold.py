@@ -6,8 +6,6 @@ refreshing are the PAUSE mechanism's.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ecmproto.control.aimd.sampling import OFF_OCTETS
 from ecmproto.control.bcn.parameters import CongestionPointParameters
 from ecmproto.control.pause.generation import Meter, Settings, State, demand, judge, on_timer, settings_record
@@ -16,12 +14,13 @@ from ecmproto.control.pause.reaction import ALL_PRIORITIES
 from ecmproto.control.protocol import EVERY_STATION, PAUSE_KIND, Outbox, has_room, post
 from ecmproto.kernel import compiled
 from ecmproto.record import new_record
+from ecmproto.structs import Struct
 
 _WHOLE_LINK = 0
 """The class that PAUSE stops."""
 
 
-class Threshold(NamedTuple):
+class Threshold(Struct):
     """The output queue against Qst, and what the upstream ports, all alike, have been told."""
 
     meter: Meter

@@ -6,8 +6,6 @@ in `ecmproto.control.aimd.limiters`.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ecmproto.control.aimd.departure import depart, departure_ns
 from ecmproto.control.aimd.limiters import (
     Limiter,
@@ -24,6 +22,7 @@ from ecmproto.control.bcn.messages import Message
 from ecmproto.control.bcn.parameters import ReactionPointParameters
 from ecmproto.kernel import compiled
 from ecmproto.record import new_record
+from ecmproto.structs import Random
 from ecmproto.wire.bcn import STOP as STOP_TYPE
 
 __all__ = [
@@ -79,7 +78,7 @@ def new_reaction_point(parameters: ReactionPointParameters, settings: Settings, 
 def receive(
     limiters: Limiters,
     settings: Settings,
-    generator: np.random.Generator,
+    generator: Random,
     message: Message,
     flow: int,
     priority: int,

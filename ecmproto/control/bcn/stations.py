@@ -16,7 +16,7 @@ _NO_MARK = 0
 class BCNStations(Stations[Settings]):
     """The reaction points of stations."""
 
-    __slots__ = ()
+    settings: Settings
 
     def sent(self, departure: Departure, outbox: Outbox) -> Sent:
         """Give a frame that a limiter let through its RRT tag."""

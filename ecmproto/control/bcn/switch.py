@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,20 +29,21 @@ from ecmproto.control.machine import Place, total
 from ecmproto.control.pause.generation import next_timer_ns
 from ecmproto.control.protocol import Arrival, Outbox, post
 from ecmproto.kernel import inlined
+from ecmproto.structs import Draws, Struct
 
 KIND_OF_TYPE = 1
 """How far a kind of message is from the Type on the wire."""
 BCN_KIND, BCN_STOP_KIND = NORMAL + KIND_OF_TYPE, STOP + KIND_OF_TYPE
 
 
-class Points(NamedTuple):
+class Points(Struct):
     """The congestion points of a port, by priority, and the threshold above which all of it is paused."""
 
     states: Sequence[State]
     has_point: NDArray[np.bool_]
     capacity_kbps: int
     settings: Settings
-    generator: np.random.Generator
+    generator: Draws
     pauses: bool
     threshold: Threshold
 
@@ -109,12 +109,12 @@ def new_points(parameters: CongestionPointParameters, place: Place, generator: n
         has_point(parameters.enabled),
         capacity_kbps(place.rate_bps),
         settings_record(parameters),
-        generator,
+        Draws(generator),
         parameters.qst_octets > 0,
         new_threshold(parameters, place.link_rate_bps),
     )
     for priority in sorted(parameters.enabled):
-        start(points.states[priority], points.settings, generator)
+        start(points.states[priority], points.settings, points.generator)
     return points
 
 

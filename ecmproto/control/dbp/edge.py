@@ -17,6 +17,7 @@ from ecmproto.control.dbp.parameters import EdgeParameters
 from ecmproto.control.limiter import NEVER_NS
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record, new_records
+from ecmproto.structs import Random
 
 
 class Destination:
@@ -65,9 +66,7 @@ def heard_records(parameters: EdgeParameters) -> Sequence[Heard]:
 
 
 @compiled
-def start(
-    destination: Destination, heard: Sequence[Heard], settings: Settings, generator: np.random.Generator
-) -> None:
+def start(destination: Destination, heard: Sequence[Heard], settings: Settings, generator: Random) -> None:
     """Bring ``destination`` to its start; draws once from ``generator`` if the phase is random."""
     destination.timer_ns = NEVER_NS
     destination.last_source = -1

@@ -8,7 +8,6 @@ one record keeps time for all (with a random phase: the same one for all).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from ecmproto.control.machine import Place
 from ecmproto.control.protocol import Delivery, Outbox, has_room, post
 from ecmproto.kernel import compiled
 from ecmproto.record import new_record, new_records
+from ecmproto.structs import Draws, Struct
 
 REPORT_KIND = 1
 
@@ -41,7 +41,7 @@ class Round:
     count: int
 
 
-class DBPReceivers(NamedTuple):
+class DBPReceivers(Struct):
     """All destinations behind the port; source s · ``flows_each`` + f is flow f of station s."""
 
     destination: Destination
@@ -108,5 +108,5 @@ def new_destinations(
         np.zeros(sources, np.int64),
         receiving_rate(place.link_rate_bps),
     )
-    start(destinations.destination, destinations.heard, destinations.settings, generator)
+    start(destinations.destination, destinations.heard, destinations.settings, Draws(generator))
     return destinations

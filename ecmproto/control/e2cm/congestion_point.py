@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ecmproto.control.aimd.measurement import set_thresholds
 from ecmproto.control.aimd.parameters import WEIGHT_DENOMINATOR
 from ecmproto.control.aimd.sampling import Sampler, SamplerSettings, count, draw, set_sampling
@@ -35,6 +33,7 @@ from ecmproto.control.ecm.congestion_point import (
 )
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record, new_records
+from ecmproto.structs import Random, Struct
 
 __all__ = [
     "REGULAR", "SATURATED", "SEVERE", "SILENT", "Feedback", "Point", "Settings", "count_arrival", "new_point",
@@ -66,7 +65,7 @@ class Point(NamedTuple):
     samplers: Sequence[Sampler]
 
 
-class Settings(NamedTuple):
+class Settings(Struct):
     """The parameters as the kernels read them: records."""
 
     meter: PointSettings
@@ -94,7 +93,7 @@ def new_point(cpid: int) -> Point:
 
 
 @compiled
-def start(point: Point, settings: Settings, generator: np.random.Generator) -> None:
+def start(point: Point, settings: Settings, generator: Random) -> None:
     """Bring ``point`` to its start: an interval of its own for each counter and a previous Qlen of 0."""
     point.meter.qlen_old_octets = 0
     for tagged in range(_KINDS_OF_FRAMES):
@@ -116,7 +115,7 @@ def count_arrival(
 def sample(
     point: Point,
     settings: Settings,
-    generator: np.random.Generator,
+    generator: Random,
     tagged: int,
     qlen_octets: int,
     tag_cpid: int,

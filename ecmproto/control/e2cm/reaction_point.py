@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ecmproto.control.aimd import departure
 from ecmproto.control.aimd.limiters import (
     FREE,
@@ -64,6 +62,7 @@ from ecmproto.control.limiter import NEVER_NS
 from ecmproto.errors import ParameterError
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record, new_records
+from ecmproto.structs import Random
 from ecmproto.units import QUEUE_UNIT_OCTETS
 
 __all__ = [
@@ -166,7 +165,7 @@ def set_path(
 def receive(
     source: Source,
     settings: Settings,
-    generator: np.random.Generator,
+    generator: Random,
     message: Message,
     flow: int,
     priority: int,

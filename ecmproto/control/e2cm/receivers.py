@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import Place
 from ecmproto.control.protocol import Delivery, Outbox, post
 from ecmproto.record import new_record, new_records
+from ecmproto.structs import Struct
 
 REPLY_KIND = 4
 """BCN_PROBE_REV."""
@@ -26,7 +26,7 @@ class Edge(EdgeCounters):
     """Records of flows in use."""
 
 
-class Destinations(NamedTuple):
+class Destinations(Struct):
     """The destinations behind a port: a record for each probed flow of a station, up to ``max_flows``.
 
     A flow takes its record with its first probe: what came before that is not measured anyway.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from ecmproto.control.machine import Place
 from ecmproto.control.protocol import PROBE_KIND, Departure, Message, Outbox, Sent, post
 from ecmproto.kernel import expanded
 from ecmproto.record import columns, new_records
+from ecmproto.structs import Draws, Struct
 
 TAG_OCTETS = 16
 """What a CM-Tag adds to a frame."""
@@ -41,7 +42,7 @@ UNIT_SHIFT = 16
 _TIMESTAMPS = 2**32
 
 
-class Stations(NamedTuple):
+class Stations(Struct):
     """The reaction points of stations, their records one station after the other."""
 
     points: Sequence[Point]
@@ -54,7 +55,7 @@ class Stations(NamedTuple):
     timestamp_unit: int
     probe_priority: int
     settings: Settings
-    generator: np.random.Generator
+    generator: Draws
 
     def limiters(self) -> int:
         """Return how many limiters a station has, the coarse ones included."""
@@ -177,7 +178,7 @@ def new_stations(
         parameters.timestamp_unit,
         parameters.probe_priority,
         settings,
-        generator,
+        Draws(generator),
     )
     point: Any = one.limiters.point
     columns(stations.points)[:] = np.asarray(point)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +29,7 @@ from ecmproto.control.machine import Place
 from ecmproto.control.protocol import Arrival, Outbox, post
 from ecmproto.kernel import expanded, inlined
 from ecmproto.record import new_records
+from ecmproto.structs import Draws, Struct
 from ecmproto.wire.text import cpid
 
 BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND = REGULAR, SATURATED, SEVERE
@@ -37,7 +37,7 @@ BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND = REGULAR, SATURATED, SEVERE
 _KINDS_OF_FRAMES = 2
 
 
-class Points(NamedTuple):
+class Points(Struct):
     """The congestion points of a port, one for each priority."""
 
     meters: Sequence[State]
@@ -45,7 +45,7 @@ class Points(NamedTuple):
     """By priority, for frames that are not rate limited and for those that are."""
     enabled: NDArray[np.bool_]
     settings: Settings
-    generator: np.random.Generator
+    generator: Draws
 
     def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled."""
@@ -114,11 +114,11 @@ def new_points(parameters: CongestionPointParameters, place: Place, generator: n
         new_records(Sampler, PRIORITIES * _KINDS_OF_FRAMES),
         np.isin(np.arange(PRIORITIES), list(parameters.enabled)),
         settings_record(parameters),
-        generator,
+        Draws(generator),
     )
     for priority in sorted(parameters.enabled):
         first = priority * _KINDS_OF_FRAMES
         samplers = points.samplers[first : first + _KINDS_OF_FRAMES]
         points.meters[priority].cpid = signed_cpid(cpid(place.cp_mac, priority + 1))
-        start(Point(points.meters[priority], samplers), points.settings, generator)
+        start(Point(points.meters[priority], samplers), points.settings, points.generator)
     return points

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ecmproto.control.aimd.measurement import (
     Thresholds,
     delta_octets,
@@ -27,6 +25,7 @@ from ecmproto.control.cpid import signed_cpid
 from ecmproto.control.ecm.parameters import CongestionPointParameters
 from ecmproto.kernel import compiled
 from ecmproto.record import new_record
+from ecmproto.structs import Random
 
 __all__ = [
     "REGULAR", "SATURATED", "SEVERE", "SILENT", "Feedback", "Meter", "MeterSettings", "Settings", "State",
@@ -105,16 +104,14 @@ def new_state(cpid: int) -> State:
 
 
 @compiled
-def start(state: State, settings: Settings, generator: np.random.Generator) -> None:
+def start(state: State, settings: Settings, generator: Random) -> None:
     """Bring ``state`` to its start: an interval of its own and a previous Qlen of 0."""
     state.qlen_old_octets = 0
     draw(state, settings, generator)
 
 
 @compiled
-def sample(
-    state: State, settings: Settings, generator: np.random.Generator, qlen_octets: int, tag_cpid: int
-) -> Feedback:
+def sample(state: State, settings: Settings, generator: Random, qlen_octets: int, tag_cpid: int) -> Feedback:
     """Return the feedback of a sampled frame, and set up the next sample; arguments as in `measure`."""
     draw(state, settings, generator)
     return measure(state, settings, qlen_octets, tag_cpid)

@@ -6,8 +6,6 @@ in `ecmproto.control.aimd.limiters`.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ecmproto.control.aimd.departure import depart, departure_ns
 from ecmproto.control.aimd.limiters import (
     NO_AVERAGE,
@@ -34,6 +32,7 @@ from ecmproto.control.ecm.messages import Message
 from ecmproto.control.ecm.parameters import ReactionPointParameters
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record
+from ecmproto.structs import Random
 
 __all__ = [
     "Limiter", "Limiters", "Settings", "depart", "departure_ns", "join", "new_reaction_point",
@@ -87,7 +86,7 @@ def new_reaction_point(parameters: ReactionPointParameters, settings: Settings, 
 def receive(
     limiters: Limiters,
     settings: Settings,
-    generator: np.random.Generator,
+    generator: Random,
     message: Message,
     flow: int,
     priority: int,

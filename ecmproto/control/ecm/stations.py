@@ -17,7 +17,7 @@ TIMESTAMP_MASK = 0xFFFF
 class ECMStations(Stations[Settings]):
     """The reaction points of stations."""
 
-    __slots__ = ()
+    settings: Settings
 
     def sent(self, departure: Departure, outbox: Outbox) -> Sent:
         """Give a frame that a limiter let through its CM-Tag."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +29,12 @@ from ecmproto.control.limiter import NEVER_NS
 from ecmproto.control.machine import Place, total
 from ecmproto.control.protocol import Arrival, Outbox, post
 from ecmproto.kernel import inlined
+from ecmproto.structs import Draws, Struct
 
 ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND = REGULAR, SATURATED, SEVERE
 
 
-class Points(NamedTuple):
+class Points(Struct):
     """The congestion points of a port, by priority."""
 
     states: Sequence[State]
@@ -44,7 +44,7 @@ class Points(NamedTuple):
     weight_8: int
     """The reaction points' w in 1/8."""
     settings: Settings
-    generator: np.random.Generator
+    generator: Draws
 
     def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled."""
@@ -107,10 +107,10 @@ def new_points(
         parameters.payload_octets >= LEAST_SHOWN_OCTETS,
         int(weight * WEIGHT_DENOMINATOR),
         settings_record(parameters),
-        generator,
+        Draws(generator),
     )
     for priority in sorted(parameters.enabled):
-        start(points.states[priority], points.settings, generator)
+        start(points.states[priority], points.settings, points.generator)
     return points
 
 

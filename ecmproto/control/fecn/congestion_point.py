@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ecmproto.control.fecn.parameters import CongestionPointParameters
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record
+from ecmproto.structs import Random
 from ecmproto.units import NS_PER_S, RATE_INFINITY
 
 LARGEST_RATE = RATE_INFINITY - 1
@@ -102,9 +101,7 @@ def settings_record(parameters: CongestionPointParameters) -> Settings:
 
 
 @compiled
-def start(
-    state: State, settings: Settings, generator: np.random.Generator, now_ns: int, capacity_bps: float
-) -> None:
+def start(state: State, settings: Settings, generator: Random, now_ns: int, capacity_bps: float) -> None:
     """Bring ``state`` to its start at ``now_ns``: r = ΔR = C/N0, the first tick at the next multiple of T.
 
     ``capacity_bps`` is above 0.  Draws once from ``generator`` if the phase is random.

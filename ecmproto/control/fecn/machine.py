@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,13 @@ from ecmproto.control.machine import FlowKey, Heard, Machine, Place, SampledFram
 from ecmproto.control.mechanism import Role
 from ecmproto.control.protocol import CongestionPoint, Delivery, Message, Outbox, Receivers, Senders, post
 from ecmproto.record import new_record
+from ecmproto.structs import Struct
 from ecmproto.wire import FECNReturn, RDTag
 
 RETURN_KIND = 1
 
 
-class FECNReceivers(NamedTuple):
+class FECNReceivers(Struct):
     """The edge receivers behind the port: each strips RD tags and sends them back."""
 
     edge: Edge

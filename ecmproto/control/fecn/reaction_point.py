@@ -13,13 +13,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ecmproto.control.fecn.parameters import ReactionPointParameters, SourceParameters
 from ecmproto.control.limiter import NEVER_NS, RateLimiter, set_rate
 from ecmproto.control.limiter import leave as indebt
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record, new_records
+from ecmproto.structs import Random
 from ecmproto.units import RATE_INFINITY
 
 TAG_OCTETS = 10
@@ -147,9 +146,7 @@ def route(source: Source, queues: Sequence[Queue], flow: int, now_ns: int) -> in
 
 
 @compiled
-def join(
-    source: Source, queues: Sequence[Queue], settings: Settings, generator: np.random.Generator, index: int
-) -> None:
+def join(source: Source, queues: Sequence[Queue], settings: Settings, generator: Random, index: int) -> None:
     """Let the frame that was routed last join ``queues[index]``, where it was routed to.
 
     A queue that is new or was empty long enough starts anew, which draws from ``generator`` if the phase is
@@ -172,9 +169,7 @@ def queue_index(queues: Sequence[Queue], flow: int) -> int:
 
 
 @compiled
-def restart(
-    source: Source, queue: Queue, settings: Settings, generator: np.random.Generator, now_ns: int
-) -> None:
+def restart(source: Source, queue: Queue, settings: Settings, generator: Random, now_ns: int) -> None:
     """Start ``queue`` at r0 = C/N0; its next frame is tagged, or with a random phase one within τ."""
     initial_bps = source.link_rate_bps / settings.initial_sources
     set_rate(queue, now_ns, min(source.link_rate_bps, max(settings.least_rate_bps, initial_bps)))

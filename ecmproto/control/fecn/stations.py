@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,17 +26,18 @@ from ecmproto.control.machine import Place, total
 from ecmproto.control.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
 from ecmproto.kernel import expanded
 from ecmproto.record import new_records
+from ecmproto.structs import Draws, Struct
 from ecmproto.units import RATE_INFINITY
 
 
-class FECNStations(NamedTuple):
+class FECNStations(Struct):
     """The sources of stations, their records one station after the other; a limiter is a queue."""
 
     sources: Sequence[Source]
     queues: Sequence[Queue]
     queues_each: int
     settings: Settings
-    generator: np.random.Generator
+    generator: Draws
 
     def limiters(self) -> int:
         """Return how many rate-limited queues a station has."""
@@ -108,7 +108,7 @@ def new_stations(
     sources = new_records(Source, place.stations)
     for source in sources:
         start(source, float(place.link_rate_bps))
-    return FECNStations(sources, new_records(Queue, place.stations * each), each, settings, generator)
+    return FECNStations(sources, new_records(Queue, place.stations * each), each, settings, Draws(generator))
 
 
 def queues_each(parameters: SourceParameters, place: Place) -> int:

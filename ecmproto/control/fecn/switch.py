@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,9 +20,10 @@ from ecmproto.control.fecn.parameters import CongestionPointParameters
 from ecmproto.control.machine import Place, total
 from ecmproto.control.protocol import EVERY_STATION, SILENT, Arrival, Outbox, has_room, post
 from ecmproto.record import new_record
+from ecmproto.structs import Draws, Struct
 
 
-class FECNPort(NamedTuple):
+class FECNPort(Struct):
     """One congestion point for all priorities: they share the port's output queue, whose octets add up."""
 
     state: State
@@ -65,7 +64,7 @@ class FECNPort(NamedTuple):
 def new_port(parameters: CongestionPointParameters, place: Place, generator: np.random.Generator) -> FECNPort:
     """Return the congestion point of a port at its start."""
     port = FECNPort(new_record(State), settings_record(parameters))
-    start(port.state, port.settings, generator, 0, float(place.rate_bps))
+    start(port.state, port.settings, Draws(generator), 0, float(place.rate_bps))
     return port
 
 

@@ -13,7 +13,7 @@ still, for each priority and for any of them (`Standstill`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from ecmproto.control.pause.reaction import (
 from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND, Message
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record, new_records
+from ecmproto.structs import Struct
 
 ANY_PRIORITY = PRIORITIES
 """The row of all priorities together in a `Standstill`; rows 0 to 7 are the priorities."""
@@ -74,7 +75,7 @@ class Standstill:
     over_time_ns: Annotated[NDArray[np.int64], (_ROWS, STANDSTILL_SPANS)]
 
 
-class Gates(NamedTuple):
+class Gates(Struct):
     """The sending ends of stations 0 to n − 1."""
 
     stopped: Sequence[Stopped]

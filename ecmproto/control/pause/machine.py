@@ -6,7 +6,7 @@ The congestion point alone: stations obey beneath any mechanism (`ecmproto.contr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ from ecmproto.control.protocol import (
 )
 from ecmproto.kernel import compiled
 from ecmproto.record import new_record, new_records
+from ecmproto.structs import Struct
 
 
 class Clock:
@@ -55,7 +56,7 @@ class Clock:
     """While that is not 0: no stop is due before this."""
 
 
-class Point(NamedTuple):
+class Point(Struct):
     """The occupancy of a port against the marks, by input and class or by class alone.
 
     ``octets`` and ``meters`` have CLASSES entries for each link of ``links``, one link after the other.  A

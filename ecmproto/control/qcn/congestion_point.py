@@ -26,6 +26,7 @@ from ecmproto.control.qcn.jitter import spread
 from ecmproto.control.qcn.parameters import SAMPLE_OCTETS, WEIGHT_DENOMINATOR, CongestionPointParameters
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record
+from ecmproto.structs import Random
 
 LARGEST_QNTZ_FB = 63
 _STEPS = len(SAMPLE_OCTETS)
@@ -73,7 +74,7 @@ def settings_record(parameters: CongestionPointParameters) -> Settings:
 
 
 @compiled
-def start(state: State, settings: Settings, generator: np.random.Generator) -> None:
+def start(state: State, settings: Settings, generator: Random) -> None:
     """Bring ``state`` to its start (rule 3): a full, jittered countdown and Qlen_old 0."""
     state.qlen_old_octets = 0
     state.countdown_octets = reload_octets(settings, generator, 0)
@@ -87,7 +88,7 @@ def count(state: State, octets: int) -> bool:
 
 
 @compiled
-def sample(state: State, settings: Settings, generator: np.random.Generator, qlen_octets: int) -> Feedback:
+def sample(state: State, settings: Settings, generator: Random, qlen_octets: int) -> Feedback:
     """Return the feedback at a sampling instant with ``qlen_octets`` in the queue, and set up the next.
 
     Qlen_old follows at every sampling instant and the reload replaces what is left of the countdown,
@@ -112,7 +113,7 @@ def quantize(settings: Settings, fb_1024: int) -> int:
 
 
 @compiled
-def reload_octets(settings: Settings, generator: np.random.Generator, qntz_fb: int) -> int:
+def reload_octets(settings: Settings, generator: Random, qntz_fb: int) -> int:
     """Return the octets to the next sample (rule 3): base[QntzFb div 8] × U(1 − jitter, 1 + jitter)."""
     base = float(settings.reload_octets[qntz_fb // _QNTZ_FB_PER_STEP])
     return math.floor(base * spread(settings.jitter, generator))

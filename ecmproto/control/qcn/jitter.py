@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ecmproto.kernel import inlined
+from ecmproto.structs import Random
 
 
 @inlined
-def spread(jitter: float, generator: np.random.Generator) -> float:
+def spread(jitter: float, generator: Random) -> float:
     """Return U(1 − jitter, 1 + jitter).
 
     Draws once from ``generator``; ``random()`` gives the same numbers in compiled and plain code.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,7 @@ from ecmproto.control.qcn.reaction_point import (
 )
 from ecmproto.kernel import expanded
 from ecmproto.record import columns, new_records
+from ecmproto.structs import Draws, Struct
 from ecmproto.units import QUEUE_UNIT_OCTETS
 from ecmproto.wire import CNM, CNTag
 from ecmproto.wire.text import cpid
@@ -62,7 +63,7 @@ LAST_FLOW_ID = 0xFFFF
 """Flow ids that a station gives count down from here: those that frames bring along usually count up."""
 
 
-class Points(NamedTuple):
+class Points(Struct):
     """The congestion points of a port, one a CN priority."""
 
     states: Sequence[cp.State]
@@ -70,7 +71,7 @@ class Points(NamedTuple):
     without_cn_tag: bool
     """Whether a frame without CN-TAG is answered."""
     settings: cp.Settings
-    generator: np.random.Generator
+    generator: Draws
 
     def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count an enqueued frame; post a CNM, or a silent sample, if it was sampled."""
@@ -107,7 +108,7 @@ class Points(NamedTuple):
         """Do nothing."""
 
 
-class Stations(NamedTuple):
+class Stations(Struct):
     """The reaction points of stations, their records one station after the other."""
 
     points: Sequence[Point]
@@ -118,7 +119,7 @@ class Stations(NamedTuple):
     has_point: NDArray[np.bool_]
     """By priority: whether frames get a CN-TAG."""
     settings: rp.Settings
-    generator: np.random.Generator
+    generator: Draws
 
     def limiters(self) -> int:
         """Return how many limiters a station has, the shared one included."""
@@ -200,10 +201,10 @@ class QCNMachine(Machine):
     def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each CN priority."""
         states = new_records(cp.State, PRIORITIES)
-        settings = cp.settings_record(self._cp)
+        settings, draws = cp.settings_record(self._cp), Draws(generator)
         for priority in sorted(self._cp.cnpv):
-            start(states[priority], settings, generator)
-        return Points(states, self._has_point, self._cp.cnm_without_cn_tag, settings, generator)
+            start(states[priority], settings, draws)
+        return Points(states, self._has_point, self._cp.cnm_without_cn_tag, settings, draws)
 
     def senders(self, place: Place, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters."""
@@ -215,7 +216,7 @@ class QCNMachine(Machine):
         columns(points)[:] = np.asarray(one.point)
         flows = new_records(Flow, place.stations * place.flows)
         return Stations(
-            points, slots, flows, len(one.slots), place.flows, self._has_point, settings, generator
+            points, slots, flows, len(one.slots), place.flows, self._has_point, settings, Draws(generator)
         )
 
     def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:

@@ -23,14 +23,13 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ecmproto.control.limiter import NEVER_NS, RateLimiter, leave, set_rate
 from ecmproto.control.qcn.jitter import spread
 from ecmproto.control.qcn.messages import CNMFeedback
 from ecmproto.control.qcn.reaction_parameters import ReactionPointParameters
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record, new_records
+from ecmproto.structs import Random
 
 NO_LIMITER = -1
 
@@ -170,7 +169,7 @@ def join(limiters: Limiters, index: int) -> None:
 def receive(
     limiters: Limiters,
     settings: Settings,
-    generator: np.random.Generator,
+    generator: Random,
     feedback: CNMFeedback,
     flow: int,
     now_ns: int,
@@ -212,7 +211,7 @@ def receive(
 def depart(
     limiters: Limiters,
     settings: Settings,
-    generator: np.random.Generator,
+    generator: Random,
     index: int,
     now_ns: int,
     octets: int,
@@ -244,7 +243,7 @@ def next_timer_ns(limiters: Limiters) -> int:
 
 
 @compiled
-def on_timer(limiters: Limiters, settings: Settings, generator: np.random.Generator, now_ns: int) -> None:
+def on_timer(limiters: Limiters, settings: Settings, generator: Random, now_ns: int) -> None:
     """Let every timer that is due by ``now_ns`` expire at its own time, the earliest first (rule 2)."""
     point = limiters.point
     while point.due_ns <= now_ns:
@@ -346,7 +345,7 @@ def _period(settings: Settings, limiter: Limiter, stage: int, reset: float) -> f
 
 
 @inlined
-def _reload(settings: Settings, generator: np.random.Generator, period: float) -> int:
+def _reload(settings: Settings, generator: Random, period: float) -> int:
     # The whole octet or ns in which the real period ends.
     return math.ceil(period * spread(settings.jitter, generator))
 

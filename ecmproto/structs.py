@@ -1,0 +1,427 @@
+"""Structs: named parts — records, arrays, numbers, other structs — that kernels are handed as one pointer.
+
+A struct is a class of annotations, made like a NamedTuple::
+
+    class Port(Struct):
+        line: Line                      # a record (`ecmproto.record`)
+        slots: NDArray[np.int64]
+        point: CongestionPoint          # an interface: any struct with its methods
+
+Plain Python sees attributes.  A kernel sees the address of a row of 64-bit words that say where the parts
+are: a function takes one argument, where a NamedTuple of the same parts would be two hundred for numba.
+Setting an attribute changes the row, so that a larger array takes the place of a smaller one.
+
+An interface is a Protocol marked with `interface`.  Kernels call its methods in two ways:
+
+- on a struct whose class they know: the method is compiled into the caller
+- on what `as_interface` returns: through the method's address, so that one compiled loop serves every class
+
+With ``NUMBA_DISABLE_JIT=1`` structs are plain objects and `as_interface` returns the struct itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_origin, get_type_hints
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import from_dtype
+from numba.core import types
+from numba.core.ccallback import CFunc
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, Signature
+from numba.extending import (  # the public way to add types
+    NativeValue,
+    infer_getattr,
+    lower_builtin,
+    lower_getattr_generic,
+    models,
+    overload_method,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+from numba.np import arrayobj
+from numpy.typing import NDArray
+
+from ecmproto.kernel import PART_OPTIONS, cached_entry
+from ecmproto.record import record_dtype
+
+_Interface = TypeVar("_Interface", bound=type[Any])
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_WORD = ir.IntType(64)
+_PLAIN: bool = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+_SCALARS: dict[Any, types.Type] = {int: types.int64, bool: types.boolean, float: types.float64}
+_interface_methods: dict[str, inspect.Signature] = {}
+
+
+def _once(function: _Function) -> _Function:
+    """Return ``function``, which is called once for each class that it is asked about."""
+    cached: Any = functools.cache(function)
+    return cached  # type: ignore[no-any-return]
+
+
+class Struct:
+    """The base of all structs; see the module."""
+
+    _parts: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = inspect.get_annotations(cls)
+        cls._parts += tuple(name for name in own if name not in cls._parts)
+
+    @classmethod
+    def parts(cls) -> tuple[str, ...]:
+        """Return the names of the parts, in the order in which a struct is made of them."""
+        return cls._parts
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        given = dict(zip(self._parts, values, strict=False)) | named
+        if len(values) + len(named) != len(self._parts) or set(given) != set(self._parts):
+            raise TypeError(f"a {type(self).__name__} is made of: {', '.join(self._parts)}")
+        if not _PLAIN:
+            words = np.zeros(max(1, _layout(type(self)).words), np.int64)
+            vars(self).update(_words=words, _address=words.ctypes.data, _kept={}, _interfaces={})
+        for name in self._parts:
+            setattr(self, name, given[name])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._parts:
+            raise AttributeError(f"a {type(self).__name__} is made of {', '.join(self._parts)}, not {name}")
+        vars(self)[name] = value
+        if not _PLAIN:
+            vars(self)["_kept"][name] = _layout(type(self)).enter(vars(self)["_words"], name, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, name) for name in self._parts)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self._parts)})"
+        )
+
+
+def interface(protocol: _Interface) -> _Interface:
+    """Have kernels call the public methods of the Protocol ``protocol`` on structs.
+
+    Their annotations say what they take and return: int, float, bool, records, arrays, NamedTuples of such,
+    structs and interfaces.  Raises ValueError for a method that another interface has with other parameters.
+    """
+    protocol._is_interface = True
+    for name in _methods(protocol):
+        _admit(name, inspect.signature(getattr(protocol, name)))
+    return protocol
+
+
+def _methods(protocol: type[Any]) -> tuple[str, ...]:
+    return tuple(n for n, m in vars(protocol).items() if inspect.isfunction(m) and not n.startswith("_"))
+
+
+def _admit(name: str, parameters: inspect.Signature) -> None:
+    """Have kernels compile ``name`` into themselves when they call it on a struct of a known class."""
+    known = _interface_methods.setdefault(name, parameters)
+    if list(known.parameters) != list(parameters.parameters):
+        raise ValueError(f"method {name}: another interface has it with other parameters")
+    if known is not parameters:
+        return
+
+    def implementation(*arguments: Any) -> Any:
+        return getattr(arguments[0].struct, name)
+
+    implementation.__signature__ = parameters  # type: ignore[attr-defined]
+    make: Any = overload_method  # its options are not in its type
+    make(StructType, name, jit_options=PART_OPTIONS)(implementation)
+
+
+def as_interface(struct: Any, protocol: type[Any]) -> Any:
+    """Return what kernels are handed of ``struct`` when they shall know no more of it than ``protocol``.
+
+    It holds as long as ``struct`` does.  Its methods are compiled when first asked for, and cached.
+    """
+    if _PLAIN:
+        return struct
+    made = vars(struct)["_interfaces"]
+    if protocol not in made:
+        made[protocol] = _InterfacePointer(struct, protocol)
+    return made[protocol]
+
+
+class _InterfacePointer:
+    """The address of a row of words: a struct's, then those of its methods in the protocol's order."""
+
+    def __init__(self, struct: Struct, protocol: type[Any]) -> None:
+        self.protocol = protocol
+        self._struct = struct  # its words, which this points to, live as long as it does
+        entries = [_entry(type(struct), protocol, name) for name in _methods(protocol)]
+        self._words = np.array([vars(struct)["_address"], *(each.address for each in entries)], np.int64)
+        self._address = self._words.ctypes.data
+
+
+@_once
+def _entry(struct: type[Struct], protocol: type[Any], name: str) -> CFunc:
+    """Return a method of ``struct``, compiled to be called by its address."""
+    returned, arguments = _method_types(protocol, name)
+    return cached_entry(getattr(struct, name), returned, (struct_type(struct), *arguments))
+
+
+@_once
+def _method_types(protocol: type[Any], name: str) -> tuple[types.Type, tuple[types.Type, ...]]:
+    """Return the type that a method returns, and those of its arguments behind ``self``."""
+    method = getattr(protocol, name)
+    hints = get_type_hints(method, include_extras=True)
+    names = list(inspect.signature(method).parameters)[1:]
+    return numba_type(hints["return"]), tuple(numba_type(hints[each]) for each in names)
+
+
+def numba_type(hint: Any) -> Any:
+    """Return the type that kernels see for an annotation."""
+    if hint in (None, type(None)):
+        return types.none
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if get_origin(hint) is np.ndarray:
+        (element,) = get_args(get_args(hint)[1])
+        return types.Array(from_dtype(np.dtype(element)), 1, "C")
+    if get_origin(hint) is not None:  # a sequence of records
+        (element,) = get_args(hint)
+        return types.Array(from_dtype(record_dtype(element)), 1, "C")
+    if getattr(hint, "_is_interface", False):
+        return InterfaceType(hint)
+    if issubclass(hint, Struct):
+        return struct_type(hint)
+    if issubclass(hint, tuple):
+        hints = get_type_hints(hint, include_extras=True)
+        return types.NamedTuple([numba_type(hints[name]) for name in hint._fields], hint)
+    return from_dtype(record_dtype(hint))
+
+
+class _Layout:
+    """Where the parts of a struct stand in its row of words, and their types."""
+
+    def __init__(self, struct: type[Struct]) -> None:
+        hints = get_type_hints(struct, include_extras=True)
+        self.types = {name: numba_type(hints[name]) for name in struct._parts}
+        self.at: dict[str, int] = {}
+        self.words = 0
+        for name, kind in self.types.items():
+            self.at[name] = self.words
+            self.words += 2 if isinstance(kind, types.Array) else 1
+
+    def enter(self, words: NDArray[np.int64], name: str, value: Any) -> Any:
+        """Write into ``words`` what or where ``value`` is; return what must stay alive for that."""
+        kind, at = self.types[name], self.at[name]
+        if isinstance(kind, types.Array):
+            array = np.asarray(value)
+            if array.ndim != 1 or not array.flags.c_contiguous or from_dtype(array.dtype) != kind.dtype:
+                raise TypeError(f"{name}: needed one row of {kind.dtype}, got {array.ndim} of {array.dtype}")
+            words[at : at + 2] = array.ctypes.data, len(array)
+            return array
+        if isinstance(kind, types.Record):
+            octets = np.frombuffer(value, np.uint8)
+            words[at] = octets.ctypes.data
+            return octets
+        if isinstance(kind, InterfaceType):
+            pointer = as_interface(value, kind.protocol)
+            words[at] = pointer._address
+            return pointer
+        if isinstance(kind, StructType):
+            words[at] = vars(value)["_address"]
+        elif isinstance(kind, types.Float):
+            words[at : at + 1].view(np.float64)[0] = value
+        else:
+            words[at] = value
+        return value
+
+
+@_once
+def _layout(struct: type[Struct]) -> _Layout:
+    return _Layout(struct)
+
+
+class StructType(types.Type):
+    """How numba knows a struct: by its class and the types of its parts."""
+
+    def __init__(self, struct: type[Struct], parts: tuple[tuple[str, types.Type], ...]) -> None:
+        self.struct = struct
+        self.parts = parts
+        super().__init__(name=f"{struct.__module__}.{struct.__qualname__}")
+
+    @property
+    def key(self) -> Any:
+        """Return what makes two types one: code that was cached for other parts is not this one's."""
+        return self.struct, self.parts
+
+
+class InterfaceType(types.Type):
+    """How numba knows what `as_interface` returns."""
+
+    def __init__(self, protocol: type[Any]) -> None:
+        self.protocol = protocol
+        self.methods = tuple((name, *_method_types(protocol, name)) for name in _methods(protocol))
+        super().__init__(name=f"{protocol.__module__}.{protocol.__qualname__}")
+
+    @property
+    def key(self) -> Any:
+        """Return what makes two types one: code that was cached for other methods is not this one's."""
+        return self.protocol, self.methods
+
+    def __reduce__(self) -> Any:
+        return _cached_interface, (self.protocol, self.methods)
+
+
+def _cached_interface(protocol: type[Any], methods: tuple[Any, ...]) -> InterfaceType:
+    """Return the type of a cached interface, which has the methods that it had then."""
+    made = InterfaceType(protocol)
+    made.methods = methods
+    return made
+
+
+@_once
+def struct_type(struct: type[Struct]) -> StructType:
+    """Return the type of the structs of a class."""
+    return StructType(struct, tuple(_layout(struct).types.items()))
+
+
+for _kind in (StructType, InterfaceType):
+    register_model(_kind)(models.OpaqueModel)
+
+    @unbox(_kind)
+    def _unboxed(kind, value, c):  # type: ignore[no-untyped-def]
+        number = c.pyapi.object_getattr_string(value, "_address")
+        address = c.pyapi.long_as_longlong(number)
+        c.pyapi.decref(number)
+        return NativeValue(c.builder.inttoptr(address, c.context.get_value_type(kind)))
+
+
+@typeof_impl.register(Struct)
+def _type_of_struct(value: Any, context: Any) -> types.Type:
+    return struct_type(type(value))
+
+
+@typeof_impl.register(_InterfacePointer)
+def _type_of_interface(value: Any, context: Any) -> types.Type:
+    return InterfaceType(value.protocol)
+
+
+@infer_getattr
+class _StructParts(AttributeTemplate):
+    key = StructType
+
+    def generic_resolve(self, typ: Any, attr: str) -> Any:  # type: ignore[override]
+        """Return the type of a part."""
+        if typ.struct is Draws and attr == "random":
+            return types.BoundFunction(_Random, typ)
+        return dict(typ.parts).get(attr)
+
+
+def _word(builder: Any, pointer: Any, at: int) -> Any:
+    words = builder.bitcast(pointer, _WORD.as_pointer())
+    return builder.load(builder.gep(words, [ir.Constant(_WORD, at)]))
+
+
+@lower_getattr_generic(StructType)
+def _part(context, builder, typ, value, attr):  # type: ignore[no-untyped-def]
+    layout = _layout(typ.struct)
+    kind, at = layout.types[attr], layout.at[attr]
+    word = _word(builder, value, at)
+    if isinstance(kind, types.Boolean):
+        return builder.icmp_signed("!=", word, ir.Constant(_WORD, 0))
+    if isinstance(kind, types.Integer):
+        return word
+    if isinstance(kind, types.Float):
+        return builder.bitcast(word, ir.DoubleType())
+    if not isinstance(kind, types.Array):
+        return builder.inttoptr(word, context.get_value_type(kind))
+    array = arrayobj.make_array(kind)(context, builder)
+    itemsize = ir.Constant(_WORD, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    arrayobj.populate_array(
+        array,
+        data=builder.inttoptr(word, array.data.type),
+        shape=[_word(builder, value, at + 1)],
+        strides=[itemsize],
+        itemsize=itemsize,
+        meminfo=None,
+    )
+    return array._getvalue()
+
+
+@infer_getattr
+class _InterfaceMethods(AttributeTemplate):
+    key = InterfaceType
+
+    def generic_resolve(self, typ: Any, attr: str) -> Any:  # type: ignore[override]
+        """Return a method, which is called by its address."""
+        if attr in _methods(typ.protocol):
+            return types.BoundFunction(_called_by_address(typ.protocol, attr), typ)
+        return None
+
+
+@_once
+def _called_by_address(protocol: type[Any], name: str) -> type[AbstractTemplate]:
+    returned, arguments = _method_types(protocol, name)
+    at = 1 + _methods(protocol).index(name)
+    mark = f"{protocol.__module__}.{protocol.__qualname__}.{name}"
+
+    class Method(AbstractTemplate):
+        key = mark
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            """Return the declared signature: numba converts what it is called with."""
+            return Signature(returned, arguments, recvr=self.this)  # type: ignore[attr-defined]
+
+    @lower_builtin(mark, InterfaceType(protocol), *arguments)
+    def call(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        pointer, *given = args
+        struct = context.get_value_type(sig.args[0])
+        kinds = [struct, *(context.get_value_type(each) for each in arguments)]
+        function = ir.FunctionType(context.get_value_type(returned), kinds)
+        address = builder.inttoptr(_word(builder, pointer, at), function.as_pointer())
+        return builder.call(address, [builder.inttoptr(_word(builder, pointer, 0), struct), *given])
+
+    return Method
+
+
+class Random(Protocol):
+    """Where random numbers come from: a numpy generator, or `Draws`."""
+
+    def random(self) -> float:
+        """Return the next number in [0, 1)."""
+
+
+class Draws(Struct):
+    """The random numbers of a numpy generator, for kernels: its function is called by its address."""
+
+    function: int
+    state: int
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        vars(self)["generator"] = generator
+        c = generator.bit_generator.ctypes
+        address = ctypes.cast(c.next_double, ctypes.c_void_p).value
+        super().__init__(function=address, state=c.state_address)
+
+    def random(self) -> float:
+        """Return the next number in [0, 1)."""
+        return float(vars(self)["generator"].random())
+
+
+class _Random(AbstractTemplate):
+    key = "ecmproto.structs.Draws.random"
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        """Return the signature."""
+        return Signature(types.float64, (), recvr=self.this)  # type: ignore[attr-defined]
+
+
+@lower_builtin(_Random.key, StructType)
+def _random(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    layout = _layout(Draws)
+    function = ir.FunctionType(ir.DoubleType(), [_WORD]).as_pointer()
+    address = builder.inttoptr(_word(builder, args[0], layout.at["function"]), function)
+    return builder.call(address, [_word(builder, args[0], layout.at["state"])])
