@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from numba.core.caching import NullCache
 
-from ecmproto.kernel import compiled, interface
+from ecmproto.kernel import compiled
 
 INNER = "from ecmproto.kernel import compiled\n@compiled\ndef inner(x: int) -> int:\n    return x + {}\n"
 OUTER = (
@@ -111,20 +111,21 @@ def test_with_no_place_to_cache_kernels_compile_all_the_same(tmp_path: Path) -> 
 
 
 SHAPES = """
-from typing import NamedTuple
-from ecmproto.kernel import compiled, interface
+from typing import Protocol
+from ecmproto.kernel import compiled
+from ecmproto.structs import Struct, interface
 from inner_part import inner
 
 @interface
-class Shape:
+class Shape(Protocol):
     def area(self, scale: int) -> int: ...
 
-class Square(NamedTuple):
+class Square(Struct):
     side: int
     def area(self, scale: int) -> int:
         return inner(self.side) * scale
 
-class Frame(NamedTuple):
+class Frame(Struct):
     hole: Square
     side: float
     def area(self, scale: int) -> int:
@@ -152,21 +153,6 @@ def test_methods_of_an_interface_are_compiled_and_cached_by_what_they_call(tmp_p
         result, cache = run_outer(tmp_path, NUMBA_DISABLE_JIT="0")
         assert result == expected
         assert "saved" not in cache
-
-
-def test_interfaces_share_a_method_only_with_equal_parameters() -> None:
-    class One:
-        def a_test_alone_has_this(self, now_ns: int) -> int:
-            return now_ns
-
-    class Other:
-        def a_test_alone_has_this(self, octets: int) -> int:
-            return octets
-
-    interface(One)
-    interface(One)
-    with pytest.raises(ValueError, match="another interface has it"):
-        interface(Other)
 
 
 @compiled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from ecmproto.control.qcn.machine import CNM_KIND, Points
 from ecmproto.control.qcn.mechanism import QCN
 from ecmproto.control.qcn.parameters import CongestionPointParameters
 from ecmproto.record import columns
+from ecmproto.structs import Struct
 from tests.conftest import REPOSITORY
 from tests.control.crossing import crossing, said, show, shown
 
@@ -88,7 +89,7 @@ def test_compiled_and_plain_runs_are_identical() -> None:
     assert done.stdout.strip() == str(both_ways())
 
 
-class Diary(NamedTuple):
+class Diary(Struct):
     """A congestion point that writes down what it sees; it multiplies tags by ``factor`` and adds 1."""
 
     kind: int

@@ -1,0 +1,269 @@
+"""Structs: kernels find their parts by one pointer, and call methods that they know only by an interface."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple, Protocol
+
+import numba
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ecmproto.kernel import compiled
+from ecmproto.record import columns, new_record, new_records
+from ecmproto.structs import (
+    Draws,
+    InterfaceType,
+    Random,
+    Struct,
+    StructType,
+    as_interface,
+    interface,
+    struct_type,
+)
+
+compiles = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="kernels run as plain Python")  # type: ignore[attr-defined]
+
+
+class Meter:
+    octets: int
+    share: float
+    by_priority: Annotated[NDArray[np.int64], 8]
+
+
+class Fast(Meter):
+    burst: int
+
+
+class Inner(Struct):
+    levels: NDArray[np.int64]
+    flags: NDArray[np.bool_]
+
+
+class Whole(Struct):
+    count: int
+    rate: float
+    wanted: bool
+    meter: Meter
+    fast: Fast
+    meters: Sequence[Fast]
+    inner: Inner
+
+
+def whole() -> Whole:
+    meter, fast, meters = new_record(Meter), new_record(Fast), new_records(Fast, 3)
+    meter.octets, meter.share, meter.by_priority[5] = 11, 0.5, 55
+    fast.octets, fast.burst = 12, 13
+    for number, each in enumerate(meters):
+        each.burst = 100 + number
+    return Whole(-7, 2.5, True, meter, fast, meters, Inner(np.arange(4), np.array([False, True])))
+
+
+@compiled
+def total(parts: Whole) -> float:
+    sum_ = parts.count + parts.rate + parts.meter.octets + parts.meter.share + parts.meter.by_priority[5]
+    sum_ += parts.fast.octets + parts.fast.burst
+    for meter in range(len(parts.meters)):
+        sum_ += parts.meters[meter].burst
+    for level in parts.inner.levels:
+        sum_ += level
+    if parts.wanted and parts.inner.flags[1] and not parts.inner.flags[0]:
+        sum_ += 0.25
+    return sum_
+
+
+EXPECTED = -7 + 2.5 + 11 + 0.5 + 55 + 12 + 13 + (100 + 101 + 102) + (0 + 1 + 2 + 3) + 0.25
+
+
+def test_a_kernel_reads_every_kind_of_part() -> None:
+    assert total(whole()) == EXPECTED
+
+
+def test_parts_that_are_set_anew_are_what_kernels_see_next() -> None:
+    parts = whole()
+    total(parts)
+    parts.count, parts.rate, parts.wanted = 3, -1.0, False
+    parts.inner.levels = np.arange(1000)
+    parts.meters = new_records(Fast, 0)
+    parts.meter = new_record(Meter)
+    gc.collect()
+    assert total(parts) == 3 - 1.0 + 12 + 13 + sum(range(1000))
+
+
+@compiled
+def raise_all(parts: Whole) -> None:
+    parts.meter.octets += 1
+    parts.meters[1].burst += 1
+    parts.inner.levels[2] += 1
+
+
+def test_what_a_kernel_changes_is_changed_for_python() -> None:
+    parts = whole()
+    raise_all(parts)
+    assert parts.meter.octets == 12
+    assert columns(parts.meters)["burst"].tolist() == [100, 102, 102]
+    assert parts.inner.levels.tolist() == [0, 1, 3, 3]
+
+
+def test_one_record_of_many_is_that_one() -> None:
+    parts, meters = whole(), new_records(Fast, 4)
+    columns(meters)["burst"] = [5, 6, 7, 8]
+    parts.fast = meters[2]
+    assert total(parts) == EXPECTED - 12 - 13 + 7
+
+
+def test_a_struct_is_made_of_all_its_parts_and_no_others() -> None:
+    with pytest.raises(TypeError, match="Inner is made of: levels, flags"):
+        Inner(np.arange(3))
+    with pytest.raises(TypeError, match="Inner is made of: levels, flags"):
+        Inner(np.arange(3), np.zeros(1, np.bool_), levels=np.arange(2))
+    with pytest.raises(AttributeError, match="not octets"):
+        whole().inner.octets = 1
+
+
+@compiles
+@pytest.mark.parametrize("wrong", [np.arange(3.0), np.arange(6)[::2], np.arange(6).reshape(2, 3)])
+def test_an_array_that_kernels_would_misread_is_refused(wrong: NDArray[np.int64]) -> None:
+    with pytest.raises(TypeError, match="levels: needed one row of int64"):
+        whole().inner.levels = wrong
+
+
+class Sample(NamedTuple):
+    octets: int
+    marked: bool
+    share: float
+
+
+@interface
+class Counter(Protocol):
+    def count(self, sample: Sample, inner: Inner) -> int: ...
+
+    def last(self) -> Sample: ...
+
+    def reset(self) -> None: ...
+
+
+class Adds(Struct):
+    meter: Meter
+
+    def count(self, sample: Sample, inner: Inner) -> int:
+        self.meter.octets += sample.octets
+        self.meter.share = sample.share
+        return self.meter.octets + len(inner.levels)
+
+    def last(self) -> Sample:
+        return Sample(self.meter.octets, False, self.meter.share)
+
+    def reset(self) -> None:
+        self.meter.octets = 0
+
+
+class Doubles(Struct):
+    first: Counter
+    factor: int
+
+    def count(self, sample: Sample, inner: Inner) -> int:
+        return self.factor * self.first.count(sample, inner)
+
+    def last(self) -> Sample:
+        found = self.first.last()
+        return Sample(found.octets, True, found.share)
+
+    def reset(self) -> None:
+        self.first.reset()
+
+
+@compiled
+def drive(counter: Counter, inner: Inner, frames: int) -> int:
+    seen = 0
+    for octets in range(frames):
+        seen += counter.count(Sample(octets, True, octets / 4), inner)
+    last = counter.last()
+    if last.marked:
+        seen += 1000 * int(4 * last.share)
+    if last.octets > 100:
+        counter.reset()
+    return seen
+
+
+def drive_both(frames: int) -> tuple[int, int, int]:
+    meters, inner = [new_record(Meter), new_record(Meter)], whole().inner
+    adds, doubles = Adds(meters[0]), Doubles(first=Adds(meters[1]), factor=2)
+    found = [drive(as_interface(each, Counter), inner, frames) for each in (adds, doubles)]
+    return found[0], found[1], meters[1].octets
+
+
+def test_methods_are_called_through_an_interface_and_through_another() -> None:
+    sums = sum(sum(range(n + 1)) + 4 for n in range(5))
+    assert drive_both(5) == (sums, 2 * sums + 1000 * 4, 10)
+    assert drive_both(50)[2] == 0
+
+
+@compiles
+def test_a_loop_is_compiled_once_for_every_class_behind_an_interface() -> None:
+    drive_both(5)
+    signatures = [each for each in drive.signatures if isinstance(each[0], InterfaceType)]  # type: ignore[attr-defined]
+    assert len(signatures) == 1
+
+
+def test_a_method_is_compiled_into_a_caller_that_knows_the_class() -> None:
+    meter = new_record(Meter)
+    assert drive(Adds(meter), whole().inner, 5) == sum(sum(range(n + 1)) + 4 for n in range(5))
+
+
+def test_an_interface_outlives_the_name_of_its_struct() -> None:
+    meter = new_record(Meter)
+    pointer = as_interface(Doubles(Adds(meter), 3), Counter)
+    gc.collect()
+    kept = [np.ones(100) for _ in range(100)]
+    assert drive(pointer, whole().inner, 2) == 3 * (4 + 5) + 1000
+    assert len(kept) == 100
+
+
+def test_an_interface_is_made_once() -> None:
+    adds = Adds(new_record(Meter))
+    assert as_interface(adds, Counter) is as_interface(adds, Counter)
+
+
+def test_interfaces_share_a_method_only_with_equal_parameters() -> None:
+    class One(Protocol):
+        def a_test_alone_has_this(self, now_ns: int) -> int: ...
+
+    class Other(Protocol):
+        def a_test_alone_has_this(self, octets: int) -> int: ...
+
+    interface(One)
+    interface(One)
+    with pytest.raises(ValueError, match="another interface has it"):
+        interface(Other)
+
+
+@compiled
+def draw(random: Random, count: int) -> float:
+    found = 0.0
+    for _ in range(count):
+        found = random.random()
+    return found
+
+
+def test_kernels_draw_the_numbers_of_the_generator_in_turn_with_python() -> None:
+    generator, expected = np.random.default_rng(5), np.random.default_rng(5).random(6)
+    draws = Draws(generator)
+    assert draw(draws, 2) == expected[1]
+    assert generator.random() == expected[2]
+    assert draw(draws, 1) == expected[3]
+    assert draws.random() == expected[4]
+    assert draw(Draws(generator), 1) == expected[5]
+
+
+@compiles
+def test_code_of_a_struct_with_other_parts_is_not_taken_for_this_ones() -> None:
+    now = struct_type(Inner)
+    before = StructType(Inner, (*now.parts, ("more", now.parts[0][1])))
+    assert pickle.loads(pickle.dumps(now)) == now
+    assert pickle.loads(pickle.dumps(before)) == before != now
+    assert hash(before) != hash(now)
+    assert pickle.loads(pickle.dumps(InterfaceType(Counter))) == InterfaceType(Counter)
