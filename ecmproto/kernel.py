@@ -28,17 +28,30 @@ from numba.core import types
 from numba.core.ccallback import CFunc
 from numba.core.registry import CPUDispatcher
 
-from ecmproto import kernel_parts
-from ecmproto.kernel_cache import KernelCache
+# Both are made of numba's insides.  Where a numba has others, kernels are plain njit: they take longer to
+# compile, and are compiled by each process, but compute the same.
+_cache: Any = None
+try:
+    from ecmproto.kernel_parts import AS_PART
+except (ImportError, AttributeError):
+    AS_PART = {}
+try:
+    from ecmproto import kernel_cache
+
+    _cache = kernel_cache.KernelCache
+except (ImportError, AttributeError):
+    pass
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # numpy's error model: no kernel divides by 0, and the check for it costs in each division.  No reference
 # counts either: a kernel makes no arrays, its caller holds those that it is given, and counting takes half of
 # the time of a loop over small functions.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
-PART_OPTIONS: dict[str, Any] = _OPTIONS | kernel_parts.AS_PART
+PART_OPTIONS: dict[str, Any] = _OPTIONS | AS_PART
 """How what kernels take in is compiled: methods of structs, for one."""
 _ENTRY_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+_COMPILERS = ("kernel.py", "kernel_parts.py", "structs.py")
+"""The files here that machine code depends on."""
 _CONSTANTS = (bool, int, float, str, tuple)
 _functions: dict[int, Callable[..., Any]] = {}
 """What compiled functions were made from, by the identity of what callers see."""
@@ -109,8 +122,8 @@ def _made(function: _Function, **options: bool) -> _Function:
     chosen = _OPTIONS | options
     dispatcher: Any = numba.njit(function, **chosen)
     if hasattr(dispatcher, "py_func"):
-        dispatcher.part_options = chosen | kernel_parts.AS_PART
-        dispatcher._cache = KernelCache(function, functools.partial(_sources, function))
+        dispatcher.part_options = chosen | AS_PART
+        _keep(dispatcher, function)
     return _registered(function, dispatcher, _Compiled)
 
 
@@ -122,10 +135,19 @@ def _registered(function: _Function, dispatcher: Any, kind: type[CPUDispatcher])
     return typed
 
 
+def _keep(compiler: Any, function: Callable[..., Any]) -> None:
+    """Have ``compiler``, which makes the code of ``function``, keep it for other processes.
+
+    What was typed at a prompt has no file to compare with, and is not kept.
+    """
+    if _cache is not None and Path(function.__code__.co_filename).is_file():
+        compiler._cache = _cache(function, functools.partial(_sources, function))
+
+
 def cached_entry(function: Callable[..., Any], returned: Any, arguments: tuple[Any, ...]) -> CFunc:
     """Return ``function`` compiled for these types of arguments, to be called by its address; cached."""
     entry: Any = CFunc(function, (arguments, returned), {}, _ENTRY_OPTIONS)
-    entry._cache = KernelCache(function, functools.partial(_sources, function))
+    _keep(entry, function)
     entry.compile()
     made: CFunc = entry
     return made
@@ -170,8 +192,7 @@ def source_digest(function: Callable[..., Any]) -> str:
 
     Ask only when all modules are imported that it takes functions or constants from: at its first call.
     """
-    compilers = (__file__, kernel_parts.__file__, str(Path(__file__).with_name("structs.py")))
-    parts = {_file_digest(each) for each in compilers}
+    parts = {_file_digest(str(Path(__file__).with_name(name))) for name in _COMPILERS}
     reached, pending = {function}, [function]
     while pending:
         current = pending.pop()

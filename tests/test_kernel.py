@@ -35,6 +35,18 @@ def run_outer(folder: Path, **environment: str) -> tuple[str, str]:
     return result, "\n".join(cache)
 
 
+def run_code(code: str, folder: Path) -> str:
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "0"}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+
+
 def plant(file: Path, pickled: bytes) -> None:
     """Put ``pickled`` into a file of the cache, as somebody does who knows what is looked at."""
     stamp = file.read_bytes()[:32]
@@ -108,6 +120,22 @@ def test_with_no_place_to_cache_kernels_compile_all_the_same(tmp_path: Path) -> 
         check=True,
     )
     assert done.stdout == "2 True\n"
+
+
+def test_a_numba_with_other_insides_compiles_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "inner_part.py").write_text(INNER.format(1))
+    (tmp_path / "outer_part.py").write_text(OUTER)
+    for hidden in ("kernel_parts", "kernel_cache"):
+        code = (
+            f"import sys; sys.modules['ecmproto.{hidden}'] = None\n"
+            "from outer_part import outer; print(outer(1), outer.signatures)"
+        )
+        assert run_code(code, tmp_path) == "2 [(int64,)]\n"
+
+
+def test_a_kernel_typed_at_a_prompt_is_compiled(tmp_path: Path) -> None:
+    code = "from ecmproto.kernel import compiled\n@compiled\ndef added(x):\n    return x + 1\nprint(added(1))"
+    assert run_code(code, tmp_path) == "2\n"
 
 
 SHAPES = """

@@ -72,7 +72,7 @@ def total(parts: Whole) -> float:
         sum_ += level
     if parts.wanted and parts.inner.flags[1] and not parts.inner.flags[0]:
         sum_ += 0.25
-    return sum_
+    return float(sum_)
 
 
 EXPECTED = -7 + 2.5 + 11 + 0.5 + 55 + 12 + 13 + (100 + 101 + 102) + (0 + 1 + 2 + 3) + 0.25
