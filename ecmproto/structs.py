@@ -401,14 +401,20 @@ class Draws(Struct):
     state: int
 
     def __init__(self, generator: np.random.Generator) -> None:
-        vars(self)["generator"] = generator
+        vars(self)["_generator"] = generator
         c = generator.bit_generator.ctypes
         address = ctypes.cast(c.next_double, ctypes.c_void_p).value
         super().__init__(function=address, state=c.state_address)
 
     def random(self) -> float:
         """Return the next number in [0, 1)."""
-        return float(vars(self)["generator"].random())
+        return self.generator.random()
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The generator whose numbers they are."""
+        generator: np.random.Generator = vars(self)["_generator"]
+        return generator
 
 
 class _Random(AbstractTemplate):

@@ -1,6 +1,6 @@
 """What replay, laboratory and live drive: the same three interfaces for every mechanism.
 
-A mechanism's machines are NamedTuples of records (``ecmproto.record``) with the methods below.  Frames go in
+A mechanism's machines are structs (``ecmproto.structs``) with the methods below.  Frames go in
 as plain numbers; what comes out is a decision, or a :class:`Message` posted to the caller's outbox.  Whoever
 drives them asks for the next timer and calls it when its time has come, before anything else of that time::
 
@@ -8,7 +8,7 @@ drives them asks for the next timer and calls it when its time has come, before 
     Senders             the reaction points of many stations, each with limiters of its own
     Receivers           what the destinations behind the port do with tags and probes
 
-They run compiled (``ecmproto.kernel.interface``) and as plain Python.  `ecmproto.control.machine` has how
+They run compiled, called by their addresses, and as plain Python.  `ecmproto.control.machine` has how
 they are made, and how what they say becomes octets.
 """
 

@@ -126,10 +126,10 @@ def test_sequence_a_tag_goes_out_is_lowered_comes_back_and_sets_the_rate() -> No
 
 def test_a_routed_frame_counts_only_when_it_joins() -> None:
     senders = senders_of(place(1, 4), rp={"queues": "2", "random_phase": "yes"})
-    before = [bytes(np.asarray(senders.queues).data), senders.generator.bit_generator.state]
+    before = [bytes(np.asarray(senders.queues).data), senders.generator.generator.bit_generator.state]
     for flow in (0, 3):
         senders.route(0, flow, 3, 5 * MS)
-    assert [bytes(np.asarray(senders.queues).data), senders.generator.bit_generator.state] == before
+    assert [bytes(np.asarray(senders.queues).data), senders.generator.generator.bit_generator.state] == before
     assert sum(made("fecn").counters(senders).values()) == 0
     assert senders.route(0, 3, 3, 6 * MS) == 1
     senders.join(0, 1)
