@@ -19,7 +19,16 @@ from tests.control.hearing import hear_frame
 OWN, DST = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 PLACE = dataclasses.replace(place(1, 4), cp_mac=bytes.fromhex("8200000000cc"))
 DATA = DST + OWN + bytes.fromhex("81006005") + b"\x08\x00" + b"\x45" * 100
-VALUES = {"qntz_fb": 9, "q_off": 100, "q_delta": 200, "e": -3, "capacity": 10**6, "rate": 5, "rlq_id": 1}
+VALUES = {
+    "cpid": 0x0200_0000_0099_0001,
+    "qntz_fb": 9,
+    "q_off": 100,
+    "q_delta": 200,
+    "e": -3,
+    "capacity": 10**6,
+    "rate": 5,
+    "rlq_id": 1,
+}
 NAMES = [mechanism.name for mechanism in MECHANISMS]
 SPEAKING = {
     (name, kind): made(name)
