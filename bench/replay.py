@@ -25,7 +25,7 @@ from ecmproto.control.registry import find_mechanism
 from ecmproto.replay.facts import PortFacts
 from ecmproto.replay.open_port import Arrivals, Outcomes
 from ecmproto.replay.open_port import run as run_port
-from ecmproto.replay.port import new_port, with_room
+from ecmproto.replay.port import lengthen_ring, new_port
 from pcaps.incast import data_frame
 from pcaps.incast import write as write_incast
 from pcaps.manifest import FOLDER
@@ -71,7 +71,7 @@ def _in_memory() -> None:
     def port() -> int:
         state = new_port(PortFacts(rate_bps=_RATE_BPS, buffer_octets=500_000))
         for _ in range(6):
-            state = with_room(state, 3)
+            lengthen_ring(state, 3)
         point = machine.congestion_point(place, np.random.default_rng(1))
         done, outbox = 0, new_outbox(65_536)
         while done < FRAMES:
