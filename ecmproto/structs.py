@@ -197,7 +197,10 @@ def numba_type(hint: Any) -> Any:
         return struct_type(hint)
     if issubclass(hint, tuple):
         hints = get_type_hints(hint, include_extras=True)
-        return types.NamedTuple([numba_type(hints[name]) for name in hint._fields], hint)
+        kinds = [numba_type(hints[name]) for name in hint._fields]
+        if all(kind == kinds[0] for kind in kinds):
+            return types.NamedUniTuple(kinds[0], len(kinds), hint)
+        return types.NamedTuple(kinds, hint)
     return from_dtype(record_dtype(hint))
 
 
@@ -372,19 +375,42 @@ def _called_by_address(protocol: type[Any], name: str) -> type[AbstractTemplate]
         key = mark
 
         def generic(self, args: Any, kws: Any) -> Any:
-            """Return the declared signature: numba converts what it is called with."""
-            return Signature(returned, arguments, recvr=self.this)  # type: ignore[attr-defined]
+            """Return the declared signature: numba converts what it is called with, `call` named tuples."""
+            given = [
+                each if _same_class(each, kind) else kind for each, kind in zip(args, arguments, strict=True)
+            ]
+            return Signature(returned, tuple(given), recvr=self.this)  # type: ignore[attr-defined]
 
-    @lower_builtin(mark, InterfaceType(protocol), *arguments)
+    @lower_builtin(mark, InterfaceType(protocol), types.VarArg(types.Any))
     def call(context, builder, sig, args):  # type: ignore[no-untyped-def]
         pointer, *given = args
         struct = context.get_value_type(sig.args[0])
         kinds = [struct, *(context.get_value_type(each) for each in arguments)]
         function = ir.FunctionType(context.get_value_type(returned), kinds)
         address = builder.inttoptr(_word(builder, pointer, at), function.as_pointer())
-        return builder.call(address, [builder.inttoptr(_word(builder, pointer, 0), struct), *given])
+        values = [
+            _converted(context, builder, *each) for each in zip(given, sig.args[1:], arguments, strict=True)
+        ]
+        return builder.call(address, [builder.inttoptr(_word(builder, pointer, 0), struct), *values])
 
     return Method
+
+
+def _same_class(one: Any, other: Any) -> bool:
+    """Whether both are types of named tuples of one class."""
+    classes = [getattr(each, "instance_class", None) for each in (one, other)]
+    return classes[0] is not None and classes[0] is classes[1]
+
+
+def _converted(context: Any, builder: Any, value: Any, given: Any, wanted: Any) -> Any:
+    """Convert the elements of a named tuple, which numba itself never does."""
+    if given == wanted:
+        return value
+    elements = [
+        context.cast(builder, builder.extract_value(value, number), *kinds)
+        for number, kinds in enumerate(zip(given, wanted, strict=True))
+    ]
+    return context.make_tuple(builder, wanted, elements)
 
 
 class Random(Protocol):

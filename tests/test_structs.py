@@ -131,6 +131,11 @@ def test_an_array_that_kernels_would_misread_is_refused(wrong: NDArray[np.int64]
         whole().inner.levels = wrong
 
 
+class Pair(NamedTuple):
+    one: int
+    other: int
+
+
 class Sample(NamedTuple):
     octets: int
     marked: bool
@@ -144,6 +149,8 @@ class Counter(Protocol):
     def last(self) -> Sample: ...
 
     def reset(self) -> None: ...
+
+    def swapped(self, pair: Pair) -> Pair: ...
 
 
 class Adds(Struct):
@@ -160,6 +167,9 @@ class Adds(Struct):
     def reset(self) -> None:
         self.meter.octets = 0
 
+    def swapped(self, pair: Pair) -> Pair:
+        return Pair(pair.other, pair.one)
+
 
 class Doubles(Struct):
     first: Counter
@@ -175,18 +185,34 @@ class Doubles(Struct):
     def reset(self) -> None:
         self.first.reset()
 
+    def swapped(self, pair: Pair) -> Pair:
+        return self.first.swapped(self.first.swapped(pair))
+
 
 @compiled
 def drive(counter: Counter, inner: Inner, frames: int) -> int:
     seen = 0
     for octets in range(frames):
         seen += counter.count(Sample(octets, True, octets / 4), inner)
+    if counter.swapped(Pair(1, frames)).one == 1:
+        seen += 7
     last = counter.last()
     if last.marked:
         seen += 1000 * int(4 * last.share)
     if last.octets > 100:
         counter.reset()
     return seen
+
+
+@compiled
+def drive_narrow(counter: Counter, inner: Inner, octets: NDArray[np.uint8]) -> int:
+    return counter.count(Sample(octets[1], octets[0] > 2, np.float32(0.5)), inner)  # type: ignore[arg-type]
+
+
+def test_a_named_tuple_of_narrower_numbers_is_widened() -> None:
+    inner = whole().inner
+    adds = as_interface(Adds(new_record(Meter)), Counter)
+    assert drive_narrow(adds, inner, np.array([1, 200], np.uint8)) == 204
 
 
 def drive_both(frames: int) -> tuple[int, int, int]:
@@ -198,7 +224,7 @@ def drive_both(frames: int) -> tuple[int, int, int]:
 
 def test_methods_are_called_through_an_interface_and_through_another() -> None:
     sums = sum(sum(range(n + 1)) + 4 for n in range(5))
-    assert drive_both(5) == (sums, 2 * sums + 1000 * 4, 10)
+    assert drive_both(5) == (sums, 2 * sums + 7 + 1000 * 4, 10)
     assert drive_both(50)[2] == 0
 
 
@@ -219,7 +245,7 @@ def test_an_interface_outlives_the_name_of_its_struct() -> None:
     pointer = as_interface(Doubles(Adds(meter), 3), Counter)
     gc.collect()
     kept = [np.ones(100) for _ in range(100)]
-    assert drive(pointer, whole().inner, 2) == 3 * (4 + 5) + 1000
+    assert drive(pointer, whole().inner, 2) == 3 * (4 + 5) + 7 + 1000
     assert len(kept) == 100
 
 
