@@ -114,7 +114,7 @@ def start(state: State, settings: Settings, generator: Random) -> None:
 def is_sample(
     state: State,
     settings: Settings,
-    generator: np.random.Generator,
+    generator: Random,
     octets: int,
     qlen_octets: int,
     enqueued: bool,
