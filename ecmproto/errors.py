@@ -141,6 +141,17 @@ class InterfaceError(EcmprotoError):
         return f"{self.interface}: needed {self.needed}, got {self.got}{tail}"
 
 
+_LONGEST_SHOWN = 120
+
+
+def _short(text: str) -> str:
+    """Return ``text`` as a sentence can hold it: its beginning and end, and how long it is."""
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    half = _LONGEST_SHOWN // 3
+    return f"{text[:half]}…{text[-half:]} ({len(text)} characters)"
+
+
 class ParameterError(EcmprotoError):
     """A parameter outside its documented range.
 
@@ -154,7 +165,7 @@ class ParameterError(EcmprotoError):
         self.got = got
 
     def __str__(self) -> str:
-        return f"{self.name}: needed {self.needed}, got {self.got}"
+        return f"{self.name}: needed {self.needed}, got {_short(self.got)}"
 
 
 class FilterError(EcmprotoError):

@@ -16,7 +16,7 @@ import click
 from ecmproto.errors import ParameterError, counted
 from ecmproto_cli.failure import FINDINGS, INTERRUPTED
 from ecmproto_cli.interrupt import HeldInterrupt
-from ecmproto_cli.options import filter_option
+from ecmproto_cli.options import TIME, filter_option
 from ecmproto_cli.table import pairs
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def campaign_options(function: F) -> F:
             "--seed", type=click.IntRange(min=0, max=1 << 64),
             help="What all cases follow from.  [default: the folder's, else a new one]",
         ),
-        click.option("--time", "duration", metavar="TIME", help="How long.  [default: 60s without --runs]"),
+        click.option("--time", "duration", type=TIME, help="How long.  [default: 60s without --runs]"),
     )  # fmt: skip
     for option in reversed(options):
         function = option(function)

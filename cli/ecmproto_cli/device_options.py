@@ -17,6 +17,7 @@ from ecmproto_cli.campaigning import timeout_of
 from ecmproto_cli.failure import warn
 from ecmproto_cli.interrupt import HeldInterrupt
 from ecmproto_cli.links import check_link
+from ecmproto_cli.options import TIME
 from ecmproto_cli.sent import report_rows
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ _OPTIONS = (
         show_default=True, help="How many more have to stay away.",
     ),
     click.option(
-        "--settle", metavar="TIME", default="100ms", show_default=True,
+        "--settle", type=TIME, default="100ms", show_default=True,
         help="Wait between suspects and their heartbeat.",
     ),
     click.option(

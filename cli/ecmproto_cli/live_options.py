@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ecmproto_cli.options import color_option, ethertype_option
+from ecmproto_cli.options import TIME, color_option, ethertype_option
 
 if TYPE_CHECKING:
     from ecmproto.wire import EtherTypes
@@ -43,17 +43,17 @@ _OPTIONS = (
         help="How to report: a table at the end, or a JSON document a line.",
     ),
     click.option(
-        "--stats-interval", metavar="TIME",
+        "--stats-interval", type=TIME,
         help="Report so often.  [default: 1s with -T ndjson, else at the end alone]",
     ),
-    click.option("--time", metavar="TIME", help="Stop after this time.  [default: at SIGINT or SIGTERM]"),
+    click.option("--time", type=TIME, help="Stop after this time.  [default: at SIGINT or SIGTERM]"),
     click.option(
         "--prometheus", metavar="[HOST:]PORT",
         help="Serve counters and gauges at this port: to this machine alone where no host is given.",
     ),
     click.option("--user", metavar="NAME", help="Become this user once the interfaces are open."),
     click.option(
-        "--coalesce", default="0", show_default=True, metavar="TIME",
+        "--coalesce", type=TIME, default="0", show_default=True,
         help="Wait so long for more whenever something is due: takes less of the processor.",
     ),
     click.option("--realtime", is_flag=True, help="Run before all ordinary processes; needs root."),

@@ -5,13 +5,48 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from ecmproto_cli.paint import color_callback
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+if TYPE_CHECKING:
+    _TextType = click.ParamType[str]
+else:
+    _TextType = click.ParamType  # generic since click 8.3 only
+
+
+class Quantity(_TextType):
+    """A number with its unit, as ``parser`` of `ecmproto.units` reads it; the command gets the text.
+
+    What cannot be read is refused with the option's name.
+    """
+
+    def __init__(self, name: str, parser: str) -> None:
+        self.name = name
+        self._parser = parser
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return ``value`` as it came."""
+        from ecmproto import units
+        from ecmproto.errors import ParameterError
+
+        try:
+            getattr(units, self._parser)(value)
+        except ParameterError as error:
+            self.fail(str(error).partition(": ")[2], param, ctx)
+        return value
+
+
+TIME, RATE, SIZE = (
+    Quantity("time", "parse_time"),
+    Quantity("rate", "parse_rate"),
+    Quantity("size", "parse_octets"),
+)
 
 
 READ_HELP = (

@@ -10,6 +10,7 @@ import click
 
 from ecmproto.errors import ParameterError
 from ecmproto.units import format_octets, format_rate, format_time, parse_rate, parse_time
+from ecmproto_cli.options import TIME
 from ecmproto_cli.recipes import stack_from
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--duration", metavar="TIME", help="How long a storm holds.  [default: 1s]"),
+    click.option("--duration", type=TIME, help="How long a storm holds.  [default: 1s]"),
     click.option(
         "--renew", metavar="SHARE", help="Share of a pause after which a storm renews it.  [default: 0.5]"
     ),

@@ -370,7 +370,7 @@ SAME = "are the same replay: leave one out"
         ("--cp qcn --report x", "x: needed a name that ends in .html, .htm, .png, .svg, got no suffix"),
         (
             "--cp qcn --rp qcn --feedback-delay soon",
-            "time: needed a time such as 15ms, 500us or 1s, got 'soon'",
+            "Invalid value for '--feedback-delay': needed a time such as 15ms, 500us or 1s, got 'soon'",
         ),
         (
             "--cp qcn --rp qcn --feedback-delay 1001s",

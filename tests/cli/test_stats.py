@@ -103,9 +103,9 @@ def test_a_cut_capture_is_counted_as_far_as_it_goes(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--interval", "fast"], "time: needed a time such as 15ms"),
+        (["--interval", "fast"], "'--interval': needed a time such as 15ms"),
         (["--interval", "0s"], "interval: needed 1 ns to 146 years, got 0"),
-        (["--speed", "quick"], "rate: needed a rate such as 10G"),
+        (["--speed", "quick"], "'--speed': needed a rate such as 10G"),
         (["--speed", "0"], "speed: needed 1 bit/s to 4 Eb/s, got 0"),
         (
             ["--report", "out.pdf"],

@@ -15,7 +15,7 @@ import click
 
 from ecmproto.errors import EncodeError, ParameterError, SpecError
 from ecmproto_cli.failure import FINDINGS, USAGE, CommandError, warn
-from ecmproto_cli.options import ethertype_option, force_option, write_option
+from ecmproto_cli.options import SIZE, ethertype_option, force_option, write_option
 from ecmproto_cli.outputs import BINARY, check_outputs, output_form
 from ecmproto_cli.progress import work
 from ecmproto_cli.recipes import (
@@ -73,7 +73,7 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
     help="With --from-json, or --from-columns without a LAYER: compute types, lengths, checksums; pad.",
 )  # fmt: skip
 @click.option(
-    "--memory", metavar="SIZE", default="2GB", show_default=True,
+    "--memory", type=SIZE, default="2GB", show_default=True,
     help="With --from-columns: how much memory the file's columns may take.",
 )  # fmt: skip
 @line_options

@@ -24,6 +24,7 @@ from ecmproto_cli.campaigning import (
 )
 from ecmproto_cli.failure import FINDINGS
 from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.options import SIZE, TIME
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
@@ -59,8 +60,8 @@ FRAMES = ("frames", "messages")
     "--every", metavar="CHECK=N", multiple=True, callback=lambda _, __, given: _shares(given),
     help="Let a check look at one batch in N, at none for 0; any number of times.",
 )  # fmt: skip
-@click.option("--timeout", metavar="TIME", default="10s", show_default=True, help="Of a check of a batch.")
-@click.option("--memory", metavar="SIZE", default="256MB", show_default=True, help="Of a check of a batch.")
+@click.option("--timeout", type=TIME, default="10s", show_default=True, help="Of a check of a batch.")
+@click.option("--memory", type=SIZE, default="256MB", show_default=True, help="Of a check of a batch.")
 def command(
     paths: tuple[str, ...],
     filter: Filter | None,

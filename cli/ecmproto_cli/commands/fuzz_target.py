@@ -24,6 +24,7 @@ from ecmproto_cli.campaigning import (
 )
 from ecmproto_cli.failure import FINDINGS
 from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.options import SIZE, TIME
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
@@ -54,9 +55,14 @@ WHAT = ("frames", "captures", "both")
     help="Programs that run at once.",
 )  # fmt: skip
 @click.option(
-    "--timeout", metavar="TIME", default="5s", show_default=True, help="Of a run: longer is a hang."
+    "--timeout",
+    type=TIME,
+    metavar="TIME",
+    default="5s",
+    show_default=True,
+    help="Of a run: longer is a hang.",
 )
-@click.option("--memory", metavar="SIZE", default="1GB", show_default=True, help="Of a run, resident.")
+@click.option("--memory", type=SIZE, default="1GB", show_default=True, help="Of a run, resident.")
 @click.option(
     "--fail-exit", "failing", metavar="CODE", type=click.IntRange(1, 255), multiple=True,
     help="An exit status that is a failure; any number of times.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto_cli.live_options import running, running_options
+from ecmproto_cli.options import RATE, TIME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,19 +20,21 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--in", "inputs", metavar="IF", multiple=True, required=True, help="An input; several may be.")
 @click.option("--out", "output", metavar="IF", required=True, help="The output, before which frames queue.")
-@click.option("--rate", required=True, help="Rate at which the output serves its queues.")
+@click.option("--rate", type=RATE, required=True, help="Rate at which the output serves its queues.")
 @click.option("--mechanism", default="qcn", show_default=True, help="Whose congestion point it has.")
 @click.option(
     "--buffer", default="1000frames", show_default=True,
     help="What the queues hold together: as 1000frames, or as 500kB.",
 )  # fmt: skip
-@click.option("--link-rate", help="Rate of the inputs, which PAUSE times count in.  [default: --rate]")
+@click.option(
+    "--link-rate", type=RATE, help="Rate of the inputs, which PAUSE times count in.  [default: --rate]"
+)
 @click.option(
     "--flow-control", type=click.Choice(["pause", "pfc"]),
     help="Send PAUSE or PFC to the inputs as well, and obey it from the output.",
 )  # fmt: skip
 @click.option(
-    "--pause-watchdog", metavar="TIME",
+    "--pause-watchdog", type=TIME,
     help="Start frames again after so long without a break, whatever stops the output.  [default: obey]",
 )  # fmt: skip
 @click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")

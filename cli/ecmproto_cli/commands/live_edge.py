@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto_cli.live_options import running, running_options, vlan_options
+from ecmproto_cli.options import RATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--net", metavar="IF", required=True, help="Where the network is.")
 @click.option("--host", metavar="IF", required=True, help="Where the receiver is.")
 @click.option("--mechanism", default="qcn", show_default=True, help="Whose tags end here.")
-@click.option("--link-rate", default="10G", show_default=True, help="Rate of the receiver's link.")
+@click.option("--link-rate", type=RATE, default="10G", show_default=True, help="Rate of the receiver's link.")
 @click.option(
     "--mac", metavar="ADDRESS",
     help="Address of the edge: of its LLDP, and of a backbone's edge that CNMs are sent to.  "

@@ -12,7 +12,16 @@ from ecmproto_cli.capturing import captured
 from ecmproto_cli.compiling import told_when_compiling
 from ecmproto_cli.failure import INTERRUPTED, warn
 from ecmproto_cli.monitoring import Watch
-from ecmproto_cli.options import color_option, ethertype_option, filter_option, force_option, write_option
+from ecmproto_cli.options import (
+    RATE,
+    SIZE,
+    TIME,
+    color_option,
+    ethertype_option,
+    filter_option,
+    force_option,
+    write_option,
+)
 from ecmproto_cli.outputs import check_outputs, output_form
 
 if TYPE_CHECKING:
@@ -25,20 +34,25 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("-i", "--interface", metavar="IF", required=True, help="Interface to watch.")
 @filter_option("Count, and with -w write, only frames that this display filter selects.")
-@click.option("--every", default="1s", show_default=True, metavar="TIME", help="How often to tell.")
-@click.option("--time", "duration", metavar="TIME", help="Stop after this time.  [default: at Ctrl-C]")
+@click.option("--every", type=TIME, default="1s", show_default=True, help="How often to tell.")
+@click.option("--time", "duration", type=TIME, help="Stop after this time.  [default: at Ctrl-C]")
 @click.option(
     "-T", "form", type=click.Choice(["table", "line", "ndjson"]),
     help="How to tell: a table that is drawn anew, a line, a JSON document.  [default: table on a terminal]",
 )  # fmt: skip
 @write_option("Write the frames to this capture, pcapng or pcap.")
 @click.option(
-    "--rotate-size", metavar="SIZE", help="Begin another file of -w before one is longer, as 100MB."
+    "--rotate-size",
+    type=SIZE,
+    metavar="SIZE",
+    help="Begin another file of -w before one is longer, as 100MB.",
 )
-@click.option("--rotate-time", metavar="TIME", help="Begin another file of -w after so much time, as 60s.")
+@click.option("--rotate-time", type=TIME, help="Begin another file of -w after so much time, as 60s.")
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the last N files of -w.")
 @click.option("--snap", type=click.IntRange(min=64), metavar="N", help="Keep N octets of a frame at most.")
-@click.option("--speed", default="10G", show_default=True, help="Speed of the link where it tells none.")
+@click.option(
+    "--speed", type=RATE, default="10G", show_default=True, help="Speed of the link where it tells none."
+)
 @click.option("--no-promiscuous", is_flag=True, help="Leave out what is for other stations.")
 @force_option
 @ethertype_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto_cli.live_options import running, running_options, vlan_options
+from ecmproto_cli.options import RATE, SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 @click.option("--host", metavar="IF", required=True, help="Where the sender is.")
 @click.option("--net", metavar="IF", required=True, help="Where the network is.")
 @click.option("--mechanism", default="qcn", show_default=True, help="Whose reaction point it is.")
-@click.option("--link-rate", required=True, help="Rate of the sender's link: what limiters start from.")
-@click.option("--queue", default="1MB", show_default=True, help="What each limiter's queue holds.")
+@click.option(
+    "--link-rate", type=RATE, required=True, help="Rate of the sender's link: what limiters start from."
+)
+@click.option("--queue", type=SIZE, default="1MB", show_default=True, help="What each limiter's queue holds.")
 @click.option(
     "--hops", type=int, default=1, show_default=True,
     help="Congestion points on a flow's path: what E²CM's rp.hops_exponent raises.",

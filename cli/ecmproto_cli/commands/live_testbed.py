@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.options import color_option, force_option
+from ecmproto_cli.options import RATE, TIME, color_option, force_option
 
 if TYPE_CHECKING:
     from ecmproto.live.testbed.topology import Topology
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     help="Run the same traffic under each of these, one after the other.",
 )  # fmt: skip
 @click.option("--senders", default=3, show_default=True, type=click.IntRange(1, 32))
-@click.option("--rate", default="50M", show_default=True, help="Rate of the port that they share.")
+@click.option("--rate", type=RATE, default="50M", show_default=True, help="Rate of the port that they share.")
 @click.option("--load", default=1.8, show_default=True, type=click.FloatRange(0.01, 100),
               help="What they offer together, as a multiple of --rate.")  # fmt: skip
 @click.option("--tcp", is_flag=True, help="Send with TCP instead of UDP.")
-@click.option("--victim", metavar="RATE", help="Have the first sender send to a host beside the port too.")
+@click.option("--victim", type=RATE, help="Have the first sender send to a host beside the port too.")
 @click.option("--topology", "path", metavar="FILE", help="Take all this from a TOML file.")
-@click.option("--time", "duration", default="12s", show_default=True, help="How long each runs.")
+@click.option("--time", "duration", type=TIME, default="12s", show_default=True, help="How long each runs.")
 @click.option(
     "--param", "assignments", metavar="[MECHANISM:][ROLE.]NAME=VALUE", multiple=True,
     help="A parameter, as in qcn:qeq=33kB, instead of what suits the rate.",

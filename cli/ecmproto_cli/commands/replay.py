@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto_cli.options import (
+    RATE,
+    SIZE,
+    TIME,
     color_option,
     ethertype_option,
     filter_option,
@@ -59,16 +62,18 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     "--ports", "ports", default="one", show_default=True, metavar="one|dst|interface|FILTER;…",
     help="Open loop: one port, one per destination or interface, or one per display filter.",
 )  # fmt: skip
-@click.option("--link-rate", help="Rate of the stations' own links.  [default: --rate]")
+@click.option("--link-rate", type=RATE, help="Rate of the stations' own links.  [default: --rate]")
 @click.option(
-    "--feedback-delay", default="10us", show_default=True,
+    "--feedback-delay", type=TIME, default="10us", show_default=True,
     help="From the port, or a destination, back to a station.",
 )  # fmt: skip
 @click.option(
     "--hops", type=int, default=1, show_default=True,
     help="Congestion points on a flow's path: what E²CM's rp.hops_exponent raises.",
 )  # fmt: skip
-@click.option("--rp-queue", default="1MB", show_default=True, help="What each queue of a station holds.")
+@click.option(
+    "--rp-queue", type=SIZE, default="1MB", show_default=True, help="What each queue of a station holds."
+)
 @click.option(
     "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
 )

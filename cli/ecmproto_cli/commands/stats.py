@@ -9,7 +9,15 @@ import click
 
 from ecmproto_cli.failure import warn
 from ecmproto_cli.interrupt import HeldInterrupt
-from ecmproto_cli.options import color_option, ethertype_option, filter_option, force_option, read_option
+from ecmproto_cli.options import (
+    RATE,
+    TIME,
+    color_option,
+    ethertype_option,
+    filter_option,
+    force_option,
+    read_option,
+)
 from ecmproto_cli.outputs import check_outputs
 from ecmproto_cli.progress import watched
 
@@ -34,10 +42,13 @@ if TYPE_CHECKING:
     help="Write them to a file too: .html, .png or .svg, which needs ecmproto[report], or .json.",
 )
 @click.option(
-    "--interval", metavar="TIME", help="Width of the intervals of rates over time.  [default: fits]"
+    "--interval",
+    type=TIME,
+    metavar="TIME",
+    help="Width of the intervals of rates over time.  [default: fits]",
 )
 @click.option(
-    "--speed", default="10G", show_default=True,
+    "--speed", type=RATE, default="10G", show_default=True,
     help="Speed of links that the capture states none of: what pauses are reckoned by.",
 )  # fmt: skip
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
