@@ -51,7 +51,7 @@ def replay_table(summary: ReplaySummary, path: str, title: str) -> str:
 
 def _facts(summary: ReplaySummary) -> list[tuple[str, str]]:
     rows = [
-        ("port", f"{format_rate(summary.rate_bps)}, {summary.overhead_octets} octets of overhead a frame"),
+        ("port", f"{summary.rate}, {summary.overhead_octets} octets of overhead a frame"),
         ("buffer", summary.buffer),
     ]
     shown = {"cp"} if summary.stations is None else set(summary.parameters)
@@ -205,7 +205,7 @@ def comparison_table(summaries: Sequence[ReplaySummary], path: str) -> str:
         for name, s in zip(names, summaries, strict=True)
     ]
     title = f"{escaped(path)} through {', '.join(names)}, {first.loop} loop"
-    port = f"{format_rate(first.rate_bps)}, buffer {first.buffer}, seed {first.seed}"
+    port = f"{first.rate}, buffer {first.buffer}, seed {first.seed}"
     facts = [("port", port), *([("time", _window(first))] if first.duration_ns else [])]
     return "\n\n".join(
         [

@@ -33,6 +33,12 @@ class Layered(Machine):
             self._upper.congestion_point(place, generator), self._lower.congestion_point(place, generator)
         )
 
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Tell both."""
+        if isinstance(point, Both):
+            self._upper.set_capacity(point.first, capacity_bps)
+            self._lower.set_capacity(point.second, capacity_bps)
+
     def senders(self, place: Place, generator: np.random.Generator) -> Senders:
         """Return the upper one's."""
         return self._upper.senders(place, generator)

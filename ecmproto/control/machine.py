@@ -182,6 +182,10 @@ class Machine(ABC):
         """
         return None
 
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Tell ``point`` the rate of its port's line from now on; most keep the C that they started with."""
+        return
+
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
         """Return the fields of the tags of data frames, by name, for values as `protocol.Sent` has them."""
         return {}

@@ -42,6 +42,7 @@ from ecmproto.replay.hearing import counters as heard_counters
 from ecmproto.replay.intake import Intake, Taken
 from ecmproto.replay.labels import flow_labels
 from ecmproto.replay.open_port import Arrivals
+from ecmproto.replay.port import set_rate
 from ecmproto.replay.spans import second_half_ns
 from ecmproto.replay.summary import (
     PauseTrace,
@@ -57,6 +58,7 @@ from ecmproto.replay.world import (
     lengthen_flight,
     lengthened,
     new_world,
+    next_change_ns,
     with_obeyed,
 )
 from ecmproto.structs import as_interface
@@ -128,6 +130,7 @@ class ClosedLoopReplay:
             limiters=self._senders.limiters(),
             tag_octets=machine.tag_octets,
         )
+        self._changes = list(port.rate_changes)
         self._counts = PortCounts(machine)
         self._series = FlowSeries()
         self._frames = self._octets = self._passed_by = self._untimed = self._backwards = 0
@@ -224,6 +227,9 @@ class ClosedLoopReplay:
                 serial,
                 last,
             )
+            if self._world.loop.changes:
+                self._change_rate()
+                continue
             done = position == count and has_space(self._world)
             piece = self._drained()
             if len(piece.passages) or len(piece.messages):
@@ -231,6 +237,13 @@ class ClosedLoopReplay:
             if done:
                 return
             self._make_room()
+
+    def _change_rate(self) -> None:
+        """Have the port go on at its next rate."""
+        loop, change = self._world.loop, self._changes.pop(0)
+        set_rate(self._world.port.line, change.rate_bps)
+        self.machine.set_capacity(self._point, change.rate_bps)
+        loop.change_ns, loop.changes = next_change_ns(self._changes), 0
 
     def _drained(self) -> Piece:
         log, outbox = self._world.log, self._world.outbox
@@ -316,6 +329,7 @@ class ClosedLoopReplay:
             flows=self._series.rates(flow_labels(self.flows), self._now_ns),
             flow_span_ns=self._series.span_ns,
             rate_bps=self._port_facts.rate_bps,
+            rate_changes=self._port_facts.rate_changes,
             buffer_octets=self._port_facts.buffer_octets,
             buffer_frames=self._port_facts.buffer_frames,
             overhead_octets=self._port_facts.overhead_octets,

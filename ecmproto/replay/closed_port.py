@@ -13,8 +13,8 @@ The text of the loop, compiled for each mechanism.  Its rules:
    their station a fixed delay later; they do not take the port's bandwidth.
 4. A frame of the capture that is feedback to a station, where such frames are heard, is heeded at its time
    and takes nothing of the port.
-5. At one time, departures come first, then the congestion point's timer, messages, reports of destinations,
-   the stations' timers and queues (by number), and the capture's arrivals last.
+5. At one time, a change of the port's rate comes first, then departures, the congestion point's timer,
+   messages, reports of destinations, the stations' timers and queues (by number), and the capture's arrivals.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def run(
     """Run the loop until ``arrivals`` from ``position`` on have come; if ``last``, till nothing is under way.
 
     ``serial`` is the number of the first of them.  Returns the position of the first that has not come:
-    it stops early when something has no more room.
+    it stops early when something has no more room, and when the port's rate is to change.
     """
     loop, count = world.loop, arrivals.time_ns.size
     line = world.port.line
@@ -92,9 +92,12 @@ def run(
             return position
         tick_ns = point.tick_ns()
         other_ns = min(min(departure_ns, message_ns), min(report_ns, min(entry_ns, arrival_ns)))
+        if min(tick_ns, other_ns) >= loop.change_ns:
+            loop.changes = 1
+            return position
         if tick_ns < other_ns and ticked and line.in_service_octets == 0:
             # At an idle port nothing changes from tick to tick: one call catches up with all.
-            tick_ns = other_ns
+            tick_ns = min(other_ns, loop.change_ns - 1)
         now_ns = min(tick_ns, other_ns)
         ticked = departure_ns > now_ns and tick_ns <= now_ns
         loop.now_ns = now_ns

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ecmproto.errors import ParameterError, counted
-from ecmproto.units import WIRE_OVERHEAD_OCTETS, format_octets, parse_octets
+from ecmproto.errors import ParameterError, counted, shown
+from ecmproto.units import (
+    WIRE_OVERHEAD_OCTETS,
+    exact_rate,
+    exact_time,
+    format_octets,
+    parse_octets,
+    parse_rate,
+    parse_time,
+)
 
 _RATES_BPS = (1_000, 10**13)
 LARGEST_BUFFER_OCTETS = 10**9
@@ -18,6 +27,8 @@ _MOST_FRAMES = LARGEST_BUFFER_OCTETS // FRAME_OCTETS
 _FRAMES = re.compile(r"([0-9]{1,12})\s*frames?")
 _LARGEST_OVERHEAD_OCTETS = 1_000
 _LARGEST_DELAY_NS = 10**12
+_LARGEST_CHANGE_NS = 10**17
+"""Three years."""
 _MOST_HOPS = 255
 
 
@@ -44,13 +55,50 @@ def buffer_text(buffer: Buffer) -> str:
     return counted(buffer.frames, "frame") if buffer.frames else format_octets(buffer.octets)
 
 
+@dataclass(frozen=True, slots=True)
+class RateChange:
+    """From ``time_ns`` after the first frame on, the port's rate is ``rate_bps``."""
+
+    time_ns: int
+    rate_bps: int
+
+
+class PortRate(NamedTuple):
+    """A port's rate: ``rate_bps`` from the first frame on, and its changes in the order of their times."""
+
+    rate_bps: int
+    changes: tuple[RateChange, ...]
+
+
+def parse_port_rate(text: str) -> PortRate:
+    """Return the rate that ``10G`` or ``10G,1G@10ms,10G@50ms`` names; ParameterError for what is neither."""
+    first, *later = text.split(",")
+    changes = []
+    for part in later:
+        rate, at, time = part.partition("@")
+        if not at:
+            raise ParameterError(
+                name="rate", needed="a rate, then rates with times, as in 10G,1G@10ms", got=shown(part)
+            )
+        changes.append(RateChange(parse_time(time), parse_rate(rate)))
+    check_changes(changes)
+    return PortRate(parse_rate(first), tuple(changes))
+
+
+def port_rate_text(rate: PortRate) -> str:
+    """Return ``rate`` as a person reads it."""
+    later = [f"{exact_rate(each.rate_bps)} from {exact_time(each.time_ns)}" for each in rate.changes]
+    return ", ".join([exact_rate(rate.rate_bps), *later])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortFacts:
     """The port: ``rate_bps``, what its queues share, what a frame takes besides its own octets.
 
     The buffer is ``buffer_octets``, or ``buffer_frames`` if that is not 0: then ``buffer_octets`` is what
-    these stand for where octets matter, in the marks of PAUSE.  ``cp_mac`` is the address that its messages
-    come from.  ParameterError for what is no such address, and for a number out of its range.
+    these stand for where octets matter, in the marks of PAUSE.  ``rate_changes`` are in the order of their
+    times, each after 0.  ``cp_mac`` is the address that its messages come from.
+    ParameterError for what is no such address, and for a number out of its range.
     """
 
     rate_bps: int
@@ -58,10 +106,12 @@ class PortFacts:
     buffer_frames: int = 0
     overhead_octets: int = WIRE_OVERHEAD_OCTETS
     cp_mac: bytes = bytes.fromhex("02000000cc01")
+    rate_changes: tuple[RateChange, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the numbers and the address."""
         _check("rate", self.rate_bps, *_RATES_BPS, "bit/s")
+        check_changes(self.rate_changes)
         _check("buffer", self.buffer_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
         _check("buffer", self.buffer_frames, 0, _MOST_FRAMES, "frames")
         _check("overhead", self.overhead_octets, 0, _LARGEST_OVERHEAD_OCTETS, "octets")
@@ -96,6 +146,21 @@ class LoopFacts:
         _check("feedback_delay", self.feedback_delay_ns, 0, _LARGEST_DELAY_NS, "ns")
         _check("hops", self.hops, 1, _MOST_HOPS, "congestion points")
         _check("rp_queue", self.queue_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
+
+
+def check_changes(changes: Sequence[RateChange]) -> None:
+    """Raise ParameterError for a rate out of its range, or a time that is not after the one before it."""
+    before_ns = 0
+    for change in changes:
+        _check("rate", change.rate_bps, *_RATES_BPS, "bit/s")
+        _check("rate", change.time_ns, 1, _LARGEST_CHANGE_NS, "ns after the first frame")
+        if change.time_ns <= before_ns:
+            raise ParameterError(
+                name="rate",
+                needed="each change later than the one before",
+                got=f"{exact_time(change.time_ns)} after {exact_time(before_ns)}",
+            )
+        before_ns = change.time_ns
 
 
 def check_seed(seed: int) -> None:

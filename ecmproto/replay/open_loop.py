@@ -28,7 +28,7 @@ from ecmproto.replay.flow_series import FlowSeries
 from ecmproto.replay.intake import Intake, Taken
 from ecmproto.replay.labels import flow_labels
 from ecmproto.replay.open_port import Arrivals, Outcomes, run
-from ecmproto.replay.port import lengthen_ring, new_port
+from ecmproto.replay.port import lengthen_ring, new_port, set_rate
 from ecmproto.replay.ports import NO_PORT, ONE_PORT, Ports
 from ecmproto.replay.replayed import ReplayedBatch
 from ecmproto.replay.spans import second_half_ns
@@ -54,11 +54,34 @@ class _Port:
         generator = np.random.default_rng([seed, number] if number else seed)
         self.point = machine.congestion_point(place, generator)
         self.outbox = new_outbox(_MESSAGES_AT_ONCE)
+        self._machine = machine
+        self._changes = list(facts.rate_changes)
 
     def run(self, arrivals: Arrivals, outcomes: Outcomes) -> NDArray[Any]:
-        """Run all ``arrivals``, making room wherever the kernel stops for it; return the messages."""
-        pieces = []
-        position, count = 0, len(arrivals.time_ns)
+        """Run all ``arrivals``, the rate changing among them; return the messages."""
+        pieces, position = [], 0
+        while self._changes and arrivals.time_ns[-1] >= self._changes[0].time_ns:
+            change = self._changes.pop(0)
+            until = int(np.searchsorted(arrivals.time_ns, change.time_ns))
+            pieces.append(
+                self._run(Arrivals._make(column[:until] for column in arrivals), outcomes, position)
+            )
+            position = until
+            # A frame that passes by just before the change: all comes first that is due until then.
+            last = Arrivals._make(column[until : until + 1].copy() for column in arrivals)
+            last.time_ns[:], last.occupies[:] = change.time_ns - 1, False
+            spare = Outcomes._make(column[until : until + 1].copy() for column in outcomes)
+            pieces.append(self._run(last, spare, 0))
+            set_rate(self.state.line, change.rate_bps)
+            self._machine.set_capacity(self.point, change.rate_bps)
+        pieces.append(self._run(arrivals, outcomes, position))
+        messages: NDArray[Any] = np.concatenate(pieces)
+        self.counts.add_messages(messages)
+        return messages
+
+    def _run(self, arrivals: Arrivals, outcomes: Outcomes, position: int) -> NDArray[Any]:
+        """Run ``arrivals`` from ``position`` on, making room wherever the kernel stops for it."""
+        pieces, count = [], len(arrivals.time_ns)
         while True:
             before = position
             position = run(self.state, self.point, arrivals, outcomes, self.outbox, position)
@@ -70,7 +93,6 @@ class _Port:
             if position == before and not used:
                 lengthen_ring(self.state, int(arrivals.priority[position]))
         messages: NDArray[Any] = np.concatenate(pieces)
-        self.counts.add_messages(messages)
         return messages
 
     def summary(self, now_ns: int) -> PortSummary:
@@ -137,6 +159,7 @@ class OpenLoopReplay:
             flows=() if self._series is None else self._series.rates(self.flow_labels(), self._now_ns),
             flow_span_ns=0 if self._series is None else self._series.span_ns,
             rate_bps=self._facts.rate_bps,
+            rate_changes=self._facts.rate_changes,
             buffer_octets=self._facts.buffer_octets,
             buffer_frames=self._facts.buffer_frames,
             overhead_octets=self._facts.overhead_octets,

@@ -11,6 +11,8 @@ The text of the port, compiled when it runs over batches.  Its rules (algorithms
    that is stopped (`stop`).
 3. Departures are exact: in a busy period that starts at s, departure k is at s + ⌈8·10⁹·Σoctets/rate⌉ ns.
    The end of service is carried as whole ns and a fraction, so nothing is ever rounded twice.
+   Where the rate changes (`set_rate`), the frame on the line departs as the old one has it, and from that
+   departure on, in whole ns, the count begins anew at the new one.
 4. Qlen of a priority is its waiting octets plus its frame in service.  At one instant, departures come first.
 5. Time does not run backwards; that is the caller's to see to.
 
@@ -100,14 +102,20 @@ def new_port(facts: PortFacts, *, tag_octets: int = 0) -> Port:
         largest_octets = min(LARGEST_BUFFER_OCTETS, facts.buffer_frames * _JUMBO_OCTETS)
     line.tag_octets = tag_octets
     line.overhead_octets = facts.overhead_octets
-    common = math.gcd(8 * NS_PER_S, facts.rate_bps)
-    line.work_per_octet = 8 * NS_PER_S // common
-    line.work_per_ns = facts.rate_bps // common
-    line.ns_per_work = 1.0 / line.work_per_ns
+    set_rate(line, facts.rate_bps)
     line.slot_base[:] = np.arange(PRIORITIES) * _FIRST_SLOTS
     line.slot_mask[:] = _FIRST_SLOTS - 1
     slots = np.zeros(PRIORITIES * _FIRST_SLOTS, np.int64)
     return Port(line, new_gauge(largest_octets), slots)
+
+
+def set_rate(line: Line, rate_bps: int) -> None:
+    """Have frames take the line at ``rate_bps`` from the next one on (rule 3)."""
+    common = math.gcd(8 * NS_PER_S, rate_bps)
+    line.work_per_octet = 8 * NS_PER_S // common
+    line.work_per_ns = rate_bps // common
+    line.ns_per_work = 1.0 / line.work_per_ns
+    line.served_ns, line.served_rest = line.departure_ns, 0
 
 
 def lengthen_ring(port: Port, priority: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.replay.counts import PortCounts
-from ecmproto.replay.facts import Buffer, buffer_text
+from ecmproto.replay.facts import Buffer, PortRate, RateChange, buffer_text, port_rate_text
 from ecmproto.replay.flow_series import FlowRates
 from ecmproto.replay.gauge import PRIORITIES, TOTAL, TRACE_SPANS, Gauge, fit_trace, settle, step_end
 from ecmproto.replay.spans import second_half_ns
@@ -169,6 +169,7 @@ class ReplaySummary:
     buffer_octets: int
     buffer_frames: int = 0
     """How many frames the port's queues hold together; 0 where ``buffer_octets`` count."""
+    rate_changes: tuple[RateChange, ...] = ()
     overhead_octets: int
     seed: int
     parameters: dict[str, dict[str, str]]
@@ -178,6 +179,11 @@ class ReplaySummary:
     def loop(self) -> str:
         """Return ``open`` or ``closed``."""
         return "open" if self.stations is None else "closed"
+
+    @property
+    def rate(self) -> str:
+        """Return the port's rate as it is written, with its changes."""
+        return port_rate_text(PortRate(self.rate_bps, self.rate_changes))
 
     @property
     def buffer(self) -> str:

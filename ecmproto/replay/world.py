@@ -16,7 +16,7 @@ from ecmproto.control.pause.parameters import PFCReactionParameters
 from ecmproto.control.protocol import Message, Outbox, new_outbox
 from ecmproto.record import columns, new_record, new_records
 from ecmproto.replay.agenda import Agenda, new_agenda
-from ecmproto.replay.facts import LoopFacts, PortFacts
+from ecmproto.replay.facts import LoopFacts, PortFacts, RateChange
 from ecmproto.replay.gauge import PRIORITIES
 from ecmproto.replay.port import Port, lengthen_ring, new_port
 from ecmproto.replay.waiting import Pool, Queue, enlarge_pool, new_pool, new_queues
@@ -76,6 +76,10 @@ class Loop:
     """What is fixed, and the time; a record."""
 
     now_ns: int
+    change_ns: int
+    """When the port's rate next changes; NEVER_NS if it does not any more."""
+    changes: int
+    """1 if the loop has come to that time, and waits for the change; else 0."""
     feedback_delay_ns: int
     queue_octets: int
     """What a queue of a station holds."""
@@ -123,6 +127,11 @@ def with_obeyed(facts: LoopFacts, machine: Machine) -> LoopFacts:
     return dataclasses.replace(facts, pfc_priorities=facts.pfc_priorities & own.priorities)
 
 
+def next_change_ns(changes: Sequence[RateChange]) -> int:
+    """Return when the first of ``changes`` of a port's rate is, NEVER_NS without one."""
+    return changes[0].time_ns if changes else NEVER_NS
+
+
 def new_world(
     port: PortFacts, facts: LoopFacts, *, stations: int, limiters: int, tag_octets: int = 0
 ) -> World:
@@ -131,6 +140,7 @@ def new_world(
     The mechanism's own tag adds ``tag_octets`` to a frame.
     """
     loop = new_record(Loop)
+    loop.change_ns = next_change_ns(port.rate_changes)
     loop.feedback_delay_ns = facts.feedback_delay_ns
     loop.queue_octets = facts.queue_octets
     loop.link_rate_bps = facts.link_rate_bps

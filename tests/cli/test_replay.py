@@ -172,6 +172,15 @@ def test_frames_of_another_link_type_are_refused_by_name(
         ("--cp qcn --samples x.txt", "x.txt: needed a name that ends in .csv or .parquet, got another"),
         ("--cp qcn --rate fast", "rate: needed a rate such as 10G, 2.5Gb/s or 100Mbps, got 'fast'"),
         ("--cp qcn --rate 0", "rate: needed 1000 to 10000000000000 bit/s, got 0"),
+        (
+            "--cp qcn --rate 10G,1G",
+            "rate: needed a rate, then rates with times, as in 10G,1G@10ms, got '1G'",
+        ),
+        (
+            "--cp qcn --rate 10G,1G@5ms,2G@5ms",
+            "rate: needed each change later than the one before, got 5 ms after 5 ms",
+        ),
+        ("--cp qcn --rate 10G,0@1ms", "rate: needed 1000 to 10000000000000 bit/s, got 0"),
         ("--cp qcn --buffer 0", "buffer: needed 1 to 1000000000 octets, got 0"),
         ("--cp qcn --buffer 0frames", "buffer: needed 1 to 658761 frames, got 0frames"),
         ("--cp qcn --param qeq=5B", "qeq: needed 100 B to 4294967295 B, got 5 B"),
@@ -195,6 +204,21 @@ def test_a_buffer_may_be_given_in_frames(capsys: pytest.CaptureFixture[str]) -> 
         assert (first["buffer_frames"], first["buffer_octets"]) == (20, 20 * 1518)
         # What the port holds is counted in frames of the capture's length, whatever 1518 octets come to.
         assert first["ports"][0]["queue"]["peak_octets"] <= 20 * 1518
+
+
+def test_a_rate_may_change_over_time(capsys: pytest.CaptureFixture[str]) -> None:
+    for options in (["--cp", "qcn"], ["--cp", "fecn", "--rp", "fecn"], ["--compare", "fecn,none"]):
+        command = ["replay", "-r", HOTSPOT, *options, "--rate", "5G,1G@5ms,8G@7.5ms", "--seed", "1"]
+        assert run(command) == 0
+        assert "5 Gb/s, 1 Gb/s from 5 ms, 8 Gb/s from 7.5 ms" in capsys.readouterr().out
+        assert run([*command, "-T", "json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        (first, *_) = document.get("replays", [document])
+        assert first["rate_bps"] == 5 * 10**9
+        assert first["rate_changes"] == [
+            {"time_ns": 5_000_000, "rate_bps": 10**9},
+            {"time_ns": 7_500_000, "rate_bps": 8 * 10**9},
+        ]
 
 
 def test_the_parameters_are_listed_with_ranges_and_sources(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from ecmproto.control.machine import machine_of
 from ecmproto.control.mechanism import Role
 from ecmproto.control.qcn.mechanism import QCN
 from ecmproto.control.qcn.parameters import CongestionPointParameters
-from ecmproto.replay.facts import PortFacts
+from ecmproto.replay.facts import PortFacts, RateChange
 from ecmproto.replay.generated import GeneratedFrame
 from ecmproto.replay.open_loop import OpenLoopReplay, replay_open_loop
 from ecmproto.replay.replayed import merged
@@ -47,6 +47,7 @@ def replay(
     buffer_octets: int = 500_000,
     buffer_frames: int = 0,
     overhead_octets: int = 24,
+    rate_changes: tuple[RateChange, ...] = (),
     parameters: CongestionPointParameters | None = None,
     seed: int = 1,
     **options: Any,
@@ -60,6 +61,7 @@ def replay(
             buffer_octets=buffer_octets,
             buffer_frames=buffer_frames,
             overhead_octets=overhead_octets,
+            rate_changes=rate_changes,
             cp_mac=CP_MAC,
         ),
         seed=seed,

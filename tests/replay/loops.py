@@ -13,7 +13,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.control.machine import Machine, machine_of
 from ecmproto.control.registry import find_mechanism
 from ecmproto.replay.closed_loop import ClosedLoopReplay, replay_closed_loop
-from ecmproto.replay.facts import LoopFacts, PortFacts
+from ecmproto.replay.facts import LoopFacts, PortFacts, RateChange
 from ecmproto.replay.summary import ReplaySummary, StationsSummary
 
 TEN_G = 10**10
@@ -103,6 +103,7 @@ def loop_of(
     buffer_octets: int = 500_000,
     buffer_frames: int = 0,
     overhead_octets: int = 24,
+    rate_changes: tuple[RateChange, ...] = (),
     delay_ns: int = 10_000,
     queue_octets: int = 1_000_000,
     seed: int = 1,
@@ -117,6 +118,7 @@ def loop_of(
             buffer_octets=buffer_octets,
             buffer_frames=buffer_frames,
             overhead_octets=overhead_octets,
+            rate_changes=rate_changes,
             cp_mac=CP_MAC,
         ),
         loop=LoopFacts(

@@ -38,6 +38,8 @@ class SlowLoop:
     queue: int
     high: int = 0
     low: int = 0
+    changes: Sequence[tuple[int, int]] = ()
+    """Times, and the rate of the port's line from then on; what is on the line finishes at the old one."""
     passages: list[tuple[int, int, int, int]] = field(default_factory=list)
     """Serial, time, fate, length of the priority's queue after it."""
     messages: list[tuple[int, int, bool]] = field(default_factory=list)
@@ -51,7 +53,7 @@ class SlowLoop:
         self.levels: dict[int, int] = defaultdict(int)
         self.occupancy: dict[int, int] = defaultdict(int)
         self.above: dict[int, bool] = defaultdict(bool)
-        self.heeded = self.arrived = 0
+        self.heeded = self.arrived = self.changed = 0
         self.departure: float = NEVER
         while True:
             times = [self.departure, self.message_time(), *min(self.entries(), default=(NEVER,))[:1]]
@@ -59,6 +61,9 @@ class SlowLoop:
             now = min(times)
             if now == NEVER:
                 return
+            if self.changed < len(self.changes) and self.changes[self.changed][0] <= now:
+                self.change_rate()
+                continue
             # Of what happens at one time, the first of the list comes first.
             (self.depart, self.heed, self.wake, self.arrive)[times.index(now)](int(now))
 
@@ -118,6 +123,12 @@ class SlowLoop:
         octets = self.frames[self.on_line].octets + self.overhead
         self.served += Fraction(8 * 10**9 * octets, self.rate)
         self.departure = math.ceil(self.served)
+
+    def change_rate(self) -> None:
+        _, self.rate = self.changes[self.changed]
+        self.changed += 1
+        if self.on_line is not None:
+            self.served = Fraction(self.departure)
 
     def depart(self, now: int) -> None:
         assert self.on_line is not None

@@ -17,7 +17,7 @@ import numpy as np
 
 from tests.control.qcn.literal import LiteralCongestionPoint
 
-DEPARTURE, ARRIVAL = 0, 1  # at one instant, departures come first
+CHANGE, DEPARTURE, ARRIVAL = 0, 1, 2  # in this order at one instant
 
 
 class Arriving(NamedTuple):
@@ -69,6 +69,8 @@ class SlowPort:
     in_service: tuple[int, int] | None = None
     busy_start: int = 0
     busy_octets: int = 0
+    changes: dict[int, int] = field(default_factory=dict)
+    """By time, the line's rate from then on; what is on the line finishes at the old one."""
     departures: list[int] = field(default_factory=list)
     fates: list[str] = field(default_factory=list)
     qlens: list[int] = field(default_factory=list)
@@ -82,9 +84,15 @@ class SlowPort:
         for index, frame in enumerate(frames):
             latest = max(latest, frame.time_ns)
             heapq.heappush(self.events, (latest, ARRIVAL, index))
+        for time, rate in self.changes.items():
+            heapq.heappush(self.events, (time, CHANGE, rate))
         while self.events and self.events[0][0] <= latest:
             time, kind, index = heapq.heappop(self.events)
-            if kind == DEPARTURE:
+            if kind == CHANGE:
+                self.rate = index
+                if self.in_service is not None:
+                    self.busy_start, self.busy_octets = self.departure, 0
+            elif kind == DEPARTURE:
                 self.depart(time)
             else:
                 self.arrive(time, index, frames[index], points)
@@ -121,8 +129,9 @@ class SlowPort:
         octets = self.queues[priority].popleft()
         self.in_service = (priority, octets)
         self.busy_octets += octets + self.overhead
-        departure = self.busy_start + math.ceil(Fraction(8 * 10**9 * self.busy_octets, self.rate))
-        heapq.heappush(self.events, (departure, DEPARTURE, -1))
+        service = math.ceil(Fraction(8 * 10**9 * self.busy_octets, self.rate))
+        self.departure = self.busy_start + service
+        heapq.heappush(self.events, (self.departure, DEPARTURE, -1))
 
     def depart(self, time: int) -> None:
         assert self.in_service is not None

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ecmproto.control.fecn.machine import FECNMachine
 from ecmproto.control.layered import Layered
 from ecmproto.control.machine import Machine
 from ecmproto.replay import closed_loop, world
-from ecmproto.replay.facts import PortFacts
+from ecmproto.replay.facts import PortFacts, RateChange
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from ecmproto.replay.open_loop import replay_open_loop
 from tests.replay.loops import (
@@ -253,3 +254,33 @@ def test_what_is_compared_is_more_than_nothing(name: str) -> None:
     assert loop.stations.messages > 10
     assert loop.stations.limited_frames > 20 or loop.stations.paused_ns > 0
     assert name in ("fecn", "pfc") or {ENQUEUED, DROPPED} <= set(loop.passages["fate"].tolist())
+
+
+SLOWER = (RateChange(1_000_000, 10**9), RateChange(3_000_000, 10**10))
+
+
+@pytest.mark.parametrize("over", ["", "pause"])
+def test_fecn_learns_at_the_next_tick_that_its_line_became_slower(over: str) -> None:
+    fecn = machine("fecn", *BUSY["fecn"])
+    own = Layered(fecn, machine("pause", "cp.pause_on=output", "cp.high=999kB")) if over else fecn
+    rates = ticks(run(incast(4), own, rate_changes=SLOWER, buffer_octets=10**6))
+    steady = ticks(run(incast(4), own, buffer_octets=10**6))
+    assert all(rates[time_ns] == steady[time_ns] for time_ns in steady if time_ns < 1_000_000)
+    # Ten times slower: r and the r before it are a tenth, and the load of the interval is ten times as high.
+    assert rates[1_000_000] < 0.1 * steady[1_000_000]
+    assert max(rates[time_ns] for time_ns in rates if 1_000_000 <= time_ns < 3_000_000) <= 10**6
+    assert rates[max(rates)] > rates[2_900_000]
+
+
+def test_fecn_that_does_not_know_of_a_slower_line_loses_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    knows = run(incast(4), "fecn", *BUSY["fecn"], rate_changes=SLOWER, buffer_octets=10**6)
+    monkeypatch.setattr(FECNMachine, "set_capacity", lambda *_: None)
+    guesses = run(incast(4), "fecn", *BUSY["fecn"], rate_changes=SLOWER, buffer_octets=10**6)
+    assert not (knows.passages["fate"] == DROPPED).any()
+    assert (guesses.passages["fate"] == DROPPED).sum() > 100
+
+
+def ticks(loop: Loop) -> dict[int, int]:
+    """Return FECN's advertised rate in kb/s by the time of its ticks."""
+    silent = loop.messages[(loop.messages["sent"] == 0) & (loop.messages["rate"] > 0)]
+    return dict(zip(silent["time_ns"].tolist(), silent["rate"].tolist(), strict=True))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ecmproto.capture.batch import Batch
 from ecmproto.control.qcn.parameters import CongestionPointParameters
+from ecmproto.replay.facts import RateChange
 from ecmproto.replay.fates import DROPPED, ENQUEUED, PASSED_BY
 from ecmproto.replay.replayed import ReplayedBatch
 from tests.replay.captures import batch_of, octets_of, overload, replay
@@ -60,18 +61,35 @@ ARRIVALS = st.lists(
     overhead=st.sampled_from([0, 24]),
     seed=st.integers(0, 2**32),
     cuts=st.lists(st.integers(0, 120), max_size=4),
+    changes=st.dictionaries(
+        st.integers(1, 310_000), st.sampled_from([10**10, 10**9, 33_333_333, 7_777_777_777]), max_size=4
+    ),
 )
 def test_equals_the_event_simulation_however_the_frames_are_batched(
-    frames: list[Arriving], in_order: bool, rate: int, buffer: int, overhead: int, seed: int, cuts: list[int]
+    frames: list[Arriving],
+    in_order: bool,
+    rate: int,
+    buffer: int,
+    overhead: int,
+    seed: int,
+    cuts: list[int],
+    changes: dict[int, int],
 ) -> None:
     frames = sorted(frames) if in_order else frames
     earliest = frames[0].time_ns
     frames = [frame._replace(time_ns=frame.time_ns - earliest) for frame in frames]
-    slow = SlowPort(rate, buffer, overhead, seed)
+    slow = SlowPort(rate, buffer, overhead, seed, changes=changes)
     slow.run(frames)
     edges = sorted({0, len(frames), *(cut for cut in cuts if cut < len(frames))})
     batches = [batch_of(frames[a:b], first=a) for a, b in pairwise(edges)]
-    real = replay(*batches, rate_bps=rate, buffer_octets=buffer, overhead_octets=overhead, seed=seed)
+    real = replay(
+        *batches,
+        rate_bps=rate,
+        rate_changes=tuple(RateChange(time_ns, changes[time_ns]) for time_ns in sorted(changes)),
+        buffer_octets=buffer,
+        overhead_octets=overhead,
+        seed=seed,
+    )
     found = flattened(list(real))
 
     assert [FATES[fate] for fate in found["fate"]] == slow.fates
@@ -102,6 +120,18 @@ def test_departures_are_exact_in_a_long_busy_period() -> None:
     frames = [Arriving(0, 61, 0)] * 7 + [Arriving(679, 60, 0), Arriving(680, 60, 0)]
     (part,) = replay(batch_of(frames), rate_bps=7 * 10**9)
     assert part.qlen_octets.tolist()[-2:] == [61 + 60, 60 + 60]
+
+
+def test_a_frame_on_the_line_departs_at_the_rate_from_before_a_change_and_the_next_at_the_new_one() -> None:
+    # Without overhead 1000 octets take 8000 ns at 1 Gb/s and 800 ns at 10 Gb/s.
+    at = [0, 0, 0, 7_999, 8_000, 8_799, 8_800, 9_599, 9_600]
+    (part,) = replay(
+        batch_of([Arriving(time_ns, 1000, 0) for time_ns in at]),
+        rate_bps=10**9,
+        overhead_octets=0,
+        rate_changes=(RateChange(1, 10**10),),
+    )
+    assert part.qlen_octets.tolist() == [1000, 2000, 3000, 4000, 4000, 5000, 5000, 6000, 6000]
 
 
 def test_strict_priority_never_preempts() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ecmproto.replay.facts import RateChange
 from tests.replay.loops import TEN_G, Sent, run
 from tests.replay.slow_loop import DROPPED, ENQUEUED, HELD_OUT, SlowLoop
 
@@ -36,6 +37,9 @@ BURST = [Sent(100 * n, 1 + n % 3, 976, 3 * (n % 2)) for n in range(60)]
     delay_ns=st.sampled_from([0, 100, 1_000, 10_000]),
     marks=st.sampled_from([(900, 0), (2_000, 1_000), (2_000, 2_000), (5_000, 300)]),
     sizes=st.lists(st.integers(0, 9), max_size=5),
+    changes=st.dictionaries(
+        st.integers(1, 90).map(lambda n: 100 * n), st.sampled_from([TEN_G, 10**9, 9_999_999_967]), max_size=3
+    ),
 )
 @example(
     frames=BURST,
@@ -46,6 +50,7 @@ BURST = [Sent(100 * n, 1 + n % 3, 976, 3 * (n % 2)) for n in range(60)]
     delay_ns=100,
     marks=(2_000, 1_000),
     sizes=[],
+    changes={1_000: 10**9, 9_000: TEN_G},
 )
 def test_every_passage_and_message_is_that_of_the_rules(
     kind: str,
@@ -57,6 +62,7 @@ def test_every_passage_and_message_is_that_of_the_rules(
     delay_ns: int,
     marks: tuple[int, int],
     sizes: list[int],
+    changes: dict[int, int],
 ) -> None:
     high, low = marks
     assignments = [] if kind == "none" else ["cp.pause_on=output", f"cp.high={high}B", f"cp.low={low}B"]
@@ -70,6 +76,7 @@ def test_every_passage_and_message_is_that_of_the_rules(
         queue_octets=queue_octets,
         delay_ns=delay_ns,
         sizes=sizes,
+        rate_changes=tuple(RateChange(time_ns, rate) for time_ns, rate in sorted(changes.items())),
     )
     slow = SlowLoop(
         frames=frames,
@@ -82,6 +89,7 @@ def test_every_passage_and_message_is_that_of_the_rules(
         queue=queue_octets,
         high=high,
         low=low,
+        changes=sorted(changes.items()),
     )
     slow.run()
     names = ["serial", "time_ns", "fate", "qlen_octets"]

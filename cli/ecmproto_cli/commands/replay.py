@@ -53,7 +53,11 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     help="Run the capture through several mechanisms, or one with several parameters, closed loop, side by "
     "side.",
 )  # fmt: skip
-@click.option("--rate", default="10G", show_default=True, help="Rate at which the port serves its queues.")
+@click.option(
+    "--rate", default="10G", show_default=True, metavar="RATE[,RATE@TIME…]",
+    help="Rate at which the port serves its queues; 10G,1G@10ms,10G@50ms changes it so long after the first "
+    "frame.",
+)  # fmt: skip
 @click.option(
     "--buffer", default="500kB", show_default=True,
     help="What the port's queues hold together: as 500kB, or as 100frames.",
@@ -62,7 +66,7 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     "--ports", "ports", default="one", show_default=True, metavar="one|dst|interface|FILTER;…",
     help="Open loop: one port, one per destination or interface, or one per display filter.",
 )  # fmt: skip
-@click.option("--link-rate", type=RATE, help="Rate of the stations' own links.  [default: --rate]")
+@click.option("--link-rate", type=RATE, help="Rate of the stations' own links.  [default: --rate, the first]")
 @click.option(
     "--feedback-delay", type=TIME, default="10us", show_default=True,
     help="From the port, or a destination, back to a station.",
@@ -156,7 +160,7 @@ def command(
     if closed and ports != "one":
         raise click.UsageError("--ports is for open loops: a closed loop has one port")
 
-    from ecmproto.replay.facts import LoopFacts, PortFacts, parse_buffer
+    from ecmproto.replay.facts import LoopFacts, PortFacts, parse_buffer, parse_port_rate
     from ecmproto.units import parse_octets, parse_rate, parse_time
     from ecmproto.wire.text import mac_of
     from ecmproto_cli.replaying import Request, Variant, replay_all, variants_of
@@ -166,15 +170,17 @@ def command(
         raise click.UsageError("-w writes the capture of one replay, --compare makes several")
     drawn = secrets.randbelow(2**32) if seed is None else seed
     room = parse_buffer(buffer)
+    served = parse_port_rate(rate)
     port = PortFacts(
-        rate_bps=parse_rate(rate),
+        rate_bps=served.rate_bps,
+        rate_changes=served.changes,
         buffer_octets=room.octets,
         buffer_frames=room.frames,
         overhead_octets=overhead,
         cp_mac=mac_of(cp_mac),
     )
     loop = LoopFacts(
-        link_rate_bps=parse_rate(link_rate or rate),
+        link_rate_bps=parse_rate(link_rate) if link_rate else served.rate_bps,
         feedback_delay_ns=parse_time(feedback_delay),
         queue_octets=parse_octets(rp_queue),
         hops=hops,

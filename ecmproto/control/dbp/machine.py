@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ecmproto.control.dbp.congestion_point import set_capacity
 from ecmproto.control.dbp.messages import received
 from ecmproto.control.dbp.parameters import (
     CongestionPointParameters,
@@ -55,6 +56,11 @@ class DBPMachine(Machine):
     def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
         """Return the port's congestion point, one for all priorities."""
         return new_port(self._cp, place, generator)
+
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Have the advertised rate follow the line's, at the next tick (enhancement 4)."""
+        if isinstance(point, FECNPort):
+            set_capacity(point.state, float(capacity_bps))
 
     def senders(self, place: Place, generator: np.random.Generator) -> Senders:
         """Return sources of which no queue was used yet."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.control.fecn.congestion_point import set_capacity
 from ecmproto.control.fecn.edge import Edge
 from ecmproto.control.fecn.messages import answer, answering, received
 from ecmproto.control.fecn.parameters import (
@@ -76,6 +77,11 @@ class FECNMachine(Machine):
     def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
         """Return the port's congestion point, one for all priorities."""
         return new_port(self._cp, place, generator)
+
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Have the advertised rate follow the line's, at the next tick (enhancement 4)."""
+        if isinstance(point, FECNPort):
+            set_capacity(point.state, float(capacity_bps))
 
     def senders(self, place: Place, generator: np.random.Generator) -> Senders:
         """Return sources of which no queue was used yet."""
