@@ -15,23 +15,36 @@ from ecmproto.fuzz.strategies.named import cn_tags, messages
 from ecmproto.fuzz.strategies.payloads import payload_layers
 from ecmproto.fuzz.strategies.surroundings import addresses, tag_stacks, vlan_stacks
 from ecmproto.wire import lldp, mac_control
-from ecmproto.wire.bcn import BCN
-from ecmproto.wire.cn import CNM
+from ecmproto.wire.bcn import BCN, RRTTag
+from ecmproto.wire.cn import CNM, CNTag
 from ecmproto.wire.e2cm import E2CM
-from ecmproto.wire.ecm import ECM
-from ecmproto.wire.ethernet import VLAN, Data, Ethernet
+from ecmproto.wire.ecm import ECM, CMTag
+from ecmproto.wire.ethernet import VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.wire.experimental import MIN_SAMPLED_OCTETS, UnknownTag
-from ecmproto.wire.fecn import DBPRateReport, FECNReturn
+from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.wire.frame import Frame
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
 from ecmproto.wire.mac_control import PFC, MACControl, Pause
 
 
+def tagged_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
+    """Return data frames: any stack of tags around any payload, padded, some with a trailer.
+
+    Each tag's least and greatest values come up early, around a payload of one octet.
+    """
+    return edges_first(_TAGGED, _tagged_frames(fcs_octets), fcs_octets)
+
+
+_TAGGED: tuple[tuple[Layer, ...], ...] = tuple(
+    (Ethernet(), tag.replace(**{tag.next_key: 0x88F7}), Data(data=bytes(1)))
+    for tag in (VLAN(), CNTag(), STag(), ITag(), CMTag(), RRTTag(cpid=1), RDTag())
+)
+
+
 @st.composite
-def tagged_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
-    """Return data frames: any stack of tags around any payload, padded, some with a trailer."""
+def _tagged_frames(draw: DrawFn, fcs_octets: int) -> Frame:
     tags = draw(tag_stacks())
     ethertype, payload = draw(payload_layers())
     outer: list[Layer] = [Ethernet(dst=draw(addresses()), src=draw(addresses())), *tags]
@@ -55,14 +68,18 @@ def _with_old_s_tag(layers: list[Layer]) -> list[Layer]:
 def message_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
     """Return frames of every message behind VLAN tags and a CN-TAG, padded.
 
-    Each field's least and greatest values come up early, in messages without tags.
+    Each field's least and greatest values come up early, in messages with tags and without.
     """
-    return edges_first((Ethernet(),), _MESSAGES, _message_frames(fcs_octets), fcs_octets)
+    return edges_first(_MESSAGES, _message_frames(fcs_octets), fcs_octets)
 
 
 _SAMPLED: dict[str, Any] = {"cpid": 1, "payload": bytes(MIN_SAMPLED_OCTETS)}
-_MESSAGES: tuple[Layer, ...] = (
-    CNM(), ECM(**_SAMPLED), BCN(**_SAMPLED), E2CM(**_SAMPLED), FECNReturn(), DBPRateReport(),
+_MESSAGES: tuple[tuple[Layer, ...], ...] = tuple(
+    (Ethernet(), *tags, message)
+    for tags in ((), (VLAN(), CNTag()))
+    for message in (
+        CNM(), ECM(**_SAMPLED), BCN(**_SAMPLED), E2CM(**_SAMPLED), FECNReturn(), DBPRateReport(),
+    )
 )  # fmt: skip
 
 
@@ -85,7 +102,7 @@ def pfc_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
 
 def _flow_control_frames(cls: type[Layer], fcs_octets: int) -> SearchStrategy[Frame]:
     header = Ethernet(dst=mac_control.DESTINATION)
-    return edges_first((header,), (cls(),), _any_flow_control(cls, fcs_octets), fcs_octets)
+    return edges_first([(header, cls())], _any_flow_control(cls, fcs_octets), fcs_octets)
 
 
 @st.composite
@@ -119,7 +136,7 @@ def _unknown_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
 def frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
     """Return any whole valid frame, with ``fcs_octets`` of the right frame check sequence behind it."""
     return st.one_of(
-        tagged_frames(fcs_octets=fcs_octets),
+        _tagged_frames(fcs_octets),
         _message_frames(fcs_octets),
         _any_flow_control(Pause, fcs_octets),
         _any_flow_control(PFC, fcs_octets),

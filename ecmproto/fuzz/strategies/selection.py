@@ -16,12 +16,15 @@ from ecmproto.wire.layer import Layer
 from ecmproto.wire.lldp import CongestionNotificationTLV
 from ecmproto.wire.mac_control import PFC, MACControl, Pause
 
+SELECTING = ("protocol", "type", "opcode")
+"""Keys of the fields that say which format of an EtherType it is, or which message of a format."""
+
 
 def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
     """Return the values by which a format is told from others of its EtherType."""
     if issubclass(cls, Word):
         return st.sampled_from(
-            [dict(zip(("protocol", "type"), pair, strict=True)) for pair in _selectors(cls)]
+            [dict(zip(("protocol", "type"), pair, strict=True)) for pair in selectors(cls)]
         )
     if cls is MACControl:
         known = set(mac_control.OPCODES)
@@ -29,7 +32,7 @@ def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
     return st.just({})
 
 
-def _selectors(cls: type[Word]) -> list[tuple[int, int]]:
+def selectors(cls: type[Word]) -> list[tuple[int, int]]:
     """Return each (protocol, type) that means this format; of an unknown one, each that means no other."""
     pairs = [(protocol, type) for protocol in range(8) for type in range(16)]
     if cls.selected_by:

@@ -21,12 +21,14 @@ from ecmproto.fuzz.strategies import (
 from ecmproto.wire import (
     CNM,
     ECM,
+    PFC,
     TLV,
     VLAN,
     CongestionNotificationTLV,
     Data,
     Ethernet,
     Frame,
+    ITag,
     Layer,
     encode,
 )
@@ -67,6 +69,29 @@ def test_a_frame_shrinks_to_the_tag_that_matters() -> None:
     tags = [value for value in frame.layers if not isinstance(value, Ethernet | Data)]
     assert len(tags) <= 2
     assert [tag.replace(etype=0) for tag in frame.all(VLAN)][-1] == VLAN(id=100)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "cls", "key", "least"),
+    [
+        (message_frames(), CNM, "qntz_fb", 10),
+        (message_frames(), ECM, "q_off", 1000),
+        (pfc_frames(), PFC, "time7", 65535),
+        (tagged_frames(), ITag, "isid", 300),
+    ],
+    ids=["qntz_fb", "q_off", "time7", "isid"],
+)
+def test_a_frame_of_boundary_values_shrinks_to_the_field_that_matters(
+    strategy: SearchStrategy[Frame], cls: type[Layer], key: str, least: int
+) -> None:
+    frame = smallest(strategy, lambda frame: any(getattr(layer, key) >= least for layer in frame.all(cls)))
+    (layer,) = frame.all(cls)
+    default = cls()
+    changed = {field.key for field in cls.layout if getattr(layer, field.key) != getattr(default, field.key)}
+    assert getattr(layer, key) == least
+    assert changed <= {key, "etype", "cpid", "payload"}
+    assert len(frame.layers) <= 3
+    assert not any(frame.all(VLAN))
 
 
 def test_an_lldp_frame_shrinks_to_the_tlv_that_matters() -> None:
