@@ -42,7 +42,7 @@ def write(
     interrupt ends the file behind the frames before it.
     """
     from ecmproto.capture import open_captures, open_sink
-    from ecmproto.table.columns.arrow import record_batch_of, schema_of
+    from ecmproto.table.columns.arrow import schema_of
     from ecmproto.table.columns.asked import asked
     from ecmproto.table.columns.capture import column_batches
     from ecmproto.table.columns.files import Form, write_batches
@@ -65,7 +65,7 @@ def write(
             StoppingInterrupt(lambda: None).held() as interrupt,
         ):
             taken = itertools.takewhile(lambda _: not interrupt.came, columns)
-            frames = write_batches((record_batch_of(each, schema) for each in taken), schema, sink, form)
+            frames = write_batches(taken, schema, sink, form)
         for warning in reader.warnings:
             warn(warning)
         before = ", those before the interrupt," if interrupt.came else ""

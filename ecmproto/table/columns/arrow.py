@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import MissingDependencyError
 from ecmproto.filter.fields import Field
-from ecmproto.table.columns.address_text import ADDRESS_KINDS, WIDTH, AddressKind, address_texts
+from ecmproto.table.columns.address_text import (
+    ADDRESS_KINDS,
+    WIDTH,
+    AddressKind,
+    address_texts,
+    address_words,
+)
 from ecmproto.table.columns.asked import asked
 from ecmproto.table.columns.column import Column, Stretches, Texts, every_row
 from ecmproto.table.columns.extraction import Columns, empty_of
@@ -105,8 +111,22 @@ def _value_type(field: Field, addresses: Addresses) -> Any:
     return pa.uint8() if bits else pa.from_numpy_dtype(empty.dtype)
 
 
+def with_words(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose text is dictionary-encoded, that of addresses too, also in lists."""
+    pa = arrow()
+    words = pa.dictionary(pa.int32(), pa.string())
+    fields = []
+    for field in schema:
+        if pa.types.is_string(field.type):
+            field = field.with_type(words)
+        elif pa.types.is_list(field.type) and pa.types.is_string(field.type.value_type):
+            field = field.with_type(pa.list_(field.type.value_field.with_type(words)))
+        fields.append(field)
+    return pa.schema(fields, schema.metadata)
+
+
 def record_batch_of(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
-    """Return columns as a record batch of a schema that `schema_of` made for the same fields."""
+    """Return columns as a record batch of a schema of `schema_of` or `with_words` for the same fields."""
     pa = arrow()
     there: dict[int, _There] = {}
     arrays = []
@@ -204,6 +224,10 @@ def _flat(column: Column, kind: Any, there: _There) -> Any:
     if isinstance(values, Texts):
         codes = _plain(there.spread(values.codes), pa.int32(), there)
         return pa.DictionaryArray.from_arrays(codes, pa.array(list(values.words), pa.string()))
+    if pa.types.is_dictionary(kind):
+        numbers, text, ends = address_words(cast("AddressKind", column.kind), np.asarray(values))
+        words = pa.StringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(text))
+        return pa.DictionaryArray.from_arrays(_plain(there.spread(numbers), pa.int32(), there), words)
     return _plain(there.spread(values), kind, there)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
 from collections.abc import Iterable, Iterator
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ecmproto.capture import open_capture
 from ecmproto.capture.sink import Sink, open_sink
-from ecmproto.table.columns.arrow import Addresses, Repeated, arrow, schema_of
+from ecmproto.table.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of, with_words
 from ecmproto.table.columns.asked import asked
-from ecmproto.table.columns.capture import Path, record_batches
+from ecmproto.table.columns.capture import Path, column_batches
+from ecmproto.table.columns.extraction import Columns
 from ecmproto.table.columns.survey import fields_present
 from ecmproto.table.columns.threads import ahead
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
@@ -48,29 +50,37 @@ def write_columns(
 
     Of all columns, those for which no frame has a value are left out unless
     ``empty``; a capture that can be read only once, from a pipe, keeps them.  Memory does not grow with the
-    capture, and nothing incomplete stands under the final name.  Errors as in `record_batches`, and
-    OutputError.
+    capture, and nothing incomplete stands under the final name.  Errors as in
+    `ecmproto.table.columns.capture.record_batches`, and OutputError.
     """
     names = tuple(field.name for field in asked(fields))
     if fields is None and not empty and isinstance(path, str | os.PathLike) and os.path.isfile(path):
         with open_capture(path) as reader:
             names = fields_present(reader, filter=filter, ethertypes=ethertypes)
     schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
-    # one thread keeps ahead of what the other, this one, encodes: that takes longer
-    batches = record_batches(
-        path, names, filter=filter, repeated=repeated, addresses=addresses, ethertypes=ethertypes, threads=1
-    )
-    with open_sink(out, force=force, whole=form != "stream") as sink:
-        return write_batches(batches, schema, sink, form)
+    with open_capture(path) as reader, open_sink(out, force=force, whole=form != "stream") as sink:
+        # one thread keeps ahead of what the other, this one, encodes: that takes longer
+        columns = column_batches(reader, names, filter=filter, ethertypes=ethertypes, threads=1)
+        frames = write_batches(columns, schema, sink, form)
+        if reader.problem is not None:
+            raise reader.problem
+        return frames
 
 
-def write_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, sink: Sink, form: Form) -> int:
-    """Write record batches of a schema to ``sink``; return how many rows."""
+def write_batches(columns: Iterable[Columns], schema: pa.Schema, sink: Sink, form: Form) -> int:
+    """Write the columns of batches to ``sink``, with a schema of `schema_of`; return how many frames."""
     frames = 0
-    with _writer(schema, sink, form) as writer:
-        for table in ahead(_row_groups(batches, schema, ROW_GROUP_FRAMES if form == "parquet" else 1)):
+    # an address is made text, and hashed by the encoder, once a row group: most repeat
+    written = with_words(schema) if form == "parquet" else schema
+    batches = (record_batch_of(each, written) for each in columns)
+    with _writer(written, sink, form) as writer:
+        for table in ahead(_row_groups(batches, written, ROW_GROUP_FRAMES if form == "parquet" else 1)):
             writer.write_table(table)
             frames += table.num_rows
+        if form == "parquet":
+            # who reads the file gets plain text
+            told = base64.b64encode(schema.serialize().to_pybytes())
+            writer.add_key_value_metadata({"ARROW:schema": told.decode()})
     return frames
 
 
@@ -83,12 +93,8 @@ def _writer(schema: pa.Schema, sink: Sink, form: Form) -> Any:
         return pa.ipc.new_stream(stream, schema)
     import pyarrow.parquet
 
-    # what takes few values is worth a dictionary; addresses and octets would fill one and throw it away
-    few = [
-        field.name
-        for field in schema
-        if pa.types.is_dictionary(field.type) or pa.types.is_string(field.type) or _is_small(field.type)
-    ]
+    # what takes few values is worth a dictionary; octet strings would fill one and throw it away
+    few = [field.name for field in schema if pa.types.is_dictionary(field.type) or _is_small(field.type)]
     growing = [name for name in ("frame.number", "frame.time_epoch") if name in schema.names]
     # the least and most of a row group help to skip it; those of octets, or of lists, hardly ever
     told = [field.name for field in schema if pa.types.is_integer(field.type) or field.name in growing]
@@ -118,7 +124,8 @@ def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, least: int
         if batch is not None:
             gathered.append(batch)
         if gathered and (batch is None or sum(each.num_rows for each in gathered) >= least):
-            yield pa.Table.from_batches(gathered, schema)
+            # a row group has one dictionary for each column
+            yield pa.Table.from_batches(gathered, schema).unify_dictionaries()
             gathered = []
 
 

@@ -17,7 +17,7 @@ from ecmproto.dissect import records
 from ecmproto.errors import CaptureError, MissingDependencyError, OutputError, SpecError
 from ecmproto.filter import compile_filter
 from ecmproto.table.columns import every_name
-from ecmproto.table.columns.address_text import WIDTH, AddressKind, address_texts
+from ecmproto.table.columns.address_text import WIDTH, AddressKind, address_texts, address_words
 from ecmproto.table.columns.arrow import as_text, schema_of
 from ecmproto.table.columns.capture import read_table, record_batches
 from ecmproto.table.columns.files import write_columns
@@ -104,6 +104,21 @@ def test_text_of_addresses_is_the_same_whether_they_repeat_or_not(kind: AddressK
     octets = text.tobytes()
     told = [octets[start:end].decode() for start, end in itertools.pairwise(bounds.tolist())]
     assert told == [TEXT_OF[kind](row.tobytes()) for row in rows]
+
+
+@pytest.mark.parametrize("kind", TEXT_OF)
+@pytest.mark.parametrize("different", [0, 1, 3, 5000])
+def test_addresses_that_repeat_have_one_text_in_a_dictionary(kind: AddressKind, different: int) -> None:
+    rng = np.random.default_rng(different)
+    values = rng.integers(0, 256, (different, WIDTH[kind]), dtype=np.uint8)
+    values[::2, 2:] = 0  # those that differ in their first octets only
+    rows = values[rng.integers(0, different, 2 * different)] if different else values
+    codes, text, bounds = address_words(kind, rows.view(">u8").reshape(-1) if kind == "cpid" else rows)
+    octets = text.tobytes()
+    words = [octets[start:end].decode() for start, end in itertools.pairwise(bounds.tolist())]
+    wanted = [TEXT_OF[kind](row.tobytes()) for row in rows]
+    assert [words[code] for code in codes.tolist()] == wanted
+    assert words == list(dict.fromkeys(wanted))
 
 
 def test_lists_of_addresses_as_text() -> None:

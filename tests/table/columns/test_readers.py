@@ -66,6 +66,48 @@ def test_polars_finds_them_too(frames: Path) -> None:
     assert table["cnm.cpid"].drop_nulls().to_list() == [f"{CPID:016x}"]
 
 
+@pytest.mark.parametrize("options", [[], ["--list"]])
+def test_text_that_is_encoded_once_is_plain_text_for_who_reads_it(frames: Path, options: list[str]) -> None:
+    import pyarrow.parquet
+
+    from ecmproto.table.columns.arrow import schema_of
+
+    file = pyarrow.parquet.ParquetFile(parquet(frames, *options))
+    schema = file.schema_arrow
+    told = [(field.name, str(field.type).replace("element:", "item:"), field.metadata) for field in schema]
+    assert told == [(field.name, str(field.type), field.metadata) for field in schema_of(schema.names)]
+    assert all(schema.field(name).type == pyarrow.string() for name in ADDRESSES)
+    chunks = [file.metadata.row_group(0).column(index) for index in range(file.metadata.num_columns)]
+    encodings = {chunk.path_in_schema: chunk.encodings for chunk in chunks}
+    assert all("RLE_DICTIONARY" in encodings[name] for name in ADDRESSES)
+
+
+def test_a_row_group_of_several_batches_has_one_dictionary_a_column(tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    from ecmproto import Ethernet, Frame, encode
+    from ecmproto.capture import Batch, open_sink
+    from ecmproto.table.columns import extract
+    from ecmproto.table.columns.arrow import schema_of
+    from ecmproto.table.columns.files import write_batches
+
+    def columns(*numbers: int) -> Any:
+        addresses = [b"\2\0\0\0\0" + bytes([number]) for number in numbers]
+        octets = [encode(Frame(layers=(Ethernet(src=src),)), fix=True) for src in addresses]
+        return extract(Batch.from_frames(octets), ("eth.src",))
+
+    out = tmp_path / "x.parquet"
+    with open_sink(str(out)) as sink:
+        write_batches([columns(1, 2), columns(3, 1)], schema_of(("eth.src",)), sink, "parquet")
+    file = pyarrow.parquet.ParquetFile(out)
+    assert file.read()["eth.src"].to_pylist() == [f"02:00:00:00:00:0{number}" for number in (1, 2, 3, 1)]
+    assert file.num_row_groups == 1
+    # the values themselves are in a dictionary's page only
+    pages = file.metadata.row_group(0).column(0)
+    assert pages.has_dictionary_page
+    assert pages.total_uncompressed_size < 150
+
+
 def test_octets_are_there_when_they_are_asked_for(frames: Path) -> None:
     polars: Any = pytest.importorskip("polars", reason="polars is not installed: nothing to read with")
     table = polars.read_parquet(parquet(frames, "--raw"))
