@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
 import os
@@ -9,8 +10,10 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -18,6 +21,7 @@ from ecmproto.capture import Batch, PcapWriter, open_sink
 from ecmproto_cli.main import run
 from tests.conftest import SHARED_CAPTURES, requires
 from tests.dissect.sample import FRAMES, write_sample
+from tests.namespaces import PATIENCE_S
 
 DISSECT = [sys.executable, "-m", "ecmproto_cli", "dissect"]
 
@@ -179,6 +183,12 @@ def test_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     assert process.returncode == 141
 
 
+def waiting_octets(pipe: IO[bytes]) -> int:
+    """Return how many octets wait in a pipe."""
+    count = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
+    return int.from_bytes(count, sys.byteorder)
+
+
 def test_interrupted_document_is_whole(tmp_path: Path) -> None:
     path = many_frames(tmp_path / "many.pcap", 100_000)
     with subprocess.Popen(
@@ -187,7 +197,11 @@ def test_interrupted_document_is_whole(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         out = process.stdout.readline()
-        time.sleep(0.5)  # until the pipe is full and the interrupt comes in the middle of a write
+        # until the pipe is full and the interrupt comes in the middle of a write
+        until = time.monotonic() + PATIENCE_S
+        while waiting_octets(process.stdout) < fcntl.fcntl(process.stdout, fcntl.F_GETPIPE_SZ) - 16384:
+            assert time.monotonic() < until, "the pipe does not fill"
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         out += process.stdout.read()
         err = process.stderr.read()

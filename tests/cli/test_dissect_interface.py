@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,10 +18,10 @@ import pytest
 from ecmproto.capture import Batch, open_capture
 from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.craft import build
-from ecmproto.errors import CaptureError
 from ecmproto.wire import encode
 from ecmproto_cli.main import run
-from tests.namespaces import FAR, NEAR, Network
+from tests.capture.linux.traffic import readable_frames
+from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
 
 CNM = encode(build("cnm", qntz_fb=40, flow_id=7, vlan=5))
 DATA = bytes(12) + b"\x99\x99" + bytes(46)
@@ -74,9 +74,9 @@ def test_an_interrupt_finishes_the_copy(veth: Network, tmp_path: Path, name: str
     with traffic():
         process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
-        assert select.select([process.stdout], [], [], 60)[0]
+        assert select.select([process.stdout], [], [], PATIENCE_S)[0]
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     with open_capture(path) as reader:
         frames = [octets for batch in reader for octets in batch.frames()]
@@ -103,8 +103,10 @@ def test_an_interface_that_is_removed_ends_it_with_what_came_before(
     path = tmp_path / "x.pcapng"
 
     def remove() -> None:
+        until = time.monotonic() + PATIENCE_S
         with traffic():
-            time.sleep(0.4)
+            while not readable_frames(tmp_path) and time.monotonic() < until:
+                time.sleep(0.05)
         veth.ip(f"link del {FAR}")
 
     thread = threading.Thread(target=remove)
@@ -140,13 +142,13 @@ def test_what_was_captured_is_in_the_file_when_the_process_is_killed_in_a_silenc
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process, FrameSender(NEAR) as sender:
         try:
             frames: list[bytes] = []
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + PATIENCE_S
             while not frames:  # until it listens
                 assert time.monotonic() < deadline, "nothing that was captured is in the file"
                 sender.send(sent.buffer, sent.offset, sent.captured)
                 time.sleep(0.25)
                 frames = readable_frames(tmp_path)
-            until = time.monotonic() + 60
+            until = time.monotonic() + PATIENCE_S
             sender.send(sent.buffer, sent.offset, sent.captured)
             count = len(frames)
             while len(frames) < count + 3:
@@ -156,13 +158,3 @@ def test_what_was_captured_is_in_the_file_when_the_process_is_killed_in_a_silenc
         finally:
             process.kill()
     assert readable_frames(tmp_path)[-3:] == [CNM, DATA, CNM]
-
-
-def readable_frames(folder: Path) -> list[bytes]:
-    """Return the frames of a capture that is still being written."""
-    frames: list[bytes] = []
-    for path in folder.iterdir():
-        with suppress(CaptureError), open_capture(path) as reader:
-            for batch in reader:
-                frames += batch.frames()
-    return frames

@@ -24,7 +24,7 @@ from ecmproto.fuzz.heartbeats import heartbeat_of
 from ecmproto.fuzz.kinds import template_frames
 from ecmproto_cli.main import run
 from tests.fuzz.planted.device import kills
-from tests.namespaces import FAR, NEAR, Network
+from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
 
 DEVICE = Path(__file__).parents[1] / "fuzz" / "planted" / "device.py"
 SIDE, BEHIND = "side", "behind"
@@ -265,13 +265,13 @@ def test_an_interrupt_ends_with_the_report(veth: Network, folder: Path) -> None:
             [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         frames: list[bytes] = []
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE_S
         while len(frames) < 200 and time.monotonic() < until:
             time.sleep(0.05)
             frames += captured(receiver)[0]
         # as a terminal does: to it and to what it started
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     assert err.endswith("ecmproto: interrupted; the same command goes on\n")
     assert "Traceback" not in err

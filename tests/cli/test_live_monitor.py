@@ -21,7 +21,8 @@ from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.craft import build
 from ecmproto.wire import encode
 from ecmproto_cli.main import run
-from tests.namespaces import FAR, NEAR, Network
+from tests.capture.linux.traffic import readable_frames
+from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
 
 CNM = encode(build("cnm", cpid=0x0200000000C10001, vlan=5))
 PAUSE = encode(build("pause", pause_time=1000))
@@ -111,20 +112,29 @@ def test_an_interrupt_ends_with_everything_told_and_written(veth: Network, tmp_p
     with traffic():
         process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
-        assert select.select([process.stdout], [], [], 60)[0]
+        assert select.select([process.stdout], [], [], PATIENCE_S)[0]
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     summary = json.loads(out.splitlines()[-1])
     with open_capture(path) as reader:
         assert sum(len(batch) for batch in reader) == summary["stats"]["frames"] > 0
 
 
-def test_an_interface_that_is_removed_ends_it(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
-    timer = threading.Timer(0.7, veth.ip, [f"link del {FAR}"])
-    timer.start()
-    assert run(["live", "monitor", "-i", FAR, "--time", "20s"]) == 4
-    timer.join()
+def test_an_interface_that_is_removed_ends_it(
+    veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def remove() -> None:
+        until = time.monotonic() + PATIENCE_S
+        with traffic():
+            while not readable_frames(tmp_path) and time.monotonic() < until:
+                time.sleep(0.05)
+        veth.ip(f"link del {FAR}")
+
+    thread = threading.Thread(target=remove)
+    thread.start()
+    assert run(["live", "monitor", "-i", FAR, "-w", str(tmp_path / "x.pcap")]) == 4
+    thread.join()
     assert "needed the interface, got its removal while it was in use" in capsys.readouterr().err
 
 

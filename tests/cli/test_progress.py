@@ -17,7 +17,7 @@ from ecmproto_cli.main import run
 from ecmproto_cli.progress import Work, is_compiling, work
 from tests.dissect.sample import write_sample
 
-PATIENT_S = 60
+PATIENT_S = 120
 
 
 @pytest.fixture

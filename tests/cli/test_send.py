@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,8 @@ from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.craft import build
 from ecmproto.wire import encode
 from ecmproto_cli.main import run
-from tests.capture.linux.traffic import TAGGED, begun, frame, received
-from tests.namespaces import FAR, NEAR, Network
+from tests.capture.linux.traffic import TAGGED, frame, received
+from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
 
 FRAMES = [frame(head) for head in TAGGED.values()]
 CNM = encode(build("cnm", qntz_fb=40, flow_id=7, vlan=5, prio=3))
@@ -223,10 +222,9 @@ def test_an_interrupt_ends_with_the_report(veth: Network) -> None:
         process = subprocess.Popen(
             [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        begun(receiver)
-        time.sleep(0.1)
+        received(receiver, 12)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     lines = dict(line.split(None, 1) for line in out.splitlines())
     assert int(lines["sent"].split()[0].replace(",", "")) > 10

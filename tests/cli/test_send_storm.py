@@ -20,7 +20,7 @@ from ecmproto.craft import build
 from ecmproto.wire import encode
 from ecmproto_cli.main import run
 from tests.capture.linux.traffic import begun, received
-from tests.namespaces import FAR, NEAR, Network
+from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
 
 EIGHT = {f"prio{p}": 60_000 + p for p in range(8)}
 WORDS = ["pfc", *(f"{name}={quanta}" for name, quanta in EIGHT.items())]
@@ -127,10 +127,9 @@ def test_a_signal_releases(veth: Network, number: signal.Signals, words: list[st
             [sys.executable, "-c", code, "send", "-i", NEAR, *storm],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        frames = begun(receiver)
-        time.sleep(0.05)
+        frames = received(receiver, 6)
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
         frames += seen(receiver)[0]
     assert process.returncode == 130, err
     assert len(frames) > 5
@@ -147,7 +146,7 @@ def test_other_sending_ends_with_its_report_at_sigterm(veth: Network) -> None:
         )  # fmt: skip
         begun(receiver)
         process.terminate()
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     assert "sent" in rows(out)
 

@@ -25,6 +25,7 @@ from ecmproto.fuzz.state import Progress
 from ecmproto.fuzz.workers import verdicts
 from ecmproto.layers.agreement import ScapyCheck
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from tests.namespaces import PATIENCE_S
 
 BATCH = 64
 
@@ -145,7 +146,7 @@ def test_a_campaign_that_is_ended_leaves_no_process_and_a_whole_state(number: in
     state = tmp_path / "out" / "campaign.json"
     _wait(lambda: state.exists() and json.loads(state.read_text())["progress"]["runs"] > 0)
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=PATIENCE_S)
     if number == signal.SIGINT:
         assert process.returncode == 130
         assert told.splitlines()[1:] == ["ecmproto: interrupted; the same command goes on"]
@@ -156,7 +157,7 @@ def test_a_campaign_that_is_ended_leaves_no_process_and_a_whole_state(number: in
 
 
 def _wait(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not reached():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from ecmproto.capture import Batch
+from ecmproto.capture import Batch, open_capture
 from ecmproto.capture.linux.reader import InterfaceReader
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.errors import CaptureError
 from tests.namespaces import PATIENCE_S
 
 ADDRESSES = bytes.fromhex("020000000002020000000001")
@@ -112,3 +114,13 @@ def eventually(holds: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+def readable_frames(folder: Path) -> list[bytes]:
+    """Return the frames of a capture that is still being written."""
+    frames: list[bytes] = []
+    for path in folder.iterdir():
+        with suppress(CaptureError), open_capture(path) as reader:
+            for batch in reader:
+                frames += batch.frames()
+    return frames
