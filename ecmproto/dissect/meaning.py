@@ -11,7 +11,7 @@ from ecmproto.wire.e2cm import TYPES as E2CM_TYPES
 from ecmproto.wire.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.wire.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats import FORMATS, announcement
-from ecmproto.wire.ip import EXTENSIONS, PROTO_TCP, PROTO_UDP, TCP, Extension, IPv4, IPv6
+from ecmproto.wire.ip import EXTENSIONS, PROTO_AH, PROTO_TCP, PROTO_UDP, TCP, Extension, IPv4, IPv6
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.lldp import TLV
@@ -57,7 +57,7 @@ def _special(value: Layer, field: Field, got: int) -> str:
         case ECM() | CMTag(), "timestamp":
             return f"ticks of 2^{value.unit} µs = {format_time(ticks_to_ns(value))}"
         case IPv4(), "proto":
-            return {PROTO_TCP: "TCP", PROTO_UDP: "UDP"}.get(got, "")
+            return {PROTO_TCP: "TCP", PROTO_UDP: "UDP", PROTO_AH: EXTENSIONS[PROTO_AH].title}.get(got, "")
         case IPv6() | Extension(), "nxt":
             told = {PROTO_TCP: "TCP", PROTO_UDP: "UDP"} | {nxt: cls.title for nxt, cls in EXTENSIONS.items()}
             return told.get(got, "")

@@ -26,7 +26,7 @@ from ecmproto.wire.cooked import PACKET_TYPES, SLL, SLL2
 from ecmproto.wire.e2cm import BCN_TYPES, E2CM, PROBE_FWD
 from ecmproto.wire.e2cm import TYPES as E2CM_TYPES
 from ecmproto.wire.ecm import ECM, CMTag, timestamp_ns
-from ecmproto.wire.ethernet import MSDU, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.wire.ethernet import MSDU, SNAP, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.experimental import UnknownMessage, UnknownTag
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
@@ -100,6 +100,7 @@ _COOKED = Phrase(tag="{pkttype:packet}", name="{etype:protocol}", sender="sender
 PHRASES: Mapping[type[Layer], Phrase] = {
     Ethernet: Phrase(sender="src", receiver="dst", addressee="dst"),
     MSDU: Phrase(),
+    SNAP: Phrase(),
     VLAN: Phrase(tag="vlan {id} prio {priority}{dei:dei}"),
     STag: Phrase(tag="S-vlan {id} prio {priority}{dei:dei}"),
     ITag: Phrase(tag="I-SID {isid} prio {priority} {csrc} → {cdst}", addressee="cdst"),

@@ -43,10 +43,10 @@ from ecmproto.filter.tree import (
     Slice,
     Test,
 )
-from ecmproto.wire.ethernet import VLAN, Ethernet, STag
+from ecmproto.wire.ethernet import BEHIND_SNAP, VLAN, Ethernet, STag
 from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats import announcement
-from ecmproto.wire.ip import TCP, UDP, Extension, IPv4, IPv6
+from ecmproto.wire.ip import AH, TCP, UDP, Extension, IPv4, IPv6
 from ecmproto.wire.layer import Layer
 
 _HEADER_OCTETS = 14
@@ -157,7 +157,7 @@ class _Translator:
         return frozenset(types)
 
     def _types_of(self, cls: type[Layer]) -> set[int]:
-        if cls in (TCP, UDP):
+        if cls in (AH, TCP, UDP):
             return {type_ for each in (IPv4, IPv6) for type_ in self._types_of(each)}
         if issubclass(cls, Extension):
             return self._types_of(IPv6)
@@ -178,6 +178,8 @@ class _Translator:
         steps = {*self._tags, self._ethertypes.cn_tag}
         taken = types.union(self._opaque) if more else types.union(self._opaque, steps)
         found = equal(at, *taken)
+        if not BEHIND_SNAP.isdisjoint(types):
+            found = any_of(found, inverse(above(at, MAX_LENGTH)))
         if not more:
             return found
         tagged = equal(at, *(steps - taken))

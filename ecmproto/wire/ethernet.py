@@ -1,4 +1,4 @@
-"""Ethernet II and 802.3 headers, VLAN tags and the PBB I-TAG (802.3; 802.1Q clause 9).
+"""Ethernet II and 802.3 headers, VLAN tags, the PBB I-TAG, LLC with SNAP (802.3; 802.1Q clause 9; 802).
 
 Every header and tag here ends with the EtherType, or 802.3 length, of what follows it.
 """
@@ -6,7 +6,7 @@ Every header and tag here ends with the EtherType, or 802.3 length, of what foll
 from __future__ import annotations
 
 from ecmproto.wire.declaration import layer
-from ecmproto.wire.layer import Formats, Layer
+from ecmproto.wire.layer import Following, Formats, Layer
 from ecmproto.wire.schema import REST, mac, octets, uint
 
 _TYPE = "EtherType of what follows, or, up to 1500, its length in octets"
@@ -65,6 +65,40 @@ class ITag(Layer):
     etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.7", base="hex", length_name="ieee8021ah.len")
     announced_by = "i_tag"
     next_key = "etype"
+
+
+@layer("llc", title="LLC and SNAP", source="802.2; RFC 1042")
+class SNAP(Layer):
+    """LLC and SNAP headers behind an 802.3 length that announce IPv4, IPv6 or ARP as an EtherType would.
+
+    Other LLC headers, and SNAP of other organisations, are `Data`.
+    """
+
+    dsap: int = uint(
+        8, default=0xAA, base="hex", doc="destination service access point", source="802.2 3.3.1"
+    )
+    ssap: int = uint(8, default=0xAA, base="hex", doc="source service access point", source="802.2 3.3.1")
+    control: int = uint(8, default=3, base="hex", doc="control: unnumbered information", source="802.2 5.4")
+    oui: int = uint(24, default=0, doc="organisation", source="RFC 1042")
+    etype: int = uint(
+        16, default=0, base="hex", doc="EtherType of what follows", source="RFC 1042", name="llc.type"
+    )
+    next_key = "etype"
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """The format of IPv4, IPv6 and ARP; else octets."""
+        return formats.announced(self.etype, data, end, stop) if self.etype in BEHIND_SNAP else (Data, stop)
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """The EtherType of what follows, where it has one."""
+        ethertype = formats.ethertype_of(following)
+        return {} if ethertype is None else {"etype": ethertype}
+
+
+SNAP_START = bytes.fromhex("aaaa03000000")
+"""The octets by which LLC and SNAP headers with an EtherType are known."""
+BEHIND_SNAP = frozenset((0x0800, 0x0806, 0x86DD))
+"""The EtherTypes that are read behind SNAP."""
 
 
 @layer("msdu", title="MSDU", source="802.1Q; wire-formats 3")

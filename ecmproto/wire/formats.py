@@ -14,7 +14,7 @@ from ecmproto.wire.cn import CNM, CNTag
 from ecmproto.wire.cooked import SLL, SLL2
 from ecmproto.wire.e2cm import E2CM
 from ecmproto.wire.ecm import ECM, CMTag
-from ecmproto.wire.ethernet import MSDU, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.wire.ethernet import MSDU, SNAP, SNAP_START, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.wire.experimental import UnknownMessage, UnknownTag, selector
 from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
@@ -38,7 +38,7 @@ from ecmproto.wire.mac_control import PFC, MACControl, Pause
 FORMATS: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
     UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, IPv4, IPv6,
-    HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, MSDU, SLL, SLL2, Data,
+    HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP, MSDU, SLL, SLL2, Data,
 )  # fmt: skip
 
 BY_PREFIX: dict[str, type[Layer]] = {cls.prefix: cls for cls in FORMATS}
@@ -70,7 +70,11 @@ class Dispatch:
         choose = self.chosen.get(value)
         if choose is not None:
             return choose(data, pos, stop), stop
-        return Data, pos + value if value <= MAX_LENGTH else stop
+        if value > MAX_LENGTH:
+            return Data, stop
+        bound = pos + value
+        whole = min(stop, bound) - pos >= SNAP.fixed_octets
+        return SNAP if whole and data.startswith(SNAP_START, pos) else Data, bound
 
     def ethertype_of(self, following: Layer | None) -> int | None:
         """Return the EtherType that announces ``following``, None when none does."""

@@ -11,7 +11,7 @@ from ecmproto.wire.ethernet import Data
 from ecmproto.wire.layer import Following, Formats, Layer
 from ecmproto.wire.schema import Count, address, mac, octets, uint
 
-PROTO_TCP, PROTO_UDP = 6, 17
+PROTO_TCP, PROTO_UDP, PROTO_AH = 6, 17, 51
 NO_NEXT_HEADER = 59
 
 
@@ -78,6 +78,8 @@ class IPv4(Layer):
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """The protocol says; a total length of 0 is what segmentation offload leaves behind."""
         last = end + self.len - self.ihl * 4 if self.len else stop
+        if self.proto == PROTO_AH and self.frag_offset == 0:
+            return AH, last
         return _transport(self.proto if self.frag_offset == 0 else -1), last
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
@@ -118,7 +120,7 @@ class IPv6(Layer):
 
 
 class Extension(Layer):
-    """Base of IPv6's extension headers."""
+    """Base of IPv6's extension headers, of which AH stands behind IPv4 too."""
 
     __slots__ = ()
 
@@ -223,7 +225,7 @@ class AH(Extension):
 
 
 EXTENSIONS: dict[int, type[Extension]] = {
-    0: HopByHop, 43: Routing, 44: FragmentHeader, 51: AH, 60: DestinationOptions
+    0: HopByHop, 43: Routing, 44: FragmentHeader, PROTO_AH: AH, 60: DestinationOptions
 }  # fmt: skip
 """The extension headers by the next header that announces them."""
 

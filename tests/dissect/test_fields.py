@@ -7,7 +7,11 @@ import pytest
 from ecmproto.dissect import Csv, FieldReader, Tabs
 from ecmproto.dissect.tree import bit_pattern
 from ecmproto.errors import SpecError
+from ecmproto.wire import Ethernet, Frame, IPv6
 from ecmproto.wire.catalogue import catalogue
+from ecmproto.wire.encoder import encode
+from ecmproto.wire.ethernet import SNAP
+from ecmproto.wire.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.dissect.sample import FRAMES
 from tests.dissect.test_forms import record
 
@@ -55,13 +59,15 @@ def test_value(name: str, frame: str, expected: str) -> None:
 def test_every_name_of_the_catalogue_can_be_asked_for() -> None:
     # those of cooked captures have tests of their own
     names = [entry.name for entry in catalogue() if not entry.name.startswith("sll")]
-    rows = [FieldReader(names).row(record(octets)) for octets in FRAMES.values()]
+    headers = (SNAP(), IPv6(), HopByHop(), Routing(), DestinationOptions(), AH(icv=b"icv."), FragmentHeader())
+    extended = encode(Frame(layers=(Ethernet(), *headers)), fix=True)
+    rows = [FieldReader(names).row(record(octets)) for octets in [*FRAMES.values(), extended]]
     filled = {name for row in rows for name, text in zip(names, row, strict=True) if text}
     # what no frame of the sample has
     assert {name for name in names if name not in filled} == {
         name
         for name in names
-        if name.endswith(".len") and name not in ("frame.len", "eth.len", "ip.len", "lldp.tlv.len")
+        if name.endswith(".len") and not name.startswith(("frame.", "eth.", "ip.", "ipv6.", "lldp."))
     } | {"ip.options", "tcp.options", "eth.fcs", "msdu.type"}
 
 

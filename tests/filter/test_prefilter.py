@@ -103,7 +103,7 @@ EXACT = [
     "eth.type < 0x8808",
     "macc",
     "cnm",
-    "lldp or arp",
+    "lldp or macc",
 ]
 
 

@@ -12,9 +12,10 @@ from ecmproto.wire import EtherTypes
 
 DA, SA = "020000000001", "020000000002"
 VLAN, STAG, CN = "8100 a005", "88a8 6007", "22e9 1234"
-CM_TAG = "88b6 0000" + "00" * 8 + "00000000"
-E2CM_TAG = "88b6 0200" + "00" * 8 + "00000000"
-RRT_TAG = "88b6 0100" + "00" * 8
+CPID = "0200000000c10001"
+CM_TAG = f"88b6 0000 {CPID} 00000000"
+E2CM_TAG = f"88b6 0200 {CPID} 00000000"
+RRT_TAG = f"88b6 0100 {CPID}"
 RD_TAG = "88b6 0300 0001 ffffffff"
 
 
@@ -82,12 +83,34 @@ def test_no_message_to_a_group_address_or_to_oneself() -> None:
     assert classes.sampled.all()
 
 
+@pytest.mark.parametrize(
+    "body", ["", "ff", "00" * 46, "ff" * 46, f"0000 {CPID}" + "00" * 36, "0700" + "00" * 44]
+)
+def test_the_message_ethertype_is_never_sampled_whatever_follows_it(body: str) -> None:
+    classes = of(frame("88b5", body), frame(VLAN, CN, CM_TAG, "88b5", body))
+    assert not classes.sampled.any()
+    assert classes.occupies.all()
+
+
 def test_an_i_tag_and_an_unassigned_tag_are_payload() -> None:
     unassigned = "88b6 0400" + "00" * 12
-    frames = [frame(VLAN, "88e7", "00" * 16, CN), frame(VLAN, unassigned, CN), frame(CM_TAG[:7] + "10", CN)]
+    frames = [
+        frame(VLAN, "88e7", "00" * 16, CN),
+        frame(VLAN, unassigned, CN),
+        frame(CM_TAG.replace("0000", "0010", 1), CN),
+    ]
     classes = of(*frames)
     assert classes.msdu_offset.tolist() == [16, 16, 12]
     assert not classes.cn_tagged.any()
+
+
+@pytest.mark.parametrize("protocol", ["0000", "0100", "0200"])
+@pytest.mark.parametrize("cpid", ["00" * 8, "0100000000c10001"])
+def test_a_tag_without_a_possible_cpid_is_payload(protocol: str, cpid: str) -> None:
+    classes = of(frame(VLAN, "88b6", protocol, cpid, "00000000", CN, "22e7", "00" * 46))
+    assert classes.msdu_offset.tolist() == [16]
+    assert not classes.cn_tagged.any()
+    assert classes.sampled.all()
 
 
 def test_a_map_of_ethertypes_replaces_the_default_one() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ecmproto.errors import DecodeError
 from ecmproto.fuzz.strategies import layers_of, octets_of
 from ecmproto.wire import (
+    ARP,
     TCP,
     UDP,
     VLAN,
@@ -31,6 +32,7 @@ from ecmproto.wire import (
 )
 from ecmproto.wire.document import from_document, to_document
 from ecmproto.wire.encoder import fixed
+from ecmproto.wire.ethernet import SNAP
 from ecmproto.wire.fcs import frame_check_sequence
 from ecmproto.wire.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.standards.known_answers import IP_UDP, PAUSE
@@ -213,3 +215,46 @@ def test_an_extension_header_that_is_cut_is_no_error(header: Layer) -> None:
         assert decode_lax(octets[:captured], original_octets=len(octets)).error is None
         # the IPv6 header's length says that there is more
         assert decode_lax(octets[:captured]).error is not None
+
+
+BEHIND_SNAP: tuple[tuple[Layer, ...], ...] = (
+    (IPv4(), UDP(), Data(data=b"hello")), (IPv6(), TCP()), (IPv6(), HopByHop(), UDP()), (ARP(),),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("tags", [(), (VLAN(),), (STag(), CNTag())], ids=["none", "VLAN", "S-VLAN, CN"])
+@pytest.mark.parametrize("layers", BEHIND_SNAP, ids=["IPv4", "IPv6", "extended", "ARP"])
+def test_ip_and_arp_behind_llc_and_snap_are_seen(layers: tuple[Layer, ...], tags: tuple[Layer, ...]) -> None:
+    frame = fixed(Frame(layers=(Ethernet(), *tags, SNAP(), *layers)))
+    octets = encode(frame)
+    found = decode(octets + bytes(9))
+    assert [type(value) for value in found.layers] == [type(value) for value in frame.layers]
+    assert (found.layers, encode(found)) == (frame.layers, octets + bytes(9))
+    assert encode(from_document(json.loads(json.dumps(to_document(found))))[0]) == octets + bytes(9)
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["aaaa03 00000c 0800", "aaaa03 000000", "aaaa03", "aaab03 000000 0800", "abaa03 000000 0800",
+     "aaaaf3 000000 0800", "424203", "aaaa03 0000f8 0800"],
+)  # fmt: skip
+def test_other_llc_headers_stay_octets(start: str) -> None:
+    octets = bytes.fromhex(start)
+    found = decode(encode(fixed(Frame(layers=(Ethernet(), Data(data=octets))))) + bytes(40))
+    assert found.layers[1:] == (Data(data=octets),)
+
+
+def test_snap_of_another_ethertype_is_followed_by_octets() -> None:
+    for etype in (0x8137, 0x8100, 0x22E7, 46):
+        frame = fixed(Frame(layers=(Ethernet(), SNAP(etype=etype), Data(data=bytes(50)))))
+        assert decode(encode(frame)).layers == (Ethernet(type=58), SNAP(etype=etype), Data(data=bytes(50)))
+
+
+@pytest.mark.parametrize("transport", [UDP(srcport=5), TCP(dstport=6)], ids=["UDP", "TCP"])
+def test_a_transport_behind_ipv4_and_an_authentication_header_is_seen(transport: Layer) -> None:
+    header, ip, *rest = fixed(
+        Frame(layers=(Ethernet(), IPv4(), AH(icv=bytes(12)), transport, Data(data=b"hello")))
+    ).layers
+    for offset, kinds in ((0, [Ethernet, IPv4, AH, type(transport), Data]), (1, [Ethernet, IPv4, Data])):
+        octets = encode(Frame(layers=(header, ip.replace(frag_offset=offset), *rest)))
+        assert [type(value) for value in decode(octets).layers] == kinds

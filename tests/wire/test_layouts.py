@@ -57,6 +57,8 @@ TABLES: dict[str, tuple[int, str]] = {
     "ipv6": (40, """version 0.0 4 uint | tclass 0.4 8 uint | flow 1.4 20 uint | plen 4.0 16 uint
         | nxt 6.0 8 uint
         | hlim 7.0 8 uint | src 8.0 128 ipv6 | dst 24.0 128 ipv6"""),
+    "llc": (8, """dsap 0.0 8 uint | ssap 1.0 8 uint | control 2.0 8 uint | oui 3.0 24 uint
+        | etype 6.0 16 uint"""),
     "ipv6.hopopts": (2, "nxt 0.0 8 uint | len 1.0 8 uint | options 2.0 + octets"),
     "ipv6.routing": (4, """nxt 0.0 8 uint | len 1.0 8 uint | type 2.0 8 uint | segleft 3.0 8 uint
         | data 4.0 + octets"""),

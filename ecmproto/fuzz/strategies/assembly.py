@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from ecmproto.wire.encoder import encode, fixed
-from ecmproto.wire.ethernet import Data
+from ecmproto.wire.ethernet import SNAP, Data
 from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.fcs import frame_check_sequence
 from ecmproto.wire.frame import Frame
@@ -39,7 +39,7 @@ def _takes_all(layers: Sequence[Layer]) -> bool:
     count = last.layout[-1].count
     if count is None or count.key or (count.when and getattr(last, count.when[0]) not in count.when[1]):
         return False
-    bounded = any(isinstance(value, IPv4 | IPv6) for value in layers)
+    bounded = any(isinstance(value, IPv4 | IPv6 | SNAP) for value in layers)
     if not isinstance(last, Data) or bounded:
         return not bounded
     before = layers[-2]

@@ -9,6 +9,7 @@ from hypothesis.strategies import SearchStrategy
 
 from ecmproto.fuzz.strategies.fields import values_of
 from ecmproto.wire import lldp, mac_control
+from ecmproto.wire.ethernet import SNAP
 from ecmproto.wire.experimental import Proposed, Word, selector
 from ecmproto.wire.formats import FORMATS
 from ecmproto.wire.ip import AH, ARP, IPv4, IPv6
@@ -66,6 +67,7 @@ INSISTED: dict[type[Layer], dict[str, SearchStrategy[Any]]] = {
     ARP: {"hw_size": st.just(6), "proto_size": st.just(4)},
     IPv4: {"version": st.just(4), "len": st.just(0) | st.integers(60, 0xFFFF)},
     IPv6: {"version": st.just(6)},
+    SNAP: {"dsap": st.just(0xAA), "ssap": st.just(0xAA), "control": st.just(3), "oui": st.just(0)},
     AH: {"length": st.integers(1, 255)},
     **{cls: {"cpid": _possible_cpids(cls)} for cls in FORMATS if issubclass(cls, Proposed) and cls.has_cpid},
 }

@@ -13,6 +13,7 @@ from typing import Final
 
 from ecmproto.wire.cn import CNM, MAX_MSDU
 from ecmproto.wire.cooked import SLL, SLL2
+from ecmproto.wire.ethernet import SNAP
 from ecmproto.wire.experimental import MIN_SAMPLED_OCTETS, Proposed, Sampling
 from ecmproto.wire.formats import FORMATS
 from ecmproto.wire.ip import AH, EXTENSIONS, TCP, UDP, FragmentHeader, IPv4, IPv6
@@ -44,13 +45,13 @@ LEAST_SAMPLE: Mapping[type[Layer], int] = dict.fromkeys(
 )
 """The least octets of the variable field on the wire, where there is to be one."""
 
-NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, UNKNOWN = range(11)
+NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, SNAPPED, UNKNOWN = range(12)
 """What may follow a format; IPV4 also stands for the check of its total length."""
 
 FOLLOWED: Final[Mapping[type[Layer], int]] = {
     SLL: COOKED, SLL2: COOKED, IPv4: IPV4, IPv6: IPV6, TCP: DATA, UDP: DATA, TLV: TLVS,
     CongestionNotificationTLV: CN_TLV, **dict.fromkeys(EXTENSIONS.values(), EXTENSION),
-    FragmentHeader: FRAGMENT,
+    FragmentHeader: FRAGMENT, SNAP: SNAPPED,
 }  # fmt: skip
 
 

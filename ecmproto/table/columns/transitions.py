@@ -21,13 +21,14 @@ from ecmproto.table.columns.rules import (
     IPV4,
     IPV6,
     LEAST_SAMPLE,
+    SNAPPED,
     TLVS,
     UNKNOWN,
     WITHIN,
     followed_by,
 )
 from ecmproto.table.headers import fixed
-from ecmproto.wire.ethernet import Data
+from ecmproto.wire.ethernet import SNAP, Data
 from ecmproto.wire.ethertypes import EtherTypes
 from ecmproto.wire.experimental import MOST_OCTETS, Proposed, Word, selector
 from ecmproto.wire.formats import FORMATS, Dispatch, announcement, dispatch
@@ -38,7 +39,7 @@ from ecmproto.wire.layout import Field
 Int64 = NDArray[np.int64]
 
 NUMBER_OF: dict[type[Layer], int] = {cls: number for number, cls in enumerate(FORMATS)}
-DATA_NUMBER = NUMBER_OF[Data]
+DATA_NUMBER, SNAP_NUMBER = NUMBER_OF[Data], NUMBER_OF[SNAP]
 
 NO_TAIL, REST_TAIL, COUNTED_TAIL = range(3)
 WHOLE_ARP, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
@@ -223,7 +224,7 @@ def _next_at(cls: type[Layer]) -> int:
         place = place_of(field_of(cls, "nxt"))
         assert (place.octets, place.shift, place.mask) == (1, 0, 0xFF), f"{cls.prefix}: no next header"
         return place.at
-    if followed_by(cls) not in (ANNOUNCED, COOKED):
+    if followed_by(cls) not in (ANNOUNCED, COOKED, SNAPPED):
         return 0
     place = place_of(field_of(cls, cls.next_key))
     assert (place.octets, place.shift) == (2, 0), f"{cls.prefix}: no EtherType"

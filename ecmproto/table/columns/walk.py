@@ -22,6 +22,7 @@ from ecmproto.table.columns.rules import (
     IPV4,
     IPV6,
     NOTHING,
+    SNAPPED,
     TLVS,
     UNKNOWN,
 )
@@ -36,11 +37,13 @@ from ecmproto.table.columns.transitions import (
     NUMBER_OF,
     OPCODE,
     REST_TAIL,
+    SNAP_NUMBER,
     STRANGE,
     WHOLE_ARP,
     Transitions,
 )
 from ecmproto.table.headers import signed, two_octets
+from ecmproto.wire.ethernet import BEHIND_SNAP, SNAP, SNAP_START
 from ecmproto.wire.ethertypes import MAX_LENGTH
 from ecmproto.wire.experimental import CPID_AT, CPID_OCTETS, UNKNOWN_LENGTH
 from ecmproto.wire.frame import MIN_OCTETS
@@ -59,6 +62,9 @@ NO_ERROR, SHORT, SAMPLE, TOTAL_LENGTH, CONDITION = range(5)
 _TLV, _CN_TLV = NUMBER_OF[TLV], NUMBER_OF[CongestionNotificationTLV]
 _CN_INFORMATION = (OUI_8021 << 8) | CN_SUBTYPE
 _LEAST_ETHERTYPE = 0x0600
+_SNAP_OCTETS = SNAP.fixed_octets
+_SNAP_WORDS = tuple(int.from_bytes(SNAP_START[at : at + 2], "big") for at in (0, 2, 4))
+_BEHIND_SNAP = tuple(sorted(BEHIND_SNAP))
 _SPECIFIC = 127
 
 
@@ -136,12 +142,27 @@ def _tlv(buffer: Octets, pos: int, stop: int) -> int:
 
 
 @inlined
+def _is_snap(buffer: Octets, pos: int, stop: int) -> bool:
+    """Whether LLC and SNAP headers with an EtherType start here: `ecmproto.wire.ethernet.SNAP_START`."""
+    if stop - pos < _SNAP_OCTETS:
+        return False
+    return bool(
+        two_octets(buffer, pos) == _SNAP_WORDS[0]
+        and two_octets(buffer, pos + 2) == _SNAP_WORDS[1]
+        and two_octets(buffer, pos + 4) == _SNAP_WORDS[2]
+    )
+
+
+@inlined
 def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: Transitions) -> _Next:
     """Return the format at ``pos`` that EtherType or length ``value`` announces, and how far it may reach."""
     layer = signed(tables.announced[value])
     if layer == DATA_NUMBER:
         if value <= MAX_LENGTH:
-            return _Next(layer, pos + value, True, NOWHERE)
+            # octets behind the length decide, which are no words of a layer
+            bound = pos + value
+            snapped = _is_snap(buffer, pos, min(stop, bound))
+            return _Next(SNAP_NUMBER if snapped else layer, bound, False, NOWHERE)
         return _Next(layer, stop, True, NO_LENGTH)
     if layer >= 0:
         return _Next(layer, stop, True, NO_LENGTH)
@@ -180,6 +201,11 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
             return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
         nxt = signed(buffer[start + tables.next_at[layer]])
         return _Next(signed(tables.transport[1, nxt]), stop, True, NO_LENGTH)
+    if kind == SNAPPED:
+        value = two_octets(buffer, start + tables.next_at[layer])
+        if value in _BEHIND_SNAP:
+            return _announced(buffer, value, end, stop, tables)
+        return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
     if kind == COOKED:
         value = two_octets(buffer, start + tables.next_at[layer])
         if value < _LEAST_ETHERTYPE:

@@ -20,6 +20,7 @@ from ecmproto.wire import (
     UDP,
     VLAN,
     CMTag,
+    CNTag,
     Data,
     DBPRateReport,
     Ethernet,
@@ -31,8 +32,9 @@ from ecmproto.wire import (
     RRTTag,
     encode,
 )
+from ecmproto.wire.ethernet import SNAP, STag
 from ecmproto.wire.ethertypes import DEFAULT
-from ecmproto.wire.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.wire.ip import AH, ARP, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.dissect.sample import FRAMES
 from tests.table.columns.reference import assert_equal
 from tests.table.columns.spoilt import INTERFACES
@@ -144,5 +146,37 @@ def test_extension_headers_of_ipv6_are_told_apart() -> None:
         layers = (Ethernet(), IPv6(), *chain, Data(data=generator.randbytes(40)))
         octets = encode(Frame(layers=layers), fix=generator.random() < 0.9)
         frames.append(octets[: generator.randrange(54, len(octets))] if generator.random() < 0.2 else octets)
+    original = [len(frame) + generator.choice((0, 0, 30)) for frame in frames]
+    assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
+
+
+def test_snap_and_other_octets_behind_a_length_are_told_apart() -> None:
+    generator = random.Random(10)
+    kinds: tuple[tuple[Layer, ...], ...] = (
+        (SNAP(), IPv4(), UDP()), (SNAP(), IPv6(), AH(icv=bytes(8)), TCP()), (SNAP(), ARP()),
+        (SNAP(etype=0x8137),), (SNAP(etype=46),), (SNAP(oui=9, etype=0x0800),), (SNAP(control=0x7F),),
+        (SNAP(dsap=0x42),), (),
+    )  # fmt: skip
+    frames = []
+    for _ in range(400):
+        tags: tuple[Layer, ...] = generator.choice(((), (VLAN(),), (STag(), CNTag())))
+        layers = (Ethernet(), *tags, *generator.choice(kinds), Data(data=generator.randbytes(20)))
+        octets = encode(Frame(layers=layers), fix=generator.random() < 0.9)
+        frames.append(octets[: generator.randrange(14, len(octets))] if generator.random() < 0.3 else octets)
+    original = [len(frame) + generator.choice((0, 0, 30)) for frame in frames]
+    assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
+
+
+def test_an_authentication_header_behind_ipv4_is_told_apart() -> None:
+    generator = random.Random(11)
+    kinds: tuple[tuple[Layer, ...], ...] = (
+        (AH(icv=bytes(8)), UDP()), (AH(), TCP()), (AH(length=0), UDP()), (AH(icv=bytes(12)),), (UDP(),),
+    )  # fmt: skip
+    frames = []
+    for _ in range(200):
+        ip = IPv4(frag_offset=generator.choice((0, 0, 5)))
+        layers = (Ethernet(), ip, *generator.choice(kinds), Data(data=generator.randbytes(20)))
+        octets = encode(Frame(layers=layers), fix=generator.random() < 0.9)
+        frames.append(octets[: generator.randrange(34, len(octets))] if generator.random() < 0.2 else octets)
     original = [len(frame) + generator.choice((0, 0, 30)) for frame in frames]
     assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
