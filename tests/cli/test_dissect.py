@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -130,6 +131,40 @@ def test_copy_of_the_frames_shown(sample: Path, tmp_path: Path, capsys: pytest.C
     assert run(["dissect", "-r", str(sample), "-w", str(copy), "-c", "1", "-e", "eth.src"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
     assert copy.read_bytes() == sample.read_bytes()[: 24 + 16 + len(FRAMES["data"])]
+
+
+def pcapng(major: int, *ticks: int) -> bytes:
+    """Return a section of a version with one Ethernet interface, counting µs, and a frame at each time."""
+    frame = next(iter(FRAMES.values()))
+    bodies = [(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, major, 0, -1)), (1, struct.pack("<HHI", 1, 0, 0))]
+    for tick in ticks:
+        head = struct.pack("<IIIII", 0, tick >> 32, tick & 0xFFFFFFFF, len(frame), len(frame))
+        bodies.append((6, head + frame + bytes(-len(frame) % 4)))
+    return b"".join(
+        struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+        for kind, body in bodies
+    )
+
+
+@pytest.mark.parametrize("major", [0, 2])
+def test_pcapng_of_another_major_version_was_read_with_a_warning(
+    major: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.pcapng").write_bytes(pcapng(major, 1))
+    assert run(["dissect", "-r", str(tmp_path / "other.pcapng")]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"needed pcapng version 1, got version {major}.0" in err
+
+
+def test_times_beyond_64_bits_of_ns_keep_their_octets_in_a_copy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    octets = pcapng(1, 5, (1 << 64) - 7, 1 << 63)
+    (tmp_path / "far.pcapng").write_bytes(octets)
+    assert run(["dissect", "-r", str(tmp_path / "far.pcapng"), "-w", str(tmp_path / "copy.pcapng")]) == 0
+    assert (tmp_path / "copy.pcapng").read_bytes() == octets
+    assert "times beyond 64 bits of nanoseconds were clamped" in capsys.readouterr().err
 
 
 def test_existing_file_is_kept_without_force(
