@@ -94,6 +94,8 @@ VALUES = {
     "cnpv": ["5", "3,5"],
     "enabled": ["3", "none"],
     "priorities": ["3", "none"],
+    "pause_quanta": ["1000"],
+    "td": ["300us"],
     "idle": ["10s"],
     "min_rate": ["4G"],
     "max_rate": ["1G"],

@@ -13,10 +13,10 @@ import pytest
 from ecmproto.control.registry import MECHANISMS
 from tests.control.parameter_effects import VALUES, WITH
 
-SHOWN = ("qcn", "fecn", "dbp", "pause")
+SHOWN = ("qcn", "ecm", "bcn", "fecn", "dbp", "pause", "pfc")
 """The mechanisms whose rules these short runs all exercise."""
-NOT_SHOWN = {("fecn", "cp.b")}
-"""DBP's, which is the same, is."""
+NOT_SHOWN = {("fecn", "cp.b"), ("bcn", "rp.capacity_scaling")}
+"""DBP's b, which is the same, is; BCN's scaling needs positive feedback, which these runs have none of."""
 DECLARED = [
     (mechanism.name, f"{role.value}.{parameter.name}")
     for mechanism in MECHANISMS
