@@ -33,7 +33,7 @@ def test_an_existing_file_is_refused_unless_forced(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("precious")
     path.chmod(0o640)
-    with pytest.raises(OutputError, match="--force"):
+    with pytest.raises(OutputError, match="needed a name that is free"):
         open_sink(path)
     assert path.read_text() == "precious"
     with open_sink(path, force=True) as sink:
@@ -49,7 +49,7 @@ def test_a_file_that_appeared_meanwhile_is_not_overwritten(tmp_path: Path) -> No
     sink = open_sink(path)
     sink.write(b"late")
     path.write_text("precious")
-    with pytest.raises(OutputError, match="--force"):
+    with pytest.raises(OutputError, match="needed a name that is free"):
         sink.commit()
     assert path.read_text() == "precious"
     assert Path(sink.partial).read_text() == "late"

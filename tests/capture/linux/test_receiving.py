@@ -186,7 +186,7 @@ def test_a_flooded_ring_counts_what_the_kernel_dropped(veth: Network) -> None:
     assert counts.received == given
     assert counts.received + counts.dropped == len(frames)
     assert counts.dropped > 0
-    assert reader.warnings == [f"{counts.dropped} frames dropped by the kernel: the ring was full"]
+    assert reader.warnings == [f"{counts.dropped:,} frames dropped by the kernel: the ring was full"]
 
 
 def test_a_flooded_socket_counts_what_the_kernel_dropped(veth: Network) -> None:
