@@ -44,6 +44,7 @@ def run() -> None:
         write_varied(large, FRAMES)
         write_varied(small, SLOW_FRAMES)
         ours = [str(Path(sys.executable).with_name("ecmproto")), "dissect", "-r", str(large)]
+        as_many = [*ours[:-1], str(small)]
         theirs = ["tshark", "-n", "-r", str(small)]
         tcpdump = ["tcpdump", "-n", "-e", "-r", str(small)]
         parquet = ["-T", "parquet", "-w", str(Path(folder) / "out.parquet"), "--force"]
@@ -58,6 +59,11 @@ def run() -> None:
                 "ecmproto": _frames(ours, FRAMES),
                 "tshark": _frames(theirs, SLOW_FRAMES),
                 "tcpdump": _frames(tcpdump, SLOW_FRAMES),
+            },
+            "a tree each": {
+                "ecmproto -V": _frames([*ours, "-V"], FRAMES),
+                "ecmproto -V, as many frames": _frames([*as_many, "-V"], SLOW_FRAMES),
+                "tshark -V": _frames([*theirs, "-V"], SLOW_FRAMES),
             },
             "fields": {
                 "ecmproto -T fields": _frames([*ours, "-T", "fields", *_chosen(_OUR_FIELDS)], FRAMES),

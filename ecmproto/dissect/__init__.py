@@ -6,8 +6,8 @@
 ...         for record in records(batch, reader.interfaces):
 ...             print(lines.record(record), end="")
 
-The forms of large captures (all but trees and hex) give the text of a whole batch at once, too, written by
-compiled kernels; it is the same:
+The forms of large captures (all but hex, and trees with Scapy's in them) give the text of a whole batch at
+once, too, written by compiled kernels; it is the same:
 
 >>> for text in lines.batch(batch, reader.interfaces):
 ...     out.write(text)

@@ -106,19 +106,18 @@ def _document(path: Path) -> Iterator[Piece]:
     if path.sampled is not None:
         yield ', "encapsulated": {'
         yield from _document(path.sampled)
-        yield from _suspicion(path, path.sampled)
+        yield from if_suspicious(path, path.sampled, f', "suspicious": {json.dumps(SUSPICIOUS)}')
         yield "}"
 
 
-def _suspicion(path: Path, sampled: Path) -> Iterator[Piece]:
-    """Yield what is said of a sampled frame that is not of whom the message is for."""
+def if_suspicious(path: Path, sampled: Path, *pieces: Piece) -> Iterator[Piece]:
+    """Yield pieces for where a sampled frame is from another than whom the message is for."""
     headers = [index for index, cls in enumerate(path.layers) if cls in (Ethernet, ITag)]
     if not headers or sampled.layers[:1] != (Ethernet,):
         return
     key = "cdst" if path.layers[headers[-1]] is ITag else "dst"
     source, addressee = sampled.stretch(0, "src"), path.stretch(headers[-1], key)
-    difference = Sum(source.as_number(), addressee.as_number(), times=-1)
-    yield When(difference, 0, 0, [], [f', "suspicious": {json.dumps(SUSPICIOUS)}'])
+    yield When(Sum(source.as_number(), addressee.as_number(), times=-1), 0, 0, [], pieces)
 
 
 @functools.lru_cache(maxsize=512)

@@ -70,12 +70,18 @@ def line_pieces(path: Path, label: Callable[[str], str], paint: Paint) -> list[P
 
 
 def _flaws(paint: Paint) -> list[Piece]:
-    before, _, behind = paint(_HERE, "dim").partition(_HERE)
     octets = (Decimal(RecordNumber.CAPTURED), " of ", Decimal(RecordNumber.ORIGINAL))
-    cut: list[Piece] = [f" {before}[cut: ", *octets, f" octets]{behind}"]
-    before, _, behind = paint(_HERE, "error").partition(_HERE)
-    malformed: list[Piece] = [f" {before}[malformed: ", Mark.ERROR, f"]{behind}"]
-    return [When(RecordNumber.CUT, 1, _MOST, cut), When(RecordNumber.ERROR, 1, _MOST, malformed)]
+    cut = painted(paint, "dim", "[cut: ", *octets, " octets]")
+    malformed = painted(paint, "error", "[malformed: ", Mark.ERROR, "]")
+    return [
+        When(RecordNumber.CUT, 1, _MOST, [" ", *cut]), When(RecordNumber.ERROR, 1, _MOST, [" ", *malformed])
+    ]  # fmt: skip
+
+
+def painted(paint: Paint, style: str, *pieces: Piece) -> list[Piece]:
+    """Return pieces in a style."""
+    before, _, behind = paint(_HERE, style).partition(_HERE)
+    return [before, *pieces, behind]
 
 
 _HERE = "."
@@ -124,16 +130,16 @@ def _text(path: Path, text: Text) -> list[Piece]:
         case "ipv6":
             return [Grouped(_stretch(path, value))]
         case "capacity":
-            return _prefixed(_number(path, value), 1000, RATE_UNITS)
+            return prefixed(_number(path, value), 1000, RATE_UNITS)
         case "time":
-            return _prefixed(_number(path, value), 1, TIME_UNITS)
+            return prefixed(_number(path, value), 1, TIME_UNITS)
         case "ticks":
             ticks, unit = (_term(path, each.terms[0][1]) for each in text.values)
-            return _prefixed(Power(ticks, unit), timestamp_ns(1, 0), TIME_UNITS)
+            return prefixed(Power(ticks, unit), timestamp_ns(1, 0), TIME_UNITS)
     return [Word(STYLES[text.style], tuple(_argument(path, each) for each in text.values))]
 
 
-def _prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> list[Piece]:
+def prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> list[Piece]:
     """Return ``times`` a number in the largest unit of which it has, rounded, at least one."""
     (exponent, unit), *smaller = units
     pieces: list[Piece] = [Significant(number, exponent, times), f" {unit}"]
@@ -141,7 +147,7 @@ def _prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> l
         return pieces
     # what four digits round up to a whole unit is written in it: 0.99995 of it and more
     least, whole = -(-99_995 * 10**exponent // (100_000 * times)), -(-(10**exponent) // times)
-    below = _prefixed(number, times, smaller)
+    below = prefixed(number, times, smaller)
     if least < whole:
         below = [When(number, least, whole - 1, [f"1 {unit}"], below)]
     return [When(number, whole, _MOST, pieces, below)]

@@ -69,18 +69,7 @@ class Lines(Listing):
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
         """Return which frames have no whole Ethernet header, or an FCS that does not hold."""
-        links, used = batch.links(interfaces)
-        fcs_octets = np.array([each.fcs_octets for each in links], np.int64)[used]
-        ethernet = np.array([each.linktype == ETHERNET for each in links], np.bool_)[used]
-        odd: NDArray[np.bool_] = ethernet & (batch.captured < Ethernet.fixed_octets + fcs_octets)
-        whole = ethernet & (fcs_octets == _FCS_OCTETS) & (batch.original <= batch.captured)
-        rows = np.flatnonzero(whole & ~odd)
-        octets = batch.buffer.data
-        ends = (batch.offset + batch.captured)[rows].tolist()
-        for row, start, end in zip(rows.tolist(), batch.offset[rows].tolist(), ends, strict=True):
-            check = octets[end - _FCS_OCTETS : end]
-            odd[row] = frame_check_sequence(octets[start : end - _FCS_OCTETS]) != check
-        return odd
+        return short_or_bad(batch, interfaces)
 
     def _told(self, record: Record) -> str:
         frame = record.frame
@@ -142,6 +131,22 @@ def fcs_holds(record: Record) -> bool:
     """Return whether the frame's check sequence is that of its octets; a cut one is not held against it."""
     fcs = record.frame.fcs
     return len(fcs) != _FCS_OCTETS or record.cut or frame_check_sequence(record.octets[:-4]) == fcs
+
+
+def short_or_bad(batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
+    """Return which frames of a batch have no whole Ethernet header, or an FCS that does not hold."""
+    links, used = batch.links(interfaces)
+    fcs_octets = np.array([each.fcs_octets for each in links], np.int64)[used]
+    ethernet = np.array([each.linktype == ETHERNET for each in links], np.bool_)[used]
+    odd: NDArray[np.bool_] = ethernet & (batch.captured < Ethernet.fixed_octets + fcs_octets)
+    whole = ethernet & (fcs_octets == _FCS_OCTETS) & (batch.original <= batch.captured)
+    rows = np.flatnonzero(whole & ~odd)
+    octets = batch.buffer.data
+    ends = (batch.offset + batch.captured)[rows].tolist()
+    for row, start, end in zip(rows.tolist(), batch.offset[rows].tolist(), ends, strict=True):
+        check = octets[end - _FCS_OCTETS : end]
+        odd[row] = frame_check_sequence(octets[start : end - _FCS_OCTETS]) != check
+    return odd
 
 
 def describe(frame: Frame) -> tuple[str, str]:

@@ -4,29 +4,44 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from textwrap import indent
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture import Batch, Interface
 from ecmproto.capture.linktypes import linktype_name
+from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing, Paint, plain, printable, seconds_text
 from ecmproto.dissect.meaning import meaning
 from ecmproto.dissect.record import Record
-from ecmproto.dissect.summary import fcs_holds
+from ecmproto.dissect.summary import fcs_holds, short_or_bad
 from ecmproto.wire.cn import CNM
 from ecmproto.wire.decoder import SUSPICIOUS, encapsulated, is_suspicious
 from ecmproto.wire.ecm import ECM, CMTag
-from ecmproto.wire.ethertypes import EtherTypes
+from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.frame import Frame
 from ecmproto.wire.layer import Layer
 from ecmproto.wire.layout import Field
 from ecmproto.wire.mac_control import PFC, MACControl, Pause
 from ecmproto.wire.text import text_of
 
-_SHOWN_OCTETS = 32
-_INDENT = "    "
-_BITS_WIDTH = 19
-"""Sixteen bits in groups of four; only IPv6's first word is wider."""
+if TYPE_CHECKING:
+    from ecmproto.table.text import Renderer
+
+SHOWN_OCTETS = 32
+INDENT = "    "
+MOST_VALUE_WIDTH = 24
+"""What a value means stands no further behind it, however long others are."""
+TAILS = (
+    ("eth.padding", "zero octets that fill the frame"),
+    ("eth.trailer", "octets behind the last layer"),
+    ("eth.fcs", "frame check sequence"),
+)
+"""What stands behind the last layer: names, and what they are."""
 _CONGESTION = frozenset(("cnm", "ecm", "bcn", "e2cm", "fecn", "dbp"))
 
 
@@ -36,9 +51,12 @@ class Trees(Listing):
     ``deep`` gives the text of a deeper tree of an Ethernet frame's octets, shown behind this one.
     """
 
+    commented = True
+
     def __init__(self, paint: Paint = plain, *, deep: Callable[[bytes], str] | None = None) -> None:
         self._paint = paint
         self._deep = deep
+        self._ethertypes = DEFAULT
 
     def record(self, record: Record) -> str:
         """Return the frame's tree."""
@@ -46,8 +64,43 @@ class Trees(Listing):
             self.origin_ns = record.time_ns
         text = tree_text(record, self._paint, origin_ns=self.origin_ns)
         if self._deep is not None and record.is_ethernet:
-            text += self._paint("Scapy", "title") + "\n" + indent(self._deep(record.octets), _INDENT) + "\n"
+            text += self._paint("Scapy", "title") + "\n" + indent(self._deep(record.octets), INDENT) + "\n"
         return text + "\n"
+
+    def batch(
+        self,
+        batch: Batch,
+        interfaces: Sequence[Interface],
+        *,
+        ethertypes: EtherTypes = DEFAULT,
+        shown: NDArray[np.bool_] | None = None,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> Iterator[bytes | memoryview]:
+        """Yield the text of a batch's frames; see `Listing.batch`."""
+        if ethertypes != self._ethertypes:  # programs say what EtherTypes announce
+            self._ethertypes, self._renderer = ethertypes, None
+        return super().batch(batch, interfaces, ethertypes=ethertypes, shown=shown, pool=pool)
+
+    @property
+    def columnar(self) -> bool:
+        """Whether batches are more than their frames one by one: with deeper trees they are not."""
+        return self._deep is None
+
+    def renderer(self) -> Renderer | None:
+        """Return what renders batches."""
+        if self._deep is not None:
+            return None
+        from ecmproto.dissect.tree_pieces import tree_pieces
+        from ecmproto.table.text import Renderer
+
+        paint, ethertypes = self._paint, self._ethertypes
+        return Renderer(
+            lambda path: tree_pieces(path, paint, ethertypes), sampled=True, malformed=True, wrong=str
+        )
+
+    def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
+        """Return which frames have a comment, no whole Ethernet header, or an FCS that does not hold."""
+        return commented(batch) | short_or_bad(batch, interfaces)
 
 
 def tree_text(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> str:
@@ -69,18 +122,18 @@ def _about(record: Record, paint: Paint, origin_ns: int | None) -> Iterator[str]
     )
     yield paint(f"Frame {record.number}", "title") + f"  {lengths}"
     if not record.is_ethernet:
-        yield f"{_INDENT}link type  {linktype_name(record.linktype)} ({record.linktype})"
+        yield f"{INDENT}link type  {linktype_name(record.linktype)} ({record.linktype})"
     if record.time_ns is None:
-        yield f"{_INDENT}time       none in the capture"
+        yield f"{INDENT}time       none in the capture"
     else:
         since = (
             f", {seconds_text(record.time_ns - origin_ns)} s since the first frame"
             if origin_ns is not None
             else ""
         )
-        yield f"{_INDENT}time       {_utc(record.time_ns)} UTC ({seconds_text(record.time_ns)}){since}"
+        yield f"{INDENT}time       {_utc(record.time_ns)} UTC ({seconds_text(record.time_ns)}){since}"
     for comment in record.comments:
-        yield f"{_INDENT}comment    {printable(comment)}"
+        yield f"{INDENT}comment    {printable(comment)}"
 
 
 def _utc(time_ns: int) -> str:
@@ -103,22 +156,23 @@ def _layers(frame: Frame, paint: Paint, *, base: int) -> Iterator[str]:
         shown = boundaries[-2] + message.fixed_octets + base
         octets = boundaries[-1] + base - shown
         yield (
-            _INDENT
+            INDENT
             + paint("Sampled frame", "title")
-            + paint(f"  the first {octets} octets{_of(message)}", "dim")
+            + paint(f"  the first {octets} octets{of_message(type(message))}", "dim")
         )
         if is_suspicious(frame, inner):
-            yield 2 * _INDENT + paint(f"[suspicious: {SUSPICIOUS}]", "error")
+            yield 2 * INDENT + paint(f"[suspicious: {SUSPICIOUS}]", "error")
         for line in _layers(inner, paint, base=shown):
-            yield 2 * _INDENT + line
+            yield 2 * INDENT + line
         if inner.padding or inner.trailer:
-            yield 2 * _INDENT + f"rest  {_octets_text(inner.padding + inner.trailer)}"
+            yield 2 * INDENT + f"rest  {_octets_text(inner.padding + inner.trailer)}"
         if inner.error is not None:
-            yield 2 * _INDENT + paint(f"[malformed: {inner.error}, counted in the sampled frame]", "error")
+            yield 2 * INDENT + paint(f"[malformed: {inner.error}, counted in the sampled frame]", "error")
 
 
-def _of(message: Layer) -> str:
-    return " of its MSDU" if isinstance(message, CNM) else ""
+def of_message(cls: type[Layer]) -> str:
+    """Return which octets a message of a format shows, "" where they are those of a frame."""
+    return " of its MSDU" if issubclass(cls, CNM) else ""
 
 
 def layer_lines(value: Layer, start: int, stop: int, paint: Paint, frame: Frame) -> Iterator[str]:
@@ -133,12 +187,12 @@ class _Told:
     """Tells layers of one format; keeps the lines of layers, and the rows of numbers, that came before."""
 
     def __init__(self, cls: type[Layer], ethertypes: EtherTypes, paint: Paint) -> None:
-        self.title = paint(cls.title, _style(cls))
+        self.title = paint(cls.title, style_of(cls))
         self.source = f"  [{cls.source}]"
         self._ethertypes = ethertypes
         self._paint = paint
         self._fields: list[tuple[Field, tuple[int, int] | None, dict[int, list[_Row]] | None]] = [
-            (field, _word(cls.layout, field), {} if field.is_number and _says_itself(cls, field) else None)
+            (field, word_of(cls.layout, field), {} if field.is_number and _says_itself(cls, field) else None)
             for field in cls.layout
         ]
         self._fixed = all(field.bits is not None for field in cls.layout)
@@ -172,10 +226,10 @@ class _Told:
         shape = self._shapes.get(names)
         if shape is None:
             name_width = max(map(len, names), default=0)
-            padded = [f"{_INDENT}{self._paint(f'{name:<{name_width}}', 'name')}" for name in names]
+            padded = [f"{INDENT}{self._paint(f'{name:<{name_width}}', 'name')}" for name in names]
             shape = _kept(self._shapes, names, (padded, max((len(row.bits) for row in rows), default=0)))
         heads, bits_width = shape
-        value_width = min(24, max((len(row.value) for row in rows), default=0))
+        value_width = min(MOST_VALUE_WIDTH, max((len(row.value) for row in rows), default=0))
         lines = []
         for head, (_, bits, text, told) in zip(heads, rows, strict=True):
             if bits_width:
@@ -201,7 +255,8 @@ def _says_itself(cls: type[Layer], field: Field) -> bool:
     return not (issubclass(cls, ECM | CMTag) and field.key == "timestamp") and not issubclass(cls, PFC)
 
 
-def _style(cls: type[Layer]) -> str:
+def style_of(cls: type[Layer]) -> str:
+    """Return the style of a format's title."""
     if cls.prefix in _CONGESTION:
         return "congestion"
     if issubclass(cls, Pause | PFC | MACControl):
@@ -223,7 +278,7 @@ _Text = TypeVar("_Text")
 def _rows(
     value: Layer, field: Field, word: tuple[int, int] | None, got: int | bytes, ethertypes: EtherTypes
 ) -> Iterator[_Row]:
-    """Yield the rows of a field; ``word`` is that of `_word`."""
+    """Yield the rows of a field; ``word`` is that of `word_of`."""
     name, pattern = field.name_for(got), ""
     if word is not None and isinstance(got, int) and field.bits is not None:
         first, width = word
@@ -237,7 +292,7 @@ def _rows(
             yield _Row(field.meta.flags.format(bit), pattern, str(got >> bit & 1), "")
 
 
-def _word(layout: tuple[Field, ...], field: Field) -> tuple[int, int] | None:
+def word_of(layout: tuple[Field, ...], field: Field) -> tuple[int, int] | None:
     """Return the first bit and the width of the run of sub-octet fields that ``field`` is in, if any.
 
     A field that fills whole octets by itself is in none.
@@ -264,25 +319,21 @@ def bit_pattern(value: int, offset: int, bits: int, width: int) -> str:
 
 
 def _octets_text(octets: bytes) -> str:
-    shown = octets[:_SHOWN_OCTETS].hex()
-    more = "…" if len(octets) > _SHOWN_OCTETS else ""
+    shown = octets[:SHOWN_OCTETS].hex()
+    more = "…" if len(octets) > SHOWN_OCTETS else ""
     return f"{shown}{more}  ({len(octets)} octet{'s' if len(octets) > 1 else ''})"
 
 
 def _tail(record: Record, paint: Paint) -> Iterator[str]:
     frame = record.frame
     end = frame.boundaries()[-1]
-    for name, octets, what in (
-        ("eth.padding", frame.padding, "zero octets that fill the frame"),
-        ("eth.trailer", frame.trailer, "octets behind the last layer"),
-        ("eth.fcs", frame.fcs, "frame check sequence"),
-    ):
+    for (name, what), octets in zip(TAILS, (frame.padding, frame.trailer, frame.fcs), strict=True):
         if not octets:
             continue
-        name = name if record.is_ethernet else name.replace("eth.", "")
+        name = name if record.is_ethernet else name.removeprefix("eth.")
         yield paint(name, "title") + paint(f"  octets {end}–{end + len(octets) - 1}  {what}", "dim")
         verdict = ""
         if name == "eth.fcs" and len(octets) == 4 and not record.cut:
             verdict = "  good" if fcs_holds(record) else "  " + paint("bad", "error")
-        yield f"{_INDENT}{_octets_text(octets)}{verdict}"
+        yield f"{INDENT}{_octets_text(octets)}{verdict}"
         end += len(octets)

@@ -83,7 +83,7 @@ def test_columns_show_what_frames_show(
     expected = shown(arguments, capsysbinary)
     seen = request.getfixturevalue("switching")
     assert shown(arguments, capsysbinary) == expected
-    if form in ("json", "ndjson", "csv", "fields"):
+    if form in ("tree", "json", "ndjson", "csv", "fields"):
         assert sum(seen) > 100
 
 

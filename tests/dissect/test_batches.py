@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, Interface, open_capture
-from ecmproto.dissect import Csv, Json, NdJson, Tabs, records
+from ecmproto.dissect import Csv, Json, NdJson, Tabs, Trees, records
 from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing
 from ecmproto.errors import CaptureError
@@ -23,6 +23,7 @@ from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_o
 from ecmproto.table.text import paths, renderer
 from ecmproto.wire.catalogue import catalogue
 from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.fcs import frame_check_sequence
 from tests.capture.octets import description, enhanced, option, section, simple
 from tests.conftest import SHARED_CAPTURES
 from tests.dissect.sample import FRAMES
@@ -48,6 +49,8 @@ FORMS: dict[str, Callable[[], Listing]] = {
     "every field but errors": lambda: Csv([*_WELL, *_SHOWN, "encapsulated.frame.protocols"]),
     "errors of frames shown": lambda: Tabs(["frame.number", "encapsulated.frame.error"]),
     "one field": lambda: Csv(["vlan.id"]),
+    "tree": Trees,
+    "painted tree": lambda: Trees(lambda text, style: f"<{style}>{text}</>"),
 }
 
 
@@ -90,7 +93,7 @@ def test_bundled_captures(path: Path, name: str) -> None:
         assert_same(next(iter(reader)), reader.interfaces, name)
 
 
-@pytest.mark.parametrize("name", ["ndjson", "every field"])
+@pytest.mark.parametrize("name", ["ndjson", "every field", "tree"])
 def test_shared_captures(name: str) -> None:
     if not SHARED_CAPTURES.is_dir():
         pytest.skip(f"{SHARED_CAPTURES} is not there: no shared captures to compare with")
@@ -100,6 +103,7 @@ def test_shared_captures(name: str) -> None:
             continue
         try:
             with open_capture(path, batch_frames=max(1, SHARED_FRAMES)) as reader:
+                form.origin_ns = None
                 for batch in reader:
                     assert_same(batch, reader.interfaces, name, form=form)
                     compared += len(batch)
@@ -126,7 +130,7 @@ def test_drawn_frames(drawn: list[tuple[bytes, int]], data: st.DataObject) -> No
         assert_same(batch, INTERFACES, name)
 
 
-@pytest.mark.parametrize("name", ["ndjson", "every field but errors"])
+@pytest.mark.parametrize("name", ["ndjson", "every field but errors", "tree"])
 def test_spoilt_frames(name: str) -> None:
     generator = random.Random(7)
     form = FORMS[name]()
@@ -200,9 +204,16 @@ def test_only_frames_that_are_shown(name: str) -> None:
     batch = Batch.from_frames(list(FRAMES.values()), time_ns=np.arange(len(FRAMES)))
     interfaces = [Interface(index=0, linktype=1)]
     for shown in (np.arange(len(batch)) % 3 == 1, np.zeros(len(batch), np.bool_)):
-        expected = one_by_one(FORMS[name](), batch.select(shown), interfaces)
+        expected, form = "", FORMS[name]()
+        for record, wanted in zip(records(batch, interfaces), shown, strict=True):
+            if wanted:
+                expected += form.record(record)
+            else:
+                form.passed(record)
         form = FORMS[name]()
-        assert b"".join(bytes(text) for text in form.batch(batch, interfaces, shown=shown)) == expected
+        assert (
+            b"".join(bytes(text) for text in form.batch(batch, interfaces, shown=shown)) == expected.encode()
+        )
 
 
 def test_threads_keep_the_order() -> None:
@@ -227,8 +238,10 @@ def test_most_frames_follow_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     packet = b"\x45\0\0\x14" + bytes(16)
     batch = Batch.from_frames([*frames_there, packet, packet], interface=[*6 * [0], 1, 2])
     interfaces = [Interface(index=index, linktype=linktype) for index, linktype in enumerate((1, 101, 147))]
-    for make in (NdJson, lambda: Csv(_NAMES)):
+    for make in (NdJson, lambda: Csv(_NAMES), Trees):
         form = make()
+        if isinstance(form, Trees):  # a TLV's text is of any length
+            batch = batch.select(np.arange(len(batch)) != frames_there.index(FRAMES["lldp"]))
         expected = one_by_one(form, batch, interfaces)
         monkeypatch.setattr(type(form), "record", lambda self, record: pytest.fail("told one by one"))
         assert at_once(form, batch, interfaces) == expected
@@ -246,3 +259,46 @@ def test_marks_that_nobody_sees_are_escaped_in_json(tmp_path: Path) -> None:
         told = at_once(NdJson(), batch, reader.interfaces)
     assert r'"comments": ["a\u007fb\u009bc\u202ed\u2066eµ"]' in told.decode()
     assert json.loads(told.splitlines()[0])["comments"] == [text]
+
+
+_HOLED = [FRAMES[name] for name in ("data", "cnm", "pfc", "tcp", "udp", "arp", "ecm") if name in FRAMES]
+
+
+def test_trees_of_frames_with_an_fcs() -> None:
+    good = [octets + frame_check_sequence(octets) for octets in _HOLED]
+    bad = [octets[:-1] + bytes([octets[-1] ^ 1]) for octets in good]
+    original = [len(octets) for octets in [*good, *bad]]
+    batch = Batch.from_frames([*good, *bad], original=[*original[:-1], original[-1] + 1])
+    interfaces = [Interface(index=0, linktype=1, fcs_octets=4)]
+    assert_same(batch, interfaces, "tree")
+    told = at_once(Trees(), batch, interfaces)
+    assert (told.count(b"  good\n"), told.count(b"  bad\n")) == (len(good), len(bad) - 1)
+
+
+def test_trees_say_what_other_ethertypes_announce_from_batch_to_batch() -> None:
+    form, interfaces = Trees(), [Interface(index=0, linktype=1)]
+    batch = Batch.from_frames(list(FRAMES.values()), time_ns=np.arange(len(FRAMES)))
+    for types in (DEFAULT, EtherTypes(message=0x9999, tag=0x88B5, cn_tag=0x22EA), DEFAULT):
+        assert at_once(form, batch, interfaces, types) == one_by_one(Trees(), batch, interfaces, types)
+
+
+def test_a_deeper_tree_is_told_frame_by_frame() -> None:
+    interfaces = [Interface(index=0, linktype=1)]
+    batch = Batch.from_frames(list(FRAMES.values()), time_ns=np.arange(len(FRAMES)))
+    forms = [Trees(deep=lambda octets: octets.hex()) for _ in range(2)]
+    assert not forms[0].columnar
+    assert at_once(forms[0], batch, interfaces) == one_by_one(forms[1], batch, interfaces)
+
+
+@pytest.mark.parametrize("octets", [0, 1, 2, 5, 6, 7, 31, 32, 33, 64])
+def test_columns_of_trees_are_as_wide_as_the_octets_in_them(octets: int) -> None:
+    # addresses and numbers of every width beside options and payloads of few octets
+    generator = random.Random(octets)
+    before = bytes(12) + bytes.fromhex("0800 46000040 00000000 0006 0000")
+    frames_there = []
+    for size in range(9):
+        addresses = generator.randbytes(size).ljust(8, b"\1")
+        segment = generator.randbytes(12) + b"\x60" + generator.randbytes(7) + bytes(4)
+        frames_there.append(before + addresses + bytes(4) + segment + generator.randbytes(octets))
+    batch = Batch.from_frames(frames_there)
+    assert_same(batch, [Interface(index=0, linktype=1)], "tree")

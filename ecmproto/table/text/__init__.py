@@ -27,6 +27,7 @@ Importing this imports numba.
 from __future__ import annotations
 
 from ecmproto.table.text.pieces import (
+    Binary,
     Bits,
     Cell,
     Decimal,
@@ -35,7 +36,9 @@ from ecmproto.table.text.pieces import (
     Hex,
     HexNumber,
     Mark,
+    Moment,
     Number,
+    Padded,
     Path,
     Piece,
     Pieces,
@@ -47,12 +50,13 @@ from ecmproto.table.text.pieces import (
     Stretch,
     Sum,
     When,
+    Widest,
     Word,
 )
 from ecmproto.table.text.renderer import Renderer, Single
 
 __all__ = [
-    "Bits", "Cell", "Decimal", "Dotted", "Grouped", "Hex", "HexNumber", "Mark", "Number", "Path", "Piece",
-    "Pieces", "Power", "RecordNumber", "Renderer", "Seconds", "Significant", "Single", "Size", "Stretch",
-    "Sum", "When", "Word",
+    "Binary", "Bits", "Cell", "Decimal", "Dotted", "Grouped", "Hex", "HexNumber", "Mark", "Moment", "Number",
+    "Padded", "Path", "Piece", "Pieces", "Power", "RecordNumber", "Renderer", "Seconds", "Significant",
+    "Single", "Size", "Stretch", "Sum", "When", "Widest", "Word",
 ]  # fmt: skip

@@ -15,9 +15,10 @@ from ecmproto.table.text.octets import load_4, store_4, store_8
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
-_SPACE, _MINUS, _PLUS, _POINT, _ZERO = 32, 45, 43, 46, 48
+_SPACE, _MINUS, _PLUS, _POINT, _ZERO, _COLON = 32, 45, 43, 46, 48, 58
 _LETTERS = ord("a") - 10 - _ZERO
 _NS_PLACES = 9
+_DAY_S = 86_400
 
 
 @inlined
@@ -115,6 +116,57 @@ def seconds(out: Octets, at: int, number: int, width: int) -> int:
     first = rest // 100_000_000
     out[at + 1] = _ZERO + first
     return _eight(out, at + 2, rest - 100_000_000 * first)
+
+
+@inlined
+def _pair(out: Octets, at: int, mark: int, number: int) -> int:
+    """Write an octet and the two digits of a number < 100."""
+    out[at] = mark
+    store_4(out, at + 1, four_digits(number) >> 16)
+    return at + 3
+
+
+@inlined
+def moment(out: Octets, at: int, number: int) -> int:
+    """Write a number of ns since 1970, of a year with four digits, as UTC with nine places."""
+    second = number // 1_000_000_000
+    day = second // _DAY_S
+    # days and years that begin in March 0000, so that a leap day is the last of its year
+    days = day + 719_468
+    era = days // 146_097
+    of_era = days - 146_097 * era
+    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * of_year + 2) // 153
+    january = int(month >= 10)
+    store_4(out, at, four_digits(year + 400 * era + january))
+    at = _pair(out, at + 4, _MINUS, month + 3 - 12 * january)
+    at = _pair(out, at, _MINUS, of_year - (153 * month + 2) // 5 + 1)
+    of_day = second - _DAY_S * day
+    minute = of_day // 60
+    at = _pair(out, at, _SPACE, minute // 60)
+    at = _pair(out, at, _COLON, minute % 60)
+    at = _pair(out, at, _COLON, of_day - 60 * minute)
+    out[at] = _POINT
+    rest = number - 1_000_000_000 * second
+    first = rest // 100_000_000
+    out[at + 1] = _ZERO + first
+    return _eight(out, at + 2, rest - 100_000_000 * first)
+
+
+@inlined
+def binary(out: Octets, at: int, number: int, bits: int, offset: int) -> int:
+    """Write the last ``bits`` bits of a number, a space behind the fourth of a group.
+
+    ``offset`` of the first group are written already.
+    """
+    for bit in range(bits):
+        if bit > 0 and (offset + bit) % 4 == 0:
+            out[at] = _SPACE
+            at += 1
+        out[at] = _ZERO + ((number >> (bits - 1 - bit)) & 1)
+        at += 1
+    return at
 
 
 @inlined

@@ -165,6 +165,22 @@ class Seconds:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Moment:
+    """A number of ns since 1970 as UTC: ``2024-05-01 12:00:00.000000001``."""
+
+    number: Number
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Binary:
+    """A number in ``bits`` binary digits, in groups of four; ``offset`` of the first group stand in front."""
+
+    number: Number
+    bits: int
+    offset: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Word:
     """What ``function`` says of values: a Python function, called once for each combination of them.
 
@@ -200,6 +216,25 @@ class Cell:
     lone: bool = False
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Widest:
+    """Writes nothing; sets the width of the `Padded` behind it: that of the widest of ``texts``.
+
+    It is ``least`` at least and ``most`` at most.
+    """
+
+    texts: Sequence[Pieces]
+    least: int
+    most: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Padded:
+    """Pieces with spaces behind them up to the width that the last `Widest` set; ASCII, and no `Cell`."""
+
+    pieces: Pieces
+
+
 class Mark(enum.Enum):
     """What depends on the text in front of it, or on the batch."""
 
@@ -212,7 +247,8 @@ class Mark(enum.Enum):
 
 
 Piece: TypeAlias = (
-    "str | Decimal | HexNumber | Hex | Dotted | Grouped | Significant | Seconds | Word | When | Cell | Mark"
+    "str | Decimal | HexNumber | Hex | Dotted | Grouped | Significant | Seconds | Moment | Binary | Word"
+    " | When | Cell | Widest | Padded | Mark"
 )
 Pieces: TypeAlias = "Sequence[Piece]"
 

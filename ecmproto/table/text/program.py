@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ecmproto.table.headers import fixed
 from ecmproto.table.text.pieces import (
+    Binary,
     Bits,
     Cell,
     Decimal,
@@ -18,7 +19,9 @@ from ecmproto.table.text.pieces import (
     Hex,
     HexNumber,
     Mark,
+    Moment,
     Number,
+    Padded,
     Piece,
     Pieces,
     Power,
@@ -29,13 +32,15 @@ from ecmproto.table.text.pieces import (
     Stretch,
     Sum,
     When,
+    Widest,
     Word,
 )
 
 Int64 = NDArray[np.int64]
 
-DECIMAL, HEX_NUMBER, SECONDS, SIGNIFICANT, UNLESS = range(5)
-NATURAL, NOTHING, HEX, DOTTED, GROUPED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE, ERROR = range(5, 17)
+DECIMAL, HEX_NUMBER, SECONDS, SIGNIFICANT, MOMENT, BINARY, UNLESS = range(7)
+NATURAL, NOTHING, HEX, DOTTED, GROUPED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE, ERROR = range(7, 19)
+WIDTH, WIDEN, PAD = range(19, 22)
 """Operations; those up to UNLESS take a number, NATURAL a decimal that is a layer's as it stands there.
 
 A row of ``operations`` is one of them, where the literal that it writes first starts and its octets, and what
@@ -51,6 +56,7 @@ KEY_NUMBERS = 8
 """Of how many numbers what a word says may depend."""
 _PART_OCTETS = 6
 _MOST_DIGITS = 20
+_MOMENT_OCTETS = 29
 _WORD_BITS = 64
 _COLUMNS = 8
 _LITERAL_SPARE = 64
@@ -96,7 +102,7 @@ class Assembler:
 
     def add(self, pieces: Pieces) -> int:
         """Add a program and return its number."""
-        self._bounded = self._stretches = self._errors = 0
+        self._bounded = self._stretches = self._errors = self._most = 0
         self._block(pieces)
         words = len(self._words) - self._word_bounds[-1]
         self._room.append((self._bounded, self._stretches, words + self._errors))
@@ -153,6 +159,11 @@ class Assembler:
             case Seconds():
                 room = max(_MOST_DIGITS + 2, piece.width)
                 self._add(SECONDS, self._number(piece.number), piece.width, room=room)
+            case Moment():
+                self._add(MOMENT, self._number(piece.number), room=_MOMENT_OCTETS)
+            case Binary():
+                room = piece.bits + piece.bits // 4 + 1
+                self._add(BINARY, self._number(piece.number), piece.bits, piece.offset, room=room)
             case Word():
                 self._word(piece)
             case When():
@@ -163,6 +174,17 @@ class Assembler:
                     self._piece(inner)
                 if piece.quoted:
                     self._add(QUOTE, int(piece.lone), room=2)
+            case Widest():
+                self._most = piece.most
+                self._add(WIDTH, piece.least)
+                for text in piece.texts:
+                    self._add(CELL)
+                    self._block(text)
+                    self._add(WIDEN, piece.most)
+            case Padded():
+                self._add(CELL)
+                self._block(piece.pieces)
+                self._add(PAD, room=self._most)
             case Mark.COMMA:
                 self._add(COMMA, room=1)
             case Mark.STRIP:

@@ -8,9 +8,19 @@ from numpy.typing import NDArray
 from ecmproto.kernel import inlined, released
 from ecmproto.table.headers import signed
 from ecmproto.table.text.addresses import dotted, grouped
-from ecmproto.table.text.digits import decimal, hex_number, hex_octets, natural, seconds, separated_octets
+from ecmproto.table.text.digits import (
+    binary,
+    decimal,
+    hex_number,
+    hex_octets,
+    moment,
+    natural,
+    seconds,
+    separated_octets,
+)
 from ecmproto.table.text.octets import copy, load_number
 from ecmproto.table.text.program import (
+    BINARY,
     CELL,
     COMMA,
     DECIMAL,
@@ -20,17 +30,21 @@ from ecmproto.table.text.program import (
     HEX,
     HEX_NUMBER,
     JUMP,
+    MOMENT,
     NATURAL,
     NOTHING,
     OF_LAYER,
     OF_POWER,
     OF_RECORD,
     OF_SUM,
+    PAD,
     QUOTE,
     SECONDS,
     SIGNIFICANT,
     STRIP,
     UNLESS,
+    WIDEN,
+    WIDTH,
     WORD,
 )
 from ecmproto.table.text.significant import significant
@@ -141,6 +155,7 @@ def render(
             return row
         base = mark_at[row]
         line = cell = at
+        wide = 0
         step = bounds[which]
         stop = bounds[which + 1]
         while step < stop:
@@ -164,6 +179,10 @@ def render(
                     at = seconds(out, at, number, second)
                 elif kind == SIGNIFICANT:
                     at = significant(out, at, number * fourth, second)
+                elif kind == MOMENT:
+                    at = moment(out, at, number)
+                elif kind == BINARY:
+                    at = binary(out, at, number, second, third)
                 elif number < second or number > third:
                     step += fourth
             elif kind == NOTHING:
@@ -200,5 +219,14 @@ def render(
             elif kind == ERROR:
                 start = single_bounds[record[_ERROR, row] - 1]
                 at = copy(out, at, singles, start, single_bounds[record[_ERROR, row]] - start)
+            elif kind == WIDTH:
+                wide = first
+            elif kind == WIDEN:
+                wide = max(wide, min(at - cell, first))
+                at = cell
+            elif kind == PAD:
+                while at < cell + wide:
+                    out[at] = _SPACE
+                    at += 1
     used[0], used[1] = at, 0
     return end

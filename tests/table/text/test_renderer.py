@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, Interface
 from ecmproto.table.text import (
+    Binary,
     Bits,
     Cell,
     Decimal,
@@ -19,6 +21,8 @@ from ecmproto.table.text import (
     Hex,
     HexNumber,
     Mark,
+    Moment,
+    Padded,
     Path,
     Piece,
     Pieces,
@@ -28,6 +32,7 @@ from ecmproto.table.text import (
     Size,
     Stretch,
     When,
+    Widest,
     Word,
     desk,
     paths,
@@ -79,6 +84,57 @@ def test_decimals_of_every_length(number: int) -> None:
     ]
     seconds = f"{number // 10**9}.{number % 10**9:09d}"
     assert text(batch, lambda path: write) == f"{number} {number:>20} {seconds} {seconds:>22}"
+
+
+_DAYS = [
+    datetime.date(year, month, day).toordinal() - datetime.date(1970, 1, 1).toordinal()
+    for year in (1900, 1970, 1999, 2000, 2024, 2100)
+    for month, day in ((1, 1), (2, 28), (3, 1), (12, 31))
+]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(-(2**62), 2**62),
+            st.builds(
+                lambda day, ns: day * 86_400 * 10**9 + ns,
+                st.sampled_from(_DAYS),
+                st.sampled_from((0, -1, 1, 86_400 * 10**9)),
+            ),
+        ),
+        min_size=1,
+    )
+)
+def test_moments_are_those_of_datetime(times: list[int]) -> None:
+    batch = Batch.from_frames([HEADER] * len(times), time_ns=times)
+    expected = []
+    for time_ns in times:
+        seconds, ns = divmod(time_ns, 10**9)
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+        expected.append(f"{moment:%Y-%m-%d %H:%M:%S}.{ns:09d}")
+    assert text(batch, lambda path: [Moment(RecordNumber.TIME_NS), "\n"]).split() == [
+        part for each in expected for part in each.split()
+    ]
+
+
+@given(st.integers(0, 2**40 - 1), st.integers(1, 40), st.integers(0, 15))
+def test_bits_are_in_groups_of_four(number: int, bits: int, offset: int) -> None:
+    digits = " " * offset + f"{number & (1 << bits) - 1:0{bits}b}"
+    groups = " ".join(digits[at : at + 4] for at in range(0, len(digits), 4))
+    (got,) = lines([number.to_bytes(5, "big")], [Binary(Bits(1, 0, 5, 0, 40), bits, offset)])
+    assert got == groups.lstrip()
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=2, max_size=2), st.integers(0, 8), st.integers(8, 12))
+def test_columns_are_as_wide_as_the_widest(numbers: list[int], least: int, most: int) -> None:
+    first, second = (Decimal(Bits(1, at, 4, 0, 32)) for at in (0, 4))
+    body = b"".join(number.to_bytes(4, "big") for number in numbers)
+    (got,) = lines(
+        [body], [Widest([[first], [second]], least, most), Padded([first]), "|", Padded([second]), "|"]
+    )
+    width = max(least, min(most, max(len(str(number)) for number in numbers)))
+    assert got == "".join(f"{number:<{width}}|" for number in numbers)
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=20), st.integers(-64, 2000))
