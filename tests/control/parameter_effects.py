@@ -1,8 +1,11 @@
 """Which parameters of mechanisms change anything, in short runs of plain Python.
 
 ``python -m tests.control.parameter_effects MECHANISM`` prints as JSON, for each parameter by role and name,
-the value that had an effect, null without one.  Run it with NUMBA_DISABLE_JIT=1: it makes a hundred short
+the value that had an effect, null without one.  Run it with NUMBA_DISABLE_JIT=1: it makes hundreds of short
 runs, none of which is worth compiling.
+
+The machines are first driven by hand, with arrivals and messages that are made up for what every rule needs;
+that takes milliseconds.  What shows nothing there is tried at an edge and in replays.
 """
 
 from __future__ import annotations
@@ -10,23 +13,39 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ecmproto.capture.batch import Batch
+from ecmproto.control.cpid import NO_CPID, signed_cpid
 from ecmproto.control.machine import Machine, Place, SampledFrame
 from ecmproto.control.mechanism import Role
 from ecmproto.control.parameters import UNITS, Parameter
-from ecmproto.control.protocol import NO_CAUSE
+from ecmproto.control.protocol import (
+    NO_CAUSE,
+    NO_LIMITER,
+    PROBE_KIND,
+    Arrival,
+    Departure,
+    Message,
+    Outbox,
+    Senders,
+    clear,
+    new_outbox,
+)
 from ecmproto.control.registry import find_mechanism
 from ecmproto.errors import ParameterError
 from ecmproto.live.edge import HOST as TO_HOST
 from ecmproto.live.edge import NET, Edge
+from ecmproto.record import new_record
 from ecmproto.replay.facts import PortFacts
 from ecmproto.replay.generated import octets_of as octets_of_message
 from ecmproto.replay.open_loop import replay_open_loop
+from ecmproto.wire.text import cpid
 from tests.control.qcn.test_edge import BACKBONE_EDGE, backbone_cnm, i_tagged
 from tests.live.virtual import START_NS, Clock, frame
 from tests.replay.loops import BUSY, CP_MAC, Sent, batches_of, machine, octets_of, run
@@ -72,49 +91,159 @@ BUSIER = {
 
 WITH: dict[Any, list[str]] = {
     "k": ["cp.linear=yes"],
-    "c": ["cp.qeq=64B", "cp.a=100"],
     "hops_exponent": ["hops=3"],
     "key_src": ["rp.hash_bits=1"],
     "qst_low": ["cp.qst=60kB"],
-    "sscale": ["cp.qmc=20kB"],
     ("bcn", "qmc"): ["cp.sscale=2"],
-    "beta": ["rp.gi=100"],
-    "b": ["cp.qeq=100kB", "cp.qsc=140kB"],
-    "ai_rate": ["rp.threshold=1", "rp.byte_reset=1kB"],
-    "hai_rate": ["rp.threshold=1", "rp.byte_reset=1kB", "rp.time_reset=5us", "rp.max_rps=1"],
     "alternate_priority": ["edge.cnpv=3", "edge.mode=4"],
     "mode": ["edge.cnpv=3"],
-    "idle": ["rp.idle=1us"],
 }
 """What a parameter needs beside it; ``hops`` is how many congestion points a path has."""
 VALUES = {
     "qmc": ["20kB"],
     "qst": ["60kB"],
-    "mode": ["1", "2", "4"],
     "cnpv": ["5", "3,5"],
     "enabled": ["3", "none"],
     "priorities": ["3", "none"],
-    "pause_quanta": ["1000"],
-    "td": ["300us"],
-    "idle": ["10s"],
     "min_rate": ["4G"],
     "max_rate": ["1G"],
-    "ai_rate": ["500M"],
-    "hai_rate": ["1G"],
-    "b": ["1.5"],
 }
 """Values that are tried first."""
 
+QLENS_OCTETS = (
+    0, 4_990, 9_990, 12_000, 30_000, 50_000, 80_000, 150_000, 90_000, 45_000, 15_000, 9_000, 7_000, 4_000, 0,
+)  # fmt: skip
+"""Below, just below and above every threshold of `BUSIER`, and back."""
+CPIDS = [signed_cpid(cpid(CP_MAC, number)) for number in range(1, 9)]
+"""What the congestion points of a port are called, by priority."""
+_PRIORITIES = (3, 5)
+_STEP_NS = 20_000
 
-@lru_cache
-def digest(name: str, assignments: tuple[str, ...]) -> str:
-    """Return a hash of all that runs of a mechanism come to."""
+
+@lru_cache(maxsize=4096)
+def digest(part: Callable[[Machine, int], Iterator[Any]], name: str, assignments: tuple[str, ...]) -> str:
+    """Return a hash of all that a part of the runs of a mechanism comes to."""
     hops = [int(text.partition("=")[2]) for text in assignments if text.startswith("hops=")]
     own = machine(name, *[text for text in assignments if not text.startswith("hops=")])
     seen = hashlib.sha256()
-    for part in (*_loop(own, (hops or [1])[0]), *_open(own), *_edge(own)):
-        seen.update(repr(part).encode())
+    for one in part(own, (hops or [1])[0]):
+        seen.update(repr(one).encode())
     return seen.hexdigest()
+
+
+def _place(hops: int = 1) -> Place:
+    return Place(rate_bps=_RATE_BPS, link_rate_bps=10**10, cp_mac=CP_MAC, stations=4, flows=_FLOWS, hops=hops)
+
+
+def _taken(outbox: Outbox) -> list[tuple[Any, ...]]:
+    """Return the messages of ``outbox``, which is empty then."""
+    rows: list[tuple[Any, ...]] = np.asarray(outbox.messages)[: outbox.posted.count].tolist()
+    outbox.posted.count = 0
+    return rows
+
+
+def _port(own: Machine, hops: int) -> Iterator[Any]:
+    """Yield what a congestion point says to arrivals while its queues pass all thresholds, and back."""
+    point, outbox = own.congestion_point(_place(), np.random.default_rng(1)), new_outbox(64)
+    for step in range(8 * len(QLENS_OCTETS)):
+        now_ns, qlen_octets = step * _STEP_NS, QLENS_OCTETS[step // 8]
+        qlens_octets = np.zeros(8, np.int64)
+        qlens_octets[list(_PRIORITIES)] = qlen_octets
+        if point.tick_ns() <= now_ns:
+            point.tick(now_ns, qlens_octets, outbox)
+        for station, priority in enumerate(_PRIORITIES):
+            tagged = step % 2 == 1
+            arrival = Arrival(
+                now_ns=now_ns, station=station, flow=0, priority=priority, octets=6_000, sampled=True,
+                answerable=True, enqueued=step % 5 > 0, tagged=tagged,
+                tag=CPIDS[priority] if tagged else NO_CPID, mark=step, qlen_octets=qlen_octets,
+                port_octets=2 * qlen_octets,
+            )  # fmt: skip
+            point.arrived(arrival, outbox)
+            messages = _taken(outbox)
+            yield messages
+            if step % 8 == 1:
+                octets = octets_of(Sent(now_ns, station + 1, priority=priority))
+                yield _frames(own, messages, SampledFrame(octets, len(octets), _AT_MSDU))
+        yield point.forwarded(3, 10**7)
+        point.left(now_ns, 0, 3, 1_500, qlen_octets, outbox)
+        yield _taken(outbox)
+    yield own.counters(point)
+
+
+def _frames(own: Machine, messages: list[tuple[Any, ...]], about: SampledFrame) -> list[bytes]:
+    """Return the messages that are sent as frames."""
+    names = np.asarray(new_record(Message)).dtype.names or ()
+    named = [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in messages]
+    return [octets_of_message(own, one, about, _place()) for one in named if one.sent]
+
+
+def _reactions(own: Machine, hops: int) -> Iterator[Any]:
+    """Yield what reaction points come to that get every kind of message: bad news, good news, stops."""
+    senders, outbox = own.senders(_place(hops), np.random.default_rng(1)), new_outbox(64)
+    waiting: dict[tuple[int, int], Departure] = {}
+    for step in range(100):
+        now_ns = step * _STEP_NS
+        for station in (0, 1):
+            while senders.timer_ns(station) <= now_ns:
+                senders.expire(station, senders.timer_ns(station))
+            for flow, priority in enumerate(_PRIORITIES):
+                limiter = senders.route(station, flow, priority, now_ns)
+                frame = Departure(now_ns, station, limiter, flow, priority, 1_500, False, NO_CPID, 0)
+                if limiter == NO_LIMITER:
+                    yield tuple(senders.sent(frame, outbox)), _taken(outbox)
+                elif (station, limiter) not in waiting:
+                    senders.join(station, limiter)
+                    waiting[station, limiter] = frame
+            for key in [key for key in waiting if key[0] == station]:
+                leaves_ns = senders.leaves_ns(*key, now_ns)
+                yield leaves_ns
+                if leaves_ns <= now_ns:
+                    frame = waiting.pop(key)._replace(now_ns=now_ns)
+                    yield tuple(senders.sent(frame, outbox)), _taken(outbox)
+            for message in _messages(own, step, station):
+                senders.heed(message, now_ns)
+            yield _state(senders, station)
+        yield own.counters(senders)
+
+
+def _state(senders: Senders, station: int) -> Any:
+    limiters = range(min(senders.limiters(), 100))
+    # In whole bit/s and ns: what rounding alone changes is no effect.
+    rates_bps = [round(senders.limit_bps(station, limiter)) for limiter in limiters]
+    averages_ns = [round(senders.rtt_average_ns(station, limiter)) for limiter in limiters]
+    return rates_bps, averages_ns, senders.timer_ns(station)
+
+
+def _messages(own: Machine, step: int, station: int) -> Iterator[Message]:
+    """Yield the messages of a step: a congestion point's, and an answer of a destination."""
+    flow = step % 2
+    priority = _PRIORITIES[flow]
+    for kind, name in own.kinds.items():
+        stop = "ZERO" in name or "STOP" in name or "(0,0)" in name
+        phase = step % 80
+        if kind == PROBE_KIND or (stop and phase != 70) or (not stop and phase == 70):
+            continue
+        worse = phase < 20 or ("MAX" in name.upper() and phase < 24)
+        if not worse and "MAX" in name.upper():
+            continue
+        message = new_record(Message)
+        clear(message)
+        message.kind, message.sent, message.station, message.flow = kind, 1, station, flow
+        message.priority = priority
+        message.cpid = CPIDS[priority]
+        size = 1 + step % 20
+        message.qntz_fb = size if worse else 0
+        if not stop:
+            message.q_off, message.q_delta = (8 * size, size) if worse else (-size, -2)
+            message.e = -4 * size if worse else size
+        # Of a link of 1 Gb/s: not what BCN gives Ru for.
+        message.capacity = 10**6
+        message.timestamp, message.unit, message.tagged = step // 2, 0, step % 3 > 0
+        message.rlq_id, message.rate = flow, 10**6 * (1 + step % 7)
+        message.latency, message.throughput = 5_000 + step % 13 * 4_000, 2 * 10**6
+        message.enable_vector, message.quanta = 1 << priority, 500 if step % 5 else 0
+        yield message
 
 
 def _loop(own: Machine, hops: int) -> Iterator[Any]:
@@ -123,23 +252,22 @@ def _loop(own: Machine, hops: int) -> Iterator[Any]:
     yield loop.passages.tolist()
     yield loop.messages.tolist()
     yield loop.stations.counters, loop.stations.rtt_average_ns
-    place = Place(rate_bps=_RATE_BPS, link_rate_bps=10**10, cp_mac=CP_MAC, stations=4, flows=_FLOWS)
     names = loop.messages.dtype.names or ()
-    for row in loop.messages[loop.messages["sent"] == 1][:40].tolist():
-        message = SimpleNamespace(**dict(zip(names, row, strict=True)))
-        if message.cause != NO_CAUSE:
-            octets = octets_of(TRAFFIC[message.cause])
-            yield octets_of_message(own, message, SampledFrame(octets, len(octets), _AT_MSDU), place)
+    for row in loop.messages[(loop.messages["sent"] == 1) & (loop.messages["cause"] != NO_CAUSE)][
+        :40
+    ].tolist():
+        octets = octets_of(TRAFFIC[row[names.index("cause")]])
+        yield _frames(own, [row], SampledFrame(octets, len(octets), _AT_MSDU))
 
 
-def _open(own: Machine) -> Iterator[Any]:
+def _open(own: Machine, hops: int) -> Iterator[Any]:
     """Yield what a port says in an open loop, where frames have no tags."""
     port = PortFacts(rate_bps=_RATE_BPS, buffer_octets=150_000, cp_mac=CP_MAC)
     for replayed in replay_open_loop(batches_of(TRAFFIC), machine=own, port=port, seed=1):
         yield replayed.messages.tolist()
 
 
-def _edge(own: Machine) -> Iterator[Any]:
+def _edge(own: Machine, hops: int) -> Iterator[Any]:
     """Yield what the edge beside a receiver sends."""
     clock = Clock()
     edge = Edge(own, link_rate_bps=10**9, mac=BACKBONE_EDGE, seed=1, start_ns=START_NS, send=clock.send)
@@ -158,6 +286,14 @@ def _edge(own: Machine) -> Iterator[Any]:
         # A CNM for a customer behind a backbone's edge, which is this one.
         edge.take(Batch.from_frames([backbone_cnm(i_tagged())]), NET, clock.now_ns)
     yield [(left.place, left.octets) for left in clock.left]
+
+
+PARTS = {
+    Role.CONGESTION_POINT: (_port, _open, _loop),
+    Role.REACTION_POINT: (_reactions, _loop),
+    Role.EDGE: (_edge, _loop),
+}
+"""Of the runs, the quickest first."""
 
 
 def candidates(parameter: Parameter) -> Iterator[str]:
@@ -181,13 +317,14 @@ def candidates(parameter: Parameter) -> Iterator[str]:
 def effect(name: str, role: Role, parameter: Parameter) -> str | None:
     """Return a value of a parameter that changes what its mechanism does; None without one."""
     base = (*BUSIER.get(name, BUSY[name]), *WITH.get((name, parameter.name), WITH.get(parameter.name, ())))
-    before = digest(name, base)
-    for text in candidates(parameter):
-        try:
-            if digest(name, (*base, f"{role.value}.{parameter.name}={text}")) != before:
-                return text
-        except ParameterError:
-            continue
+    for part in PARTS[role]:
+        before = digest(part, name, base)
+        for text in candidates(parameter):
+            try:
+                if digest(part, name, (*base, f"{role.value}.{parameter.name}={text}")) != before:
+                    return text
+            except ParameterError:
+                continue
     return None
 
 

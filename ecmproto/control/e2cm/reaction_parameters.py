@@ -55,7 +55,12 @@ class ReactionPointParameters(ecm.ReactionPointParameters):
         maximum=100,
         doc="decrease gain Gd in units of 1 / ((2w + 1)·qeq): the share taken by the largest feedback",
     )
-    rate_unit_bps: int = redeclared(ecm.ReactionPointParameters, "rate_unit_bps", _MB)
+    rate_unit_bps: int = redeclared(
+        ecm.ReactionPointParameters,
+        "rate_unit_bps",
+        _MB,
+        doc="rate unit R_unit, which cancels out of an increase, since Gi0 is divided by it; floor's default",
+    )
     self_increase_bps: int = redeclared(
         ecm.ReactionPointParameters,
         "self_increase_bps",
