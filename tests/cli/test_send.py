@@ -123,7 +123,7 @@ def test_frames_that_the_interface_refuses_are_named(
     told = capsys.readouterr()
     assert told.err == (
         "ecmproto: warning: 2 frames not sent: longer than the MTU of near (1500) or shorter than a header; "
-        "the first is frame 2 of 1600 octets\n"
+        "the first is frame 2 of 1,600 octets\n"
     )
     assert "refused    2 frames" in told.out
 

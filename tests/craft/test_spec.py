@@ -125,7 +125,7 @@ def test_dissected_frames_in_a_specification_are_taken_as_they_stand() -> None:
     [
         ("[[frames", "x.toml: needed a TOML document, got "),
         ("a = " + "[" * 5000, "x.toml: needed a TOML document, got "),
-        ("frames." + ".".join("a" * 20_000) + " = 1", "x.toml: line 1: needed keys of at most 64 parts, got 20001 parts"),
+        ("frames." + ".".join("a" * 20_000) + " = 1", "x.toml: line 1: needed keys of at most 64 parts, got 20,001 parts"),
         ("\nx = {a" + ' . "b"' * 64 + "= 1}", "x.toml: line 2: needed keys of at most 64 parts, got 65 parts"),
         ("#" * (16 << 20) + "#", "x.toml: needed a TOML document of at most 16 MiB, or JSON, which is read frame by frame, got a larger one"),
         ("x = " + "1" * 5000, "x.toml: needed numbers of at most 4,300 digits, got a longer one"),

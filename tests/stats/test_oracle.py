@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import Batch, PcapWriter
+from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
+from ecmproto.capture.container import Interface
 from ecmproto.fuzz.strategies import frame_of
 from ecmproto.stats import Statistics, capture_stats
 from ecmproto.wire import ARP, TCP, UDP, VLAN, Data, Ethernet, IPv4, IPv6, encode
@@ -125,11 +126,22 @@ def test_pauses_are_as_long_as_a_replay_holds_its_stations(
     """The gates of simulated stations are another text: what they add up is what the frames ask for."""
     path, out = tmp_path / "in.pcapng", tmp_path / "paused.pcapng"
     congested_capture(path)
+    # The capture lasts until the last pause has ended: a replay counts no time beyond its last frame.
+    longer = tmp_path / "longer.pcapng"
+    last = bytes.fromhex("020202020202 040404040404 88b7").ljust(60, b"\0")
+    with (
+        open_capture(path) as reader,
+        PcapngWriter(str(longer), interfaces=[Interface(index=0, linktype=1)]) as writer,
+    ):
+        for batch in reader:
+            for octets, time_ns in zip(batch.frames(), batch.time_ns.tolist(), strict=True):
+                writer.write_frame(octets, time_ns)
+        writer.write_frame(last, 2 * 10**9)
     arguments = ["--cp", "pfc", "--rp", "pfc", "--rate", "4G", "--link-rate", "10G", "--buffer", "60kB"]
-    assert run(["replay", "-r", str(path), *arguments, "--seed", "1", "-T", "json", "-w", str(out)]) == 0
+    assert run(["replay", "-r", str(longer), *arguments, "--seed", "1", "-T", "json", "-w", str(out)]) == 0
     stations = json.loads(capsys.readouterr().out)["stations"]
     pauses = capture_stats(out).pauses
     assert pauses is not None
     (sender,) = pauses.senders
     assert sender.frames > 2
-    assert sender.paused_ns * stations["stations"] == stations["paused_ns"] > 0
+    assert sender.paused_ns == stations["paused_ns"] == stations["paused_sum_ns"] > 0
