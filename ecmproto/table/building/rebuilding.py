@@ -31,6 +31,8 @@ from ecmproto.wire.frame import Frame
 from ecmproto.wire.layout import Field
 
 _CAP_LEN = "frame.cap_len"
+_NO_PLACE = 1 << 62
+"""The place of a value that no frame has."""
 _TAIL_NAMES = tuple(f"eth.{key}" for key in TAILS)
 
 
@@ -101,8 +103,8 @@ class _Rebuilding:
         row = None if error.row is None else int(self._path.rows[error.row])
         return ColumnError(layer=error.layer, field=error.field, needed=error.needed, got=error.got, row=row)
 
-    def _strings(self, name: str, number: int) -> Strings:
-        """Return value ``number`` of each frame, empty where there are not so many."""
+    def _strings(self, name: str, number: int | Int64) -> Strings:
+        """Return value ``number``, the same or one each, of each frame, empty where there are not so many."""
         listed, rows = self._sheet.columns[name], self._path.rows
         strings = self._sheet.strings(name)
         has = listed.counts(rows) > number
@@ -115,17 +117,40 @@ class _Rebuilding:
 
     def _octets(self, index: int, field: Field) -> Strings | None:
         """Return a layer's octets of variable length; None where no frame has any."""
-        number = self._path.values.get(index, 0)
-        if number == NO_VALUE:
+        known = self._path.values.get(index)
+        if known == NO_VALUE:
             return None
         if field.name in self._sheet.columns:
-            return self._strings(field.name, number)
-        if (self._finish.fix or _CAP_LEN not in self._sheet.columns) and self._is_counted(index, field):
+            return self._strings(field.name, self._places(index, field) if known is None else known)
+        is_needed = self._finish.fix or _CAP_LEN not in self._sheet.columns
+        if is_needed and self._counted(index, field).any():
             raise missing(field.name, f" for frames of {self._path.name}")
         return None
 
-    def _is_counted(self, index: int, field: Field) -> bool:
-        """Whether some frame has octets for ``field``, as far as other fields say."""
+    def _places(self, index: int, field: Field) -> int | Int64:
+        """Return which of the values of ``field`` is that of layer ``index`` in each frame.
+
+        A frame may have several headers of a kind.  One without octets, as an AH without a check value, has
+        none of the values.
+        """
+        having = [
+            (at, other)
+            for at, cls in enumerate(self._path.layers)
+            for other in cls.layout
+            if other.name == field.name
+        ]
+        if len(having) == 1:
+            return 0
+        counted = {at: self._counted(at, other, is_sure=True) for at, other in having}
+        before = sum((counted[at].astype(np.int64) for at, _ in having if at < index), start=np.int64(0))
+        return np.where(counted[index], before, _NO_PLACE)
+
+    def _counted(self, index: int, field: Field, *, is_sure: bool = False) -> NDArray[np.bool_]:
+        """Return which frames have octets for ``field``, as far as other fields say.
+
+        Where the column that says how many is left out, all do; with ``is_sure`` it is needed unless there
+        is always one.
+        """
         count = field.count
         assert count is not None
         having = np.ones(len(self._path.rows), np.bool_)
@@ -133,11 +158,13 @@ class _Rebuilding:
         for other in cls.layout:
             if other.key == count.key:
                 lengths = self._numbers(index, other)
+                if lengths is None and is_sure and count.minus >= 0:
+                    raise missing(other.name, f" for frames of {self._path.name}")
                 having &= True if lengths is None else lengths * count.scale > count.minus
             elif count.when and other.key == count.when[0]:
                 kinds = self._numbers(index, other)
                 having &= True if kinds is None else np.isin(kinds, count.when[1])
-        return bool(having.any())
+        return having
 
     def _numbers(self, index: int, field: Field) -> Any:
         """Return the values of a field of fixed width; None for one that is computed."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, open_capture
@@ -23,7 +23,9 @@ from ecmproto.table.columns import every_name, extract
 from ecmproto.table.columns.arrow import record_batch_of, schema_of
 from ecmproto.table.columns.capture import read_table
 from ecmproto.table.columns.files import write_columns
-from ecmproto.wire import TLV, CongestionNotificationTLV, Data, Frame, decode, encode
+from ecmproto.wire import TLV, CongestionNotificationTLV, Data, Ethernet, Frame, IPv4, IPv6, decode, encode
+from ecmproto.wire.ip import AH, DestinationOptions, HopByHop, Routing
+from ecmproto.wire.layer import Layer
 from tests.conftest import REPOSITORY, SHARED_CAPTURES
 
 PCAPS = sorted((REPOSITORY / "pcaps").glob("*.pcap*"))
@@ -43,12 +45,28 @@ def rebuilt(octets: Sequence[bytes]) -> list[bytes]:
     return from_columns
 
 
+def right(*layers: Layer) -> Frame:
+    return decode(encode(Frame(layers=(Ethernet(), *layers)), fix=True))
+
+
+TWO_OF_A_KIND = [
+    right(IPv6(), HopByHop(), HopByHop(options=bytes(5) + b"\x01")),
+    right(IPv6(), Routing(), Routing(data=b"\x02" * 12)),
+    right(IPv6(), DestinationOptions(), HopByHop(), DestinationOptions(options=b"\x03" * 14)),
+    # an AH without a check value has none among the column's
+    *(right(IPv4(), AH(icv=one), AH(icv=two), AH(icv=b"\7" * 4), Data(data=b"data"))
+      for one, two in ((b"", b"\5" * 8), (b"\6" * 8, b""), (b"", b""), (b"\x08" * 8, b"\x09" * 8))),
+]  # fmt: skip
+
+
 @given(st.lists(OCTETS, max_size=8))
+@example([encode(frame) for frame in TWO_OF_A_KIND])
 def test_any_frames_come_back_octet_for_octet(octets: list[bytes]) -> None:
     assert rebuilt(octets) == octets
 
 
 @given(st.lists(frames(), min_size=1, max_size=6))
+@example(TWO_OF_A_KIND)
 def test_valid_frames_put_right_anew_are_the_same(valid: list[Frame]) -> None:
     columns = extract(Batch.from_frames([encode(frame) for frame in valid]))
     expected = [encode(decode(encode(frame)), fix=True) for frame in valid]
@@ -167,6 +185,14 @@ def test_what_fix_cannot_know_is_needed() -> None:
         batch_from(without("ip.proto", octets=[encode(build("ip proto=200 data data=00"))]), fix=True)
     with pytest.raises(SpecError, match=re.escape("needed 'data.data' for frames of eth:ip:udp:data")):
         batch_from(without("data.data"), fix=True)
+
+
+def test_check_values_of_several_ah_need_their_lengths() -> None:
+    octets = [encode(TWO_OF_A_KIND[3])]
+    with pytest.raises(SpecError, match=re.escape("needed 'ah.length' for frames of eth:ip:ah:ah:ah:data")):
+        batch_from(without("ah.length", octets=octets), fix=True)
+    options = [encode(TWO_OF_A_KIND[0])]
+    assert frames_of(batch_from(without("ipv6.hopopts.len", octets=options), fix=True)) == options
 
 
 def changed(name: str, values: object) -> pa.Table:
