@@ -38,6 +38,8 @@ from ecmproto.wire import (
     UnknownMessage,
     UnknownTag,
 )
+from ecmproto.wire.ethernet import SNAP
+from ecmproto.wire.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.standards.octets import octets
 
 ONE = bytes.fromhex("020000000001")
@@ -642,6 +644,115 @@ IPV6_TCP = KnownAnswer(
             window_size_value=0xFFFF, checksum=0x1234, options=b"\x02\x04\x05\xb4",
         ),
         Data(data=b"hi"),
+    ),
+)  # fmt: skip
+
+IPV6_EXTENDED = KnownAnswer(
+    name="IPv6 with extension headers in the order of RFC 8200 4.1",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        86 dd
+        60 00 00 00
+        00 5a 00 40               # payload 90: 8 + 8 + 24 + 8 + 24 + 8 + 8 + 2; hop-by-hop options
+        fd 00 00 00 00 00 00 00 00 00 00 00 00 00 00 01
+        fd 00 00 00 00 00 00 00 00 00 00 00 00 00 00 02
+        3c 00                     # RFC 8200 4.3: destination options follow; 8 octets
+        05 02 00 00               # router alert: MLD (RFC 2711)
+        01 00                     # PadN
+        2b 00                     # 4.6: a routing header follows; 8 octets
+        01 04 00 00 00 00         # PadN
+        2c 02                     # 4.4: a fragment header follows; 8 + 2 * 8 octets
+        02 01                     # type 2 (RFC 6275 6.4), 1 segment left
+        00 00 00 00               # reserved
+        fd 00 00 00 00 00 00 00 00 00 00 00 00 00 00 03
+        33 00                     # 4.5: an AH follows; reserved
+        00 01                     # fragment offset 0, reserved 0, more fragments
+        12 34 56 78               # identification
+        3c 04                     # RFC 4302 2: destination options follow; 6 words less 2
+        00 00                     # reserved
+        00 00 01 00 00 00 00 07   # SPI, sequence number
+        a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 aa ab
+        11 00                     # 4.6: UDP follows; 8 octets
+        01 04 00 00 00 00
+        03 e8 07 d0 00 0a 12 34   # ports 1000, 2000, length 10, checksum
+        68 69                     # data
+    """),
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x86DD),
+        IPv6(
+            plen=90, nxt=0, src=b"\xfd" + bytes(14) + b"\x01", dst=b"\xfd" + bytes(14) + b"\x02",
+        ),
+        HopByHop(nxt=60, len=0, options=b"\x05\x02\x00\x00\x01\x00"),
+        DestinationOptions(nxt=43, len=0, options=b"\x01\x04" + bytes(4)),
+        Routing(nxt=44, len=2, type=2, segleft=1, data=bytes(4) + b"\xfd" + bytes(14) + b"\x03"),
+        FragmentHeader(nxt=51, offset=0, more=1, ident=0x12345678),
+        AH(nxt=60, length=4, spi=0x100, sequence=7, icv=bytes(range(0xA0, 0xAC))),
+        DestinationOptions(nxt=17, len=0, options=b"\x01\x04" + bytes(4)),
+        UDP(srcport=1000, dstport=2000, length=10, checksum=0x1234),
+        Data(data=b"hi"),
+    ),
+)  # fmt: skip
+
+IPV6_LATER_FRAGMENT = KnownAnswer(
+    name="IPv6 fragment that is neither the first nor the last",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        86 dd
+        60 00 00 00
+        00 10 2c 40               # payload 16, fragment header
+        fd 00 00 00 00 00 00 00 00 00 00 00 00 00 00 01
+        fd 00 00 00 00 00 00 00 00 00 00 00 00 00 00 02
+        06 00                     # RFC 8200 4.5: of TCP, which is in the first fragment
+        05 a9                     # fragment offset 181 (1448 octets), reserved 0, more fragments
+        00 00 00 01               # identification
+        01 02 03 04 05 06 07 08
+    """),
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x86DD),
+        IPv6(
+            plen=16, nxt=44, src=b"\xfd" + bytes(14) + b"\x01", dst=b"\xfd" + bytes(14) + b"\x02",
+        ),
+        FragmentHeader(nxt=6, offset=181, more=1, ident=1),
+        Data(data=bytes(range(1, 9))),
+    ),
+)  # fmt: skip
+
+AH_IPV4 = KnownAnswer(
+    name="AH behind IPv4",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        08 00
+        45 00 00 46               # total length 70: 20 + 24 + 26
+        00 00 00 00
+        40 33 66 83               # AH; checksum by hand: ~(4500+0046+4033+0a00+0001+0a00+0002) = ~997c
+        0a 00 00 01
+        0a 00 00 02
+        11 04                     # RFC 4302 2: UDP follows; 6 words less 2
+        00 00                     # reserved
+        01 02 03 04 00 00 00 09   # SPI, sequence number
+        b0 b1 b2 b3 b4 b5 b6 b7 b8 b9 ba bb
+    """) + IP_UDP[20:],
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x0800),
+        IPv4(len=70, proto=51, checksum=0x6683, src=HOST_1, dst=HOST_2),
+        AH(nxt=17, length=4, spi=0x01020304, sequence=9, icv=bytes(range(0xB0, 0xBC))),
+        *IP_UDP_LAYERS[1:],
+    ),
+)  # fmt: skip
+
+SNAP_IPV4 = KnownAnswer(
+    name="IPv4 behind LLC and SNAP",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        00 36                     # 54 octets follow: 8 + 46
+        aa aa 03                  # 802.2: DSAP and SSAP of SNAP, unnumbered information
+        00 00 00                  # RFC 1042: organisation 0, EtherTypes
+        08 00                     # IPv4
+    """) + IP_UDP,
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=54),
+        SNAP(dsap=0xAA, ssap=0xAA, control=3, oui=0, etype=0x0800),
+        *IP_UDP_LAYERS,
     ),
 )  # fmt: skip
 
