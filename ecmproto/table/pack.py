@@ -37,4 +37,8 @@ def pack(kind: type[Layer], count: int, **columns: Column) -> NDArray[np.uint8]:
             raise EncodeError(layer=kind.prefix, field=key, needed=f"one of {', '.join(fields)}", got="it")
     named = {f"{kind.prefix}.{key}": column for key, column in columns.items()}
     frames = frames_from(Frame(layers=(kind(),)), count, named, fix=False)
-    return frames.buffer.reshape(count, kind.fixed_octets)
+    # Of a variable last field that is not empty by itself, as an IPv6 extension header's, nothing is wanted.
+    whole = frames.buffer.reshape(count, len(frames.buffer) // max(count, 1))
+    return (
+        np.ascontiguousarray(whole[:, : kind.fixed_octets]) if count else whole.reshape(0, kind.fixed_octets)
+    )
