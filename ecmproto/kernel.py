@@ -123,7 +123,7 @@ def _made(function: _Function, **options: bool) -> _Function:
     dispatcher: Any = numba.njit(function, **chosen)
     if hasattr(dispatcher, "py_func"):
         dispatcher.part_options = chosen | AS_PART
-        _keep(dispatcher, function, allocates=chosen["_nrt"])
+        _keep(dispatcher, function)
     return _registered(function, dispatcher, _Compiled)
 
 
@@ -135,13 +135,13 @@ def _registered(function: _Function, dispatcher: Any, kind: type[CPUDispatcher])
     return typed
 
 
-def _keep(compiler: Any, function: Callable[..., Any], *, allocates: bool = True) -> None:
+def _keep(compiler: Any, function: Callable[..., Any]) -> None:
     """Have ``compiler``, which makes the code of ``function``, keep it for other processes.
 
     What was typed at a prompt has no file to compare with, and is not kept.
     """
     if _cache is not None and Path(function.__code__.co_filename).is_file():
-        compiler._cache = _cache(function, functools.partial(_sources, function), allocates=allocates)
+        compiler._cache = _cache(function, functools.partial(_sources, function))
 
 
 def cached_entry(function: Callable[..., Any], returned: Any, arguments: tuple[Any, ...]) -> CFunc:

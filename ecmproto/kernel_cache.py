@@ -51,13 +51,12 @@ PATIENCE_S = 120.0
 class KernelCache(NullCache):
     """What numba asks for the compiled forms of one function, kept in files that are safe to load."""
 
-    def __init__(self, function: Callable[..., Any], sources: Sources, *, allocates: bool = True) -> None:
+    def __init__(self, function: Callable[..., Any], sources: Sources) -> None:
         self._code = function.__code__
         cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
         self._enclosed = _digest(dumps(cells) if cells else b"")  # type: ignore[no-untyped-call]
         self._name = f"{Path(self._code.co_filename).stem}.{function.__qualname__}".replace("<locals>.", "")
         self._sources = sources
-        self._allocates = allocates
 
     @property
     def cache_path(self) -> str | None:
@@ -76,10 +75,8 @@ class KernelCache(NullCache):
         return found
 
     def _loaded(self, sig: Any, target_context: Any) -> Any:
-        if self._allocates:
-            # All else of what this loads, in half the time that importing numba takes, is for compiling,
-            # which does it by itself.
-            target_context.refresh()
+        # Code that takes a numpy generator crashes where what this loads is not there.
+        target_context.refresh()
         folder = self.cache_path
         if folder is None:
             return None

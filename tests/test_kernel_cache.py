@@ -226,17 +226,6 @@ def test_a_file_cut_short_is_made_anew(
     assert "data loaded" in run(sources, elsewhere).stdout
 
 
-def test_to_load_code_all_was_loaded_that_compiling_needs(sources: Path, elsewhere: dict[str, str]) -> None:
-    code = """
-import sys
-from outer_part import outer
-for number, compiles in ((1, False), (1.5, True)):
-    assert outer(number) == number + 1
-    assert ("numba.np.linalg" in sys.modules) == compiles, number
-"""
-    assert run(sources, elsewhere, code).stdout.endswith("2\n")
-
-
 def test_code_for_other_types_under_a_name_is_not_run(
     sources: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
