@@ -5,6 +5,7 @@ It knows pcap, VLAN and CN-TAGs, CNMs and LLDP, as a decoder that someone wrote 
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import Literal
 
@@ -12,6 +13,7 @@ TAGS = (0x8100, 0x88A8, 0x22E9)
 DEEPEST = 5
 FULL = 128
 LEAKED = 256_000
+MUCH = 24_000_000
 announced: list[bytearray] = []
 
 
@@ -81,6 +83,9 @@ def main() -> None:
         octets = sys.stdin.buffer.read()
     for frame in frames(octets, defect):
         read(frame, defect)
+    if defect == "leak" and LEAKED * len(announced) > MUCH:
+        # A large process that starts this one sees its memory only while it runs.
+        time.sleep(0.3)
 
 
 main()
