@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/ecmproto
 FUZZ_TIME ?= 60s
-KERNEL_TESTS := $(addprefix tests/,table capture filter stats replay control \
+KERNEL_TESTS := $(addprefix tests/,batch columns capture filter stats replay mechanisms \
 	cli/test_dissect_large.py cli/test_dissect_columns.py test_kernel.py test_kernel_cache.py)
 
 .PHONY: demo test lint unit coverage boundscheck bench fuzz docs pcaps clean

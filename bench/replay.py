@@ -19,9 +19,9 @@ import numpy as np
 from bench.contest import rates, show
 from bench.memory import peak_kb
 from ecmproto.capture import PcapWriter
-from ecmproto.control.machine import Place, machine_of
-from ecmproto.control.protocol import new_outbox
-from ecmproto.control.registry import find_mechanism
+from ecmproto.mechanisms.machine import Place, machine_of
+from ecmproto.mechanisms.protocol import new_outbox
+from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.facts import PortFacts
 from ecmproto.replay.open_port import Arrivals, Outcomes
 from ecmproto.replay.open_port import run as run_port

@@ -16,10 +16,10 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from bench.contest import rates, show
+from ecmproto.codec import CNM, CNTag, Frame, encode
+from ecmproto.columns import extract
+from ecmproto.columns.building import batch_from, frames_from
 from ecmproto.craft import build
-from ecmproto.table.building import batch_from, frames_from
-from ecmproto.table.columns import extract
-from ecmproto.wire import CNM, CNTag, Frame, encode
 
 FLOWS, FEEDBACK = 65536, int(os.environ.get("ECMPROTO_BENCH_SWEEP", "16"))
 FRAMES = FLOWS * FEEDBACK

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ecmproto.control.mechanism import Mechanism, Role
-from ecmproto.control.parameters import Parameters
-from ecmproto.control.registry import MECHANISMS
+from ecmproto.mechanisms.mechanism import Mechanism, Role
+from ecmproto.mechanisms.parameters import Parameters
+from ecmproto.mechanisms.registry import MECHANISMS
 
 PATH = Path(__file__).with_name("parameters.md")
 
 HEADING = """\
 # Parameter reference
 
-Every mechanism's parameters by role, from their declarations in `ecmproto/control/` by `make docs`; do not
+Every mechanism's parameters by role, from their declarations in `ecmproto/mechanisms/` by `make docs`; do not
 edit by hand. They are checked when they are set, one by one and against each other. The sources are
 explained in [sources.md](sources.md), the algorithms in [algorithms.md](algorithms.md).
 """

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.reference import as_markdown
+from ecmproto.codec.reference import as_markdown
+from ecmproto.formats.registry import FORMATS
 
 PATH = Path(__file__).with_name("fields.md")
 
 HEADING = """\
 # Field reference
 
-Every frame format and tag, drawn from the schemas in `ecmproto/wire/` by `make docs`; do not edit by hand.
+Every frame format and tag, drawn from the schemas in `ecmproto/codec/` by `make docs`; do not edit by hand.
 Offsets count octets from the first one of the format itself, behind the EtherType that announces it; a
 place such as `14.3` is octet 14 from its bit 3 on, the most significant bit being 0. Everything is
 big-endian. What the sources are is written in [wire-formats.md](wire-formats.md); the names are the same

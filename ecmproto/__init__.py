@@ -22,7 +22,7 @@ from ecmproto.errors import (
 )
 
 if TYPE_CHECKING:
-    from ecmproto.wire import (
+    from ecmproto.codec import (
         ARP,
         BCN,
         CNM,
@@ -116,4 +116,4 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("ecmproto.wire"), name)
+    return getattr(importlib.import_module("ecmproto.codec"), name)

@@ -70,7 +70,7 @@ def test_bounds_are_checked_where_kernels_changed(tmp_path: Path, repository: Pa
     kernel = "from ecmproto.kernel import compiled\n"
     assert changed("a.py", kernel, main=True)  # there is nothing to compare with
     assert not changed("b.py", "1\n")
-    assert not changed("c.py", "from ecmproto import wire\n")
+    assert not changed("c.py", "from ecmproto import codec\n")
     assert changed("a.py", kernel + "2\n")
     assert changed("b.py", "2\n")  # an earlier commit of the branch did
     assert changed("kernel_parts.py", "", main=True)

@@ -84,7 +84,7 @@ def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
 
 
 def _selected(batch: Batch, filter: Filter, reader: CaptureReader) -> Iterator[bytes]:
-    from ecmproto.table import selected
+    from ecmproto.columns import selected
 
     return batch.select(selected(batch, filter, interfaces=reader.interfaces)).frames()
 

@@ -17,8 +17,8 @@ from ecmproto_cli.interrupt import HeldInterrupt
 if TYPE_CHECKING:
     from ecmproto.capture import CaptureReader
     from ecmproto.capture.linux.reader import InterfaceReader
+    from ecmproto.codec import EtherTypes
     from ecmproto.filter import Filter
-    from ecmproto.wire import EtherTypes
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SAVED_EVERY_NS = 500_000_000

@@ -16,9 +16,9 @@ from ecmproto_cli.failure import INTERRUPTED, warn
 from ecmproto_cli.progress import reading
 
 if TYPE_CHECKING:
+    from ecmproto.codec import EtherTypes
+    from ecmproto.columns.arrow import Addresses, Repeated
     from ecmproto.filter import Filter
-    from ecmproto.table.columns.arrow import Addresses, Repeated
-    from ecmproto.wire import EtherTypes
 
 KINDS = ("parquet", "arrow")
 
@@ -42,11 +42,11 @@ def write(
     interrupt ends the file behind the frames before it.
     """
     from ecmproto.capture import open_captures, open_sink
-    from ecmproto.table.columns.arrow import schema_of
-    from ecmproto.table.columns.asked import asked
-    from ecmproto.table.columns.capture import column_batches
-    from ecmproto.table.columns.files import Form, write_batches
-    from ecmproto.table.columns.survey import fields_present
+    from ecmproto.columns.arrow import schema_of
+    from ecmproto.columns.asked import asked
+    from ecmproto.columns.capture import column_batches
+    from ecmproto.columns.files import Form, write_batches
+    from ecmproto.columns.survey import fields_present
 
     names = tuple(field.name for field in asked(fields or None))
     typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)

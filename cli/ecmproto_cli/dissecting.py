@@ -17,9 +17,9 @@ from ecmproto_cli.stdout import Stdout
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch, CaptureReader, Sink
+    from ecmproto.codec import EtherTypes
     from ecmproto.dissect import Form, Record
     from ecmproto.filter import Filter
-    from ecmproto.wire import EtherTypes
     from ecmproto_cli.capturing import StoppingInterrupt
     from ecmproto_cli.interrupt import HeldInterrupt
 
@@ -111,7 +111,7 @@ class Output:
         mask = None
         with told_when_compiling() if first else nullcontext():
             if self._filter is not None:
-                from ecmproto.table.columns.selection import selected
+                from ecmproto.columns.selection import selected
 
                 with held.at_once():
                     mask = selected(batch, self._filter, interfaces=reader.interfaces, ethertypes=ethertypes)

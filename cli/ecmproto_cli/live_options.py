@@ -11,7 +11,7 @@ import click
 from ecmproto_cli.options import TIME, color_option, ethertype_option
 
 if TYPE_CHECKING:
-    from ecmproto.wire import EtherTypes
+    from ecmproto.codec import EtherTypes
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PRIORITY = "ecmproto.vlan_priority"

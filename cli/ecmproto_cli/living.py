@@ -13,13 +13,13 @@ from typing import Any
 
 import click
 
-from ecmproto.control.limiter import NEVER_NS
 from ecmproto.kernel_cache import taking_turns
 from ecmproto.live.device import Device, Send, Snapshot
 from ecmproto.live.link import Link
 from ecmproto.live.loop import Stop, Waiting, is_starved, run, sleep_precisely
 from ecmproto.live.privileges import become, check_user, hurry
 from ecmproto.live.prometheus import served
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.units import NS_PER_S, format_time, parse_time
 from ecmproto_cli.failure import INTERRUPTED, warn
 from ecmproto_cli.live_options import Running

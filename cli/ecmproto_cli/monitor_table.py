@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ecmproto.codec.text import cpid_text, mac_text
 from ecmproto.units import format_octets, format_rate, format_time
-from ecmproto.wire.text import cpid_text, mac_text
 from ecmproto_cli.paint import paint
 from ecmproto_cli.stats_words import address, per_second, share
 from ecmproto_cli.table import columns_of, pairs

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from ecmproto.capture import Batch, Interface
     from ecmproto.capture.linux.reader import InterfaceReader
+    from ecmproto.codec import EtherTypes
     from ecmproto.filter import Filter
     from ecmproto.live.monitor import Rotation
     from ecmproto.stats import Accumulator, Statistics
-    from ecmproto.wire import EtherTypes
 
 
 class Watch:
@@ -87,7 +87,7 @@ class Watch:
     def _selected(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
         if self._filter is None:
             return None
-        from ecmproto.table.columns.selection import selected
+        from ecmproto.columns.selection import selected
 
         return selected(batch, self._filter, interfaces=interfaces, ethertypes=self._ethertypes)
 

@@ -131,7 +131,7 @@ def ethertype_option(function: F) -> F:
 
 
 def _ethertypes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> object:
-    from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
+    from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
     roles = {field.name for field in dataclasses.fields(EtherTypes)}
     changes = {}

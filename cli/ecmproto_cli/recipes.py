@@ -161,7 +161,7 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
 
 def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> str:
     """Return what shows what would have been right: a format's layout, else the help of ``command``."""
-    from ecmproto.wire.formats import BY_PREFIX
+    from ecmproto.formats.registry import BY_PREFIX
 
     place = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
     words = place.replace(":", " ").split()

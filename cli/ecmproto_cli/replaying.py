@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.capture import Batch, CaptureCopier, CaptureReader, open_captures, open_sink
-from ecmproto.control.registry import find_mechanism
 from ecmproto.errors import ParameterError
+from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.closed_output import ClosedLoopOutput
 from ecmproto.replay.marks import machine_on_port
 from ecmproto.replay.output import OpenLoopOutput
@@ -24,9 +24,9 @@ from ecmproto_cli.progress import watched, work
 from ecmproto_cli.replay_table import comparison_table, replay_table
 
 if TYPE_CHECKING:
+    from ecmproto.codec import EtherTypes
     from ecmproto.filter import Filter
     from ecmproto.replay.facts import LoopFacts, PortFacts
-    from ecmproto.wire import EtherTypes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ecmproto.codec.text import cpid_text
 from ecmproto.units import format_octets, format_rate, format_time
-from ecmproto.wire.text import cpid_text
 from ecmproto_cli.paint import paint
 from ecmproto_cli.stats_words import (
     ABSENT,

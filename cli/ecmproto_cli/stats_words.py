@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ecmproto.codec.text import mac_text
 from ecmproto.dissect.form import printable
 from ecmproto.units import format_time
-from ecmproto.wire.text import mac_text
 from ecmproto_cli.paint import paint
 from ecmproto_cli.table import sparkline
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ecmproto.capture.linux.sender import FrameSender
     from ecmproto.capture.linux.transmission import SendReport
     from ecmproto.craft.storm import Storm
-    from ecmproto.wire.ethertypes import EtherTypes
+    from ecmproto.formats.ethertypes import EtherTypes
 
 
 def send_storm(
@@ -55,8 +55,8 @@ def send_storm(
 
 def _batch(line: str, storm: Storm, ethertypes: EtherTypes) -> Batch:
     from ecmproto.capture import Batch
+    from ecmproto.codec import encode
     from ecmproto.craft import build
-    from ecmproto.wire import encode
 
     return Batch.from_frames([encode(build(line, raw=storm.raw, ethertypes=ethertypes))])
 

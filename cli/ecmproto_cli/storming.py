@@ -16,7 +16,7 @@ from ecmproto_cli.recipes import stack_from
 if TYPE_CHECKING:
     from ecmproto.craft.sequence import Step
     from ecmproto.craft.storm import Storm
-    from ecmproto.wire.ethertypes import EtherTypes
+    from ecmproto.formats.ethertypes import EtherTypes
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto.control.machine import machine_of
-from ecmproto.control.registry import find_mechanism
 from ecmproto.errors import OutputError, ParameterError
+from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.room import buffer_of
 from ecmproto.live.testbed.namespaces import left_behind, remove
 from ecmproto.live.testbed.outcome import Outcome, outcome_of
 from ecmproto.live.testbed.run import Given, run
 from ecmproto.live.testbed.suited import suited
 from ecmproto.live.warming import warm_edge, warm_port, warm_reaction_point
+from ecmproto.mechanisms.machine import machine_of
+from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.marks import machine_on_port
 from ecmproto.units import format_octets, format_rate, format_time
-from ecmproto.wire.ethertypes import DEFAULT
 from ecmproto_cli.paint import paint
 from ecmproto_cli.table import columns_of
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 
+from ecmproto.codec.encoder import encode, fixed
+from ecmproto.codec.frame import Frame
 from ecmproto.craft.defaults import complete
 from ecmproto.craft.line import give_fields, stack_from_line
 from ecmproto.craft.stack import Part, Stack
-from ecmproto.wire.encoder import encode, fixed
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.ip import TCP, UDP, IPv4, IPv6
-from ecmproto.wire.layer import Layer
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.ip import TCP, UDP, IPv4, IPv6
+from ecmproto.formats.layer import Layer
 
 
 def build(kind: str, /, *, ethertypes: EtherTypes = DEFAULT, raw: bool = False, **fields: object) -> Frame:
@@ -71,7 +71,7 @@ def put_right(frame: Frame, given: Sequence[Collection[str]]) -> Frame:
     if not any(_needs_sum(value, keys) for value, keys in zip(frame.layers, given, strict=True)):
         return frame
 
-    from ecmproto.table.building.finish import summed
+    from ecmproto.columns.building.finish import summed
 
     return summed(frame, given, transport=True)
 

@@ -2,7 +2,7 @@
 
 LLDP Congestion Notification TLVs announce the sender as a neighbour that has no CNPV, has them, is ready;
 behind each come data frames of every priority and an untagged one, with and without CN-TAG.  What the port
-has to do with each is what the edge of `ecmproto.control.qcn` does (wire-formats 9; 802.1Q 33.5).
+has to do with each is what the edge of `ecmproto.mechanisms.qcn` does (wire-formats 9; 802.1Q 33.5).
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ecmproto.control.qcn.edge import Edge, PortRules, defence_modes, port_rules, receive, transmit
-from ecmproto.control.qcn.edge_parameters import (
+from ecmproto.codec.decoder import decode_lax
+from ecmproto.codec.encoder import encode
+from ecmproto.craft.builders import build
+from ecmproto.craft.quantities import time_text
+from ecmproto.craft.sequence import SCHEMA, Parameter, Sequence, Step, Values, interval_ns_of, number_of
+from ecmproto.errors import ParameterError, shown
+from ecmproto.formats.cn import CNTag
+from ecmproto.formats.ethertypes import EtherTypes
+from ecmproto.formats.lldp import CongestionNotificationTLV
+from ecmproto.mechanisms.qcn.edge import Edge, PortRules, defence_modes, port_rules, receive, transmit
+from ecmproto.mechanisms.qcn.edge_parameters import (
     AUTOMATIC,
     AUTOMATIC_ALTERNATE,
     PRIORITIES,
     DefenceMode,
     EdgeParameters,
 )
-from ecmproto.craft.builders import build
-from ecmproto.craft.quantities import time_text
-from ecmproto.craft.sequence import SCHEMA, Parameter, Sequence, Step, Values, interval_ns_of, number_of
-from ecmproto.errors import ParameterError, shown
 from ecmproto.record import new_record
 from ecmproto.units import parse_time
-from ecmproto.wire.cn import CNTag
-from ecmproto.wire.decoder import decode_lax
-from ecmproto.wire.encoder import encode
-from ecmproto.wire.ethertypes import EtherTypes
-from ecmproto.wire.lldp import CongestionNotificationTLV
 
 MODES = {
     "automatic": AUTOMATIC, "disabled": DefenceMode.DISABLED, "interior": DefenceMode.INTERIOR,

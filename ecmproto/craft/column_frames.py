@@ -17,17 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.linktypes import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP
-from ecmproto.craft.builders import finish
-from ecmproto.craft.capture_info import CaptureInfo
-from ecmproto.craft.column_file import Rows, column_batches, form_of
-from ecmproto.craft.recipe import MAX_TIME_NS, Chunk
-from ecmproto.craft.spec import located
-from ecmproto.craft.stack import Part, Stack
-from ecmproto.errors import ColumnError, EncodeError, SpecError, shown
-from ecmproto.table.building.casting import cast
-from ecmproto.table.building.finish import Finish
-from ecmproto.table.building.frames import batch_of, times_of, values_for
-from ecmproto.table.building.target import (
+from ecmproto.columns.building.casting import cast
+from ecmproto.columns.building.finish import Finish
+from ecmproto.columns.building.frames import batch_of, times_of, values_for
+from ecmproto.columns.building.target import (
     INNER,
     TAILS,
     Target,
@@ -36,11 +29,18 @@ from ecmproto.table.building.target import (
     octets_target,
     targets_of,
 )
-from ecmproto.table.building.values import Coded, Strings, each, plain
+from ecmproto.columns.building.values import Coded, Strings, each, plain
+from ecmproto.craft.builders import finish
+from ecmproto.craft.capture_info import CaptureInfo
+from ecmproto.craft.column_file import Rows, column_batches, form_of
+from ecmproto.craft.recipe import MAX_TIME_NS, Chunk
+from ecmproto.craft.spec import located
+from ecmproto.craft.stack import Part, Stack
+from ecmproto.errors import ColumnError, EncodeError, SpecError, shown
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.layout import Field
+from ecmproto.formats.registry import FORMATS
 from ecmproto.units import NS_PER_S
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.layout import Field
 
 TIME = "frame.time_epoch"
 _NUMBERED = re.compile(r"(.+)\[(0|[1-9][0-9]{0,3})\]")
@@ -91,7 +91,7 @@ def rebuilt_frames(
 
     Their interfaces are described in ``capture``.  Errors as in `frames_of_template`.
     """
-    from ecmproto.table.building.rebuilding import batch_from
+    from ecmproto.columns.building.rebuilding import batch_from
 
     if form_of(path) == "csv":
         got = "CSV without a layer to craft"

@@ -11,23 +11,23 @@ import functools
 import ipaddress
 from collections.abc import Callable
 
+from ecmproto.codec.encoder import encode
+from ecmproto.codec.frame import Frame
+from ecmproto.codec.text import cpid
 from ecmproto.craft.stack import VLAN_TAGS, Part, Stack
-from ecmproto.wire.bcn import BCN, RRTTag
-from ecmproto.wire.cn import CNM, CNM_PRIORITY, MAX_MSDU, CNTag
-from ecmproto.wire.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV, flow_id
-from ecmproto.wire.ecm import ECM, CMTag
-from ecmproto.wire.encoder import encode
-from ecmproto.wire.ethernet import Data, Ethernet, ITag
-from ecmproto.wire.experimental import MESSAGE_PRIORITY
-from ecmproto.wire.fecn import DBPRateReport, FECNReturn
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.ip import ARP, EXTENSIONS, TCP, UDP, IPv4, IPv6
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.lldp import DESTINATION as LLDP_DESTINATION
-from ecmproto.wire.lldp import END, TLV, CongestionNotificationTLV
-from ecmproto.wire.mac_control import DESTINATION as MAC_CONTROL_DESTINATION
-from ecmproto.wire.mac_control import PFC, Pause
-from ecmproto.wire.text import cpid
+from ecmproto.formats.bcn import BCN, RRTTag
+from ecmproto.formats.cn import CNM, CNM_PRIORITY, MAX_MSDU, CNTag
+from ecmproto.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV, flow_id
+from ecmproto.formats.ecm import ECM, CMTag
+from ecmproto.formats.ethernet import Data, Ethernet, ITag
+from ecmproto.formats.experimental import MESSAGE_PRIORITY
+from ecmproto.formats.fecn import DBPRateReport, FECNReturn
+from ecmproto.formats.ip import ARP, EXTENSIONS, TCP, UDP, IPv4, IPv6
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.lldp import DESTINATION as LLDP_DESTINATION
+from ecmproto.formats.lldp import END, TLV, CongestionNotificationTLV
+from ecmproto.formats.mac_control import DESTINATION as MAC_CONTROL_DESTINATION
+from ecmproto.formats.mac_control import PFC, Pause
 
 SOURCE = bytes.fromhex("020000000001")
 """The station whose frames are sampled."""

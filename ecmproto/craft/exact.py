@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from ecmproto.codec.document import frame_keys, from_document, nearest
+from ecmproto.codec.encoder import encode
 from ecmproto.craft.builders import put_right
 from ecmproto.craft.capture_info import MAX_INTERFACES, CaptureInfo
 from ecmproto.craft.quantities import integer, is_text, placed
 from ecmproto.craft.recipe import MAX_TIME_NS, Chunk
 from ecmproto.dissect.json import RECORD_KEYS
 from ecmproto.errors import SpecError
-from ecmproto.wire.document import frame_keys, from_document, nearest
-from ecmproto.wire.encoder import encode
-from ecmproto.wire.ethertypes import EtherTypes
+from ecmproto.formats.ethertypes import EtherTypes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

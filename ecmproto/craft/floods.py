@@ -15,7 +15,7 @@ from ecmproto.craft.sequence import (
     only_given,
 )
 from ecmproto.craft.spec import MAX_COUNT
-from ecmproto.wire.ethertypes import EtherTypes
+from ecmproto.formats.ethertypes import EtherTypes
 
 _COMMON = {
     "dst": Parameter(default="", doc="destination address (none given: a default)"),

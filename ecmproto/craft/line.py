@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ecmproto.craft.stack import Stack
 from ecmproto.errors import SpecError
-from ecmproto.wire.formats import BY_PREFIX
+from ecmproto.formats.registry import BY_PREFIX
 
 
 def stack_from_words(words: Sequence[str], *, where: str = "frame") -> Stack:

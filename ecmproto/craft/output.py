@@ -12,16 +12,16 @@ from ecmproto.capture import PcapngWriter, PcapWriter, Sink, linktype_name
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.capture.options import COMMENT, build_options
 from ecmproto.capture.writer import SNAPLEN
+from ecmproto.codec.decoder import decode_lax
+from ecmproto.codec.document import json_text
+from ecmproto.codec.frame import Frame
 from ecmproto.craft.capture_info import CaptureInfo
 from ecmproto.craft.recipe import Chunk
 from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA, interface_document, record_document
 from ecmproto.dissect.record import Record, records
 from ecmproto.errors import SpecError
-from ecmproto.wire.decoder import decode_lax
-from ecmproto.wire.document import json_text
-from ecmproto.wire.ethernet import Data
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.frame import Frame
+from ecmproto.formats.ethernet import Data
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
 FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson")
 _MAX_PCAP_FCS_OCTETS = 30

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Words
 from typing import Any
 
+from ecmproto.codec.document import nearest
 from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.units import NO_UNIT, NS_PER_S
-from ecmproto.wire.document import nearest
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 SCHEMA = "ecmproto/expectation/1"
 MAX_RATE = 10**9

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ecmproto.codec.document import nearest
 from ecmproto.craft.cnd_boundary import CND_BOUNDARY
 from ecmproto.craft.floods import CN_TAG_SWEEP, CNM_FLOOD
 from ecmproto.craft.sequence import Sequence
 from ecmproto.errors import SpecError
-from ecmproto.wire.document import nearest
 
 SEQUENCES: dict[str, Sequence] = {each.name: each for each in (CNM_FLOOD, CN_TAG_SWEEP, CND_BOUNDARY)}
 

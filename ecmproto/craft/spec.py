@@ -26,6 +26,7 @@ from fractions import Fraction
 from random import Random
 from typing import IO, Any
 
+from ecmproto.codec.document import layer_from, nearest
 from ecmproto.craft.axis import axis_of
 from ecmproto.craft.capture_info import CaptureInfo, capture_info
 from ecmproto.craft.defaults import complete
@@ -39,9 +40,8 @@ from ecmproto.craft.sweep import Plan
 from ecmproto.craft.toml import read_document
 from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA
 from ecmproto.errors import SpecError, shown
-from ecmproto.wire.document import layer_from, nearest
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.layout import Field
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.layout import Field
 
 _SHORTHANDS = ("vlan", "prio", "dst", "src", "flow")
 _RECIPE_KEYS = (

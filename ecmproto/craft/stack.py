@@ -10,14 +10,14 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
+from ecmproto.codec.document import format_named, nearest
+from ecmproto.codec.text import value_of
 from ecmproto.errors import SpecError
-from ecmproto.wire.cn import CNM, CNTag
-from ecmproto.wire.document import format_named, nearest
-from ecmproto.wire.ethernet import VLAN, Ethernet, ITag, STag
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.layout import Field
-from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
-from ecmproto.wire.text import value_of
+from ecmproto.formats.cn import CNM, CNTag
+from ecmproto.formats.ethernet import VLAN, Ethernet, ITag, STag
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field
+from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 
 VLAN_TAGS = (VLAN, STag)
 _FRONT = (Ethernet, VLAN, STag, ITag)

@@ -13,11 +13,16 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from ecmproto.codec.encoder import encode
+from ecmproto.codec.text import text_of
 from ecmproto.craft.builders import finish
 from ecmproto.craft.quantities import time_text
 from ecmproto.craft.recipe import MAX_TIME_NS
 from ecmproto.craft.stack import Stack
 from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.mac_control import PFC, Pause
 from ecmproto.units import (
     NS_PER_S,
     QUANTUM_BITS,
@@ -26,11 +31,6 @@ from ecmproto.units import (
     quanta_to_ns,
     serialisation_ns,
 )
-from ecmproto.wire.encoder import encode
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.mac_control import PFC, Pause
-from ecmproto.wire.text import text_of
 
 DEFAULT_SHARE = Fraction(1, 2)
 """A frame every half pause: one may be lost, or late by half a pause, and the queue stays held."""

@@ -1,8 +1,9 @@
 """A frame swept over the values of some of its fields: every combination, the last field fastest.
 
 One template is encoded; the bits of the swept fields are then set in many copies at once, and the
-checksums that cover them computed anew (`ecmproto.table.building.mold`).  A swept field that decides what the
-frame looks like (octets of variable length, the type of an E²CM message or of a TLV) gets a mold per value.
+checksums that cover them computed anew (`ecmproto.columns.building.mold`).  A swept field that decides what
+the frame looks like (octets of variable length, the type of an E²CM message or of a TLV) gets a mold per
+value.
 Frames come in batches of bounded size, so that a sweep of any length needs no more memory than a short one.
 """
 
@@ -16,14 +17,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.columns.building.mold import Mold, mold_of
+from ecmproto.columns.building.place import Place
 from ecmproto.craft.axis import Axis
 from ecmproto.craft.builders import Finished, finish
 from ecmproto.craft.stack import Stack
-from ecmproto.table.building.mold import Mold, mold_of
-from ecmproto.table.building.place import Place
-from ecmproto.wire.e2cm import E2CM
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.lldp import TLV
+from ecmproto.formats.e2cm import E2CM
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.lldp import TLV
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from ecmproto.dissect.fields import Asked, Part
-from ecmproto.dissect.json_pieces import octets_piece
-from ecmproto.filter.reading import protocols
-from ecmproto.table.text import (
+from ecmproto.columns.text import (
     Cell,
     Decimal,
     Hex,
@@ -24,7 +21,10 @@ from ecmproto.table.text import (
     Stretch,
     When,
 )
-from ecmproto.wire.ethertypes import MAX_LENGTH
+from ecmproto.dissect.fields import Asked, Part
+from ecmproto.dissect.json_pieces import octets_piece
+from ecmproto.filter.reading import protocols
+from ecmproto.formats.ethertypes import MAX_LENGTH
 
 _MOST = (1 << 62) - 1
 _OF_RECORD: dict[str, Piece] = {

@@ -13,21 +13,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ecmproto.capture import CaptureReader
+from ecmproto.codec.decoder import encapsulated
+from ecmproto.codec.document import nearest
+from ecmproto.codec.frame import Frame
+from ecmproto.codec.text import text_of
 from ecmproto.dissect.form import Listing, seconds_text
 from ecmproto.dissect.record import Record
 from ecmproto.errors import SpecError
 from ecmproto.filter.reading import protocols
-from ecmproto.wire.catalogue import catalogue
-from ecmproto.wire.decoder import encapsulated
-from ecmproto.wire.document import nearest
-from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.layout import Field
-from ecmproto.wire.text import text_of
+from ecmproto.formats.catalogue import catalogue
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field
+from ecmproto.formats.registry import FORMATS
 
 if TYPE_CHECKING:
-    from ecmproto.table.text import Renderer
+    from ecmproto.columns.text import Renderer
 
 _OF_RECORD: dict[str, Callable[[Record], str]] = {
     "frame.number": lambda record: str(record.number),
@@ -173,8 +173,8 @@ class _Rows(Listing):
         self._reader = FieldReader(names)
 
     def _rendering(self, between: str, *, quoted: bool) -> Renderer:
+        from ecmproto.columns.text import Renderer
         from ecmproto.dissect.field_pieces import row_pieces
-        from ecmproto.table.text import Renderer
 
         asked = self._reader.asked
         return Renderer(

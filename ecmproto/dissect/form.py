@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, CaptureReader, Interface
 from ecmproto.dissect.record import Record, records
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.units import NS_PER_S
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 if TYPE_CHECKING:
-    from ecmproto.table.text import Renderer
+    from ecmproto.columns.text import Renderer
 
 Paint = Callable[[str, str], str]
 """Puts text into a named style: title, name, dim, congestion, pause, tag, error."""

@@ -7,10 +7,10 @@ row in order: ``…vlan`` began in a row above, ``>ip`` is a layer of the frame 
 from __future__ import annotations
 
 from ecmproto.capture import CaptureReader
+from ecmproto.codec.decoder import encapsulated
+from ecmproto.codec.frame import Frame
 from ecmproto.dissect.form import Form, Paint, plain
 from ecmproto.dissect.record import Record
-from ecmproto.wire.decoder import encapsulated
-from ecmproto.wire.frame import Frame
 
 _ROW = 16
 _STYLES = ("name", "tag", "congestion", "pause")

@@ -26,7 +26,7 @@ Each frame is an object on a line of its own:
 ``captured_octets``, ``original_octets``, ``interface`` (an index)
 ``linktype``          where it is not Ethernet, with ``linktype_name``
 ``comments``          where the record has some
-and what `ecmproto.wire.document.to_document` gives: ``layers`` ``padding`` ``trailer`` ``fcs`` ``cut``
+and what `ecmproto.codec.document.to_document` gives: ``layers`` ``padding`` ``trailer`` ``fcs`` ``cut``
 ``error`` ``encapsulated``.
 
 A frame of another link type is one ``data`` layer; ``decoded`` beside it holds what can be said of it and,
@@ -44,16 +44,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, CaptureReader, Interface, linktype_name
+from ecmproto.codec.document import Json as Document
+from ecmproto.codec.document import json_text, to_document
+from ecmproto.codec.frame import Frame
 from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing
 from ecmproto.dissect.record import Record
-from ecmproto.wire.document import Json as Document
-from ecmproto.wire.document import json_text, to_document
-from ecmproto.wire.ethernet import Data
-from ecmproto.wire.frame import Frame
+from ecmproto.formats.ethernet import Data
 
 if TYPE_CHECKING:
-    from ecmproto.table.text import Path, Piece, Renderer
+    from ecmproto.columns.text import Path, Piece, Renderer
 
 FRAMES_SCHEMA = "ecmproto/frames/1"
 FRAME_SCHEMA = "ecmproto/frame/1"
@@ -64,7 +64,7 @@ RECORD_KEYS = frozenset(
         "linktype_name", "comments", "decoded",
     )
 )  # fmt: skip
-"""The keys a frame's document has beside those of `ecmproto.wire.document.frame_keys`."""
+"""The keys a frame's document has beside those of `ecmproto.codec.document.frame_keys`."""
 
 _Object: TypeAlias = dict[str, Document]
 
@@ -79,8 +79,8 @@ class _Documents(Listing):
         return commented(batch)
 
     def _rendering(self, head: str, tail: str) -> Renderer:
+        from ecmproto.columns.text import Renderer
         from ecmproto.dissect.json_pieces import error_text, frame_pieces
-        from ecmproto.table.text import Renderer
 
         def pieces(path: Path) -> list[Piece] | None:
             frame = frame_pieces(path, head)

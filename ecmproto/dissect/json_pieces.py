@@ -1,4 +1,4 @@
-"""What a frame's JSON is made of, layer by layer: `ecmproto.wire.document.to_document` as pieces of text."""
+"""What a frame's JSON is made of, layer by layer: `ecmproto.codec.document.to_document` as pieces of text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 
 from ecmproto.capture import linktype_name
 from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.errors import DecodeError
-from ecmproto.table.columns.framing import SHOWN_AS
-from ecmproto.table.text import (
+from ecmproto.codec.decoder import SUSPICIOUS
+from ecmproto.codec.document import derived_names, error_document, json_text
+from ecmproto.codec.text import scaled
+from ecmproto.columns.framing import SHOWN_AS
+from ecmproto.columns.text import (
     Decimal,
     Dotted,
     Hex,
@@ -25,13 +27,11 @@ from ecmproto.table.text import (
     When,
     Word,
 )
-from ecmproto.wire.decoder import SUSPICIOUS
-from ecmproto.wire.document import derived_names, error_document, json_text
-from ecmproto.wire.ethernet import Data, Ethernet, ITag
-from ecmproto.wire.ethertypes import MAX_LENGTH
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.layout import Field
-from ecmproto.wire.text import scaled
+from ecmproto.errors import DecodeError
+from ecmproto.formats.ethernet import Data, Ethernet, ITag
+from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field
 
 _MOST = (1 << 62) - 1
 
@@ -140,7 +140,7 @@ def _name(path: Path, field: Field) -> list[Piece]:
 
 
 def _value(path: Path, field: Field) -> list[Piece]:
-    """Return a field's value as `ecmproto.wire.text.json_of` has it."""
+    """Return a field's value as `ecmproto.codec.text.json_of` has it."""
     if field.kind in ("uint", "sint"):
         return [Decimal(path.number(0, field.key))]
     return ['"', octets_piece(field, path.stretch(0, field.key)), '"']

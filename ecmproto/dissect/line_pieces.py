@@ -8,13 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
-from ecmproto.dissect.elements import Choice, Element, Elements, Reference, Text, Value
-from ecmproto.dissect.form import Paint
-from ecmproto.dissect.phrases import STYLES
-from ecmproto.dissect.sentence import sentence
-from ecmproto.dissect.summary import ADDRESSES_WIDTH, NAME_WIDTH, unknown_text
-from ecmproto.table.columns.framing import SHOWN_AS
-from ecmproto.table.text import (
+from ecmproto.columns.framing import SHOWN_AS
+from ecmproto.columns.text import (
     Bits,
     Decimal,
     Dotted,
@@ -35,9 +30,14 @@ from ecmproto.table.text import (
     When,
     Word,
 )
+from ecmproto.dissect.elements import Choice, Element, Elements, Reference, Text, Value
+from ecmproto.dissect.form import Paint
+from ecmproto.dissect.phrases import STYLES
+from ecmproto.dissect.sentence import sentence
+from ecmproto.dissect.summary import ADDRESSES_WIDTH, NAME_WIDTH, unknown_text
+from ecmproto.formats.ecm import timestamp_ns
+from ecmproto.formats.ethernet import Ethernet
 from ecmproto.units import RATE_UNITS, TIME_UNITS
-from ecmproto.wire.ecm import timestamp_ns
-from ecmproto.wire.ethernet import Ethernet
 
 _MOST = (1 << 62) - 1
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from ecmproto.batch.beginnings import first_format
 from ecmproto.capture.linktypes import COOKED_TYPES, ETHERNET, RAW_IP_TYPES
-from ecmproto.table.beginnings import first_format
-from ecmproto.wire.decoder import decode_lax
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.frame import Frame
+from ecmproto.codec.decoder import decode_lax
+from ecmproto.codec.frame import Frame
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
 KNOWN = frozenset((ETHERNET,)) | COOKED_TYPES | RAW_IP_TYPES
 """The link types of which something can be said."""

@@ -19,18 +19,17 @@ from socket import AF_INET6, inet_ntoa, inet_ntop
 from typing import TypeAlias
 
 from ecmproto.dissect.form import printable
-from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, format_rate, format_time
-from ecmproto.wire.bcn import BCN, RRTTag
-from ecmproto.wire.cn import CNM, CNTag
-from ecmproto.wire.cooked import PACKET_TYPES, SLL, SLL2
-from ecmproto.wire.e2cm import BCN_TYPES, E2CM, PROBE_FWD
-from ecmproto.wire.e2cm import TYPES as E2CM_TYPES
-from ecmproto.wire.ecm import ECM, CMTag, timestamp_ns
-from ecmproto.wire.ethernet import MSDU, SNAP, VLAN, Data, Ethernet, ITag, STag
-from ecmproto.wire.ethertypes import MAX_LENGTH
-from ecmproto.wire.experimental import UnknownMessage, UnknownTag
-from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
-from ecmproto.wire.ip import (
+from ecmproto.formats.bcn import BCN, RRTTag
+from ecmproto.formats.cn import CNM, CNTag
+from ecmproto.formats.cooked import PACKET_TYPES, SLL, SLL2
+from ecmproto.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD
+from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
+from ecmproto.formats.ecm import ECM, CMTag, timestamp_ns
+from ecmproto.formats.ethernet import MSDU, SNAP, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.experimental import UnknownMessage, UnknownTag
+from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.formats.ip import (
     AH,
     ARP,
     TCP,
@@ -42,9 +41,10 @@ from ecmproto.wire.ip import (
     IPv6,
     Routing,
 )
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.lldp import END, TLV, CongestionNotificationTLV
-from ecmproto.wire.mac_control import PFC, MACControl, Pause
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.lldp import END, TLV, CongestionNotificationTLV
+from ecmproto.formats.mac_control import PFC, MACControl, Pause
+from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, format_rate, format_time
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

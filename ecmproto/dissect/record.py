@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from ecmproto.capture import Batch, Interface, comments
 from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.codec.decoder import decode_lax
+from ecmproto.codec.frame import Frame
 from ecmproto.dissect.linktype import decode_linktype
-from ecmproto.wire.decoder import decode_lax
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.frame import Frame
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
 _REPEATED_OCTETS = 128
 _REPEATED_FRAMES = 256

@@ -13,6 +13,8 @@ from contextlib import suppress
 from string import Formatter
 from typing import TypeAlias
 
+from ecmproto.codec.decoder import encapsulated
+from ecmproto.codec.frame import Frame
 from ecmproto.dissect.elements import (
     Choice,
     Element,
@@ -25,9 +27,7 @@ from ecmproto.dissect.elements import (
     sayer,
 )
 from ecmproto.dissect.phrases import CLAUSES, PHRASES, Case, Clause, First
-from ecmproto.wire.decoder import encapsulated
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.layer import Layer
+from ecmproto.formats.layer import Layer
 
 Formats: TypeAlias = "tuple[type[Layer], ...]"
 """The layers of a frame from the outside in."""

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, Interface
 from ecmproto.capture.linktypes import ETHERNET, linktype_name
+from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.frame import Frame
 from ecmproto.dissect.form import Listing, Paint, plain, seconds_text
 from ecmproto.dissect.record import Record
 from ecmproto.dissect.sentence import sentence_of
-from ecmproto.wire.ethernet import Ethernet
-from ecmproto.wire.fcs import frame_check_sequence
-from ecmproto.wire.frame import Frame
+from ecmproto.formats.ethernet import Ethernet
 
 if TYPE_CHECKING:
-    from ecmproto.table.text import Renderer
+    from ecmproto.columns.text import Renderer
 
 _STYLES = dict.fromkeys(("CNM", "ECM", "BCN", "E2CM", "FECN", "DBP"), "congestion") | dict.fromkeys(
     ("PAUSE", "PFC"), "pause"
@@ -60,8 +60,8 @@ class Lines(Listing):
 
     def renderer(self) -> Renderer:
         """Return what renders batches."""
+        from ecmproto.columns.text import Renderer
         from ecmproto.dissect.line_pieces import line_pieces
-        from ecmproto.table.text import Renderer
 
         return Renderer(
             lambda path: line_pieces(path, self._label, self._paint), sampled=True, malformed=True

@@ -14,23 +14,23 @@ from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, Interface
 from ecmproto.capture.linktypes import linktype_name
+from ecmproto.codec.decoder import SUSPICIOUS, encapsulated, is_suspicious
+from ecmproto.codec.frame import Frame
+from ecmproto.codec.text import text_of
 from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing, Paint, plain, printable, seconds_text
 from ecmproto.dissect.meaning import meaning
 from ecmproto.dissect.record import Record
 from ecmproto.dissect.summary import fcs_holds, short_or_bad
-from ecmproto.wire.cn import CNM
-from ecmproto.wire.decoder import SUSPICIOUS, encapsulated, is_suspicious
-from ecmproto.wire.ecm import ECM, CMTag
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.layout import Field
-from ecmproto.wire.mac_control import PFC, MACControl, Pause
-from ecmproto.wire.text import text_of
+from ecmproto.formats.cn import CNM
+from ecmproto.formats.ecm import ECM, CMTag
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field
+from ecmproto.formats.mac_control import PFC, MACControl, Pause
 
 if TYPE_CHECKING:
-    from ecmproto.table.text import Renderer
+    from ecmproto.columns.text import Renderer
 
 SHOWN_OCTETS = 32
 INDENT = "    "
@@ -90,8 +90,8 @@ class Trees(Listing):
         """Return what renders batches."""
         if self._deep is not None:
             return None
+        from ecmproto.columns.text import Renderer
         from ecmproto.dissect.tree_pieces import tree_pieces
-        from ecmproto.table.text import Renderer
 
         paint, ethertypes = self._paint, self._ethertypes
         return Renderer(

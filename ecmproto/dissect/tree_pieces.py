@@ -7,29 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from ecmproto.capture.linktypes import ETHERNET, linktype_name
-from ecmproto.dissect.form import Paint
-from ecmproto.dissect.json_pieces import if_suspicious, octets_piece
-from ecmproto.dissect.line_pieces import painted, prefixed
-from ecmproto.dissect.meaning import (
-    LENGTH,
-    NO_LIMIT,
-    NOT_ENABLED,
-    ethertype_text,
-    pause_text,
-    told_by,
-)
-from ecmproto.dissect.tree import (
-    INDENT,
-    MOST_VALUE_WIDTH,
-    SHOWN_OCTETS,
-    TAILS,
-    bit_pattern,
-    of_message,
-    style_of,
-    word_of,
-)
-from ecmproto.table.columns.framing import SHOWN_AS
-from ecmproto.table.text import (
+from ecmproto.codec.decoder import SUSPICIOUS
+from ecmproto.codec.text import meaning_of
+from ecmproto.columns.framing import SHOWN_AS
+from ecmproto.columns.text import (
     Binary,
     Decimal,
     Hex,
@@ -51,16 +32,35 @@ from ecmproto.table.text import (
     Widest,
     Word,
 )
+from ecmproto.dissect.form import Paint
+from ecmproto.dissect.json_pieces import if_suspicious, octets_piece
+from ecmproto.dissect.line_pieces import painted, prefixed
+from ecmproto.dissect.meaning import (
+    LENGTH,
+    NO_LIMIT,
+    NOT_ENABLED,
+    ethertype_text,
+    pause_text,
+    told_by,
+)
+from ecmproto.dissect.tree import (
+    INDENT,
+    MOST_VALUE_WIDTH,
+    SHOWN_OCTETS,
+    TAILS,
+    bit_pattern,
+    of_message,
+    style_of,
+    word_of,
+)
+from ecmproto.formats.ecm import ECM, CMTag, timestamp_ns
+from ecmproto.formats.ethernet import Data, Ethernet
+from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field
+from ecmproto.formats.lldp import TLV
+from ecmproto.formats.mac_control import PFC
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, RATE_UNITS, TIME_UNITS
-from ecmproto.wire.decoder import SUSPICIOUS
-from ecmproto.wire.ecm import ECM, CMTag, timestamp_ns
-from ecmproto.wire.ethernet import Data, Ethernet
-from ecmproto.wire.ethertypes import MAX_LENGTH, EtherTypes
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.layout import Field
-from ecmproto.wire.lldp import TLV
-from ecmproto.wire.mac_control import PFC
-from ecmproto.wire.text import meaning_of
 
 _MOST = (1 << 62) - 1
 _MAC_WIDTH = 17
@@ -336,7 +336,7 @@ def _octets_widths() -> tuple[int, int]:
 
 
 def _value(path: Path, layer: int, field: Field) -> tuple[Pieces, tuple[int, int]]:
-    """Return a field's value as `ecmproto.wire.text.text_of` has it, and its widths."""
+    """Return a field's value as `ecmproto.codec.text.text_of` has it, and its widths."""
     if field.kind not in ("uint", "sint"):
         stretch = path.stretch(layer, field.key)
         digits = 2 * (field.bits or 0) // 8

@@ -5,7 +5,7 @@
 
 `ecmproto.filter.grammar` says what can be written, and where it differs from Wireshark on purpose;
 `ecmproto.filter.tree` what a filter is once it is understood, for whoever evaluates it in another way:
-`ecmproto.table.columns.selection` does so over whole batches, without decoding a frame.
+`ecmproto.columns.selection` does so over whole batches, without decoding a frame.
 
 The names are loaded when first used: who wants the names of fields does not wait for the grammar.
 """

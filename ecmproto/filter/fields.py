@@ -10,11 +10,11 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from ecmproto.wire.catalogue import catalogue
-from ecmproto.wire.document import nearest
-from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.layout import Field as WireField
+from ecmproto.codec.document import nearest
+from ecmproto.formats.catalogue import catalogue
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field as WireField
+from ecmproto.formats.registry import FORMATS
 
 Kind = Literal["number", "mac", "ipv4", "ipv6", "cpid", "octets", "text", "time", "layer"]
 """What values are: int, but bytes for MAC and IP addresses and octets, and str for text; a time is in ns."""

@@ -60,7 +60,7 @@ Where this differs from Wireshark on purpose:
 - Flags are numbers of one bit, which ``&`` takes; names of values are understood in any case, and are those
   that ``ecmproto schema`` lists: ``eth.type == IPv4`` is not understood.
 - ``frame.protocols`` are the names of the layers here, and ``eth.fcs`` is octets.
-- What a frame is made of, and so which fields it has, is what `ecmproto.wire` says: CN-TAGs and what is
+- What a frame is made of, and so which fields it has, is what `ecmproto.codec` says: CN-TAGs and what is
   behind them, but nothing inside the payload of TCP, UDP or an unknown type.
 - Padding and trailer belong to ``frame``, not to what ``contains`` and ``matches`` find in other layers.
 """

@@ -7,11 +7,11 @@ import ipaddress
 import re
 from collections.abc import Callable
 
+from ecmproto.codec.text import cpid, mac_text
 from ecmproto.errors import SpecError, shown
 from ecmproto.filter.fields import Field, Kind
 from ecmproto.filter.tree import Constant, Network
 from ecmproto.units import NS_PER_S
-from ecmproto.wire.text import cpid, mac_text
 
 NEEDED: dict[Kind, str] = {
     "number": "a number",

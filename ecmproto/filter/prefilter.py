@@ -43,11 +43,11 @@ from ecmproto.filter.tree import (
     Slice,
     Test,
 )
-from ecmproto.wire.ethernet import BEHIND_SNAP, VLAN, Ethernet, STag
-from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
-from ecmproto.wire.formats import announcement
-from ecmproto.wire.ip import AH, TCP, UDP, Extension, IPv4, IPv6
-from ecmproto.wire.layer import Layer
+from ecmproto.formats.ethernet import BEHIND_SNAP, VLAN, Ethernet, STag
+from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
+from ecmproto.formats.ip import AH, TCP, UDP, Extension, IPv4, IPv6
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.registry import announcement
 
 _HEADER_OCTETS = 14
 _TYPE = Value(place=12, octets=2)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Protocol, TypeAlias
 
+from ecmproto.codec.decoder import encapsulated
+from ecmproto.codec.frame import Frame
 from ecmproto.errors import DecodeError
 from ecmproto.filter.fields import Field, Source
 from ecmproto.filter.tree import Value
-from ecmproto.wire.decoder import encapsulated
-from ecmproto.wire.ethertypes import MAX_LENGTH
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.layer import Layer
+from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.layer import Layer
 
 
 class Captured(Protocol):

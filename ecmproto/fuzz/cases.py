@@ -11,13 +11,13 @@ import functools
 import hashlib
 from collections.abc import Iterator, Sequence
 
+from ecmproto.codec.decoder import decode_lax
+from ecmproto.codec.frame import Frame
 from ecmproto.errors import ParameterError
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.fuzz.dice import Dice
 from ecmproto.fuzz.layer_mutators import LAYER_MUTATORS
 from ecmproto.fuzz.octet_mutators import JUMBO_OCTETS, OCTET_MUTATORS, put_in
-from ecmproto.wire.decoder import decode_lax
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.frame import Frame
 
 _MOST_MUTATIONS = 4
 _TRIES = 8

@@ -7,12 +7,12 @@ from typing import Any
 
 from ecmproto.capture import Batch, Interface
 from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.columns import Columns, every_name, extract
 from ecmproto.dissect.record import Record
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.fuzz.difference import Difference
 from ecmproto.fuzz.field_values import NOWHERE, FieldValues, Listed
 from ecmproto.fuzz.items import frames_of
-from ecmproto.table.columns import Columns, every_name, extract
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 NAMES = every_name()
 """Every field of a frame."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from ecmproto.codec.document import from_document, to_document
+from ecmproto.codec.encoder import encode
+from ecmproto.codec.frame import Frame
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.fuzz.difference import Difference
 from ecmproto.fuzz.items import frames_of
-from ecmproto.wire.document import from_document, to_document
-from ecmproto.wire.encoder import encode
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.frame import Frame
 
 
 class DocumentCheck:

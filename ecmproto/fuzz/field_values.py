@@ -11,12 +11,12 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from ecmproto.codec.decoder import encapsulated
+from ecmproto.codec.frame import Frame
 from ecmproto.errors import SpecError
 from ecmproto.filter.fields import Field, Source, find
 from ecmproto.filter.reading import Captured, FrameReader, Reader, part_of, values_in_frame, values_of
-from ecmproto.wire.decoder import encapsulated
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.layer import Layer
+from ecmproto.formats.layer import Layer
 
 
 class Listed(NamedTuple):

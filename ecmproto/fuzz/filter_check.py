@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ecmproto.capture import Batch
+from ecmproto.columns.selection import selected
 from ecmproto.dissect.record import records
 from ecmproto.errors import FilterError
 from ecmproto.filter import compile_filter
 from ecmproto.fuzz.column_check import ETHERNET_ONLY
 from ecmproto.fuzz.difference import Difference
-from ecmproto.table.columns.selection import selected
 
 
 class FilterCheck:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ecmproto.wire.ethertypes import DEFAULT
-from ecmproto.wire.frame import MIN_OCTETS
+from ecmproto.codec.frame import MIN_OCTETS
+from ecmproto.formats.ethertypes import DEFAULT
 
 HEADER_OCTETS = 14
 """No packet socket takes less (packet(7))."""

@@ -18,9 +18,9 @@ from typing import Protocol
 from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS
 from ecmproto.capture.linux.conditions import Value, all_of, equal, program_of
 from ecmproto.capture.linux.packet_socket import PacketSocket, open_receiving
+from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.errors import InterfaceError, ParameterError
 from ecmproto.units import NS_PER_S, format_time
-from ecmproto.wire.frame import MIN_OCTETS
 
 Check = Callable[[], None]
 """Called often while something is waited for; what it raises ends the waiting."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
-from ecmproto.wire import decoder
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.frame import Frame
+from ecmproto.codec import decoder
+from ecmproto.codec.frame import Frame
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
 
 class Items(Sequence[bytes]):

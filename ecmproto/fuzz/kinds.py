@@ -10,6 +10,9 @@ from tempfile import TemporaryDirectory
 
 from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter
 from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.codec.decoder import decode_lax
+from ecmproto.codec.document import to_document
+from ecmproto.codec.encoder import encode
 from ecmproto.craft import build
 from ecmproto.dissect.json import FRAME_SCHEMA
 from ecmproto.fuzz.agreement import BATCH_CASES
@@ -25,9 +28,6 @@ from ecmproto.fuzz.octet_cases import CAPTURE_MUTATORS, TEXT_MUTATORS, OctetCase
 from ecmproto.fuzz.schema_check import SchemaCheck
 from ecmproto.fuzz.spec_check import SpecCheck
 from ecmproto.fuzz.text_check import TextCheck
-from ecmproto.wire.decoder import decode_lax
-from ecmproto.wire.document import to_document
-from ecmproto.wire.encoder import encode
 
 _LINES = (
     "cnm qntz_fb=40 flow_id=7", "vlan id=5 priority=6 cntag flow_id=7 cnm qntz_fb=63", "ecm q_off=-3",

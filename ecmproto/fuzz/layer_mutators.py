@@ -7,18 +7,18 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 
+from ecmproto.codec.frame import Frame
 from ecmproto.errors import EncodeError
+from ecmproto.formats.bcn import RRTTag
+from ecmproto.formats.cn import CNTag
+from ecmproto.formats.ecm import CMTag
+from ecmproto.formats.ethernet import VLAN, ITag, STag
+from ecmproto.formats.ethertypes import EtherTypes
+from ecmproto.formats.fecn import RDTag
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field
+from ecmproto.formats.registry import FORMATS, announcement
 from ecmproto.fuzz.dice import Dice
-from ecmproto.wire.bcn import RRTTag
-from ecmproto.wire.cn import CNTag
-from ecmproto.wire.ecm import CMTag
-from ecmproto.wire.ethernet import VLAN, ITag, STag
-from ecmproto.wire.ethertypes import EtherTypes
-from ecmproto.wire.fecn import RDTag
-from ecmproto.wire.formats import FORMATS, announcement
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.layout import Field
 
 TAGS: tuple[type[Layer], ...] = (VLAN, STag, ITag, CNTag, CMTag, RRTTag, RDTag)
 _DEEPEST = 40

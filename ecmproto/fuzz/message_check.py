@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.machine import Machine, Place, machine_of
-from ecmproto.control.pause.messages import Refusals
-from ecmproto.control.pause.messages import heard as flow_control_heard
-from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND, Message
-from ecmproto.control.registry import MECHANISMS
 from ecmproto.fuzz.difference import Difference
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.machine import Machine, Place, machine_of
+from ecmproto.mechanisms.pause.messages import Refusals
+from ecmproto.mechanisms.pause.messages import heard as flow_control_heard
+from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, Message
+from ecmproto.mechanisms.registry import MECHANISMS
 from ecmproto.record import new_record
 
 _LINK_BPS = 10**10

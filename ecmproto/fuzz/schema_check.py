@@ -9,14 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 
+from ecmproto.codec import decoder
+from ecmproto.codec.encoder import encode
+from ecmproto.codec.frame import Frame
 from ecmproto.errors import DecodeError
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.layer import Layer
 from ecmproto.fuzz.difference import Difference
 from ecmproto.fuzz.items import frames_of
-from ecmproto.wire import decoder
-from ecmproto.wire.encoder import encode
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.layer import Layer
 
 
 class SchemaCheck:

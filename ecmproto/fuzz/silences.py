@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 
+from ecmproto.codec.decoder import decode_lax
+from ecmproto.formats.ethernet import Data
 from ecmproto.fuzz.cases import Cases
 from ecmproto.fuzz.command import Outcome
 from ecmproto.fuzz.device import Device, Pulse
@@ -19,8 +21,6 @@ from ecmproto.fuzz.findings import Finding
 from ecmproto.fuzz.fitting import Fitting
 from ecmproto.fuzz.narrowing import DEFAULT_TRIES, Narrowing, Suspect
 from ecmproto.fuzz.state import Progress, State
-from ecmproto.wire.decoder import decode_lax
-from ecmproto.wire.ethernet import Data
 
 PART_FRAMES = 16
 """How many cases are sent between two looks at the clock."""

@@ -11,9 +11,9 @@ from ecmproto.dissect.form import Listing
 from ecmproto.dissect.json import NdJson
 from ecmproto.dissect.record import records
 from ecmproto.dissect.summary import Lines
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.fuzz.column_check import ETHERNET_ONLY, INNER_NAMES, NAMES
 from ecmproto.fuzz.difference import Difference
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 _NAMES = tuple(name for name in NAMES + INNER_NAMES if name.rpartition(".")[2] != "error")
 FORMS: dict[str, Callable[[], Listing]] = {

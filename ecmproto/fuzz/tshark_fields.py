@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.wire.decoder import decode_lax
-from ecmproto.wire.ethernet import Data, ITag, STag
-from ecmproto.wire.ethertypes import DEFAULT
-from ecmproto.wire.frame import Frame
+from ecmproto.codec.decoder import decode_lax
+from ecmproto.codec.frame import Frame
+from ecmproto.formats.ethernet import Data, ITag, STag
+from ecmproto.formats.ethertypes import DEFAULT
 
 PLAIN_FIELDS = (
     "eth.dst", "eth.src", "eth.type", "eth.len",

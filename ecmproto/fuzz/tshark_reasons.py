@@ -6,16 +6,16 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ecmproto.codec.decoder import decode_lax
+from ecmproto.codec.frame import Frame
+from ecmproto.formats.bcn import RRTTag
+from ecmproto.formats.cn import CNTag
+from ecmproto.formats.ecm import CMTag
+from ecmproto.formats.ethernet import Data, STag
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.formats.fecn import RDTag
+from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 from ecmproto.fuzz.tshark_fields import FIELDS, MALFORMED, Fields, Sample, ours
-from ecmproto.wire.bcn import RRTTag
-from ecmproto.wire.cn import CNTag
-from ecmproto.wire.decoder import decode_lax
-from ecmproto.wire.ecm import CMTag
-from ecmproto.wire.ethernet import Data, STag
-from ecmproto.wire.ethertypes import DEFAULT
-from ecmproto.wire.fecn import RDTag
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
 
 
 class Sight(NamedTuple):

@@ -9,17 +9,17 @@ from scapy.layers.l2 import Dot1AD, Dot1AH, Dot1Q, Dot3, Ether
 from scapy.packet import Packet, Padding, Raw
 from scapy.utils import mac2str
 
-from ecmproto import wire
+from ecmproto import codec
+from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.fuzz.difference import Difference
 from ecmproto.fuzz.items import frames_of
 from ecmproto.layers.conversion import to_scapy
 from ecmproto.layers.dispatch import LAYERS, RENAMED
-from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 
-_SCAPYS_OWN: dict[type[wire.Layer], tuple[type[Packet], dict[str, str]]] = {
-    wire.VLAN: (Dot1Q, {"priority": "prio", "id": "vlan", "etype": "type"}),
-    wire.STag: (Dot1AD, {"priority": "prio", "id": "vlan", "etype": "type"}),
-    wire.ITag: (Dot1AH, {"priority": "prio", "drop": "dei"}),
+_SCAPYS_OWN: dict[type[codec.Layer], tuple[type[Packet], dict[str, str]]] = {
+    codec.VLAN: (Dot1Q, {"priority": "prio", "id": "vlan", "etype": "type"}),
+    codec.STag: (Dot1AD, {"priority": "prio", "id": "vlan", "etype": "type"}),
+    codec.ITag: (Dot1AH, {"priority": "prio", "drop": "dei"}),
 }
 _I_TAG_FIELDS = 6
 """The customer addresses and the type behind them are Scapy's next layer, the I-TAG's last fields here."""
@@ -52,12 +52,12 @@ class ScapyCheck:
                 yield Difference(what=what, detail=f"{detail} in {octets.hex()}", row=row)
 
 
-def packet_differences(frame: wire.Frame, packet: Packet) -> Iterator[tuple[str, str]]:
+def packet_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, str]]:
     """Yield where a frame and Scapy's packet differ, as far as both have layers for it: what, and how."""
     for depth, value in enumerate(frame.layers):
         if depth > _DEEPEST and type(packet) is Raw:
             return
-        if not isinstance(value, wire.Ethernet) and type(value) not in _SCAPYS_OWN | LAYERS:
+        if not isinstance(value, codec.Ethernet) and type(value) not in _SCAPYS_OWN | LAYERS:
             return
         wanted, cls = _as_scapy(value)
         if type(packet) is not cls:
@@ -65,7 +65,7 @@ def packet_differences(frame: wire.Frame, packet: Packet) -> Iterator[tuple[str,
             return
         yield from _different(packet, wanted, type(value).__name__)
         packet = packet.payload
-        if isinstance(value, wire.ITag):
+        if isinstance(value, codec.ITag):
             wanted, _ = _header(value.cdst, value.csrc, value.etype)
             yield from _different(packet, wanted, "ITag")
             packet = packet.payload
@@ -73,15 +73,15 @@ def packet_differences(frame: wire.Frame, packet: Packet) -> Iterator[tuple[str,
         yield "layers behind the last", str(packet.layers())
 
 
-def _as_scapy(value: wire.Layer) -> tuple[dict[str, Any], type[Packet]]:
+def _as_scapy(value: codec.Layer) -> tuple[dict[str, Any], type[Packet]]:
     """Return the values that Scapy's layer for ``value`` should have, by Scapy's names, and the layer."""
-    if isinstance(value, wire.Ethernet):
+    if isinstance(value, codec.Ethernet):
         return _header(value.dst, value.src, value.type)
     names: dict[str, str] = RENAMED
     cls = LAYERS.get(type(value))
     if cls is None:
         cls, names = _SCAPYS_OWN[type(value)]
-    fields = value.layout[:_I_TAG_FIELDS] if isinstance(value, wire.ITag) else value.layout
+    fields = value.layout[:_I_TAG_FIELDS] if isinstance(value, codec.ITag) else value.layout
     return {names.get(field.key, field.key): getattr(value, field.key) for field in fields}, cls
 
 

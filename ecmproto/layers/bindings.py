@@ -15,12 +15,12 @@ from scapy.config import conf
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether, l2_register_l3
 from scapy.packet import Packet
 
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.lldp import DESTINATION as LLDP_DESTINATION
+from ecmproto.formats.mac_control import DESTINATION as MAC_CONTROL_DESTINATION
 from ecmproto.layers.dispatch import DOORS, LAYERS, VLAN_LAYERS
 from ecmproto.layers.sample import Sampling, sampled_source
 from ecmproto.layers.tag import Tag
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.lldp import DESTINATION as LLDP_DESTINATION
-from ecmproto.wire.mac_control import DESTINATION as MAC_CONTROL_DESTINATION
 
 _LOWERS: tuple[type[Packet], ...] = (Ether, Dot1Q, Dot1AD)
 _DESTINATIONS = {"mac_control": MAC_CONTROL_DESTINATION.hex(":"), "lldp": LLDP_DESTINATION.hex(":")}

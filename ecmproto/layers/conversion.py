@@ -5,10 +5,10 @@ from __future__ import annotations
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
+from ecmproto.codec import EtherTypes, Frame, decode, encode
+from ecmproto.formats.ethernet import Ethernet
+from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.layers.bindings import bound, bound_ethertypes
-from ecmproto.wire import EtherTypes, Frame, decode, encode
-from ecmproto.wire.ethernet import Ethernet
-from ecmproto.wire.ethertypes import DEFAULT
 
 
 def to_scapy(frame: Frame | bytes, *, ethertypes: EtherTypes | None = None) -> Packet:

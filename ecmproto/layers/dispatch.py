@@ -1,6 +1,6 @@
 """Which layer stands behind an EtherType, and where layers share one, which of them.
 
-The formats of `ecmproto.wire` say by which discriminator word or opcode they are told apart; each of
+The formats of `ecmproto.codec` say by which discriminator word or opcode they are told apart; each of
 them has one layer here.
 """
 
@@ -12,7 +12,8 @@ from scapy.config import conf
 from scapy.layers.l2 import Dot1AD, Dot1AH, Dot1Q
 from scapy.packet import Packet
 
-from ecmproto import wire
+from ecmproto import codec
+from ecmproto.formats.registry import dispatch
 from ecmproto.layers.bcn import BCN, RRTTag
 from ecmproto.layers.cn import CNM, CNTag
 from ecmproto.layers.e2cm import E2CM
@@ -21,26 +22,25 @@ from ecmproto.layers.experimental import UnknownMessage, UnknownTag
 from ecmproto.layers.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.layers.lldp import LLDPTLV, LLDPCongestionNotification
 from ecmproto.layers.mac_control import PFC, MACControl, Pause
-from ecmproto.wire.formats import dispatch
 
-LAYERS: dict[type[wire.Layer], type[Packet]] = {
-    wire.CNTag: CNTag,
-    wire.CNM: CNM,
-    wire.ECM: ECM,
-    wire.CMTag: CMTag,
-    wire.BCN: BCN,
-    wire.RRTTag: RRTTag,
-    wire.E2CM: E2CM,
-    wire.RDTag: RDTag,
-    wire.FECNReturn: FECNReturn,
-    wire.DBPRateReport: DBPRateReport,
-    wire.UnknownMessage: UnknownMessage,
-    wire.UnknownTag: UnknownTag,
-    wire.Pause: Pause,
-    wire.PFC: PFC,
-    wire.MACControl: MACControl,
-    wire.TLV: LLDPTLV,
-    wire.CongestionNotificationTLV: LLDPCongestionNotification,
+LAYERS: dict[type[codec.Layer], type[Packet]] = {
+    codec.CNTag: CNTag,
+    codec.CNM: CNM,
+    codec.ECM: ECM,
+    codec.CMTag: CMTag,
+    codec.BCN: BCN,
+    codec.RRTTag: RRTTag,
+    codec.E2CM: E2CM,
+    codec.RDTag: RDTag,
+    codec.FECNReturn: FECNReturn,
+    codec.DBPRateReport: DBPRateReport,
+    codec.UnknownMessage: UnknownMessage,
+    codec.UnknownTag: UnknownTag,
+    codec.Pause: Pause,
+    codec.PFC: PFC,
+    codec.MACControl: MACControl,
+    codec.TLV: LLDPTLV,
+    codec.CongestionNotificationTLV: LLDPCongestionNotification,
 }
 """The layer of each format that this package has one for."""
 

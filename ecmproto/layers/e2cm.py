@@ -8,18 +8,18 @@ from typing import Any
 from scapy.fields import ConditionalField, IntField, SignedShortField, XShortField, XStrField
 from scapy.packet import Packet
 
+from ecmproto.formats.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV, TYPES
+from ecmproto.formats.experimental import DEFAULT_CPID
 from ecmproto.layers.fields import CPIDField, word
 from ecmproto.layers.sample import Sampling
 from ecmproto.layers.whole import LastLayer, over_ether, whole_or_raw
-from ecmproto.wire.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV, TYPES
-from ecmproto.wire.experimental import DEFAULT_CPID
 
 
 class E2CM(Sampling, LastLayer):
     """E²CM frame: a congestion point's feedback or a probe, as ``type`` says.
 
     Only the BCN types have a ``sample``; what follows a probe is padding.  ``flow_id`` is computed by
-    `ecmproto.wire.e2cm.flow_id`.
+    `ecmproto.formats.e2cm.flow_id`.
     """
 
     name = "E²CM frame"

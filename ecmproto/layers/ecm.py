@@ -6,11 +6,11 @@ from typing import Any
 
 from scapy.fields import BitField, ShortField, SignedShortField, XStrField
 
+from ecmproto.formats.experimental import DEFAULT_CPID
 from ecmproto.layers.fields import CPIDField, EtypeField, word
 from ecmproto.layers.sample import Sampling
 from ecmproto.layers.tag import Tag
 from ecmproto.layers.whole import over_ether, whole_or_raw
-from ecmproto.wire.experimental import DEFAULT_CPID
 
 
 class ECM(Sampling):

@@ -17,12 +17,12 @@ from scapy.fields import (
 from scapy.packet import Packet
 from scapy.volatile import VolatileValue
 
-from ecmproto import wire
-from ecmproto.wire.ethertypes import MAX_LENGTH
-from ecmproto.wire.experimental import PROTOCOLS
-from ecmproto.wire.text import meaning_of, value_of
+from ecmproto import codec
+from ecmproto.codec.text import meaning_of, value_of
+from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.experimental import PROTOCOLS
 
-_CPID = next(field for field in wire.CNM.layout if field.kind == "cpid")
+_CPID = next(field for field in codec.CNM.layout if field.kind == "cpid")
 
 
 class CPIDField(XLongField):

@@ -20,9 +20,9 @@ from scapy.fields import (
 )
 from scapy.packet import Packet
 
-from ecmproto import wire
+from ecmproto import codec
+from ecmproto.formats.lldp import CN_SUBTYPE, END, OUI_8021, TYPES, tlv_at
 from ecmproto.layers.whole import over_ether, whole_or_raw
-from ecmproto.wire.lldp import CN_SUBTYPE, END, OUI_8021, TYPES, tlv_at
 
 _CN_OCTETS = 6
 _PRIORITIES = [f"p{priority}" for priority in range(8)]
@@ -30,7 +30,7 @@ _PRIORITIES = [f"p{priority}" for priority in range(8)]
 
 def tlv_class(octets: bytes) -> type[Packet]:
     """Return the layer of the TLV that ``octets`` start with."""
-    if tlv_at(octets, 0, len(octets)) is wire.CongestionNotificationTLV:
+    if tlv_at(octets, 0, len(octets)) is codec.CongestionNotificationTLV:
         return LLDPCongestionNotification
     return LLDPTLV
 

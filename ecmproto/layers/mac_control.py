@@ -9,9 +9,9 @@ from scapy.fields import FlagsField, ShortField, XShortEnumField, XStrField
 from scapy.packet import Packet
 
 from ecmproto.errors import ParameterError
+from ecmproto.formats.mac_control import OPCODES, PAUSE_OPCODE, PFC_OPCODE
 from ecmproto.layers.whole import LastLayer, over_ether, whole_or_raw
 from ecmproto.units import quanta_to_ns
-from ecmproto.wire.mac_control import OPCODES, PAUSE_OPCODE, PFC_OPCODE
 
 PRIORITIES = range(8)
 

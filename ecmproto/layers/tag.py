@@ -7,7 +7,7 @@ import struct
 from scapy.layers.l2 import LLC, Ether
 from scapy.packet import Packet
 
-from ecmproto.wire.ethertypes import MAX_LENGTH
+from ecmproto.formats.ethertypes import MAX_LENGTH
 
 _UNKNOWN_TYPE: int = Ether.type.default
 """What Scapy's Ether says of a payload that it has no EtherType for."""

@@ -13,9 +13,9 @@ from typing import Any
 from scapy.fields import ConditionalField
 from scapy.packet import NoPayload, Packet
 
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.layers.bindings import bound
 from ecmproto.layers.conversion import to_scapy
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 DEEP_MODULES = (
     "scapy.layers.inet", "scapy.layers.inet6", "scapy.layers.dhcp", "scapy.layers.dhcp6",

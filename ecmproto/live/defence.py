@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.qcn.edge import PortRules, advertisement, defence_modes, port_rules
-from ecmproto.control.qcn.edge_parameters import EdgeParameters
+from ecmproto.batch.headers import ADDRESS_OCTETS
+from ecmproto.codec import CongestionNotificationTLV, Ethernet, EtherTypes, Frame, decode, encode
+from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.errors import DecodeError
-from ecmproto.table.headers import ADDRESS_OCTETS
+from ecmproto.formats.lldp import DESTINATION, TLV
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.qcn.edge import PortRules, advertisement, defence_modes, port_rules
+from ecmproto.mechanisms.qcn.edge_parameters import EdgeParameters
 from ecmproto.units import NS_PER_S
-from ecmproto.wire import CongestionNotificationTLV, Ethernet, EtherTypes, Frame, decode, encode
-from ecmproto.wire.frame import MIN_OCTETS
-from ecmproto.wire.lldp import DESTINATION, TLV
 
 _INTERVAL_NS = 30 * NS_PER_S
 _HOLD = 4

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT
 from ecmproto.capture.batch import Batch
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.pause.messages import read
-from ecmproto.control.pause.parameters import PauseReactionParameters, PFCReactionParameters
-from ecmproto.control.pause.reaction import PauseFrame, State, paused_ns, settings_record
+from ecmproto.codec import EtherTypes
 from ecmproto.live.switching import Switch, obey
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.pause.messages import read
+from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
+from ecmproto.mechanisms.pause.reaction import PauseFrame, State, paused_ns, settings_record
 from ecmproto.replay.gauge import PRIORITIES
-from ecmproto.table.headers import HEADER_OCTETS, TYPE_AT
 from ecmproto.units import format_time
-from ecmproto.wire import EtherTypes
 
 _COUNTED = ("pause_frames", "pfc_frames", "ignored_frames", "refused_frames")
 _PARAMETERS: dict[str, PauseReactionParameters | PFCReactionParameters] = {

@@ -11,33 +11,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.classify import FrameClasses, classify
+from ecmproto.batch.flows import FlowTable
+from ecmproto.batch.headers import TYPE_AT
 from ecmproto.capture.batch import Batch
-from ecmproto.control.aimd.parameters import EdgeParameters as StrippingParameters
-from ecmproto.control.idle import IdleReceivers
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.machine import Machine, Place, SampledFrame
-from ecmproto.control.mechanism import Role
-from ecmproto.control.protocol import Receivers, new_outbox
-from ecmproto.control.qcn.edge import Edge as EdgeRecord
-from ecmproto.control.qcn.edge import convert, receive
-from ecmproto.control.qcn.edge_parameters import EdgeParameters
+from ecmproto.codec import CNTag, EtherTypes
+from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.defence import Defence
 from ecmproto.live.delivering import deliver, report
 from ecmproto.live.device import Send, Snapshot
 from ecmproto.live.probed import Probes
 from ecmproto.live.stripping import stripped
 from ecmproto.live.vlan import with_vlan, without_vlan
+from ecmproto.mechanisms.aimd.parameters import EdgeParameters as StrippingParameters
+from ecmproto.mechanisms.idle import IdleReceivers
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.mechanism import Role
+from ecmproto.mechanisms.protocol import Receivers, new_outbox
+from ecmproto.mechanisms.qcn.edge import Edge as EdgeRecord
+from ecmproto.mechanisms.qcn.edge import convert, receive
+from ecmproto.mechanisms.qcn.edge_parameters import EdgeParameters
 from ecmproto.record import new_record
 from ecmproto.replay.counts import kind_name
 from ecmproto.replay.facts import check_seed
 from ecmproto.replay.generated import octets_of
 from ecmproto.replay.intake import Intake, Taken
 from ecmproto.structs import as_interface
-from ecmproto.table.classify import FrameClasses, classify
-from ecmproto.table.flows import FlowTable
-from ecmproto.table.headers import TYPE_AT
-from ecmproto.wire import CNTag, EtherTypes
-from ecmproto.wire.ethertypes import DEFAULT
 
 NET, HOST = 0, 1
 """The places: where the network is, and where the receiver is."""

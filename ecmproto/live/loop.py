@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-from ecmproto.control.limiter import NEVER_NS
 from ecmproto.live.device import Device
 from ecmproto.live.link import Link
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.units import NS_PER_S
 
 _LONGEST_SLEEP_NS = NS_PER_S

@@ -15,11 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from ecmproto.batch.classify import classify
+from ecmproto.batch.headers import roles_of
 from ecmproto.capture.batch import Batch
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.machine import Machine, Place, SampledFrame
-from ecmproto.control.pause.reaction import State
-from ecmproto.control.protocol import (
+from ecmproto.codec import EtherTypes
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.live.addresses import new_addresses
+from ecmproto.live.device import Send, Snapshot
+from ecmproto.live.downstream import Downstream
+from ecmproto.live.frames import Incoming, empty, new_leaving, new_store
+from ecmproto.live.rate_reports import with_lower_rates
+from ecmproto.live.switching import Counts, Facts, Switch, forward, release
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.pause.reaction import State
+from ecmproto.mechanisms.protocol import (
     EVERY_STATION,
     NO_CAUSE,
     NO_STATION,
@@ -28,12 +38,6 @@ from ecmproto.control.protocol import (
     CongestionPoint,
     new_outbox,
 )
-from ecmproto.live.addresses import new_addresses
-from ecmproto.live.device import Send, Snapshot
-from ecmproto.live.downstream import Downstream
-from ecmproto.live.frames import Incoming, empty, new_leaving, new_store
-from ecmproto.live.rate_reports import with_lower_rates
-from ecmproto.live.switching import Counts, Facts, Switch, forward, release
 from ecmproto.record import new_record
 from ecmproto.replay.counts import kind_name
 from ecmproto.replay.facts import PortFacts, check_seed
@@ -44,11 +48,7 @@ from ecmproto.replay.port import lengthen_ring, new_port
 from ecmproto.replay.summary import queue_statistics, settled, utilisation
 from ecmproto.replay.waiting import new_pool
 from ecmproto.structs import as_interface
-from ecmproto.table.classify import classify
-from ecmproto.table.headers import roles_of
 from ecmproto.units import NS_PER_S
-from ecmproto.wire import EtherTypes
-from ecmproto.wire.ethertypes import DEFAULT
 
 LARGEST_OCTETS = 2048
 """Of a frame, unless the maker of a port says otherwise."""

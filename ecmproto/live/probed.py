@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.aimd.tags import outer_vlan
-from ecmproto.control.e2cm.edge_receiver import EdgeCounters
-from ecmproto.control.e2cm.messages import type_of
-from ecmproto.control.e2cm.probes import Probe, read_probe, replied_priority
-from ecmproto.control.machine import Machine
-from ecmproto.control.protocol import PROBE_KIND
+from ecmproto.batch.flows import NO_NUMBER, FlowTable
+from ecmproto.batch.headers import ADDRESS_OCTETS
+from ecmproto.codec import EtherTypes
+from ecmproto.formats.e2cm import PROBE_FWD
+from ecmproto.mechanisms.aimd.tags import outer_vlan
+from ecmproto.mechanisms.e2cm.edge_receiver import EdgeCounters
+from ecmproto.mechanisms.e2cm.messages import type_of
+from ecmproto.mechanisms.e2cm.probes import Probe, read_probe, replied_priority
+from ecmproto.mechanisms.machine import Machine
+from ecmproto.mechanisms.protocol import PROBE_KIND
 from ecmproto.record import new_record
 from ecmproto.replay.intake import Taken
 from ecmproto.replay.open_port import Arrivals
-from ecmproto.table.flows import NO_NUMBER, FlowTable
-from ecmproto.table.headers import ADDRESS_OCTETS
-from ecmproto.wire import EtherTypes
-from ecmproto.wire.e2cm import PROBE_FWD
 
 
 class Probes:

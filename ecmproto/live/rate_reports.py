@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.classify import FrameClasses, classify
 from ecmproto.capture.batch import Batch
-from ecmproto.control.dbp.messages import rate_of, with_rate
-from ecmproto.control.protocol import CongestionPoint
+from ecmproto.codec import EtherTypes
 from ecmproto.live.switching import forwarded
-from ecmproto.table.classify import FrameClasses, classify
-from ecmproto.wire import EtherTypes
+from ecmproto.mechanisms.dbp.messages import rate_of, with_rate
+from ecmproto.mechanisms.protocol import CongestionPoint
 
 _WORD_OCTETS = 4
 """The EtherType, and the discriminator word (wire-formats 1.1)."""

@@ -14,14 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.flows import FlowTable
+from ecmproto.batch.headers import TYPE_AT
 from ecmproto.capture.batch import Batch
-from ecmproto.control.idle import IdlePoint, IdleReceivers
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.machine import Machine, Place, SampledFrame
-from ecmproto.control.protocol import PROBE_KIND, CongestionPoint, Receivers, Senders
+from ecmproto.codec import EtherTypes
+from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.device import Send, Snapshot
 from ecmproto.live.tagger import Tagger
 from ecmproto.live.vlan import with_vlan, without_vlan
+from ecmproto.mechanisms.idle import IdlePoint, IdleReceivers
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.protocol import PROBE_KIND, CongestionPoint, Receivers, Senders
 from ecmproto.record import columns
 from ecmproto.replay.agenda import first_ns
 from ecmproto.replay.closed_port import has_space, run
@@ -35,10 +39,6 @@ from ecmproto.replay.open_port import Arrivals
 from ecmproto.replay.tagging import tagged_frames
 from ecmproto.replay.world import add_frames, new_world, with_obeyed
 from ecmproto.structs import as_interface
-from ecmproto.table.flows import FlowTable
-from ecmproto.table.headers import TYPE_AT
-from ecmproto.wire import EtherTypes
-from ecmproto.wire.ethertypes import DEFAULT
 
 HOST, NET = 0, 1
 """The places: where the sender is, and where the network is."""

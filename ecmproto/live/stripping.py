@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.splice import Splice, spliced_batch
+from ecmproto.batch.tags import older_cn_tags, older_tags, tags_of
 from ecmproto.capture.batch import Batch
-from ecmproto.control.machine import Machine
-from ecmproto.table.splice import Splice, spliced_batch
-from ecmproto.table.tags import older_cn_tags, older_tags, tags_of
-from ecmproto.wire import CNTag, EtherTypes
+from ecmproto.codec import CNTag, EtherTypes
+from ecmproto.mechanisms.machine import Machine
 
 _CN_TAG_OCTETS = 4
 _NOWHERE = -1

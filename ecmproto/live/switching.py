@@ -20,19 +20,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.pause.reaction import PauseFrame, Settings, State, on_frame
-from ecmproto.control.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
+from ecmproto.batch.classify import FrameClass, class_of
+from ecmproto.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
+from ecmproto.batch.own_tags import OwnTag, own_tag
+from ecmproto.batch.places import CN, NONE
 from ecmproto.kernel import compiled, inlined
 from ecmproto.live.addresses import NOWHERE, Addresses, learn, lookup
 from ecmproto.live.frames import Incoming, Leaving, Store, copy, has_space, let_leave, put
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.pause.reaction import PauseFrame, Settings, State, on_frame
+from ecmproto.mechanisms.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
 from ecmproto.replay.gauge import PRIORITIES, TOTAL
 from ecmproto.replay.port import Port, arrive, depart, departs, stop
 from ecmproto.replay.waiting import Pool, give_back, is_used_up, take
-from ecmproto.table.classify import FrameClass, class_of
-from ecmproto.table.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
-from ecmproto.table.own_tags import OwnTag, own_tag
-from ecmproto.table.places import CN, NONE
 
 _ROOM = 16
 """More messages than an event posts; ticks look for room themselves."""
@@ -81,7 +81,7 @@ class Switch(NamedTuple):
     """A switch's state.  A waiting frame's slot in ``store`` is its number in ``pool``.
 
     ``pauses`` is what the output's far end has said; which priorities it stops now the port knows.
-    ``roles`` are what `ecmproto.table.headers.roles_of` makes of the EtherTypes in use.
+    ``roles`` are what `ecmproto.batch.headers.roles_of` makes of the EtherTypes in use.
     """
 
     facts: Facts

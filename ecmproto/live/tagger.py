@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ecmproto.control.machine import Machine
-from ecmproto.table.headers import HEADER_OCTETS, TYPE_AT
-from ecmproto.wire import EtherTypes
-from ecmproto.wire.experimental import Word
+from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT
+from ecmproto.codec import EtherTypes
+from ecmproto.formats.experimental import Word
+from ecmproto.mechanisms.machine import Machine
 
 _TYPE_OCTETS = 2
 _STACK_TAG_OCTETS = 4

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT
+from ecmproto.batch.splice import Splice, spliced_batch
 from ecmproto.capture.batch import Batch
-from ecmproto.table.headers import HEADER_OCTETS, TYPE_AT
-from ecmproto.table.splice import Splice, spliced_batch
-from ecmproto.wire import EtherTypes
+from ecmproto.codec import EtherTypes
 
 _TAG_OCTETS = 4
 _NOWHERE = -1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch
-from ecmproto.control.machine import Machine
+from ecmproto.codec import EtherTypes
 from ecmproto.live.device import Device
 from ecmproto.live.edge import Edge
 from ecmproto.live.port import SwitchPort
@@ -13,10 +14,9 @@ from ecmproto.live.reaction_point import ReactionPoint
 from ecmproto.live.stripping import stripped
 from ecmproto.live.tagger import Tagger
 from ecmproto.live.vlan import with_vlan, without_vlan
+from ecmproto.mechanisms.machine import Machine
 from ecmproto.replay.facts import LoopFacts, PortFacts
-from ecmproto.table.flows import FlowTable
 from ecmproto.units import NS_PER_S
-from ecmproto.wire import EtherTypes
 
 _DATA = bytes.fromhex("020000000002020000000001810000010800")
 _MESSAGE = bytes.fromhex("0200000000010200000000cc88b50700").ljust(60, b"\0")

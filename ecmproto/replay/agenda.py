@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.limiter import NEVER_NS
 from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.structs import Struct
 
 

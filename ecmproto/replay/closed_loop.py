@@ -18,18 +18,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
-from ecmproto.control.idle import IdlePoint
-from ecmproto.control.machine import Machine, Place
-from ecmproto.control.mechanism import Role
-from ecmproto.control.pause.gate import (
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.mechanisms.idle import IdlePoint
+from ecmproto.mechanisms.machine import Machine, Place
+from ecmproto.mechanisms.mechanism import Role
+from ecmproto.mechanisms.pause.gate import (
     ANY_PRIORITY,
     STANDSTILL_SPANS,
     paused_ns,
     settle_standstill,
 )
-from ecmproto.control.protocol import CongestionPoint, Receivers, Senders
+from ecmproto.mechanisms.protocol import CongestionPoint, Receivers, Senders
 from ecmproto.record import columns
 from ecmproto.replay.closed_port import PROBE_OCTETS, has_space, run
 from ecmproto.replay.counts import PortCounts
@@ -62,9 +64,7 @@ from ecmproto.replay.world import (
     with_obeyed,
 )
 from ecmproto.structs import as_interface
-from ecmproto.table.flows import FlowTable
 from ecmproto.units import serialisation_ns
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 LARGEST_STATIONS = 1024
 """Stations that have a reaction point; frames of others go straight to the port."""

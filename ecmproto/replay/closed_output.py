@@ -10,17 +10,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.classify import classify
 from ecmproto.capture import Batch, CaptureReader, PcapngWriter, PcapWriter, format_of
-from ecmproto.control.machine import SampledFrame
-from ecmproto.control.protocol import PROBE_KIND
+from ecmproto.codec import EtherTypes
+from ecmproto.mechanisms.machine import SampledFrame
+from ecmproto.mechanisms.protocol import PROBE_KIND
 from ecmproto.replay.closed_loop import ClosedLoopReplay, Piece
 from ecmproto.replay.fates import DROPPED, HELD_OUT
 from ecmproto.replay.generated import GeneratedFrame, comment_of, octets_of
 from ecmproto.replay.intake import Taken
 from ecmproto.replay.tagging import tagged_frames
 from ecmproto.replay.under_way import FramesUnderWay
-from ecmproto.table.classify import classify
-from ecmproto.wire import EtherTypes
 
 _SHOWN_OCTETS = 256
 """What is kept of a flow's first frame: more than any sane stack of tags."""

@@ -21,9 +21,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.pause.gate import is_sending, obey, opens_ns, starts_sending
-from ecmproto.control.protocol import (
+from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.pause.gate import is_sending, obey, opens_ns, starts_sending
+from ecmproto.mechanisms.protocol import (
     EVERY_STATION,
     NO_AVERAGE,
     NO_CAUSE,
@@ -41,7 +42,6 @@ from ecmproto.control.protocol import (
     Senders,
     has_room,
 )
-from ecmproto.kernel import compiled, inlined
 from ecmproto.replay.agenda import first, first_ns, set_due
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from ecmproto.replay.gauge import PRIORITIES, TOTAL

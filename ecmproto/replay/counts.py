@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.machine import Machine
-from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT
+from ecmproto.mechanisms.machine import Machine
+from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT
 from ecmproto.replay.spans import Spans
 
 _LARGEST_QNTZ_FB = 63

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ecmproto.control.machine import Machine, Place, SampledFrame
-from ecmproto.control.pause.messages import flow_control_frame
-from ecmproto.control.protocol import NO_CAUSE, PAUSE_KIND, PFC_KIND
+from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.pause.messages import flow_control_frame
+from ecmproto.mechanisms.protocol import NO_CAUSE, PAUSE_KIND, PFC_KIND
 from ecmproto.replay.counts import kind_name
 
 

@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.machine import AboutFlow, Machine, Place
-from ecmproto.control.pause.messages import Refusals
-from ecmproto.control.pause.messages import heard as heard_flow_control
-from ecmproto.control.protocol import EVERY_STATION, NO_CAUSE, Message
+from ecmproto.batch.flows import NO_NUMBER, FlowTable
+from ecmproto.batch.headers import ADDRESS_OCTETS
+from ecmproto.codec import EtherTypes
+from ecmproto.mechanisms.machine import AboutFlow, Machine, Place
+from ecmproto.mechanisms.pause.messages import Refusals
+from ecmproto.mechanisms.pause.messages import heard as heard_flow_control
+from ecmproto.mechanisms.protocol import EVERY_STATION, NO_CAUSE, Message
 from ecmproto.record import columns, new_record, new_records
 from ecmproto.replay.gauge import PRIORITIES
 from ecmproto.replay.intake import Taken
-from ecmproto.table.flows import NO_NUMBER, FlowTable
-from ecmproto.table.headers import ADDRESS_OCTETS
-from ecmproto.wire import EtherTypes
 
 _NONE = -1
 _FOR_NO_STATION = b""

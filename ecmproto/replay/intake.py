@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.classify import FrameClasses
+from ecmproto.batch.flows import FlowTable
+from ecmproto.batch.headers import fixed, roles_of
+from ecmproto.batch.places import CN, NONE
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
-from ecmproto.control.machine import Machine
+from ecmproto.codec import CMTag, CNTag, EtherTypes, RDTag, RRTTag
+from ecmproto.mechanisms.machine import Machine
 from ecmproto.record import new_record
 from ecmproto.replay.open_port import Arrivals
 from ecmproto.replay.reading import Clock, Frames, new_found, read
-from ecmproto.table.classify import FrameClasses
-from ecmproto.table.flows import FlowTable
-from ecmproto.table.headers import fixed, roles_of
-from ecmproto.table.places import CN, NONE
-from ecmproto.wire import CMTag, CNTag, EtherTypes, RDTag, RRTTag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

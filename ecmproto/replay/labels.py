@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 
-from ecmproto.table.flows import FlowTable
-from ecmproto.wire.text import mac_text
+from ecmproto.batch.flows import FlowTable
+from ecmproto.codec.text import mac_text
 
 
 def flow_labels(table: FlowTable) -> dict[int, str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ecmproto.control.layered import Layered
-from ecmproto.control.machine import Machine, machine_of
-from ecmproto.control.registry import find_mechanism
+from ecmproto.mechanisms.layered import Layered
+from ecmproto.mechanisms.machine import Machine, machine_of
+from ecmproto.mechanisms.registry import find_mechanism
 
 FLOW_CONTROLS = ("pause", "pfc")
 """The mechanisms that have such marks."""

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
-from ecmproto.control.machine import Machine, Place
-from ecmproto.control.protocol import new_outbox
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.mechanisms.machine import Machine, Place
+from ecmproto.mechanisms.protocol import new_outbox
 from ecmproto.record import columns
 from ecmproto.replay.counts import PortCounts
 from ecmproto.replay.facts import PortFacts, check_seed
@@ -33,8 +35,6 @@ from ecmproto.replay.ports import NO_PORT, ONE_PORT, Ports
 from ecmproto.replay.replayed import ReplayedBatch
 from ecmproto.replay.spans import second_half_ns
 from ecmproto.replay.summary import PortSummary, ReplaySummary, port_summary
-from ecmproto.table.flows import FlowTable
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 _MESSAGES_AT_ONCE = 4096
 _LARGEST_STATIONS = 4096

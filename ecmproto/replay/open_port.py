@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
 from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
 from ecmproto.replay.fates import DROPPED, ENQUEUED, PASSED_BY
 from ecmproto.replay.gauge import PRIORITIES, TOTAL
 from ecmproto.replay.port import Port, arrive, depart, departs, is_full
@@ -21,7 +21,7 @@ class Arrivals(NamedTuple):
     """A batch as the port sees it: time in ns from the first arrival of all, octets without FCS, classes.
 
     Times never run backwards, within a batch or from one to the next.
-    ``tag`` and ``mark`` are those of `ecmproto.control.protocol.Arrival`.
+    ``tag`` and ``mark`` are those of `ecmproto.mechanisms.protocol.Arrival`.
     """
 
     time_ns: NDArray[np.int64]

@@ -8,12 +8,12 @@ import numpy as np
 
 from ecmproto.capture import Batch, Block, CaptureCopier, CaptureReader
 from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.codec.fcs import frame_check_sequence
 from ecmproto.errors import CaptureError
 from ecmproto.filter import Filter
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.replay.generated import GeneratedFrame
 from ecmproto.replay.replayed import ReplayedBatch, merged
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.fcs import frame_check_sequence
 
 _FCS_OCTETS = 4
 
@@ -76,7 +76,7 @@ def batches_of(
 
 
 def _selected(batch: Batch, reader: CaptureReader, filter: Filter, ethertypes: EtherTypes) -> Batch:
-    from ecmproto.table.columns.selection import selected
+    from ecmproto.columns.selection import selected
 
     return batch.select(selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes))
 

@@ -8,12 +8,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.destinations import DestinationTable
 from ecmproto.capture import Interface
+from ecmproto.codec.text import mac_text
 from ecmproto.filter import compile_filter
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.replay.intake import Taken
-from ecmproto.table.destinations import DestinationTable
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.text import mac_text
 
 NO_PORT = -1
 
@@ -84,7 +84,7 @@ class PortPerFilter:
 
     def of(self, taken: Taken) -> NDArray[np.int64]:
         """Return the number of the first filter that holds of each frame."""
-        from ecmproto.table.columns.selection import selected
+        from ecmproto.columns.selection import selected
 
         port = np.full(len(taken.batch), NO_PORT, np.int64)
         for number, filter in enumerate(self._filters):

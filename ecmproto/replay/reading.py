@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.classify import class_of
+from ecmproto.batch.headers import signed
+from ecmproto.batch.own_tags import own_tag
+from ecmproto.batch.places import CN, NONE
 from ecmproto.kernel import compiled, inlined
-from ecmproto.table.classify import class_of
-from ecmproto.table.headers import signed
-from ecmproto.table.own_tags import own_tag
-from ecmproto.table.places import CN, NONE
 
 TIME_LIMIT_NS = 2**62 - 1
 _GROUP_BIT = 1
@@ -45,7 +45,7 @@ class Frames(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The columns of `ecmproto.table.classify.FrameClasses`, then those of `Arrivals` besides, and more."""
+    """The columns of `ecmproto.batch.classify.FrameClasses`, then those of `Arrivals` besides, and more."""
 
     priority: NDArray[np.uint8]
     occupies: NDArray[np.bool_]

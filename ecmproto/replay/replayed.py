@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.machine import Machine, Place, SampledFrame
-from ecmproto.control.protocol import NO_CAUSE
+from ecmproto.codec import RDTag
+from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.protocol import NO_CAUSE
 from ecmproto.replay.generated import GeneratedFrame, comment_of, octets_of
 from ecmproto.replay.intake import Taken
 from ecmproto.replay.tagging import with_rates
-from ecmproto.wire import RDTag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

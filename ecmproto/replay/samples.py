@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.protocol import PAUSE_KIND
+from ecmproto.mechanisms.protocol import PAUSE_KIND
 
 LARGEST_ROWS = 20_000
 

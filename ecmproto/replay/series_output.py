@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ecmproto.capture import open_sink
 from ecmproto.capture.sink import Sink
-from ecmproto.control.machine import Machine
 from ecmproto.errors import MissingDependencyError, OutputError
+from ecmproto.mechanisms.machine import Machine
 from ecmproto.replay.counts import kind_name
 from ecmproto.replay.samples import SAMPLE
 from ecmproto.replay.summary import ReplaySummary

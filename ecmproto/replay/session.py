@@ -10,8 +10,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, CaptureReader
-from ecmproto.control.machine import Machine
 from ecmproto.filter import Filter
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.mechanisms.machine import Machine
 from ecmproto.replay.closed_loop import replay_closed_loop
 from ecmproto.replay.closed_output import ClosedLoopOutput
 from ecmproto.replay.facts import LoopFacts, PortFacts
@@ -21,7 +22,6 @@ from ecmproto.replay.output import OpenLoopOutput, batches_of
 from ecmproto.replay.ports import ports_from
 from ecmproto.replay.samples import Samples, sample_rows
 from ecmproto.replay.summary import ReplaySummary
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 Sink = Callable[[NDArray[Any]], None]
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.headers import FECN
+from ecmproto.batch.own_tags import RATE_AT
+from ecmproto.batch.splice import Splice, spliced_batch
+from ecmproto.batch.tags import older_cn_tags, older_tags, tags_of
 from ecmproto.capture.batch import Batch
-from ecmproto.control.machine import Machine
+from ecmproto.codec import CNTag, EtherTypes, Layer
+from ecmproto.columns.building.pack import pack
+from ecmproto.mechanisms.machine import Machine
 from ecmproto.replay.intake import Taken
-from ecmproto.table.headers import FECN
-from ecmproto.table.own_tags import RATE_AT
-from ecmproto.table.pack import pack
-from ecmproto.table.splice import Splice, spliced_batch
-from ecmproto.table.tags import older_cn_tags, older_tags, tags_of
-from ecmproto.wire import CNTag, EtherTypes, Layer
 
 _TYPE_OCTETS = 2
 _CN_TAG_OCTETS = 4

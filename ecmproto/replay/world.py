@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.machine import Machine
-from ecmproto.control.mechanism import Role
-from ecmproto.control.pause.gate import Gates, new_gates
-from ecmproto.control.pause.parameters import PFCReactionParameters
-from ecmproto.control.protocol import Message, Outbox, new_outbox
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.machine import Machine
+from ecmproto.mechanisms.mechanism import Role
+from ecmproto.mechanisms.pause.gate import Gates, new_gates
+from ecmproto.mechanisms.pause.parameters import PFCReactionParameters
+from ecmproto.mechanisms.protocol import Message, Outbox, new_outbox
 from ecmproto.record import columns, new_record, new_records
 from ecmproto.replay.agenda import Agenda, new_agenda
 from ecmproto.replay.facts import LoopFacts, PortFacts, RateChange

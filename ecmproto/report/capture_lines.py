@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecmproto.codec.text import cpid_text
 from ecmproto.report.capture_panels import Panel, address_text
 from ecmproto.report.palette import line_style
 from ecmproto.report.panels import TimeAxis, value_axis
@@ -16,7 +17,6 @@ from ecmproto.report.scale import Scale, rate_scale, time_scale
 from ecmproto.report.sheet import Entry, Format
 from ecmproto.stats import Statistics
 from ecmproto.units import format_time
-from ecmproto.wire.text import cpid_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ecmproto.codec.text import mac_text
 from ecmproto.report.canvas import drawn_svg
 from ecmproto.report.capture_figures import HEADINGS, PANELS, Name, panel_of, single
 from ecmproto.report.capture_words import READING, extent, lost_to_pause, whom
@@ -16,7 +17,6 @@ from ecmproto.report.stylesheet import stylesheet
 from ecmproto.report.vector import page_svg
 from ecmproto.stats import Statistics
 from ecmproto.units import format_octets, format_rate, format_time
-from ecmproto.wire.text import mac_text
 
 _MOST_ROWS = 50
 _MOST_CHARACTERS = 40

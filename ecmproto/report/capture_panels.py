@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.codec.text import mac_text
 from ecmproto.report.palette import ALERT, QUEUE
 from ecmproto.report.panels import BASE, TimeAxis, number_text, row_axis, row_reach, value_axis
 from ecmproto.report.printable import shortened, width_em
@@ -16,7 +17,6 @@ from ecmproto.report.scale import Scale, rate_scale, value_text
 from ecmproto.report.sheet import Entry, Format, fitting
 from ecmproto.stats import Statistics
 from ecmproto.units import NS_PER_S, format_rate, format_time
-from ecmproto.wire.text import mac_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

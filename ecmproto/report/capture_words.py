@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ecmproto.codec.text import mac_text
 from ecmproto.report.capture_figures import Name
 from ecmproto.report.scale import value_text
 from ecmproto.stats import ClassPause, Statistics
 from ecmproto.units import format_octets, format_rate, format_time
-from ecmproto.wire.text import mac_text
 
 READING: Mapping[Name, str] = {
     "rate": (

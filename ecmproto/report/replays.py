@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND, SILENT
+from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, SILENT
 from ecmproto.replay.flow_series import FlowRates
 from ecmproto.replay.samples import to_flows
 from ecmproto.replay.session import Outcome

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
+from ecmproto.columns import extract
 from ecmproto.errors import CaptureError, ParameterError
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.stats import advertised, feedback, frames, pauses, probes
 from ecmproto.stats.clock import Clock
 from ecmproto.stats.moment import FARTHEST_NS, Moment, moment_of, usable_times
 from ecmproto.stats.notes import notes_on
 from ecmproto.stats.statistics import Intervals, Statistics
 from ecmproto.stats.timeline import Timeline
-from ecmproto.table.columns import extract
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 DEFAULT_SPEED_BPS = 10 * 10**9
 """What links are taken to run at where nobody says."""

@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 from ecmproto.capture import Batch, CaptureReader, open_capture
 from ecmproto.filter import Filter, compile_filter
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.stats.accumulator import DEFAULT_SPEED_BPS, Accumulator
 from ecmproto.stats.statistics import Statistics
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 
 
 def capture_stats(
@@ -59,7 +59,7 @@ def add_all(
     for batch in watch(_up_to(reader, limit)):
         mask = None
         if filter is not None:
-            from ecmproto.table.columns.selection import selected
+            from ecmproto.columns.selection import selected
 
             with filtering():
                 mask = selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)

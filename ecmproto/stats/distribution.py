@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.headers import fixed
 from ecmproto.kernel import compiled
 from ecmproto.stats.tally import NO_NUMBER
-from ecmproto.table.headers import fixed
 
 Int64 = NDArray[np.int64]
 

@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ecmproto.codec.document import json_text
+from ecmproto.codec.text import mac_text
 from ecmproto.stats.distribution import Distribution
 from ecmproto.stats.statistics import (
     AdvertisedRate,
@@ -21,8 +23,6 @@ from ecmproto.stats.statistics import (
     Probes,
     Statistics,
 )
-from ecmproto.wire.document import json_text
-from ecmproto.wire.text import mac_text
 
 SCHEMA = "ecmproto/stats/1"
 

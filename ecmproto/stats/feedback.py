@@ -9,15 +9,15 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.formats.bcn import TYPES as BCN_TYPES
+from ecmproto.formats.e2cm import BCN_TYPES as E2CM_FEEDBACK
+from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.stats.distribution import Distributions
 from ecmproto.stats.moment import Moment, address_octets
 from ecmproto.stats.statistics import CongestionPoint, MessageFlow
 from ecmproto.stats.tally import NO_NUMBER, NO_SLOT, Numbering, count_at
 from ecmproto.stats.timeline import Timeline
 from ecmproto.units import QUEUE_UNIT_OCTETS
-from ecmproto.wire.bcn import TYPES as BCN_TYPES
-from ecmproto.wire.e2cm import BCN_TYPES as E2CM_FEEDBACK
-from ecmproto.wire.e2cm import TYPES as E2CM_TYPES
 
 Int64 = NDArray[np.int64]
 

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.headers import fixed
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
+from ecmproto.columns import Column, Texts
 from ecmproto.stats.kinds import E2CM_LISTS, KINDS, kinds_of, listed
 from ecmproto.stats.moment import Moment
 from ecmproto.stats.statistics import InterfaceCount, KindCount, SizeBucket, Sizes
 from ecmproto.stats.tally import tally
 from ecmproto.stats.timeline import Timeline
-from ecmproto.table.columns import Column, Texts
-from ecmproto.table.headers import fixed
 
 Int64 = NDArray[np.int64]
 

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.wire.e2cm import TYPES as E2CM_TYPES
+from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 
 Group = Literal["message", "flow control", "tag", "payload"]
 

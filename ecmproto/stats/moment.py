@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
+from ecmproto.columns import Column, Columns
 from ecmproto.stats.tally import NO_SLOT
-from ecmproto.table.columns import Column, Columns
 
 Int64 = NDArray[np.int64]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ecmproto.formats.e2cm import PROBE_FWD, PROBE_REV
 from ecmproto.stats.distribution import Distributions
 from ecmproto.stats.moment import Moment, address_octets
 from ecmproto.stats.statistics import ProbedFlow, Probes
 from ecmproto.stats.tally import NO_SLOT, Numbering, count_at
 from ecmproto.stats.timeline import Timeline
-from ecmproto.wire.e2cm import PROBE_FWD, PROBE_REV
 
 MOST_FLOWS = 512
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.headers import fixed
+from ecmproto.batch.keys import EMPTY, new_keys, slot_of
 from ecmproto.kernel import compiled
-from ecmproto.table.headers import fixed
-from ecmproto.table.keys import EMPTY, new_keys, slot_of
 
 Int64 = NDArray[np.int64]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ecmproto.capture import open_capture
+from ecmproto.codec import CNM, PFC, decode
 from ecmproto.craft.sequences import SEQUENCES
-from ecmproto.wire import CNM, PFC, decode
 from ecmproto_cli.main import run
 
 STORM = ["pfc", "prio3=65535", "prio4=65535", "--storm", "10G"]

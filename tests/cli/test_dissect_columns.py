@@ -129,7 +129,7 @@ def test_unknown_names_are_refused(sample: Path, capsys: pytest.CaptureFixture[s
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """Have a capture of many batches, and ``times`` interrupts behind the first one."""
-    from ecmproto.table.columns import capture
+    from ecmproto.columns import capture
 
     made = capture.column_batches
 

@@ -210,7 +210,7 @@ def test_an_interrupt_while_a_filter_looks_at_a_batch_does_not_wait_for_it(
         signal.raise_signal(signal.SIGINT)
         pytest.fail("the interrupt waits")
 
-    monkeypatch.setattr("ecmproto.table.columns.selection.selected", endless)
+    monkeypatch.setattr("ecmproto.columns.selection.selected", endless)
     assert run(["dissect", "-r", str(capture), "-Y", "cnm"]) == 130
     assert run(["stats", "-r", str(capture), "-Y", "cnm"]) == 130
 

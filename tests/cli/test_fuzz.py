@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from ecmproto.capture import open_capture
+from ecmproto.codec import VLAN, decode_lax
 from ecmproto.dissect import Record
 from ecmproto.fuzz.field_values import FieldValues, Listed
 from ecmproto.fuzz.kinds import template_frames
 from ecmproto.fuzz.tshark_check import TsharkCheck
-from ecmproto.wire import VLAN, decode_lax
 from ecmproto_cli import campaigning
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER

@@ -10,12 +10,12 @@ from contextlib import ExitStack
 
 import pytest
 
+from ecmproto.codec import EtherTypes
 from ecmproto.errors import ParameterError
 from ecmproto.live.device import Snapshot
 from ecmproto.live.link import LinkCounts
 from ecmproto.live.loop import Waiting
 from ecmproto.live.room import MOST_FRAMES, buffer_of, slot_octets
-from ecmproto.wire import EtherTypes
 from ecmproto_cli.live_options import Running
 from ecmproto_cli.live_table import live_line, live_table
 from ecmproto_cli.living import Reporter, Role

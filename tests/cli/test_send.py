@@ -14,8 +14,8 @@ import pytest
 
 from ecmproto.capture import Interface, PcapngWriter, PcapWriter
 from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.codec import encode
 from ecmproto.craft import build
-from ecmproto.wire import encode
 from ecmproto_cli.main import run
 from tests.capture.linux.traffic import TAGGED, frame, received
 from tests.namespaces import FAR, NEAR, PATIENCE_S, Network

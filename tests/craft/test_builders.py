@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.craft import build
-from ecmproto.errors import EncodeError, SpecError
-from ecmproto.wire import (
+from ecmproto.codec import (
     CNM,
     E2CM,
     PFC,
@@ -25,9 +23,11 @@ from ecmproto.wire import (
     encapsulated,
     encode,
 )
-from ecmproto.wire.e2cm import flow_id
-from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.layer import Layer
+from ecmproto.craft import build
+from ecmproto.errors import EncodeError, SpecError
+from ecmproto.formats.e2cm import flow_id
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.registry import FORMATS
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)

@@ -17,6 +17,8 @@ import pyarrow.parquet
 import pytest
 
 from ecmproto.capture import open_capture
+from ecmproto.codec import encode
+from ecmproto.columns.files import write_columns
 from ecmproto.craft import build, column_file
 from ecmproto.craft.capture_info import CaptureInfo
 from ecmproto.craft.column_file import column_batches
@@ -24,8 +26,6 @@ from ecmproto.craft.column_frames import frames_of_template, rebuilt_frames
 from ecmproto.craft.line import stack_from_line
 from ecmproto.craft.recipe import chunks
 from ecmproto.errors import MissingDependencyError, SpecError
-from ecmproto.table.columns.files import write_columns
-from ecmproto.wire import encode
 from tests.conftest import REPOSITORY
 
 PCAPS = REPOSITORY / "pcaps"

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from ecmproto.capture import Interface, PcapngWriter, PcapWriter, comments, open_capture
 from ecmproto.capture.sink import Sink
+from ecmproto.codec import decode_lax, encode
+from ecmproto.codec.document import to_document
 from ecmproto.craft import build
 from ecmproto.craft.output import output_of
 from ecmproto.craft.recipe import Chunk, chunks
@@ -23,9 +25,7 @@ from ecmproto.dissect.form import Form
 from ecmproto.dissect.json import Json, NdJson
 from ecmproto.dissect.record import records
 from ecmproto.errors import SpecError
-from ecmproto.wire import decode_lax, encode
-from ecmproto.wire.document import to_document
-from ecmproto.wire.formats import FORMATS
+from ecmproto.formats.registry import FORMATS
 
 KINDS = [cls.prefix for cls in FORMATS]
 

@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
+from ecmproto.codec import CNM, VLAN, EtherTypes, decode, encode
 from ecmproto.craft import build
 from ecmproto.craft.recipe import Chunk, chunks
 from ecmproto.craft.spec import Reading, read_json, read_toml
 from ecmproto.errors import SpecError
-from ecmproto.wire import CNM, VLAN, EtherTypes, decode, encode
 
 
 def toml(text: str, reading: Reading | None = None) -> list[Chunk]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ecmproto.codec import PFC, Ethernet, Pause, decode, encode
 from ecmproto.craft import build
 from ecmproto.craft.line import stack_from_line
 from ecmproto.craft.recipe import MAX_TIME_NS, Chunk, chunks
@@ -18,7 +19,6 @@ from ecmproto.craft.spec import Reading, read_items, read_toml
 from ecmproto.craft.storm import Renewal, Storm, share_of, storm_of
 from ecmproto.craft.toml import toml_of
 from ecmproto.errors import EcmprotoError, ParameterError, SpecError
-from ecmproto.wire import PFC, Ethernet, Pause, decode, encode
 
 G = 10**9
 LONGEST_MS = {1: 33.55392, 10: 3.355392, 25: 1.3421568, 40: 0.838848, 100: 0.3355392, 400: 0.0838848}

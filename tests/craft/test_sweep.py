@@ -11,15 +11,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ecmproto.codec import CNM, UDP, IPv4, decode, encode
 from ecmproto.craft import sweep as sweep_module
 from ecmproto.craft.line import stack_from_line
 from ecmproto.craft.recipe import Recipe, WireRate, chunks, count_of
 from ecmproto.craft.spec import plan_of
 from ecmproto.craft.sweep import Plan, Sweep
 from ecmproto.errors import EncodeError, SpecError
-from ecmproto.wire import CNM, UDP, IPv4, decode, encode
-from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.layout import Field
+from ecmproto.formats.layout import Field
+from ecmproto.formats.registry import FORMATS
 
 
 def plan(line: str, sweeps: dict[str, object], **options: Any) -> Plan:

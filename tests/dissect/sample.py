@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ecmproto.capture import Batch, PcapWriter, open_sink
-from ecmproto.wire import (
+from ecmproto.codec import (
     ARP,
     BCN,
     CNM,
@@ -37,7 +37,7 @@ from ecmproto.wire import (
     UnknownTag,
     encode,
 )
-from ecmproto.wire.text import cpid
+from ecmproto.codec.text import cpid
 
 SOURCE = bytes.fromhex("020000000001")
 SINK = bytes.fromhex("020000000002")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from ecmproto.codec import Ethernet, Frame, IPv6
+from ecmproto.codec.encoder import encode
 from ecmproto.dissect import Csv, FieldReader, Tabs
 from ecmproto.dissect.tree import bit_pattern
 from ecmproto.errors import SpecError
-from ecmproto.wire import Ethernet, Frame, IPv6
-from ecmproto.wire.catalogue import catalogue
-from ecmproto.wire.encoder import encode
-from ecmproto.wire.ethernet import SNAP
-from ecmproto.wire.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.formats.catalogue import catalogue
+from ecmproto.formats.ethernet import SNAP
+from ecmproto.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.dissect.sample import FRAMES
 from tests.dissect.test_forms import record
 

@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, Interface, open_capture
+from ecmproto.codec import BCN, CNM, E2CM, ECM, Ethernet, EtherTypes, Layer
+from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.text import cpid
+from ecmproto.columns.text import renderer
 from ecmproto.dissect import Lines, Record, plain, records
 from ecmproto.dissect.form import Paint
 from ecmproto.errors import CaptureError
+from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
-from ecmproto.table.text import renderer
-from ecmproto.wire import BCN, CNM, E2CM, ECM, Ethernet, EtherTypes, Layer
-from ecmproto.wire.ethertypes import DEFAULT
-from ecmproto.wire.fcs import frame_check_sequence
-from ecmproto.wire.text import cpid
+from tests.columns.spoilt import INTERFACES, spoilt_batch
 from tests.conftest import SHARED_CAPTURES
 from tests.dissect.sample import CP1, DATA, FRAMES, SINK, SOURCE, TOO_LONG, octets
-from tests.table.columns.spoilt import INTERFACES, spoilt_batch
 
 BUNDLED = sorted(
     path for path in (Path(__file__).parents[2] / "pcaps").iterdir() if ".pcap" in "".join(path.suffixes)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from string import Formatter
 
+from ecmproto.codec import ECM, Ethernet, Frame, decode_lax
 from ecmproto.dissect import describe
 from ecmproto.dissect.phrases import CLAUSES, PHRASES, STYLES
-from ecmproto.wire import ECM, Ethernet, Frame, decode_lax
-from ecmproto.wire.formats import FORMATS
+from ecmproto.formats.registry import FORMATS
 from tests.dissect.sample import CP1, SINK, SOURCE, octets
 
 

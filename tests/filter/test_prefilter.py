@@ -12,15 +12,15 @@ from ecmproto.capture import Batch
 from ecmproto.capture.linux.bpf import MAX_INSTRUCTIONS
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.codec import Frame, decode_lax, encode
 from ecmproto.filter import compile_filter
 from ecmproto.filter.fields import known
 from ecmproto.filter.prefilter import prefilter
 from ecmproto.filter.printing import text_of
 from ecmproto.filter.reading import values_of
 from ecmproto.filter.tree import Test, Value
+from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.fuzz.strategies import arbitrary_octets, frames
-from ecmproto.wire import Frame, decode_lax, encode
-from ecmproto.wire.ethertypes import EtherTypes
 from tests.capture.linux.traffic import received
 from tests.conftest import REPOSITORY
 from tests.filter.captured import Seen, of_capture

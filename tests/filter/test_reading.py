@@ -13,8 +13,8 @@ from ecmproto.filter import compile_filter
 from ecmproto.filter.fields import Field, find, known
 from ecmproto.filter.reading import values_of
 from ecmproto.filter.tree import Value
-from ecmproto.wire.catalogue import catalogue
-from ecmproto.wire.formats import FORMATS
+from ecmproto.formats.catalogue import catalogue
+from ecmproto.formats.registry import FORMATS
 from tests.filter.captured import bundled
 
 CAPTURES = (

@@ -22,17 +22,17 @@ import pytest
 
 from ecmproto.capture import Batch, open_capture
 from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.columns.selection import selected
 from ecmproto.dissect import Record
 from ecmproto.filter import Filter, compile_filter
 from ecmproto.filter.fields import Field, find
 from ecmproto.filter.reading import is_there, values_of
 from ecmproto.filter.tree import Value
 from ecmproto.fuzz.tshark_fields import Sample
-from ecmproto.table.columns.selection import selected
+from tests.codec.test_tshark_oracle import captures_in, crafted, from_capture
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.filter.captured import of_capture
 from tests.filter.drawn_filters import LAYERS, Drawer
-from tests.wire.test_tshark_oracle import captures_in, crafted, from_capture
 
 FILTERS = int(os.environ.get("ECMPROTO_TSHARK_FILTERS", "30"))
 FRAMES = int(os.environ.get("ECMPROTO_TSHARK_FRAMES", "1000"))

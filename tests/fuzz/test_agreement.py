@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import open_capture
+from ecmproto.codec import CNM, VLAN, Frame, decode, decode_lax, decoder
 from ecmproto.dissect import Record
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz import agreement, capture_check, document_check, schema_check, tshark_check
@@ -36,7 +37,6 @@ from ecmproto.fuzz.text_check import TextCheck
 from ecmproto.fuzz.tshark_fields import ours
 from ecmproto.layers.agreement import ScapyCheck, packet_differences
 from ecmproto.layers.conversion import to_scapy
-from ecmproto.wire import CNM, VLAN, Frame, decode, decode_lax, decoder
 from tests.conftest import requires
 
 LINE = "ecmproto fuzz decode --as-is -r case.pcap"

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.capture import open_capture
+from ecmproto.codec import VLAN, CNTag, Data, Ethernet, Frame, decode, decode_lax, encode
 from ecmproto.errors import DecodeError, ParameterError
 from ecmproto.fuzz.cases import LONGEST_OCTETS, Cases
 from ecmproto.fuzz.layer_mutators import LAYER_MUTATORS
 from ecmproto.fuzz.octet_mutators import OCTET_MUTATORS
 from ecmproto.fuzz.strategies import arbitrary_octets
-from ecmproto.wire import VLAN, CNTag, Data, Ethernet, Frame, decode, decode_lax, encode
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 NAMES = {mutator.__name__ for mutator in (*OCTET_MUTATORS, *LAYER_MUTATORS)}

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from ecmproto.control.ecm.machine import ECMMachine
-from ecmproto.control.machine import Heard
-from ecmproto.control.qcn.machine import QCNMachine, Stations
+from ecmproto.codec import CNM, decode_lax
 from ecmproto.fuzz.kinds import template_frames
 from ecmproto.fuzz.message_check import MessageCheck
-from ecmproto.wire import CNM, decode_lax
+from ecmproto.mechanisms.ecm.machine import ECMMachine
+from ecmproto.mechanisms.machine import Heard
+from ecmproto.mechanisms.qcn.machine import QCNMachine, Stations
 
 CNM_FRAME = next(octets for octets in template_frames() if CNM in decode_lax(octets))
 HEARD = Heard({"kind": 1, "priority": 0, "qntz_fb": 9}, None)

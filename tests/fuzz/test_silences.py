@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from ecmproto.capture import open_capture
+from ecmproto.codec import CNM, decode_lax
 from ecmproto.fuzz.cases import Cases
 from ecmproto.fuzz.device import Pulse
 from ecmproto.fuzz.fitting import Fitting
 from ecmproto.fuzz.kinds import template_frames
 from ecmproto.fuzz.silences import SilenceCampaign
 from ecmproto.fuzz.state import Progress
-from ecmproto.wire import CNM, decode_lax
 from tests.fuzz.fake_device import FRAME_S, FakeDevice
 
 CASES = Cases(template_frames(), seed=7)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ecmproto.capture import open_capture
+from ecmproto.codec import CNM, TLV, decode_lax
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import Cases
 from ecmproto.fuzz.command import Command, Outcome
@@ -20,7 +21,6 @@ from ecmproto.fuzz.findings import Finding, write_capture
 from ecmproto.fuzz.kinds import SUBJECTS
 from ecmproto.fuzz.state import Progress
 from ecmproto.fuzz.target import TargetCampaign
-from ecmproto.wire import CNM, TLV, decode_lax
 from tests.conftest import requires
 
 PCAPS = Path(__file__).parents[2] / "pcaps"

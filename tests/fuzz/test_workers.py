@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ecmproto.errors import ParameterError
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.fuzz.agreement import AgreementCampaign
 from ecmproto.fuzz.bounds import Bounds
 from ecmproto.fuzz.cases import Cases
@@ -24,7 +25,6 @@ from ecmproto.fuzz.kinds import SUBJECTS, template_frames
 from ecmproto.fuzz.state import Progress
 from ecmproto.fuzz.workers import verdicts
 from ecmproto.layers.agreement import ScapyCheck
-from ecmproto.wire.ethertypes import DEFAULT, EtherTypes
 from tests.namespaces import PATIENCE_S
 
 BATCH = 64

@@ -12,6 +12,7 @@ from scapy.layers.inet import IP
 from scapy.layers.l2 import ARP, GRE, LLC, SNAP, CookedLinux, Dot1AD, Dot1AH, Dot1Q, Dot3, Ether
 from scapy.packet import Packet, Raw
 
+from ecmproto.codec import VLAN, EtherTypes, decode
 from ecmproto.layers import (
     CNM,
     ECM,
@@ -25,7 +26,6 @@ from ecmproto.layers import (
     unbind,
 )
 from ecmproto.layers.dispatch import LAYERS
-from ecmproto.wire import VLAN, EtherTypes, decode
 
 SCAPYS: tuple[type[Packet], ...] = (
     Ether,

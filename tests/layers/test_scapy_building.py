@@ -11,7 +11,8 @@ from scapy.layers.l2 import LLC, STP, Dot1AD, Dot1AH, Dot1Q, Dot3, Ether
 from scapy.packet import Packet, Padding, Raw, fuzz, ls
 from scapy.utils import mac2str
 
-from ecmproto import wire
+from ecmproto import codec
+from ecmproto.codec import Frame, Layer, decode, encode
 from ecmproto.fuzz.strategies import frames
 from ecmproto.layers import (
     BCN,
@@ -34,7 +35,6 @@ from ecmproto.layers import (
     bound,
 )
 from ecmproto.layers.dispatch import LAYERS
-from ecmproto.wire import Frame, Layer, decode, encode
 from tests.layers.test_scapy_fields import wire_values
 
 A, B, SWITCH = "02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:fe"
@@ -52,7 +52,7 @@ def test_every_step_of_a_tagged_data_frame_has_its_type() -> None:
     octets = bytes(frame)
     assert octets[:22].hex() == HEADER + "8100" + "6005" + "22e9" + "0007" + "0800"
     assert Ether(octets).layers() == [Ether, Dot1Q, CNTag, IP, UDP]
-    assert wire.UDP in decode(octets)
+    assert codec.UDP in decode(octets)
 
 
 def test_experimental_tags_stand_before_the_payload_in_any_number() -> None:
@@ -60,8 +60,8 @@ def test_experimental_tags_stand_before_the_payload_in_any_number() -> None:
     octets = bytes(ether() / Dot1AD(vlan=9) / Dot1Q() / tags / IP(src="10.0.0.1", dst="10.0.0.2"))
     assert Ether(octets).layers() == [Ether, Dot1AD, Dot1Q, CNTag, RDTag, RRTTag, CMTag, IP]
     found = [type(value) for value in decode(octets).layers]
-    assert found[1:-1] == [wire.STag, wire.VLAN, wire.CNTag, wire.RDTag, wire.RRTTag, wire.CMTag]
-    assert found[-1] is wire.IPv4
+    assert found[1:-1] == [codec.STag, codec.VLAN, codec.CNTag, codec.RDTag, codec.RRTTag, codec.CMTag]
+    assert found[-1] is codec.IPv4
 
 
 @pytest.mark.parametrize("tag", [CNTag, CMTag, RRTTag, RDTag])
@@ -250,9 +250,9 @@ def test_probes_show_no_frame() -> None:
 
 
 SCAPYS_OWN: dict[type[Layer], tuple[type[Packet], dict[str, str]]] = {
-    wire.VLAN: (Dot1Q, {"priority": "prio", "id": "vlan", "etype": "type"}),
-    wire.STag: (Dot1AD, {"priority": "prio", "id": "vlan", "etype": "type"}),
-    wire.ITag: (Dot1AH, {"priority": "prio", "drop": "dei"}),
+    codec.VLAN: (Dot1Q, {"priority": "prio", "id": "vlan", "etype": "type"}),
+    codec.STag: (Dot1AD, {"priority": "prio", "id": "vlan", "etype": "type"}),
+    codec.ITag: (Dot1AH, {"priority": "prio", "drop": "dei"}),
 }
 
 
@@ -266,21 +266,21 @@ def test_scapy_sees_the_same_layers_and_fields_in_a_whole_frame(frame: Frame) ->
         if not _same(value, packet):
             break
         # the customer addresses are Scapy's next layer, the I-TAG's last fields here
-        packet = packet.payload.payload if isinstance(value, wire.ITag) else packet.payload
+        packet = packet.payload.payload if isinstance(value, codec.ITag) else packet.payload
     else:
         assert packet.layers() in ([], [Padding])
 
 
 def _same(value: Layer, packet: Any) -> bool:
     """Assert that a typed layer and Scapy's say the same; False where Scapy's own layers go on."""
-    if isinstance(value, wire.Ethernet):
+    if isinstance(value, codec.Ethernet):
         return _same_header(packet, value.dst, value.src, value.type)
     if type(value) in SCAPYS_OWN:
         cls, names = SCAPYS_OWN[type(value)]
         assert type(packet) is cls
-        if isinstance(value, wire.ITag):
+        if isinstance(value, codec.ITag):
             _same_header(packet.payload, value.cdst, value.csrc, value.etype)
-        for field in value.layout[: 6 if isinstance(value, wire.ITag) else None]:
+        for field in value.layout[: 6 if isinstance(value, codec.ITag) else None]:
             assert packet.getfieldval(names.get(field.key, field.key)) == getattr(value, field.key)
         return True
     if type(value) not in LAYERS:

@@ -9,7 +9,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Padding, Raw
 
-from ecmproto import wire
+from ecmproto import codec
+from ecmproto.codec import EtherTypes, Frame, decode, encode
 from ecmproto.errors import DecodeError
 from ecmproto.fuzz.strategies import frames
 from ecmproto.layers import (
@@ -23,7 +24,6 @@ from ecmproto.layers import (
     payload_tree,
     to_scapy,
 )
-from ecmproto.wire import EtherTypes, Frame, decode, encode
 
 A, B = "02:00:00:00:00:01", "02:00:00:00:00:02"
 OTHER = EtherTypes(cnm=0x9204)
@@ -37,7 +37,7 @@ def test_a_frame_comes_back_from_scapy_as_it_was(frame: Frame) -> None:
 
 
 def test_a_frame_is_dissected_under_its_own_map() -> None:
-    frame = Frame(layers=(wire.Ethernet(), wire.CNM(qntz_fb=5)), ethertypes=OTHER)
+    frame = Frame(layers=(codec.Ethernet(), codec.CNM(qntz_fb=5)), ethertypes=OTHER)
     octets = encode(frame, fix=True)
     frame = decode(octets, ethertypes=OTHER)
     assert to_scapy(frame).layers() == [Ether, CNM, Padding]

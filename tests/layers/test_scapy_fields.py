@@ -11,11 +11,11 @@ from scapy.fields import BitField, ConditionalField, StrField
 from scapy.packet import Packet
 from scapy.utils import mac2str, str2mac
 
+from ecmproto.codec import Field, Layer
 from ecmproto.errors import SpecError
 from ecmproto.fuzz.strategies import layers_of
 from ecmproto.layers import CNM
 from ecmproto.layers.dispatch import LAYERS, RENAMED
-from ecmproto.wire import Field, Layer
 
 FORMATS = [pytest.param(cls, layer, id=cls.__name__) for cls, layer in LAYERS.items()]
 NAMES = {"TLV": "LLDPTLV", "CongestionNotificationTLV": "LLDPCongestionNotification"}

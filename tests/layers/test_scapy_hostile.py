@@ -11,30 +11,30 @@ from scapy.config import conf
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
-from ecmproto import wire
+from ecmproto import codec
+from ecmproto.codec import Frame, Layer, encode
 from ecmproto.fuzz.strategies import arbitrary_octets
 from ecmproto.layers import bound, payload_tree, to_scapy
 from ecmproto.layers.dispatch import DOORS, LAYERS, LLDPDU, ExperimentalMessage, MACControlFrame
-from ecmproto.wire import Frame, Layer, encode
 
-ETHERNET = wire.Ethernet(dst=bytes.fromhex("020000000002"), src=bytes.fromhex("020000000001"))
+ETHERNET = codec.Ethernet(dst=bytes.fromhex("020000000002"), src=bytes.fromhex("020000000001"))
 CPID = 0x0200000000FE0001
 STACKS: list[tuple[Layer, ...]] = [
     (
-        wire.VLAN(priority=6, id=5),
-        wire.CNTag(flow_id=7),
-        wire.CNM(qntz_fb=40, cpid=CPID, msdu=b"\x88\xf7" + bytes(62)),
+        codec.VLAN(priority=6, id=5),
+        codec.CNTag(flow_id=7),
+        codec.CNM(qntz_fb=40, cpid=CPID, msdu=b"\x88\xf7" + bytes(62)),
     ),
-    (wire.VLAN(id=5), wire.ECM(cpid=CPID, q_off=-3, payload=bytes(range(48)))),
-    (wire.BCN(cpid=CPID, e=-9, capacity=10**7, payload=bytes(range(48))),),
-    (wire.E2CM(cpid=CPID, type=1, payload=bytes(range(48))),),
-    (wire.E2CM(cpid=CPID, type=3, flow_id=0x4EDD),),
-    (wire.FECNReturn(rlq_id=3),),
-    (wire.DBPRateReport(rate=1000),),
-    (wire.CNTag(), wire.RDTag(rlq_id=1), wire.RRTTag(cpid=CPID), wire.CMTag(), wire.Data(data=bytes(30))),
-    (wire.PFC(class_enable_vector=0xFF, time7=9),),
-    (wire.Pause(pause_time=9),),
-    (wire.CongestionNotificationTLV(cnpv=8), wire.TLV(type=5, value=b"switch"), wire.TLV()),
+    (codec.VLAN(id=5), codec.ECM(cpid=CPID, q_off=-3, payload=bytes(range(48)))),
+    (codec.BCN(cpid=CPID, e=-9, capacity=10**7, payload=bytes(range(48))),),
+    (codec.E2CM(cpid=CPID, type=1, payload=bytes(range(48))),),
+    (codec.E2CM(cpid=CPID, type=3, flow_id=0x4EDD),),
+    (codec.FECNReturn(rlq_id=3),),
+    (codec.DBPRateReport(rate=1000),),
+    (codec.CNTag(), codec.RDTag(rlq_id=1), codec.RRTTag(cpid=CPID), codec.CMTag(), codec.Data(data=bytes(9))),
+    (codec.PFC(class_enable_vector=0xFF, time7=9),),
+    (codec.Pause(pause_time=9),),
+    (codec.CongestionNotificationTLV(cnpv=8), codec.TLV(type=5, value=b"switch"), codec.TLV()),
 ]  # fmt: skip
 SAMPLES = [encode(Frame(layers=(ETHERNET, *stack)), fix=True) for stack in STACKS]
 
@@ -95,7 +95,7 @@ def test_octets_too_few_for_a_layer_are_raw(cls: type[Packet]) -> None:
 
 @pytest.mark.parametrize("role", DOORS)
 def test_a_frame_that_ends_behind_an_ethertype_is_a_header(role: str, bindings: None) -> None:
-    header = ETHERNET.replace(type=getattr(wire.EtherTypes(), role)).build()
+    header = ETHERNET.replace(type=getattr(codec.EtherTypes(), role)).build()
     assert to_scapy(header).layers() == [Ether]
     assert to_scapy(header + b"\0").layers() == [Ether, Raw]
 

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.machine import Machine
 from ecmproto.live.device import Device
 from ecmproto.live.edge import Edge
 from ecmproto.live.port import SwitchPort
 from ecmproto.live.reaction_point import ReactionPoint
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.machine import Machine
 from ecmproto.replay.facts import LoopFacts, PortFacts
 from tests.live.virtual import CP_MAC, START_NS, frame, machine_for
 

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from ecmproto.capture.batch import Batch
-from ecmproto.live.edge import HOST, NET, Edge
-from ecmproto.units import RATE_INFINITY
-from ecmproto.wire import (
+from ecmproto.codec import (
     E2CM,
     VLAN,
     CongestionNotificationTLV,
@@ -20,8 +18,10 @@ from ecmproto.wire import (
     decode,
     encode,
 )
-from ecmproto.wire.e2cm import PROBE_REV
-from ecmproto.wire.lldp import DESTINATION, TLV
+from ecmproto.formats.e2cm import PROBE_REV
+from ecmproto.formats.lldp import DESTINATION, TLV
+from ecmproto.live.edge import HOST, NET, Edge
+from ecmproto.units import RATE_INFINITY
 from tests.live.virtual import HOST as MAC
 from tests.live.virtual import START_NS, Clock, frame, machine_for
 from tests.replay.many_kinds import TAGS
@@ -94,8 +94,8 @@ def test_probes_are_answered_and_not_handed_on() -> None:
     device = edge(clock, "e2cm")
     data = frame(7, RECEIVER, 1000, head=VLAN_HEAD)
     take(device, clock, NET, data)
-    from ecmproto.control.e2cm.probes import probe_frame
-    from ecmproto.control.mechanism import Role
+    from ecmproto.mechanisms.e2cm.probes import probe_frame
+    from ecmproto.mechanisms.mechanism import Role
 
     replies = []
     for elapsed_ns in (1_000_000, 2_000_000):

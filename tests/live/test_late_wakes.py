@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.e2cm.messages import e2cm_frame
-from ecmproto.control.e2cm.parameters import CongestionPointParameters
-from ecmproto.control.e2cm.switch import BCN_KIND
-from ecmproto.control.ecm.congestion_point import Feedback
+from ecmproto.codec import E2CM, decode
+from ecmproto.formats.e2cm import PROBE_FWD
 from ecmproto.live.reaction_point import HOST, NET, ReactionPoint
+from ecmproto.mechanisms.e2cm.messages import e2cm_frame
+from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters
+from ecmproto.mechanisms.e2cm.switch import BCN_KIND
+from ecmproto.mechanisms.ecm.congestion_point import Feedback
 from ecmproto.replay.facts import LoopFacts
-from ecmproto.wire import E2CM, decode
-from ecmproto.wire.e2cm import PROBE_FWD
 from tests.live.virtual import CP_MAC, START_NS, Clock, frame, machine_for
 
 LINK_BPS = 10**9

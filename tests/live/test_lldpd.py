@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
-from ecmproto.control.qcn.edge_parameters import DefenceMode
+from ecmproto.codec import VLAN, CNTag, Ethernet, Frame, decode
 from ecmproto.fuzz.tshark_fields import Sample, write_pcap
-from ecmproto.wire import VLAN, CNTag, Ethernet, Frame, decode
+from ecmproto.mechanisms.qcn.edge_parameters import DefenceMode
 from tests.live.lldpd import Agent, lldpd
 from tests.live.virtual import HOST, frame
 from tests.live.wires import Wires, all_received, wires, with_tag

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.control.pause.generation import Signal
-from ecmproto.control.pause.messages import pause_frame
+from ecmproto.mechanisms.pause.generation import Signal
+from ecmproto.mechanisms.pause.messages import pause_frame
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame
 from tests.live.wires import Wires, all_received, received, until, wires

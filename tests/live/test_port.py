@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.pause.generation import Signal
-from ecmproto.control.pause.messages import pause_frame, pfc_frame
+from ecmproto.codec import CNM, decode
 from ecmproto.live.port import SwitchPort
 from ecmproto.live.room import buffer_of
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.pause.generation import Signal
+from ecmproto.mechanisms.pause.messages import pause_frame, pfc_frame
 from ecmproto.replay.facts import PortFacts
 from ecmproto.replay.fates import ENQUEUED
 from ecmproto.replay.open_loop import replay_open_loop
 from ecmproto.units import serialisation_ns
-from ecmproto.wire import CNM, decode
 from tests.live.virtual import CP_MAC, GROUP, HOST, START_NS, Came, Clock, frame, machine_for, switch_port
 from tests.replay.loops import BUSY
 from tests.replay.many_kinds import TAGS, VLAN

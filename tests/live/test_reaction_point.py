@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.limiter import NEVER_NS
+from ecmproto.codec import CNM, CNTag, decode
 from ecmproto.live.reaction_point import HOST, NET, ReactionPoint
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.replay.closed_loop import replay_closed_loop
 from ecmproto.replay.facts import LoopFacts, PortFacts
 from ecmproto.replay.fates import ENQUEUED
-from ecmproto.wire import CNM, CNTag, decode
 from tests.live.virtual import HOST as MAC
 from tests.live.virtual import START_NS, Came, Clock, frame, machine_for, switch_port
 from tests.replay.loops import BUSY

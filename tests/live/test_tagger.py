@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ecmproto.capture.batch import Batch
+from ecmproto.codec import EtherTypes
+from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.stripping import stripped
 from ecmproto.live.tagger import Tagger
-from ecmproto.wire import EtherTypes
-from ecmproto.wire.ethertypes import DEFAULT
 from tests.live.virtual import frame, machine_for
 from tests.replay.many_kinds import TAGS, TWO_VLANS, VLAN
 

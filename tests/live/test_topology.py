@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ecmproto.control.registry import find_mechanism, mechanism_names
 from ecmproto.errors import ParameterError, SpecError
 from ecmproto.live.testbed.outcome import outcome_of
 from ecmproto.live.testbed.run import Report
 from ecmproto.live.testbed.suited import suited
 from ecmproto.live.testbed.topology import Sender, Topology, dumbbell, read_topology
+from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
 from ecmproto_cli.testbed import table_of_runs
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.limiter import NEVER_NS
-from ecmproto.control.machine import Machine, machine_of
-from ecmproto.control.registry import find_mechanism
 from ecmproto.live.device import Device
 from ecmproto.live.port import SwitchPort
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.machine import Machine, machine_of
+from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.facts import PortFacts
 
 START_NS = 5_000_000_000_000

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.machine import machine_of
-from ecmproto.control.mechanism import Role
-from ecmproto.control.qcn.mechanism import QCN
-from ecmproto.control.qcn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.machine import machine_of
+from ecmproto.mechanisms.mechanism import Role
+from ecmproto.mechanisms.qcn.mechanism import QCN
+from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
 from ecmproto.replay.facts import PortFacts, RateChange
 from ecmproto.replay.generated import GeneratedFrame
 from ecmproto.replay.open_loop import OpenLoopReplay, replay_open_loop

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.machine import Machine, machine_of
-from ecmproto.control.registry import find_mechanism
+from ecmproto.mechanisms.machine import Machine, machine_of
+from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.closed_loop import ClosedLoopReplay, replay_closed_loop
 from ecmproto.replay.facts import LoopFacts, PortFacts, RateChange
 from ecmproto.replay.summary import ReplaySummary, StationsSummary

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.control.qcn.literal import LiteralCongestionPoint
+from tests.mechanisms.qcn.literal import LiteralCongestionPoint
 
 CHANGE, DEPARTURE, ARRIVAL = 0, 1, 2  # in this order at one instant
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.control.limiter import NEVER_NS
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.replay.agenda import Agenda, first, first_ns, new_agenda, set_due
 
 MOST = 20

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.control.fecn.machine import FECNMachine
-from ecmproto.control.layered import Layered
-from ecmproto.control.machine import Machine
+from ecmproto.mechanisms.fecn.machine import FECNMachine
+from ecmproto.mechanisms.layered import Layered
+from ecmproto.mechanisms.machine import Machine
 from ecmproto.replay import closed_loop, world
 from ecmproto.replay.facts import PortFacts, RateChange
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY

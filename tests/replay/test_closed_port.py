@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.layered import Layered
+from ecmproto.mechanisms.layered import Layered
 from ecmproto.replay import closed_loop
 from ecmproto.replay.facts import LoopFacts, PortFacts
 from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
-from ecmproto.control.machine import Machine, Place, SampledFrame
-from ecmproto.control.pause.generation import Signal
-from ecmproto.control.pause.messages import pause_frame, pfc_frame
-from ecmproto.control.protocol import EVERY_STATION, NO_CAUSE, PAUSE_KIND, PFC_KIND, Message
-from ecmproto.control.qcn.machine import LAST_FLOW_ID
+from ecmproto.codec import E2CM, decode_lax
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.pause.generation import Signal
+from ecmproto.mechanisms.pause.messages import pause_frame, pfc_frame
+from ecmproto.mechanisms.protocol import EVERY_STATION, NO_CAUSE, PAUSE_KIND, PFC_KIND, Message
+from ecmproto.mechanisms.qcn.machine import LAST_FLOW_ID
 from ecmproto.record import columns, new_record
 from ecmproto.replay.hearing import HeardMessages, Hearing, counters, hear, new_hearing
 from ecmproto.replay.intake import Intake
-from ecmproto.table.flows import FlowTable
-from ecmproto.wire import E2CM, decode_lax
-from ecmproto.wire.ethertypes import DEFAULT
 from tests.replay.loops import CP_MAC, HOST, START_NS, machine
 
 A, B, FAR, OTHER = (HOST + bytes([number]) for number in (1, 2, 250, 251))

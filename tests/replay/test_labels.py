@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch
-from ecmproto.control.machine import FlowKey
+from ecmproto.mechanisms.machine import FlowKey
 from ecmproto.replay.labels import flow_labels
-from ecmproto.table.flows import FlowTable
 
 
 def frame(source: int, *, destination: int = 9, vlan: int | None = None, priority: int = 0) -> bytes:

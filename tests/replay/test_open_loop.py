@@ -11,8 +11,8 @@ import pytest
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
-from ecmproto.control.qcn.parameters import CongestionPointParameters
 from ecmproto.errors import ParameterError
+from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
 from ecmproto.replay.facts import PortFacts
 from ecmproto.replay.fates import DROPPED, ENQUEUED, PASSED_BY
 from tests.replay.captures import batch_of, overload, replay

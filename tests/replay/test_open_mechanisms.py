@@ -11,7 +11,7 @@ import pytest
 
 from ecmproto import BCN, CNM, ECM, CNTag, Ethernet, EtherTypes, decode
 from ecmproto.capture.batch import Batch
-from ecmproto.control.protocol import PAUSE_KIND, PFC_KIND
+from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND
 from ecmproto.replay.facts import PortFacts
 from ecmproto.replay.fates import DROPPED, ENQUEUED
 from ecmproto.replay.generated import GeneratedFrame

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.qcn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
 from ecmproto.replay.facts import RateChange
 from ecmproto.replay.fates import DROPPED, ENQUEUED, PASSED_BY
 from ecmproto.replay.replayed import ReplayedBatch

@@ -10,6 +10,7 @@ import pytest
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
+from ecmproto.codec import CNM, Ethernet, decode
 from ecmproto.errors import FilterError
 from ecmproto.replay.facts import PortFacts
 from ecmproto.replay.fates import PASSED_BY
@@ -17,7 +18,6 @@ from ecmproto.replay.generated import GeneratedFrame
 from ecmproto.replay.open_loop import OpenLoopReplay, replay_open_loop
 from ecmproto.replay.ports import ONE_PORT, PortPerDestination, Ports, ports_from
 from ecmproto.replay.replayed import ReplayedBatch, merged
-from ecmproto.wire import CNM, Ethernet, decode
 from tests.replay.loops import CP_MAC, Sent, batches_of, machine, octets_of
 
 FACTS = PortFacts(rate_bps=10**9, buffer_octets=100_000, cp_mac=CP_MAC)

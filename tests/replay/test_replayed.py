@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.qcn.parameters import CongestionPointParameters
-from ecmproto.wire import CNM, decode
+from ecmproto.codec import CNM, decode
+from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
 from tests.replay.captures import CP_MAC, batch_of, output, overload, replay
 
 

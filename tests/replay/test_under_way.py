@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture.batch import Batch
-from ecmproto.control.machine import machine_of
-from ecmproto.control.none.mechanism import NONE
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.mechanisms.machine import machine_of
+from ecmproto.mechanisms.none.mechanism import NONE
 from ecmproto.replay.intake import Intake, Taken
 from ecmproto.replay.under_way import FramesUnderWay
-from ecmproto.wire.ethertypes import DEFAULT
 
 
 def taken_of(sizes: list[int]) -> list[Taken]:

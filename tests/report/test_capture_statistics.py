@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ecmproto.capture import Batch, Interface
+from ecmproto.codec import CNM, E2CM, Ethernet, Frame, RDTag, encode
 from ecmproto.errors import OutputError
 from ecmproto.report.capture_figures import HEADINGS, PANELS, Name, panel_of
 from ecmproto.report.capture_output import (
@@ -22,7 +23,6 @@ from ecmproto.report.capture_output import (
 from ecmproto.report.capture_words import extent, lost_to_pause
 from ecmproto.report.sheet import WIDE
 from ecmproto.stats import Accumulator, Statistics, capture_stats
-from ecmproto.wire import CNM, E2CM, Ethernet, Frame, RDTag, encode
 from pcaps.manifest import FOLDER
 from tests.report.test_html import HOSTILE
 from tests.report.wellformed import check_page

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ecmproto.control import registry
+from ecmproto.mechanisms import registry
 from ecmproto.report.words import MECHANISMS
 
 

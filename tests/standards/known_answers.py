@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ecmproto.wire import (
+from ecmproto.codec import (
     ARP,
     BCN,
     CNM,
@@ -38,8 +38,8 @@ from ecmproto.wire import (
     UnknownMessage,
     UnknownTag,
 )
-from ecmproto.wire.ethernet import SNAP
-from ecmproto.wire.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.formats.ethernet import SNAP
+from ecmproto.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.standards.octets import octets
 
 ONE = bytes.fromhex("020000000001")

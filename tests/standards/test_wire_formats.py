@@ -6,9 +6,7 @@ import random
 
 import pytest
 
-from ecmproto.errors import DecodeError
-from ecmproto.units import quanta_to_ns, queue_units
-from ecmproto.wire import (
+from ecmproto.codec import (
     BCN,
     CNM,
     E2CM,
@@ -38,11 +36,13 @@ from ecmproto.wire import (
     encapsulated,
     encode,
 )
-from ecmproto.wire.e2cm import flow_id
-from ecmproto.wire.ecm import ticks_to_ns
-from ecmproto.wire.fcs import frame_check_sequence
-from ecmproto.wire.pbb import convert_cnm
-from ecmproto.wire.text import cpid
+from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.pbb import convert_cnm
+from ecmproto.codec.text import cpid
+from ecmproto.errors import DecodeError
+from ecmproto.formats.e2cm import flow_id
+from ecmproto.formats.ecm import ticks_to_ns
+from ecmproto.units import quanta_to_ns, queue_units
 from tests.standards import known_answers as known
 from tests.standards.known_answers import CP, CPID, ONE, TWO
 from tests.standards.octets import octets

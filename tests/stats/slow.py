@@ -9,7 +9,25 @@ from itertools import cycle
 from typing import Any
 
 from ecmproto.capture import Batch, Interface
+from ecmproto.codec import (
+    BCN,
+    CNM,
+    E2CM,
+    ECM,
+    PFC,
+    VLAN,
+    CNTag,
+    DBPRateReport,
+    Ethernet,
+    FECNReturn,
+    Layer,
+    Pause,
+    RDTag,
+    STag,
+)
 from ecmproto.dissect.record import Record, records
+from ecmproto.formats.bcn import TYPES as BCN_TYPES
+from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.stats.accumulator import DEFAULT_SPEED_BPS
 from ecmproto.stats.distribution import Distribution
 from ecmproto.stats.kinds import KINDS
@@ -31,24 +49,6 @@ from ecmproto.stats.statistics import (
     Span,
     Statistics,
 )
-from ecmproto.wire import (
-    BCN,
-    CNM,
-    E2CM,
-    ECM,
-    PFC,
-    VLAN,
-    CNTag,
-    DBPRateReport,
-    Ethernet,
-    FECNReturn,
-    Layer,
-    Pause,
-    RDTag,
-    STag,
-)
-from ecmproto.wire.bcn import TYPES as BCN_TYPES
-from ecmproto.wire.e2cm import TYPES as E2CM_TYPES
 
 FAR_NS = 1 << 62
 STARTS = (0, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, Interface, open_capture
+from ecmproto.codec import PFC, Ethernet, Pause
 from ecmproto.fuzz.strategies import (
     arbitrary_octets,
     frame_of,
@@ -26,9 +27,8 @@ from ecmproto.fuzz.strategies import (
     pfc_frames,
 )
 from ecmproto.stats import Accumulator, Statistics
-from ecmproto.wire import PFC, Ethernet, Pause
+from tests.columns import spoilt
 from tests.stats.slow import Slow
-from tests.table.columns import spoilt
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 BUNDLED = sorted(path for path in PCAPS.iterdir() if ".pcap" in "".join(path.suffixes))

@@ -13,9 +13,9 @@ import pytest
 
 from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
 from ecmproto.capture.container import Interface
+from ecmproto.codec import ARP, TCP, UDP, VLAN, Data, Ethernet, IPv4, IPv6, encode
 from ecmproto.fuzz.strategies import frame_of
 from ecmproto.stats import Statistics, capture_stats
-from ecmproto.wire import ARP, TCP, UDP, VLAN, Data, Ethernet, IPv4, IPv6, encode
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
 from tests.cli.test_replay import congested_capture

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ecmproto.craft.recipe import Chunk, Recipe
     from ecmproto.craft.sequence import Step
     from ecmproto.craft.spec import Reading
-    from ecmproto.wire.ethertypes import EtherTypes
+    from ecmproto.formats.ethertypes import EtherTypes
 
 FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 

@@ -30,9 +30,9 @@ from ecmproto_cli.progress import reading, watched, work
 if TYPE_CHECKING:
     from ecmproto.capture import CaptureCopier, CaptureReader
     from ecmproto.capture.container import Format
+    from ecmproto.codec import EtherTypes
     from ecmproto.dissect import Form
     from ecmproto.filter import Filter
-    from ecmproto.wire import EtherTypes
 
 CAPTURES = ("pcap", "pcapng")
 FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *column_files.KINDS, *CAPTURES)

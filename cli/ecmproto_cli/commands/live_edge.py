@@ -48,12 +48,12 @@ def command(
     ecmproto live edge --net eth1 --host veth1 --mechanism fecn
     ecmproto live edge --net eth1 --host veth1 --param edge.cnpv=3,4
     """
-    from ecmproto.control.machine import machine_of
-    from ecmproto.control.registry import find_mechanism
+    from ecmproto.codec.text import mac_of
     from ecmproto.live.edge import Edge
     from ecmproto.live.warming import warm_edge
+    from ecmproto.mechanisms.machine import machine_of
+    from ecmproto.mechanisms.registry import find_mechanism
     from ecmproto.units import parse_rate
-    from ecmproto.wire.text import mac_of
     from ecmproto_cli.living import Role, live
 
     how = running(options)

@@ -26,9 +26,9 @@ from ecmproto_cli.outputs import check_outputs, output_form
 
 if TYPE_CHECKING:
     from ecmproto.capture.linux.reader import InterfaceReader
+    from ecmproto.codec import EtherTypes
     from ecmproto.filter import Filter
     from ecmproto.live.monitor import Rotation
-    from ecmproto.wire import EtherTypes
 
 
 @click.command()

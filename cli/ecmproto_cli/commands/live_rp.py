@@ -51,10 +51,10 @@ def command(
     \b
     ecmproto live rp --host veth1 --net eth1 --mechanism qcn --link-rate 1G
     """
-    from ecmproto.control.machine import machine_of
-    from ecmproto.control.registry import find_mechanism
     from ecmproto.live.reaction_point import ReactionPoint
     from ecmproto.live.warming import warm_reaction_point
+    from ecmproto.mechanisms.machine import machine_of
+    from ecmproto.mechanisms.registry import find_mechanism
     from ecmproto.replay.facts import LoopFacts
     from ecmproto.units import parse_octets, parse_rate
     from ecmproto_cli.living import Role, live

@@ -21,15 +21,15 @@ from ecmproto_cli.options import (
 from ecmproto_cli.outputs import output_form
 
 if TYPE_CHECKING:
+    from ecmproto.codec import EtherTypes
     from ecmproto.filter import Filter
-    from ecmproto.wire import EtherTypes
 
 
 def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str | None) -> None:
     """Print the parameters of a mechanism's roles and leave."""
     if mechanism is None or ctx.resilient_parsing:
         return
-    from ecmproto.control.registry import find_mechanism
+    from ecmproto.mechanisms.registry import find_mechanism
 
     for role, part in find_mechanism(mechanism).roles.items():
         defaults = part.parameters().as_text()
@@ -160,9 +160,9 @@ def command(
     if closed and ports != "one":
         raise click.UsageError("--ports is for open loops: a closed loop has one port")
 
+    from ecmproto.codec.text import mac_of
     from ecmproto.replay.facts import LoopFacts, PortFacts, parse_buffer, parse_port_rate
     from ecmproto.units import parse_octets, parse_rate, parse_time
-    from ecmproto.wire.text import mac_of
     from ecmproto_cli.replaying import Request, Variant, replay_all, variants_of
 
     variants = variants_of(compare) if compare is not None else [Variant(name=name)]

@@ -18,9 +18,9 @@ from ecmproto_cli.paint import paint
 @color_option
 def command(name: str | None, form: str) -> None:
     """Draw the format called NAME (cnm, cntag, ecm, …); without NAME, list them all."""
-    from ecmproto.wire.document import format_named
-    from ecmproto.wire.formats import FORMATS
-    from ecmproto.wire.reference import as_dict, as_markdown, as_text
+    from ecmproto.codec.document import format_named
+    from ecmproto.codec.reference import as_dict, as_markdown, as_text
+    from ecmproto.formats.registry import FORMATS
 
     if name is None:
         if form == "json":

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ecmproto.capture.linux.transmission import SendReport
     from ecmproto.craft.recipe import Chunk, Recipe
     from ecmproto.craft.spec import Reading
-    from ecmproto.wire.ethertypes import EtherTypes
+    from ecmproto.formats.ethertypes import EtherTypes
 
 _OWN_SPEED = "the interface's"
 

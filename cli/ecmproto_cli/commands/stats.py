@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from ecmproto.capture import Batch, CaptureReader
+    from ecmproto.codec import EtherTypes
     from ecmproto.filter import Filter
     from ecmproto.stats import Accumulator, Statistics
-    from ecmproto.wire import EtherTypes
 
 
 @click.command()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 
+from ecmproto.codec.decoder import decode_lax
+from ecmproto.codec.frame import Frame
 from ecmproto.fuzz.dice import Dice
 from ecmproto.fuzz.kinds import template_frames
 from ecmproto.fuzz.layer_mutators import LAYER_MUTATORS
 from ecmproto.fuzz.octet_mutators import OCTET_MUTATORS
-from ecmproto.wire.decoder import decode_lax
-from ecmproto.wire.frame import Frame
 
 SEPARATOR = b"\xfe\xed\xfe\xed"
 """Between the frames of a batch: found again wherever octets are put in or taken out."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from ecmproto.wire.encoder import encode, fixed
-from ecmproto.wire.ethernet import SNAP, Data
-from ecmproto.wire.ethertypes import MAX_LENGTH
-from ecmproto.wire.fcs import frame_check_sequence
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.ip import IPv4, IPv6
-from ecmproto.wire.layer import Layer
+from ecmproto.codec.encoder import encode, fixed
+from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.frame import Frame
+from ecmproto.formats.ethernet import SNAP, Data
+from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.ip import IPv4, IPv6
+from ecmproto.formats.layer import Layer
 
 
 def frame_of(layers: Sequence[Layer], *, trailer: bytes = b"", fcs_octets: int = 0) -> Frame:

@@ -15,15 +15,15 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from ecmproto.codec.decoder import decode
+from ecmproto.codec.encoder import encode
+from ecmproto.codec.frame import Frame
 from ecmproto.errors import EcmprotoError
+from ecmproto.formats.ethernet import Ethernet
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field
 from ecmproto.fuzz.strategies.assembly import frame_of
 from ecmproto.fuzz.strategies.selection import SELECTING, possible_cpid
-from ecmproto.wire.decoder import decode
-from ecmproto.wire.encoder import encode
-from ecmproto.wire.ethernet import Ethernet
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.layout import Field
 
 _ROWS = 4
 _ORDINARY = 3

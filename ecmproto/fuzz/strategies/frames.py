@@ -8,25 +8,25 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from ecmproto.codec.frame import Frame
+from ecmproto.formats import lldp, mac_control
+from ecmproto.formats.bcn import BCN, RRTTag
+from ecmproto.formats.cn import CNM, CNTag
+from ecmproto.formats.e2cm import E2CM
+from ecmproto.formats.ecm import ECM, CMTag
+from ecmproto.formats.ethernet import VLAN, Data, Ethernet, ITag, STag
+from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
+from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS, UnknownTag
+from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
+from ecmproto.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.fuzz.strategies.assembly import frame_of
 from ecmproto.fuzz.strategies.edges import edges_first
 from ecmproto.fuzz.strategies.layers import is_other_tlv, layers_of
 from ecmproto.fuzz.strategies.named import cn_tags, messages
 from ecmproto.fuzz.strategies.payloads import payload_layers
 from ecmproto.fuzz.strategies.surroundings import addresses, tag_stacks, vlan_stacks
-from ecmproto.wire import lldp, mac_control
-from ecmproto.wire.bcn import BCN, RRTTag
-from ecmproto.wire.cn import CNM, CNTag
-from ecmproto.wire.e2cm import E2CM
-from ecmproto.wire.ecm import ECM, CMTag
-from ecmproto.wire.ethernet import VLAN, Data, Ethernet, ITag, STag
-from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH
-from ecmproto.wire.experimental import MIN_SAMPLED_OCTETS, UnknownTag
-from ecmproto.wire.fecn import DBPRateReport, FECNReturn, RDTag
-from ecmproto.wire.frame import Frame
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.lldp import TLV, CongestionNotificationTLV
-from ecmproto.wire.mac_control import PFC, MACControl, Pause
 
 
 def tagged_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:

@@ -9,18 +9,18 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from ecmproto.formats import lldp
+from ecmproto.formats.bcn import BCN
+from ecmproto.formats.cn import CNM, MAX_MSDU
+from ecmproto.formats.e2cm import E2CM
+from ecmproto.formats.ecm import ECM
+from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field
+from ecmproto.formats.lldp import TLV
+from ecmproto.formats.schema import Count
 from ecmproto.fuzz.strategies.fields import values_of
 from ecmproto.fuzz.strategies.selection import INSISTED, selection
-from ecmproto.wire import lldp
-from ecmproto.wire.bcn import BCN
-from ecmproto.wire.cn import CNM, MAX_MSDU
-from ecmproto.wire.e2cm import E2CM
-from ecmproto.wire.ecm import ECM
-from ecmproto.wire.experimental import MIN_SAMPLED_OCTETS
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.layout import Field
-from ecmproto.wire.lldp import TLV
-from ecmproto.wire.schema import Count
 
 T = TypeVar("T", bound=Layer)
 

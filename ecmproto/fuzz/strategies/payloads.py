@@ -7,11 +7,11 @@ import functools
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from ecmproto.formats.ethernet import SNAP, Data
+from ecmproto.formats.ip import ARP, EXTENSIONS, NO_NEXT_HEADER, PROTO_TCP, PROTO_UDP, TCP, UDP, IPv4, IPv6
+from ecmproto.formats.layer import Layer
 from ecmproto.fuzz.strategies.layers import MAX_DRAWN_OCTETS, layers_of
 from ecmproto.fuzz.strategies.surroundings import unknown_ethertypes
-from ecmproto.wire.ethernet import SNAP, Data
-from ecmproto.wire.ip import ARP, EXTENSIONS, NO_NEXT_HEADER, PROTO_TCP, PROTO_UDP, TCP, UDP, IPv4, IPv6
-from ecmproto.wire.layer import Layer
 
 
 @functools.cache

@@ -7,15 +7,15 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from ecmproto.formats import lldp, mac_control
+from ecmproto.formats.ethernet import SNAP
+from ecmproto.formats.experimental import Proposed, Word, selector
+from ecmproto.formats.ip import AH, ARP, IPv4, IPv6
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.lldp import CongestionNotificationTLV
+from ecmproto.formats.mac_control import PFC, MACControl, Pause
+from ecmproto.formats.registry import FORMATS
 from ecmproto.fuzz.strategies.fields import values_of
-from ecmproto.wire import lldp, mac_control
-from ecmproto.wire.ethernet import SNAP
-from ecmproto.wire.experimental import Proposed, Word, selector
-from ecmproto.wire.formats import FORMATS
-from ecmproto.wire.ip import AH, ARP, IPv4, IPv6
-from ecmproto.wire.layer import Layer
-from ecmproto.wire.lldp import CongestionNotificationTLV
-from ecmproto.wire.mac_control import PFC, MACControl, Pause
 
 SELECTING = ("protocol", "type", "opcode")
 """Keys of the fields that say which format of an EtherType it is, or which message of a format."""

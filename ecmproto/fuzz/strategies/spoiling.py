@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from ecmproto.codec.encoder import encode
+from ecmproto.codec.frame import Frame
+from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.fuzz.strategies.frames import frames
 from ecmproto.fuzz.strategies.surroundings import RESERVED_TYPES
-from ecmproto.wire.encoder import encode
-from ecmproto.wire.ethertypes import MAX_LENGTH
-from ecmproto.wire.frame import Frame
 
 Source: TypeAlias = SearchStrategy[Frame] | SearchStrategy[bytes]
 """What gives frames, or octets in place of them."""

@@ -7,14 +7,14 @@ import functools
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from ecmproto.formats import lldp
+from ecmproto.formats.cn import CNTag
+from ecmproto.formats.ethernet import VLAN, ITag, STag
+from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.registry import FORMATS, announcement
 from ecmproto.fuzz.strategies.layers import layers_of
 from ecmproto.fuzz.strategies.named import cm_tags, cn_tags, rd_tags, rrt_tags
-from ecmproto.wire import lldp
-from ecmproto.wire.cn import CNTag
-from ecmproto.wire.ethernet import VLAN, ITag, STag
-from ecmproto.wire.ethertypes import DEFAULT, MAX_LENGTH
-from ecmproto.wire.formats import FORMATS, announcement
-from ecmproto.wire.layer import Layer
 
 RESERVED_TYPES = frozenset(
     value for cls in FORMATS if (value := announcement(cls, DEFAULT)) is not None

@@ -16,13 +16,13 @@ from ecmproto.capture.linux.ethtool import (
     switch_off,
 )
 from ecmproto.capture.linux.interface import InterfaceFacts, set_mtu
+from ecmproto.formats.bcn import RRTTag
+from ecmproto.formats.cn import CNTag
+from ecmproto.formats.ecm import CMTag
+from ecmproto.formats.ethernet import VLAN
+from ecmproto.formats.fecn import RDTag
 from ecmproto.live.doctor.check import Check, State
 from ecmproto.units import format_rate
-from ecmproto.wire.bcn import RRTTag
-from ecmproto.wire.cn import CNTag
-from ecmproto.wire.ecm import CMTag
-from ecmproto.wire.ethernet import VLAN
-from ecmproto.wire.fecn import RDTag
 
 PAYLOAD_OCTETS = 1500
 """What frames carry that stations without jumbo frames send."""

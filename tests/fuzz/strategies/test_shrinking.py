@@ -8,17 +8,7 @@ from typing import Any
 import pytest
 from hypothesis.strategies import SearchStrategy
 
-from ecmproto.fuzz.strategies import (
-    cnms,
-    ecm_frames,
-    frames,
-    lldp_frames,
-    message_frames,
-    pause_frames,
-    pfc_frames,
-    tagged_frames,
-)
-from ecmproto.wire import (
+from ecmproto.codec import (
     CNM,
     ECM,
     PFC,
@@ -31,6 +21,16 @@ from ecmproto.wire import (
     ITag,
     Layer,
     encode,
+)
+from ecmproto.fuzz.strategies import (
+    cnms,
+    ecm_frames,
+    frames,
+    lldp_frames,
+    message_frames,
+    pause_frames,
+    pfc_frames,
+    tagged_frames,
 )
 from tests.fuzz.strategies.drawing import NAMED, smallest
 

@@ -10,29 +10,7 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from ecmproto.errors import EncodeError
-from ecmproto.fuzz import strategies
-from ecmproto.fuzz.strategies import (
-    arbitrary_octets,
-    captures,
-    cnms,
-    e2cm_messages,
-    e2cm_probes,
-    frames,
-    layers_of,
-    lldp_frames,
-    message_frames,
-    mutated,
-    octets_of,
-    pause_frames,
-    pfc_frames,
-    tag_stacks,
-    tagged_frames,
-    truncated,
-    values_of,
-    vlan_stacks,
-)
-from ecmproto.wire import (
+from ecmproto.codec import (
     BCN,
     CNM,
     E2CM,
@@ -56,9 +34,31 @@ from ecmproto.wire import (
     decode_lax,
     encode,
 )
-from ecmproto.wire.ethertypes import DEFAULT
-from ecmproto.wire.fcs import frame_check_sequence
-from ecmproto.wire.formats import FORMATS, announcement
+from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.errors import EncodeError
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.formats.registry import FORMATS, announcement
+from ecmproto.fuzz import strategies
+from ecmproto.fuzz.strategies import (
+    arbitrary_octets,
+    captures,
+    cnms,
+    e2cm_messages,
+    e2cm_probes,
+    frames,
+    layers_of,
+    lldp_frames,
+    message_frames,
+    mutated,
+    octets_of,
+    pause_frames,
+    pfc_frames,
+    tag_stacks,
+    tagged_frames,
+    truncated,
+    values_of,
+    vlan_stacks,
+)
 from tests.fuzz.strategies.drawing import NAMED, collected
 
 ANNOUNCED = [cls for cls in FORMATS if announcement(cls, DEFAULT) is not None]

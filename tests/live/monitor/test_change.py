@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ecmproto.capture import Batch, Interface
+from ecmproto.codec import encode
 from ecmproto.craft import build
 from ecmproto.live.monitor import change
 from ecmproto.stats import Accumulator
-from ecmproto.wire import encode
 
 INTERFACES = [Interface(index=0, linktype=1, speed_bps=10**10)]
 CNM = encode(build("cnm", cpid=1, vlan=5))

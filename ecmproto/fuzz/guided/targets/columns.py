@@ -23,7 +23,7 @@ def _pairs() -> list[bytes]:
 TARGET = Target(
     subject="frames",
     checks=lambda: [ColumnCheck()],
-    instrumented=("ecmproto.table", "ecmproto.wire"),
+    instrumented=("ecmproto.batch", "ecmproto.codec"),
     starts=_pairs,
     mutate=batch_mutated,
     items=batch_of,

@@ -16,7 +16,7 @@ from ecmproto.fuzz.schema_check import SchemaCheck
 TARGET = Target(
     subject="frames",
     checks=lambda: [SchemaCheck(), DocumentCheck()],
-    instrumented=("ecmproto.wire",),
+    instrumented=("ecmproto.codec",),
     starts=template_frames,
     mutate=frame_mutated,
 )

@@ -15,7 +15,7 @@ from ecmproto.fuzz.message_check import MessageCheck
 TARGET = Target(
     subject="messages",
     checks=lambda: [MessageCheck()],
-    instrumented=("ecmproto.control", "ecmproto.wire"),
+    instrumented=("ecmproto.mechanisms", "ecmproto.codec"),
     starts=template_frames,
     mutate=frame_mutated,
 )

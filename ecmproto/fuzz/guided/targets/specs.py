@@ -14,7 +14,7 @@ from ecmproto.fuzz.spec_check import SpecCheck
 TARGET = Target(
     subject="specs",
     checks=lambda: [SpecCheck()],
-    instrumented=("ecmproto.craft", "ecmproto.units", "ecmproto.wire"),
+    instrumented=("ecmproto.craft", "ecmproto.units", "ecmproto.codec"),
     starts=SUBJECTS["specs"].corpus,
     mutate=text_mutated,
 )

@@ -1,0 +1,163 @@
+"""The walk over a frame's headers, the one text for all kernels that need something of them.
+
+It goes from octet 12 over VLAN tags, CN-TAGs and experimental tags in any order and to any depth
+(wire-formats 1.2), as far as octets were captured, to the payload's EtherType or length: there the MSDU
+starts (wire-formats 3).  An I-TAG is payload; so is an experimental tag of unassigned Protocol or Type, whose
+length nobody knows.
+
+Kernels take ``start`` and ``end``, the frame's first octet in the buffer and the one behind its last, and
+``roles``, what `roles_of` made of the EtherTypes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.formats.ethertypes import EtherTypes
+from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
+from ecmproto.kernel import inlined
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+ADDRESS_OCTETS = 6
+TYPE_AT = 12
+HEADER_OCTETS = 14
+NO_VLAN = -1
+
+OTHER, VLAN_TAG, CN_TAG, TAG, CNM, MESSAGE, MAC_CONTROL = range(7)
+"""What an EtherType is to the walk."""
+
+ECM, BCN, E2CM, FECN = range(4)
+"""The Protocol of an experimental tag (wire-formats 1.1): a CM-Tag, RRT tag, CM-Tag and RD tag."""
+
+
+class Headers(NamedTuple):
+    """What the tags of one frame say."""
+
+    vlan: int
+    """Identifier in the outermost VLAN tag, NO_VLAN without one."""
+    priority: int
+    """Of the outermost VLAN tag; 0 without one."""
+    cn_tagged: bool
+    flow_id: int
+    """Of the outermost CN-TAG; 0 without one."""
+    role: int
+    """What follows the tags."""
+    msdu_at: int
+    """Where the MSDU starts in the buffer; at most the frame's end."""
+
+
+def fixed(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    """Return ``array`` read-only and contiguous, whatever came: one form of argument is one compilation."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def roles_of(ethertypes: EtherTypes) -> NDArray[np.uint8]:
+    """Return what each of the 65 536 EtherTypes is to the walk."""
+    roles = np.zeros(1 << 16, np.uint8)
+    roles[[ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag]] = VLAN_TAG
+    roles[ethertypes.cn_tag] = CN_TAG
+    roles[ethertypes.tag] = TAG
+    roles[ethertypes.cnm] = CNM
+    roles[ethertypes.message] = MESSAGE
+    roles[ethertypes.mac_control] = MAC_CONTROL
+    return roles
+
+
+@inlined
+def signed(octet: np.uint8) -> int:
+    """Return an octet as an int: compiled, ``int`` leaves it an octet, which goes together with no other."""
+    return int(np.int64(octet))
+
+
+@inlined
+def two_octets(buffer: NDArray[np.uint8], start: int) -> int:
+    """Return the 16-bit number at ``start``."""
+    return (signed(buffer[start]) << 8) | signed(buffer[start + 1])
+
+
+@inlined
+def address(buffer: NDArray[np.uint8], start: int) -> int:
+    """Return the MAC address at ``start`` as a number."""
+    number = 0
+    for octet in range(start, start + ADDRESS_OCTETS):
+        number = (number << 8) | signed(buffer[octet])
+    return number
+
+
+@inlined
+def is_group(number: int) -> bool:
+    """Whether a MAC address is a group's."""
+    return (number >> 40) & 1 != 0
+
+
+@inlined
+def protocol_of(control: int) -> int:
+    """Return the Protocol of an experimental tag from its discriminator word."""
+    return (control >> 8) & 7
+
+
+@inlined
+def role_at(buffer: NDArray[np.uint8], at: int, roles: NDArray[np.uint8]) -> int:
+    """Return what the EtherType at ``at`` is to the walk."""
+    return signed(roles[two_octets(buffer, at)])
+
+
+@inlined
+def tag_octets(buffer: NDArray[np.uint8], at: int, end: int, role: int, control: int) -> int:
+    """Return the octets of the tag whose EtherType is at ``at`` (wire-formats 1.1, 2, 4, 5, 7).
+
+    ``control`` are the two octets behind that.  0 for an experimental tag that is unassigned or without a
+    possible CPID.
+    """
+    if role != TAG:
+        return 4
+    protocol = protocol_of(control)
+    if (control >> 4) & 15 != 0 or protocol > FECN:
+        return 0
+    if protocol == FECN:
+        return 10
+    return 0 if _has_no_cpid(buffer, at + 2 + CPID_AT, end) else 12 if protocol == BCN else 16
+
+
+@inlined
+def _has_no_cpid(buffer: NDArray[np.uint8], at: int, end: int) -> bool:
+    """Whether the octets at ``at`` are no CPID: `ecmproto.formats.experimental.is_no_cpid`."""
+    if at + CPID_OCTETS > end:
+        return False
+    some = 0
+    for octet in range(at, at + CPID_OCTETS):
+        some |= signed(buffer[octet])
+    return some == 0 or signed(buffer[at]) & 1 != 0
+
+
+@inlined
+def headers_of(buffer: NDArray[np.uint8], start: int, end: int, roles: NDArray[np.uint8]) -> Headers:
+    """Return what the tags of a frame say."""
+    at = start + TYPE_AT
+    vlan = NO_VLAN
+    priority = flow_id = 0
+    cn_tagged = False
+    role = OTHER
+    while at + 2 <= end:
+        role = role_at(buffer, at, roles)
+        if role == OTHER or role > TAG or at + 4 > end:
+            break
+        control = two_octets(buffer, at + 2)
+        octets = tag_octets(buffer, at, end, role, control)
+        if octets == 0:
+            break
+        if role == CN_TAG and not cn_tagged:
+            cn_tagged = True
+            flow_id = control
+        elif role == VLAN_TAG and vlan == NO_VLAN:
+            vlan = control & 0xFFF
+            priority = control >> 13
+        at += octets
+        role = OTHER
+    return Headers(vlan, priority, cn_tagged, flow_id, role, min(at, end))

@@ -1,0 +1,31 @@
+"""What the bytes mean: every format of the five documents, decoding and encoding.
+
+>>> from ecmproto.codec import decode, encode
+>>> frame = decode(octets)                  # DecodeError when malformed; decode_lax never raises
+>>> frame[CNM].qntz_fb, frame.spans("cnm.qntz_fb")
+>>> encode(frame) == octets
+"""
+
+from ecmproto.codec.decoder import decode, decode_lax, encapsulated
+from ecmproto.codec.encoder import encode
+from ecmproto.codec.frame import Frame, Placed, Span
+from ecmproto.formats.bcn import BCN, RRTTag
+from ecmproto.formats.cn import CNM, CNTag
+from ecmproto.formats.e2cm import E2CM
+from ecmproto.formats.ecm import ECM, CMTag
+from ecmproto.formats.ethernet import MSDU, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.formats.ethertypes import EtherTypes
+from ecmproto.formats.experimental import UnknownMessage, UnknownTag
+from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.formats.ip import ARP, TCP, UDP, IPv4, IPv6
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field
+from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
+from ecmproto.formats.mac_control import PFC, MACControl, Pause
+
+__all__ = [
+    "ARP", "BCN", "CNM", "E2CM", "ECM", "MSDU", "PFC", "TCP", "TLV", "UDP", "VLAN", "CMTag", "CNTag",
+    "CongestionNotificationTLV", "DBPRateReport", "Data", "EtherTypes", "Ethernet", "FECNReturn", "Field",
+    "Frame", "IPv4", "IPv6", "ITag", "Layer", "MACControl", "Pause", "Placed", "RDTag", "RRTTag", "STag",
+    "Span", "UnknownMessage", "UnknownTag", "decode", "decode_lax", "encapsulated", "encode",
+]  # fmt: skip

@@ -1,0 +1,180 @@
+"""A frame as plain data (JSON, TOML) and back: ``{"layers": [{"layer": "cnm", "cnm.qntz_fb": 40, …}, …]}``.
+
+`to_document` gives every field under its whole name, with scaled twins (``cnm.q_offset_octets``) beside
+those that have a unit.  `from_document` reads that back, and what a person writes: field names without
+their prefix, fields left out, values in any form `ecmproto.codec.text.value_of` takes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from ecmproto.codec.decoder import SUSPICIOUS, encapsulated, is_suspicious
+from ecmproto.codec.frame import Frame
+from ecmproto.codec.text import json_of, scaled, scaled_key, value_of
+from ecmproto.errors import DecodeError, SpecError, shown
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field
+from ecmproto.formats.registry import BY_PREFIX
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+_TAILS = ("padding", "trailer", "fcs")
+_DERIVED = ("cut", "error", "encapsulated")
+"""What a document says about a frame that its octets say already."""
+
+
+def to_document(frame: Frame) -> dict[str, Json]:
+    """Return the frame as plain data; `from_document` gives back an equal frame."""
+    document: dict[str, Json] = {"layers": [_layer_document(value) for value in frame.layers]}
+    for key in _TAILS:
+        octets: bytes = getattr(frame, key)
+        if octets:
+            document[key] = octets.hex()
+    if frame.cut:
+        document["cut"] = frame.cut
+    if frame.error is not None:
+        document["error"] = error_document(frame.error)
+    inner = encapsulated(frame)
+    if inner is not None:
+        document["encapsulated"] = shown = to_document(inner)
+        if is_suspicious(frame, inner):
+            shown["suspicious"] = SUSPICIOUS
+    return document
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
+_INDENTED = json.JSONEncoder(ensure_ascii=False, indent=2)
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+"""What JSON allows in text and terminals obey, editors turn round or UTF-8 has no octets for."""
+
+
+def json_text(document: object, *, indented: bool = False) -> str:
+    """Return plain data as JSON: text as it is, but for control characters and marks that nobody sees."""
+    text = (_INDENTED if indented else _JSON).encode(document)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def error_document(wrong: DecodeError) -> dict[str, Json]:
+    """Return what is malformed as plain data."""
+    return {"layer": wrong.layer, "offset": wrong.offset, "needed": wrong.needed, "got": wrong.got}
+
+
+def _layer_document(value: Layer) -> dict[str, Json]:
+    cls = type(value)
+    document: dict[str, Json] = {"layer": cls.prefix}
+    for field, derived in zip(cls.layout, derived_names(cls), strict=True):  # type: ignore[arg-type]  # classes hash
+        got = getattr(value, field.key)
+        name = field.name_for(got) if field.meta.length_name else field.name
+        document[name] = json_of(field, got)
+        if derived:
+            document[derived] = scaled(value, field)
+    return document
+
+
+@functools.cache
+def derived_names(cls: type[Layer]) -> tuple[str, ...]:
+    """Return for each field of a format the name of its scaled twin, "" where it has none."""
+    keys = (scaled_key(cls, field) for field in cls.layout)
+    return tuple(f"{cls.prefix}.{key}" if key else "" for key in keys)
+
+
+def from_document(
+    document: object, *, where: str = "frame", ethertypes: EtherTypes = DEFAULT
+) -> tuple[Frame, tuple[frozenset[str], ...]]:
+    """Return the frame a document describes, and for each layer the keys that the document gives.
+
+    SpecError names ``where`` in the document something is wrong, and the nearest name that is right.
+    """
+    if not isinstance(document, Mapping):
+        raise SpecError(where=where, needed="an object with layers", got=type(document).__name__)
+    layers = document.get("layers")
+    if not isinstance(layers, list):
+        raise SpecError(where=f"{where}.layers", needed="a list of layers", got=shown(layers))
+    read = [layer_from(item, where=f"{where}.layers[{i}]") for i, item in enumerate(layers)]
+    frame = Frame(
+        layers=tuple(value for value, _ in read),
+        padding=_octets(document, "padding", where),
+        trailer=_octets(document, "trailer", where),
+        fcs=_octets(document, "fcs", where),
+        ethertypes=ethertypes,
+    )
+    return frame, tuple(given for _, given in read)
+
+
+def _octets(document: Mapping[str, object], key: str, where: str) -> bytes:
+    try:
+        return bytes.fromhex(str(document.get(key, "")))
+    except ValueError:
+        got = shown(document[key])
+        raise SpecError(where=f"{where}.{key}", needed="octets in hex", got=got) from None
+
+
+def frame_keys() -> frozenset[str]:
+    """Return the keys of a frame's document; whoever adds keys of its own refuses all others."""
+    return frozenset(("layers", *_TAILS, *_DERIVED))
+
+
+def layer_from(item: object, *, where: str) -> tuple[Layer, frozenset[str]]:
+    """Return the layer that ``{"layer": NAME, FIELD: VALUE, …}`` describes, and the keys it gives."""
+    if not isinstance(item, Mapping) or not isinstance(item.get("layer"), str):
+        raise SpecError(where=where, needed='an object with "layer": NAME', got=shown(item))
+    cls = format_named(item["layer"], where=where)
+    derived = derived_names(cls)  # type: ignore[arg-type]  # classes hash
+    values: dict[str, int | bytes] = {}
+    for name, given in item.items():
+        if name == "layer" or name in derived:
+            continue
+        field = field_named(cls, name, where=where)
+        if field.key in values:
+            raise SpecError(where=where, needed=f"{field.name} once", got=f"{shown(name)} too")
+        values[field.key] = value_of(field, given)
+    make: Callable[..., Layer] = cls
+    return make(**values), frozenset(values)
+
+
+def format_named(name: str, *, where: str) -> type[Layer]:
+    """Return the format whose prefix is ``name``; SpecError with the nearest otherwise."""
+    cls = BY_PREFIX.get(name)
+    if cls is None:
+        raise SpecError(
+            where=where, needed="the name of a format", got=shown(name), hint=nearest(name, BY_PREFIX)
+        )
+    return cls
+
+
+def field_named(cls: type[Layer], name: str, *, where: str) -> Field:
+    """Return the field of ``cls`` with this key, whole name or length name; SpecError otherwise."""
+    field = _fields_by_name(cls).get(name)  # type: ignore[arg-type]  # classes hash
+    if field is not None:
+        return field
+    keys = [field.key for field in cls.layout]
+    short = name.removeprefix(f"{cls.prefix}.")
+    raise SpecError(
+        where=where, needed=f"a field of {cls.prefix}", got=shown(name), hint=nearest(short, keys)
+    )
+
+
+@functools.cache
+def _fields_by_name(cls: type[Layer]) -> dict[str, Field]:
+    names = {}
+    for field in reversed(cls.layout):
+        for name in (field.key, field.name, field.meta.length_name, f"{cls.prefix}.{field.key}"):
+            names[name] = field
+    names.pop("", None)
+    return names
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the hint that names the nearest known name, or all of them when none is near."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"one of {', '.join(names)}"

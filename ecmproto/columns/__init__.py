@@ -1,0 +1,52 @@
+"""Whole captures as columns: fields of every frame as typed arrays, for numpy, Arrow, polars, DuckDB, pandas.
+
+>>> table = read_table("in.pcapng", ["frame.time_epoch", "cnm.cpid", "cnm.qntz_fb"], filter="cnm")
+>>> for batch in record_batches("large.pcap.zst", filter="pfc"):
+...     ...
+>>> write_columns("in.pcapng", "out.parquet")
+
+and frames from columns:
+
+>>> batch = frames_from(template, 1_000_000, {"cntag.flow_id": flow_ids, "cnm.qntz_fb": 40})
+
+The names are loaded when first used; those that give Arrow need the extra ``arrow``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ecmproto.columns.arrow import as_text, schema_of
+    from ecmproto.columns.asked import every_name
+    from ecmproto.columns.building import batch_from, frames_from
+    from ecmproto.columns.capture import column_batches, read_table, record_batches
+    from ecmproto.columns.column import Column, Stretches, Texts
+    from ecmproto.columns.extraction import Columns, extract
+    from ecmproto.columns.files import write_columns
+    from ecmproto.columns.selection import count, selected
+
+_MODULES = {
+    "arrow": ("as_text", "schema_of"),
+    "asked": ("every_name",),
+    "building": ("batch_from", "frames_from"),
+    "capture": ("column_batches", "read_table", "record_batches"),
+    "column": ("Column", "Stretches", "Texts"),
+    "extraction": ("Columns", "extract"),
+    "files": ("write_columns",),
+    "selection": ("count", "selected"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Column", "Columns", "Stretches", "Texts", "as_text", "batch_from", "column_batches", "count",
+    "every_name", "extract", "frames_from", "read_table", "record_batches", "schema_of", "selected",
+    "write_columns",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -1,0 +1,206 @@
+"""The layers of a batch's frames, format by format, and what else the walk finds."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.columns.collection import Census, Collected, Want, collect
+from ecmproto.columns.column import Texts
+from ecmproto.columns.gathering import look_up
+from ecmproto.columns.parts import Part, decoded_frame
+from ecmproto.columns.shapes import FCS_AT, FROM_END, LAST, NODE, TAIL, ZEROS
+from ecmproto.columns.threads import together
+from ecmproto.columns.transitions import NUMBER_OF
+from ecmproto.columns.walk import Frames, Paths
+from ecmproto.filter.reading import protocols
+from ecmproto.formats.ethertypes import EtherTypes
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.registry import FORMATS
+
+__all__ = ["Ends", "Entries", "LayersFound", "decoded_frame", "find_layers"]
+
+Int64 = NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Entries:
+    """Every layer of one format: the frame that has it, where it starts in the buffer, its octets."""
+
+    row: NDArray[np.int32]
+    start: Int64
+    octets: Int64
+
+    def select(self, picks: NDArray[np.bool_]) -> Entries:
+        """Return those where a mask is True."""
+        return Entries(row=self.row[picks], start=self.start[picks], octets=self.octets[picks])
+
+
+class Ends(NamedTuple):
+    """What stands behind the layers, an entry a frame: places in the buffer."""
+
+    tail: Int64
+    """Where the layers end and padding starts."""
+    trailer: Int64
+    fcs: Int64
+    last: NDArray[np.int8]
+    """The number of the last layer; −1 without one."""
+    path: NDArray[np.int32]
+    """The place of its layers among the paths."""
+
+
+class LayersFound:
+    """What the walk found."""
+
+    def __init__(self, frames: Frames, parts: list[Part], pool: ThreadPoolExecutor | None) -> None:
+        self.frames = frames
+        self.parts, self._pool = parts, pool
+        self._censuses = [Census(part) for part in parts]
+        self.entries: dict[type[Layer], Entries] = {}
+        """Of the formats asked for of which there are any."""
+        self.error_rows, self.errors = _told(parts)
+        """What is malformed, a text for each of the frames that are."""
+
+    @functools.cached_property
+    def count(self) -> Int64:
+        """How many there are of each kind; see `ecmproto.columns.collection`."""
+        total: Int64 = np.sum([census.count for census in self._censuses], axis=0)
+        return total
+
+    @functools.cached_property
+    def least_at(self) -> Int64:
+        """For each kind the least octets of its frame in front of one."""
+        least: Int64 = np.min([census.least_at for census in self._censuses], axis=0)
+        return least
+
+    def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
+        """Return what is wanted of each of some kinds."""
+        return collect(self.frames, self._censuses, wants, self._pool)
+
+    @functools.cached_property
+    def paths(self) -> list[tuple[type[Layer], ...]]:
+        """The sequences of formats that frames consist of; a run of LLDP TLVs is there once."""
+        return [path for part in self.parts for path in _paths(part.paths)]
+
+    @functools.cached_property
+    def path(self) -> NDArray[np.int32]:
+        """For each frame the place of its layers in ``paths``."""
+        first = [0, *itertools.accumulate(int(part.paths.used[0]) for part in self.parts)]
+        return self._each(
+            [part.shape[:, NODE] + add for part, add in zip(self.parts, first[:-1], strict=True)]
+        )
+
+    @functools.cached_property
+    def protocols(self) -> Texts:
+        """The names of each frame's layers."""
+        codes: dict[str, int] = {}
+        tables = []
+        for part in self.parts:
+            words = [protocols(_Path(path)) for path in _paths(part.paths)]  # type: ignore[arg-type]
+            code_of = np.array([codes.setdefault(word, len(codes)) for word in words])
+            tables.append(code_of[part.shape[:, NODE]])
+        return Texts(codes=self._each(tables), words=tuple(codes))
+
+    @functools.cached_property
+    def ends(self) -> Ends:
+        """What stands behind the layers of each frame."""
+        offset = self.frames.offset
+        shapes = [part.shape for part in self.parts]
+        tail = offset + self._places(TAIL)
+        return Ends(
+            tail=tail,
+            trailer=tail + self._each([shape[:, ZEROS] for shape in shapes]),
+            fcs=offset + self._places(FCS_AT),
+            last=self.last,
+            path=self.path,
+        )
+
+    @functools.cached_property
+    def last(self) -> NDArray[np.int8]:
+        """The number of each frame's last layer; NO_LAYER without one."""
+        return self._each([part.shape[:, LAST] for part in self.parts]).astype(np.int8)
+
+    def _places(self, column: int) -> Int64:
+        """Return the places in each frame that are a number of its shape."""
+        places = self._each([part.shape[:, column] for part in self.parts])
+        return np.where(places >= 0, places, places + self.frames.captured + FROM_END)
+
+    def _each(self, tables: list[Int64]) -> NDArray[np.int32]:
+        """Return for each frame what the tables of the parts say of its shape."""
+        out = np.empty(len(self.frames.offset), np.int32)
+        for part, table in zip(self.parts, tables, strict=True):
+            look_up(table.astype(np.int32), part.shape_of, out[part.begin : part.end])
+        return out
+
+
+class _Path:
+    """The layers of a path, as far as their names go."""
+
+    def __init__(self, layers: tuple[type[Layer], ...]) -> None:
+        self.layers = layers
+
+
+def find_layers(
+    frames: Frames,
+    wanted: Collection[type[Layer]],
+    ethertypes: EtherTypes,
+    pool: ThreadPoolExecutor | None,
+) -> LayersFound:
+    """Walk over frames and return where the layers of the formats ``wanted`` stand."""
+    count = len(frames.offset)
+    cuts = (0, count) if pool is None else (0, count // 2, count)
+    shape_of = np.empty(count, np.int32)
+    parts = [Part(frames, begin, end, shape_of, ethertypes) for begin, end in itertools.pairwise(cuts)]
+    together([part.find for part in parts], pool)
+    found = LayersFound(frames, parts, pool)
+    there = [cls for cls in wanted if found.count[NUMBER_OF[cls]]]
+    collected = found.collect({NUMBER_OF[cls]: Want(places=True) for cls in there})
+    for cls in there:
+        each = collected[NUMBER_OF[cls]]
+        found.entries[cls] = Entries(row=each.row, start=each.start, octets=each.octets)
+    return found
+
+
+def _told(parts: list[Part]) -> tuple[NDArray[np.int32], Texts]:
+    """Return which frames are malformed and how: each way is put in words once, by the decoder."""
+    decoded = {row: frame for part in parts for row, frame in part.decoded.items()}
+    rows = np.concatenate([part.errors.row[: part.errors.used[0]] for part in parts])
+    what = np.concatenate([part.errors.what[: part.errors.used[0]] for part in parts])
+    if decoded:
+        kept = ~np.isin(rows, list(decoded))
+        rows, what = rows[kept], what[kept]
+    wrong = {row: str(frame.error) for row, frame in decoded.items() if frame.error is not None}
+    if not len(rows) and not wrong:
+        return rows.astype(np.int32), _NO_TEXTS
+    _, first, inverse = np.unique(what, axis=0, return_index=True, return_inverse=True)
+    words = [str(parts[0].decode(int(rows[index])).error) for index in first] + list(wrong.values())
+    places = np.concatenate([inverse.reshape(-1), np.arange(len(first), len(words))])
+    rows = np.concatenate([rows, np.array(list(wrong), np.int64)])
+    order = np.argsort(rows, kind="stable")
+    return rows[order].astype(np.int32), coded(places[order], words)
+
+
+def coded(places: NDArray[np.integer], words: Iterable[str]) -> Texts:
+    """Return texts whose words are each there once, of places among words that may repeat."""
+    codes: dict[str, int] = {}
+    code_of = np.array([codes.setdefault(word, len(codes)) for word in words], np.int32)
+    return Texts(codes=code_of[places.reshape(-1)], words=tuple(codes))
+
+
+_NO_TEXTS = Texts(codes=np.empty(0, np.int32), words=())
+
+
+def _paths(paths: Paths) -> list[tuple[type[Layer], ...]]:
+    """Return the formats of each node, in order: a node comes behind the one it follows."""
+    count = int(paths.used[0])
+    layers: list[tuple[type[Layer], ...]] = [()] * count
+    for node, number in np.argwhere(paths.next[:count]):
+        layers[paths.next[node, number]] = (*layers[node], FORMATS[number])
+    return layers

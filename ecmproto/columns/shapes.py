@@ -1,0 +1,406 @@
+"""Shapes: what the walk finds of a frame, told once for all frames of which it finds the same.
+
+Where the layers of a frame stand depends on few of its octets: EtherTypes, selectors, counts, what formats
+refuse.  A shape is what the walk found of one frame, and the values of those octets in it; a frame that has
+the same ones has the same shape, for a comparison of a few words.  Captures are full of such frames.
+
+Frames of one shape may differ in length, where nothing but their last layer, or what is behind that, is
+longer.  What goes as far as the frame does is told from the frame's end then.  A length in a header that says
+no more than where the frame ends is held to that, whatever it is.  A frame that was cut has a shape that only
+frames of its length have, one that is malformed has a shape of its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.batch.headers import signed, two_octets
+from ecmproto.columns.octets import eight_octets
+from ecmproto.columns.transitions import DECISIVE, NO_DOUBT, NUMBER_OF, Transitions
+from ecmproto.formats.ethernet import Ethernet
+from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
+from ecmproto.formats.registry import FORMATS
+from ecmproto.kernel import inlined
+
+Octets = NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+Uint64 = NDArray[np.uint64]
+_Number = TypeVar("_Number", np.int64, np.uint64)
+
+BEHIND = PADDING, TRAILER, FCS = range(len(FORMATS), len(FORMATS) + 3)
+"""What stands behind the layers, numbered as if it were formats."""
+
+NO_SHAPE = -1
+NO_LENGTH, NOWHERE = -1, -2
+_LONGER = -1
+(
+    CAPTURED, ORIGINAL, LINK, FIRST_WORD, WORDS, LENGTH_AT, LENGTH_LACKS, ZEROS, FIRST_LAYER, LAYERS, TAIL,
+    FCS_AT, LAST, NODE, FRAMES,
+) = range(15)  # fmt: skip
+"""The numbers that say what a shape is.  A frame has it that has these lengths and comes from such a link,
+whose words are these, and of which ZEROS octets behind the layers are zero; where they are not it has the
+next shape.  With _LONGER for the original length, it was not cut and may be longer than CAPTURED; the length
+at LENGTH_AT, unless that is NO_LENGTH, lacks LENGTH_LACKS of what was captured.  Then: the layers, where they
+end and where the FCS starts, the last one's number, their node among the paths, how many frames have it."""
+
+FROM_END = 1 << 30
+"""A place or a number of octets that depends on the length of the frame is negative: this and what was
+captured are to be added."""
+
+_SLOTS, _PROBES = 1 << 13, 8
+_MOST_LAYERS = 32
+_WORD = 8
+_IPV4, _IPV4_PROTOCOL_AT = 0x0800, 23
+_ETHERNET = NUMBER_OF[Ethernet]
+_LEAST_OCTETS = 24
+
+
+class Shapes(NamedTuple):
+    """The shapes known."""
+
+    used: Int64
+    """How many shapes, words and layers there are."""
+    slot: NDArray[np.int32]
+    """By a hash of their frames: the shapes that frames are compared with."""
+    shape: Int64
+    """A row a shape: the numbers above."""
+    word: Uint64
+    """A row a word of a shape: its place in the frame, the bits of it that decide, and their values."""
+    layer: Int64
+    """A row a layer of a shape: its number, its place in the frame and its octets."""
+
+
+def no_shapes() -> Shapes:
+    """Return room for shapes, none known."""
+    return Shapes(
+        used=np.zeros(3, np.int64),
+        slot=np.full(_SLOTS, NO_SHAPE, np.int32),
+        shape=np.empty((1024, FRAMES + 1), np.int64),
+        word=np.empty((4096, 3), np.uint64),
+        layer=np.empty((8192, 3), np.int64),
+    )
+
+
+def roomier(shapes: Shapes) -> Shapes:
+    """Return the shapes with twice the room."""
+    return shapes._replace(
+        shape=_doubled(shapes.shape), word=_doubled(shapes.word), layer=_doubled(shapes.layer)
+    )
+
+
+def _doubled(rows: NDArray[_Number]) -> NDArray[_Number]:
+    more = np.empty((2 * len(rows), rows.shape[1]), rows.dtype)
+    more[: len(rows)] = rows
+    return more
+
+
+@inlined
+def hashed(tables: Transitions, buffer: Octets, start: int, captured: int, link: int, first: int) -> int:
+    """Return where to look for the shape of a frame that starts with format ``first``.
+
+    NO_SHAPE for one too short to have any but its own.
+    """
+    if captured < _LEAST_OCTETS:
+        return NO_SHAPE
+    if first != _ETHERNET:
+        return int(link & (_SLOTS - 1))
+    more = eight_octets(buffer, start + 14)
+    announced = np.int64(eight_octets(buffer, start + 12) >> np.uint64(48))
+    mixed = announced * 0x9E3B
+    if announced == _IPV4:
+        mixed += np.int64(eight_octets(buffer, start + _IPV4_PROTOCOL_AT - 7) & np.uint64(0xFF)) * 0xC2B3
+    elif tables.tags[announced]:
+        announced = np.int64(more >> np.uint64(32) & np.uint64(0xFFFF))
+        mixed += announced * 0x85EB
+        if tables.tags[announced]:
+            mixed += np.int64(more & np.uint64(0xFFFF)) * 0xC2B3
+    return int((mixed ^ (mixed >> 11) ^ (mixed >> 22)) & (_SLOTS - 1))
+
+
+@inlined
+def hashed_with_lengths(place: int, captured: int, original: int) -> int:
+    """Return where to look for a shape that only frames of some lengths have."""
+    return int((place + captured * 0x9E5 + original * 0x6A7) & (_SLOTS - 1))
+
+
+@inlined
+def find(
+    shapes: Shapes, place: int, buffer: Octets, start: int, captured: int, original: int, link: int
+) -> int:
+    """Return the shape of a frame; NO_SHAPE where it is not known."""
+    slot, shape, word = shapes.slot, shapes.shape, shapes.word
+    for probe in range(_PROBES):
+        number = signed(slot[np.uint64((place + probe) & (_SLOTS - 1))])
+        if number == NO_SHAPE:
+            break
+        row = np.uint64(number)
+        if shape[row, LINK] == link and _is_long(shape, row, buffer, start, captured, original):
+            at = np.uint64(shape[row, FIRST_WORD])
+            stop = at + np.uint64(shape[row, WORDS])
+            while at < stop and (
+                eight_octets(buffer, start + int(np.int64(word[at, 0]))) & word[at, 1] == word[at, 2]
+            ):
+                at += np.uint64(1)
+            if at == stop:
+                return number
+    return NO_SHAPE
+
+
+@inlined
+def _is_long(shape: Int64, row: np.uint64, buffer: Octets, start: int, captured: int, original: int) -> bool:
+    """Whether a frame has the lengths of a shape."""
+    if shape[row, ORIGINAL] != _LONGER:
+        return bool(shape[row, CAPTURED] == captured and shape[row, ORIGINAL] == original)
+    if captured < shape[row, CAPTURED] or original > captured:
+        return False
+    at = shape[row, LENGTH_AT]
+    if at == NO_LENGTH:
+        return True
+    place = np.uint64(start + at)
+    length = signed(buffer[place]) << 8 | signed(buffer[place + np.uint64(1)])
+    return bool(length + shape[row, LENGTH_LACKS] == captured)
+
+
+@inlined
+def variant(shapes: Shapes, number: int, buffer: Octets, start: int) -> int:
+    """Return the shape of a frame for which ``number`` was found: that, or the next where octets say so."""
+    zeros = shapes.shape[np.uint64(number), ZEROS]
+    if zeros > 0 and not all_zero(buffer, start + shapes.shape[np.uint64(number), TAIL], zeros):
+        return number + 1
+    return number
+
+
+@inlined
+def all_zero(buffer: Octets, first: int, octets: int) -> bool:
+    """Whether octets of the buffer are zero."""
+    at, stop = first, first + octets
+    while at + _WORD <= stop:
+        if eight_octets(buffer, at) != np.uint64(0):
+            return False
+        at += _WORD
+    while at < stop:
+        if signed(buffer[at]) != 0:
+            return False
+        at += 1
+    return True
+
+
+@inlined
+def trace(shapes: Shapes, index: int, layer: int, at: int, octets: int) -> None:
+    """Note layer ``index`` of the frame that is being walked over, as far as there is room."""
+    row = shapes.used[2] + index
+    if row < len(shapes.layer):
+        shapes.layer[row, 0] = layer
+        shapes.layer[row, 1] = at
+        shapes.layer[row, 2] = octets
+
+
+class Found(NamedTuple):
+    """What the walk found of a frame, besides the layers that it traced; places count from its start."""
+
+    layers: int
+    last: int
+    """The number of the last layer; NO_LAYER or SLOW."""
+    node: int
+    tail: int
+    """Where the layers end."""
+    fcs: int
+    """Where the FCS starts."""
+    least: int
+    """Up to where zero octets behind the layers are padding."""
+    settled: bool
+    """Whether frames with the same decisive words that are no shorter are walked over the same way."""
+    open_ended: bool
+    """Whether the last layer goes as far as the frame does, however long it is."""
+    exact: bool
+    """Whether frames that are longer may have other layers."""
+    length_at: int
+    """Where a length stands that says where the frame ends; NO_LENGTH without one."""
+
+
+@inlined
+def learn(
+    shapes: Shapes,
+    place: int,
+    found: Found,
+    tables: Transitions,
+    buffer: Octets,
+    start: int,
+    captured: int,
+    original: int,
+    link: int,
+) -> int:
+    """Make what was found and traced of a frame a shape, and return it; NO_SHAPE without room for it.
+
+    It is two where there may be padding; this is the one with padding then.
+    """
+    number, first_layer = shapes.used[0], shapes.used[2]
+    if (
+        number + 2 > len(shapes.shape)
+        or shapes.used[1] + _MOST_LAYERS * DECISIVE > len(shapes.word)
+        or first_layer + 2 * (found.layers + 3) > len(shapes.layer)
+    ):
+        return NO_SHAPE
+    zeros = max(0, min(found.least, found.fcs) - found.tail)
+    shared = found.settled and place != NO_SHAPE and found.layers <= _MOST_LAYERS
+    # nothing but the last layer or what is behind it may grow, and it is there in all of them
+    behind = found.fcs > found.tail + zeros and (zeros == 0 or found.fcs >= found.least)
+    longer = shared and original <= captured and (found.open_ended or behind) and not found.exact
+    length_at = found.length_at if longer else NO_LENGTH
+    words = 0
+    if shared:
+        words = _decide(shapes, found.layers, tables, buffer, start, captured, length_at)
+        _enter(shapes, place if longer else hashed_with_lengths(place, captured, original), number)
+    shape = shapes.shape
+    for row in range(number, number + (2 if zeros > 0 else 1)):
+        shape[row, CAPTURED] = captured
+        shape[row, ORIGINAL] = _LONGER if longer else original
+        shape[row, LINK] = link
+        shape[row, FIRST_WORD] = shapes.used[1] - words
+        shape[row, WORDS] = words
+        shape[row, LENGTH_AT] = length_at
+        shape[row, LENGTH_LACKS] = 0
+        if length_at != NO_LENGTH:
+            shape[row, LENGTH_LACKS] = captured - two_octets(buffer, start + length_at)
+        shape[row, LAST] = found.last
+        shape[row, NODE] = found.node
+        shape[row, FRAMES] = 0
+        shape[row, ZEROS] = zeros if row == number else 0
+        _complete(shapes, row, found, captured, longer, first_layer)
+    return int(number)
+
+
+@inlined
+def _complete(
+    shapes: Shapes, number: int, found: Found, captured: int, longer: bool, first_layer: int
+) -> None:
+    """Write down the layers of the shape ``number`` and what stands behind them, as far as they may reach."""
+    shape, layer = shapes.shape, shapes.layer
+    layers, zeros = found.layers, shape[number, ZEROS]
+    if shapes.used[2] != first_layer:
+        for index in range(layers):
+            for column in range(3):
+                layer[shapes.used[2] + index, column] = layer[first_layer + index, column]
+    # what makes a place one that counts from the end
+    from_end = -captured - FROM_END if longer else 0
+    tail = found.tail
+    if longer and found.open_ended:
+        layer[shapes.used[2] + layers - 1, 2] += from_end
+        tail += from_end
+    shape[number, FIRST_LAYER] = shapes.used[2]
+    shape[number, TAIL] = tail
+    shape[number, FCS_AT] = found.fcs + from_end
+    trailer = found.tail + zeros
+    if zeros > 0:
+        trace(shapes, layers, PADDING, found.tail, zeros)
+        layers += 1
+    if found.fcs > trailer:
+        trace(shapes, layers, TRAILER, trailer, found.fcs - trailer + from_end)
+        layers += 1
+    if captured > found.fcs:
+        trace(shapes, layers, FCS, found.fcs + from_end, captured - found.fcs)
+        layers += 1
+    shape[number, LAYERS] = layers
+    shapes.used[0] = number + 1
+    shapes.used[2] += layers
+
+
+@inlined
+def _decide(
+    shapes: Shapes,
+    layers: int,
+    tables: Transitions,
+    buffer: Octets,
+    start: int,
+    captured: int,
+    length_at: int,
+) -> int:
+    """Note the words that decide on the layers traced, but for a length; returns how many these are."""
+    decisive = tables.decisive
+    word = shapes.word
+    first = shapes.used[1]
+    words, last = 0, -_WORD
+    for index in range(shapes.used[2], shapes.used[2] + layers):
+        layer, at, octets = shapes.layer[index, 0], shapes.layer[index, 1], shapes.layer[index, 2]
+        for row in range(layer * DECISIVE, (layer + 1) * DECISIVE):
+            if decisive[row, 1] == 0:
+                break
+            place = at + decisive[row, 0]
+            if place != length_at:
+                words, last = _mask(word, first, words, last, place, decisive[row, 1], captured)
+            if decisive[row, 0] == 0 and tables.doubts[layer, 3] != 0 and octets >= CPID_AT + CPID_OCTETS:
+                named = tables.doubts[layer, 0] != NO_DOUBT
+                words, last = _mask_cpid(
+                    word, first, words, last, buffer, start, at + CPID_AT, named, captured
+                )
+    for row in range(first, first + words):
+        word[row, 2] = eight_octets(buffer, start + int(np.int64(word[row, 0]))) & word[row, 1]
+    shapes.used[1] = first + words
+    return words
+
+
+@inlined
+def _mask(
+    word: Uint64, first: int, words: int, last: int, place: int, mask: int, captured: int
+) -> tuple[int, int]:
+    """Let bits of the two octets at ``place`` decide; returns how many words do now, and where the last is.
+
+    Places come in order.
+    """
+    if place + 2 > last + _WORD:
+        last = min(place, captured - _WORD)
+        word[first + words, 0] = np.uint64(last)
+        word[first + words, 1] = np.uint64(0)
+        words += 1
+    word[first + words - 1, 1] |= np.uint64(mask) << np.uint64(8 * (last + _WORD - 2 - place))
+    return words, last
+
+
+@inlined
+def _mask_cpid(
+    word: Uint64,
+    first: int,
+    words: int,
+    last: int,
+    buffer: Octets,
+    start: int,
+    at: int,
+    named: bool,
+    captured: int,
+) -> tuple[int, int]:
+    """Let that decide which shows that a CPID is one, or none: what a format is ``named`` for, or is not.
+
+    One is shown by the group bit and an octet that is not zero, none by the group bit or all octets.
+    """
+    octet = 0
+    while octet < CPID_OCTETS and signed(buffer[start + at + octet]) == 0:
+        octet += 1
+    group = signed(buffer[start + at]) & 1 != 0
+    for pair in range(0, CPID_OCTETS, 2):
+        mask = 0x0100 if pair == 0 and (named or group) else 0
+        if octet == CPID_OCTETS:
+            mask = 0xFFFF
+        elif named and octet - pair == 0:
+            mask |= 0xFF00
+        elif named and octet - pair == 1:
+            mask |= 0x00FF
+        if mask != 0:
+            words, last = _mask(word, first, words, last, at + pair, mask, captured)
+    return words, last
+
+
+@inlined
+def _enter(shapes: Shapes, place: int, number: int) -> None:
+    """Let frames find a shape, before those that were found there so far, the last of which are forgotten."""
+    slot = shapes.slot
+    following = number
+    for probe in range(_PROBES):
+        at = (place + probe) & (_SLOTS - 1)
+        current = signed(slot[at])
+        slot[at] = following
+        if current == NO_SHAPE:
+            break
+        following = current

@@ -1,0 +1,316 @@
+"""What a line of text is made of: words as they are, and values of the frame, written in one of few ways.
+
+A form of output makes, for each sequence of layers that frames have (`Path`), a list of pieces.  It is the
+same for all frames with that path, so whatever differs between them is a `Number` or a `Stretch` of octets:
+
+>>> def line(path: Path) -> list[Piece] | None:
+...     return [Decimal(RecordNumber.NUMBER, width=5), " ", Hex(path.stretch(0, "src"), separator=":"), "\\n"]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from ecmproto.columns.transitions import field_of, place_of
+from ecmproto.formats.layer import Layer
+
+
+class RecordNumber(enum.IntEnum):
+    """A number that the record of a frame has, whatever its layers."""
+
+    NUMBER = 0
+    """From 1."""
+    TIME_NS = 1
+    """Since 1970; 0 where the record has no time."""
+    TIMED = 2
+    """Whether it has one: 0 or 1."""
+    SINCE_NS = 3
+    """From the origin that the renderer is given; 0 where the record has no time."""
+    ORIGINAL = 4
+    CAPTURED = 5
+    CUT = 6
+    """Octets that the snap length cut off."""
+    INTERFACE = 7
+    INTERFACE_ID = 8
+    LINKTYPE = 9
+    ERROR = 10
+    """Which text says what is malformed, from 1; 0 where nothing is, or where no program is to tell."""
+    FLAWED = 11
+    """Whether the frame is cut off or malformed: 0 or 1."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bits:
+    """A number of at most 56 bits, big-endian, that stands ``at`` octets behind a mark."""
+
+    mark: int
+    at: int
+    octets: int
+    shift: int
+    bits: int
+    signed: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stretch:
+    """The octets from ``begin_at`` behind the mark ``begin`` to ``end_at`` behind the mark ``end``."""
+
+    begin: int
+    begin_at: int
+    end: int
+    end_at: int
+
+    @property
+    def octets(self) -> int | None:
+        """How many they are; None where that differs from frame to frame."""
+        return self.end_at - self.begin_at if self.begin == self.end else None
+
+    def as_number(self) -> Bits:
+        """Return the octets as a number: there are at most seven of them, however long the frame is."""
+        assert self.octets is not None, "as many octets in all frames"
+        return Bits(self.begin, self.begin_at, self.octets, 0, 8 * self.octets)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Size:
+    """How many octets a stretch has."""
+
+    stretch: Stretch
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sum:
+    """A number, ``times`` another one, and ``more``."""
+
+    first: Term
+    second: Term | None = None
+    times: int = 1
+    more: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Power:
+    """``times`` a number, times 2^``exponent``."""
+
+    first: Term
+    exponent: Term
+    times: int = 1
+
+
+Term: TypeAlias = "RecordNumber | Bits | Size"
+Number: TypeAlias = "Term | Sum | Power"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decimal:
+    """``times`` the number in decimal, at least ``width`` wide with spaces in front; ``plus``: as ``:+d``."""
+
+    number: Number
+    width: int = 0
+    plus: bool = False
+    times: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HexNumber:
+    """A number in ``digits`` lower-case hex digits."""
+
+    number: Number
+    digits: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hex:
+    """Octets in lower-case hex, with ``separator`` (one character) between them."""
+
+    stretch: Stretch
+    separator: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dotted:
+    """The four octets of an IPv4 address."""
+
+    stretch: Stretch
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grouped:
+    """The sixteen octets of an IPv6 address."""
+
+    stretch: Stretch
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Significant:
+    """``times`` the number, divided by 10^``exponent``, with four significant digits: as ``:.4g``.
+
+    The quotient is from 1 (with exponent 0, from 0) up to less than 9999.5.
+    """
+
+    number: Number
+    exponent: int
+    times: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Seconds:
+    """A number of ns in seconds with nine places, at least ``width`` wide with spaces in front."""
+
+    number: Number
+    width: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Moment:
+    """A number of ns since 1970 as UTC: ``2024-05-01 12:00:00.000000001``."""
+
+    number: Number
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Binary:
+    """A number in ``bits`` binary digits, in groups of four; ``offset`` of the first group stand in front."""
+
+    number: Number
+    bits: int
+    offset: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Word:
+    """What ``function`` says of values: a Python function, called once for each combination of them.
+
+    Numbers go to it as int, stretches (which must have a fixed size) as bytes.  The same function must say
+    the same of the same values: it is known by its identity, so it is no lambda made anew for each path.
+    It is asked about the values of every frame of the path, where a `When` around it does not hold too.
+    """
+
+    function: Callable[..., str]
+    values: tuple[Number | Stretch, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class When:
+    """``then`` where the number is in ``low`` to ``high``, ``otherwise`` elsewhere."""
+
+    number: Number
+    low: int
+    high: int
+    then: Pieces
+    otherwise: Pieces = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cell:
+    """The pieces of a table's cell; with ``quoted``, in quotation marks when a comma is in it.
+
+    ``lone``, too, when it is empty.
+    """
+
+    pieces: Pieces
+    quoted: bool = False
+    lone: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Widest:
+    """Writes nothing; sets the width of the `Padded` behind it: that of the widest of ``texts``.
+
+    It is ``least`` at least and ``most`` at most.
+    """
+
+    texts: Sequence[Pieces]
+    least: int
+    most: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Padded:
+    """Pieces with spaces behind them up to the width that the last `Widest` set; ASCII, and no `Cell`."""
+
+    pieces: Pieces
+
+
+class Mark(enum.Enum):
+    """What depends on the text in front of it, or on the batch."""
+
+    COMMA = "comma"
+    """A comma, unless the cell is empty so far."""
+    ERROR = "error"
+    """What is malformed; only where `RecordNumber.ERROR` is not 0."""
+    STRIP = "strip"
+    """Takes away the spaces that the row ends with so far."""
+
+
+Piece: TypeAlias = (
+    "str | Decimal | HexNumber | Hex | Dotted | Grouped | Significant | Seconds | Moment | Binary | Word"
+    " | When | Cell | Widest | Padded | Mark"
+)
+Pieces: TypeAlias = "Sequence[Piece]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """The layers of a frame from the outside in, and where they stand: marks.
+
+    Layer k starts at mark ``first + k``.  Behind the last layer come three marks: where padding starts, the
+    trailer and the FCS; then one where the frame ends.
+    """
+
+    layers: tuple[type[Layer], ...]
+    first: int = 0
+    sampled: Path | None = None
+    """That of the frame that a CNM, ECM, BCN or E²CM message shows."""
+
+    @property
+    def padding(self) -> Stretch:
+        """Zero octets that fill a frame up."""
+        return self._tail(0)
+
+    @property
+    def trailer(self) -> Stretch:
+        """Other octets behind the last layer."""
+        return self._tail(1)
+
+    @property
+    def fcs(self) -> Stretch:
+        """The frame check sequence."""
+        return self._tail(2)
+
+    @property
+    def whole(self) -> Stretch:
+        """All octets of the frame; of a sampled one, those that are shown."""
+        return Stretch(self.first, 0, self.first + len(self.layers) + 3, 0)
+
+    def _tail(self, which: int) -> Stretch:
+        mark = self.first + len(self.layers) + which
+        return Stretch(mark, 0, mark + 1, 0)
+
+    def number(self, layer: int, key: str, *, drop: int = 0, bits: int | None = None) -> Bits:
+        """Return the field ``key`` of a layer as a number, or the ``bits`` behind its first ``drop``.
+
+        A number in more than 56 bits is taken in parts.
+        """
+        field = field_of(self.layers[layer], key)
+        assert field.bits is not None, f"{field.name} is no number"
+        used = field.bits - drop if bits is None else bits
+        part = dataclasses.replace(field, bit_offset=field.bit_offset + drop, bits=used)
+        place = place_of(part)
+        signed = field.kind == "sint" and used == field.bits
+        assert place.octets <= 7, f"{field.name}: more than 56 bits"
+        return Bits(self.first + layer, place.at, place.octets, place.shift, used, signed)
+
+    def stretch(self, layer: int, key: str) -> Stretch:
+        """Return the octets of the field ``key`` of a layer: an address, octets, a number in whole octets."""
+        cls = self.layers[layer]
+        field = field_of(cls, key)
+        mark = self.first + layer
+        if field.bits is None:
+            return Stretch(mark, cls.fixed_octets, mark + 1, 0)
+        place = place_of(field)
+        assert 8 * place.octets == field.bits, f"{field.name}: no whole octets"
+        return Stretch(mark, place.at, mark, place.at + place.octets)

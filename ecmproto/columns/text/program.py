@@ -1,0 +1,302 @@
+"""Pieces as tables of numbers, which the kernel follows: the programs of all paths seen so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.batch.headers import fixed
+from ecmproto.columns.text.pieces import (
+    Binary,
+    Bits,
+    Cell,
+    Decimal,
+    Dotted,
+    Grouped,
+    Hex,
+    HexNumber,
+    Mark,
+    Moment,
+    Number,
+    Padded,
+    Piece,
+    Pieces,
+    Power,
+    RecordNumber,
+    Seconds,
+    Significant,
+    Size,
+    Stretch,
+    Sum,
+    When,
+    Widest,
+    Word,
+)
+
+Int64 = NDArray[np.int64]
+
+DECIMAL, HEX_NUMBER, SECONDS, SIGNIFICANT, MOMENT, BINARY, UNLESS = range(7)
+NATURAL, NOTHING, HEX, DOTTED, GROUPED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE, ERROR = range(7, 19)
+WIDTH, WIDEN, PAD = range(19, 22)
+"""Operations; those up to UNLESS take a number, NATURAL a decimal that is a layer's as it stands there.
+
+A row of ``operations`` is one of them, where the literal that it writes first starts and its octets, and what
+else it takes.
+"""
+OF_RECORD, OF_LAYER, OF_SIZE, OF_SUM, OF_POWER = range(5)
+"""Where a number comes from; a row of ``numbers`` is one of them and where it stands there.
+
+In a layer: a mark, octets from there, how many bits of eight octets are behind it, a mask, and the sign bit.
+"""
+
+KEY_NUMBERS = 8
+"""Of how many numbers what a word says may depend."""
+_PART_OCTETS = 6
+_MOST_DIGITS = 20
+_MOMENT_OCTETS = 29
+_WORD_BITS = 64
+_COLUMNS = 8
+_LITERAL_SPARE = 64
+"""Kernels read so far behind a literal."""
+
+
+class Programs(NamedTuple):
+    """The programs as arrays."""
+
+    bounds: Int64
+    """Where each program's operations start; then where the last ends."""
+    operations: Int64
+    numbers: Int64
+    literals: NDArray[np.uint8]
+    word_bounds: Int64
+    """Where the words of each program start among ``words``."""
+    words: Int64
+    """A row a word: its function's number, how many numbers it depends on, and which."""
+    room: Int64
+    """A row a program: octets at most of what is bounded; how many stretches, whose room is a multiple of
+    their octets; how many words."""
+
+
+class Assembler:
+    """Makes programs of pieces; a program's number is its place."""
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[..., str]] = []
+        self.shapes: list[tuple[int, ...]] = []
+        """For each function the octets of its values, 0 for a number."""
+        self._function_of: dict[tuple[Callable[..., str], tuple[int, ...]], int] = {}
+        self._operations: list[tuple[int, ...]] = []
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._literals = bytearray()
+        self._literal_at: dict[bytes, int] = {}
+        self._words: list[tuple[int, ...]] = []
+        self._bounds, self._word_bounds = [0], [0]
+        self._pending = b""
+        self._room: list[tuple[int, int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._room)
+
+    def add(self, pieces: Pieces) -> int:
+        """Add a program and return its number."""
+        self._bounded = self._stretches = self._errors = self._most = 0
+        self._block(pieces)
+        words = len(self._words) - self._word_bounds[-1]
+        self._room.append((self._bounded, self._stretches, words + self._errors))
+        self._bounds.append(len(self._operations))
+        self._word_bounds.append(len(self._words))
+        return len(self._room) - 1
+
+    def programs(self) -> Programs:
+        """Return all of them."""
+        return Programs(
+            bounds=_table(self._bounds),
+            operations=_table(self._operations, _COLUMNS),
+            numbers=_table(list(self._numbers), 6),
+            literals=fixed(np.frombuffer(bytes(self._literals) + bytes(_LITERAL_SPARE), np.uint8)),
+            word_bounds=_table(self._word_bounds),
+            words=_table(self._words, 2 + KEY_NUMBERS),
+            room=_table(self._room, 3),
+        )
+
+    def _block(self, pieces: Pieces) -> None:
+        """Add pieces from where an operation starts to where one ends."""
+        for piece in pieces:
+            self._piece(piece)
+        if self._pending:
+            self._add(NOTHING)
+
+    def _piece(self, piece: Piece) -> None:
+        match piece:
+            case str():
+                self._pending += piece.encode("utf-8", errors="replace")
+            case Decimal(Bits(signed=False) as bits, width=0, plus=False, times=1):
+                _, mark, at, shift, mask, _ = _row_of(bits)
+                self._add(NATURAL, mark, at, shift, mask, room=_MOST_DIGITS)
+            case Decimal():
+                number = self._number(piece.number)
+                room = max(_MOST_DIGITS, piece.width)
+                self._add(DECIMAL, number, piece.width, int(piece.plus), piece.times, room=room)
+            case HexNumber():
+                self._add(HEX_NUMBER, self._number(piece.number), piece.digits, room=piece.digits)
+            case Hex():
+                separator = ord(piece.separator) if piece.separator else 0
+                octets_there = piece.stretch.octets
+                room = 0 if octets_there is None else 3 * octets_there
+                self._stretches += octets_there is None
+                self._add(HEX, *_ends(piece.stretch), separator, room=room)
+            case Dotted():
+                assert piece.stretch.octets == 4
+                self._add(DOTTED, piece.stretch.begin, piece.stretch.begin_at, room=15)
+            case Grouped():
+                assert piece.stretch.octets == 16
+                self._add(GROUPED, piece.stretch.begin, piece.stretch.begin_at, room=45)
+            case Significant():
+                self._add(SIGNIFICANT, self._number(piece.number), piece.exponent, 0, piece.times, room=5)
+            case Seconds():
+                room = max(_MOST_DIGITS + 2, piece.width)
+                self._add(SECONDS, self._number(piece.number), piece.width, room=room)
+            case Moment():
+                self._add(MOMENT, self._number(piece.number), room=_MOMENT_OCTETS)
+            case Binary():
+                room = piece.bits + piece.bits // 4 + 1
+                self._add(BINARY, self._number(piece.number), piece.bits, piece.offset, room=room)
+            case Word():
+                self._word(piece)
+            case When():
+                self._when(piece)
+            case Cell():
+                self._add(CELL)
+                for inner in piece.pieces:
+                    self._piece(inner)
+                if piece.quoted:
+                    self._add(QUOTE, int(piece.lone), room=2)
+            case Widest():
+                self._most = piece.most
+                self._add(WIDTH, piece.least)
+                for text in piece.texts:
+                    self._add(CELL)
+                    self._block(text)
+                    self._add(WIDEN, piece.most)
+            case Padded():
+                self._add(CELL)
+                self._block(piece.pieces)
+                self._add(PAD, room=self._most)
+            case Mark.COMMA:
+                self._add(COMMA, room=1)
+            case Mark.STRIP:
+                self._add(STRIP)
+            case Mark.ERROR:
+                self._add(ERROR)
+                self._errors += 1
+
+    def _add(self, kind: int, *arguments: int, room: int = 0) -> None:
+        octets, self._pending = self._pending, b""
+        at = self._literal_at.get(octets)
+        if at is None:
+            at = self._literal_at[octets] = len(self._literals)
+            self._literals += octets
+        row = (kind, at, len(octets), *arguments)
+        self._operations.append(row + (0,) * (_COLUMNS - len(row)))
+        self._bounded += room + len(octets)
+
+    def _when(self, piece: When) -> None:
+        number = self._number(piece.number)
+        self._add(UNLESS, number, piece.low, piece.high)
+        branch = len(self._operations)
+        self._block(piece.then)
+        if piece.otherwise:
+            self._add(JUMP)
+        self._lead(branch, 3)
+        if piece.otherwise:
+            jump = len(self._operations)
+            self._block(piece.otherwise)
+            self._lead(jump, 0)
+
+    def _lead(self, behind: int, argument: int) -> None:
+        """Make the operation in front of ``behind`` lead from there to what comes next."""
+        row = list(self._operations[behind - 1])
+        row[3 + argument] = len(self._operations) - behind
+        self._operations[behind - 1] = tuple(row)
+
+    def _word(self, piece: Word) -> None:
+        numbers: list[int] = []
+        sizes: list[int] = []
+        for value in piece.values:
+            if isinstance(value, Stretch):
+                numbers += self._parts(value)
+                sizes.append(value.octets or 0)
+            else:
+                numbers.append(self._number(value))
+                sizes.append(0)
+        if len(numbers) > KEY_NUMBERS:
+            raise ValueError(f"a word depends on {KEY_NUMBERS} numbers at most, not on {len(numbers)}")
+        key = piece.function, tuple(sizes)
+        function = self._function_of.setdefault(key, len(self.functions))
+        if function == len(self.functions):
+            self.functions.append(piece.function)
+            self.shapes.append(tuple(sizes))
+        row = (function, len(numbers), *numbers)
+        self._add(WORD, len(self._words) - self._word_bounds[-1])
+        self._words.append(row + (0,) * (2 + KEY_NUMBERS - len(row)))
+
+    def _parts(self, stretch: Stretch) -> list[int]:
+        """Return the numbers that octets of a fixed size are, a few octets each."""
+        octets = stretch.octets
+        if not octets:
+            raise ValueError("a word depends on stretches of a fixed size only")
+        return [
+            self._number(Bits(stretch.begin, stretch.begin_at + at, size, 0, 8 * size))
+            for at, size in parts_of(octets)
+        ]
+
+    def _number(self, number: Number) -> int:
+        match number:
+            case RecordNumber():
+                row: tuple[int, ...] = (OF_RECORD, int(number), 0, 0, 0, 0)
+            case Bits():
+                row = _row_of(number)
+            case Size():
+                row = (OF_SIZE, *_ends(number.stretch), 0)
+            case Sum():
+                first = self._number(number.first)
+                # 0 times itself where there is no second one
+                second, times = (
+                    (first, 0) if number.second is None else (self._number(number.second), number.times)
+                )
+                row = (OF_SUM, first, second, times, number.more, 0)
+            case Power():
+                row = (
+                    OF_POWER,
+                    self._number(number.first),
+                    self._number(number.exponent),
+                    number.times,
+                    0,
+                    0,
+                )
+        return self._numbers.setdefault(row, len(self._numbers))
+
+
+def parts_of(octets: int) -> list[tuple[int, int]]:
+    """Return how octets are taken as numbers: where each part starts, and its octets."""
+    return [(at, min(_PART_OCTETS, octets - at)) for at in range(0, octets, _PART_OCTETS)]
+
+
+def _row_of(bits: Bits) -> tuple[int, int, int, int, int, int]:
+    """Return the row of a number in a layer."""
+    assert bits.octets <= 7, "a number in at most seven octets"
+    shift = _WORD_BITS - 8 * bits.octets + bits.shift
+    sign = 1 << (bits.bits - 1) if bits.signed else 0
+    return OF_LAYER, bits.mark, bits.at, shift, (1 << bits.bits) - 1, sign
+
+
+def _ends(stretch: Stretch) -> tuple[int, int, int, int]:
+    return stretch.begin, stretch.begin_at, stretch.end, stretch.end_at
+
+
+def _table(rows: Sequence[Any], columns: int = 0) -> Int64:
+    table = np.array(rows, np.int64)
+    return fixed(table.reshape(-1, columns) if columns else table)

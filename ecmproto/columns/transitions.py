@@ -1,0 +1,304 @@
+"""The formats as tables for the walk: how long each is, what it refuses, what follows it.
+
+They are read off the schemas, the dispatch under an EtherType map and `ecmproto.columns.rules`.  A
+format's number is its place in ``FORMATS``.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.batch.headers import fixed
+from ecmproto.columns.rules import (
+    ANNOUNCED,
+    CN_TLV,
+    COOKED,
+    EXTENSION,
+    FRAGMENT,
+    IPV4,
+    IPV6,
+    LEAST_SAMPLE,
+    SNAPPED,
+    TLVS,
+    UNKNOWN,
+    WITHIN,
+    followed_by,
+)
+from ecmproto.formats.ethernet import SNAP, Data
+from ecmproto.formats.ethertypes import EtherTypes
+from ecmproto.formats.experimental import MOST_OCTETS, Proposed, Word, selector
+from ecmproto.formats.ip import FragmentHeader, IPv4, IPv6
+from ecmproto.formats.layer import Layer
+from ecmproto.formats.layout import Field
+from ecmproto.formats.registry import FORMATS, Dispatch, announcement, dispatch
+
+Int64 = NDArray[np.int64]
+
+NUMBER_OF: dict[type[Layer], int] = {cls: number for number, cls in enumerate(FORMATS)}
+DATA_NUMBER, SNAP_NUMBER = NUMBER_OF[Data], NUMBER_OF[SNAP]
+
+NO_TAIL, REST_TAIL, COUNTED_TAIL = range(3)
+WHOLE_ARP, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
+"""Where an EtherType announces several formats: how one is chosen; STRANGE is not known here."""
+
+NO_DOUBT = -1
+
+CONDITIONS = max(map(len, WITHIN.values()))
+"""How many conditions a format has room for."""
+
+_ARP_ETHERTYPE = 0x0806
+
+
+class Place(NamedTuple):
+    """Where a number stands in its layer: the octets it is in, and which bits of those."""
+
+    at: int
+    octets: int
+    shift: int
+    mask: int
+
+
+def place_of(field: Field) -> Place:
+    """Return where a number stands."""
+    assert field.bits is not None
+    first, last = field.bit_offset // 8, -(-(field.bit_offset + field.bits) // 8)
+    return Place(first, last - first, 8 * last - field.bit_offset - field.bits, (1 << field.bits) - 1)
+
+
+class Transitions(NamedTuple):
+    """The tables; a row a format in those of formats."""
+
+    fixed: Int64
+    """Octets of the fixed part."""
+    tail: Int64
+    """Of the variable part: NO_TAIL, REST_TAIL or COUNTED_TAIL; then what it is counted by (`Place`), scale
+    and minus; then the place of the field on which it depends, and a bit for each value with which it is
+    there (0: always); then the least octets that it must have."""
+    within: Int64
+    """What it refuses, CONDITIONS rows a format: a `Place`, low and high; unused ones have no octets."""
+    refuses: NDArray[np.bool_]
+    """Whether it refuses anything."""
+    doubts: Int64
+    """How octets announced as a format are told to be none of it: the format that they are then, or NO_DOUBT;
+    whether there is a CPID; the most octets of those types that show no frame, 0 for any number; whether its
+    CPID, or what would be one, decides."""
+    follows: Int64
+    """What may follow; see `ecmproto.columns.rules`."""
+    next_at: Int64
+    """Where the EtherType or the next header of what follows stands."""
+    run: NDArray[np.bool_]
+    """Whether several in a row count as one protocol."""
+    announced: NDArray[np.int8]
+    """For each EtherType or length the format's number, or how to choose it."""
+    tags: NDArray[np.bool_]
+    """Whether an EtherType announces two octets and another EtherType."""
+    words: NDArray[np.int8]
+    """The format by the first two octets: of messages, then tags, then MAC Control."""
+    short: Int64
+    """The format where those two octets (ARP: the sizes) are not there: messages, tags, MAC Control, ARP."""
+    arp: Int64
+    """The format of an ARP packet of the sizes known, those sizes, and the format of others."""
+    decisive: Int64
+    """The words that decide how the walk goes on from a layer or came to it, DECISIVE rows a format: an octet
+    of the layer and a mask; unused ones have none."""
+    settled: NDArray[np.bool_]
+    """Whether those words alone decide."""
+    transport: NDArray[np.int8]
+    """The format by IPv4's protocol, then by IPv6's next header."""
+    ip: Int64
+    """Places: IPv4's ihl, len, proto, frag_offset; IPv6's plen, nxt; the offset of its fragments."""
+    tag_ethertypes: Int64
+    """The EtherTypes of messages, tags and MAC Control."""
+
+
+@functools.lru_cache(maxsize=8)
+def transitions(ethertypes: EtherTypes) -> Transitions:
+    """Return the tables under an EtherType map."""
+    formats = dispatch(ethertypes)
+    words, short = _words(ethertypes)
+    return Transitions(
+        fixed=_numbers([cls.fixed_octets for cls in FORMATS]),
+        tail=_numbers([_tail(cls) for cls in FORMATS]),
+        within=_numbers([row for cls in FORMATS for row in _conditions(cls)]),
+        refuses=fixed(np.array([cls.check is not Layer.check for cls in FORMATS])),
+        doubts=_numbers([_doubts(cls) for cls in FORMATS]),
+        follows=_numbers([followed_by(cls) for cls in FORMATS]),
+        next_at=_numbers([_next_at(cls) for cls in FORMATS]),
+        run=fixed(np.array([cls.prefix == "lldp" for cls in FORMATS])),
+        announced=fixed(_announced(formats)),
+        tags=fixed(_tags(formats)),
+        words=fixed(words),
+        short=fixed(short),
+        decisive=_numbers([row for cls in FORMATS for row in _decisive(cls)]),
+        settled=fixed(np.array([followed_by(cls) not in (TLVS, CN_TLV, UNKNOWN) for cls in FORMATS])),
+        arp=_arp(ethertypes),
+        transport=fixed(_transport(formats)),
+        ip=_numbers(_ip_places()),
+        tag_ethertypes=_numbers([ethertypes.message, ethertypes.tag, ethertypes.mac_control]),
+    )
+
+
+def _numbers(rows: object) -> Int64:
+    return fixed(np.array(rows, np.int64))
+
+
+def field_of(cls: type[Layer], key: str) -> Field:
+    """Return the field ``key`` of a format."""
+    return _FIELDS[cls, key]
+
+
+_FIELDS = {(cls, field.key): field for cls in FORMATS for field in cls.layout}
+
+
+def _tail(cls: type[Layer]) -> tuple[int, ...]:
+    count = cls.layout[-1].count
+    nowhere = Place(0, 0, 0, 0)
+    if count is None:
+        return (NO_TAIL, *nowhere, 0, 0, *nowhere, 0, 0)
+    by = place_of(field_of(cls, count.key)) if count.key else nowhere
+    when, values = nowhere, 0
+    if count.when is not None:
+        when = place_of(field_of(cls, count.when[0]))
+        values = sum(1 << value for value in count.when[1])
+    kind = COUNTED_TAIL if count.key else REST_TAIL
+    return (kind, *by, count.scale, count.minus, *when, values, LEAST_SAMPLE.get(cls, 0))
+
+
+def _conditions(cls: type[Layer]) -> list[tuple[int, ...]]:
+    rows: list[tuple[int, ...]] = [
+        (*place_of(field_of(cls, each.key)), each.low, each.high) for each in WITHIN.get(cls, ())
+    ]
+    return rows + [(0,) * 6] * (CONDITIONS - len(rows))
+
+
+def _doubts(cls: type[Layer]) -> tuple[int, int, int, int]:
+    if not issubclass(cls, Proposed) or cls.otherwise is None:
+        return NO_DOUBT, 0, 0, int(issubclass(cls, Word))
+    has_cpid = int(cls.has_cpid)
+    return NUMBER_OF[cls.otherwise], has_cpid, MOST_OCTETS if cls.padded else 0, has_cpid
+
+
+_SELECTORS: dict[str | int, tuple[int, int]] = {
+    "message": (0, 0x07F0), "tag": (0, 0x07F0), "mac_control": (0, 0xFFFF), _ARP_ETHERTYPE: (4, 0xFFFF)
+}  # fmt: skip
+"""Where formats share an EtherType: the word that chooses among them, and its bits that do."""
+
+DECISIVE = 8
+"""How many words of a format may decide."""
+
+
+def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
+    """Return the words of a layer that decide how the walk goes on from it or came to it."""
+    masks = bytearray(cls.fixed_octets)
+    followed = followed_by(cls)
+    places = [place_of(field_of(cls, each.key)) for each in WITHIN.get(cls, ())]
+    places += [Place(*row[at : at + 4]) for row in [_tail(cls)] for at in (1, 7)]
+    places += _ip_places()[:4] if followed == IPV4 else _ip_places()[4:6] if followed == IPV6 else []
+    if followed in (ANNOUNCED, COOKED):
+        places.append(place_of(field_of(cls, cls.next_key)))
+    if followed in (EXTENSION, FRAGMENT):
+        places += [place_of(field_of(cls, key)) for key in ("nxt", "offset")[: 1 + (followed == FRAGMENT)]]
+    if cls.announced_by in _SELECTORS:
+        at, mask = _SELECTORS[cls.announced_by]
+        places.append(Place(at, 2, 0, mask))
+    for place in places:
+        bits = (place.mask << place.shift).to_bytes(place.octets, "big")
+        for octet, mask in enumerate(bits, place.at):
+            masks[octet] |= mask
+    words: list[tuple[int, int]] = []
+    for octet in range(len(masks)):
+        if masks[octet]:
+            at = min(octet, len(masks) - 2)
+            words.append((at, int.from_bytes(masks[at : at + 2], "big")))
+            masks[at : at + 2] = bytes(2)
+    assert len(words) <= DECISIVE, cls.prefix
+    return words + [(0, 0)] * (DECISIVE - len(words))
+
+
+def _next_at(cls: type[Layer]) -> int:
+    if followed_by(cls) in (EXTENSION, FRAGMENT):
+        place = place_of(field_of(cls, "nxt"))
+        assert (place.octets, place.shift, place.mask) == (1, 0, 0xFF), f"{cls.prefix}: no next header"
+        return place.at
+    if followed_by(cls) not in (ANNOUNCED, COOKED, SNAPPED):
+        return 0
+    place = place_of(field_of(cls, cls.next_key))
+    assert (place.octets, place.shift) == (2, 0), f"{cls.prefix}: no EtherType"
+    return place.at
+
+
+def _announced(formats: Dispatch) -> NDArray[np.int8]:
+    table = np.full(1 << 16, DATA_NUMBER, np.int8)
+    for value, cls in formats.plain.items():
+        table[value] = NUMBER_OF[cls]
+    types = formats.ethertypes
+    known = {types.message: WORD, types.tag: WORD, types.mac_control: OPCODE, types.lldp: LLDP}
+    known[_ARP_ETHERTYPE] = WHOLE_ARP
+    for value in formats.chosen:
+        table[value] = known.get(value, STRANGE)
+    return table
+
+
+def _tags(formats: Dispatch) -> NDArray[np.bool_]:
+    table = np.zeros(1 << 16, np.bool_)
+    for value, cls in formats.plain.items():
+        table[value] = followed_by(cls) == ANNOUNCED and (_next_at(cls), cls.fixed_octets) == (2, 4)
+    return table
+
+
+def _words(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
+    """Return the formats by their first two octets, and those of octets that are too few."""
+    formats = dispatch(ethertypes)
+    word = np.arange(1 << 16)
+    selectors = selector(0, 1) * (word >> 4 & 15) + selector(1, 0) * (word >> 8 & 7)
+    tables, short = [], []
+    for value, keys in (
+        (ethertypes.message, selectors), (ethertypes.tag, selectors), (ethertypes.mac_control, word)
+    ):  # fmt: skip
+        choose = formats.chosen[value]
+        numbers = np.full(len(word), NUMBER_OF[choose(b"\xff\xff", 0, 2)], np.int8)
+        for key in {one for cls in _announced_by(value, ethertypes) for one in cls.selected_by}:
+            # what the chooser says of a selector's first word, said of all words that have the selector
+            words = np.flatnonzero(keys == key)
+            numbers[words] = NUMBER_OF[choose(int(words[0]).to_bytes(2, "big"), 0, 2)]
+        tables.append(numbers)
+        short.append(NUMBER_OF[choose(b"", 0, 0)])
+    short.append(NUMBER_OF[formats.chosen[_ARP_ETHERTYPE](b"", 0, 0)])
+    return np.array(tables, np.int8), np.array(short, np.int64)
+
+
+def _announced_by(value: int, ethertypes: EtherTypes) -> list[type[Layer]]:
+    return [cls for cls in FORMATS if announcement(cls, ethertypes) == value]
+
+
+def _arp(ethertypes: EtherTypes) -> Int64:
+    choose = dispatch(ethertypes).chosen[_ARP_ETHERTYPE]
+    (cls,) = _announced_by(_ARP_ETHERTYPE, ethertypes)
+    (sizes,) = cls.selected_by
+    return _numbers([NUMBER_OF[cls], sizes, NUMBER_OF[choose(bytes(6), 0, 6)]])
+
+
+def _transport(formats: Dispatch) -> NDArray[np.int8]:
+    rows = [[IPv4(proto=value).following(formats, b"", 0, 0)[0] for value in range(256)],
+            [IPv6(nxt=value).following(formats, b"", 0, 0)[0] for value in range(256)]]  # fmt: skip
+    return np.array([[NUMBER_OF[cls] for cls in row if cls is not None] for row in rows], np.int8)
+
+
+def _ip_places() -> list[Place]:
+    version4 = [place_of(field_of(IPv4, key)) for key in ("ihl", "len", "proto", "frag_offset")]
+    version6 = [place_of(field_of(IPv6, key)) for key in ("plen", "nxt")]
+    return version4 + version6 + [place_of(field_of(FragmentHeader, "offset"))]
+
+
+def repeated_formats(ethertypes: EtherTypes) -> frozenset[type[Layer]]:
+    """Return the formats of which a frame may have several: those that may follow themselves."""
+    announced = frozenset(cls for cls in FORMATS if announcement(cls, ethertypes) is not None)
+    lists = {cls: followed_by(cls) for cls in FORMATS}
+    chained = frozenset(cls for cls in FORMATS if lists[cls] in (EXTENSION, FRAGMENT))
+    return chained | frozenset(
+        cls for cls in announced if lists[cls] in (ANNOUNCED, UNKNOWN) or cls.announced_by == "lldp"
+    )

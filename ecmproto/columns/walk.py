@@ -1,0 +1,429 @@
+"""The walk over a frame: which layers it has, where they stand, and what is malformed.
+
+It is `ecmproto.codec.decoder` over tables, for a frame at a time; the layers found are traced in the shape
+that the frame is about to get (`ecmproto.columns.shapes`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.batch.headers import signed, two_octets
+from ecmproto.codec.frame import MIN_OCTETS
+from ecmproto.columns.rules import (
+    ANNOUNCED,
+    CN_TLV,
+    COOKED,
+    DATA,
+    EXTENSION,
+    FRAGMENT,
+    IPV4,
+    IPV6,
+    NOTHING,
+    SNAPPED,
+    TLVS,
+    UNKNOWN,
+)
+from ecmproto.columns.shapes import NO_LENGTH, NOWHERE, Found, Shapes, all_zero, trace
+from ecmproto.columns.transitions import (
+    CONDITIONS,
+    COUNTED_TAIL,
+    DATA_NUMBER,
+    LLDP,
+    NO_DOUBT,
+    NO_TAIL,
+    NUMBER_OF,
+    OPCODE,
+    REST_TAIL,
+    SNAP_NUMBER,
+    STRANGE,
+    WHOLE_ARP,
+    Transitions,
+)
+from ecmproto.formats.ethernet import BEHIND_SNAP, SNAP, SNAP_START
+from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS, UNKNOWN_LENGTH
+from ecmproto.formats.ip import NO_NEXT_HEADER
+from ecmproto.formats.lldp import CN_SUBTYPE, END, OUI_8021, TLV, CongestionNotificationTLV
+from ecmproto.kernel import inlined
+
+Octets = NDArray[np.uint8]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+NO_LAYER, SLOW = -1, -2
+NO_NODE = -1
+NO_ERROR, SHORT, SAMPLE, TOTAL_LENGTH, CONDITION = range(5)
+"""What is wrong with a frame; CONDITION and what follows it are those of the format in order."""
+
+_TLV, _CN_TLV = NUMBER_OF[TLV], NUMBER_OF[CongestionNotificationTLV]
+_CN_INFORMATION = (OUI_8021 << 8) | CN_SUBTYPE
+_LEAST_ETHERTYPE = 0x0600
+_SNAP_OCTETS = SNAP.fixed_octets
+_SNAP_WORDS = tuple(int.from_bytes(SNAP_START[at : at + 2], "big") for at in (0, 2, 4))
+_BEHIND_SNAP = tuple(sorted(BEHIND_SNAP))
+_SPECIFIC = 127
+
+
+class Frames(NamedTuple):
+    """The frames to walk over; an entry a frame in all arrays but ``buffer``."""
+
+    buffer: Octets
+    offset: Int64
+    captured: Int64
+    original: Int64
+    first: NDArray[np.int8]
+    """The number of the format a frame starts with."""
+    fcs: NDArray[np.int8]
+    """Octets of FCS at its end."""
+    padded: NDArray[np.bool_]
+    """Whether it is filled up to 60 octets."""
+
+
+class Errors(NamedTuple):
+    """What is malformed: the count in ``used``, then an entry a frame that is."""
+
+    used: Int64
+    row: Int64
+    what: Int64
+    """Rows of a format's number, the octet, what is wrong and two numbers that say more."""
+
+
+class Paths(NamedTuple):
+    """The sequences of layers found, as a tree: node 0 is the empty one."""
+
+    used: Int64
+    """How many nodes there are."""
+    next: Int32
+    """For each node and format the node that follows; 0: none so far."""
+
+
+@inlined
+def _number(buffer: Octets, start: int, table: Int64, row: int, column: int) -> int:
+    """Return the number of the layer at ``start`` that the `Place` at ``column`` of a table's row names."""
+    number = 0
+    first = start + table[row, column]
+    for octet in range(first, first + table[row, column + 1]):
+        number = (number << 8) | signed(buffer[octet])
+    return int((number >> table[row, column + 2]) & table[row, column + 3])
+
+
+@inlined
+def _tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64) -> int:
+    """Return the octets that the variable part should have, of ``left`` there; −1 where it is not wanted."""
+    if tail[layer, 0] == NO_TAIL:
+        return 0
+    if tail[layer, 11] != 0 and (tail[layer, 11] >> _number(buffer, start, tail, layer, 7)) & 1 == 0:
+        return -1
+    if tail[layer, 0] == COUNTED_TAIL:
+        return int(max(0, _number(buffer, start, tail, layer, 1) * tail[layer, 5] - tail[layer, 6]))
+    return left
+
+
+class _Next(NamedTuple):
+    layer: int
+    bound: int
+    settled: bool
+    """Whether words of the layers alone decided on it, as long as the frame is no shorter."""
+    length_at: int
+    """Where the length stands that ``bound`` comes from; NO_LENGTH where it is no more than handed on,
+    NOWHERE where the length is an EtherType as well."""
+
+
+@inlined
+def _tlv(buffer: Octets, pos: int, stop: int) -> int:
+    if stop - pos < 6 or signed(buffer[pos]) >> 1 != _SPECIFIC:
+        return _TLV
+    information = (two_octets(buffer, pos + 2) << 16) | two_octets(buffer, pos + 4)
+    return _CN_TLV if information == _CN_INFORMATION else _TLV
+
+
+@inlined
+def _is_snap(buffer: Octets, pos: int, stop: int) -> bool:
+    """Whether LLC and SNAP headers with an EtherType start here: `ecmproto.formats.ethernet.SNAP_START`."""
+    if stop - pos < _SNAP_OCTETS:
+        return False
+    return bool(
+        two_octets(buffer, pos) == _SNAP_WORDS[0]
+        and two_octets(buffer, pos + 2) == _SNAP_WORDS[1]
+        and two_octets(buffer, pos + 4) == _SNAP_WORDS[2]
+    )
+
+
+@inlined
+def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: Transitions) -> _Next:
+    """Return the format at ``pos`` that EtherType or length ``value`` announces, and how far it may reach."""
+    layer = signed(tables.announced[value])
+    if layer == DATA_NUMBER:
+        if value <= MAX_LENGTH:
+            # octets behind the length decide, which are no words of a layer
+            bound = pos + value
+            snapped = _is_snap(buffer, pos, min(stop, bound))
+            return _Next(SNAP_NUMBER if snapped else layer, bound, False, NOWHERE)
+        return _Next(layer, stop, True, NO_LENGTH)
+    if layer >= 0:
+        return _Next(layer, stop, True, NO_LENGTH)
+    if layer == STRANGE:
+        return _Next(SLOW, stop, True, NO_LENGTH)
+    if layer == LLDP:
+        return _Next(_tlv(buffer, pos, stop), stop, True, NO_LENGTH)
+    if layer == WHOLE_ARP:
+        if stop - pos < 6:
+            return _Next(tables.short[3], stop, False, NO_LENGTH)
+        if two_octets(buffer, pos + 4) == tables.arp[1]:
+            return _Next(tables.arp[0], stop, True, NO_LENGTH)
+        return _Next(tables.arp[2], stop, False, NO_LENGTH)
+    which = 2 if layer == OPCODE else 0 if value == tables.tag_ethertypes[0] else 1
+    if stop - pos < 2:
+        return _Next(tables.short[which], stop, False, NO_LENGTH)
+    return _Next(signed(tables.words[which, two_octets(buffer, pos)]), stop, True, NO_LENGTH)
+
+
+@inlined
+def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tables: Transitions) -> _Next:
+    """Return what follows ``layer`` at ``start``, and how far it may reach."""
+    kind = tables.follows[layer]
+    if kind == ANNOUNCED:
+        return _announced(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
+    if kind == NOTHING:
+        return _Next(NO_LAYER, stop, True, NO_LENGTH)
+    if kind == DATA:
+        return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
+    if kind == IPV4:
+        return _after_ipv4(buffer, start, end, stop, tables)
+    if kind == IPV6:
+        return _after_ipv6(buffer, start, end, stop, tables)
+    if kind in (EXTENSION, FRAGMENT):
+        if kind == FRAGMENT and _number(buffer, start, tables.ip, 6, 0) != 0:
+            return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
+        nxt = signed(buffer[start + tables.next_at[layer]])
+        return _Next(signed(tables.transport[1, nxt]), stop, True, NO_LENGTH)
+    if kind == SNAPPED:
+        value = two_octets(buffer, start + tables.next_at[layer])
+        if value in _BEHIND_SNAP:
+            return _announced(buffer, value, end, stop, tables)
+        return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
+    if kind == COOKED:
+        value = two_octets(buffer, start + tables.next_at[layer])
+        if value < _LEAST_ETHERTYPE:
+            return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
+        return _announced(buffer, value, end, stop, tables)
+    if kind in (TLVS, CN_TLV):
+        if end >= stop or (kind == TLVS and signed(buffer[start]) >> 1 == END):
+            return _Next(NO_LAYER, stop, True, NO_LENGTH)
+        return _Next(_tlv(buffer, end, stop), stop, True, NO_LENGTH)
+    return _Next(SLOW, stop, True, NO_LENGTH)
+
+
+@inlined
+def _after_ipv4(buffer: Octets, start: int, end: int, stop: int, tables: Transitions) -> _Next:
+    length = _number(buffer, start, tables.ip, 1, 0)
+    bound, at = stop, NO_LENGTH
+    if length != 0:
+        bound = end + length - 4 * _number(buffer, start, tables.ip, 0, 0)
+        at = start + tables.ip[1, 0]
+    if _number(buffer, start, tables.ip, 3, 0) != 0:
+        return _Next(DATA_NUMBER, bound, True, at)
+    return _Next(signed(tables.transport[0, _number(buffer, start, tables.ip, 2, 0)]), bound, True, at)
+
+
+@inlined
+def _after_ipv6(buffer: Octets, start: int, end: int, stop: int, tables: Transitions) -> _Next:
+    length = _number(buffer, start, tables.ip, 4, 0)
+    following = _number(buffer, start, tables.ip, 5, 0)
+    bound, at = stop, NO_LENGTH
+    if length != 0 or following == NO_NEXT_HEADER:
+        bound = end + length
+        at = start + tables.ip[4, 0]
+    return _Next(signed(tables.transport[1, following]), bound, True, at)
+
+
+class _Wrong(NamedTuple):
+    what: int
+    first: int
+    second: int
+
+
+@inlined
+def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: Transitions) -> bool:
+    """Whether octets announced as a format are none of it; see `ecmproto.formats.experimental.Proposed`."""
+    behind = start + CPID_AT + CPID_OCTETS
+    if tables.doubts[layer, 1] != 0 and stop >= behind:
+        if signed(buffer[start + CPID_AT]) & 1 != 0:
+            return True
+        if all_zero(buffer, start + CPID_AT, CPID_OCTETS):
+            return True
+    most = tables.doubts[layer, 2]
+    if most == 0 or _shows(buffer, layer, start, stop, tables):
+        return False
+    return bool(stop - start > most or most < reach - start < UNKNOWN_LENGTH)
+
+
+@inlined
+def _shows(buffer: Octets, layer: int, start: int, stop: int, tables: Transitions) -> bool:
+    """Whether the message at ``start`` is one that shows a frame."""
+    if tables.tail[layer, 12] == 0 or stop - start < 2:
+        return False
+    return _tail_octets(buffer, start, 0, layer, tables.tail) >= 0
+
+
+@inlined
+def _refused(buffer: Octets, layer: int, start: int, tail: int, reach: int, tables: Transitions) -> _Wrong:
+    """Return what makes the layer at ``start`` one that its format forbids; ``tail`` octets are variable."""
+    within = tables.within
+    for index in range(layer * CONDITIONS, (layer + 1) * CONDITIONS):
+        if within[index, 1] == 0:
+            break
+        number = _number(buffer, start, within, index, 0)
+        if number < within[index, 4] or number > within[index, 5]:
+            return _Wrong(CONDITION + index, number, 0)
+    if tail >= 0 and reach - start - tables.fixed[layer] < tables.tail[layer, 12]:
+        return _Wrong(SAMPLE, reach - start - tables.fixed[layer], 0)
+    if tables.follows[layer] == IPV4:
+        header = 4 * _number(buffer, start, tables.ip, 0, 0)
+        length = _number(buffer, start, tables.ip, 1, 0)
+        if 0 < length < header:
+            return _Wrong(TOTAL_LENGTH, header, length)
+    return _Wrong(NO_ERROR, 0, 0)
+
+
+@inlined
+def _tell(errors: Errors, row: int, layer: int, at: int, what: int, first: int, second: int) -> None:
+    """Note what is malformed, unless something in front of it is already."""
+    count = errors.used[0]
+    if count > 0 and errors.row[count - 1] == row:
+        return
+    errors.row[count] = row
+    errors.what[count, 0] = layer
+    errors.what[count, 1] = at
+    errors.what[count, 2] = what
+    errors.what[count, 3] = first
+    errors.what[count, 4] = second
+    errors.used[0] = count + 1
+
+
+@inlined
+def step(paths: Paths, node: int, layer: int) -> int:
+    """Return the node that follows ``node`` with a layer; NO_NODE without room for it, or behind NO_NODE."""
+    if node == NO_NODE:
+        return NO_NODE
+    following = signed(paths.next[node, layer])
+    if following == 0:
+        following = paths.used[0]
+        if following == len(paths.next):
+            return NO_NODE
+        paths.next[node, layer] = following
+        paths.used[0] = following + 1
+    return following
+
+
+@inlined
+def walk(
+    frames: Frames,
+    row: int,
+    tables: Transitions,
+    errors: Errors,
+    paths: Paths,
+    shapes: Shapes,
+) -> Found:
+    """Walk over a frame, trace its layers and tell what is malformed.
+
+    The names are those of `ecmproto.codec.decoder._decode`, whose text this is.
+    """
+    buffer = frames.buffer
+    begin = frames.offset[row]
+    captured = frames.captured[row]
+    # the FCS is last on the wire, so a cut frame loses its FCS first
+    gone = max(0, frames.original[row] - captured)
+    end = begin + captured - max(0, min(signed(frames.fcs[row]) - gone, captured))
+    # beyond what was captured: the FCS first, then what a snap length cut off
+    reach = end + max(0, gone - signed(frames.fcs[row]))
+    pos, stop = begin, end
+    layer = signed(frames.first[row])
+    last = NO_LAYER
+    node = layers = 0
+    settled = True
+    # whether the last layer goes as far as the frame does, and the length that says so if one does
+    open_ended, bounded, length_at = False, False, NO_LENGTH
+    # whether frames that are longer may be something else
+    exact = False
+    told = errors.used[0]
+    while layer >= 0 and (pos < stop or layer != DATA_NUMBER):
+        if tables.follows[layer] == UNKNOWN:
+            layer = SLOW
+            break
+        if tables.doubts[layer, 0] != NO_DOUBT:
+            if _doubted(buffer, layer, pos, stop, reach, tables):
+                layer = tables.doubts[layer, 0]
+            elif tables.doubts[layer, 2] != 0 and not _shows(buffer, layer, pos, stop, tables):
+                exact = True
+        fixed = tables.fixed[layer]
+        if stop - pos < fixed:
+            if reach - pos < fixed:
+                _tell(errors, row, layer, pos - begin, SHORT, fixed, stop - pos)
+            elif reach - pos - fixed < tables.tail[layer, 12] and _shows(buffer, layer, pos, stop, tables):
+                _tell(errors, row, layer, pos - begin, SAMPLE, reach - pos - fixed, 0)
+            broken = True
+            after = pos
+        else:
+            after = pos + fixed
+            missing, got = 0, 0
+            if tables.tail[layer, 0] != NO_TAIL:
+                wanted = _tail_octets(buffer, pos, stop - after, layer, tables.tail)
+                missing = max(0, after + max(0, wanted) - stop)
+                got = -1 if wanted < 0 else wanted - missing
+                after += max(0, got)
+            trace(shapes, layers, layer, pos - begin, after - pos)
+            layers += 1
+            open_ended = tables.tail[layer, 0] == REST_TAIL and got > 0 and not bounded
+            settled = settled and tables.settled[layer]
+            if not tables.run[layer] or last != layer:
+                node = step(paths, node, layer)
+            last = layer
+            broken = missing > 0
+            if tables.refuses[layer]:
+                wrong = _refused(buffer, layer, pos, got, reach, tables)
+                if wrong.what != NO_ERROR:
+                    broken = True
+                    _tell(errors, row, layer, pos - begin, wrong.what, wrong.first, wrong.second)
+            # a second error in one frame is not told
+            if after + missing > reach:
+                _tell(errors, row, layer, pos - begin, SHORT, after + missing - pos, after - pos)
+        if broken:
+            settled = False
+            if after < end:
+                trace(shapes, layers, DATA_NUMBER, after - begin, end - after)
+                layers += 1
+                node = step(paths, node, DATA_NUMBER)
+                last = DATA_NUMBER
+            pos = end
+            break
+        following = _following(buffer, layer, pos, after, stop, tables)
+        if following.length_at != NO_LENGTH:
+            if (
+                following.bound == end
+                and following.length_at != NOWHERE
+                and length_at == NO_LENGTH
+                and not bounded
+            ):
+                length_at = following.length_at - begin
+            else:
+                bounded = True
+            if following.bound > reach:
+                _tell(errors, row, layer, pos - begin, SHORT, following.bound - pos, reach - pos)
+            if following.bound != stop:
+                stop = min(stop, following.bound)
+                reach = min(reach, following.bound)
+        layer = following.layer
+        settled = settled and following.settled
+        pos = after
+    if layer == SLOW:
+        last = SLOW
+    settled = settled and layer != SLOW and errors.used[0] == told
+    least = MIN_OCTETS if frames.padded[row] else 0
+    if bounded:
+        length_at = NO_LENGTH
+    return Found(layers, last, node, pos - begin, end - begin, least, settled, open_ended, exact, length_at)

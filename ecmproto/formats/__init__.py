@@ -1,0 +1,1 @@
+"""What the octets of each format mean: one class a format, everything else reads it."""

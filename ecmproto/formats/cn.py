@@ -1,0 +1,94 @@
+"""Congestion notification of 802.1Q (802.1Qau, QCN): the CN-TAG and the congestion notification message."""
+
+from __future__ import annotations
+
+from ecmproto.errors import DecodeError
+from ecmproto.formats.declaration import layer
+from ecmproto.formats.layer import Formats, Layer
+from ecmproto.formats.schema import Count, mac, octets, sint, uint
+
+CNM_PRIORITY = 6
+"""The priority a CNM travels in (wire-formats 1.2)."""
+
+MAX_MSDU = 64
+"""The most octets a CNM's Encapsulated MSDU may have."""
+
+
+@layer("cntag", title="Congestion notification tag (CN-TAG)", source="802.1Q clause 33; wire-formats 2")
+class CNTag(Layer):
+    """Names the flow of a data frame; 4 octets with its EtherType, after the VLAN tags."""
+
+    flow_id: int = uint(
+        16,
+        default=0,
+        doc="flow, local to the source station, echoed in the CNM",
+        source="S001; wire-formats 2",
+    )
+    etype: int = uint(
+        16,
+        default=0,
+        doc="EtherType of the payload, or, up to 1500, its length in octets",
+        source="wire-formats 1.2",
+        base="hex",
+        length_name="cntag.len",
+    )
+    announced_by = "cn_tag"
+    next_key = "etype"
+
+
+@layer("cnm", title="Congestion notification message (CNM)", source="802.1Q 33.4; wire-formats 3")
+class CNM(Layer):
+    """Tells the source of a sampled frame how congested a queue is: 24 octets and up to 64 of its MSDU."""
+
+    version: int = uint(4, default=0, doc="0; a receiver reads any version as 0", source="802.1Q 33.4")
+    reserved: int = uint(6, default=0, doc="ReservedV: 0 on transmission, ignored", source="802.1Q 33.4")
+    qntz_fb: int = uint(
+        6,
+        default=0,
+        doc="Quantized Feedback, the magnitude of the negative feedback",
+        source="S001; 802.1Q 33.4",
+    )
+    cpid: int = uint(
+        64, default=0, kind="cpid", base="hex", doc="congestion point identifier: MAC and local number",
+        source="S001; 802.1Q 33.4",
+    )  # fmt: skip
+    q_offset: int = sint(
+        16, default=0, unit="64 octets",
+        doc="cnmQOffset = Qeq − Qlen: negative when congested (the opposite of ECM's Qoff)",
+        source="S001; wire-formats 3",
+    )  # fmt: skip
+    q_delta: int = sint(
+        16, default=0, unit="64 octets", doc="cnmQDelta = Qlen − Qlen_old: positive when growing",
+        source="S001; wire-formats 3",
+    )  # fmt: skip
+    encap_prio: int = uint(
+        3, default=0, doc="Encapsulated priority: the sampled frame's", source="S001; 802.1Q 33.4"
+    )
+    encap_reserved: int = uint(13, default=0, doc="0", source="wire-formats 3")
+    encap_dst: bytes = mac(
+        default=bytes(6),
+        doc="Encapsulated destination MAC: the sampled frame's DA",
+        source="S001; 802.1Q 33.4",
+    )
+    msdu_length: int = uint(
+        16, default=0, unit="octets", doc="Encapsulated MSDU length, 0..64", source="S001; 802.1Q 33.4"
+    )
+    msdu: bytes = octets(
+        Count(key="msdu_length"),
+        default=b"",
+        doc="Encapsulated MSDU: the sampled frame from its payload EtherType or length on",
+        source="S001; wire-formats 3",
+    )
+    announced_by = "cnm"
+
+    def check(self, start: int, reach: int) -> DecodeError | None:
+        """A receiver discards an Encapsulated MSDU length above 64 (wire-formats 3)."""
+        if self.msdu_length <= MAX_MSDU:
+            return None
+        return DecodeError(
+            layer="cnm", offset=start + 22, needed=f"msdu_length 0..{MAX_MSDU}", got=str(self.msdu_length)
+        )
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """The MSDU length counts the MSDU."""
+        return {"msdu_length": len(self.msdu)}

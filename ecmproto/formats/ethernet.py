@@ -1,0 +1,120 @@
+"""Ethernet II and 802.3 headers, VLAN tags, the PBB I-TAG, LLC with SNAP (802.3; 802.1Q clause 9; 802).
+
+Every header and tag here ends with the EtherType, or 802.3 length, of what follows it.
+"""
+
+from __future__ import annotations
+
+from ecmproto.formats.declaration import layer
+from ecmproto.formats.layer import Following, Formats, Layer
+from ecmproto.formats.schema import REST, mac, octets, uint
+
+_TYPE = "EtherType of what follows, or, up to 1500, its length in octets"
+_PCP = "priority code point"
+_DEI = "drop eligible indicator"
+
+
+@layer("eth", title="Ethernet", source="802.3 3.2")
+class Ethernet(Layer):
+    """Destination, source and the type or length of what follows."""
+
+    dst: bytes = mac(default=bytes(6), doc="destination address", source="802.3 3.2.3")
+    src: bytes = mac(default=bytes(6), doc="source address", source="802.3 3.2.3")
+    type: int = uint(
+        16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", name="eth.type", length_name="eth.len"
+    )
+    next_key = "type"
+
+
+@layer("vlan", title="VLAN tag (C-TAG)", source="802.1Q 9.6")
+class VLAN(Layer):
+    """A customer VLAN tag."""
+
+    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.6")
+    dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
+    id: int = uint(12, default=0, doc="VLAN identifier", source="802.1Q 9.6")
+    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.6", base="hex", length_name="vlan.len")
+    announced_by = "c_tag"
+    next_key = "etype"
+
+
+@layer("ieee8021ad", title="Service VLAN tag (S-TAG)", source="802.1Q 9.6")
+class STag(Layer):
+    """A service VLAN tag: provider bridges' outer tag, or the B-TAG of PBB."""
+
+    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.6")
+    dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
+    id: int = uint(12, default=0, doc="service VLAN identifier", source="802.1Q 9.6")
+    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.6", base="hex", length_name="ieee8021ad.len")
+    announced_by = "s_tag"
+    next_key = "etype"
+
+
+@layer("ieee8021ah", title="Backbone service instance tag (I-TAG)", source="802.1Q 9.7")
+class ITag(Layer):
+    """PBB's I-TAG with the customer addresses that follow its I-TCI."""
+
+    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.7")
+    drop: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.7")
+    nca: int = uint(1, default=0, doc="use customer addresses", source="802.1Q 9.7")
+    res1: int = uint(1, default=0, doc="reserved 1", source="802.1Q 9.7")
+    res2: int = uint(2, default=0, doc="reserved 2", source="802.1Q 9.7")
+    isid: int = uint(24, default=0, doc="backbone service instance identifier", source="802.1Q 9.7")
+    cdst: bytes = mac(default=bytes(6), doc="customer destination address", source="802.1Q 9.7")
+    csrc: bytes = mac(default=bytes(6), doc="customer source address", source="802.1Q 9.7")
+    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.7", base="hex", length_name="ieee8021ah.len")
+    announced_by = "i_tag"
+    next_key = "etype"
+
+
+@layer("llc", title="LLC and SNAP", source="802.2; RFC 1042")
+class SNAP(Layer):
+    """LLC and SNAP headers behind an 802.3 length that announce IPv4, IPv6 or ARP as an EtherType would.
+
+    Other LLC headers, and SNAP of other organisations, are `Data`.
+    """
+
+    dsap: int = uint(
+        8, default=0xAA, base="hex", doc="destination service access point", source="802.2 3.3.1"
+    )
+    ssap: int = uint(8, default=0xAA, base="hex", doc="source service access point", source="802.2 3.3.1")
+    control: int = uint(8, default=3, base="hex", doc="control: unnumbered information", source="802.2 5.4")
+    oui: int = uint(24, default=0, doc="organisation", source="RFC 1042")
+    etype: int = uint(
+        16, default=0, base="hex", doc="EtherType of what follows", source="RFC 1042", name="llc.type"
+    )
+    next_key = "etype"
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """The format of IPv4, IPv6 and ARP; else octets."""
+        return formats.announced(self.etype, data, end, stop) if self.etype in BEHIND_SNAP else (Data, stop)
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """The EtherType of what follows, where it has one."""
+        ethertype = formats.ethertype_of(following)
+        return {} if ethertype is None else {"etype": ethertype}
+
+
+SNAP_START = bytes.fromhex("aaaa03000000")
+"""The octets by which LLC and SNAP headers with an EtherType are known."""
+BEHIND_SNAP = frozenset((0x0800, 0x0806, 0x86DD))
+"""The EtherTypes that are read behind SNAP."""
+
+
+@layer("msdu", title="MSDU", source="802.1Q; wire-formats 3")
+class MSDU(Layer):
+    """How an Encapsulated MSDU starts: the sampled frame's payload EtherType or length, no addresses."""
+
+    type: int = uint(16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", length_name="msdu.len")
+    next_key = "type"
+
+
+@layer("data", title="Data", source="802.3 3.2.7")
+class Data(Layer):
+    """Octets of no format known here: a payload, what a snap length left over, what is malformed."""
+
+    data: bytes = octets(REST, default=b"", doc="the octets", source="802.3 3.2.7")
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Nothing to compute."""
+        return {}

@@ -1,0 +1,307 @@
+"""The headers summaries and flow keys are read from: ARP, IPv4, IPv6 and its extension headers, TCP, UDP.
+
+Nothing deeper is decoded here; Scapy shows deeper trees on demand.
+"""
+
+from __future__ import annotations
+
+from ecmproto.errors import DecodeError
+from ecmproto.formats.declaration import layer
+from ecmproto.formats.ethernet import Data
+from ecmproto.formats.layer import Following, Formats, Layer
+from ecmproto.formats.schema import Count, address, mac, octets, uint
+
+PROTO_TCP, PROTO_UDP, PROTO_AH = 6, 17, 51
+NO_NEXT_HEADER = 59
+
+
+@layer("arp", title="ARP", source="RFC 826")
+class ARP(Layer):
+    """Address resolution for IPv4 over Ethernet."""
+
+    hw_type: int = uint(16, default=1, doc="hardware type", source="RFC 826", name="arp.hw.type")
+    proto_type: int = uint(
+        16, default=0x0800, base="hex", doc="protocol type", source="RFC 826", name="arp.proto.type"
+    )
+    hw_size: int = uint(8, default=6, doc="hardware address octets", source="RFC 826", name="arp.hw.size")
+    proto_size: int = uint(
+        8, default=4, doc="protocol address octets", source="RFC 826", name="arp.proto.size"
+    )
+    opcode: int = uint(16, default=1, doc="operation", source="RFC 826", names={1: "request", 2: "reply"})
+    src_hw: bytes = mac(doc="sender's MAC address", source="RFC 826", name="arp.src.hw_mac", default=bytes(6))
+    src_proto: bytes = address(
+        32, doc="sender's IPv4 address", source="RFC 826", name="arp.src.proto_ipv4", default=bytes(4)
+    )
+    dst_hw: bytes = mac(doc="target's MAC address", source="RFC 826", name="arp.dst.hw_mac", default=bytes(6))
+    dst_proto: bytes = address(
+        32, doc="target's IPv4 address", source="RFC 826", name="arp.dst.proto_ipv4", default=bytes(4)
+    )
+    announced_by = 0x0806
+    selected_by = (0x0604,)
+
+
+@layer("ip", title="IPv4", source="RFC 791")
+class IPv4(Layer):
+    """An IPv4 header."""
+
+    version: int = uint(4, default=4, doc="4", source="RFC 791 3.1")
+    ihl: int = uint(4, default=5, unit="32-bit words", doc="header length", source="RFC 791 3.1")
+    dsfield: int = uint(8, default=0, base="hex", doc="DSCP and ECN", source="RFC 2474; RFC 3168")
+    len: int = uint(16, default=0, unit="octets", doc="total length", source="RFC 791 3.1")
+    id: int = uint(16, default=0, base="hex", doc="identification", source="RFC 791 3.1")
+    flags: int = uint(
+        3, default=0, base="hex", doc="reserved, don't fragment, more fragments", source="RFC 791 3.1"
+    )
+    frag_offset: int = uint(13, default=0, unit="8 octets", doc="fragment offset", source="RFC 791 3.1")
+    ttl: int = uint(8, default=64, doc="time to live", source="RFC 791 3.1")
+    proto: int = uint(8, default=0, doc="protocol of the payload", source="RFC 791 3.1")
+    checksum: int = uint(16, default=0, base="hex", doc="header checksum", source="RFC 791 3.1")
+    src: bytes = address(32, default=bytes(4), doc="source address", source="RFC 791 3.1")
+    dst: bytes = address(32, default=bytes(4), doc="destination address", source="RFC 791 3.1")
+    options: bytes = octets(
+        Count(key="ihl", scale=4, minus=20), default=b"", doc="options", source="RFC 791 3.1"
+    )
+    announced_by = 0x0800
+
+    def check(self, start: int, reach: int) -> DecodeError | None:
+        """Version 4, a header of at least 20 octets, a total length that covers it."""
+        if self.version != 4:
+            return DecodeError(layer="ip", offset=start, needed="version 4", got=str(self.version))
+        if self.ihl < 5:
+            return DecodeError(layer="ip", offset=start, needed="ihl 5..15", got=str(self.ihl))
+        if 0 < self.len < self.ihl * 4:
+            return DecodeError(
+                layer="ip", offset=start + 2, needed=f"a total length from {self.ihl * 4}", got=str(self.len)
+            )
+        return None
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """The protocol says; a total length of 0 is what segmentation offload leaves behind."""
+        last = end + self.len - self.ihl * 4 if self.len else stop
+        if self.proto == PROTO_AH and self.frag_offset == 0:
+            return AH, last
+        return _transport(self.proto if self.frag_offset == 0 else -1), last
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Header length, total length, protocol and header checksum."""
+        ihl = (20 + len(self.options)) // 4
+        values = {"ihl": ihl, "len": ihl * 4 + len(rest), "checksum": 0} | _protocol("proto", following)
+        return values | {"checksum": _checksum(self.replace(**values).build())}
+
+
+@layer("ipv6", title="IPv6", source="RFC 8200")
+class IPv6(Layer):
+    """An IPv6 header."""
+
+    version: int = uint(4, default=6, doc="6", source="RFC 8200 3")
+    tclass: int = uint(8, default=0, base="hex", doc="traffic class", source="RFC 8200 3")
+    flow: int = uint(20, default=0, base="hex", doc="flow label", source="RFC 8200 3")
+    plen: int = uint(16, default=0, unit="octets", doc="payload length", source="RFC 8200 3")
+    nxt: int = uint(8, default=NO_NEXT_HEADER, doc="next header", source="RFC 8200 3")
+    hlim: int = uint(8, default=64, doc="hop limit", source="RFC 8200 3")
+    src: bytes = address(128, default=bytes(16), doc="source address", source="RFC 8200 3")
+    dst: bytes = address(128, default=bytes(16), doc="destination address", source="RFC 8200 3")
+    announced_by = 0x86DD
+
+    def check(self, start: int, reach: int) -> DecodeError | None:
+        """Version 6."""
+        if self.version == 6:
+            return None
+        return DecodeError(layer="ipv6", offset=start, needed="version 6", got=str(self.version))
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """The next header says; a payload length of 0 is a jumbogram's or an offload's, or there is none."""
+        none = self.nxt == NO_NEXT_HEADER
+        return _behind_ipv6(self.nxt), end + self.plen if self.plen or none else stop
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Payload length and next header."""
+        return {"plen": len(rest)} | _protocol("nxt", following)
+
+
+class Extension(Layer):
+    """Base of IPv6's extension headers, of which AH stands behind IPv4 too."""
+
+    __slots__ = ()
+
+    nxt: int
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """The next header says."""
+        return _behind_ipv6(self.nxt), stop
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Next header, and the header's length where it has one."""
+        return _protocol("nxt", following) | self.counted()
+
+    def counted(self) -> dict[str, int]:
+        """Return the value that the length field should have, nothing where there is none."""
+        count = self.layout[-1].count
+        if count is None:
+            return {}
+        octets: bytes = getattr(self, self.layout[-1].key)
+        return {count.key: (len(octets) + count.minus) // count.scale}
+
+
+def _nxt(name: str, source: str) -> int:
+    value: int = uint(8, default=NO_NEXT_HEADER, doc="next header", source=source, name=name)
+    return value
+
+
+_LENGTH = "length of the header beyond its first 8 octets"
+
+
+@layer("ipv6.hopopts", title="IPv6 hop-by-hop options", source="RFC 8200 4.3")
+class HopByHop(Extension):
+    """Options for every router on the way."""
+
+    nxt: int = _nxt("ipv6.hopopts.nxt", "RFC 8200 4.3")
+    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.3")
+    options: bytes = octets(
+        Count(key="len", scale=8, minus=-6), default=bytes(6), doc="options", source="RFC 8200 4.2"
+    )
+
+
+@layer("ipv6.routing", title="IPv6 routing header", source="RFC 8200 4.4")
+class Routing(Extension):
+    """Nodes to be visited on the way."""
+
+    nxt: int = _nxt("ipv6.routing.nxt", "RFC 8200 4.4")
+    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.4")
+    type: int = uint(8, default=0, doc="routing type", source="RFC 8200 4.4")
+    segleft: int = uint(8, default=0, doc="segments left", source="RFC 8200 4.4")
+    data: bytes = octets(
+        Count(key="len", scale=8, minus=-4), default=bytes(4), doc="what the type says", source="RFC 8200 4.4"
+    )
+
+
+@layer("ipv6.fraghdr", title="IPv6 fragment header", source="RFC 8200 4.5")
+class FragmentHeader(Extension):
+    """A part of a packet; the first one shows what the packet carries."""
+
+    nxt: int = _nxt("ipv6.fraghdr.nxt", "RFC 8200 4.5")
+    reserved_octet: int = uint(8, default=0, base="hex", doc="0", source="RFC 8200 4.5")
+    offset: int = uint(13, default=0, unit="8 octets", doc="fragment offset", source="RFC 8200 4.5")
+    reserved_bits: int = uint(2, default=0, doc="0", source="RFC 8200 4.5")
+    more: int = uint(1, default=0, doc="more fragments", source="RFC 8200 4.5")
+    ident: int = uint(32, default=0, base="hex", doc="identification", source="RFC 8200 4.5")
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """The next header says, in the first fragment."""
+        return (_behind_ipv6(self.nxt) if self.offset == 0 else Data), stop
+
+
+@layer("ipv6.dstopts", title="IPv6 destination options", source="RFC 8200 4.6")
+class DestinationOptions(Extension):
+    """Options for the destination."""
+
+    nxt: int = _nxt("ipv6.dstopts.nxt", "RFC 8200 4.6")
+    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.6")
+    options: bytes = octets(
+        Count(key="len", scale=8, minus=-6), default=bytes(6), doc="options", source="RFC 8200 4.2"
+    )
+
+
+@layer("ah", title="IP authentication header (AH)", source="RFC 4302 2")
+class AH(Extension):
+    """Authenticates a packet, which stays readable."""
+
+    nxt: int = _nxt("ah.next_header", "RFC 4302 2.1")
+    length: int = uint(
+        8, default=1, unit="4 octets", doc="length of the header less 8 octets", source="RFC 4302 2.2"
+    )
+    reserved: int = uint(16, default=0, base="hex", doc="0", source="RFC 4302 2.3")
+    spi: int = uint(32, default=0, base="hex", doc="security parameters index", source="RFC 4302 2.4")
+    sequence: int = uint(32, default=0, doc="sequence number", source="RFC 4302 2.5")
+    icv: bytes = octets(
+        Count(key="length", scale=4, minus=4), default=b"", doc="integrity check value", source="RFC 4302 2.6"
+    )
+
+    def check(self, start: int, reach: int) -> DecodeError | None:
+        """A length that covers the fields in front of the check value."""
+        if self.length >= 1:
+            return None
+        return DecodeError(layer="ah", offset=start + 1, needed="length 1..255", got=str(self.length))
+
+
+EXTENSIONS: dict[int, type[Extension]] = {
+    0: HopByHop, 43: Routing, 44: FragmentHeader, PROTO_AH: AH, 60: DestinationOptions
+}  # fmt: skip
+"""The extension headers by the next header that announces them."""
+
+
+@layer("udp", title="UDP", source="RFC 768")
+class UDP(Layer):
+    """A UDP header."""
+
+    srcport: int = uint(16, default=0, doc="source port", source="RFC 768")
+    dstport: int = uint(16, default=0, doc="destination port", source="RFC 768")
+    length: int = uint(16, default=0, unit="octets", doc="header and data", source="RFC 768")
+    checksum: int = uint(16, default=0, base="hex", doc="0: none", source="RFC 768")
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Octets."""
+        return Data, stop
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """The length; the checksum stays, 0 means none over IPv4."""
+        return {"length": 8 + len(rest)}
+
+
+@layer("tcp", title="TCP", source="RFC 9293")
+class TCP(Layer):
+    """A TCP header."""
+
+    srcport: int = uint(16, default=0, doc="source port", source="RFC 9293 3.1")
+    dstport: int = uint(16, default=0, doc="destination port", source="RFC 9293 3.1")
+    seq_raw: int = uint(32, default=0, doc="sequence number", source="RFC 9293 3.1")
+    ack_raw: int = uint(32, default=0, doc="acknowledgment number", source="RFC 9293 3.1")
+    data_offset: int = uint(4, default=5, unit="32-bit words", doc="header length", source="RFC 9293 3.1")
+    flags: int = uint(12, default=0, base="hex", doc="reserved and control bits", source="RFC 9293 3.1")
+    window_size_value: int = uint(16, default=0, doc="window", source="RFC 9293 3.1")
+    checksum: int = uint(16, default=0, base="hex", doc="checksum", source="RFC 9293 3.1")
+    urgent_pointer: int = uint(16, default=0, doc="urgent pointer", source="RFC 9293 3.1")
+    options: bytes = octets(
+        Count(key="data_offset", scale=4, minus=20), default=b"", doc="options", source="RFC 9293 3.1"
+    )
+
+    def check(self, start: int, reach: int) -> DecodeError | None:
+        """A header of at least 20 octets."""
+        if self.data_offset >= 5:
+            return None
+        return DecodeError(
+            layer="tcp", offset=start + 12, needed="data offset 5..15", got=str(self.data_offset)
+        )
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Octets."""
+        return Data, stop
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """The header length."""
+        return {"data_offset": (20 + len(self.options)) // 4}
+
+
+_TRANSPORT: dict[int, type[Layer]] = {PROTO_TCP: TCP, PROTO_UDP: UDP}
+
+
+def _transport(proto: int) -> type[Layer]:
+    return _TRANSPORT.get(proto, Data)
+
+
+def _behind_ipv6(nxt: int) -> type[Layer]:
+    return EXTENSIONS.get(nxt) or _transport(nxt)
+
+
+def _protocol(key: str, following: Layer | None) -> dict[str, int]:
+    found = [proto for proto, cls in (*_TRANSPORT.items(), *EXTENSIONS.items()) if isinstance(following, cls)]
+    return {key: found[0]} if found else {}
+
+
+def _checksum(header: bytes) -> int:
+    """Return the Internet checksum (RFC 1071); an odd octet at the end counts as if 0 followed."""
+    whole = header + bytes(len(header) % 2)
+    total = sum(int.from_bytes(whole[i : i + 2], "big") for i in range(0, len(whole), 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF

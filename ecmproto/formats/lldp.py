@@ -1,0 +1,107 @@
+"""LLDP as a sequence of TLVs, with the Congestion Notification TLV.
+
+Sources: 802.1AB; 802.1Q Annex D; wire-formats 9.
+"""
+
+from __future__ import annotations
+
+from ecmproto.errors import DecodeError
+from ecmproto.formats.declaration import layer
+from ecmproto.formats.layer import Following, Formats, Layer
+from ecmproto.formats.schema import Count, octets, uint
+
+DESTINATION = bytes.fromhex("0180c200000e")
+"""Nearest bridge, where LLDP frames go by default (802.1AB 7.1)."""
+
+OUI_8021 = 0x0080C2
+CN_SUBTYPE = 0x08
+TYPES = {
+    0: "End of LLDPDU", 1: "Chassis ID", 2: "Port ID", 3: "Time To Live", 4: "Port Description",
+    5: "System Name", 6: "System Description", 7: "System Capabilities", 8: "Management Address",
+    127: "Organizationally Specific",
+}  # fmt: skip
+END = 0
+
+
+def _type(default: int) -> int:
+    value: int = uint(
+        7, default=default, doc="TLV type", source="802.1AB 8.4", names=TYPES, name="lldp.tlv.type"
+    )
+    return value
+
+
+def _length(default: int) -> int:
+    value: int = uint(
+        9, default=default, unit="octets", doc="octets of information", source="802.1AB 8.4",
+        name="lldp.tlv.len",
+    )  # fmt: skip
+    return value
+
+
+@layer("lldp", title="LLDP TLV", source="802.1AB 8.4")
+class TLV(Layer):
+    """Any TLV, its information as octets; type 0 ends the LLDPDU."""
+
+    type: int = _type(END)
+    length: int = _length(0)
+    value: bytes = octets(
+        Count(key="length"), default=b"", doc="the information", source="802.1AB 8.4", name="lldp.tlv.value"
+    )
+    announced_by = "lldp"
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Another TLV follows every TLV but the last."""
+        return (None, end) if self.type == END or end >= stop else (tlv_at(data, end, stop), stop)
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """The length counts the information."""
+        return {"length": len(self.value)}
+
+
+@layer("lldpcn", title="LLDP Congestion Notification TLV", source="802.1Q Annex D; wire-formats 9")
+class CongestionNotificationTLV(Layer):
+    """Which priorities are CNPVs at this port, and which of them are ready for CN-TAGs."""
+
+    type: int = _type(127)
+    length: int = _length(6)
+    oui: int = uint(
+        24, default=OUI_8021, base="hex", doc="00-80-C2", source="802.1Q Annex D", name="lldp.orgtlv.oui"
+    )
+    subtype: int = uint(
+        8, default=CN_SUBTYPE, base="hex", doc="Congestion Notification", source="802.1Q Annex D",
+        name="lldp.ieee.802_1.subtype",
+    )  # fmt: skip
+    cnpv: int = uint(
+        8, default=0, base="hex", doc="per-priority CNPV indicators, bit n = priority n",
+        source="802.1Q 33.5", name="lldp.ieee.802_1qau.cnpv", flags="lldp.ieee.802_1qau.cnpv.prio{}",
+    )  # fmt: skip
+    ready: int = uint(
+        8, default=0, base="hex", doc="per-priority Ready indicators, bit n = priority n",
+        source="802.1Q 33.5", name="lldp.ieee.802_1qau.ready", flags="lldp.ieee.802_1qau.ready.prio{}",
+    )  # fmt: skip
+
+    announced_by = "lldp"
+
+    def check(self, start: int, reach: int) -> DecodeError | None:
+        """The TLV's information is six octets."""
+        if self.length == 6:
+            return None
+        return DecodeError(layer="lldpcn", offset=start, needed="length 6", got=str(self.length))
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Another TLV follows."""
+        return (None, end) if end >= stop else (tlv_at(data, end, stop), stop)
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """The length is the format's own."""
+        return {"length": 6}
+
+
+_CN_INFORMATION = OUI_8021.to_bytes(3, "big") + bytes([CN_SUBTYPE])
+
+
+def tlv_at(data: bytes, pos: int, stop: int) -> type[Layer]:
+    """Return the format of the TLV at ``data[pos:stop]``."""
+    if stop - pos >= 6 and data[pos] >> 1 == 127 and data[pos + 2 : pos + 6] == _CN_INFORMATION:
+        return CongestionNotificationTLV
+    return TLV

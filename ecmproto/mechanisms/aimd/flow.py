@@ -1,0 +1,51 @@
+"""Which frames are one flow to a reaction point (S000 3.3; algorithms §1, RP, heading and rule 8)."""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+from ecmproto.codec import Ethernet, EtherTypes, Frame
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.mechanisms.aimd.parameters import ReactionPointParameters
+from ecmproto.mechanisms.aimd.tags import headers, outer_vlan
+
+_NO_VLAN = b"\xff\xff"
+_HASH_OCTETS = 4
+
+
+class Flow(NamedTuple):
+    """A flow's key, matched exactly, and the priority of the frame it was found in."""
+
+    key: bytes
+    priority: int
+
+
+def flow_of(octets: bytes, parameters: ReactionPointParameters, ethertypes: EtherTypes = DEFAULT) -> Flow:
+    """Return the flow of a frame; ``octets`` are its first ones, from its DA to the VLAN tag at least."""
+    return flow_of_frame(headers(octets, ethertypes), parameters)
+
+
+def flow_of_frame(frame: Frame, parameters: ReactionPointParameters) -> Flow:
+    """Return the flow of a decoded frame.
+
+    The key is made of VLAN id (or none), DA, SA and priority (0 when untagged), as far as the parameters
+    ask for them; with ``hash_bits``, of a CRC-32 of that.
+    """
+    ethernet = frame[Ethernet]
+    vlan = outer_vlan(frame)
+    priority = 0 if vlan is None else vlan.priority
+    parts = []
+    if parameters.key_vlan:
+        parts.append(_NO_VLAN if vlan is None else vlan.id.to_bytes(2))
+    if parameters.key_dst:
+        parts.append(ethernet.dst)
+    if parameters.key_src:
+        parts.append(ethernet.src)
+    if parameters.key_priority:
+        parts.append(bytes([priority]))
+    key = b"".join(parts)
+    if parameters.hash_bits:
+        hashed = zlib.crc32(key) & ((1 << parameters.hash_bits) - 1)
+        key = hashed.to_bytes(_HASH_OCTETS)
+    return Flow(key, priority)

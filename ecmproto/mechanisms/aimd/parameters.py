@@ -1,0 +1,338 @@
+"""Parameters that ECM, BCN and E²CM share; each mechanism derives its own from these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from ecmproto.errors import ParameterError
+from ecmproto.mechanisms.parameters import Parameters, documented
+from ecmproto.units import QUEUE_UNIT_OCTETS, format_octets
+
+PRIORITIES = 8
+
+WEIGHT_DENOMINATOR = 8
+"""w and Qscale are whole numbers of 1/8 (S000 3.3.1), so that feedback stays in integers."""
+
+PACKET_OCTETS = 1500
+"""S004 counts queues in packets of this length."""
+
+LARGEST_FIELD_UNITS = 16_383
+"""Qeq·Qscale at most: 2·Qeq must fit a signed 16-bit field (wire-formats 4)."""
+
+UNSET: Any = None
+"""The default of a parameter that follows from others; `Parameters.__post_init__` puts a number there."""
+
+_LAB = "S004 VI, in octets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParameters(Parameters):
+    """When frames are sampled.  Raises ParameterError on values out of range or Sr > Sf > 0."""
+
+    fixed_octets: int = field(
+        default=150_000,
+        metadata=documented(
+            "sf",
+            unit="octets",
+            minimum=0,
+            maximum=256_000,
+            source="S000 3.2",
+            doc="fixed part of the sampling interval; a sampling probability Pm is Sf = 1500/Pm",
+        ),
+    )
+    random_octets: int = field(
+        default=UNSET,
+        metadata=documented(
+            "sr",
+            unit="octets",
+            minimum=0,
+            maximum=64_000,
+            source="S000 3.2",
+            doc="half the width of the random part, at most sf; by default 0.3·sf, at most 64 kB; with sf=0 "
+            "the interval is random alone, from 0 to sr",
+        ),
+    )
+    oversampling_shift: int = field(
+        default=0,
+        metadata=documented(
+            "sscale",
+            unit="count",
+            minimum=0,
+            maximum=15,
+            source="S000 3.2",
+            doc="the interval is divided by 2^sscale while the queue is empty or above qmc",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        """Check the fields and their relations; raises ParameterError."""
+        if self.random_octets is UNSET and isinstance(self.fixed_octets, int):
+            object.__setattr__(self, "random_octets", min(self.fixed_octets * 3 // 10, 64_000))
+        Parameters.__post_init__(self)
+        if self.random_octets > self.fixed_octets > 0:
+            raise _relation("sr", f"at most sf ({format_octets(self.fixed_octets)})", self.random_octets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CongestionPointParameters(SamplingParameters):
+    """Thresholds and messages of a congestion point."""
+
+    qeq_octets: int = field(
+        default=16 * PACKET_OCTETS,
+        metadata=documented(
+            "qeq",
+            unit="octets",
+            minimum=1,
+            maximum=LARGEST_FIELD_UNITS * QUEUE_UNIT_OCTETS * WEIGHT_DENOMINATOR,
+            source=_LAB,
+            doc="queue length that the congestion point steers to (Qeq)",
+        ),
+    )
+    qmc_octets: int = field(
+        default=0,
+        metadata=documented(
+            "qmc",
+            unit="octets",
+            minimum=0,
+            maximum=4_294_967_295,
+            source="S000 3.2",
+            doc="mild congestion threshold (Qmc); 0 turns it off",
+        ),
+    )
+    qsc_octets: int = field(
+        default=80 * PACKET_OCTETS,
+        metadata=documented(
+            "qsc",
+            unit="octets",
+            minimum=0,
+            maximum=4_294_967_295,
+            source=_LAB,
+            doc="severe congestion threshold (Qsc): sources stop for a while; 0 turns it off",
+        ),
+    )
+    qscale: float = field(
+        default=1.0,
+        metadata=documented(
+            "qscale",
+            unit="ratio",
+            minimum=1 / WEIGHT_DENOMINATOR,
+            maximum=1024,
+            step=1 / WEIGHT_DENOMINATOR,
+            source="S000 3.2",
+            doc="factor on the feedback in messages; makes congestion points of different qeq comparable",
+        ),
+    )
+    payload_octets: int = field(
+        default=48,
+        metadata=documented(
+            "payload",
+            unit="octets",
+            minimum=24,
+            maximum=1400,
+            source="S000 3.1; wire-formats 4",
+            doc="octets of the sampled frame, from its DA on, that a message carries (N)",
+        ),
+    )
+    message_priority: int = field(
+        default=7,
+        metadata=documented(
+            "message_priority",
+            unit="count",
+            minimum=0,
+            maximum=7,
+            source="S000 3.1; wire-formats 1.2",
+            doc="priority of a message in its outermost VLAN tag",
+        ),
+    )
+    keep_priority: bool = field(
+        default=False,
+        metadata=documented(
+            "keep_priority",
+            unit="flag",
+            source="S000 3.1",
+            doc="whether a message takes the sampled frame's priority instead",
+        ),
+    )
+    enabled: frozenset[int] = field(
+        default=frozenset(range(PRIORITIES)),
+        metadata=documented(
+            "enabled",
+            unit="priorities",
+            source="S000 2.1",
+            doc="priorities that have a congestion point",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        """Check the fields and Qeq < Qmc < Qsc; raises ParameterError."""
+        SamplingParameters.__post_init__(self)
+        scaled_units = Fraction(self.qeq_octets) * Fraction(self.qscale) / QUEUE_UNIT_OCTETS
+        if not 1 <= scaled_units <= LARGEST_FIELD_UNITS:
+            raise _relation("qeq", f"qeq·qscale of 1 to {LARGEST_FIELD_UNITS} units of 64", self.qeq_octets)
+        below, limit_octets = "qeq", self.qeq_octets
+        for name, octets in (("qmc", self.qmc_octets), ("qsc", self.qsc_octets)):
+            if octets and octets <= limit_octets:
+                raise _relation(name, f"more than {below} ({format_octets(limit_octets)}), or 0", octets)
+            if octets:
+                below, limit_octets = name, octets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReactionPointParameters(Parameters):
+    """Gains and limiters of a reaction point.  Gains are per unit of 64 octets of feedback."""
+
+    increase_gain: float = field(
+        default=4 * QUEUE_UNIT_OCTETS / PACKET_OCTETS,
+        metadata=documented(
+            "gi",
+            unit="ratio",
+            minimum=0,
+            maximum=1024,
+            source="S004 VI: 4 per packet of 1500 octets",
+            doc="increase gain Gi: times Ru a unit (64 octets) of positive feedback",
+        ),
+    )
+    decrease_gain: float = field(
+        default=0.0124 * QUEUE_UNIT_OCTETS / PACKET_OCTETS,
+        metadata=documented(
+            "gd",
+            unit="ratio",
+            minimum=0,
+            maximum=1,
+            source="S004 VI: 0.0124 per packet of 1500 octets",
+            doc="decrease gain Gd: share of the rate taken for a unit (64 octets) of negative feedback",
+        ),
+    )
+    largest_decrease: float = field(
+        default=1.0,
+        metadata=documented(
+            "alpha",
+            unit="ratio",
+            minimum=0,
+            maximum=1,
+            source="S000 3.3.1 (α)",
+            doc="largest share of the rate that one message takes",
+        ),
+    )
+    largest_increase: float = field(
+        default=1.0,
+        metadata=documented(
+            "beta",
+            unit="ratio",
+            minimum=0,
+            maximum=1,
+            source="S000 3.3.1 (β)",
+            doc="largest share of the link's capacity that one message adds",
+        ),
+    )
+    initial_share: float = field(
+        default=0.5,
+        metadata=documented(
+            "ri",
+            unit="ratio",
+            minimum=0.0001,
+            maximum=1,
+            source="S000 3.3, footnote 3",
+            doc="initial rate Ri of a limiter as a share of the link's capacity",
+        ),
+    )
+    tmax_ns: int = field(
+        default=10_000,
+        metadata=documented(
+            "tmax",
+            unit="ns",
+            minimum=1_000,
+            maximum=1_000_000_000,
+            step=1_000,
+            source="S000 3.3.2",
+            doc="longest first time-out; doubles with each",
+        ),
+    )
+    self_increase_ns: int = field(
+        default=1_000_000,
+        metadata=documented(
+            "td",
+            unit="ns",
+            minimum=1_000,
+            maximum=10_000_000,
+            step=1_000,
+            source="S000 3.3.1 (Td)",
+            doc="time between two self-increases",
+        ),
+    )
+    limiters: int = field(
+        default=64,
+        metadata=documented(
+            "limiters",
+            unit="count",
+            minimum=0,
+            maximum=65_536,
+            source="S000 3.3; algorithms §1",
+            doc="fine rate limiters; when none is free, one for the whole priority takes over",
+        ),
+    )
+    key_vlan: bool = field(
+        default=True,
+        metadata=documented(
+            "key_vlan", unit="flag", source="S000 3.3", doc="whether the VLAN id tells flows apart"
+        ),
+    )
+    key_dst: bool = field(
+        default=True,
+        metadata=documented(
+            "key_dst", unit="flag", source="S000 3.3", doc="whether the destination tells flows apart"
+        ),
+    )
+    key_src: bool = field(
+        default=True,
+        metadata=documented(
+            "key_src", unit="flag", source="S000 3.3", doc="whether the source address tells flows apart"
+        ),
+    )
+    key_priority: bool = field(
+        default=True,
+        metadata=documented(
+            "key_priority", unit="flag", source="S000 3.3", doc="whether the priority tells flows apart"
+        ),
+    )
+    hash_bits: int = field(
+        default=0,
+        metadata=documented(
+            "hash_bits",
+            unit="count",
+            minimum=0,
+            maximum=32,
+            source="S000 3.3 (compressed flow identifier)",
+            doc="bits of the hash that stands for a flow's key; 0 matches the key itself",
+        ),
+    )
+    enabled: frozenset[int] = field(
+        default=frozenset(range(PRIORITIES)),
+        metadata=documented(
+            "enabled",
+            unit="priorities",
+            source="S000 2.1",
+            doc="priorities that are rate limited; messages for others are ignored",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeParameters(Parameters):
+    """What the edge of a domain is set to."""
+
+    strip: bool = field(
+        default=True,
+        metadata=documented(
+            "strip",
+            unit="flag",
+            source="S004 IV.C; algorithms, heading",
+            doc="whether reaction points' tags are taken out of frames that leave the domain",
+        ),
+    )
+
+
+def _relation(name: str, needed: str, octets: int) -> ParameterError:
+    return ParameterError(name=name, needed=needed, got=format_octets(octets))

@@ -1,0 +1,119 @@
+"""Parameters of ECM (S000); what S000 leaves open follows algorithms §1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ecmproto.mechanisms.aimd import parameters as aimd
+from ecmproto.mechanisms.aimd.parameters import UNSET, WEIGHT_DENOMINATOR
+from ecmproto.mechanisms.parameters import Parameters, documented
+
+_MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CongestionPointParameters(aimd.CongestionPointParameters):
+    """What an ECM congestion point is set to.  Raises ParameterError on values that do not go together."""
+
+    q_bit: bool = field(
+        default=False,
+        metadata=documented(
+            "q_bit",
+            unit="flag",
+            source="S000 3.2.1 (experimental feature)",
+            doc="whether a message says that Qdelta is saturated",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReactionPointParameters(aimd.ReactionPointParameters):
+    """What an ECM reaction point is set to.  Raises ParameterError on a value out of its range."""
+
+    weight: float = field(
+        default=2.0,
+        metadata=documented(
+            "w",
+            unit="ratio",
+            minimum=1 / WEIGHT_DENOMINATOR,
+            maximum=8,
+            step=1 / WEIGHT_DENOMINATOR,
+            source="S000 3.3.1; S004 VI",
+            doc="weight of Qdelta against Qoff in the feedback Fb",
+        ),
+    )
+    rate_unit_bps: int = field(
+        default=4 * _MB,
+        metadata=documented(
+            "ru",
+            unit="bit/s",
+            minimum=_MB,
+            maximum=100 * _MB,
+            step=_MB,
+            source="S000 3.3.1; S004 VI",
+            doc="rate unit Ru of an increase",
+        ),
+    )
+    floor_bps: int = field(
+        default=UNSET,
+        metadata=documented(
+            "floor",
+            unit="bit/s",
+            minimum=1_000,
+            maximum=1_000 * _MB,
+            source="algorithms §1, RP 3",
+            doc="no limiter's rate falls below it, except to 0 in a time-out; by default ru",
+        ),
+    )
+    restart_bps: int = field(
+        default=100 * _MB,
+        metadata=documented(
+            "rmin",
+            unit="bit/s",
+            minimum=_MB,
+            maximum=1_000 * _MB,
+            step=_MB,
+            source="S000 3.3.2 (Rmin)",
+            doc="rate after the first time-out; halves with each",
+        ),
+    )
+    self_increase_bps: int = field(
+        default=_MB,
+        metadata=documented(
+            "rd",
+            unit="bit/s",
+            minimum=_MB,
+            maximum=100 * _MB,
+            step=_MB,
+            source="S000 3.3.1 (Rd)",
+            doc="what a limiter gains at each self-increase",
+        ),
+    )
+    rtt_shift: int = field(
+        default=3,
+        metadata=documented(
+            "wrtt",
+            unit="count",
+            minimum=0,
+            maximum=30,
+            source="S000 3.3; algorithms §1",
+            doc="a new round-trip time weighs 2^-wrtt in the average",
+        ),
+    )
+    timestamp_unit: int = field(
+        default=0,
+        metadata=documented(
+            "unit",
+            unit="count",
+            minimum=0,
+            maximum=15,
+            source="S000 3.1; algorithms §1",
+            doc="ticks of the CM-Tag's timestamp are 2^unit µs",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        """Check the fields; raises ParameterError."""
+        if self.floor_bps is UNSET:
+            object.__setattr__(self, "floor_bps", self.rate_unit_bps)
+        Parameters.__post_init__(self)

@@ -1,0 +1,134 @@
+"""The ECM reaction point: algorithms §1, rules RP 1-9, on the shared table of limiters.
+
+For each ECM frame about one of its flows the caller does ``receive(...)``; how frames and timers go stands
+in `ecmproto.mechanisms.aimd.limiters`.
+"""
+
+from __future__ import annotations
+
+from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.aimd.departure import depart, departure_ns
+from ecmproto.mechanisms.aimd.limiters import (
+    NO_AVERAGE,
+    NO_LIMITER,
+    Limiter,
+    Limiters,
+    TableSettings,
+    join,
+    new_limiters,
+    route,
+    set_table,
+)
+from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
+from ecmproto.mechanisms.aimd.reaction import (
+    DECREASE,
+    INCREASE,
+    NOTHING,
+    STOP,
+    Demand,
+    react,
+)
+from ecmproto.mechanisms.aimd.timers import next_timer_ns, on_timer
+from ecmproto.mechanisms.ecm.messages import Message
+from ecmproto.mechanisms.ecm.parameters import ReactionPointParameters
+from ecmproto.record import new_record
+from ecmproto.structs import Random
+
+__all__ = [
+    "Limiter", "Limiters", "Settings", "depart", "departure_ns", "join", "new_reaction_point",
+    "next_timer_ns", "on_timer", "receive", "route", "settings_record", "ticks",
+]  # fmt: skip
+
+_TICK_NS = 1000
+_TIMESTAMP_MASK = 0xFFFF
+
+
+class Settings(TableSettings):
+    """The parameters as the kernels read them; a record."""
+
+    weight_8: int
+    """w in 1/8."""
+    step_bps_8: float
+    """Gi·Ru for a feedback of 1/8 unit."""
+    share_8: float
+    """Gd for a feedback of 1/8 unit."""
+    rtt_weight: float
+    """2^-Wrtt."""
+
+
+def settings_record(parameters: ReactionPointParameters, link_rate_bps: int) -> Settings:
+    """Return the record of settings for a link of ``link_rate_bps``.
+
+    Raises ParameterError if the floor is above the initial rate on such a link.
+    """
+    record = new_record(Settings)
+    set_table(
+        record,
+        parameters,
+        link_rate_bps=link_rate_bps,
+        floor_bps=parameters.floor_bps,
+        restart_bps=parameters.restart_bps,
+        self_increase_bps=parameters.self_increase_bps,
+    )
+    record.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
+    record.step_bps_8 = parameters.increase_gain * parameters.rate_unit_bps / WEIGHT_DENOMINATOR
+    record.share_8 = parameters.decrease_gain / WEIGHT_DENOMINATOR
+    record.rtt_weight = 0.5**parameters.rtt_shift
+    return record
+
+
+def new_reaction_point(parameters: ReactionPointParameters, settings: Settings, now_ns: int) -> Limiters:
+    """Return a reaction point without active limiters, started at ``now_ns``."""
+    return new_limiters(Limiter, parameters.limiters, settings, now_ns)
+
+
+@compiled
+def receive(
+    limiters: Limiters,
+    settings: Settings,
+    generator: Random,
+    message: Message,
+    flow: int,
+    priority: int,
+    now_ns: int,
+) -> int:
+    """React to an ECM frame about a frame of ``flow`` and ``priority``, received at ``now_ns``.
+
+    Returns the limiter that heeded it, NO_LIMITER if none did; what was ignored is counted in the point.
+    """
+    demand = demanded(settings, message)
+    index = react(limiters, settings, generator, demand, flow, priority, now_ns)
+    if index != NO_LIMITER and message.tagged and limiters.slots[index].cpid == message.cpid:
+        average_rtt(limiters.slots[index], settings, message, now_ns)
+    return index
+
+
+@compiled
+def demanded(settings: Settings, message: Message) -> Demand:
+    """Return what ``message`` asks for (rules 1, 3 and 4); integers decide, floats only measure."""
+    fb_8 = -(message.q_off * WEIGHT_DENOMINATOR + settings.weight_8 * message.q_delta)
+    # With the Q bit Qdelta alone decides, twice as strongly as otherwise possible (S000 3.3.2).
+    doubled = message.q != 0
+    direction = -message.q_delta if doubled else fb_8
+    kind = INCREASE if direction > 0 else DECREASE if direction < 0 else NOTHING
+    if message.q_off == 0 and message.q_delta == 0:
+        kind = STOP
+    size = float(abs(fb_8))
+    return Demand(kind, message.cpid, settings.share_8 * size, settings.step_bps_8 * size, doubled, 0.0)
+
+
+@inlined
+def ticks(now_ns: int, unit: int) -> int:
+    """Return the timestamp of ``now_ns`` in ticks of 2^``unit`` µs, modulo 2^16 (rules 7 and 9)."""
+    return (now_ns // (_TICK_NS << unit)) & _TIMESTAMP_MASK
+
+
+@inlined
+def average_rtt(limiter: Limiter, settings: Settings, message: Message, now_ns: int) -> None:
+    """Let the round-trip time that ``message`` shows into the limiter's average (rule 7)."""
+    elapsed = (ticks(now_ns, message.unit) - message.timestamp) & _TIMESTAMP_MASK
+    rtt_ns = float(elapsed * (_TICK_NS << message.unit))
+    if limiter.rtt_average_ns == NO_AVERAGE:
+        limiter.rtt_average_ns = rtt_ns
+    else:
+        limiter.rtt_average_ns += settings.rtt_weight * (rtt_ns - limiter.rtt_average_ns)

@@ -1,0 +1,239 @@
+"""The FECN congestion point: the switch of algorithms §5 item 2, with S003's enhancements 1 to 4.
+
+Per output queue there is one record of :class:`State`; all share one of :class:`Settings`.  Every arriving
+data frame, a dropped one too, goes through :func:`count`; :func:`on_timer` runs when :func:`next_timer_ns`
+has come, before the arrivals of that time; a forward RD tag that passes gets what :func:`lowered` returns.
+
+The advertised rate is the same for all flows, so the switch knows none of them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.fecn.parameters import CongestionPointParameters
+from ecmproto.record import new_record
+from ecmproto.structs import Random
+from ecmproto.units import NS_PER_S, RATE_INFINITY
+
+LARGEST_RATE = RATE_INFINITY - 1
+"""The largest finite rate that a tag can carry, in kb/s."""
+
+_OCTET_BITS = 8
+_BPS_PER_KBPS = 1000
+
+
+class State:
+    """What one congestion point remembers; a record (``ecmproto.record``)."""
+
+    capacity_bps: float
+    """C, the rate of the output link."""
+    settled_capacity_bps: float
+    """C at the last tick."""
+    rate_bps: float
+    """r_i, the advertised rate."""
+    previous_rate_bps: float
+    """r_{i−1}, the advertised rate before it."""
+    increase_bps: float
+    """ΔR, the most that the advertised rate may grow at an update."""
+    arrived_octets: int
+    """Octets that arrived since the last tick, dropped ones too."""
+    timer_ns: int
+    """When the next tick is due."""
+    updates: int
+    """Ticks that updated the advertised rate."""
+    idle_ticks: int
+    """Ticks without arrivals, which update nothing."""
+    limited_updates: int
+    """Updates whose increase ΔR limited."""
+    bounded_updates: int
+    """Updates whose rate was brought back into its bounds."""
+    capacity_losses: int
+    """Ticks that found C decreased."""
+    tags: int
+    """RD tags that passed."""
+    lowered_tags: int
+    """RD tags whose rate was lowered."""
+
+
+class Settings:
+    """The parameters as the kernels read them; a record."""
+
+    interval_ns: int
+    initial_sources: int
+    averaging: float
+    linear: int
+    a: float
+    b: float
+    c: float
+    k: float
+    qeq_octets: int
+    qsc_octets: int
+    least_load: float
+    least_rate_bps: float
+    least_increase_bps: float
+    increase_growth: float
+    increase_decay: float
+    random_phase: int
+
+
+def settings_record(parameters: CongestionPointParameters) -> Settings:
+    """Return the record of settings for ``parameters``."""
+    record = new_record(Settings)
+    record.interval_ns = parameters.interval_ns
+    record.initial_sources = parameters.initial_sources
+    record.averaging = parameters.averaging
+    record.linear = parameters.linear
+    record.a = parameters.steepness_above
+    record.b = parameters.steepness_below
+    record.c = parameters.least_control
+    record.k = parameters.slope
+    record.qeq_octets = parameters.qeq_octets
+    record.qsc_octets = parameters.qsc_octets
+    record.least_load = parameters.least_load
+    record.least_rate_bps = parameters.least_rate_bps
+    record.least_increase_bps = parameters.least_increase_bps
+    record.increase_growth = parameters.increase_growth
+    record.increase_decay = parameters.increase_decay
+    record.random_phase = parameters.random_phase
+    return record
+
+
+@compiled
+def start(state: State, settings: Settings, generator: Random, now_ns: int, capacity_bps: float) -> None:
+    """Bring ``state`` to its start at ``now_ns``: r = ΔR = C/N0, the first tick at the next multiple of T.
+
+    ``capacity_bps`` is above 0.  Draws once from ``generator`` if the phase is random.
+    """
+    rate_bps = bounded(settings, capacity_bps, capacity_bps / settings.initial_sources)
+    state.capacity_bps = capacity_bps
+    state.settled_capacity_bps = capacity_bps
+    state.rate_bps = rate_bps
+    state.previous_rate_bps = rate_bps
+    state.increase_bps = min(capacity_bps, max(settings.least_increase_bps, rate_bps))
+    state.arrived_octets = 0
+    if settings.random_phase:
+        state.timer_ns = now_ns + 1 + math.floor(generator.random() * settings.interval_ns)
+    else:
+        state.timer_ns = (now_ns // settings.interval_ns + 1) * settings.interval_ns
+
+
+@inlined
+def count(state: State, octets: int) -> None:
+    """Count a data frame of ``octets`` that arrived for the queue, whether or not it was dropped."""
+    state.arrived_octets += octets
+
+
+@inlined
+def set_capacity(state: State, capacity_bps: float) -> None:
+    """Change C, above 0; the advertised rate follows a decrease at the next tick (enhancement 4)."""
+    state.capacity_bps = capacity_bps
+
+
+@inlined
+def next_timer_ns(state: State) -> int:
+    """Return when the next tick is due."""
+    return state.timer_ns
+
+
+@compiled
+def on_timer(state: State, settings: Settings, now_ns: int, qlen_octets: int) -> None:
+    """Run the ticks that are due at ``now_ns`` with ``qlen_octets`` in the queue.
+
+    What was counted arrived before the first of them, so the others find an idle interval.
+    """
+    if now_ns < state.timer_ns:
+        return
+    late_ticks = (now_ns - state.timer_ns) // settings.interval_ns
+    tick(state, settings, qlen_octets)
+    state.idle_ticks += late_ticks
+    state.timer_ns += (1 + late_ticks) * settings.interval_ns
+
+
+@compiled
+def tick(state: State, settings: Settings, qlen_octets: int) -> None:
+    """Update the advertised rate after an interval T; nothing is updated when nothing arrived in it."""
+    if state.capacity_bps < state.settled_capacity_bps:
+        scale(state, settings)
+    state.settled_capacity_bps = state.capacity_bps
+    if state.arrived_octets == 0:
+        state.idle_ticks += 1
+        return
+    arrival_bps = float(_OCTET_BITS * state.arrived_octets) * NS_PER_S / settings.interval_ns
+    load = arrival_bps / state.capacity_bps / queue_control(settings, qlen_octets)
+    found_bps = state.rate_bps / max(settings.least_load, load)
+    # Two steps back, as S003 prints it.
+    rate_bps = settings.averaging * found_bps + (1.0 - settings.averaging) * state.previous_rate_bps
+    rate_bps = limited(state, settings, qlen_octets, rate_bps)
+    state.previous_rate_bps = state.rate_bps
+    state.rate_bps = bounded(settings, state.capacity_bps, rate_bps)
+    if state.rate_bps != rate_bps:
+        state.bounded_updates += 1
+    state.updates += 1
+    state.arrived_octets = 0
+
+
+@inlined
+def scale(state: State, settings: Settings) -> None:
+    """Lower the rates in the ratio in which C decreased (enhancement 4)."""
+    ratio = state.capacity_bps / state.settled_capacity_bps
+    state.rate_bps = bounded(settings, state.capacity_bps, ratio * state.rate_bps)
+    state.previous_rate_bps = bounded(settings, state.capacity_bps, ratio * state.previous_rate_bps)
+    state.increase_bps = min(state.capacity_bps, state.increase_bps)
+    state.capacity_losses += 1
+
+
+@inlined
+def limited(state: State, settings: Settings, qlen_octets: int, rate_bps: float) -> float:
+    """Move ΔR by the queue, and return ``rate_bps`` with its increase limited to ΔR (enhancement 3)."""
+    if qlen_octets < settings.qeq_octets:
+        state.increase_bps *= settings.increase_growth
+    elif qlen_octets > settings.qsc_octets:
+        state.increase_bps *= settings.increase_decay
+    state.increase_bps = min(state.capacity_bps, max(settings.least_increase_bps, state.increase_bps))
+    if rate_bps - state.rate_bps > state.increase_bps:
+        state.limited_updates += 1
+        return float(state.rate_bps + state.increase_bps)
+    return rate_bps
+
+
+@inlined
+def bounded(settings: Settings, capacity_bps: float, rate_bps: float) -> float:
+    """Return ``rate_bps`` within its bounds: at least the least rate, and in any case at most C."""
+    return float(min(capacity_bps, max(settings.least_rate_bps, rate_bps)))
+
+
+@compiled
+def queue_control(settings: Settings, qlen_octets: int) -> float:
+    """Return f(q), 1 at Qeq (enhancement 1).
+
+    The hyperbolas a·Qeq/((a − 1)·q + Qeq) are written around q − Qeq, which is 0 at Qeq without rounding.
+    """
+    qeq = float(settings.qeq_octets)
+    excess = float(qlen_octets - settings.qeq_octets)
+    if settings.linear:
+        return float(max(settings.c, 1.0 - settings.k * excess / qeq))
+    if excess <= 0.0:
+        return float(settings.b * qeq / (settings.b * qeq + (settings.b - 1.0) * excess))
+    return float(max(settings.c, settings.a * qeq / (settings.a * qeq + (settings.a - 1.0) * excess)))
+
+
+@inlined
+def advertised(state: State) -> int:
+    """Return the advertised rate as on the wire: whole kb/s, at most the largest finite rate."""
+    return int(min(LARGEST_RATE, math.floor(state.rate_bps / _BPS_PER_KBPS)))
+
+
+@compiled
+def lowered(state: State, rate: int) -> int:
+    """Return what an RD tag with ``rate`` carries on: the lesser of it and the advertised rate, in kb/s.
+
+    ``rate`` is unsigned, as on the wire: infinity is more than any advertised rate.
+    """
+    least = advertised(state)
+    state.tags += 1
+    if least >= rate:
+        return rate
+    state.lowered_tags += 1
+    return least

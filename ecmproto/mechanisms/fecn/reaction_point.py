@@ -1,0 +1,241 @@
+"""The FECN reaction point: the source of algorithms §5 item 1, with S003's enhancement 5.
+
+A source has one record of :class:`Source` and a table of :class:`Queue`, rate-limited queues (RLQ) per
+destination and priority; the RLQ-ID of ``queues[i]`` is i + 1.  The frames wait at the caller, who asks
+:func:`route` where one belongs when it comes and calls :func:`join` when it waits there, asks
+``limiter.leaves_ns`` when the first may go, and calls :func:`leave` when it goes, which says whether to tag
+it.  Returning frames go through :func:`on_return`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.fecn.parameters import ReactionPointParameters, SourceParameters
+from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, set_rate
+from ecmproto.mechanisms.limiter import leave as indebt
+from ecmproto.record import new_record, new_records
+from ecmproto.structs import Random
+from ecmproto.units import RATE_INFINITY
+
+TAG_OCTETS = 10
+"""What an RD tag adds to a frame (wire-formats 7)."""
+
+_BPS_PER_KBPS = 1000
+
+
+class Refusals:
+    """What counts refused frames; a part of a source's record (``ecmproto.record``)."""
+
+    foreign_returns: int
+    """Returning frames for another station or a group, or from a group: ignored."""
+    malformed_returns: int
+    """Returning frames that cannot be decoded: ignored."""
+
+
+class Source(Refusals):
+    """What a source remembers besides its queues; a record."""
+
+    link_rate_bps: float
+    routed_flow: int
+    """The flow of the frame that was routed last, and when, for `join`."""
+    routed_ns: int
+    restarts: int
+    """Queues that started at r0, first or after an idle time."""
+    shared_arrivals: int
+    """Frames of flows beyond the table, which share the last queue."""
+    tags: int
+    """Frames that were given an RD tag."""
+    untaggable_frames: int
+    """Frames that were to be tagged, but whose headers were cut off."""
+    returns: int
+    """Returning frames that set a rate."""
+    infinite_returns: int
+    """Those that brought infinity: no switch on the path lowers rates."""
+    capped_returns: int
+    """Those with a finite rate above the link's."""
+    floored_returns: int
+    """Those below the least rate."""
+    unknown_returns: int
+    """Returning frames for an RLQ-ID that this source never used, or from where that queue sends nothing:
+    ignored."""
+
+
+class Queue(RateLimiter):
+    """One rate-limited queue; a record."""
+
+    used: int
+    """Whether a frame ever joined it."""
+    waiting: int
+    """Frames in it, which the caller holds."""
+    emptied_ns: int
+    """When the last frame left."""
+    tag_due_ns: int
+    """From when on the next frame to leave is tagged."""
+    frames_to_tag: int
+    """Frames that leave before the next tagged one, when tags go by frames."""
+
+
+class Settings:
+    """The parameters as the kernels read them; a record."""
+
+    tag_interval_ns: int
+    """τ; 0 for a source that never tags."""
+    frames_per_tag: int
+    initial_sources: int
+    idle_ns: int
+    least_rate_bps: float
+    random_phase: int
+
+
+class Return(NamedTuple):
+    """A returning frame, its fields as on the wire: ``rate`` in kb/s, all ones is infinity."""
+
+    rlq_id: int
+    rate: int
+
+
+def settings_record(parameters: ReactionPointParameters) -> Settings:
+    """Return the record of settings for ``parameters``."""
+    record = source_settings_record(parameters)
+    record.tag_interval_ns = parameters.tag_interval_ns
+    record.frames_per_tag = parameters.frames_per_tag
+    record.random_phase = parameters.random_phase
+    return record
+
+
+def source_settings_record(parameters: SourceParameters) -> Settings:
+    """Return the record of settings of a source that never tags."""
+    record = new_record(Settings)
+    record.initial_sources = parameters.initial_sources
+    record.idle_ns = parameters.idle_ns
+    record.least_rate_bps = parameters.least_rate_bps
+    return record
+
+
+def queue_records(parameters: SourceParameters) -> Sequence[Queue]:
+    """Return the table of queues, none of them used yet."""
+    return new_records(Queue, parameters.queues)
+
+
+@inlined
+def start(source: Source, link_rate_bps: float) -> None:
+    """Bring ``source`` to its start; ``link_rate_bps`` is above 0."""
+    source.link_rate_bps = link_rate_bps
+
+
+@inlined
+def next_timer_ns(source: Source) -> int:
+    """Return NEVER_NS: a source has no timers but the departures of its limiters."""
+    return NEVER_NS
+
+
+@inlined
+def route(source: Source, queues: Sequence[Queue], flow: int, now_ns: int) -> int:
+    """Return the index of the queue for a frame of ``flow`` that comes at ``now_ns``.
+
+    ``flow`` is the dense number of a destination and priority, −1 when the caller ran out of them.  Nothing
+    is counted or started before the frame joins: the caller may have no room for it.
+    """
+    source.routed_flow = flow
+    source.routed_ns = now_ns
+    return queue_index(queues, flow)
+
+
+@compiled
+def join(source: Source, queues: Sequence[Queue], settings: Settings, generator: Random, index: int) -> None:
+    """Let the frame that was routed last join ``queues[index]``, where it was routed to.
+
+    A queue that is new or was empty long enough starts anew, which draws from ``generator`` if the phase is
+    random.
+    """
+    now_ns = source.routed_ns
+    if index != source.routed_flow:
+        source.shared_arrivals += 1
+    queue = queues[index]
+    if queue.used == 0 or (queue.waiting == 0 and now_ns - queue.emptied_ns >= settings.idle_ns):
+        restart(source, queue, settings, generator, now_ns)
+    queue.waiting += 1
+
+
+@inlined
+def queue_index(queues: Sequence[Queue], flow: int) -> int:
+    """Return the index of the queue that serves ``flow``: its own, or the last one beyond the table."""
+    last = len(queues) - 1
+    return flow if 0 <= flow < last else last
+
+
+@compiled
+def restart(source: Source, queue: Queue, settings: Settings, generator: Random, now_ns: int) -> None:
+    """Start ``queue`` at r0 = C/N0; its next frame is tagged, or with a random phase one within τ."""
+    initial_bps = source.link_rate_bps / settings.initial_sources
+    set_rate(queue, now_ns, min(source.link_rate_bps, max(settings.least_rate_bps, initial_bps)))
+    queue.used = 1
+    queue.emptied_ns = now_ns
+    queue.tag_due_ns = now_ns
+    queue.frames_to_tag = 0
+    if settings.random_phase:
+        queue.tag_due_ns += math.floor(generator.random() * settings.tag_interval_ns)
+    source.restarts += 1
+
+
+@compiled
+def leave(
+    source: Source, queue: Queue, settings: Settings, now_ns: int, octets: int, tag_octets: int = TAG_OCTETS
+) -> bool:
+    """Let a frame of ``octets`` leave at ``now_ns``; True tells the caller to tag it with rate infinity.
+
+    ``tag_octets`` is what a tag adds to its length, which the limiter counts: 0 if it replaces one.
+    """
+    tagged = takes_tag(queue, settings, now_ns)
+    if tagged:
+        source.tags += 1
+        octets += tag_octets
+    indebt(queue, now_ns, octets)
+    queue.waiting = max(0, queue.waiting - 1)
+    queue.emptied_ns = now_ns
+    return tagged
+
+
+@inlined
+def takes_tag(queue: Queue, settings: Settings, now_ns: int) -> bool:
+    """Return whether the frame that leaves at ``now_ns`` is to be tagged, and set up the next tag."""
+    if settings.frames_per_tag > 0:
+        if queue.frames_to_tag > 0:
+            queue.frames_to_tag -= 1
+            return False
+        queue.frames_to_tag = settings.frames_per_tag - 1
+        return True
+    if settings.tag_interval_ns == 0 or now_ns < queue.tag_due_ns:
+        return False
+    queue.tag_due_ns = now_ns + settings.tag_interval_ns
+    return True
+
+
+@compiled
+def on_return(
+    source: Source, queues: Sequence[Queue], settings: Settings, returned: Return, now_ns: int
+) -> None:
+    """Set the queue that ``returned`` names to the rate it brings, within the least rate and the link's.
+
+    Infinity is the link rate; an RLQ-ID that was never used is ignored.
+    """
+    index = returned.rlq_id - 1
+    if index < 0 or index >= len(queues) or queues[index].used == 0:
+        source.unknown_returns += 1
+        return
+    source.returns += 1
+    rate_bps = float(returned.rate) * _BPS_PER_KBPS
+    if returned.rate == RATE_INFINITY:
+        source.infinite_returns += 1
+        rate_bps = source.link_rate_bps
+    elif rate_bps > source.link_rate_bps:
+        source.capped_returns += 1
+        rate_bps = source.link_rate_bps
+    elif rate_bps < settings.least_rate_bps:
+        source.floored_returns += 1
+        rate_bps = min(source.link_rate_bps, settings.least_rate_bps)
+    set_rate(queues[index], now_ns, rate_bps)

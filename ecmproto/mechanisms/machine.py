@@ -1,0 +1,215 @@
+"""How the machines of a mechanism are made, and how what they say becomes octets.
+
+`machine_of` gives a :class:`Machine` for a mechanism of the registry with its parameters.  What that makes is
+driven as `ecmproto.mechanisms.protocol` says; frames go through the mechanism's own messages.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.codec import EtherTypes
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.formats.layer import Layer
+from ecmproto.mechanisms.idle import IdlePoint, IdleReceivers, IdleSenders
+from ecmproto.mechanisms.mechanism import Mechanism, Role
+from ecmproto.mechanisms.parameters import Parameters
+from ecmproto.mechanisms.protocol import CongestionPoint, Message, Receivers, Senders
+
+UNKNOWN_NS = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where machines stand: rates in bit/s, the congestion point's address, how many stations and flows."""
+
+    rate_bps: int
+    """Of the port."""
+    link_rate_bps: int
+    """Of the stations' own links."""
+    cp_mac: bytes
+    stations: int
+    flows: int
+    """Flows that a station can have."""
+    flight_ns: int = UNKNOWN_NS
+    """How long a probe behind a data frame takes to its destination when nothing else is under way."""
+    hops: int = 1
+    """Congestion points on the path of a flow."""
+    ethertypes: EtherTypes = DEFAULT
+
+
+class FlowKey(NamedTuple):
+    """What makes frames of one station one flow, besides their source.
+
+    With ``cn_tag`` a frame that has a CN-TAG belongs to the flow of its priority and Flow ID, whatever its
+    addresses.
+    """
+
+    vlan: bool
+    dst: bool
+    priority: bool
+    cn_tag: bool
+
+
+class FlowHash(NamedTuple):
+    """Whether ``bits`` of a CRC-32 of a flow's key stand for it: flows of one hash are one then; 0: not.
+
+    ``src`` is whether the source is a part of what is hashed.
+    """
+
+    bits: int = 0
+    src: bool = True
+
+
+class SampledFrame(NamedTuple):
+    """A frame that a message is about: what was captured of it, and its length; without FCS."""
+
+    octets: bytes
+    length_octets: int
+    msdu_offset: int
+    """Where its payload EtherType or length stands."""
+
+
+class AboutFlow(NamedTuple):
+    """What a message tells of the flow that it is about, besides its source: the one whom it is for."""
+
+    destination: bytes
+    vlan: int | None
+    """Identifier in the outermost VLAN tag; None without one."""
+    priority: int | None
+    """None if the message does not tell."""
+    cn_flow: int | None = None
+    """The Flow ID that the flow's frames carry, if they have one."""
+    given: int | None = None
+    """The number that the flow must have within its station, if it was a reaction point here that gave it
+    its Flow ID."""
+    among: range | None = None
+    """The numbers that the flow may have within its station, where the message names its queue."""
+
+
+class Heard(NamedTuple):
+    """A message that came as a frame: the fields of `protocol.Message` that it tells, the others are 0."""
+
+    fields: Mapping[str, int]
+    """Without station and flow, which have no numbers on a wire."""
+    about: AboutFlow | None
+    """None: no flow of the station can be meant."""
+
+
+class NoRefusals:
+    """What a mechanism without messages has to count; a record without fields."""
+
+
+class Machine(ABC):
+    """A mechanism with its parameters set.
+
+    Without a method of its own for a role, a mechanism has none: its port only forwards, its stations send
+    as they please, its destinations keep silent.
+    """
+
+    name = "none"
+    """The mechanism's, as the registry has it."""
+    knows_stations = False
+    """Whether its congestion point must be told a frame's station."""
+    flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
+    flow_hash = FlowHash()
+    tag: type[Layer] | None = None
+    """The tag that data frames carry."""
+    tag_protocol = 0
+    """Its Protocol field, where it is an experimental one."""
+    tag_octets = 0
+    """What it adds to a frame."""
+    kinds: Mapping[int, str] = MappingProxyType({})
+    """What its kinds of messages are called."""
+    answers: frozenset[int] = frozenset()
+    """Those of them that destinations send, not the congestion point about a frame that it sampled."""
+    feedback_label = ""
+    """What ``Message.fb_octets`` is called; empty if there is no such thing."""
+    set_point_octets: int | None = None
+    """The queue length that the congestion point steers to."""
+    refusal_record: type[Any] = NoRefusals
+    """The record that `heard` counts in; its fields are counters by name."""
+
+    def __init__(self, parameters: Mapping[Role, Parameters]) -> None:
+        self.parameters = parameters
+
+    def parameters_as_text(self) -> dict[str, dict[str, str]]:
+        """Return the values of all parameters by role and name."""
+        return {role.value: parameters.as_text() for role, parameters in self.parameters.items()}
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return the congestion point of a port, at its start at time 0."""
+        return IdlePoint()
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return the reaction points of ``place.stations`` stations, at their start at time 0."""
+        return IdleSenders()
+
+    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+        """Return the destinations behind the port, at their start at time 0."""
+        return IdleReceivers()
+
+    @abstractmethod
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the frame that ``message`` is, padded to 60 octets, without FCS.
+
+        ``about`` is the frame that caused it, or one of the flow that it is about.
+        """
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: Any,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what the frame ``octets`` says to the reaction points of ``station_mac``.
+
+        None for a frame that is no message of the mechanism, or one that they refuse, which is counted in
+        ``refusals``, a record of ``refusal_record``.  ``octets`` have no FCS; ``length_octets`` is their
+        number on the wire where a snap length may have cut them.  With an empty ``station_mac`` the frame
+        is for no station.  Never raises, whatever the octets.
+        """
+        return None
+
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Tell ``point`` the rate of its port's line from now on; most keep the C that they started with."""
+        return
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
+        """Return the fields of the tags of data frames, by name, for values as `protocol.Sent` has them."""
+        return {}
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return what one of the machines made here has counted, by name, over all its stations."""
+        return {}
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return what one of the machines made here measures at this moment, by name with its unit."""
+        return {}
+
+
+def machine_of(mechanism: Mechanism, parameters: Mapping[Role, Parameters]) -> Machine:
+    """Return ``mechanism`` with ``parameters``; a role that they lack has its defaults."""
+    module, _, name = mechanism.machine.rpartition(":")
+    kind: type[Any] = getattr(importlib.import_module(module), name)
+    chosen = {role: parameters.get(role, part.parameters()) for role, part in mechanism.roles.items()}
+    made: Machine = kind(chosen)
+    made.name = mechanism.name
+    return made
+
+
+def total(records: Any, *names: str) -> dict[str, int]:
+    """Return the sums of the integer fields of ``records`` called ``names``."""
+    columns = np.asarray(records)
+    return {name: int(columns[name].sum()) for name in names}

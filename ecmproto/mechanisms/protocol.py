@@ -1,0 +1,274 @@
+"""What replay, laboratory and live drive: the same three interfaces for every mechanism.
+
+A mechanism's machines are structs (``ecmproto.structs``) with the methods below.  Frames go in
+as plain numbers; what comes out is a decision, or a :class:`Message` posted to the caller's outbox.  Whoever
+drives them asks for the next timer and calls it when its time has come, before anything else of that time::
+
+    CongestionPoint     one output port of a switch, all its priorities
+    Senders             the reaction points of many stations, each with limiters of its own
+    Receivers           what the destinations behind the port do with tags and probes
+
+They run compiled, called by their addresses, and as plain Python.  `ecmproto.mechanisms.machine` has how
+they are made, and how what they say becomes octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.kernel import compiled, inlined
+from ecmproto.record import new_record, new_records
+from ecmproto.structs import Struct, interface
+
+NO_LIMITER = -1
+EVERY_STATION = -2
+NO_STATION = -1
+NO_CAUSE = -1
+NO_AVERAGE = -1.0
+"""Instead of an average round-trip time: there was no sample, or the mechanism measures none."""
+
+SILENT = 0
+"""The kind of a message that is not sent: a sample that found nothing to say.  Others are a mechanism's."""
+PAUSE_KIND = 100
+PFC_KIND = 101
+PROBE_KIND = 102
+"""A frame that a sender puts in band, behind the one that it is about; to the destination of its flow."""
+
+
+class Message:
+    """What a machine says, or a sample that stayed SILENT; a record.
+
+    Of the fields behind ``fb_octets`` each mechanism has its own, named and in units as on the wire.
+    """
+
+    kind: int
+    sent: int
+    """1 unless it is SILENT or its frame's source may not be answered."""
+    time_ns: int
+    cause: int
+    """The caller's number of the frame that was sampled or delivered, NO_CAUSE for none."""
+    station: int
+    """Whom it is for; EVERY_STATION: all that feed the port."""
+    flow: int
+    """Which of the station's flows it is about, −1 for none."""
+    priority: int
+    qlen_octets: int
+    qoff_octets: int
+    qdelta_octets: int
+    fb_octets: float
+    """The feedback as its mechanism's rules have it, below 0 for congestion."""
+    cpid: int
+    """As `ecmproto.mechanisms.cpid` has it."""
+    qntz_fb: int
+    q_off: int
+    q_delta: int
+    q: int
+    e: int
+    capacity: int
+    timestamp: int
+    unit: int
+    tagged: int
+    """1 if ``timestamp`` and ``unit`` mean something: the sampled frame had a tag."""
+    rlq_id: int
+    rate: int
+    latency: int
+    throughput: int
+    enable_vector: int
+    quanta: int
+
+
+class Posted:
+    """How many messages an outbox holds; a record."""
+
+    count: int
+    cause: int
+    """The caller's number of the frame that machines are told about now, NO_CAUSE for none."""
+
+
+class Outbox(Struct):
+    """Where machines post; the caller takes ``messages[:posted.count]`` and sets the count to 0."""
+
+    posted: Posted
+    messages: Sequence[Message]
+
+
+def new_outbox(capacity: int) -> Outbox:
+    """Return an empty outbox for ``capacity`` messages."""
+    outbox = Outbox(new_record(Posted), new_records(Message, capacity))
+    outbox.posted.cause = NO_CAUSE
+    return outbox
+
+
+@inlined
+def has_room(outbox: Outbox, count: int) -> bool:
+    """Whether ``count`` more messages may be posted."""
+    return outbox.posted.count + count <= len(outbox.messages)
+
+
+@inlined
+def post(outbox: Outbox, kind: int, now_ns: int, station: int, flow: int, priority: int) -> Message:
+    """Return a new message in the outbox, sent unless it is SILENT, its other fields 0.
+
+    The caller has made sure that there is room.
+    """
+    message = outbox.messages[outbox.posted.count]
+    outbox.posted.count += 1
+    clear(message)
+    message.kind = kind
+    message.sent = int(kind != SILENT)
+    message.time_ns = now_ns
+    message.cause = outbox.posted.cause
+    message.station = station
+    message.flow = flow
+    message.priority = priority
+    return message
+
+
+@compiled
+def clear(message: Message) -> None:
+    """Set all fields of ``message`` to 0."""
+    message.qlen_octets = message.qoff_octets = message.qdelta_octets = 0
+    message.fb_octets = 0.0
+    message.cpid = message.qntz_fb = message.q_off = message.q_delta = message.q = 0
+    message.e = message.capacity = message.timestamp = message.unit = message.tagged = 0
+    message.rlq_id = message.rate = message.latency = message.throughput = 0
+    message.enable_vector = message.quanta = 0
+
+
+class Arrival(NamedTuple):
+    """A frame that came to a port: it was just enqueued or dropped.
+
+    ``tagged``, ``tag`` and ``mark`` are what the frame carries of the mechanism's own tag: its CPID and
+    timestamp, or its rate and RLQ-ID.  ``qlen_octets`` is the length of its priority's queue after it,
+    ``port_octets`` that of all queues.
+    """
+
+    now_ns: int
+    station: int
+    flow: int
+    priority: int
+    octets: int
+    sampled: bool
+    """Whether it may be sampled (wire-formats 1.2)."""
+    answerable: bool
+    """Whether a message may go to its source."""
+    enqueued: bool
+    tagged: bool
+    tag: int
+    mark: int
+    qlen_octets: int
+    port_octets: int
+
+
+class Departure(NamedTuple):
+    """A frame that leaves a sender, through ``limiter`` or none, as it came: with its tag, if it had one."""
+
+    now_ns: int
+    station: int
+    limiter: int
+    flow: int
+    priority: int
+    octets: int
+    tagged: bool
+    tag: int
+    mark: int
+
+
+class Delivery(NamedTuple):
+    """A frame that left the port for its destination."""
+
+    now_ns: int
+    station: int
+    """Its source."""
+    flow: int
+    priority: int
+    octets: int
+    probe: bool
+    """Whether it is a sender's probe; ``mark`` is its timestamp then."""
+    tagged: bool
+    tag: int
+    mark: int
+
+
+class Sent(NamedTuple):
+    """What a sender does to a frame that leaves it: the mechanism's tag, and by how much it grew."""
+
+    tagged: bool
+    tag: int
+    mark: int
+    added_octets: int
+
+
+@interface
+class CongestionPoint(Protocol):
+    """One output port of a switch."""
+
+    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Count, sample and answer a frame that was enqueued or dropped; posts at most two messages."""
+
+    def forwarded(self, priority: int, tag: int) -> int:
+        """Return the tag that an enqueued, tagged frame carries on."""
+
+    def left(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Take note that a frame left the port; posts at most one message."""
+
+    def tick_ns(self) -> int:
+        """Return when `tick` is next needed, NEVER_NS if it is not."""
+
+    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        """Do what is due, with the queues at ``qlens_octets`` by priority; posts as far as there is room."""
+
+
+@interface
+class Senders(Protocol):
+    """The reaction points of stations 0 to n − 1."""
+
+    def limiters(self) -> int:
+        """Return how many limiters a station has."""
+
+    def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
+        """Return the limiter that a frame queues behind, or NO_LIMITER: it leaves at once."""
+
+    def join(self, station: int, limiter: int) -> None:
+        """Take note that the frame queues there."""
+
+    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+        """Return when the head of the queue may leave, if nothing changes; NEVER_NS in a time-out."""
+
+    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Let a frame leave, and say what it carries now; posts a probe if one follows it."""
+
+    def heed(self, message: Message, now_ns: int) -> None:
+        """React to a message for one of the stations."""
+
+    def timer_ns(self, station: int) -> int:
+        """Return when the station's next timer is due."""
+
+    def expire(self, station: int, now_ns: int) -> None:
+        """Let the station's timers expire that are due."""
+
+    def limit_bps(self, station: int, limiter: int) -> float:
+        """Return the rate of a limiter."""
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return a limiter's average round-trip time to its congestion point, NO_AVERAGE without one."""
+
+
+@interface
+class Receivers(Protocol):
+    """The destinations behind the port."""
+
+    def delivered(self, delivery: Delivery, outbox: Outbox) -> None:
+        """Take a frame that has left the port; posts at most one answer to its station."""
+
+    def report_ns(self) -> int:
+        """Return when `report` is next needed, NEVER_NS if it is not."""
+
+    def report(self, now_ns: int, outbox: Outbox) -> None:
+        """Post the reports that are due, as far as there is room."""

@@ -1,0 +1,119 @@
+"""The QCN congestion point: algorithms §3, rules CP 1-3, on a plain state record.
+
+Per CN priority of an output queue there is one record of :class:`State`; all share one of :class:`Settings`.
+For each **enqueued** frame the caller does::
+
+    if count(state, octets):
+        feedback = sample(state, settings, generator, qlen_octets)
+
+and sends a CNM if ``feedback.qntz_fb`` > 0.  Dropped frames and frames that are never sampled (wire-formats
+1.2) do not come here.  Nothing else happens at a congestion point.
+
+Every decision is exact in integers.  The countdown is the whole part of a real one: it counts whole octets,
+so both go negative at the same frame.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.qcn.jitter import spread
+from ecmproto.mechanisms.qcn.parameters import SAMPLE_OCTETS, WEIGHT_DENOMINATOR, CongestionPointParameters
+from ecmproto.record import new_record
+from ecmproto.structs import Random
+
+LARGEST_QNTZ_FB = 63
+_STEPS = len(SAMPLE_OCTETS)
+_QNTZ_FB_PER_STEP = 8
+
+
+class State:
+    """What one congestion point remembers; a record (``ecmproto.record``)."""
+
+    countdown_octets: int
+    """Enqueued octets until the next sample."""
+    qlen_old_octets: int
+    """Qlen at the last sampling instant."""
+
+
+class Settings:
+    """The parameters as the kernels read them; a record."""
+
+    qeq_octets: int
+    weight_1024: int
+    """w in 1/1024."""
+    reload_octets: Annotated[NDArray[np.float64], _STEPS]
+    """Octets to the next sample for QntzFb div 8 = 0…7, before the jitter."""
+    jitter: float
+
+
+class Feedback(NamedTuple):
+    """What one sample found, in octets: ``fb_1024`` is Fb in units of 1/1024 octet, exact for every w."""
+
+    qoff_octets: int
+    qdelta_octets: int
+    fb_1024: int
+    qntz_fb: int
+
+
+def settings_record(parameters: CongestionPointParameters) -> Settings:
+    """Return the record of settings for ``parameters``."""
+    record = new_record(Settings)
+    record.qeq_octets = parameters.qeq_octets
+    record.weight_1024 = int(parameters.weight * WEIGHT_DENOMINATOR)
+    base = parameters.sample_base_octets
+    record.reload_octets[:] = [float(Fraction(base * octets, SAMPLE_OCTETS[0])) for octets in SAMPLE_OCTETS]
+    record.jitter = parameters.jitter
+    return record
+
+
+@compiled
+def start(state: State, settings: Settings, generator: Random) -> None:
+    """Bring ``state`` to its start (rule 3): a full, jittered countdown and Qlen_old 0."""
+    state.qlen_old_octets = 0
+    state.countdown_octets = reload_octets(settings, generator, 0)
+
+
+@inlined
+def count(state: State, octets: int) -> bool:
+    """Count one enqueued frame of ``octets``; True makes this frame a sample (rule 1)."""
+    state.countdown_octets -= octets
+    return bool(state.countdown_octets < 0)
+
+
+@compiled
+def sample(state: State, settings: Settings, generator: Random, qlen_octets: int) -> Feedback:
+    """Return the feedback at a sampling instant with ``qlen_octets`` in the queue, and set up the next.
+
+    Qlen_old follows at every sampling instant and the reload replaces what is left of the countdown,
+    whether or not a CNM will be sent (rules 1 and 3).
+    """
+    qoff = qlen_octets - settings.qeq_octets
+    qdelta = qlen_octets - state.qlen_old_octets
+    fb_1024 = -(qoff * WEIGHT_DENOMINATOR + settings.weight_1024 * qdelta)
+    qntz_fb = quantize(settings, fb_1024)
+    state.qlen_old_octets = qlen_octets
+    state.countdown_octets = reload_octets(settings, generator, qntz_fb)
+    return Feedback(qoff, qdelta, fb_1024, qntz_fb)
+
+
+@compiled
+def quantize(settings: Settings, fb_1024: int) -> int:
+    """Return QntzFb of a feedback (rule 2): min(63, ⌊−Fb·63 / (Qeq·(2w + 1))⌋), 0 unless Fb < 0."""
+    if fb_1024 >= 0:
+        return 0
+    full_scale_1024 = settings.qeq_octets * (2 * settings.weight_1024 + WEIGHT_DENOMINATOR)
+    return int(min(LARGEST_QNTZ_FB, -fb_1024 * LARGEST_QNTZ_FB // full_scale_1024))
+
+
+@compiled
+def reload_octets(settings: Settings, generator: Random, qntz_fb: int) -> int:
+    """Return the octets to the next sample (rule 3): base[QntzFb div 8] × U(1 − jitter, 1 + jitter)."""
+    base = float(settings.reload_octets[qntz_fb // _QNTZ_FB_PER_STEP])
+    return math.floor(base * spread(settings.jitter, generator))

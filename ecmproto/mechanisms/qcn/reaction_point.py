@@ -1,0 +1,361 @@
+"""The QCN reaction point: algorithms §3, rules RP 1-3, on plain state records.
+
+A station has one :class:`Limiters`.  Its driver maps the key of a frame, (priority, flow id), to a small
+dense ``flow``, −1 being a key that the station never sent, and holds the queues::
+
+    index = route(limiters, flow)               # NO_LIMITER: the frame leaves at once and is never queued
+    join(limiters, index)                       # else it queues behind limiter ``index``
+    leaves_ns(limiters.slots[index], now_ns)    # when the queue's head may leave, if nothing changes
+    depart(limiters, settings, generator, index, now_ns, octets)
+    receive(limiters, settings, generator, feedback, flow, now_ns)      # a CNM about one of its flows
+
+Timers that are due late are caught up with one by one at their own times; a timer goes before a CNM or a
+frame of the same instant: `receive` and `depart` see to that, and whoever asks `leaves_ns` after
+`next_timer_ns` calls `on_timer` first.  Limiters are released inside these functions (rule 3).
+
+What the documents leave open: a counter expires when all its octets or ns have gone by (S001: "whenever a
+certain amount of data is accumulated"), and a frame that overshoots makes one stage and no credit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, set_rate
+from ecmproto.mechanisms.qcn.jitter import spread
+from ecmproto.mechanisms.qcn.messages import CNMFeedback
+from ecmproto.mechanisms.qcn.reaction_parameters import ReactionPointParameters
+from ecmproto.record import new_record, new_records
+from ecmproto.structs import Random
+
+NO_LIMITER = -1
+
+_FULL = 1.0 - 1e-6
+"""A rate within this of the maximum counts as the maximum (rule 2)."""
+_TARGET_EXCESS = 10.0
+_TARGET_CUT = 8.0
+
+
+class Limiter(RateLimiter):
+    """One rate limiter; a record (``ecmproto.record``).  The last one of a station is shared."""
+
+    target_bps: float
+    byte_countdown_octets: int
+    """Octets to send until the byte counter expires."""
+    byte_stage: int
+    time_stage: int
+    expires_ns: int
+    """When the timer expires; NEVER_NS while the limiter is free."""
+    waiting: int
+    """Frames in its queue, which the driver holds."""
+    lease: int
+    """Counts the uses of the limiter from 1; a flow of an earlier use is no longer limited by it."""
+    active: int
+    """1 in use, 0 free."""
+
+
+class Flow:
+    """Which limiter a flow goes through, if ``lease`` is still the limiter's; a record."""
+
+    index: int
+    lease: int
+
+
+class Point:
+    """What belongs to no single limiter, and the counters; a record."""
+
+    due_ns: int
+    """When the first timer of all is due; NEVER_NS while there is none."""
+    due_index: int
+    """Whose it is."""
+    active: int
+    """Limiters in use."""
+    messages: int
+    """CNMs; each is counted in exactly one of the next three."""
+    decreased: int
+    without_feedback: int
+    """Ignored: Quantized Feedback 0."""
+    unknown_flow: int
+    """Ignored: this station never sent such a flow."""
+    created: int
+    released: int
+    sharing: int
+    """Flows sent to the shared limiter because no other was free."""
+    saturated: int
+    """Decreases that the largest decrease cut short."""
+    floored: int
+    """Decreases that the minimum rate cut short."""
+    byte_expiries: int
+    time_expiries: int
+    cut: int
+    """Expiries that divided a target far above the rate by 8."""
+    capped: int
+    """Increases of a target that the maximum rate cut short."""
+
+
+class Settings:
+    """The parameters as the kernels read them; a record."""
+
+    max_rate_bps: float
+    min_rate_bps: float
+    ai_rate_bps: float
+    hai_rate_bps: float
+    gd: float
+    least_factor: float
+    """1 − the largest decrease."""
+    byte_reset_octets: float
+    time_reset_ns: float
+    past_stage: int
+    """The first stage that counts as past the threshold."""
+    jitter: float
+    halves_in_hyper_only: int
+
+
+class Limiters(NamedTuple):
+    """A station's reaction points: ``max_rps`` limiters and the shared one, and the flows it may send."""
+
+    point: Point
+    slots: Sequence[Limiter]
+    flows: Sequence[Flow]
+
+
+def settings_record(parameters: ReactionPointParameters, *, link_rate_bps: int) -> Settings:
+    """Return the record of settings for ``parameters`` on a link; raises ParameterError if it is too slow."""
+    record = new_record(Settings)
+    record.max_rate_bps = parameters.highest_rate_bps(link_rate_bps)
+    record.min_rate_bps = parameters.min_rate_bps
+    record.ai_rate_bps = parameters.ai_rate_bps
+    record.hai_rate_bps = parameters.hai_rate_bps
+    record.gd = parameters.gd
+    record.least_factor = 1.0 - parameters.largest_decrease
+    record.byte_reset_octets = parameters.byte_reset_octets
+    record.time_reset_ns = parameters.time_reset_ns
+    record.past_stage = parameters.threshold if parameters.standard else parameters.threshold + 1
+    record.jitter = 0.0 if parameters.standard else parameters.jitter
+    record.halves_in_hyper_only = int(parameters.standard)
+    return record
+
+
+def new_reaction_point(parameters: ReactionPointParameters, *, flows: int) -> Limiters:
+    """Return a station's reaction points at their start, for flows 0 to ``flows`` − 1."""
+    point = new_record(Point)
+    point.due_ns = NEVER_NS
+    slots = new_records(Limiter, parameters.max_rps + 1)
+    for limiter in slots:
+        limiter.expires_ns = NEVER_NS
+        limiter.lease = 1
+    return Limiters(point, slots, new_records(Flow, flows))
+
+
+@inlined
+def route(limiters: Limiters, flow: int) -> int:
+    """Return the index of the limiter that ``flow`` goes through, or NO_LIMITER."""
+    if flow < 0 or flow >= len(limiters.flows):
+        return NO_LIMITER
+    place = limiters.flows[flow]
+    return place.index if place.lease == limiters.slots[place.index].lease else NO_LIMITER
+
+
+@inlined
+def join(limiters: Limiters, index: int) -> None:
+    """Note that a frame queues behind limiter ``index``; it is not released before that frame departs."""
+    limiters.slots[index].waiting += 1
+
+
+@compiled
+def receive(
+    limiters: Limiters,
+    settings: Settings,
+    generator: Random,
+    feedback: CNMFeedback,
+    flow: int,
+    now_ns: int,
+) -> int:
+    """React to a CNM about ``flow`` (rule 1); return the limiter that it slowed, or NO_LIMITER.
+
+    Draws the byte counter's reload if there is one, then the timer's.
+    """
+    on_timer(limiters, settings, generator, now_ns)
+    point = limiters.point
+    point.messages += 1
+    if feedback.qntz_fb <= 0:
+        point.without_feedback += 1
+        return NO_LIMITER
+    if flow < 0 or flow >= len(limiters.flows):
+        point.unknown_flow += 1
+        return NO_LIMITER
+    point.decreased += 1
+    index = route(limiters, flow)
+    if index == NO_LIMITER:
+        index = _place(limiters, flow)
+    limiter = limiters.slots[index]
+    created = not limiter.active
+    if created:
+        _create(point, settings, limiter, now_ns)
+    # The hold rule: without it a burst of CNMs forgets the rate to recover to.
+    if created or limiter.byte_stage != 0:
+        limiter.target_bps = limiter.rate_bps
+        limiter.byte_countdown_octets = _reload(settings, generator, settings.byte_reset_octets)
+    limiter.byte_stage = 0
+    limiter.time_stage = 0
+    limiter.expires_ns = now_ns + _reload(settings, generator, settings.time_reset_ns)
+    _schedule(limiters)
+    _lower(point, settings, limiter, now_ns, feedback.qntz_fb)
+    return index
+
+
+@compiled
+def depart(
+    limiters: Limiters,
+    settings: Settings,
+    generator: Random,
+    index: int,
+    now_ns: int,
+    octets: int,
+) -> None:
+    """Let the head of limiter ``index``'s queue, a frame of ``octets``, leave at ``now_ns``.
+
+    It adds to the debt and to the byte counter (rule 2); the limiter may be released (rule 3).
+    """
+    on_timer(limiters, settings, generator, now_ns)
+    limiter = limiters.slots[index]
+    if not limiter.active:
+        return
+    leave(limiter, now_ns, octets)
+    limiter.waiting = max(0, limiter.waiting - 1)
+    limiter.byte_countdown_octets -= octets
+    if limiter.byte_countdown_octets <= 0:
+        limiters.point.byte_expiries += 1
+        limiter.byte_stage += 1
+        base = _period(settings, limiter, limiter.byte_stage, settings.byte_reset_octets)
+        limiter.byte_countdown_octets = _reload(settings, generator, base)
+        _recover(limiters.point, settings, limiter, now_ns)
+    release(limiters, settings, index)
+
+
+@inlined
+def next_timer_ns(limiters: Limiters) -> int:
+    """Return when `on_timer` is next needed, or NEVER_NS."""
+    return limiters.point.due_ns
+
+
+@compiled
+def on_timer(limiters: Limiters, settings: Settings, generator: Random, now_ns: int) -> None:
+    """Let every timer that is due by ``now_ns`` expire at its own time, the earliest first (rule 2)."""
+    point = limiters.point
+    while point.due_ns <= now_ns:
+        index = point.due_index
+        limiter = limiters.slots[index]
+        due_ns = limiter.expires_ns
+        point.time_expiries += 1
+        limiter.time_stage += 1
+        base = _period(settings, limiter, limiter.time_stage, settings.time_reset_ns)
+        limiter.expires_ns = due_ns + _reload(settings, generator, base)
+        _recover(point, settings, limiter, due_ns)
+        if not release(limiters, settings, index):
+            _schedule(limiters)
+
+
+@compiled
+def release(limiters: Limiters, settings: Settings, index: int) -> bool:
+    """Free limiter ``index`` if it is at the maximum rate with an empty queue (rule 3); return whether."""
+    limiter = limiters.slots[index]
+    if not limiter.active or limiter.waiting > 0 or limiter.rate_bps < settings.max_rate_bps:
+        return False
+    limiter.active = 0
+    limiter.lease += 1
+    limiter.expires_ns = NEVER_NS
+    limiters.point.active -= 1
+    limiters.point.released += 1
+    _schedule(limiters)
+    return True
+
+
+@compiled
+def _place(limiters: Limiters, flow: int) -> int:
+    """Give ``flow`` the first free limiter, or the shared one, and return its index."""
+    shared = len(limiters.slots) - 1
+    index = 0
+    while index < shared and limiters.slots[index].active:
+        index += 1
+    limiters.point.sharing += index == shared
+    place = limiters.flows[flow]
+    place.index = index
+    place.lease = limiters.slots[index].lease
+    return index
+
+
+@inlined
+def _create(point: Point, settings: Settings, limiter: Limiter, now_ns: int) -> None:
+    limiter.rate_bps = settings.max_rate_bps
+    limiter.debt_bits = 0.0
+    limiter.drained_ns = now_ns
+    limiter.waiting = 0
+    limiter.active = 1
+    point.active += 1
+    point.created += 1
+
+
+@inlined
+def _lower(point: Point, settings: Settings, limiter: Limiter, now_ns: int, qntz_fb: int) -> None:
+    factor = 1.0 - settings.gd * qntz_fb
+    if factor < settings.least_factor:
+        factor = settings.least_factor
+        point.saturated += 1
+    rate_bps = limiter.rate_bps * factor
+    if rate_bps < settings.min_rate_bps:
+        rate_bps = settings.min_rate_bps
+        point.floored += 1
+    set_rate(limiter, now_ns, rate_bps)
+
+
+@compiled
+def _recover(point: Point, settings: Settings, limiter: Limiter, now_ns: int) -> None:
+    """Raise the rate at the end of a stage: fast recovery, active or hyper-active increase (rule 2)."""
+    low = min(limiter.byte_stage, limiter.time_stage)
+    high = max(limiter.byte_stage, limiter.time_stage)
+    target_bps = limiter.target_bps
+    if (low == 1 or high == 1) and target_bps > _TARGET_EXCESS * limiter.rate_bps:
+        target_bps /= _TARGET_CUT
+        point.cut += 1
+    elif low >= settings.past_stage:
+        # i = stage − threshold, and i + 1 in the standard: both are this.
+        target_bps += float(low - settings.past_stage + 1) * settings.hai_rate_bps
+    elif high >= settings.past_stage:
+        target_bps += settings.ai_rate_bps
+    if target_bps > settings.max_rate_bps:
+        target_bps = settings.max_rate_bps
+        point.capped += 1
+    limiter.target_bps = target_bps
+    rate_bps = (limiter.rate_bps + target_bps) / 2.0
+    if rate_bps >= settings.max_rate_bps * _FULL:
+        rate_bps = settings.max_rate_bps
+    set_rate(limiter, now_ns, rate_bps)
+
+
+@inlined
+def _period(settings: Settings, limiter: Limiter, stage: int, reset: float) -> float:
+    """Return the period that follows the counter's new ``stage``: ``reset``, or half of it."""
+    if settings.halves_in_hyper_only:
+        stage = min(limiter.byte_stage, limiter.time_stage)
+    return reset / 2.0 if stage >= settings.past_stage else reset
+
+
+@inlined
+def _reload(settings: Settings, generator: Random, period: float) -> int:
+    # The whole octet or ns in which the real period ends.
+    return math.ceil(period * spread(settings.jitter, generator))
+
+
+@compiled
+def _schedule(limiters: Limiters) -> None:
+    """Find the timer that is due first; of several, the lowest index's."""
+    due_ns = NEVER_NS
+    for index in range(len(limiters.slots)):
+        if limiters.slots[index].expires_ns < due_ns:
+            due_ns = limiters.slots[index].expires_ns
+            limiters.point.due_index = index
+    limiters.point.due_ns = due_ns

@@ -1,0 +1,66 @@
+"""The mechanisms, one line each.  Adding one: a folder beside ``qcn/`` and its line in ``MECHANISMS``.
+
+Other packages add theirs through the entry-point group ``ecmproto.mechanisms``: the entry point's name is
+the mechanism's name, its value a `ecmproto.mechanisms.mechanism.Mechanism`.  A name listed here cannot be
+taken over, and a foreign package is imported only when its mechanism is asked for by name.
+"""
+
+from __future__ import annotations
+
+from ecmproto.errors import ParameterError
+from ecmproto.mechanisms.bcn.mechanism import BCN
+from ecmproto.mechanisms.dbp.mechanism import DBP
+from ecmproto.mechanisms.e2cm.mechanism import E2CM
+from ecmproto.mechanisms.ecm.mechanism import ECM
+from ecmproto.mechanisms.fecn.mechanism import FECN
+from ecmproto.mechanisms.mechanism import Mechanism
+from ecmproto.mechanisms.none.mechanism import NONE
+from ecmproto.mechanisms.parameters import unknown_name
+from ecmproto.mechanisms.pause.mechanism import PAUSE, PFC
+from ecmproto.mechanisms.qcn.mechanism import QCN
+
+MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, PAUSE, PFC, NONE)
+"""The mechanisms that ecmproto itself brings."""
+
+ENTRY_POINT_GROUP = "ecmproto.mechanisms"
+
+
+def mechanism_names() -> list[str]:
+    """Return the names of all mechanisms, ecmproto's own first; imports none of the foreign ones."""
+    own = [mechanism.name for mechanism in MECHANISMS]
+    return own + sorted(_foreign_names() - set(own))
+
+
+def find_mechanism(name: str) -> Mechanism:
+    """Return the mechanism called ``name``.
+
+    Raises ParameterError for an unknown name (with the nearest one), or for an entry point that cannot
+    be imported or is no Mechanism.
+    """
+    for mechanism in MECHANISMS:
+        if mechanism.name == name:
+            return mechanism
+    if name in _foreign_names():
+        return _load(name)
+    raise unknown_name(name, mechanism_names(), kind="mechanism")
+
+
+def _foreign_names() -> set[str]:
+    # Imported here because it takes longer than all of this module's other work.
+    from importlib.metadata import entry_points
+
+    return set(entry_points(group=ENTRY_POINT_GROUP).names)
+
+
+def _load(name: str) -> Mechanism:
+    from importlib.metadata import entry_points
+
+    (entry, *_) = entry_points(group=ENTRY_POINT_GROUP, name=name)
+    needed = f"a Mechanism from the entry point {entry.value}"
+    try:
+        found = entry.load()
+    except Exception as error:  # whatever a foreign package raises while it is imported
+        raise ParameterError(name=name, needed=needed, got=f"{type(error).__name__}: {error}") from error
+    if not isinstance(found, Mechanism):
+        raise ParameterError(name=name, needed=needed, got=f"a {type(found).__name__}")
+    return found

@@ -1,0 +1,126 @@
+"""One truth, three readings: construct schema, generated codec, typed value — the same octets both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.codec import E2CM, Layer
+from ecmproto.formats.registry import FORMATS
+from ecmproto.fuzz.strategies import layers_of
+
+ANY_FORMAT = pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
+
+
+def fields_of(value: Layer) -> dict[str, Any]:
+    return {field.key: getattr(value, field.key) for field in value.layout}
+
+
+@ANY_FORMAT
+@given(data=st.data())
+def test_schema_and_codec_build_the_same_octets(cls: type[Layer], data: st.DataObject) -> None:
+    value = data.draw(layers_of(cls))
+    assert cls.schema.build(fields_of(value)) == value.build()
+
+
+@ANY_FORMAT
+@given(data=st.data())
+def test_schema_and_codec_parse_the_same_values(cls: type[Layer], data: st.DataObject) -> None:
+    value = data.draw(layers_of(cls))
+    octets = value.build()
+    assert cls.parse(octets, 0, len(octets)) == (value, len(octets), 0)
+    parsed = dict(cls.schema.parse(octets))
+    parsed.pop("_io", None)
+    assert parsed == fields_of(value)
+
+
+@ANY_FORMAT
+@given(data=st.data())
+def test_schema_and_codec_parse_the_same_of_any_octets(cls: type[Layer], data: st.DataObject) -> None:
+    octets = data.draw(st.binary(min_size=cls.fixed_octets, max_size=cls.fixed_octets + 40))
+    parsed = cls.parse(octets, 0, len(octets))
+    assert parsed is not None
+    value, end, missing = parsed
+    if not missing and not _negative_tail(value):
+        theirs = dict(cls.schema.parse(octets))
+        theirs.pop("_io", None)
+        assert theirs == fields_of(value)
+    assert value.build() == octets[:end]
+
+
+def _negative_tail(value: Layer) -> bool:
+    """Return whether a length field says fewer octets than none, where construct raises."""
+    count = value.layout[-1].count
+    return bool(count and count.key and getattr(value, count.key) * count.scale < count.minus)
+
+
+@ANY_FORMAT
+@given(data=st.data())
+def test_parsing_starts_and_stops_where_it_is_told(cls: type[Layer], data: st.DataObject) -> None:
+    octets = data.draw(layers_of(cls)).build()
+    before, behind = data.draw(st.tuples(st.binary(max_size=9), st.binary(max_size=9)))
+    framed = before + octets + behind
+    start, stop = len(before), len(before) + len(octets)
+    parsed, expected = cls.parse(framed, start, stop), cls.parse(octets, 0, len(octets))
+    assert parsed is not None
+    assert expected is not None
+    assert (parsed[0], parsed[1] - start, parsed[2]) == expected
+
+
+@ANY_FORMAT
+def test_too_few_octets_for_the_fixed_part_parse_as_none(cls: type[Layer]) -> None:
+    octets = cls().build() + bytes(8)
+    for kept in range(cls.fixed_octets):
+        assert cls.parse(octets, 0, kept) is None
+
+
+@ANY_FORMAT
+@given(data=st.data())
+def test_missing_octets_of_the_variable_field_are_counted(cls: type[Layer], data: st.DataObject) -> None:
+    value = data.draw(layers_of(cls))
+    octets = value.build()
+    kept = data.draw(st.integers(cls.fixed_octets, len(octets)))
+    parsed = cls.parse(octets, 0, kept)
+    assert parsed is not None
+    cut, end, missing = parsed
+    count = cls.layout[-1].count
+    counted = count is not None and bool(count.key)
+    assert (end, missing) == (kept, len(octets) - kept if counted else 0)
+    assert cut.build() == octets[:kept]
+
+
+@ANY_FORMAT
+def test_the_default_value_builds_and_reads_back(cls: type[Layer]) -> None:
+    octets = cls().build()
+    assert cls.parse(octets, 0, len(octets)) == (cls(), len(octets), 0)
+
+
+@ANY_FORMAT
+@given(data=st.data())
+def test_repr_evaluates_to_an_equal_value(cls: type[Layer], data: st.DataObject) -> None:
+    value = data.draw(layers_of(cls))
+    assert eval(repr(value), {known.__name__: known for known in FORMATS}) == value
+
+
+@ANY_FORMAT
+def test_repr_shows_what_is_wrong_too(cls: type[Layer]) -> None:
+    for field in cls.layout:
+        assert f"{field.key}='wrong'" in repr(cls(**{field.key: "wrong"}))
+
+
+@ANY_FORMAT
+def test_values_are_frozen_and_keyword_only(cls: type[Layer]) -> None:
+    key = cls.layout[0].key
+    with pytest.raises(AttributeError):
+        setattr(cls(), key, 0)
+    with pytest.raises(TypeError):
+        cls(0)  # type: ignore[call-arg]  # what must fail
+    assert not hasattr(cls(), "__dict__")
+
+
+def test_replace_changes_a_copy() -> None:
+    value = E2CM(type=3)
+    assert (value.replace(latency=5), value) == (E2CM(type=3, latency=5), E2CM(type=3))

@@ -1,0 +1,163 @@
+"""The plain-data form: frame → JSON → frame → octets, for right and for malformed frames."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.codec import CNM, Data, Ethernet, Frame, RDTag, decode, decode_lax, encode
+from ecmproto.codec.document import from_document, to_document
+from ecmproto.errors import SpecError
+from ecmproto.fuzz.strategies import arbitrary_octets, frames, truncated
+from tests.standards.known_answers import KNOWN_ANSWERS, KnownAnswer
+
+
+def through_json(frame: Frame) -> Frame:
+    return from_document(json.loads(json.dumps(to_document(frame), allow_nan=False)))[0]
+
+
+@given(frames(fcs_octets=4))
+def test_a_frame_survives_json(frame: Frame) -> None:
+    assert through_json(frame) == frame
+
+
+@given(arbitrary_octets(), st.integers(0, 4))
+def test_malformed_octets_survive_json(octets: bytes, fcs_octets: int) -> None:
+    frame = decode_lax(octets, fcs_octets=fcs_octets)
+    assert encode(through_json(frame)) == octets
+
+
+@given(truncated())
+def test_cut_frames_survive_json(cut: tuple[bytes, int]) -> None:
+    octets, original = cut
+    frame = decode(octets, original_octets=original)
+    assert encode(through_json(frame)) == octets
+    assert to_document(frame).get("cut", 0) == original - len(octets)
+
+
+@pytest.mark.parametrize("answer", KNOWN_ANSWERS, ids=str)
+def test_every_given_field_is_said_to_be_given(answer: KnownAnswer) -> None:
+    document = to_document(decode(answer.octets))
+    _, given_keys = from_document(document)
+    assert list(given_keys) == [frozenset(field.key for field in value.layout) for value in answer.layers]
+
+
+def test_the_documented_form_of_a_cnm() -> None:
+    frame = Frame(layers=(Ethernet(dst=b"\x02" * 6, type=0x22E7), CNM(qntz_fb=40, cpid=1, q_offset=-100)))
+    assert to_document(frame) == {
+        "layers": [
+            {
+                "layer": "eth", "eth.dst": "02:02:02:02:02:02", "eth.src": "00:00:00:00:00:00",
+                "eth.type": 0x22E7,
+            },
+            {
+                "layer": "cnm", "cnm.version": 0, "cnm.reserved": 0, "cnm.qntz_fb": 40,
+                "cnm.cpid": "0000000000000001", "cnm.q_offset": -100, "cnm.q_offset_octets": -6400,
+                "cnm.q_delta": 0, "cnm.q_delta_octets": 0, "cnm.encap_prio": 0, "cnm.encap_reserved": 0,
+                "cnm.encap_dst": "00:00:00:00:00:00", "cnm.msdu_length": 0, "cnm.msdu": "",
+            },
+        ]
+    }  # fmt: skip
+
+
+def test_what_is_wrong_and_what_is_inside_is_said_and_not_read_back() -> None:
+    document = to_document(decode_lax(bytes(12) + b"\x22\xe7\x00"))
+    assert document["error"] == {"layer": "cnm", "offset": 14, "needed": "24 octets", "got": "1 octets"}
+    frame, _ = from_document(document)
+    assert frame.error is None
+    assert frame.layers[-1] == Data(data=b"\x00")
+    shown = to_document(Frame(layers=(Ethernet(type=0x22E7), CNM(msdu_length=2, msdu=b"\x08\x00"))))
+    assert shown["encapsulated"] == {"layers": [{"layer": "msdu", "msdu.type": 0x0800}]}
+
+
+def test_an_infinite_rate_is_null() -> None:
+    layers: Any = to_document(Frame(layers=(RDTag(),)))["layers"]
+    assert layers[0]["rdtag.rate_bps"] is None
+    assert layers[0]["rdtag.rate"] == 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(
+    "name", ["qntz_fb", "cnm.qntz_fb"]
+)  # fmt: skip
+def test_people_may_leave_out_prefixes_and_fields(name: str) -> None:
+    frame, given_keys = from_document({"layers": [{"layer": "cnm", name: "0x28"}]})
+    assert frame.layers == (CNM(qntz_fb=40),)
+    assert given_keys == (frozenset({"qntz_fb"}),)
+
+
+def test_the_name_of_a_length_is_read() -> None:
+    frame, _ = from_document({"layers": [{"layer": "eth", "eth.len": 46}]})
+    assert frame.layers == (Ethernet(type=46),)
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        (7, "frame: needed an object with layers, got int"),
+        ({}, "frame.layers: needed a list of layers, got None"),
+        ({"layers": "cnm"}, "frame.layers: needed a list of layers, got 'cnm'"),
+        ({"layers": [7]}, 'frame.layers[0]: needed an object with "layer": NAME, got 7'),
+        ({"layers": [{}]}, 'frame.layers[0]: needed an object with "layer": NAME, got {}'),
+        (
+            {"layers": [{"layer": "cntg"}]},
+            "frame.layers[0]: needed the name of a format, got 'cntg' (did you mean 'cntag'?)",
+        ),
+        (
+            {"layers": [{"layer": "cnm", "qntz_bf": 1}]},
+            "frame.layers[0]: needed a field of cnm, got 'qntz_bf' (did you mean 'qntz_fb'?)",
+        ),
+        (
+            {"layers": [{"layer": "cnm", "qntz_fb": "many"}]},
+            "cnm.qntz_fb: needed an integer in 0..63, got 'many'",
+        ),
+        ({"layers": [{"layer": "cnm", "qntz_fb": 1.5}]}, "cnm.qntz_fb: needed an integer in 0..63, got 1.5"),
+        (
+            {"layers": [{"layer": "cnm", "qntz_fb": True}]},
+            "cnm.qntz_fb: needed an integer in 0..63, got True",
+        ),
+        (
+            {"layers": [{"layer": "cnm", "qntz_fb": None}]},
+            "cnm.qntz_fb: needed an integer in 0..63, got None",
+        ),
+        ({"layers": [{"layer": "cnm", "msdu": "0g"}]}, "cnm.msdu: needed octets in hex, got '0g'"),
+        (
+            {"layers": [{"layer": "eth", "dst": "02:00"}]},
+            "eth.dst: needed a MAC address such as 02:00:00:00:00:01, got '02:00'",
+        ),
+        ({"layers": [], "padding": "0"}, "frame.padding: needed octets in hex, got '0'"),
+        ({"layers": [], "fcs": 5}, "frame.fcs: needed octets in hex, got 5"),
+    ],
+)
+def test_a_wrong_document_is_one_sentence(document: object, sentence: str) -> None:
+    with pytest.raises(SpecError) as raised:
+        from_document(document)
+    assert str(raised.value) == sentence
+
+
+_KEYS = st.sampled_from(["layers", "layer", "padding", "fcs", "cnm.cpid", "type", "cut"]) | st.text(
+    max_size=5
+)
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+_KEYS = st.sampled_from(["layers", "layer", "padding", "fcs", "cnm.cpid", "type", "cut"]) | st.text(
+    max_size=5
+)
+_LAYERS = st.fixed_dictionaries(
+    {"layer": st.sampled_from(["cnm", "eth", "ip", "lldp", "nothing"])},
+    optional={"cpid": _JSON, "type": _JSON, "src": _JSON, "msdu": _JSON, "length": _JSON},
+)
+
+
+@given(_JSON | st.fixed_dictionaries({"layers": st.lists(_LAYERS)}, optional={"padding": _JSON}))
+def test_any_json_is_a_frame_or_a_spec_error(document: object) -> None:
+    with contextlib.suppress(SpecError):
+        frame, given_keys = from_document(document)
+        assert len(given_keys) == len(frame.layers)

@@ -1,0 +1,123 @@
+"""Values that a format cannot hold: EncodeError with layer, field, what is needed and what was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ecmproto.codec import (
+    CNM,
+    VLAN,
+    CongestionNotificationTLV,
+    Data,
+    Ethernet,
+    Field,
+    Frame,
+    ITag,
+    Layer,
+    encode,
+)
+from ecmproto.errors import EncodeError
+from ecmproto.formats.registry import FORMATS
+
+
+def _fields(number: bool | None = None, variable: bool = False) -> list[Any]:
+    return [
+        pytest.param(
+            cls, field, id=field.name if field.name.startswith(cls.prefix) else f"{cls.prefix} {field.name}"
+        )
+        for cls in FORMATS
+        for field in cls.layout
+        if (field.bits is None) == variable and (number is None or field.is_number == number)
+    ]
+
+
+def error_of(cls: type[Layer], field: Field, value: object) -> EncodeError:
+    frame = Frame(layers=(Ethernet(), cls(**{field.key: value})))
+    with pytest.raises(EncodeError) as raised:
+        encode(frame)
+    assert (raised.value.layer, raised.value.field) == (cls.prefix, field.key)
+    assert (
+        str(raised.value) == f"{cls.prefix}.{field.key}: needed {raised.value.needed}, got {raised.value.got}"
+    )
+    return raised.value
+
+
+@pytest.mark.parametrize(("cls", "field"), _fields(number=True))
+def test_numbers_one_below_and_one_above_their_range(cls: type[Layer], field: Field) -> None:
+    for value in (field.minimum - 1, field.maximum + 1, -(1 << 200), 1 << 200):
+        error = error_of(cls, field, value)
+        assert (error.needed, error.got) == (f"an integer in {field.minimum}..{field.maximum}", str(value))
+
+
+@pytest.mark.parametrize(("cls", "field"), _fields(number=True))
+def test_numbers_at_the_ends_of_their_range_are_taken(cls: type[Layer], field: Field) -> None:
+    for value in (field.minimum, field.maximum):
+        octets = cls(**{field.key: value}).build()
+        parsed = cls.parse(octets, 0, len(octets))
+        assert parsed is not None
+        assert getattr(parsed[0], field.key) == value
+
+
+WRONG_NUMBERS = (None, 1.0, 1.5, float("nan"), "1", b"\x01", [1], np.float64(1), np.zeros(2, dtype=np.int64))
+
+
+@pytest.mark.parametrize(("cls", "field"), _fields(number=True))
+def test_what_is_no_integer(cls: type[Layer], field: Field) -> None:
+    for value in WRONG_NUMBERS:
+        error = error_of(cls, field, value)
+        assert (error.needed, error.got) == (f"an integer in {field.minimum}..{field.maximum}", repr(value))
+
+
+@pytest.mark.parametrize(("cls", "field"), _fields(number=False))
+def test_addresses_of_a_wrong_number_of_octets(cls: type[Layer], field: Field) -> None:
+    assert field.bits is not None
+    octets = field.bits // 8
+    for wrong in (0, octets - 1, octets + 1, 100):
+        error = error_of(cls, field, bytes(wrong))
+        assert (error.needed, error.got) == (f"{octets} octets", f"{wrong} octets")
+
+
+@pytest.mark.parametrize(("cls", "field"), _fields(number=False))
+def test_addresses_that_are_no_octets(cls: type[Layer], field: Field) -> None:
+    assert field.bits is not None
+    for wrong in (None, 0, "x" * (field.bits // 8), [0] * (field.bits // 8)):
+        error = error_of(cls, field, wrong)
+        assert (error.needed, error.got) == (f"{field.bits // 8} octets", repr(wrong))
+
+
+@pytest.mark.parametrize(("cls", "field"), _fields(variable=True))
+def test_variable_fields_that_are_no_octets(cls: type[Layer], field: Field) -> None:
+    for wrong in (None, 5, "text", [1, 2]):
+        error = error_of(cls, field, wrong)
+        assert (error.needed, error.got) == ("octets", repr(wrong))
+
+
+def test_the_first_wrong_field_in_wire_order_is_named() -> None:
+    assert error_of(VLAN, VLAN.layout[0], 8).field == "priority"
+    with pytest.raises(EncodeError, match=r"vlan\.priority: needed an integer in 0\.\.7, got 8"):
+        VLAN(priority=8, id=4096).build()
+    with pytest.raises(EncodeError, match=r"cnm\.cpid: "):
+        CNM(cpid=-1, q_offset=1 << 20, encap_dst=b"").build()
+
+
+def test_numbers_of_numpy_are_integers_of_full_width() -> None:
+    """Shifted at their own width they would lose their upper bits."""
+    value = VLAN(priority=np.uint8(7), dei=np.uint8(1), id=np.uint16(4095))  # type: ignore[arg-type]  # what is tried
+    assert value.build() == VLAN(priority=7, dei=1, id=4095).build()
+    tag = ITag(isid=np.uint32(0xABCDEF))  # type: ignore[arg-type]  # what is tried
+    assert tag.build() == ITag(isid=0xABCDEF).build()
+
+
+def test_octets_of_any_bytes_type_are_taken() -> None:
+    for kind in (bytes, bytearray, memoryview):
+        assert Data(data=kind(b"abc")).build() == b"abc"  # type: ignore[arg-type]  # what is tried
+    assert Ethernet(dst=bytearray(b"abcdef")).build()[:6] == b"abcdef"  # type: ignore[arg-type]  # tried
+
+
+def test_a_length_field_says_what_it_says() -> None:
+    """Nothing is repaired silently: lengths and tails that disagree are written as they stand."""
+    assert CNM(msdu_length=64, msdu=b"ab").build()[22:] == b"\x00\x40ab"
+    assert CongestionNotificationTLV(length=511, type=0).build()[:2] == b"\x01\xff"

@@ -1,0 +1,188 @@
+"""Bad input on purpose: cut, spoilt and arbitrary octets decode, or raise DecodeError, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ecmproto.codec import (
+    Data,
+    Ethernet,
+    EtherTypes,
+    Frame,
+    UnknownMessage,
+    decode,
+    decode_lax,
+    encapsulated,
+    encode,
+)
+from ecmproto.errors import DecodeError
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.formats.registry import dispatch
+from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, truncated
+from tests.standards.known_answers import KNOWN_ANSWERS, KnownAnswer
+
+EVERY = pytest.mark.parametrize("answer", KNOWN_ANSWERS, ids=str)
+
+
+def strictly(octets: bytes, fcs_octets: int = 0, original: int | None = None) -> Frame | DecodeError:
+    try:
+        return decode(octets, fcs_octets=fcs_octets, original_octets=original)
+    except DecodeError as error:
+        return error
+
+
+def outcome(octets: bytes, fcs_octets: int = 0, original: int | None = None) -> Frame | None:
+    """Return the frame that strict decoding gives, None for a DecodeError; check that the twins agree."""
+    lax = decode_lax(octets, fcs_octets=fcs_octets, original_octets=original)
+    assert encode(lax) == octets
+    strict = strictly(octets, fcs_octets, original)
+    if isinstance(strict, DecodeError):
+        assert lax.error == strict
+        assert 0 <= strict.offset <= len(octets)
+        return None
+    assert lax.error is None
+    assert strict == lax
+    return strict
+
+
+@EVERY
+def test_every_length_decodes_or_raises(answer: KnownAnswer) -> None:
+    for kept in range(len(answer.octets)):
+        outcome(answer.octets[:kept])
+
+
+@EVERY
+def test_every_length_within_the_fixed_layers_raises(answer: KnownAnswer) -> None:
+    """Strict decoding never falls back to octets for a type it knows."""
+    starts = decode(answer.octets).starts
+    for start, stop, value in zip(starts[:-1], starts[1:], answer.layers, strict=True):
+        needed = start + type(value).fixed_octets
+        # where a layer starts its predecessor says that it is there; LLDP may end after any TLV
+        first = start + 1 if value.prefix in ("lldp", "lldpcn") else start
+        for kept in range(first, needed):
+            assert outcome(answer.octets[:kept]) is None, (
+                f"{kept} octets, {value.prefix} needs {needed} of {stop}"
+            )
+
+
+@EVERY
+def test_every_single_bit_flip_decodes_or_raises(answer: KnownAnswer) -> None:
+    for bit in range(8 * len(answer.octets)):
+        octets = bytearray(answer.octets)
+        octets[bit // 8] ^= 0x80 >> bit % 8
+        outcome(bytes(octets))
+
+
+@given(arbitrary_octets(), st.integers(0, 8), st.none() | st.integers(0, 300))
+@example(b"", 4, None)
+@example(b"\x00" * 3, 4, 3)
+@example(b"\x00" * 14, 4, 16)
+def test_arbitrary_octets_decode_or_raise(octets: bytes, fcs_octets: int, original: int | None) -> None:
+    outcome(octets, fcs_octets, original)
+
+
+@given(mutated())
+def test_spoilt_frames_decode_or_raise(octets: bytes) -> None:
+    outcome(octets)
+
+
+@given(arbitrary_octets())
+def test_what_a_message_shows_never_raises(octets: bytes) -> None:
+    inner = encapsulated(decode_lax(octets))
+    assert inner is None or inner.layers
+
+
+@given(frames())
+def test_a_frame_reads_back_as_itself(frame: Frame) -> None:
+    assert decode(encode(frame)) == frame
+
+
+@given(frames(fcs_octets=4))
+def test_a_frame_with_fcs_reads_back_as_itself(frame: Frame) -> None:
+    assert decode(encode(frame), fcs_octets=4) == frame
+
+
+@given(truncated())
+def test_what_a_snap_length_cut_is_never_malformed(cut: tuple[bytes, int]) -> None:
+    octets, original = cut
+    frame = decode(octets, original_octets=original)
+    assert frame.cut == original - len(octets)
+    assert encode(frame) == octets
+    outcome(octets)  # the same octets as if they were all there: an error or a frame
+
+
+@given(truncated(frames(fcs_octets=4)))
+def test_a_cut_frame_loses_its_fcs_first(cut: tuple[bytes, int]) -> None:
+    octets, original = cut
+    frame = decode(octets, original_octets=original, fcs_octets=4)
+    assert len(frame.fcs) == max(0, 4 - frame.cut)
+    assert encode(frame) == octets
+
+
+@given(frames(), st.data())
+def test_the_layers_before_the_cut_are_those_of_the_whole_frame(frame: Frame, data: st.DataObject) -> None:
+    octets = encode(frame)
+    kept = data.draw(st.integers(0, len(octets)))
+    starts = decode(octets).starts
+    whole = sum(stop <= kept for stop in starts[1:])
+    cut = decode(octets[:kept], original_octets=len(octets))
+    assert cut.layers[:whole] == frame.layers[:whole]
+
+
+@given(frames())
+def test_any_octets_type_is_taken(frame: Frame) -> None:
+    octets = encode(frame)
+    assert decode(bytearray(octets)) == decode(memoryview(octets)) == decode(octets)
+
+
+@pytest.mark.parametrize("ethertype", sorted({*dispatch(DEFAULT).plain, *dispatch(DEFAULT).chosen}))
+@given(body=st.binary(max_size=120))
+def test_a_known_ethertype_is_never_plain_octets(ethertype: int, body: bytes) -> None:
+    """What has octets enough is decoded as its format, what has not raises; ARP has one of its sizes."""
+    try:
+        frame = decode(bytes(12) + ethertype.to_bytes(2, "big") + body)
+    except DecodeError:
+        return
+    following = frame.layers[1]
+    if ethertype == 0x0806 and body[4:6] != b"\x06\x04":
+        assert isinstance(following, Data)
+        return
+    assert not isinstance(following, Data)
+    assert following.announced_by or following.prefix == "lldpcn"
+
+
+@pytest.mark.parametrize("octets", [0, 1])
+def test_a_word_that_is_not_whole_raises(octets: int) -> None:
+    with pytest.raises(DecodeError, match=f"expmsg at octet 14: needed 2 octets, got {octets} octets"):
+        decode(bytes(12) + b"\x88\xb5" + bytes(octets))
+
+
+def test_a_higher_unassigned_type_is_no_error() -> None:
+    assert decode(bytes(12) + b"\x88\xb5\x0f\xff" + bytes(44))[UnknownMessage].type == 15
+
+
+def test_a_frame_of_tags_alone_is_linear_work() -> None:
+    """16 k tags in one jumbo buffer: no recursion limit, no quadratic walk."""
+    octets = bytes(12) + b"\x81\x00\x00\x01" * 16_000 + b"\x88\xf7"
+    frame = decode(octets)
+    assert len(frame.layers) == 16_001
+    assert encode(frame) == octets
+
+
+@pytest.mark.parametrize("octets", [b"", b"\0", bytes(13)])
+def test_less_than_a_header(octets: bytes) -> None:
+    with pytest.raises(DecodeError, match=f"eth at octet 0: needed 14 octets, got {len(octets)} octets"):
+        decode(octets)
+    lax = decode_lax(octets)
+    assert lax.layers == ((Data(data=octets),) if octets else ())
+    assert decode(octets, original_octets=60).cut == 60 - len(octets)
+
+
+def test_the_strict_and_the_lax_twin_share_their_map() -> None:
+    vendor = EtherTypes(cnm=0x9999)
+    octets = bytes(12) + b"\x99\x99" + bytes(10)
+    assert decode_lax(octets, ethertypes=vendor).error is not None
+    assert decode_lax(octets).layers[0] == Ethernet(type=0x9999)
+    assert decode_lax(octets).error is None

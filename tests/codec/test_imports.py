@@ -1,0 +1,33 @@
+"""What importing costs: neither Scapy nor numba, and construct only when a frame is touched."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("ecmproto", ("scapy", "numba", "numpy", "construct", "hypothesis")),
+        ("ecmproto.codec", ("scapy", "numba", "numpy", "hypothesis")),
+        ("ecmproto.codec.document", ("scapy", "numba", "numpy", "hypothesis")),
+    ],
+)
+def test_importing_does_not_import(module: str, absent: tuple[str, ...]) -> None:
+    code = f"import sys, {module}; print([name for name in {absent!r} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_the_public_names_are_there() -> None:
+    import ecmproto
+    import ecmproto.codec
+
+    for name in ecmproto.__all__:
+        assert getattr(ecmproto, name) is not None
+    assert set(ecmproto.codec.__all__) <= set(ecmproto.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ecmproto.nothing  # noqa: B018 (what must fail)

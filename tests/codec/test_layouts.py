@@ -1,0 +1,151 @@
+"""Where each field stands: the walk over the schemas against tables written by hand from wire-formats.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from ecmproto.codec import Layer
+from ecmproto.formats.registry import BY_PREFIX, FORMATS
+
+# format: total octets of the fixed part, then "key first-octet.bit bits kind" as the document's tables say;
+# offsets of tags and messages count from behind their EtherType, "+" is the variable rest.
+WORD = """
+    version 0.0 4 uint | q 0.4 1 uint | protocol 0.5 3 uint | type 1.0 4 uint | reserved 1.4 4 uint"""
+TABLES: dict[str, tuple[int, str]] = {
+    "eth": (14, "dst 0.0 48 mac | src 6.0 48 mac | type 12.0 16 uint"),
+    "vlan": (4, "priority 0.0 3 uint | dei 0.3 1 uint | id 0.4 12 uint | etype 2.0 16 uint"),
+    "ieee8021ad": (4, "priority 0.0 3 uint | dei 0.3 1 uint | id 0.4 12 uint | etype 2.0 16 uint"),
+    "ieee8021ah": (18, """priority 0.0 3 uint | drop 0.3 1 uint | nca 0.4 1 uint | res1 0.5 1 uint
+        | res2 0.6 2 uint
+        | isid 1.0 24 uint | cdst 4.0 48 mac | csrc 10.0 48 mac | etype 16.0 16 uint"""),
+    "cntag": (4, "flow_id 0.0 16 uint | etype 2.0 16 uint"),
+    "cnm": (24, """version 0.0 4 uint | reserved 0.4 6 uint | qntz_fb 1.2 6 uint | cpid 2.0 64 cpid
+        | q_offset 10.0 16 sint | q_delta 12.0 16 sint | encap_prio 14.0 3 uint | encap_reserved 14.3 13 uint
+        | encap_dst 16.0 48 mac | msdu_length 22.0 16 uint | msdu 24.0 + octets"""),
+    "ecm": (18, WORD + """ | cpid 2.0 64 cpid | q_off 10.0 16 sint | q_delta 12.0 16 sint
+        | timestamp 14.0 16 uint
+        | unit 16.0 4 uint | reserved2 16.4 12 uint | payload 18.0 + octets"""),
+    "cmtag": (16, WORD + """ | cpid 2.0 64 cpid | timestamp 10.0 16 uint | unit 12.0 4 uint
+        | reserved2 12.4 12 uint | etype 14.0 16 uint"""),
+    "bcn": (18, WORD + """ | cpid 2.0 64 cpid | e 10.0 32 sint | capacity 14.0 32 uint
+        | payload 18.0 + octets"""),
+    "rrttag": (12, WORD + " | cpid 2.0 64 cpid | etype 10.0 16 uint"),
+    "e2cm": (24, WORD + """ | cpid 2.0 64 cpid | q_off 10.0 16 sint | q_delta 12.0 16 sint
+        | latency 14.0 32 uint
+        | flow_id 18.0 16 uint | throughput 20.0 32 uint | payload 24.0 + octets"""),
+    "rdtag": (10, WORD + " | rlq_id 2.0 16 uint | rate 4.0 32 uint | etype 8.0 16 uint"),
+    "fecn": (8, WORD + " | rlq_id 2.0 16 uint | rate 4.0 32 uint"),
+    "dbp": (8, WORD + " | rlq_id 2.0 16 uint | rate 4.0 32 uint"),
+    "expmsg": (2, WORD + " | body 2.0 + octets"),
+    "exptag": (2, WORD + " | body 2.0 + octets"),
+    "pause": (4, "opcode 0.0 16 uint | pause_time 2.0 16 uint"),
+    "pfc": (20, """opcode 0.0 16 uint | class_enable_vector 2.0 16 uint
+        | time0 4.0 16 uint | time1 6.0 16 uint | time2 8.0 16 uint | time3 10.0 16 uint
+        | time4 12.0 16 uint | time5 14.0 16 uint | time6 16.0 16 uint | time7 18.0 16 uint"""),
+    "macc": (2, "opcode 0.0 16 uint | body 2.0 + octets"),
+    "lldp": (2, "type 0.0 7 uint | length 0.7 9 uint | value 2.0 + octets"),
+    "lldpcn": (8, """type 0.0 7 uint | length 0.7 9 uint | oui 2.0 24 uint | subtype 5.0 8 uint
+        | cnpv 6.0 8 uint
+        | ready 7.0 8 uint"""),
+    "arp": (28, """hw_type 0.0 16 uint | proto_type 2.0 16 uint | hw_size 4.0 8 uint | proto_size 5.0 8 uint
+        | opcode 6.0 16 uint | src_hw 8.0 48 mac | src_proto 14.0 32 ipv4 | dst_hw 18.0 48 mac
+        | dst_proto 24.0 32 ipv4"""),
+    "ip": (20, """version 0.0 4 uint | ihl 0.4 4 uint | dsfield 1.0 8 uint | len 2.0 16 uint | id 4.0 16 uint
+        | flags 6.0 3 uint | frag_offset 6.3 13 uint | ttl 8.0 8 uint | proto 9.0 8 uint
+        | checksum 10.0 16 uint
+        | src 12.0 32 ipv4 | dst 16.0 32 ipv4 | options 20.0 + octets"""),
+    "ipv6": (40, """version 0.0 4 uint | tclass 0.4 8 uint | flow 1.4 20 uint | plen 4.0 16 uint
+        | nxt 6.0 8 uint
+        | hlim 7.0 8 uint | src 8.0 128 ipv6 | dst 24.0 128 ipv6"""),
+    "llc": (8, """dsap 0.0 8 uint | ssap 1.0 8 uint | control 2.0 8 uint | oui 3.0 24 uint
+        | etype 6.0 16 uint"""),
+    "ipv6.hopopts": (2, "nxt 0.0 8 uint | len 1.0 8 uint | options 2.0 + octets"),
+    "ipv6.routing": (4, """nxt 0.0 8 uint | len 1.0 8 uint | type 2.0 8 uint | segleft 3.0 8 uint
+        | data 4.0 + octets"""),
+    "ipv6.fraghdr": (8, """nxt 0.0 8 uint | reserved_octet 1.0 8 uint | offset 2.0 13 uint
+        | reserved_bits 3.5 2 uint | more 3.7 1 uint | ident 4.0 32 uint"""),
+    "ipv6.dstopts": (2, "nxt 0.0 8 uint | len 1.0 8 uint | options 2.0 + octets"),
+    "ah": (12, """nxt 0.0 8 uint | length 1.0 8 uint | reserved 2.0 16 uint | spi 4.0 32 uint
+        | sequence 8.0 32 uint | icv 12.0 + octets"""),
+    "tcp": (20, """srcport 0.0 16 uint | dstport 2.0 16 uint | seq_raw 4.0 32 uint | ack_raw 8.0 32 uint
+        | data_offset 12.0 4 uint | flags 12.4 12 uint | window_size_value 14.0 16 uint
+        | checksum 16.0 16 uint
+        | urgent_pointer 18.0 16 uint | options 20.0 + octets"""),
+    "udp": (8, "srcport 0.0 16 uint | dstport 2.0 16 uint | length 4.0 16 uint | checksum 6.0 16 uint"),
+    "msdu": (2, "type 0.0 16 uint"),
+    "sll": (16, """pkttype 0.0 16 uint | hatype 2.0 16 uint | halen 4.0 16 uint | src 6.0 48 mac
+        | unused 12.0 16 uint | etype 14.0 16 uint"""),
+    "sll2": (20, """etype 0.0 16 uint | reserved 2.0 16 uint | ifindex 4.0 32 uint | hatype 8.0 16 uint
+        | pkttype 10.0 8 uint | halen 11.0 8 uint | src 12.0 48 mac | unused 18.0 16 uint"""),
+    "data": (0, "data 0.0 + octets"),
+}  # fmt: skip
+
+
+def rows(table: str) -> list[tuple[str, int, int | None, str]]:
+    read = []
+    for row in table.split("|"):
+        key, place, bits, kind = row.split()
+        octet, bit = place.split(".")
+        read.append((key, 8 * int(octet) + int(bit), None if bits == "+" else int(bits), kind))
+    return read
+
+
+def test_every_format_has_a_table() -> None:
+    assert sorted(TABLES) == sorted(BY_PREFIX)
+
+
+@pytest.mark.parametrize("prefix", TABLES)
+def test_fields_stand_where_the_document_says(prefix: str) -> None:
+    cls = BY_PREFIX[prefix]
+    octets, table = TABLES[prefix]
+    assert [(field.key, field.bit_offset, field.bits, field.kind) for field in cls.layout] == rows(table)
+    assert cls.fixed_octets == octets
+
+
+@pytest.mark.parametrize("prefix", TABLES)
+def test_each_bit_of_the_fixed_part_belongs_to_one_field(prefix: str) -> None:
+    cls = BY_PREFIX[prefix]
+    end = 0
+    for field in cls.layout:
+        assert field.bit_offset == end
+        end += field.bits or 0
+    assert end == 8 * cls.fixed_octets
+
+
+@pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
+def test_every_field_says_what_it_means_and_who_says_so(cls: type[Layer]) -> None:
+    assert cls.title
+    assert cls.source
+    for field in cls.layout:
+        assert field.meta.doc, field.name
+        assert field.meta.source, field.name
+
+
+def test_ranges_follow_from_width_and_sign() -> None:
+    ranges = {
+        field.key: (field.minimum, field.maximum)
+        for field in BY_PREFIX["cnm"].layout
+        if field.key in ("version", "qntz_fb", "cpid", "q_offset", "encap_prio")
+    }
+    assert ranges == {
+        "version": (0, 15), "qntz_fb": (0, 63), "cpid": (0, (1 << 64) - 1), "q_offset": (-32768, 32767),
+        "encap_prio": (0, 7),
+    }  # fmt: skip
+
+
+def test_an_ethertype_up_to_1500_goes_by_the_name_of_a_length() -> None:
+    field = BY_PREFIX["eth"].layout[2]
+    assert [field.name_for(value) for value in (0, 1500, 1501, 0x0800)] == [
+        "eth.len",
+        "eth.len",
+        "eth.type",
+        "eth.type",
+    ]
+
+
+@pytest.mark.parametrize(
+    "role_value", ["cnm", "cntag", "ecm", "bcn", "e2cm", "fecn", "dbp", "cmtag", "rrttag", "rdtag"]
+)
+def test_names_start_with_the_formats_prefix(role_value: str) -> None:
+    cls = BY_PREFIX[role_value]
+    assert [field.name for field in cls.layout] == [f"{role_value}.{field.key}" for field in cls.layout]

@@ -1,0 +1,101 @@
+"""The bit diagrams, the catalogue of field names and the field reference."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from docs.reference import PATH, text
+from ecmproto import CNM, PFC, CNTag, Layer
+from ecmproto.codec.diagram import diagram
+from ecmproto.codec.reference import as_dict, as_markdown, as_text
+from ecmproto.formats.catalogue import catalogue
+from ecmproto.formats.registry import BY_PREFIX, FORMATS
+
+CNTAG = """\
+ 0                   1                   2                   3
+ 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
++-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+|            flow_id            |             etype             |
++-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+"""
+
+
+def test_a_diagram_is_drawn_as_the_rfcs_do() -> None:
+    assert diagram(CNTag) == CNTAG
+
+
+@pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
+def test_every_diagram_is_rectangular_and_names_the_wide_fields(cls: type[Layer]) -> None:
+    drawn = diagram(cls)
+    assert max(map(len, drawn.splitlines())) <= 65
+    for field in cls.layout:
+        if field.bits is None or 2 * field.bits > len(field.key):
+            assert field.key in drawn
+
+
+def test_names_of_formats_are_unique() -> None:
+    assert len(BY_PREFIX) == len(FORMATS)
+
+
+def test_names_of_fields_are_unique_but_where_formats_share_a_field() -> None:
+    shared = {entry.name: entry.formats for entry in catalogue() if len(entry.formats) > 1}
+    cooked = ("pkttype", "hatype", "halen", "src.eth", "unused", "etype")
+    assert shared == {
+        "macc.opcode": ("pause", "pfc", "macc"),
+        "lldp.tlv.type": ("lldp", "lldpcn"),
+        "lldp.tlv.len": ("lldp", "lldpcn"),
+        **{f"sll.{key}": ("sll", "sll2") for key in cooked},
+    }
+
+
+PROMISED = """
+    frame.number frame.time_epoch frame.len frame.cap_len frame.interface_id eth.dst eth.src
+    eth.type vlan.id vlan.priority vlan.dei ip.src ip.dst udp.srcport cntag.flow_id cnm.version
+    cnm.reserved cnm.qntz_fb cnm.cpid cnm.q_offset cnm.q_delta cnm.encap_prio cnm.encap_reserved
+    cnm.encap_dst cnm.msdu_length cnm.msdu ecm.version ecm.q ecm.cpid ecm.q_off ecm.q_delta
+    ecm.timestamp ecm.unit ecm.payload cmtag.version cmtag.protocol cmtag.cpid cmtag.timestamp
+    cmtag.unit bcn.type bcn.cpid bcn.e bcn.capacity bcn.payload rrttag.cpid e2cm.type e2cm.q
+    e2cm.cpid e2cm.q_off e2cm.q_delta e2cm.latency e2cm.flow_id e2cm.throughput e2cm.payload
+    rdtag.rlq_id rdtag.rate fecn.rlq_id fecn.rate dbp.rate eth.padding eth.trailer eth.fcs
+    macc.opcode macc.pause_time macc.cbfc.enbv.c7 macc.cbfc.pause_time.c0
+    lldp.ieee.802_1qau.cnpv.prio3 lldp.ieee.802_1qau.ready.prio0
+"""
+
+
+def test_the_names_promised_to_users_exist() -> None:
+    """The field tables of the interface document."""
+    names = {entry.name for entry in catalogue()}
+    experimental = ("ecm", "cmtag", "bcn", "rrttag", "e2cm", "rdtag", "fecn", "dbp")
+    word = [
+        f"{layer}.{key}" for layer in experimental for key in ("version", "q", "protocol", "type", "reserved")
+    ]
+    assert {*PROMISED.split(), *word} <= names
+
+
+@pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
+def test_every_field_says_what_it_means_and_where_that_stands(cls: type[Layer]) -> None:
+    assert cls.title
+    assert cls.source
+    for field in cls.layout:
+        assert field.meta.doc, field.name
+        assert field.meta.source, field.name
+
+
+def test_a_format_as_data_is_json() -> None:
+    document = json.loads(json.dumps(as_dict(CNM)))
+    assert document["fixed_octets"] == 24
+    assert document["ethertype"] == "0x22e7"
+    assert document["fields"][2] | {"doc": ""} == {
+        "name": "cnm.qntz_fb", "key": "qntz_fb", "type": "uint6", "bit_offset": 10, "bits": 6, "length": None,
+        "default": 0, "unit": "", "values": {}, "doc": "", "source": "S001; 802.1Q 33.4",
+    }  # fmt: skip
+
+
+def test_text_and_markdown_give_each_field_its_place() -> None:
+    assert "      1.2  cnm.qntz_fb" in as_text(CNM)
+    assert "| 4–5 | `macc.cbfc.pause_time.c0` | uint16 |" in as_markdown(PFC)
+
+
+def test_the_field_reference_is_up_to_date() -> None:
+    assert PATH.read_text(encoding="utf-8") == text(), "run make docs"

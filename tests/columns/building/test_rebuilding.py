@@ -1,0 +1,292 @@
+"""Captures taken apart into columns and put together again: the same octets, or a sentence why not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ecmproto.capture import Batch, open_capture
+from ecmproto.codec import TLV, CongestionNotificationTLV, Data, Ethernet, Frame, IPv4, IPv6, decode, encode
+from ecmproto.columns import every_name, extract
+from ecmproto.columns.arrow import record_batch_of, schema_of
+from ecmproto.columns.building import batch_from
+from ecmproto.columns.building.tlvs import NO_VALUE, told_apart
+from ecmproto.columns.capture import read_table
+from ecmproto.columns.files import write_columns
+from ecmproto.craft import build
+from ecmproto.errors import ColumnError, SpecError
+from ecmproto.formats.ip import AH, DestinationOptions, HopByHop, Routing
+from ecmproto.formats.layer import Layer
+from ecmproto.fuzz.strategies import arbitrary_octets, frames, layers_of, mutated, octets_of, truncated
+from tests.conftest import REPOSITORY, SHARED_CAPTURES
+
+PCAPS = sorted((REPOSITORY / "pcaps").glob("*.pcap*"))
+OCTETS = st.one_of(octets_of(), octets_of(frames(fcs_octets=4)), mutated(), arbitrary_octets())
+
+
+def frames_of(batch: Batch) -> list[bytes]:
+    return list(batch.frames())
+
+
+def rebuilt(octets: Sequence[bytes]) -> list[bytes]:
+    """Take frames apart and put them together by way of both kinds of columns."""
+    columns = extract(Batch.from_frames(octets))
+    from_columns = frames_of(batch_from(columns))
+    table = record_batch_of(columns, schema_of())
+    assert frames_of(batch_from(table)) == from_columns
+    return from_columns
+
+
+def right(*layers: Layer) -> Frame:
+    return decode(encode(Frame(layers=(Ethernet(), *layers)), fix=True))
+
+
+TWO_OF_A_KIND = [
+    right(IPv6(), HopByHop(), HopByHop(options=bytes(5) + b"\x01")),
+    right(IPv6(), Routing(), Routing(data=b"\x02" * 12)),
+    right(IPv6(), DestinationOptions(), HopByHop(), DestinationOptions(options=b"\x03" * 14)),
+    # an AH without a check value has none among the column's
+    *(right(IPv4(), AH(icv=one), AH(icv=two), AH(icv=b"\7" * 4), Data(data=b"data"))
+      for one, two in ((b"", b"\5" * 8), (b"\6" * 8, b""), (b"", b""), (b"\x08" * 8, b"\x09" * 8))),
+]  # fmt: skip
+
+
+@given(st.lists(OCTETS, max_size=8))
+@example([encode(frame) for frame in TWO_OF_A_KIND])
+def test_any_frames_come_back_octet_for_octet(octets: list[bytes]) -> None:
+    assert rebuilt(octets) == octets
+
+
+@given(st.lists(frames(), min_size=1, max_size=6))
+@example(TWO_OF_A_KIND)
+def test_valid_frames_put_right_anew_are_the_same(valid: list[Frame]) -> None:
+    columns = extract(Batch.from_frames([encode(frame) for frame in valid]))
+    expected = [encode(decode(encode(frame)), fix=True) for frame in valid]
+    assert frames_of(batch_from(columns, fix=True)) == expected
+
+
+@given(st.lists(truncated(), min_size=1, max_size=4))
+def test_cut_frames_stay_cut(cut: list[tuple[bytes, int]]) -> None:
+    octets, original = [each for each, _ in cut], [length for _, length in cut]
+    batch = batch_from(extract(Batch.from_frames(octets, original=original)))
+    assert frames_of(batch) == octets
+    assert batch.original.tolist() == original
+
+
+@pytest.mark.parametrize("path", PCAPS, ids=lambda path: path.name)
+def test_bundled_captures_come_back_with_their_records(path: Path) -> None:
+    with open_capture(str(path)) as reader:
+        batch = next(iter(reader))
+        batch = batch.select(np.arange(min(len(batch), 2000)))
+        columns = extract(batch, interfaces=reader.interfaces)
+    again = batch_from(columns)
+    assert frames_of(again) == frames_of(batch)
+    for key in ("time_ns", "original", "numbers", "interface"):
+        assert getattr(again, key).tolist() == getattr(batch, key).tolist(), key
+
+
+def test_strange_captures_come_back() -> None:
+    if not SHARED_CAPTURES.is_dir():
+        pytest.skip("the collected captures are not there")
+    paths = sorted(SHARED_CAPTURES.glob("the-tcpdump-group-tcpdump/*.pcap"))[::4]
+    assert paths
+    for path in paths:
+        with open_capture(str(path)) as reader:
+            for batch in reader:
+                again = batch_from(extract(batch, interfaces=reader.interfaces))
+                assert frames_of(again) == frames_of(batch), path
+
+
+def test_a_table_read_back_from_parquet_is_rebuilt(tmp_path: Path) -> None:
+    out = str(tmp_path / "columns.parquet")
+    write_columns(str(REPOSITORY / "pcaps" / "mixed.pcap"), out)
+    with open_capture(str(REPOSITORY / "pcaps" / "mixed.pcap")) as reader:
+        whole = [octets for batch in reader for octets in batch.frames()]
+    assert frames_of(batch_from(pyarrow.parquet.read_table(out))) == whole
+
+
+def test_frames_without_a_time_stay_without() -> None:
+    table = read_table(str(REPOSITORY / "pcaps" / "pause.pcap")).slice(0, 1)
+    assert batch_from(table).timed is None
+    times = table.column_names.index("frame.time_epoch")
+    none = table.set_column(times, "frame.time_epoch", pa.nulls(1, pa.timestamp("ns")))
+    again = batch_from(none)
+    assert again.timed is not None
+    assert (again.timed.tolist(), again.time_ns.tolist()) == ([False], [0])
+
+
+def test_no_columns_and_no_frames_are_an_empty_batch() -> None:
+    assert len(batch_from(extract(Batch.from_frames([])))) == 0
+    assert len(batch_from(extract(Batch.from_frames([]), []))) == 0
+
+
+CNMS = [encode(build("cnm", qntz_fb=i, flow_id=i, vlan=5)) for i in range(3)]
+MIXED = [*CNMS, encode(build("pause")), encode(build("ip udp data data=0102")), encode(build("lldpcn"))]
+
+
+def without(*names: str, octets: Sequence[bytes] = MIXED) -> pa.Table:
+    table = pa.Table.from_batches([record_batch_of(extract(Batch.from_frames(octets)), schema_of())])
+    return table.drop_columns(list(names))
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["frame.protocols"],
+         "columns: needed 'frame.protocols', which says what layers a frame has, got none of that name"),
+        (["vlan.dei"],
+         "columns: needed 'vlan.dei' for frames of eth:vlan:cntag:cnm, got none of that name"),
+        (["eth.type", "eth.len"], "columns: needed 'eth.type' or 'eth.len' for frames of eth:"),
+        (["cnm.msdu"],
+         "frame.cap_len: needed 46, the octets of the columns without cnm.msdu, got 110 in row 0"),
+        (["cnm.msdu", "frame.cap_len"],
+         "columns: needed 'cnm.msdu' for frames of eth:vlan:cntag:cnm, got none"),
+        (["data.data", "frame.cap_len"],
+         "columns: needed 'data.data' for frames of eth:ip:udp:data, got none"),
+        (["eth.fcs", "frame.cap_len"],
+         "columns: needed 'eth.fcs', or 'frame.cap_len' to know that no frame has it, got none of that name"),
+        (["lldp.tlv.value", "frame.cap_len"],
+         "columns: needed 'lldp.tlv.value' for frames of eth:lldp:lldpcn:lldp, got none"),
+        (["macc.opcode"], "columns: needed 'macc.opcode' for frames of eth:pause, got none of that name"),
+    ],
+)  # fmt: skip
+def test_a_column_that_is_missing_is_named(names: list[str], told: str) -> None:
+    with pytest.raises((SpecError, ColumnError), match=re.escape(told)):
+        batch_from(without(*names))
+
+
+def test_columns_that_say_nothing_may_be_missing() -> None:
+    names: list[str] = [name for name in every_name() if without().column(name).null_count == len(MIXED)]
+    assert "ip.options" in names
+    assert frames_of(batch_from(without(*names))) == MIXED
+    fixed_names = [
+        "frame.cap_len",
+        "eth.padding",
+        "eth.trailer",
+        "eth.fcs",
+        "ip.checksum",
+        "udp.length",
+        "ip.len",
+    ]
+    fixed_names += ["vlan.etype", "vlan.len", "cntag.etype", "cntag.len", "cnm.msdu_length", "ip.options"]
+    assert frames_of(batch_from(without(*fixed_names), fix=True)) == MIXED
+
+
+def test_what_fix_cannot_know_is_needed() -> None:
+    with pytest.raises(SpecError, match=re.escape("needed 'ip.proto' for frames of eth:ip:data")):
+        batch_from(without("ip.proto", octets=[encode(build("ip proto=200 data data=00"))]), fix=True)
+    with pytest.raises(SpecError, match=re.escape("needed 'data.data' for frames of eth:ip:udp:data")):
+        batch_from(without("data.data"), fix=True)
+
+
+def test_check_values_of_several_ah_need_their_lengths() -> None:
+    octets = [encode(TWO_OF_A_KIND[3])]
+    with pytest.raises(SpecError, match=re.escape("needed 'ah.length' for frames of eth:ip:ah:ah:ah:data")):
+        batch_from(without("ah.length", octets=octets), fix=True)
+    options = [encode(TWO_OF_A_KIND[0])]
+    assert frames_of(batch_from(without("ipv6.hopopts.len", octets=options), fix=True)) == options
+
+
+def changed(name: str, values: object) -> pa.Table:
+    table = without()
+    array = values if isinstance(values, pa.Array) else pa.array(values)
+    return table.set_column(table.column_names.index(name), name, array)
+
+
+SIX = list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "told"),
+    [
+        ("vlan.id", [[1], [2], None, None, None, None],
+         "vlan.id: needed 1, one for each layer of eth:vlan:cntag:cnm that has it, got 0 of vlan.id"),
+        ("vlan.id", [[1], [2, 3], [4], None, None, None], "that has it, got 2 of vlan.id in row 1"),
+        ("vlan.id", [[1], [2], [4096], None, None, None],
+         "vlan.id: needed an integer in 0..4095, got 4096 in row 2"),
+        ("vlan.id", [[1], [2], [-3], None, None, None],
+         "vlan.id: needed an integer in 0..4095, got -3 in row 2"),
+        ("vlan.id", [[1], [2], [3], None, [9], None],
+         "vlan.id: needed none in a frame of eth:ip:udp:data, got a value in row 4"),
+        ("cnm.qntz_fb", [1.0, 2.5, 3.0, None, None, None],
+         "cnm.qntz_fb: needed an integer in 0..63, got 2.5 in row 1"),
+        ("cnm.cpid", ["x", "y", "z", None, None, None], "cnm.cpid: needed 16 hex digits, or MAC/number"),
+        ("frame.protocols", ["eth:vlan:cntag:cnm"] * 3 + ["eth:nothing", "eth:ip:udp:data", "eth:lldp"],
+         "frame.protocols: needed names of formats, got 'nothing' in row 3"),
+        ("frame.protocols", [*(["eth:vlan:cntag:cnm"] * 3), None, "eth:ip:udp:data", "eth:lldp"],
+         "frame.protocols: needed one value, got 0 values in row 3"),
+        ("frame.protocols", SIX, "frame.protocols: needed text, got something else"),
+        ("eth.src", [b"123456"] * 5 + [b"12345"], "eth.src: needed 6 octets, got 5 octets in row 5"),
+        ("frame.cap_len", [110, 110, 110, 60, 60, 61],
+         "frame.cap_len: needed 60, the octets of the columns, got 61 in row 5"),
+        ("frame.len", [-1] * 6, "frame.len: needed a number from 0 to 2^63 − 1, got -1 in row 0"),
+        ("frame.time_epoch", [-1] * 6, "frame.time_epoch: needed ns since 1970, got -1 in row 0"),
+        ("frame.interface_id", ["a"] * 6, "frame.interface_id: needed integers, got text or octets"),
+        ("lldp.tlv.len", [None] * 5 + [[1, 2, 3, 4, 5]],
+         "tell apart as eth:lldp:lldpcn:lldp, got [1, 2, 3, 127, 0] in row 5"),
+        ("eth.padding", [[b"1"]] * 6,
+         "frame.cap_len: needed 111, the octets of the columns, got 110 in row 0"),
+    ],
+)  # fmt: skip
+def test_values_that_do_not_go_together_are_refused(name: str, values: list[object], told: str) -> None:
+    with pytest.raises((SpecError, ColumnError), match=re.escape(told)):
+        batch_from(changed(name, values))
+
+
+def test_names_that_no_extraction_gives_are_refused() -> None:
+    with pytest.raises(SpecError, match=re.escape("got 'cnm.qntz' (did you mean 'cnm.qntz_fb'?)")):
+        batch_from(without().append_column("cnm.qntz", pa.array(SIX)))
+    with pytest.raises(SpecError, match=re.escape("columns: needed each column once, got 'vlan.id' twice")):
+        batch_from(without().append_column("vlan.id", pa.array(SIX)))
+
+
+def test_outermost_values_alone_do_not_suffice_for_two_tags() -> None:
+    octets = [encode(build("cnm", vlan="7,5"))]
+    two = [encode(build("vlan id=1 vlan id=2 ip"))]
+    first = record_batch_of(extract(Batch.from_frames(octets)), schema_of(repeated="first"))
+    assert frames_of(batch_from(first)) == octets
+    lacking = record_batch_of(extract(Batch.from_frames(two)), schema_of(repeated="first"))
+    with pytest.raises(ColumnError, match="needed 2, one for each layer of eth:vlan:vlan:ip"):
+        batch_from(lacking)
+
+
+TLVS = st.lists(layers_of(TLV) | layers_of(CongestionNotificationTLV), min_size=1, max_size=6)
+
+
+@given(TLVS)
+def test_tlvs_are_told_apart_or_said_to_be_unclear(tlvs: list[TLV | CongestionNotificationTLV]) -> None:
+    names: list[str] = []
+    for tlv in tlvs:
+        if tlv.prefix != "lldp" or names[-1:] != ["lldp"]:
+            names.append(tlv.prefix)
+    values = [len(tlv.value) for tlv in tlvs if isinstance(tlv, TLV) and tlv.value]
+    apart = told_apart(names, [tlv.type for tlv in tlvs], [tlv.length for tlv in tlvs], values)
+    others = [tlv for tlv in tlvs if isinstance(tlv, TLV) and tlv.type == 127]
+    if apart is None:
+        assert others
+        assert len(others) < len(tlvs)
+        return
+    layers, numbers = apart
+    assert layers == tuple(type(tlv) for tlv in tlvs)
+    having = iter(range(len(values)))
+    expected = [next(having) if isinstance(tlv, TLV) and tlv.value else NO_VALUE for tlv in tlvs]
+    assert list(numbers) == expected
+
+
+def test_tlvs_that_could_be_either_are_unclear() -> None:
+    # which of the two is the Congestion Notification TLV, and which has the six octets?
+    assert told_apart(["lldp", "lldpcn", "lldp"], [1, 127, 127, 127], [1, 6, 6, 6], [1, 6, 6]) is None
+    assert told_apart(["lldpcn", "lldp"], [127, 127], [6, 6], [6]) is not None
+
+
+def test_data_alone_is_a_path() -> None:
+    assert rebuilt([b"\1\2\3", b""]) == [b"\1\2\3", b""]
+    assert Data in decode(encode(build("udp data data=00")))

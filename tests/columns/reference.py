@@ -1,0 +1,46 @@
+"""What columns are held to: the same fields, frame by frame, from the one-frame lax decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ecmproto.capture import Batch, Interface
+from ecmproto.columns import Columns, extract
+from ecmproto.dissect import records
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.fuzz.column_check import ETHERNET_ONLY, NAMES, column_differences
+from ecmproto.fuzz.column_check import INNER_NAMES as INNER
+from ecmproto.fuzz.field_values import FieldValues
+
+
+def expected(
+    batch: Batch,
+    names: Iterable[str],
+    interfaces: Sequence[Interface] = ETHERNET_ONLY,
+    ethertypes: EtherTypes = DEFAULT,
+) -> dict[str, list[list[Any]]]:
+    """Return each field's values, a list a frame."""
+    found: dict[str, list[list[Any]]] = {name: [[] for _ in range(len(batch))] for name in names}
+    each = list(records(batch, interfaces, ethertypes=ethertypes))
+    for name, listed in FieldValues(found).of(each).items():
+        for row, value in zip(*listed, strict=True):
+            found[name][row].append(value)
+    return found
+
+
+def assert_equal(
+    batch: Batch,
+    names: Sequence[str] = NAMES + INNER,
+    interfaces: Sequence[Interface] = ETHERNET_ONLY,
+    ethertypes: EtherTypes = DEFAULT,
+    columns: Columns | None = None,
+) -> None:
+    """Fail for the first field of the first frame that columns have differently."""
+    if columns is None:
+        columns = extract(batch, names, interfaces=interfaces, ethertypes=ethertypes)
+    assert list(columns) == list(names)
+    each = list(records(batch, interfaces, ethertypes=ethertypes))
+    for wrong in column_differences(columns, FieldValues(names), each):
+        number = int(batch.numbers[wrong.row]) + 1
+        raise AssertionError(f"{wrong.what} of frame {number}: {wrong.detail}")

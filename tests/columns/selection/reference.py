@@ -1,0 +1,49 @@
+"""What selections are held to: the same filter, frame by frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ecmproto.capture import Batch, Interface, open_capture
+from ecmproto.columns.selection import selected
+from ecmproto.dissect import Record, records
+from ecmproto.errors import CaptureError
+from ecmproto.filter import Filter
+from ecmproto.filter.evaluation import predicate
+from ecmproto.filter.printing import text_of
+from ecmproto.filter.tree import Test
+from ecmproto.fuzz.column_check import ETHERNET_ONLY
+
+
+class Sample:
+    """Frames, each decoded once."""
+
+    def __init__(self, batch: Batch, interfaces: Sequence[Interface] = ETHERNET_ONLY) -> None:
+        self.batch = batch
+        self.interfaces = list(interfaces)
+        self.records: list[Record] = list(records(batch, self.interfaces))
+
+    def check(self, test: Test) -> int:
+        """Fail for a frame of which a test holds in one way only; return of how many it holds."""
+        holds = predicate(test)
+        filter = Filter(text=text_of(test), test=test, fields=(), matches=holds)
+        got = selected(self.batch, filter, interfaces=self.interfaces).tolist()
+        wanted = [holds(record) for record in self.records]
+        if got != wanted:
+            row = next(i for i, (one, other) in enumerate(zip(got, wanted, strict=True)) if one != other)
+            frame = self.batch.frame(row).hex()
+            raise AssertionError(f"{filter.text}: {got[row]} for {wanted[row]} of frame {row}, {frame}")
+        return sum(wanted)
+
+
+def samples(paths: Sequence[Path], frames: int) -> Iterator[Sample]:
+    """Yield up to ``frames`` frames of each capture; of a broken one what there is."""
+    for path in paths:
+        try:
+            with open_capture(path, batch_frames=frames) as reader:
+                batch = next(iter(reader), None)
+                if batch is not None:
+                    yield Sample(batch, reader.interfaces)
+        except CaptureError:
+            continue

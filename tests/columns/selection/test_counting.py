@@ -1,0 +1,34 @@
+"""Counting what a filter selects of whole captures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ecmproto.columns.selection import count
+from ecmproto.errors import CaptureError, FilterError
+from ecmproto.filter import compile_filter
+from tests.conftest import REPOSITORY
+from tests.filter.captured import bundled, selected
+
+MIXED = REPOSITORY / "pcaps" / "mixed.pcap"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("text", ["", "cnm", "vlan.priority == 6 and not cnm", "frame.len < 0"])
+def test_frames_are_counted(text: str, threads: int) -> None:
+    wanted = len(selected(text, bundled("mixed.pcap")))
+    assert count(str(MIXED), text, threads=threads) == wanted
+    assert count(str(MIXED), compile_filter(text), threads=threads) == wanted
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    with pytest.raises(FilterError):
+        count(str(MIXED), "cnm.nothing")
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(MIXED.read_bytes()[:-3])
+    with pytest.raises(CaptureError):
+        count(str(cut), "frame")
+    with pytest.raises(CaptureError):
+        count(str(tmp_path / "none.pcap"), "frame")

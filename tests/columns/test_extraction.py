@@ -1,0 +1,138 @@
+"""Columns are what the one-frame decoder says, field by field, of whatever frames."""
+
+from __future__ import annotations
+
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.batch.headers import fixed
+from ecmproto.capture import Batch, open_capture
+from ecmproto.codec import CNM, TLV, VLAN, EtherTypes, IPv4, Layer
+from ecmproto.columns import extract, parts
+from ecmproto.columns.extraction import SHARED_FRAMES as SHARED_WORK
+from ecmproto.columns.rules import UNKNOWN
+from ecmproto.columns.transitions import NUMBER_OF, transitions
+from ecmproto.errors import CaptureError, SpecError
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
+from tests.columns.reference import assert_equal
+from tests.columns.spoilt import INTERFACES, spoilt_batch
+from tests.conftest import SHARED_CAPTURES
+from tests.dissect.sample import FRAMES
+
+BUNDLED = sorted(
+    path for path in (Path(__file__).parents[3] / "pcaps").iterdir() if ".pcap" in "".join(path.suffixes)
+)
+SPOILT_FRAMES = int(os.environ.get("ECMPROTO_SPOILT_FRAMES", "4000"))
+SHARED_FRAMES = int(os.environ.get("ECMPROTO_SHARED_FRAMES", "200"))
+"""How many spoilt frames, and how many frames of each shared capture; a long run sets them high."""
+_BATCH_FRAMES = 1000
+
+
+@pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.name)
+def test_bundled_captures(path: Path) -> None:
+    with open_capture(path, batch_frames=2000) as reader:
+        for batch in reader:
+            assert_equal(batch, interfaces=reader.interfaces)
+            if batch.first + len(batch) >= 2000:
+                break
+
+
+def test_shared_captures() -> None:
+    if not SHARED_CAPTURES.is_dir():
+        pytest.skip(f"{SHARED_CAPTURES} is not there: no shared captures to compare with")
+    compared = 0
+    for path in sorted(SHARED_CAPTURES.rglob("*")):
+        if path.suffix not in (".pcap", ".pcapng", ".cap"):
+            continue
+        try:
+            with open_capture(path, batch_frames=max(1, SHARED_FRAMES)) as reader:
+                for batch in reader:
+                    assert_equal(batch, interfaces=reader.interfaces)
+                    compared += len(batch)
+                    if batch.first + len(batch) >= SHARED_FRAMES:
+                        break
+        except CaptureError:
+            continue  # no capture, or a broken one: what there is to read was compared
+    assert compared
+
+
+_WHOLE = st.one_of(octets_of(frames()), mutated(), arbitrary_octets())
+
+
+@given(
+    st.lists(st.one_of(_WHOLE.map(lambda octets: (octets, len(octets))), truncated()), max_size=8), st.data()
+)
+def test_drawn_frames(drawn: list[tuple[bytes, int]], data: st.DataObject) -> None:
+    batch = Batch.from_frames(
+        [octets for octets, _ in drawn],
+        original=[original for _, original in drawn],
+        interface=[data.draw(st.integers(0, len(INTERFACES) - 1)) for _ in drawn],
+    )
+    assert_equal(batch, interfaces=INTERFACES)
+
+
+def test_spoilt_frames() -> None:
+    generator = random.Random(20020)
+    for _ in range(max(1, SPOILT_FRAMES // _BATCH_FRAMES)):
+        assert_equal(spoilt_batch(generator, _BATCH_FRAMES), interfaces=INTERFACES)
+
+
+def test_an_inner_length_up_to_where_the_capture_was_cut() -> None:
+    # a TCP header longer than its IP packet, in frames of which more, less or nothing is missing
+    octets = bytes.fromhex(
+        "80711f84efc580711f84efcc8100003208004500004000000000000600000a0000100a000011"
+        "fa5405f201537f0100000000ff02ffff3ede0000" + 24 * "01"
+    )
+    assert_equal(Batch.from_frames([octets] * 4, original=[len(octets) + more for more in (0, 1, 16, 40)]))
+
+
+def test_other_ethertypes() -> None:
+    ethertypes = EtherTypes(
+        c_tag=0x9999, cn_tag=0x8100, cnm=0x88B5, message=0x22E7, lldp=0x8808, mac_control=0x88CC
+    )
+    batch = Batch.from_frames(list(FRAMES.values()))
+    assert_equal(batch, ethertypes=ethertypes)
+
+
+@pytest.mark.parametrize("cls", [VLAN, CNM, IPv4, TLV], ids=lambda cls: cls.prefix)
+def test_formats_that_the_walk_cannot_tell(cls: type[Layer], monkeypatch: pytest.MonkeyPatch) -> None:
+    follows = transitions(DEFAULT).follows.copy()
+    follows[NUMBER_OF[cls]] = UNKNOWN
+    changed = transitions(DEFAULT)._replace(follows=fixed(follows))
+    monkeypatch.setattr(parts, "transitions", lambda ethertypes: changed)
+    assert_equal(spoilt_batch(random.Random(cls.prefix), 500), interfaces=INTERFACES)
+
+
+def test_more_layers_than_there_is_room_for() -> None:
+    stack = bytes(12) + bytes.fromhex("81000005") * 9000 + bytes(2)
+    assert_equal(Batch.from_frames([stack, *FRAMES.values(), stack]), ("vlan.id", "frame.protocols"))
+
+
+def test_no_frames() -> None:
+    assert_equal(Batch.from_frames([]))
+
+
+def test_two_threads_find_what_one_does() -> None:
+    batch = Batch.from_frames([*FRAMES.values()] * (2 * SHARED_WORK // len(FRAMES)))
+    with ThreadPoolExecutor(1) as pool:
+        columns, alone = extract(batch, pool=pool), extract(batch)
+    for name, column in alone.items():
+        assert columns[name].rows.tolist() == column.rows.tolist(), name
+        assert list(columns[name].python_values()) == list(column.python_values()), name
+
+
+def test_a_part_of_the_fields() -> None:
+    batch = Batch.from_frames(list(FRAMES.values()))
+    assert_equal(batch, ("cnm.cpid", "eth.addr", "encapsulated.ip.src", "lldp.tlv.type", "frame.len"))
+
+
+def test_fields_that_are_none() -> None:
+    with pytest.raises(SpecError, match="did you mean"):
+        extract(Batch.from_frames([]), ["vlan.idd"])

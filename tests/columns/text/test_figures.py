@@ -1,0 +1,77 @@
+"""Significant digits and IP addresses by kernels, beside Python's own."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ecmproto.columns.text.addresses import dotted, grouped
+from ecmproto.columns.text.significant import significant
+from ecmproto.kernel import compiled
+
+OUT = np.zeros(64, np.uint8)
+
+
+@compiled
+def _significant(out: np.ndarray, number: Any, exponent: int) -> int:
+    return significant(out, 0, number, exponent)
+
+
+@compiled
+def _dotted(out: np.ndarray, octets: np.ndarray) -> int:
+    return dotted(out, 0, octets, 0)
+
+
+@compiled
+def _grouped(out: np.ndarray, octets: np.ndarray) -> int:
+    return grouped(out, 0, octets, 0)
+
+
+def written(end: int) -> str:
+    return OUT[:end].tobytes().decode("ascii")
+
+
+@st.composite
+def quotients(draw: st.DrawFn) -> tuple[int, int]:
+    """A number and the power of ten that divides it; many are half-way between four digits."""
+    exponent = draw(st.sampled_from((3, 6, 9, 12)))
+    number = draw(st.integers(10**exponent, 9998 * 10**exponent))
+    dropped = len(str(number)) - 4
+    if dropped and draw(st.booleans()):
+        number = number // 10**dropped * 10**dropped + 5 * 10 ** (dropped - 1) + draw(st.integers(-1, 1))
+    return number, exponent
+
+
+@given(quotients())
+@example((0, 0))
+@example((999, 0))
+@example((999_950, 3))  # four digits become five
+@example((12_345, 3))  # the double is a little more than half-way, the next one a little less
+@example((1_000_500_000_000, 12))
+@example((1_234_500_000_000, 9))
+def test_four_significant_digits_are_pythons(quotient: tuple[int, int]) -> None:
+    number, exponent = quotient
+    assert written(_significant(OUT, np.int64(number), exponent)) == f"{number / 10**exponent:.4g}"
+
+
+@given(st.lists(st.sampled_from((0, 0, 1, 0xAB, 0xFFFF)) | st.integers(0, 0xFFFF), min_size=8, max_size=8))
+@example([0] * 8)
+@example([0] * 5 + [0xFFFF, 0x0A00, 1])
+@example([0] * 6 + [0x0A00, 1])
+@example([1, 0, 2, 0, 3, 0, 4, 0])
+@example([1, 0, 0, 2, 0, 0, 3, 4])
+@example([1, 2, 3, 4, 5, 6, 0, 0])
+def test_an_ipv6_address_is_what_inet_ntop_writes(groups: list[int]) -> None:
+    address = b"".join(group.to_bytes(2, "big") for group in groups)
+    end = _grouped(OUT, np.frombuffer(address, np.uint8))
+    assert written(end) == socket.inet_ntop(socket.AF_INET6, address)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "10.0.0.1", "255.255.255.255", "192.168.99.100"])
+def test_an_ipv4_address_is_what_inet_ntoa_writes(address: str) -> None:
+    assert written(_dotted(OUT, np.frombuffer(socket.inet_aton(address), np.uint8))) == address

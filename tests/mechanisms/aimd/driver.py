@@ -1,0 +1,286 @@
+"""A tiny closed loop that knows the protocol alone: stations, and one port whose queue has no priorities.
+
+Nobody obeys PAUSE here; who posts it is seen in the outbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.kernel import allocating, compiled
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.machine import Machine, Place, machine_of
+from ecmproto.mechanisms.mechanism import Role
+from ecmproto.mechanisms.protocol import (
+    EVERY_STATION,
+    NO_LIMITER,
+    Arrival,
+    CongestionPoint,
+    Departure,
+    Message,
+    Outbox,
+    Senders,
+    new_outbox,
+)
+from ecmproto.mechanisms.registry import find_mechanism
+from ecmproto.record import columns, new_records, record_dtype
+
+CP = bytes.fromhex("0200000000cc")
+LINK = 10_000_000_000
+PRIORITY = 3
+WAITING, DROPPED = -1, -2
+
+
+class Track(NamedTuple):
+    """What is fixed: messages take ``delay_ns``; the port serves at ``rate_bps``."""
+
+    stations: int
+    rate_bps: int
+    buffer_octets: int
+    delay_ns: int
+    until_ns: int
+
+
+class Fate:
+    """What became of a frame; a record."""
+
+    left_ns: int
+    """The station; WAITING."""
+    through_ns: int
+    """When it left the port; DROPPED, WAITING."""
+    limiter: int
+    octets: int
+    tagged: int
+    tag: int
+    mark: int
+
+
+@compiled
+def arrive(point: CongestionPoint, arrival: Arrival, outbox: Outbox) -> None:
+    point.arrived(arrival, outbox)
+
+
+@compiled
+def heed(senders: Senders, message: Message, now_ns: int) -> None:
+    senders.heed(message, now_ns)
+
+
+@allocating
+def run(
+    point: CongestionPoint,
+    senders: Senders,
+    frames: NDArray[np.int64],
+    track: Track,
+    outbox: Outbox,
+    fates: Any,
+) -> int:
+    """Run ``frames`` (time, station, flow, priority, octets, tag) and return the peak of the port's queue.
+
+    A tag of 0 is none.  What is in the outbox already is heeded too, in its order.
+    """
+    each, count = senders.limiters(), len(frames)
+    queues = np.zeros((track.stations * each, count), np.int64)
+    taken = np.zeros(track.stations * each, np.int64)
+    put = np.zeros(track.stations * each, np.int64)
+    line = np.zeros(count, np.int64)
+    line_taken = line_put = arrived = heeded = octets = peak = 0
+    departs_ns = NEVER_NS
+    qlens_octets = np.zeros(8, np.int64)
+    now_ns = 0
+    while True:
+        while heeded < outbox.posted.count and (
+            outbox.messages[heeded].sent == 0 or outbox.messages[heeded].station == EVERY_STATION
+        ):
+            heeded += 1
+        message_ns = NEVER_NS
+        if heeded < outbox.posted.count:
+            message_ns = outbox.messages[heeded].time_ns + track.delay_ns
+        timer_ns, expiring = NEVER_NS, 0
+        for station in range(track.stations):
+            if senders.timer_ns(station) < timer_ns:
+                timer_ns, expiring = senders.timer_ns(station), station
+        arrival_ns = frames[arrived, 0] if arrived < count else NEVER_NS
+        tick_ns = point.tick_ns()
+        first_ns = min(min(departs_ns, tick_ns), min(message_ns, min(timer_ns, arrival_ns)))
+        leaves_ns, leaver = NEVER_NS, 0
+        for index in range(len(put)):
+            if put[index] > taken[index]:
+                time_ns = senders.leaves_ns(index // each, index % each, now_ns)
+                if time_ns < leaves_ns:
+                    leaves_ns, leaver = time_ns, index
+        now_ns = min(first_ns, leaves_ns)
+        if now_ns > track.until_ns:
+            return peak
+        if departs_ns == now_ns:
+            frame = line[line_taken]
+            line_taken += 1
+            octets -= fates[frame].octets
+            fates[frame].through_ns = now_ns
+            point.left(now_ns, frames[frame, 1], frames[frame, 3], fates[frame].octets, octets, outbox)
+            departs_ns = NEVER_NS
+            if line_put > line_taken:
+                departs_ns = now_ns + -(-8_000_000_000 * fates[line[line_taken]].octets // track.rate_bps)
+            continue
+        if tick_ns == now_ns:
+            qlens_octets[0] = octets
+            point.tick(now_ns, qlens_octets, outbox)
+            continue
+        if message_ns == now_ns:
+            heed(senders, outbox.messages[heeded], now_ns)
+            heeded += 1
+            continue
+        if timer_ns == now_ns:
+            senders.expire(expiring, now_ns)
+            continue
+        if leaves_ns == now_ns:
+            frame = queues[leaver, taken[leaver]]
+            taken[leaver] += 1
+            limiter = leaver % each
+        else:
+            frame = arrived
+            arrived += 1
+            limiter = senders.route(frames[frame, 1], frames[frame, 2], frames[frame, 3], now_ns)
+            if limiter != NO_LIMITER:
+                senders.join(frames[frame, 1], limiter)
+                index = frames[frame, 1] * each + limiter
+                queues[index, put[index]] = frame
+                put[index] += 1
+                continue
+        fate = fates[frame]
+        station, flow, priority = frames[frame, 1], frames[frame, 2], frames[frame, 3]
+        departure = Departure(
+            now_ns, station, limiter, flow, priority, frames[frame, 4], frames[frame, 5] != 0,
+            frames[frame, 5], 0,
+        )  # fmt: skip
+        sent = senders.sent(departure, outbox)
+        fate.left_ns = now_ns
+        fate.limiter = limiter
+        fate.octets = frames[frame, 4] + sent.added_octets
+        fate.tagged = int(sent.tagged)
+        fate.tag = sent.tag
+        fate.mark = sent.mark
+        enqueued = octets + fate.octets <= track.buffer_octets
+        if enqueued:
+            octets += fate.octets
+            peak = max(peak, octets)
+            line[line_put] = frame
+            line_put += 1
+            if departs_ns == NEVER_NS:
+                departs_ns = now_ns + -(-8_000_000_000 * fate.octets // track.rate_bps)
+        else:
+            fate.through_ns = DROPPED
+        arrive(
+            point,
+            Arrival(
+                now_ns, station, flow, priority, fate.octets, True, True, enqueued, sent.tagged, sent.tag,
+                sent.mark, octets, octets,
+            ),
+            outbox,
+        )  # fmt: skip
+
+
+class Outcome(NamedTuple):
+    """A run's machines, what they posted, and what became of the frames."""
+
+    machine: Machine
+    point: Any
+    senders: Any
+    messages: list[Any]
+    fates: Any
+    peak_octets: int
+
+
+def made(name: str, **parameters: dict[str, Any]) -> Machine:
+    """Return a mechanism with the fields of the parameters of its roles (``cp``, ``rp``) set."""
+    mechanism = find_mechanism(name)
+    return machine_of(
+        mechanism,
+        {Role(role): mechanism.role(Role(role)).parameters(**given) for role, given in parameters.items()},
+    )
+
+
+def place(stations: int = 3, flows: int = 4, rate_bps: int = LINK) -> Place:
+    return Place(rate_bps=rate_bps, link_rate_bps=LINK, cp_mac=CP, stations=stations, flows=flows)
+
+
+def drive(
+    machine: Machine,
+    frames: Sequence[tuple[int, ...]],
+    *,
+    where: Place | None = None,
+    until_ns: int,
+    delay_ns: int = 4_000,
+    buffer_octets: int = 300_000,
+    given: list[dict[str, int]] | None = None,
+) -> Outcome:
+    """Run ``frames`` (time, station, flow, octets, and a tag perhaps) in the order of time.
+
+    Messages with the fields ``given`` are under way from the start.
+    """
+    where = where or place()
+    point = machine.congestion_point(where, np.random.default_rng(5))
+    senders = machine.senders(where, np.random.default_rng(6))
+    outbox, fates = new_outbox(10_000), new_records(Fate, len(frames))
+    columns(fates)["left_ns"] = columns(fates)["through_ns"] = WAITING
+    for message, fields in zip(outbox.messages, given or [], strict=False):
+        for name, value in fields.items():
+            setattr(message, name, value)
+    outbox.posted.count = len(given or [])
+    rows = np.zeros((len(frames), 6), np.int64)
+    rows[:, 3] = PRIORITY
+    for row, (time_ns, station, flow, *rest) in zip(rows, frames, strict=True):
+        row[:3] = time_ns, station, flow
+        row[4 : 4 + len(rest)] = rest
+    track = Track(where.stations, where.rate_bps, buffer_octets, delay_ns, until_ns)
+    peak = run(point, senders, rows, track, outbox, fates)
+    return Outcome(machine, point, senders, list(outbox.messages[: outbox.posted.count]), fates, int(peak))
+
+
+def check_alone(
+    machine: Machine,
+    frames: Sequence[tuple[int, ...]],
+    given: list[dict[str, int]],
+    *,
+    only: int,
+    until_ns: int,
+) -> None:
+    """Check that station ``only`` of three does with the others what it does without them.
+
+    No congestion point may tell one what the others did.
+    """
+    alone = [message for message in given if message["station"] == only]
+    mine = [frame[1] == only for frame in frames]
+    shared = drive(machine, frames, until_ns=until_ns, given=given)
+    own = drive(machine, [frame for frame in frames if frame[1] == only], until_ns=until_ns, given=alone)
+    # What the others send delays it at the port.
+    kept = [name for name in record_dtype(Fate).names or () if name != "through_ns"]
+    assert columns(shared.fates)[mine][kept].tolist() == columns(own.fates)[kept].tolist()
+    each = own.senders.slots_each
+    slots = [columns(one.senders.slots)[only * each : (only + 1) * each].tolist() for one in (shared, own)]
+    assert slots[0] == slots[1]
+    assert columns(shared.senders.points)[only] == columns(own.senders.points)[only]
+
+
+def greedy(stations: int, flows: int, until_ns: int, every_ns: int) -> list[tuple[int, int, int, int]]:
+    """Return frames of 1500 octets that come to each flow of each station every ``every_ns``."""
+    return [
+        (time_ns + station, station, flow, 1_500)
+        for time_ns in range(0, until_ns, every_ns)
+        for station in range(stations)
+        for flow in range(flows)
+    ]
+
+
+def trace(name: str, **parameters: dict[str, Any]) -> list[str]:
+    """Return what becomes of three stations with two flows each, number by number."""
+    machine = made(name, **parameters)
+    outcome = drive(machine, greedy(3, 2, 150_000, 3_600), until_ns=300_000)
+    lines = [str(message) for message in outcome.messages]
+    lines += [str(fate) for fate in columns(outcome.fates).tolist()]
+    lines += [str(slot) for slot in columns(outcome.senders.slots).tolist()]
+    lines += [str(machine.counters(part)) for part in (outcome.point, outcome.senders)]
+    return [*lines, str(outcome.peak_octets)]

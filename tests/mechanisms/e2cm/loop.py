@@ -1,0 +1,169 @@
+"""A tiny driver of E²CM's machines: a queue, stations before it, destinations behind, all by the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ecmproto.kernel import compiled
+from ecmproto.mechanisms.e2cm.machine import E2CMMachine
+from ecmproto.mechanisms.e2cm.mechanism import E2CM
+from ecmproto.mechanisms.machine import Place, machine_of
+from ecmproto.mechanisms.mechanism import Role
+from ecmproto.mechanisms.parameters import Parameters
+from ecmproto.mechanisms.protocol import (
+    NO_LIMITER,
+    PROBE_KIND,
+    Arrival,
+    CongestionPoint,
+    Delivery,
+    Departure,
+    Message,
+    Outbox,
+    Receivers,
+    Senders,
+    Sent,
+    new_outbox,
+)
+
+PLACE = Place(
+    rate_bps=10_000_000_000,
+    link_rate_bps=10_000_000_000,
+    cp_mac=bytes.fromhex("0200000000cc"),
+    stations=3,
+    flows=4,
+)
+PRIORITY = 3
+PROBE_OCTETS = 60
+PATIENCE_NS = 1_000_000_000
+"""A frame that waits longer will not leave."""
+
+
+@compiled
+def arrive(point: CongestionPoint, arrival: Arrival, outbox: Outbox) -> None:
+    point.arrived(arrival, outbox)
+
+
+@compiled
+def limiter_of(senders: Senders, station: int, flow: int, priority: int, now_ns: int) -> int:
+    """Return the limiter that a frame joins, or NO_LIMITER."""
+    limiter = senders.route(station, flow, priority, now_ns)
+    if limiter != NO_LIMITER:
+        senders.join(station, limiter)
+    return limiter
+
+
+@compiled
+def wait(senders: Senders, station: int, limiter: int, now_ns: int) -> int:
+    """Return when the head of the limiter's queue leaves, the station's timers expired until then."""
+    last_ns = now_ns + PATIENCE_NS
+    while True:
+        leaves_ns = senders.leaves_ns(station, limiter, now_ns)
+        due_ns = senders.timer_ns(station)
+        if leaves_ns < due_ns or due_ns > last_ns:
+            return leaves_ns
+        now_ns = max(now_ns, due_ns)
+        senders.expire(station, now_ns)
+
+
+@compiled
+def send(senders: Senders, departure: Departure, outbox: Outbox) -> Sent:
+    return senders.sent(departure, outbox)
+
+
+@compiled
+def heed(senders: Senders, message: Message, now_ns: int) -> None:
+    senders.heed(message, now_ns)
+
+
+@compiled
+def limit_bps(senders: Senders, station: int, limiter: int) -> float:
+    return senders.limit_bps(station, limiter)
+
+
+@compiled
+def deliver(receivers: Receivers, delivery: Delivery, outbox: Outbox) -> None:
+    receivers.delivered(delivery, outbox)
+
+
+def machine(parameters: Mapping[Role, Parameters] | None = None) -> E2CMMachine:
+    made = machine_of(E2CM, parameters or {})
+    assert isinstance(made, E2CMMachine)
+    return made
+
+
+class Loop:
+    """A queue that the port empties at its rate; whatever is posted is heeded, answered and kept."""
+
+    def __init__(self, made: E2CMMachine, place: Place = PLACE, seed: int = 1) -> None:
+        generator = np.random.default_rng(seed)
+        # What these return is typed by what they can do; records are looked at by name here.
+        self.machine, self.place = made, place
+        self.point: Any = made.congestion_point(place, generator)
+        self.senders: Any = made.senders(place, generator)
+        self.receivers: Any = made.receivers(place, generator)
+        self.outbox = new_outbox(64)
+        self.posted: list[dict[str, Any]] = []
+        self.now_ns = 0
+        self.queue_octets = 0.0
+        self.last_sent = Sent(False, 0, 0, 0)
+
+    def data(self, station: int, flow: int = 0, octets: int = 1_500, after_ns: int = 0) -> list[Message]:
+        """Let a frame come to a station, wait, pass the queue; return what that made the machines post."""
+        self.now_ns += after_ns
+        limiter = int(limiter_of(self.senders, station, flow, PRIORITY, self.now_ns))
+        left_ns = self.now_ns
+        if limiter != NO_LIMITER:
+            left_ns = int(wait(self.senders, station, limiter, self.now_ns))
+        self.pass_to(left_ns)
+        departure = Departure(left_ns, station, limiter, flow, PRIORITY, octets, False, 0, 0)
+        sent = self.last_sent = send(self.senders, departure, self.outbox)
+        probes = self.taken()
+        octets += int(sent.added_octets)
+        messages = self.through(station, flow, octets, bool(sent.tagged), int(sent.tag), int(sent.mark))
+        for probe in probes:
+            assert probe.kind == PROBE_KIND
+            mark = int(probe.latency)
+            messages += [probe, *self.through(station, flow, PROBE_OCTETS, False, 0, mark, probe=True)]
+        return messages
+
+    def through(
+        self,
+        station: int,
+        flow: int,
+        octets: int,
+        tagged: bool,
+        tag: int,
+        mark: int,
+        probe: bool = False,
+    ) -> list[Message]:
+        """Let a frame pass the queue, and all that is posted reach its station at once."""
+        self.queue_octets += octets
+        qlen = int(self.queue_octets)
+        arrival = Arrival(
+            self.now_ns, station, flow, PRIORITY, octets, not probe, True, True, tagged, tag,
+            0 if probe else mark, qlen, qlen,
+        )  # fmt: skip
+        arrive(self.point, arrival, self.outbox)
+        leaves_ns = self.now_ns + int(qlen * 8e9 / self.place.rate_bps)
+        delivery = Delivery(leaves_ns, station, flow, PRIORITY, octets, probe, tagged, tag, mark)
+        deliver(self.receivers, delivery, self.outbox)
+        messages = self.taken()
+        for message in messages:
+            if message.sent:
+                heed(self.senders, message, self.now_ns)
+        return messages
+
+    def pass_to(self, now_ns: int) -> None:
+        """Let time pass at the port."""
+        drained = (now_ns - self.now_ns) * self.place.rate_bps / 8e9
+        self.queue_octets = max(0.0, self.queue_octets - drained)
+        self.now_ns = now_ns
+
+    def taken(self) -> list[Message]:
+        count = self.outbox.posted.count
+        self.outbox.posted.count = 0
+        messages: Any = np.array(self.outbox.messages[:count], copy=True).view(np.recarray)
+        return list(messages)

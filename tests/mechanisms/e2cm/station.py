@@ -1,0 +1,77 @@
+"""A sending station for tests: an E²CM reaction point, its settings and its generator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ecmproto.mechanisms.aimd.limiters import Limiter
+from ecmproto.mechanisms.e2cm import reaction_point as rp
+from ecmproto.mechanisms.e2cm.messages import BCN, BCN_MAX, BCN_ZERO, Message
+from ecmproto.mechanisms.e2cm.probing import NO_LATENCY, Probing, Reaction
+from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.limiter import leaves_ns
+
+LINK = 10_000_000_000
+CPID, OTHER = 0x0200_0000_00CC_0001, 0x0200_0000_00DD_0001
+PRIORITY = 3
+
+
+def bcn(q_off: int, q_delta: int = 0, cpid: int = CPID, type: int = BCN) -> Message:
+    return Message(type, cpid, q_off, q_delta, 0, 0, 0, False)
+
+
+LARGEST = bcn(1171, 2343, type=BCN_MAX)
+STOP = bcn(0, 0, type=BCN_ZERO)
+
+
+class Station:
+    """Flows 0 to 15, all of one priority; flow n's limiter is found by ``limiter(n)``."""
+
+    def __init__(self, parameters: ReactionPointParameters | None = None, seed: int = 1) -> None:
+        self.parameters = parameters or ReactionPointParameters(max_flows=16)
+        self.settings = rp.settings_record(self.parameters, LINK)
+        self.source = rp.new_source(self.parameters, self.settings, 0)
+        self.generator = np.random.default_rng(seed)
+        for flow in range(len(self.source.probings)):
+            self.path(flow)
+
+    def path(self, flow: int, hops: int = 1, flight_ns: int = NO_LATENCY) -> None:
+        rp.set_path(
+            self.source,
+            self.parameters,
+            flow,
+            priority=PRIORITY,
+            congested_hops=hops,
+            flight_ns=flight_ns,
+        )
+
+    def message(self, now_ns: int, message: Message, flow: int = 0) -> int:
+        return rp.receive(self.source, self.settings, self.generator, message, flow, PRIORITY, now_ns)
+
+    def reply(
+        self, now_ns: int, latency_ns: int, throughput_kbps: int = 10_000_000, flow: int = 0
+    ) -> Reaction:
+        return rp.receive_reply(self.source, self.settings, flow, latency_ns, throughput_kbps, now_ns)
+
+    def index(self, flow: int = 0) -> int:
+        return rp.route(self.source.limiters, flow, PRIORITY)
+
+    def limiter(self, flow: int = 0) -> Limiter:
+        index = self.index(flow)
+        assert index >= 0
+        return self.source.limiters.slots[index]
+
+    def rate_bps(self, flow: int = 0) -> float:
+        return float(self.limiter(flow).rate_bps)
+
+    def probing(self, flow: int = 0) -> Probing:
+        return self.source.probings[flow]
+
+    def sends(self, now_ns: int, octets: int = 1_500, flow: int = 0) -> bool:
+        """Let a frame leave as soon as its limiter lets it; True: a probe follows."""
+        index = self.index(flow)
+        if index < 0:
+            return rp.pass_by(self.source, self.settings, flow, now_ns, octets)
+        rp.join(self.source.limiters, index)
+        left_ns = max(now_ns, leaves_ns(self.source.limiters.slots[index], now_ns))
+        return rp.depart(self.source, self.settings, index, left_ns, octets)

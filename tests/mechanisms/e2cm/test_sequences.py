@@ -1,0 +1,138 @@
+"""Message sequences that read as the protocol, with real frames between the three roles (algorithms §4)."""
+
+from __future__ import annotations
+
+from ecmproto.mechanisms.e2cm import congestion_point as cp
+from ecmproto.mechanisms.e2cm import edge
+from ecmproto.mechanisms.e2cm.messages import BCN, BCN_MAX, e2cm_message, read, tag_cpid, tagged, type_of
+from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters, EdgeParameters
+from ecmproto.mechanisms.e2cm.probes import ProbedFlow, forward_probe, probed_flow_of, read_reply
+from ecmproto.mechanisms.e2cm.probing import Reaction
+from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.record import new_record
+from tests.mechanisms.e2cm.station import CPID, LINK, PRIORITY, Station
+
+SOURCE, DESTINATION = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
+CP_MAC = bytes.fromhex("0200000000cc")
+DATA = DESTINATION + SOURCE + bytes.fromhex("81006005" + "0800") + bytes(1_482)
+CLOCKS_APART_NS = 3_999_999_999
+"""How far the destination's clock is ahead of the source's."""
+
+
+class Network:
+    """One source, one queue, one destination; every frame between them is made of octets and read again."""
+
+    def __init__(self) -> None:
+        self.station = Station(ReactionPointParameters(max_flows=1))
+        self.point = cp.new_point(CPID)
+        self.settings = cp.settings_record(CongestionPointParameters(random_octets=0, tagged_random_octets=0))
+        cp.start(self.point, self.settings, self.station.generator)
+        self.flow = new_record(edge.Flow)
+        self.counters = new_record(edge.EdgeCounters)
+        self.flow_of: dict[ProbedFlow, int] = {probed_flow_of(DATA): 0}
+
+    def data(self, now_ns: int, qlen_octets: int) -> tuple[bytes | None, bool]:
+        """Send one data frame to its end; return the queue's message and whether a probe follows."""
+        limited = self.station.index() >= 0
+        probe_follows = self.station.sends(now_ns)
+        frame = DATA
+        if limited:
+            limiter = self.station.limiter()
+            frame = tagged(DATA, limiter, point=self.station.source.limiters.point, timestamp=0, unit=0)
+        cpid = tag_cpid(frame)
+        message = None
+        if cp.count_arrival(self.point, self.settings, int(limited), len(frame), qlen_octets, True):
+            found = cp.sample(
+                self.point, self.settings, self.station.generator, int(limited), qlen_octets, cpid
+            )
+            if found.kind != cp.SILENT:
+                message = e2cm_message(
+                    frame,
+                    found,
+                    meter=self.point.meter,
+                    cp_mac=CP_MAC,
+                    parameters=CongestionPointParameters(),
+                )
+        edge.on_data(self.flow, len(frame))
+        assert edge.untagged(frame) == DATA
+        return message, probe_follows
+
+    def message(self, now_ns: int, octets: bytes | None) -> None:
+        assert octets is not None
+        found = read(
+            octets,
+            stations={SOURCE},
+            point=self.station.source.limiters.point,
+            parameters=self.station.parameters,
+        )
+        assert found is not None
+        message, flow = found
+        assert flow.priority == PRIORITY
+        self.station.message(now_ns, message)
+
+    def probe(self, now_ns: int, delay_ns: int) -> Reaction:
+        """Send a probe that takes ``delay_ns`` to its destination, and its reply back at once."""
+        octets = forward_probe(
+            DATA, now_ns=now_ns, counters=self.station.source.counters, parameters=self.station.parameters
+        )
+        assert octets is not None
+        probe = edge.read_probe(octets, stations={DESTINATION}, counters=self.counters)
+        assert probe is not None
+        there_ns = now_ns + delay_ns + CLOCKS_APART_NS
+        measured = edge.on_probe(self.flow, self.counters, there_ns, probe.timestamp_ns)
+        answer = edge.probe_reply(probe, measured, parameters=EdgeParameters())
+        reply = read_reply(answer, stations={SOURCE}, counters=self.station.source.limiters.point)
+        assert reply is not None
+        return self.station.reply(
+            now_ns + delay_ns, reply.latency_ns, reply.throughput_kbps, self.flow_of[reply.flow]
+        )
+
+
+def test_from_the_first_message_to_a_rate_that_follows_the_flows_own_queue() -> None:
+    network = Network()
+    station = network.station
+
+    # A queue above Qeq; after 75 KB a frame is sampled, and BCN makes the source a limiter at C/2.
+    messages = [network.data(0, 100_000)[0] for _ in range(50)]
+    assert messages[:-1] == [None] * 49
+    network.message(1_000, messages[-1])
+    assert station.rate_bps() == LINK / 2
+    assert station.limiter().cpid == CPID
+
+    # Its frames are tagged now: every 15 KB one is sampled, and 75 KB bring the first probe.
+    outcomes = [network.data(2_000, 300_000) for _ in range(50)]
+    assert [type_of(octets) for octets, _ in outcomes if octets] == [BCN_MAX] * 5
+    assert [index for index, (_, follows) in enumerate(outcomes) if follows] == [49]
+
+    # The clocks differ; the first reply gives the flight time, nothing else.
+    assert network.probe(200_000, 10_000) == Reaction(False, 0.0, 0.0)
+    assert station.rate_bps() == LINK / 2
+
+    # 50 frames in 100 µs, and 16 µs more than the flight time: 76 kB / 100 µs · 16 µs are queued on the path.
+    for _ in range(50):
+        network.data(210_000, 0)
+    reaction = network.probe(284_000, 26_000)
+    octets = 50 * (len(DATA) + 16)
+    assert abs(reaction.queue_octets - octets * 16 / 100) < 1
+    assert reaction.feedback_octets < 0
+    assert station.rate_bps() < LINK / 2
+
+    # The queue is gone: the flow's own feedback raises the rate, and the association stays.
+    for _ in range(50):
+        network.data(300_000, 0)
+    before = station.rate_bps()
+    assert network.probe(400_000, 10_000).feedback_octets > 0
+    assert station.rate_bps() > before
+    assert station.limiter().cpid == CPID
+
+
+def test_an_increase_signal_reaches_the_associated_source_alone() -> None:
+    network = Network()
+    messages = [network.data(0, 100_000)[0] for _ in range(50)]
+    network.message(0, messages[-1])
+    before = network.station.rate_bps()
+    messages = [network.data(0, 40_000)[0] for _ in range(10)]
+    (increase,) = filter(None, messages)
+    assert type_of(increase) == BCN
+    network.message(0, increase)
+    assert network.station.rate_bps() > before

@@ -1,0 +1,66 @@
+"""A random run through a station, a congestion point and an edge, printed: compiled against plain code."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from ecmproto.mechanisms.e2cm import congestion_point as cp
+from ecmproto.mechanisms.e2cm import reaction_point as rp
+from ecmproto.mechanisms.e2cm.edge_receiver import EdgeCounters, Flow, on_data, on_probe
+from ecmproto.mechanisms.e2cm.messages import BCN, Message
+from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters
+from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.record import columns, new_record
+from tests.mechanisms.e2cm.station import CPID, Station
+
+
+def trace(seed: int) -> list[str]:
+    draw = np.random.default_rng(seed)
+    station = Station(
+        ReactionPointParameters(max_flows=6, limiters=4, probe_octets=3_000, probe_interval_ns=50_000), seed
+    )
+    settings = cp.settings_record(CongestionPointParameters(fixed_octets=6_000, tagged_fixed_octets=3_000))
+    point, generator = cp.new_point(CPID), np.random.default_rng(seed + 1)
+    cp.start(point, settings, generator)
+    flows: list[Flow] = [new_record(Flow) for _ in range(6)]
+    counters = new_record(EdgeCounters)
+    lines, now_ns = [], 0
+    for _ in range(600):
+        now_ns += int(draw.integers(1, 30_000))
+        flow, octets, qlen = (
+            int(draw.integers(6)),
+            int(draw.integers(60, 1_600)),
+            int(draw.integers(0, 350_000)),
+        )
+        tagged = int(station.index(flow) >= 0)
+        said: list[object] = []
+        probe = station.sends(now_ns, octets, flow) or rp.probe_on_timer(
+            station.source, station.settings, flow, now_ns
+        )
+        on_data(flows[flow], octets)
+        if cp.count_arrival(point, settings, tagged, octets, qlen, True):
+            found = cp.sample(point, settings, generator, tagged, qlen, CPID * tagged)
+            said.append(tuple(int(value) for value in found))
+            if found.kind != cp.SILENT:
+                message = Message(
+                    BCN + int(found.kind) - 1, CPID, int(found.q_off), int(found.q_delta), 0, 5, 1, True
+                )
+                said.append(int(station.message(now_ns, message, flow)))
+        if probe:
+            reply = on_probe(flows[flow], counters, now_ns + qlen, now_ns)
+            reaction = station.reply(now_ns, int(reply.latency_ns), int(reply.throughput_kbps), flow)
+            said.append(
+                (bool(reaction.reacts), float(reaction.queue_octets), float(reaction.feedback_octets))
+            )
+        due = rp.next_probe(station.source, station.settings)
+        lines.append(f"{said} {bool(probe)} {int(due.flow)} {int(due.due_ns)}")
+    source = station.source
+    records = [source.limiters.point, source.counters, point.meter, counters]
+    lines += [str(record.tolist()) for record in records]  # type: ignore[attr-defined]
+    return [*lines, str(columns(source.limiters.slots).tolist()), str(columns(source.probings).tolist())]
+
+
+if __name__ == "__main__":
+    print("\n".join(trace(int(sys.argv[1]))))

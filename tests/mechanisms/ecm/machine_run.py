@@ -1,0 +1,17 @@
+"""A closed loop of ECM's machines through the protocol alone, as text: the same compiled and plain."""
+
+from __future__ import annotations
+
+from tests.mechanisms.aimd.driver import trace
+
+
+def run() -> list[str]:
+    return trace(
+        "ecm",
+        cp={"fixed_octets": 10_000, "qmc_octets": 60_000, "qsc_octets": 90_000},
+        rp={"limiters": 1, "timestamp_unit": 1},
+    )
+
+
+if __name__ == "__main__":
+    print("\n".join(run()))

@@ -1,0 +1,72 @@
+"""Parameters of PAUSE and PFC, and how the registry finds them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ecmproto.errors import ParameterError
+from ecmproto.mechanisms.mechanism import Role
+from ecmproto.mechanisms.pause.mechanism import PAUSE, PFC
+from ecmproto.mechanisms.pause.parameters import (
+    GenerationParameters,
+    PauseReactionParameters,
+    PFCGenerationParameters,
+    PFCReactionParameters,
+)
+
+
+def test_defaults_are_those_of_s002() -> None:
+    assert GenerationParameters().as_text() == {
+        "high": "280 kB", "low": "260 kB", "pause_on": "input", "pause_quanta": "65535",
+    }  # fmt: skip
+    assert PFCGenerationParameters().as_text()["priorities"] == "0,1,2,3,4,5,6,7"
+    assert PauseReactionParameters().as_text() == {}
+    assert PFCReactionParameters().as_text() == {"priorities": "0,1,2,3,4,5,6,7"}
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (["high=0"], "high: needed 1 B to 1 GB, got 0 B"),
+        (["high=100kB"], "low: needed at most high, 100000 octets, got 260000 octets"),
+        (["high=8B", "low=9B"], "low: needed at most high, 8 octets, got 9 octets"),
+        (["pause_quanta=65536"], "pause_quanta: needed 2 to 65535, got 65536"),
+        (["pause_on=maybe"], "pause_on: needed one of input, output, got 'maybe'"),
+        (["higg=1"], "parameter: needed one of high, low, pause_on, pause_quanta, priorities, "
+                     "got 'higg' (did you mean 'high'?)"),
+    ],
+)  # fmt: skip
+def test_bad_texts_are_refused_in_one_sentence(assignments: list[str], message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        PFCGenerationParameters.parse(assignments)
+    assert str(caught.value) == message
+
+
+def test_equal_marks_are_allowed() -> None:
+    assert GenerationParameters(high_octets=5, low_octets=5).low_octets == 5
+
+
+def test_every_parameter_is_documented() -> None:
+    for mechanism in (PAUSE, PFC):
+        for part in mechanism.roles.values():
+            for parameter in part.parameters.describe():
+                assert parameter.doc
+                assert parameter.source
+
+
+def test_the_roles_name_their_code() -> None:
+    for mechanism in (PAUSE, PFC):
+        assert hasattr(mechanism.role(Role.CONGESTION_POINT).load(), "demand")
+        assert hasattr(mechanism.role(Role.REACTION_POINT).load(), "on_frame")
+
+
+def test_describing_them_imports_no_compiler() -> None:
+    script = (
+        "import sys, ecmproto.mechanisms.pause.mechanism, ecmproto.mechanisms.none.mechanism;"
+        "print([name for name in ('numba', 'scapy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,143 @@
+"""QCN's parameters: ranges, texts, and that reading them needs no compiler."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ecmproto.errors import ParameterError
+from ecmproto.mechanisms.mechanism import Role
+from ecmproto.mechanisms.parameters import Parameters
+from ecmproto.mechanisms.qcn.edge_parameters import EdgeParameters
+from ecmproto.mechanisms.qcn.mechanism import QCN
+from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.qcn.reaction_parameters import ReactionPointParameters
+
+
+def test_defaults_are_those_of_802_1q() -> None:
+    assert CongestionPointParameters().as_text() == {
+        "qeq": "26 kB", "w": "2.0", "sample_base": "150 kB", "jitter": "0.15", "msdu_limit": "64 B",
+        "cnm_priority": "6", "cnm_without_cn_tag": "yes", "cnpv": "0,1,2,3,4,5,6,7",
+    }  # fmt: skip
+
+
+def test_texts_set_parameters_by_short_and_by_field_name() -> None:
+    parameters = CongestionPointParameters.parse(
+        ["qeq=33kB", "w=0.125", "sample_base_octets=75kB", "cnm_without_cn_tag=no", "cnpv=3,5-7"]
+    )
+    assert parameters == CongestionPointParameters(
+        qeq_octets=33_000,
+        weight=0.125,
+        sample_base_octets=75_000,
+        cnm_without_cn_tag=False,
+        cnpv=frozenset({3, 5, 6, 7}),
+    )
+
+
+def test_text_form_reads_back() -> None:
+    parameters = CongestionPointParameters(qeq_octets=33_001, cnpv=frozenset(), weight=1 / 1024)
+    assert CongestionPointParameters.parse(parameters.as_text()) == parameters
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("qeq=99B", "qeq: needed 100 B to 4294967295 B, got 99 B"),
+        ("qeq=many", "qeq: needed a size such as 33kB (100 B to 4294967295 B), got 'many'"),
+        ("w=0.3", "w: needed 0.000976562 to 1024 in steps of 0.000976562, got 0.3"),
+        ("w=nan", "w: needed 0.000976562 to 1024 in steps of 0.000976562, got nan"),
+        ("jitter=0.6", "jitter: needed 0 to 0.5, got 0.6"),
+        ("msdu_limit=65B", "msdu_limit: needed 0 B to 64 B, got 65 B"),
+        ("cnm_priority=8", "cnm_priority: needed 0 to 7, got 8"),
+        ("cnm_without_cn_tag=maybe", "cnm_without_cn_tag: needed yes or no, got 'maybe'"),
+        ("cnpv=3-9", "cnpv: needed priorities 0 to 7 such as 3,5-7, all or none, got 3,4,5,6,7,8,9"),
+        ("cnpv=,", "cnpv: needed priorities 0 to 7 such as 3,5-7, all or none, got ','"),
+        ("qeqq=1", "parameter: needed one of cnm_priority, cnm_without_cn_tag, cnpv, jitter, msdu_limit, "
+                   "qeq, sample_base, w, got 'qeqq' (did you mean 'qeq'?)"),
+        ("qeq", "parameter: needed name=value, such as qeq=33kB, got 'qeq'"),
+    ],
+)  # fmt: skip
+def test_bad_texts_are_refused_in_one_sentence(assignment: str, message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        CongestionPointParameters.parse([assignment])
+    assert str(caught.value) == message
+
+
+def test_wrong_types_are_refused() -> None:
+    for wrong in (26_000.0, True, "26000", None):
+        with pytest.raises(ParameterError):
+            CongestionPointParameters(qeq_octets=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError):
+        CongestionPointParameters(cnpv=frozenset({8}))
+
+
+ALL = (CongestionPointParameters, ReactionPointParameters, EdgeParameters)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_parameter_is_documented(kind: type[Parameters]) -> None:
+    for parameter in kind.describe():
+        assert parameter.doc
+        assert parameter.source
+        assert parameter.range_text
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_parameters_text_form_reads_back(kind: type[Parameters]) -> None:
+    assert kind.parse(kind().as_text()) == kind()
+
+
+def test_defaults_of_the_reaction_point() -> None:
+    assert ReactionPointParameters().as_text() == {
+        "byte_reset": "150 kB", "time_reset": "15 ms", "threshold": "5", "ai_rate": "5 Mb/s",
+        "hai_rate": "50 Mb/s", "gd": "0.0078125", "largest_decrease": "0.5", "min_rate": "10 Mb/s",
+        "max_rate": "0 b/s", "max_rps": "100", "jitter": "0.15", "variant": "pseudocode",
+    }  # fmt: skip
+
+
+def test_both_variants_of_the_reaction_point() -> None:
+    assert ReactionPointParameters().variant == "pseudocode"
+    assert ReactionPointParameters.parse(["variant=standard"]).variant == "standard"
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (["byte_reset=0"], "byte_reset: needed 1 B to 4294967295 B, got 0 B"),
+        (["time_reset=999ns"], "time_reset: needed 1 µs to 4294967295 ms, got 999 ns"),
+        (["threshold=0"], "threshold: needed 1 to 4294967295, got 0"),
+        (["gd=0"], "gd: needed 4.65661e-10 to 1, got 0"),
+        (["largest_decrease=1"], "largest_decrease: needed 0 to 0.99, got 1"),
+        (["max_rps=101"], "max_rps: needed 1 to 100, got 101"),
+        (["min_rate=20M", "max_rate=15M"], "min_rate: needed at most the maximum rate, 15 Mb/s, got 20 Mb/s"),
+    ],
+)
+def test_bad_reaction_point_parameters_are_refused(assignments: list[str], message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        ReactionPointParameters.parse(assignments)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("role", "kind", "function"),
+    [
+        (Role.CONGESTION_POINT, CongestionPointParameters, "sample"),
+        (Role.REACTION_POINT, ReactionPointParameters, "receive"),
+        (Role.EDGE, EdgeParameters, "transmit"),
+    ],
+)
+def test_the_roles_of_qcn(role: Role, kind: type[Parameters], function: str) -> None:
+    part = QCN.role(role)
+    assert part.parameters is kind
+    assert hasattr(part.load(), function)
+
+
+def test_listing_mechanisms_and_reading_parameters_imports_neither_numba_nor_scapy() -> None:
+    script = (
+        "import sys, ecmproto, ecmproto.mechanisms.registry, ecmproto.mechanisms.qcn.parameters;"
+        "print([name for name in ('numba', 'scapy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
