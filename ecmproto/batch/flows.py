@@ -1,12 +1,14 @@
-"""Stations and flows of a capture, numbered from 0 on in the order of their first frames.
+"""Stations, flows and destinations of a capture, numbered from 0 on in the order of their first frames.
 
-A station is a source MAC address; a flow is what its `FlowKey` tells apart among the frames of one station.
-Numbers are for exact keys: no two stations or flows ever share one.  Equal frames give equal numbers
-however they are batched, and memory is bounded: what comes when all numbers are taken has none.
+A station is a source MAC address; a flow is what its `FlowKey` tells apart among the frames of one station;
+a destination is an output port of its own in a replay.  Numbers are for exact keys, found by an
+open-addressing hash (`Keys`): no two stations, flows or destinations ever share one.  Equal frames give equal
+numbers however they are batched, and memory is bounded: what comes when all numbers are taken has none.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,7 +26,6 @@ from ecmproto.batch.headers import (
     is_group,
     roles_of,
 )
-from ecmproto.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
 from ecmproto.codec.text import mac_text
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
@@ -38,7 +39,7 @@ NOT_HASHED = FlowHash()
 _FIRST_SLOTS = 256
 _VLAN_SHIFT = 48
 _ADDRESS_BITS = (1 << 48) - 1
-_MOST = 1 << 31
+_MOST_NUMBERS = (1 << 31) - 1
 _CRC_BITS, _CRC_POLYNOMIAL = 0xFFFF_FFFF, 0xEDB8_8320
 _NO_VLAN_HASHED = 0xFFFF
 
@@ -126,8 +127,8 @@ class FlowTable:
         max_flows: int = 1024,
         ethertypes: EtherTypes = DEFAULT,
     ) -> None:
-        _check("max_stations", max_stations, _MOST - 1)
-        _check("max_flows", max_flows, (_MOST - 1) // max_stations)
+        _check("max_stations", max_stations, _MOST_NUMBERS)
+        _check("max_flows", max_flows, _MOST_NUMBERS // max_stations)
         self.key = FlowKey(*(bool(part) for part in key))
         self.hashed = FlowHash(int(hashed.bits), bool(hashed.src))
         self.counts = new_record(FlowCounts)
@@ -168,7 +169,7 @@ class FlowTable:
         self._former = self._entries.flows[: self.stations].copy()
         position = 0
         while position < len(offset):
-            position = _number(
+            position = _number_flows(
                 *frames, self._roles, self.key, self.hashed, self._limits, self._stations, self._flows,
                 self._entries, self.counts, numbers, position,
             )  # fmt: skip
@@ -346,7 +347,7 @@ def _key_high(station: int, headers: Headers, key: FlowKey, hashed: FlowHash) ->
 
 
 @compiled
-def _number(
+def _number_flows(
     buffer: NDArray[np.uint8],
     offset: NDArray[np.int64],
     captured: NDArray[np.int64],
@@ -409,3 +410,183 @@ def _number(
             low_of[entry], high_of[entry], flow_of[entry] = low, high, flow
         flow_of_frame[i] = flow
     return len(offset)
+
+
+GROUPS = b"\xff" * ADDRESS_OCTETS
+"""Stands for all group addresses where they share a number."""
+
+_ALL_ONES = (1 << 48) - 1
+
+
+class DestinationCounts:
+    """What a table has counted; a record.  All but the first count frames that got no number."""
+
+    destinations: int
+    groups: int
+    """Frames to group addresses, where these have no number."""
+    cut: int
+    """Frames cut off before the end of their destination."""
+    beyond: int
+    """Frames to destinations that came when all numbers were taken."""
+
+
+class DestinationTable:
+    """Numbers the destination MAC addresses of the frames that it is given, batch by batch.
+
+    It takes up to ``max_destinations``.  Group addresses have no number; with ``with_groups``, one for all
+    of them, which counts as a destination like any other.  ParameterError for no destination at all, or
+    for 2**31 or more.
+    """
+
+    def __init__(self, *, max_destinations: int = 4096, with_groups: bool = False) -> None:
+        _check("max_destinations", max_destinations, _MOST_NUMBERS)
+        self.counts = new_record(DestinationCounts)
+        self._limit = max_destinations
+        self._with_groups = bool(with_groups)
+        self._keys = new_keys(_FIRST_SLOTS)
+        self._addresses = np.zeros(_FIRST_SLOTS // 2, np.int64)
+
+    @property
+    def count(self) -> int:
+        """How many destinations have a number."""
+        return int(self.counts.destinations)
+
+    def number(
+        self, buffer: NDArray[np.uint8], offset: NDArray[np.int64], captured: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        """Return the destinations of the Ethernet frames at ``offset``, ``captured`` octets each.
+
+        NO_NUMBER for none.
+        """
+        numbers = np.full(len(offset), NO_NUMBER, np.int32)
+        frames = fixed(buffer), fixed(offset), fixed(captured)
+        position = 0
+        while position < len(offset):
+            position = _number_destinations(
+                *frames, self._limit, self._with_groups, self._keys, self._addresses, self.counts, numbers,
+                position,
+            )  # fmt: skip
+            if not has_room(self._keys.number, self.count):
+                self._keys = larger_keys(self._keys)
+                self._addresses = np.concatenate([self._addresses, np.zeros_like(self._addresses)])
+        return numbers
+
+    def address(self, number: int) -> bytes:
+        """Return a destination's address; IndexError for a number that none has."""
+        if not 0 <= number < self.count:
+            raise IndexError(number)
+        return int(self._addresses[number]).to_bytes(ADDRESS_OCTETS)
+
+
+@compiled
+def _number_destinations(
+    buffer: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    limit: int,
+    with_groups: bool,
+    keys: Keys,
+    addresses: NDArray[np.int64],
+    counts: DestinationCounts,
+    numbers: NDArray[np.int32],
+    first: int,
+) -> int:
+    """Number frames from ``first`` on; return the first that ``keys`` has no room for, or the end."""
+    low, high, number, mix = keys
+    for i in range(first, len(offset)):
+        if captured[i] < ADDRESS_OCTETS:
+            counts.cut += 1
+            continue
+        destination = address(buffer, offset[i])
+        if is_group(destination):
+            if not with_groups:
+                counts.groups += 1
+                continue
+            destination = _ALL_ONES
+        slot = slot_of(low, high, number, mix, destination, 0)
+        if number[slot] == EMPTY:
+            if counts.destinations == limit:
+                counts.beyond += 1
+                continue
+            if not has_room(number, counts.destinations):
+                return i
+            low[slot], number[slot] = destination, counts.destinations
+            addresses[counts.destinations] = destination
+            counts.destinations += 1
+        numbers[i] = number[slot]
+    return len(offset)
+
+
+EMPTY = -1
+_COEFFICIENTS = 6
+_COEFFICIENT_BITS = 29
+_LOW_BITS = 0xFFFFFFFF
+
+
+class Keys(NamedTuple):
+    """The slots of a table, a power of two; loops take the arrays apart before they begin."""
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    number: NDArray[np.int64]
+    """Of the key in the slot; EMPTY without one."""
+    coefficients: NDArray[np.int64]
+
+
+def new_keys(slots: int) -> Keys:
+    """Return an empty table of ``slots``, a power of two."""
+    coefficients = [secrets.randbits(_COEFFICIENT_BITS) | 1 for _ in range(_COEFFICIENTS)]
+    return Keys(
+        np.zeros(slots, np.int64),
+        np.zeros(slots, np.int64),
+        np.full(slots, EMPTY, np.int64),
+        np.array(coefficients, np.int64),
+    )
+
+
+def larger_keys(keys: Keys) -> Keys:
+    """Return a table of twice the slots with the keys and numbers of ``keys``."""
+    larger = new_keys(2 * len(keys.number))
+    _move(keys, larger)
+    return larger
+
+
+@inlined
+def has_room(number: NDArray[np.int64], used: int) -> bool:
+    """Whether a table of these slots takes a key more than ``used``: half of them stay empty."""
+    return 2 * used < len(number)
+
+
+@inlined
+def slot_of(
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    number: NDArray[np.int64],
+    coefficients: NDArray[np.int64],
+    key_low: int,
+    key_high: int,
+) -> int:
+    """Return the slot of a key, or the empty one where it goes."""
+    mask = len(number) - 1
+    # Halves times coefficients: no step needs more than 63 bits, so plain Python gets the same.
+    mixed = (
+        (key_low & _LOW_BITS) * coefficients[0]
+        + ((key_low >> 32) & _LOW_BITS) * coefficients[1]
+        + (key_high & _LOW_BITS) * coefficients[2]
+        + ((key_high >> 32) & _LOW_BITS) * coefficients[3]
+    )
+    mixed = (mixed & _LOW_BITS) * coefficients[4] + (mixed >> 32) * coefficients[5]
+    slot = (mixed ^ (mixed >> 30)) & mask
+    while number[slot] != EMPTY and (low[slot] != key_low or high[slot] != key_high):
+        slot = (slot + 1) & mask
+    return int(slot)
+
+
+@compiled
+def _move(keys: Keys, larger: Keys) -> None:
+    low, high, number, _ = keys
+    to_low, to_high, to_number, coefficients = larger
+    for i in range(len(number)):
+        if number[i] != EMPTY:
+            slot = slot_of(to_low, to_high, to_number, coefficients, low[i], high[i])
+            to_low[slot], to_high[slot], to_number[slot] = low[i], high[i], number[i]

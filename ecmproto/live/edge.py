@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.classify import FrameClasses, classify
+from ecmproto.batch.classes import FrameClasses, classify
 from ecmproto.batch.flows import FlowTable
 from ecmproto.batch.headers import TYPE_AT
 from ecmproto.capture.batch import Batch

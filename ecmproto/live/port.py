@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ecmproto.batch.classify import classify
+from ecmproto.batch.classes import classify
 from ecmproto.batch.headers import roles_of
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.classify import FrameClasses, classify
+from ecmproto.batch.classes import FrameClasses, classify
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
 from ecmproto.live.switching import forwarded

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.splice import Splice, spliced_batch
-from ecmproto.batch.tags import older_cn_tags, older_tags, tags_of
+from ecmproto.batch.tags import Splice, older_cn_tags, older_tags, spliced_batch, tags_of
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CNTag, EtherTypes
 from ecmproto.mechanisms.machine import Machine

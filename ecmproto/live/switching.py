@@ -20,10 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.classify import FrameClass, class_of
+from ecmproto.batch.classes import FrameClass, class_of
 from ecmproto.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
-from ecmproto.batch.own_tags import OwnTag, own_tag
-from ecmproto.batch.places import CN, NONE
+from ecmproto.batch.tags import CN, NONE, OwnTag, own_tag
 from ecmproto.kernel import compiled, inlined
 from ecmproto.live.addresses import NOWHERE, Addresses, learn, lookup
 from ecmproto.live.frames import Incoming, Leaving, Store, copy, has_space, let_leave, put

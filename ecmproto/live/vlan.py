@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT
-from ecmproto.batch.splice import Splice, spliced_batch
+from ecmproto.batch.tags import Splice, spliced_batch
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.classify import classify
+from ecmproto.batch.classes import classify
 from ecmproto.capture import Batch, CaptureReader, PcapngWriter, PcapWriter, format_of
 from ecmproto.codec import EtherTypes
 from ecmproto.mechanisms.machine import SampledFrame

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.classify import FrameClasses
+from ecmproto.batch.classes import FrameClasses
 from ecmproto.batch.flows import FlowTable
 from ecmproto.batch.headers import fixed, roles_of
-from ecmproto.batch.places import CN, NONE
+from ecmproto.batch.tags import CN, NONE
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
 from ecmproto.codec import CMTag, CNTag, EtherTypes, RDTag, RRTTag

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.destinations import DestinationTable
+from ecmproto.batch.flows import DestinationTable
 from ecmproto.capture import Interface
 from ecmproto.codec.text import mac_text
 from ecmproto.filter import compile_filter

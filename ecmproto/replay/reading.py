@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.classify import class_of
+from ecmproto.batch.classes import class_of
 from ecmproto.batch.headers import signed
-from ecmproto.batch.own_tags import own_tag
-from ecmproto.batch.places import CN, NONE
+from ecmproto.batch.tags import CN, NONE, own_tag
 from ecmproto.kernel import compiled, inlined
 
 TIME_LIMIT_NS = 2**62 - 1
@@ -45,7 +44,7 @@ class Frames(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The columns of `ecmproto.batch.classify.FrameClasses`, then those of `Arrivals` besides, and more."""
+    """The columns of `ecmproto.batch.classes.FrameClasses`, then those of `Arrivals` besides, and more."""
 
     priority: NDArray[np.uint8]
     occupies: NDArray[np.bool_]

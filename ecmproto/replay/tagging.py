@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import FECN
-from ecmproto.batch.own_tags import RATE_AT
-from ecmproto.batch.splice import Splice, spliced_batch
-from ecmproto.batch.tags import older_cn_tags, older_tags, tags_of
+from ecmproto.batch.tags import RATE_AT, Splice, older_cn_tags, older_tags, spliced_batch, tags_of
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CNTag, EtherTypes, Layer
 from ecmproto.columns.building.pack import pack

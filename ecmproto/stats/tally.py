@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.flows import EMPTY, new_keys, slot_of
 from ecmproto.batch.headers import fixed
-from ecmproto.batch.keys import EMPTY, new_keys, slot_of
 from ecmproto.kernel import compiled
 
 Int64 = NDArray[np.int64]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.batch.destinations import GROUPS, DestinationTable
+from ecmproto.batch.flows import GROUPS, DestinationTable
 from ecmproto.errors import ParameterError
 from tests.batch.frames import batch_of
 

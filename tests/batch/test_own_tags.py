@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.batch.headers import BCN, E2CM, ECM, FECN, roles_of
-from ecmproto.batch.own_tags import own_tag
+from ecmproto.batch.tags import own_tag
 from ecmproto.codec import CMTag, EtherTypes, RRTTag
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.aimd.tags import headers, tag_of

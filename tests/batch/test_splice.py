@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import FECN
-from ecmproto.batch.own_tags import RATE_AT
-from ecmproto.batch.splice import Removals, Splice, spliced, spliced_batch
-from ecmproto.batch.tags import older_cn_tags, older_tags, tags_of
+from ecmproto.batch.tags import (
+    RATE_AT,
+    Removals,
+    Splice,
+    older_cn_tags,
+    older_tags,
+    spliced,
+    spliced_batch,
+    tags_of,
+)
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CMTag, CNTag, Layer, RDTag, RRTTag
 from ecmproto.errors import ParameterError

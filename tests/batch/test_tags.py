@@ -28,7 +28,7 @@ def of(*frames: str | bytes, protocol: int | None = None) -> FrameTags:
 
 
 def row(tags: FrameTags, i: int = 0) -> dict[str, int]:
-    return {name: int(getattr(tags, name)[i]) for name in FrameTags.__dataclass_fields__}
+    return {name: int(getattr(tags, name)[i]) for name in FrameTags._fields}
 
 
 NONE = {

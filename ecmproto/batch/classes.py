@@ -1,4 +1,4 @@
-"""What a switch port must know of every frame of a batch, found in one pass over the headers.
+"""Classes of frames: what a switch port must know of each one in a batch, in one pass over the headers.
 
 What was cut off is taken for ordinary data: it occupies queues and may be sampled, but it is not answered
 without its first 14 octets.
@@ -6,7 +6,6 @@ without its first 14 octets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -31,8 +30,7 @@ _NO_ADDRESS = -1
 _LINK_LOCAL_HIGH = 0x0180C2000000 >> 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameClasses:
+class FrameClasses(NamedTuple):
     """What ``classify`` found: one entry a frame in each array."""
 
     priority: NDArray[np.uint8]
@@ -63,18 +61,6 @@ class FrameClass(NamedTuple):
     flow_id: int
 
 
-class _Columns(NamedTuple):
-    """The same arrays in the same order, as a kernel takes them."""
-
-    priority: NDArray[np.uint8]
-    occupies: NDArray[np.bool_]
-    sampled: NDArray[np.bool_]
-    answerable: NDArray[np.bool_]
-    msdu_offset: NDArray[np.int32]
-    cn_tagged: NDArray[np.bool_]
-    flow_id: NDArray[np.uint16]
-
-
 def classify(
     buffer: NDArray[np.uint8],
     offset: NDArray[np.int64],
@@ -89,7 +75,7 @@ def classify(
     ``answerable``.  Arrays as in ``capture.Batch``: frames lie within the buffer.
     """
     count = len(offset)
-    columns = _Columns(
+    classes = FrameClasses(
         priority=np.zeros(count, np.uint8),
         occupies=np.zeros(count, np.bool_),
         sampled=np.zeros(count, np.bool_),
@@ -99,8 +85,8 @@ def classify(
         flow_id=np.zeros(count, np.uint16),
     )
     own = _NO_ADDRESS if own_mac is None else int.from_bytes(own_mac)
-    _walk(fixed(buffer), fixed(offset), fixed(captured), roles_of(ethertypes), own, columns)
-    return FrameClasses(**columns._asdict())
+    _walk(fixed(buffer), fixed(offset), fixed(captured), roles_of(ethertypes), own, classes)
+    return classes
 
 
 @compiled
@@ -110,9 +96,9 @@ def _walk(
     captured: NDArray[np.int64],
     roles: NDArray[np.uint8],
     own: int,
-    columns: _Columns,
+    classes: FrameClasses,
 ) -> None:
-    priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = columns
+    priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = classes
     for i in range(len(offset)):
         found = class_of(buffer, offset[i], offset[i] + captured[i], roles, own)
         priority[i] = found.priority
