@@ -9,15 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from ecmproto.errors import ParameterError, counted
-from ecmproto_cli.failure import FINDINGS, INTERRUPTED
-from ecmproto_cli.interrupt import HeldInterrupt
-from ecmproto_cli.options import TIME, filter_option
-from ecmproto_cli.table import pairs
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.errors import FINDINGS, INTERRUPTED
+from ecmproto_cli.options import TIME, F, filter_option
+from ecmproto_cli.output import pairs
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch, CaptureReader
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ecmproto.fuzz.findings import Finding
     from ecmproto.fuzz.state import Progress
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 _SHOWN_EVERY_S = 0.25
 DEFAULT_TIME = "60s"

@@ -1,4 +1,8 @@
-"""Captures of interfaces on the command line: opened like files, and ended by an interrupt."""
+"""Interrupts, and captures of interfaces, which nothing else ends.
+
+Work on a file holds Ctrl-C back until everything written is whole, and is then ended by it (`HeldInterrupt`);
+a capture of an interface is told to stop, and what it has is whole (`StoppingInterrupt`).
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.options import F
 
 if TYPE_CHECKING:
     from ecmproto.capture import CaptureReader
@@ -20,7 +24,55 @@ if TYPE_CHECKING:
     from ecmproto.codec import EtherTypes
     from ecmproto.filter import Filter
 
-F = TypeVar("F", bound=Callable[..., Any])
+
+class HeldInterrupt:
+    """While entered, a first interrupt waits for the next `check`; a second one comes through at once.
+
+    ``signals`` are what interrupts.
+    """
+
+    def __init__(self, *signals: signal.Signals) -> None:
+        self._came = False
+        self._at_once = False
+        self._signals = signals or (signal.SIGINT,)
+        self._before: dict[signal.Signals, Any] = {}
+
+    def check(self) -> None:
+        """Raise the KeyboardInterrupt that came, if one did."""
+        if self._came:
+            self._came = False
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let an interrupt through at once meanwhile: for long work that writes nothing."""
+        self.check()
+        self._at_once = True
+        try:
+            yield
+        finally:
+            self._at_once = False
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        if self._came or self._at_once:
+            raise KeyboardInterrupt
+        self._came = True
+
+    def __enter__(self) -> HeldInterrupt:
+        # only the main thread may ask for signals, and only it gets them
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._hold) for number in self._signals}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if error is None:
+            self.check()
+
+
 _SAVED_EVERY_NS = 500_000_000
 """Together with what a ring and an idle reader wait, less than a second."""
 

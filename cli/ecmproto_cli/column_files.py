@@ -12,7 +12,7 @@ import click
 
 from ecmproto.errors import counted, escaped
 from ecmproto_cli.capturing import StoppingInterrupt
-from ecmproto_cli.failure import INTERRUPTED, warn
+from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.progress import reading
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,10 +14,10 @@ from ecmproto.errors import InterfaceError, ParameterError, counted
 from ecmproto.fuzz.device import DEFAULT_RETRIES
 from ecmproto.units import NS_PER_S, format_time, parse_time
 from ecmproto_cli.campaigning import timeout_of
-from ecmproto_cli.failure import warn
-from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.errors import warn
 from ecmproto_cli.links import check_link
-from ecmproto_cli.options import TIME
+from ecmproto_cli.options import TIME, F
 from ecmproto_cli.sent import report_rows
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ecmproto.fuzz.fitting import Fitting
     from ecmproto.fuzz.wired import Patience, WiredDevice
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 _SHORTEST, _HEADER, _LEAST_MTU = 60, 14, 46
 

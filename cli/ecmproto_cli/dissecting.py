@@ -12,16 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
-from ecmproto_cli.compiling import told_when_compiling
-from ecmproto_cli.stdout import Stdout
+from ecmproto_cli.output import Stdout
+from ecmproto_cli.progress import told_when_compiling
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch, CaptureReader, Sink
     from ecmproto.codec import EtherTypes
     from ecmproto.dissect import Form, Record
     from ecmproto.filter import Filter
-    from ecmproto_cli.capturing import StoppingInterrupt
-    from ecmproto_cli.interrupt import HeldInterrupt
+    from ecmproto_cli.capturing import HeldInterrupt, StoppingInterrupt
 
     Held: TypeAlias = HeldInterrupt | StoppingInterrupt
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ecmproto.errors import InterfaceError
-from ecmproto_cli.failure import warn
+from ecmproto_cli.errors import warn
 
 if TYPE_CHECKING:
     from ecmproto.capture.linux.interface import InterfaceFacts

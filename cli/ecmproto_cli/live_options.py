@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto_cli.options import TIME, color_option, ethertype_option
+from ecmproto_cli.options import TIME, F, color_option, ethertype_option
 
 if TYPE_CHECKING:
     from ecmproto.codec import EtherTypes
 
-F = TypeVar("F", bound=Callable[..., Any])
 _PRIORITY = "ecmproto.vlan_priority"
 
 

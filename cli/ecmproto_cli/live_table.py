@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from ecmproto.errors import counted
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
-from ecmproto_cli.paint import paint
-from ecmproto_cli.table import columns_of, pairs
+from ecmproto_cli.output import columns_of, paint, pairs
 
 if TYPE_CHECKING:
     from ecmproto.live.device import Snapshot

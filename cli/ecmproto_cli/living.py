@@ -21,7 +21,7 @@ from ecmproto.live.privileges import become, check_user, hurry
 from ecmproto.live.prometheus import served
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.units import NS_PER_S, format_time, parse_time
-from ecmproto_cli.failure import INTERRUPTED, warn
+from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.live_options import Running
 from ecmproto_cli.live_table import live_line, live_table
 

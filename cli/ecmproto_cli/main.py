@@ -17,15 +17,7 @@ import click
 
 from ecmproto._version import __version__
 from ecmproto.errors import CacheWarning
-from ecmproto_cli.failure import (
-    CLOSED_PIPE,
-    INTERRUPTED,
-    CommandError,
-    exit_code_of,
-    report,
-    tell_notes,
-    warn,
-)
+from ecmproto_cli.errors import CLOSED_PIPE, INTERRUPTED, CommandError, exit_code_of, report, tell_notes, warn
 from ecmproto_cli.progress import work
 
 COMMANDS = {

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from ecmproto.codec.text import cpid_text, mac_text
 from ecmproto.units import format_octets, format_rate, format_time
-from ecmproto_cli.paint import paint
-from ecmproto_cli.stats_words import address, per_second, share
-from ecmproto_cli.table import columns_of, pairs
+from ecmproto_cli.output import columns_of, paint, pairs
+from ecmproto_cli.stats_table import address, per_second, share
 
 if TYPE_CHECKING:
     from ecmproto.live.monitor import Change, PauseChange

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from ecmproto_cli.paint import color_callback
+from ecmproto_cli.output import color_callback
 
 F = TypeVar("F", bound=Callable[..., Any])
 

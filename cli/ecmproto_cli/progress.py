@@ -2,7 +2,8 @@
 
 A command that has said nothing for two seconds says on stderr what it is at: what is read, crafted or
 replayed, of how many, and whether it waits for the compiler.  On a terminal it does so again at each further
-step that takes as long; elsewhere one line is all.  `SWITCH`, set to 0 in the environment, silences it.
+step that takes as long; elsewhere one line is all.  A command for which kernels are compiled once says so
+(`told_when_compiling`).  `SWITCH`, set to 0 in the environment, silences it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -22,6 +24,7 @@ T = TypeVar("T")
 
 SWITCH = "ECMPROTO_PROGRESS"
 PATIENCE_S = 2.0
+_COMPILING_PATIENCE_S = 1.0
 _COMPILER = "numba.core.compiler"
 _WORTH_OCTETS = 4 << 20
 """Below this a bar would only flash."""
@@ -131,3 +134,35 @@ def reading(source: Sized, label: str) -> None:
         return f"{label}: {100 * read // size} % read" if size else f"{label}: {read:,} octets read"
 
     work.at(describe)
+
+
+@contextmanager
+def told_when_compiling() -> Iterator[None]:
+    """Say on stderr that kernels are being compiled, if that takes long while this is entered."""
+    import threading
+
+    from numba.core import event
+
+    events: Any = event  # untyped
+    timer = threading.Timer(_COMPILING_PATIENCE_S, _tell_of_compiling)
+    timer.daemon = True
+
+    class Listener(event.Listener):
+        def on_start(self, event: Any) -> None:
+            if not timer.is_alive() and not timer.finished.is_set():
+                timer.start()
+
+        def on_end(self, event: Any) -> None: ...
+
+    listener = Listener()
+    events.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        events.unregister("numba:compile", listener)
+        timer.cancel()
+
+
+def _tell_of_compiling() -> None:
+    if is_wanted():
+        click.echo("compiling for large captures, once...", err=True)

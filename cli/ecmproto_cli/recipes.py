@@ -1,29 +1,40 @@
-"""Frames told on the command line, or in a file: what `craft` builds and `send` sends."""
+"""Frames described on the command line or in a file, which `craft` builds and `send` sends.
+
+They come from LAYER FIELD=VALUE ... with its options, a specification, JSON or columns; from a named sequence
+of frames; or from a pause storm and its arithmetic.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import json
 import resource
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ecmproto.errors import EncodeError, ParameterError, SpecError
-from ecmproto.units import format_octets
-from ecmproto_cli.failure import USAGE, CommandError
+from ecmproto.units import format_octets, format_rate, format_time, parse_rate, parse_time
+from ecmproto_cli.errors import USAGE, CommandError
+from ecmproto_cli.options import TIME, F
+from ecmproto_cli.output import paint
 
 if TYPE_CHECKING:
+    from ecmproto.capture import Sink
     from ecmproto.craft.recipe import Chunk, Recipe
+    from ecmproto.craft.sequence import Step
     from ecmproto.craft.spec import Reading
     from ecmproto.craft.stack import Stack
+    from ecmproto.craft.storm import Storm
+    from ecmproto.formats.ethertypes import EtherTypes
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_OPTIONS = (
+_LINE_OPTIONS = (
     click.option("--dst", metavar="MAC", help="Destination address."),
     click.option("--src", metavar="MAC", help="Source address."),
     click.option(
@@ -43,7 +54,7 @@ _OPTIONS = (
 
 def line_options(function: F) -> F:
     """The options of a frame given as LAYER FIELD=VALUE ...: --dst, --vlan, --sweep and so on."""
-    for option in reversed(_OPTIONS):
+    for option in reversed(_LINE_OPTIONS):
         function = option(function)
     return function
 
@@ -168,3 +179,203 @@ def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> st
     # of cnm.msdu, cnm
     known = [word for word in (each.partition(".")[0] for each in words) if word in BY_PREFIX]
     return f"ecmproto schema {known[-1]}" if known else f"ecmproto {command} --help"
+
+
+_SHORTHANDS = ("dst", "src", "vlan", "prio", "flow")
+
+
+def is_sequence(words: tuple[str, ...]) -> bool:
+    """Return whether words name a sequence: no layer has a hyphen in its name."""
+    return bool(words) and "-" in words[0] and "=" not in words[0]
+
+
+def sequence_steps(words: tuple[str, ...], line: Mapping[str, Any], **read: Any) -> list[Step]:
+    """Return the steps of SEQUENCE PARAMETER=VALUE ...; options of ``line`` are parameters of their name.
+
+    SpecError and ParameterError for what is none.
+    """
+    from ecmproto.craft.sequence import given_by
+    from ecmproto.craft.sequences import sequence_named
+
+    sequence = sequence_named(words[0])
+    given = given_by(words[1:], sequence.name)
+    for name, value in line.items():
+        if value in (None, (), False):
+            continue
+        option = "sweep" if name == "sweeps" else name
+        if option in given:
+            raise SpecError(where=sequence.name, needed="each parameter once", got=f"{option!r} twice")
+        given[option] = str(value)
+    return sequence.steps(given, **read)
+
+
+def from_steps(steps: Iterable[Step], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
+    """Return the frames of a sequence's steps; SpecError with the place of what is wrong."""
+    from ecmproto.craft.spec import read_items
+
+    return read_items((step.item for step in steps), name, reading)
+
+
+def line_item(
+    words: tuple[str, ...], line: Mapping[str, Any], times: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """Return the item of a specification that says what LAYER FIELD=VALUE ... and its options say."""
+    item: dict[str, Any] = {"frame": shlex.join(words)}
+    item |= {name: line[name] for name in (*_SHORTHANDS, "count") if line[name] is not None}
+    if line["raw"]:
+        item["raw"] = True
+    item |= {name: value for name, value in times.items() if value is not None}
+    if line["sweeps"]:
+        item["sweep"] = dict(sweep.split("=", 1) for sweep in line["sweeps"])
+    return item
+
+
+def write_expectations(steps: Sequence[Step], sink: Sink) -> None:
+    """Write what is expected of each frame, one JSON document a line."""
+    expected = [step.expected for step in steps if step.expected is not None]
+    if not expected:
+        raise click.UsageError("--expect belongs to a sequence of which something is expected: cnd-boundary")
+    sink.write("".join(f"{json.dumps(document)}\n" for document in expected))
+
+
+def write_toml(items: Iterable[Mapping[str, Any]], path: str, force: bool) -> None:
+    """Write a specification."""
+    from ecmproto.capture import open_sink
+    from ecmproto.craft.toml import toml_of
+
+    with open_sink(path, force=force) as sink:
+        for piece in toml_of(items):
+            sink.write(piece)
+
+
+def sequence_list() -> str:
+    """Return the sequences with their parameters, for a person."""
+    from ecmproto.craft.sequences import SEQUENCES
+
+    blocks = []
+    for sequence in SEQUENCES.values():
+        given = {f"{name}={each.default}": each.doc for name, each in sequence.parameters.items()}
+        width = max(map(len, given))
+        rows = "".join(f"\n  {paint(name.ljust(width), 'name')}  {doc}" for name, doc in given.items())
+        blocks.append(f"{paint(sequence.name, 'title')}: {sequence.doc}{rows}")
+    return "\n\n".join(blocks)
+
+
+_STORM_OPTIONS = (
+    click.option("--duration", type=TIME, help="How long a storm holds.  [default: 1s]"),
+    click.option(
+        "--renew", metavar="SHARE", help="Share of a pause after which a storm renews it.  [default: 0.5]"
+    ),
+    click.option("--no-release", is_flag=True, help="Leave out the frame that ends a storm's last pause."),
+)
+
+
+def storm_options(function: F) -> F:
+    """--duration, --renew and --no-release, which go with --storm."""
+    for option in reversed(_STORM_OPTIONS):
+        function = option(function)
+    return function
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StormOptions:
+    """What `storm_options` were given, as text."""
+
+    duration: str | None
+    renew: str | None
+    no_release: bool
+
+    @property
+    def duration_ns(self) -> int:
+        """How long; ParameterError for what is no time."""
+        return parse_time(self.duration or "1s")
+
+
+def taken_options(line: dict[str, Any]) -> StormOptions:
+    """Return the storm's options, taken out of what else was given."""
+    return StormOptions(**{each.name: line.pop(each.name) for each in dataclasses.fields(StormOptions)})
+
+
+def check_storm(
+    storm: str | None, words: tuple[str, ...], options: StormOptions, others: Mapping[str, object]
+) -> None:
+    """Refuse options of a storm without one; with one ``others``, which say which frames come when."""
+    named = others if storm is not None else dataclasses.asdict(options)
+    given = [name.replace("_", "-") for name, value in named.items() if value not in (None, (), False)]
+    if storm is None:
+        if given:
+            raise click.UsageError(f"--{given[0]} belongs to --storm")
+    elif not words:
+        raise click.UsageError("--storm belongs to a pause or pfc frame given as LAYER FIELD=VALUE ...")
+    elif given:
+        raise click.UsageError(f"--storm itself says which frames come when: needed no --{given[0]}")
+
+
+def storm_from(
+    words: tuple[str, ...],
+    line: dict[str, Any],
+    speed: str | int,
+    options: StormOptions,
+    ethertypes: EtherTypes,
+) -> Storm:
+    """Return the storm of LAYER FIELD=VALUE ... on a link; SpecError and ParameterError as `storm_of`."""
+    from ecmproto.craft.storm import DEFAULT_SHARE, share_of, storm_of
+
+    share = DEFAULT_SHARE if options.renew is None else share_of(options.renew)
+    rate_bps = parse_rate(speed) if isinstance(speed, str) else speed
+    stack = stack_from(words, line)
+    return storm_of(stack, rate_bps, share=share, ethertypes=ethertypes, raw=bool(line["raw"]))
+
+
+def storm_steps(storm: Storm, options: StormOptions, time: str | None) -> list[Step]:
+    """Return the frames of a storm that begins at ``time``; ParameterError for more than anybody wants."""
+    from ecmproto.craft.quantities import time_of
+    from ecmproto.craft.recipe import UNASKED_FRAMES
+    from ecmproto.craft.sequence import Step
+
+    start_ns = 0 if time is None else time_of(time, "--time")
+    items = storm.items(options.duration_ns, start_ns=start_ns, release=not options.no_release)
+    if storm.frames(options.duration_ns) > UNASKED_FRAMES:
+        longest = format_time(UNASKED_FRAMES * storm.renewal.interval_ns)
+        raise ParameterError(
+            name="duration",
+            needed=f"at most {longest}, {UNASKED_FRAMES:,} frames",
+            got=f"{format_time(options.duration_ns)}, {storm.frames(options.duration_ns):,} frames",
+        )
+    return [Step(item=item) for item in items]
+
+
+def storm_rows(storm: Storm, duration_ns: int | None) -> list[tuple[str, str]]:
+    """Return a storm's arithmetic, by name; no duration is one without end."""
+    renewal = storm.renewal
+    held = "the whole link"
+    if storm.priorities is not None:
+        named = ", ".join(map(str, storm.priorities))
+        held = f"priority {named}" if len(storm.priorities) == 1 else f"priorities {named}"
+    if duration_ns is not None:
+        held += f" for {format_time(duration_ns)}, by {storm.frames(duration_ns):,} frames"
+    pause = f"{renewal.quanta:,} quanta, {format_time(renewal.pause_ns)} at {format_rate(renewal.rate_bps)}"
+    renewed = f"every {format_time(renewal.interval_ns)}, {float(renewal.share):.4g} of the pause"
+    octets, share = format_octets(float(renewal.octets_per_s)), float(100 * renewal.link_share)
+    return [
+        ("storm", held),
+        ("pause", pause),
+        ("needed", f"at least {float(renewal.needed_fps):,.6g} frames/s"),
+        ("renewed", f"{renewed}: {float(renewal.frames_per_s):,.6g} frames/s"),
+        ("wire", f"{octets}/s, {share:.4g} % of the link"),
+    ]
+
+
+def storm_document(storm: Storm) -> dict[str, object]:
+    """Return a storm's arithmetic as plain data."""
+    renewal = storm.renewal
+    return {
+        "priorities": None if storm.priorities is None else list(storm.priorities),
+        "quanta": renewal.quanta,
+        "link_bps": renewal.rate_bps,
+        "pause_ns": renewal.pause_ns,
+        "needed_fps": float(renewal.needed_fps),
+        "interval_ns": renewal.interval_ns,
+        "wire_octets_per_s": float(renewal.octets_per_s),
+        "link_share": float(renewal.link_share),
+    }

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from ecmproto.errors import escaped
 from ecmproto.report.scale import value_text
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
-from ecmproto_cli.paint import paint
-from ecmproto_cli.table import bars, columns_of, pairs, sparkline
+from ecmproto_cli.output import bars, columns_of, paint, pairs, sparkline
 
 if TYPE_CHECKING:
     from ecmproto.replay.flow_series import FlowRates

@@ -18,8 +18,8 @@ from ecmproto.replay.marks import machine_on_port
 from ecmproto.replay.output import OpenLoopOutput
 from ecmproto.replay.series_output import SampleWriter, check_series_path, write_flows
 from ecmproto.replay.session import Outcome, Plan, replay_capture
-from ecmproto_cli.failure import warn
-from ecmproto_cli.outputs import check_outputs
+from ecmproto_cli.errors import warn
+from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import watched, work
 from ecmproto_cli.replay_table import comparison_table, replay_table
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from ecmproto.units import format_octets, format_rate, format_time
-from ecmproto_cli.table import pairs
+from ecmproto_cli.output import pairs
 
 if TYPE_CHECKING:
     from ecmproto.capture.linux.gaps import GapCounts

@@ -5,25 +5,38 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ecmproto.codec.text import cpid_text, mac_text
+from ecmproto.dissect.form import printable
 from ecmproto.errors import escaped
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
-from ecmproto_cli.paint import paint
-from ecmproto_cli.stats_sections import feedback, pauses, probes, rates
-from ecmproto_cli.stats_words import (
-    ABSENT,
-    OVER_TIME_COLUMNS,
-    interface_name,
-    lost_to_pause,
-    over_time,
-    per_second,
-    share,
-)
-from ecmproto_cli.table import bars, columns_of, pairs
+from ecmproto_cli.output import bars, columns_of, paint, pairs, sparkline
 
 if TYPE_CHECKING:
-    from ecmproto.stats import KindCount, Statistics
+    from ecmproto.stats import (
+        AdvertisedRate,
+        ClassPause,
+        CongestionPoint,
+        Distribution,
+        KindCount,
+        PauseInterface,
+        PauseSender,
+        Statistics,
+    )
+
+ABSENT = "–"
+OVER_TIME_COLUMNS = 56
+_SENDERS_SHOWN = 8
+_POINTS_SHOWN = 12
+_FLOWS_SHOWN = 10
+_QUEUES_SHOWN = 12
+_FB_STEP = 8
+_TITLES = {"cnm": "CNM", "ecm": "ECM", "bcn": "BCN", "e2cm": "E²CM"}
+_CARRIERS = {"rdtag": "RD tag", "fecn": "FECN return", "dbp": "DBP report"}
+
+_Rows = list[tuple[str, Sequence[str]]]
 
 _WIDTH = 100
 _NAMES = 11
@@ -207,3 +220,264 @@ def _notes(statistics: Statistics) -> Iterator[str]:
             for note in statistics.notes
         ]
         yield "\n".join([paint("notes", "title"), *lines])
+
+
+def pauses(statistics: Statistics) -> Iterator[str]:
+    """Yield who stopped whom for how long."""
+    if statistics.pauses is None:
+        return
+    senders = statistics.pauses.senders
+    several = len(statistics.interfaces) > 1
+    parts = []
+    for sender in senders[:_SENDERS_SHOWN]:
+        where = f" on {interface_name(statistics, sender.interface)}" if several else ""
+        stated = "" if sender.speed_is_stated else " (assumed)"
+        speed = f"{format_rate(sender.speed_bps)}{stated}"
+        title = f"  {address(sender.source)}{where}, {sender.frames:,} frames, at {speed}"
+        parts.append(f"{title}\n{_classes(statistics, sender)}")
+    if len(senders) > _SENDERS_SHOWN:
+        parts.append(f"  and {len(senders) - _SENDERS_SHOWN} more senders")
+    for port in statistics.pauses.interfaces:
+        if sum(sender.interface == port.interface for sender in senders) > 1:
+            name = interface_name(statistics, port.interface)
+            parts.append(f"  all senders of {name} together\n{_classes(statistics, port)}")
+    yield "\n".join([f"{paint('time stopped by PAUSE and PFC', 'title')}, by who sent them", *parts])
+
+
+def _classes(statistics: Statistics, whole: PauseSender | PauseInterface) -> str:
+    rows: _Rows = [("", ["share", "time", "pauses", "resumes"])]
+    for each in whole.classes:
+        asked = f"{each.pauses:,}", f"{each.resumes:,}"
+        rows.append((f"  {class_name(each)}", [*_paused(statistics, each.paused_ns), *asked]))
+    if len(whole.classes) > 1:
+        rows.append(("  any of them", [*_paused(statistics, whole.paused_ns), "", ""]))
+    lines = columns_of(rows).splitlines()
+    for place, each in enumerate(whole.classes, 1):
+        curve = each.paused_ns_over_time
+        if len(curve) > 1 and any(curve):
+            lines[place] += f"  {paused_line(curve, statistics.intervals.width_ns)}"
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _paused(statistics: Statistics, paused_ns: int) -> tuple[str, str]:
+    return share(statistics.share(paused_ns)), format_time(paused_ns)
+
+
+def feedback(statistics: Statistics) -> Iterator[str]:
+    """Yield what congestion points said, and to whom."""
+    for kind, title in _TITLES.items():
+        points = [point for point in statistics.congestion_points if point.kind == kind]
+        if not points:
+            continue
+        yield f"{paint(f'{title}s by congestion point', 'title')}\n{_points(statistics, points)}"
+        if kind == "cnm":
+            yield _histogram(points)
+        yield f"{paint(f'{title}s by flow', 'title')}\n{_flows(statistics, kind)}"
+
+
+def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> str:
+    names = ["frames", "rate"]
+    for name in points[0].quantities:
+        names += _QUANTITIES[name]
+    rows: _Rows = [("", names)]
+    for point in points[:_POINTS_SHOWN]:
+        cells = [f"{point.frames:,}", _rate(statistics, point.frames)]
+        for name, quantity in point.quantities.items():
+            cells += _quantity(name, quantity)
+        rows.append((cpid_text(point.cpid), cells))
+    lines = [columns_of(rows), *_types(points), *_more(len(points), _POINTS_SHOWN, "congestion points")]
+    return "\n".join(lines)
+
+
+_QUANTITIES = {
+    "qntz_fb": ("Fb", "max"),
+    "q_offset_octets": ("Qoffset", "least"),
+    "q_delta_octets": ("Qdelta", "most"),
+    "q_off_octets": ("Qoff", "most"),
+    "e_octets": ("e", "least"),
+}
+"""What the mean and the end that tells of congestion are called."""
+
+
+def _quantity(name: str, quantity: Distribution) -> tuple[str, str]:
+    end = quantity.minimum if _QUANTITIES[name][1] == "least" else quantity.maximum
+    if name == "qntz_fb":
+        return f"{quantity.mean:.1f}", str(end)
+    return format_octets(quantity.mean), format_octets(end)
+
+
+def _types(points: Sequence[CongestionPoint]) -> list[str]:
+    counts: dict[str, int] = {}
+    for point in points:
+        for name, count in point.types.items():
+            counts[name] = counts.get(name, 0) + count
+    return (
+        [f"  by type: {', '.join(f'{name} {count:,}' for name, count in counts.items())}"] if counts else []
+    )
+
+
+def _rate(statistics: Statistics, frames: int) -> str:
+    rate = statistics.span.per_second(frames)
+    return ABSENT if rate is None else per_second(rate)
+
+
+def _more(count: int, shown: int, noun: str) -> list[str]:
+    return [f"  and {count - shown:,} more {noun}"] if count > shown else []
+
+
+def _histogram(points: Sequence[CongestionPoint]) -> str:
+    """Return the histogram of quantized feedback: none by itself, then in the steps that shorten sampling."""
+    whole = [sum(values) for values in zip(*(point.fb_histogram for point in points), strict=True)]
+    counts = [("0", whole[0])]
+    for first in range(0, len(whole), _FB_STEP):
+        low, last = max(1, first), first + _FB_STEP - 1
+        counts.append((f"{low}–{last}", sum(whole[low : last + 1])))
+    return f"{paint('CNMs by quantized feedback', 'title')}\n{bars(counts, width=_BAR)}"
+
+
+def _flows(statistics: Statistics, kind: str) -> str:
+    flows = [flow for flow in statistics.message_flows if flow.kind == kind]
+    with_fb = kind == "cnm"
+    rows: _Rows = [("", ["flow", "frames", "rate", *(("Fb", "max") if with_fb else ())])]
+    for flow in flows[:_FLOWS_SHOWN]:
+        cells = [flow_text(kind, flow.flow_id), f"{flow.frames:,}"]
+        cells.append(_rate(statistics, flow.frames))
+        if with_fb:
+            cells += [f"{flow.fb_mean:.1f}", str(flow.fb_maximum)]
+        rows.append((f"{cpid_text(flow.cpid)} → {address(flow.destination)}", cells))
+    return "\n".join([columns_of(rows), *_more(len(flows), _FLOWS_SHOWN, "flows")])
+
+
+def probes(statistics: Statistics) -> Iterator[str]:
+    """Yield what E²CM's probes measured."""
+    found = statistics.probes
+    if found is None:
+        return
+    rows = [("probes", f"{found.forward:,} forward, {found.replies:,} replies")]
+    if found.latency_ns is not None:
+        rows.append(("latency", _percentiles(found.latency_ns)))
+    title = (
+        f"{paint('E²CM probes', 'title')}; replies carry the destination’s clock less the source’s timestamp"
+    )
+    parts = [title, pairs(rows)]
+    if found.flows:
+        table: _Rows = [("", ["flow", "replies", "latency p50", "p99", "throughput"])]
+        for flow in found.flows[:_FLOWS_SHOWN]:
+            latency = flow.latency_ns
+            times = format_time(latency.p50), format_time(latency.p99)
+            cells = [flow_text("e2cm", flow.flow_id), f"{latency.count:,}", *times]
+            cells.append(format_rate(flow.throughput_bps.mean))
+            table.append((f"{address(flow.station)} → {address(flow.destination)}", cells))
+        parts += [columns_of(table), *_more(len(found.flows), _FLOWS_SHOWN, "flows")]
+    yield "\n".join(parts)
+
+
+def _percentiles(times: Distribution) -> str:
+    values = (
+        ("least", times.minimum),
+        ("mean", times.mean),
+        ("p50", times.p50),
+        ("p90", times.p90),
+        ("p99", times.p99),
+        ("most", times.maximum),
+    )
+    return ", ".join(f"{name} {format_time(value)}" for name, value in values)
+
+
+def rates(statistics: Statistics) -> Iterator[str]:
+    """Yield the rates that FECN and DBP advertise."""
+    for kind, title in _CARRIERS.items():
+        queues = [rate for rate in statistics.rates if rate.kind == kind]
+        if not queues:
+            continue
+        rows: _Rows = [("", ["RLQ", "frames", "no limit", "mean", "least", "most"])]
+        shown = queues[:_QUEUES_SHOWN]
+        rows += [(address(queue.station), _queue(queue)) for queue in shown]
+        curves = [over_time(*curve) for queue in shown if (curve := _curve(queue))]
+        whose = "from" if kind == "rdtag" else "to"
+        head = f"{paint(f'rates in {title}s', 'title')}, by the station they go {whose}"
+        yield "\n".join([head, columns_of(rows), *_more(len(queues), _QUEUES_SHOWN, "queues"), *curves])
+
+
+def _queue(queue: AdvertisedRate) -> list[str]:
+    cells = [str(queue.rlq_id), f"{queue.frames:,}", f"{queue.unlimited:,}"]
+    if queue.rate_bps is None:
+        return [*cells, ABSENT, ABSENT, ABSENT]
+    ends = queue.rate_bps.mean, queue.rate_bps.minimum, queue.rate_bps.maximum
+    return [*cells, *map(format_rate, ends)]
+
+
+def _curve(queue: AdvertisedRate) -> tuple[str, list[float], str] | None:
+    """Return the mean rate over time, 0 where none was advertised; None where a curve says nothing."""
+    counts = queue.limited_over_time
+    if sum(count > 0 for count in counts) < 2:
+        return None
+    sums = queue.rate_sum_bps_over_time
+    means = [total / count if count else 0.0 for total, count in zip(sums, counts, strict=True)]
+    return f"{address(queue.station)} RLQ {queue.rlq_id}", means, format_rate(max(means))
+
+
+def per_second(rate: float) -> str:
+    """Return a rate of frames: ``783.2 k/s``."""
+    for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if rate >= factor:
+            return f"{rate / factor:.4g} {prefix}/s"
+    return f"{rate:.4g} /s"
+
+
+def share(part: float | None) -> str:
+    """Return a part of 1 in per cent."""
+    if part is None:
+        return ABSENT
+    percent = 100 * part
+    return f"{percent:.1f} %" if percent >= 0.1 or percent == 0 else f"{percent:.2g} %"
+
+
+def address(octets: bytes | None) -> str:
+    """Return a MAC address; a word for none."""
+    return "(no address)" if octets is None else mac_text(octets)
+
+
+def over_time(label: str, values: Sequence[float], full: str, *, top: float | None = None) -> str:
+    """Return a line of blocks between its label and what its full height stands for."""
+    line = sparkline(values, top=max(values) if top is None else top, width=OVER_TIME_COLUMNS)
+    return f"  {label}  {paint(line, 'congestion')}  {full}"
+
+
+def paused_line(paused_ns: Sequence[int], width_ns: int) -> str:
+    """Return the share of the time that was paused as blocks, over intervals of ``width_ns``."""
+    columns = min(OVER_TIME_COLUMNS // 2, len(paused_ns))
+    bounds = [place * len(paused_ns) // columns for place in range(columns + 1)]
+    shares = [sum(paused_ns[low:high]) / (high - low) for low, high in pairwise(bounds)]
+    return paint(sparkline(shares, top=width_ns, width=columns), "pause")
+
+
+def flow_text(kind: str, flow_id: int | None) -> str:
+    """Return a flow identifier as the formats write it: E²CM's is a hash."""
+    if flow_id is None:
+        return ABSENT
+    return f"{flow_id:#06x}" if kind == "e2cm" else str(flow_id)
+
+
+def class_name(each: ClassPause) -> str:
+    """Return whom pauses of a class stop."""
+    return "the whole link" if each.priority is None else f"priority {each.priority}"
+
+
+def interface_name(statistics: Statistics, index: int) -> str:
+    """Return what an interface is called, as a terminal can show it."""
+    return printable(statistics.interface_name(index))[:32]
+
+
+def lost_to_pause(statistics: Statistics) -> tuple[str, ...]:
+    """Return how long the capture's worst sender of pauses stopped its link partner, and who it was."""
+    if statistics.pauses is None or not statistics.pauses.senders[0].paused_ns:
+        return ()
+    sender = statistics.pauses.senders[0]
+    worst = max(sender.classes, key=lambda each: each.paused_ns)
+    where = f" on {interface_name(statistics, sender.interface)}" if len(statistics.interfaces) > 1 else ""
+    text = f"{share(statistics.share(sender.paused_ns))} of the time, {format_time(sender.paused_ns)}"
+    whom = class_name(worst)
+    if worst.paused_ns != sender.paused_ns:
+        whom = f"{len(sender.classes)} classes, most of all {whom}"
+    return text, f"{address(sender.source)}{where} stopped {whom}"

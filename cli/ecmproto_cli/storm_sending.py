@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto.errors import EcmprotoError
-from ecmproto_cli.failure import warn
+from ecmproto_cli.errors import warn
+from ecmproto_cli.output import pairs
+from ecmproto_cli.recipes import storm_document, storm_rows
 from ecmproto_cli.sent import report_document, report_rows
-from ecmproto_cli.storming import storm_document, storm_rows
-from ecmproto_cli.table import pairs
 from ecmproto_cli.transmitting import exit_code_after, opened_sender
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from ecmproto.mechanisms.machine import machine_of
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.marks import machine_on_port
 from ecmproto.units import format_octets, format_rate, format_time
-from ecmproto_cli.paint import paint
-from ecmproto_cli.table import columns_of
+from ecmproto_cli.output import columns_of, paint
 
 if TYPE_CHECKING:
     from ecmproto.live.testbed.topology import Topology

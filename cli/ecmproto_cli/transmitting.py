@@ -9,8 +9,8 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from ecmproto.errors import InterfaceError
-from ecmproto_cli.failure import FINDINGS, INTERRUPTED, warn
-from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.errors import FINDINGS, INTERRUPTED, warn
 from ecmproto_cli.links import check_link
 
 if TYPE_CHECKING:

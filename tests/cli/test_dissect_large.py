@@ -20,8 +20,8 @@ import pytest
 from ecmproto.capture import Batch, PcapWriter, open_sink
 from ecmproto.dissect.form import Listing
 from ecmproto_cli import dissecting
-from ecmproto_cli.compiling import told_when_compiling
 from ecmproto_cli.main import run
+from ecmproto_cli.progress import told_when_compiling
 from tests.dissect.sample import FRAMES
 
 DISSECT = [sys.executable, "-m", "ecmproto_cli", "dissect"]
@@ -175,9 +175,9 @@ def test_compiling_is_told_of_when_it_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     event = pytest.importorskip("numba.core.event")
-    monkeypatch.setattr("ecmproto_cli.compiling._PATIENCE_S", 0.01)
+    monkeypatch.setattr("ecmproto_cli.progress._COMPILING_PATIENCE_S", 0.01)
     done = threading.Event()
-    monkeypatch.setattr("ecmproto_cli.compiling._tell", done.set)
+    monkeypatch.setattr("ecmproto_cli.progress._tell_of_compiling", done.set)
     with told_when_compiling():
         assert not done.wait(0.1)  # nothing is compiled
         with event.trigger_event("numba:compile"):

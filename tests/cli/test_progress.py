@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ecmproto_cli import progress, replaying
-from ecmproto_cli.failure import CommandError
+from ecmproto_cli.errors import CommandError
 from ecmproto_cli.main import run
 from ecmproto_cli.progress import Work, is_compiling, work
 from tests.dissect.sample import write_sample

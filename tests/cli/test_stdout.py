@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto_cli.stdout import Stdout
+from ecmproto_cli.output import Stdout
 
 
 def test_text_and_octets_keep_their_order(capsysbinary: pytest.CaptureFixture[bytes]) -> None:

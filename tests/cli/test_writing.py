@@ -12,7 +12,7 @@ import pytest
 
 from ecmproto.capture import open_capture
 from ecmproto_cli.main import run
-from ecmproto_cli.outputs import output_form
+from ecmproto_cli.output import output_form
 from tests.dissect.sample import FRAMES, write_sample
 
 HOTSPOT = "pcaps/hotspot.pcap.gz"

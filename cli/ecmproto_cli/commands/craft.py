@@ -14,38 +14,33 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.errors import EncodeError, ParameterError, SpecError
-from ecmproto_cli.failure import FINDINGS, USAGE, CommandError, warn
+from ecmproto_cli.errors import FINDINGS, USAGE, CommandError, warn
 from ecmproto_cli.options import SIZE, ethertype_option, force_option, write_option
-from ecmproto_cli.outputs import BINARY, check_outputs, output_form
+from ecmproto_cli.output import BINARY, check_outputs, output_form, pairs
 from ecmproto_cli.progress import work
 from ecmproto_cli.recipes import (
+    StormOptions,
     bounded_memory,
     check_sources,
+    check_storm,
     from_columns,
     from_file,
     from_line,
-    help_on,
-    line_options,
-)
-from ecmproto_cli.sequencing import (
     from_steps,
+    help_on,
     is_sequence,
     line_item,
+    line_options,
     sequence_list,
     sequence_steps,
-    write_expectations,
-    write_toml,
-)
-from ecmproto_cli.storming import (
-    StormOptions,
-    check_storm,
     storm_from,
     storm_options,
     storm_rows,
     storm_steps,
     taken_options,
+    write_expectations,
+    write_toml,
 )
-from ecmproto_cli.table import pairs
 
 if TYPE_CHECKING:
     from ecmproto.craft.recipe import Chunk, Recipe

@@ -14,7 +14,7 @@ from ecmproto.errors import counted, escaped
 from ecmproto_cli import column_files
 from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured, interface_option, interrupts
 from ecmproto_cli.dissecting import FIRST_FRAMES, Output
-from ecmproto_cli.failure import INTERRUPTED, warn
+from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.options import (
     color_option,
     ethertype_option,
@@ -23,8 +23,7 @@ from ecmproto_cli.options import (
     read_option,
     write_option,
 )
-from ecmproto_cli.outputs import BINARY, check_outputs, output_form
-from ecmproto_cli.paint import paint, wanted
+from ecmproto_cli.output import BINARY, check_outputs, output_form, paint, wanted
 from ecmproto_cli.progress import reading, watched, work
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto.errors import counted
-from ecmproto_cli.failure import FINDINGS
+from ecmproto_cli.errors import FINDINGS
 from ecmproto_cli.options import color_option
-from ecmproto_cli.paint import paint
+from ecmproto_cli.output import paint
 
 if TYPE_CHECKING:
     from ecmproto.live.doctor import Check

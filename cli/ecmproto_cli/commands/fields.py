@@ -8,9 +8,9 @@ import os
 import click
 
 from ecmproto.errors import SpecError
-from ecmproto_cli.failure import FINDINGS, CommandError
+from ecmproto_cli.errors import FINDINGS, CommandError
 from ecmproto_cli.options import color_option
-from ecmproto_cli.paint import paint
+from ecmproto_cli.output import paint
 
 
 @click.command()

@@ -16,7 +16,7 @@ from ecmproto_cli.campaigning import (
     run_session,
     seed_for,
 )
-from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.capturing import HeldInterrupt
 
 if TYPE_CHECKING:
     from ecmproto.fuzz.findings import Finding

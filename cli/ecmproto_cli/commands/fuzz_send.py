@@ -21,10 +21,10 @@ from ecmproto_cli.campaigning import (
     run_session,
     seed_for,
 )
+from ecmproto_cli.capturing import HeldInterrupt
 from ecmproto_cli.device_options import DeviceOptions, OpenDevice, device_options, opened
-from ecmproto_cli.failure import FINDINGS, INTERRUPTED, CommandError
-from ecmproto_cli.interrupt import HeldInterrupt
-from ecmproto_cli.table import pairs
+from ecmproto_cli.errors import FINDINGS, INTERRUPTED, CommandError
+from ecmproto_cli.output import pairs
 
 if TYPE_CHECKING:
     from ecmproto.capture.linux.schedule import Schedule

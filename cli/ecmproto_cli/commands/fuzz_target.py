@@ -22,8 +22,8 @@ from ecmproto_cli.campaigning import (
     seed_for,
     timeout_of,
 )
-from ecmproto_cli.failure import FINDINGS
-from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.errors import FINDINGS
 from ecmproto_cli.options import SIZE, TIME
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto_cli.capturing import captured
-from ecmproto_cli.compiling import told_when_compiling
-from ecmproto_cli.failure import INTERRUPTED, warn
+from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.monitoring import Watch
 from ecmproto_cli.options import (
     RATE,
@@ -22,7 +21,8 @@ from ecmproto_cli.options import (
     force_option,
     write_option,
 )
-from ecmproto_cli.outputs import check_outputs, output_form
+from ecmproto_cli.output import check_outputs, output_form
+from ecmproto_cli.progress import told_when_compiling
 
 if TYPE_CHECKING:
     from ecmproto.capture.linux.reader import InterfaceReader

@@ -18,7 +18,7 @@ from ecmproto_cli.options import (
     read_option,
     write_option,
 )
-from ecmproto_cli.outputs import output_form
+from ecmproto_cli.output import output_form
 
 if TYPE_CHECKING:
     from ecmproto.codec import EtherTypes

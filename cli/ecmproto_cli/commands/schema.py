@@ -7,7 +7,7 @@ import json
 import click
 
 from ecmproto_cli.options import color_option
-from ecmproto_cli.paint import paint
+from ecmproto_cli.output import paint
 
 
 @click.command()

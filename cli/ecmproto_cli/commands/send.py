@@ -12,14 +12,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.errors import EcmprotoError, EncodeError, ParameterError, SpecError, counted
-from ecmproto_cli.failure import USAGE, CommandError, warn
+from ecmproto_cli.errors import USAGE, CommandError, warn
 from ecmproto_cli.options import READ_HELP, captures_named, color_option, ethertype_option
 from ecmproto_cli.progress import work
-from ecmproto_cli.recipes import check_sources, from_file, from_line, help_on, line_options
+from ecmproto_cli.recipes import (
+    check_sources,
+    check_storm,
+    from_file,
+    from_line,
+    from_steps,
+    help_on,
+    is_sequence,
+    line_options,
+    sequence_steps,
+    storm_from,
+    storm_options,
+    taken_options,
+)
 from ecmproto_cli.sent import report_document, report_table
-from ecmproto_cli.sequencing import from_steps, is_sequence, sequence_steps
 from ecmproto_cli.storm_sending import send_storm
-from ecmproto_cli.storming import check_storm, storm_from, storm_options, taken_options
 from ecmproto_cli.transmitting import exit_code_after, opened_sender
 
 if TYPE_CHECKING:

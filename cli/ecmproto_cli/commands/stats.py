@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.failure import warn
-from ecmproto_cli.interrupt import HeldInterrupt
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.errors import warn
 from ecmproto_cli.options import (
     RATE,
     TIME,
@@ -18,7 +18,7 @@ from ecmproto_cli.options import (
     force_option,
     read_option,
 )
-from ecmproto_cli.outputs import check_outputs
+from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import watched
 
 if TYPE_CHECKING:

@@ -1,0 +1,215 @@
+"""What commands write: forms of files, whether these can be written, text on stdout, colours, tables."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto_cli.progress import work
+
+if TYPE_CHECKING:
+    from ecmproto.capture import Sink
+
+_CAPTURES = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
+_COLUMNS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
+_TEXTS = {
+    ".json": "json", ".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".tsv": "fields", ".hex": "hex",
+    ".py": "python", ".toml": "toml",
+}  # fmt: skip
+_SUFFIXES = _CAPTURES | _COLUMNS | _TEXTS
+_ANY_TEXT = ".txt"
+
+BINARY = frozenset({*_CAPTURES.values(), *_COLUMNS.values()})
+"""Forms that are no text for a terminal."""
+
+
+def output_form(output: str | None, asked: str | None, forms: Collection[str], *, text: str) -> str | None:
+    """Return the form that -T asks for, else that which the name of ``output`` says, .gz and .zst aside.
+
+    None where neither does; ``text`` is what .txt holds unless -T asks.  UsageError where both say something
+    else, and for the name of a form that is none of ``forms``.
+    """
+    suffix = _suffix(output)
+    named = _SUFFIXES.get(suffix)
+    if suffix == _ANY_TEXT:
+        named = text if asked is None or asked in BINARY else asked
+    if named is not None and asked is not None and named != asked:
+        raise click.UsageError(
+            f"{output}: its name says {named}, -T says {asked}: needed a name and a form that agree"
+        )
+    if named is not None and named not in forms:
+        names = ", ".join(name for name, form in _SUFFIXES.items() if form in forms)
+        raise click.UsageError(f"{output}: needed a name that ends in {names}, got one of {named}")
+    return asked or named
+
+
+def _suffix(output: str | None) -> str:
+    suffixes = [suffix for suffix in PurePath(output or "").suffixes if suffix not in (".gz", ".zst")]
+    return suffixes[-1].lower() if suffixes else ""
+
+
+def check_outputs(outputs: Iterable[str | None], *, force: bool) -> None:
+    """Refuse outputs that cannot be written before the work begins, and two that are one file.
+
+    UsageError and OutputError; stdout, given as ``-``, can take one output.
+    """
+    from ecmproto.capture.sink import check_sink
+
+    paths = [path for path in outputs if path is not None]
+    for path in _twice(paths):
+        raise click.UsageError(f"{path}: needed a file for each output, got one for two of them")
+    for path in paths:
+        check_sink(path, force=force)
+
+
+def _twice(paths: list[str]) -> Iterator[str]:
+    places: set[str] = set()
+    for path in paths:
+        place = path if path == "-" else os.path.realpath(path)
+        if os.path.exists(place) and not os.path.isfile(place):  # a device takes what comes
+            continue
+        if place in places:
+            yield path
+        places.add(place)
+
+
+_PIECE_CHARACTERS = 1 << 16
+
+
+class Stdout:
+    """Collects text and writes it when there is enough of it, or when told to.
+
+    ``encoding`` is the terminal's unless given; characters it does not have become ``?``.  With a ``sink`` it
+    goes there instead.
+    """
+
+    def __init__(self, encoding: str = "", sink: Sink | None = None) -> None:
+        self._sink = sink
+        self._is_seen = sink is None and sys.stdout.isatty()
+        self._encoding = encoding or sys.stdout.encoding
+        self._is_utf8 = codecs.lookup(self._encoding).name == "utf-8"
+        self._parts: list[str] = []
+        self._characters = 0
+
+    def write(self, text: str) -> None:
+        """Write ``text`` now or later."""
+        self._parts.append(text)
+        self._characters += len(text)
+        if self._characters >= _PIECE_CHARACTERS:
+            self.flush()
+
+    def write_octets(self, octets: bytes | memoryview) -> None:
+        """Write text that is UTF-8 already, now."""
+        if self._is_utf8:
+            self.flush()
+            self._put(memoryview(octets))
+        else:
+            self.write(str(octets, "utf-8"))
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        text = "".join(self._parts).encode(self._encoding, errors="replace")
+        self._parts.clear()
+        self._characters = 0
+        self._put(memoryview(text))
+
+    def _put(self, octets: memoryview) -> None:
+        if self._sink is None:
+            if octets and self._is_seen:
+                work.end()
+            _write(octets)
+        else:
+            self._sink.write(octets)
+
+
+def _write(left: memoryview) -> None:
+    sys.stdout.flush()
+    # The buffered writer of Python 3.11 loses octets when a signal comes in the middle of its write.
+    raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+    while left:
+        written = raw.write(left)
+        if written is None:  # a descriptor that does not wait
+            select.select([], [raw], [])
+        else:
+            left = left[written:]
+
+
+_STYLES: dict[str, dict[str, object]] = {
+    "title": {"bold": True},
+    "name": {"fg": "cyan"},
+    "dim": {"dim": True},
+    "congestion": {"fg": "yellow"},
+    "pause": {"fg": "magenta"},
+    "tag": {"fg": "green"},
+    "error": {"fg": "red", "bold": True},
+}
+
+_wanted = False
+
+
+def color_callback(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    """Take ``--color``'s value."""
+    global _wanted
+    auto = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    _wanted = value == "always" or (value == "auto" and auto)
+
+
+def wanted() -> bool:
+    """Return whether stdout is painted."""
+    return _wanted
+
+
+def paint(text: str, style: str) -> str:
+    """Return ``text`` in the named style, or as it is when colour is not wanted."""
+    return click.style(text, **_STYLES[style]) if _wanted else text  # type: ignore[arg-type]
+
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0) -> str:
+    """Return names and values, one pair a line, the names aligned, to ``width`` at least."""
+    width = max(width, *(len(name) for name, _ in rows))
+    return "\n".join(f"  {paint(name.ljust(width), 'name')}  {value}" for name, value in rows)
+
+
+def sparkline(values: Sequence[float], *, top: float, width: int) -> str:
+    """Return ``values`` as one line of ``width`` blocks at most, each the largest of its share of them."""
+    columns = min(width, len(values))
+    parts = [values[i * len(values) // columns : (i + 1) * len(values) // columns] for i in range(columns)]
+    return "".join(_block(max(part), top) for part in parts)
+
+
+def bars(counts: Sequence[tuple[str, int]], *, width: int) -> str:
+    """Return a bar chart, one line a count: label, bar, number."""
+    most = max((count for _, count in counts), default=0) or 1
+    label = max((len(name) for name, _ in counts), default=0)
+    lines = []
+    for name, count in counts:
+        bar = "█" * max(count > 0, count * width // most)
+        lines.append(f"  {name.rjust(label)}  {bar.ljust(width)} {count:,}")
+    return "\n".join(lines)
+
+
+def _block(value: float, top: float) -> str:
+    if value <= 0 or top <= 0:
+        return _BLOCKS[0]
+    return _BLOCKS[min(len(_BLOCKS) - 1, 1 + int(value / top * (len(_BLOCKS) - 2)))]
+
+
+def columns_of(rows: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Return a table: in each line a name and its values, these aligned to the right under one another."""
+    name_width = max(len(name) for name, _ in rows)
+    widths = [max(map(len, column)) for column in zip(*(values for _, values in rows), strict=True)]
+    lines = []
+    for name, values in rows:
+        cells = "  ".join(value.rjust(width) for value, width in zip(values, widths, strict=True))
+        lines.append(f"  {paint(name.ljust(name_width), 'name')}  {cells}")
+    return "\n".join(lines)
