@@ -8,14 +8,12 @@
 
 from __future__ import annotations
 
-from ecmproto.stats.accumulator import Accumulator
-from ecmproto.stats.capture import capture_stats
-from ecmproto.stats.distribution import Distribution
-from ecmproto.stats.document import as_document, document_text
+from ecmproto.stats.accumulator import Accumulator, capture_stats
 from ecmproto.stats.statistics import (
     AdvertisedRate,
     ClassPause,
     CongestionPoint,
+    Distribution,
     InterfaceCount,
     Intervals,
     KindCount,
@@ -29,6 +27,8 @@ from ecmproto.stats.statistics import (
     Sizes,
     Span,
     Statistics,
+    as_document,
+    document_text,
 )
 
 __all__ = [

@@ -1,39 +1,54 @@
-"""Statistics of frames that come batch by batch, from a file or from an interface."""
+"""Statistics of frames that come batch by batch: of a whole capture, or of an interface as they arrive.
+
+Memory is bounded, however many frames there are; the notes say what the numbers leave out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Batch
+from ecmproto.capture import Batch, CaptureReader, open_capture
 from ecmproto.capture.container import Interface
+from ecmproto.capture.linktypes import COOKED_TYPES, ETHERNET, RAW_IP_TYPES
 from ecmproto.columns import extract
-from ecmproto.errors import CaptureError, ParameterError
+from ecmproto.errors import CaptureError, ParameterError, counted
+from ecmproto.filter import Filter, compile_filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.stats import advertised, feedback, frames, pauses, probes
-from ecmproto.stats.clock import Clock
-from ecmproto.stats.moment import FARTHEST_NS, Moment, moment_of, usable_times
-from ecmproto.stats.notes import notes_on
-from ecmproto.stats.statistics import Intervals, Statistics
-from ecmproto.stats.timeline import Timeline
+from ecmproto.stats.counters import (
+    FEEDBACK_FIELDS,
+    FRAME_FIELDS,
+    MAKERS,
+    MOST_FLOWS,
+    MOST_MALFORMED,
+    MOST_POINTS,
+    MOST_PROBED_FLOWS,
+    MOST_QUEUES,
+    PROBE_FIELDS,
+    RATE_CARRIERS,
+    RATE_FIELDS,
+    FrameCounts,
+    KindCounts,
+    ProbeCounts,
+    RateCounts,
+)
+from ecmproto.stats.pauses import MOST_SENDERS, PAUSE_FIELDS, PauseCounts
+from ecmproto.stats.statistics import Intervals, Span, Statistics
+from ecmproto.stats.tally import FARTHEST_NS, CountedBatch, Timeline, counted_batch, usable_times
+from ecmproto.units import format_rate, format_time
 
 DEFAULT_SPEED_BPS = 10 * 10**9
-"""What links are taken to run at where nobody says."""
-
-FIELDS = tuple(
-    dict.fromkeys((*frames.FIELDS, *feedback.FIELDS, *probes.FIELDS, *advertised.FIELDS, *pauses.FIELDS))
-)
-"""The columns that statistics are made of."""
-
-
-class _Part(Protocol):
-    """What counts something of each frame."""
-
-    def add(self, moment: Moment) -> None: ...
+"""The rate assumed of links whose rate nobody states."""
+FIELDS = tuple(dict.fromkeys((*FRAME_FIELDS, *FEEDBACK_FIELDS, *PROBE_FIELDS, *RATE_FIELDS, *PAUSE_FIELDS)))
+"""The columns that statistics are counted from."""
 
 
 class Accumulator:
@@ -60,15 +75,15 @@ class Accumulator:
         self._pool = pool
         self._interfaces: Sequence[Interface] = ()
         self._timeline = timeline = Timeline(interval_ns)
-        self._clock = Clock(timeline)
+        self._clock = _Clock(timeline)
         self._read = self._untimed = 0
-        self._frames = frames.FrameCounts()
-        self._kinds = frames.KindCounts(timeline)
-        self._feedback = [make(timeline) for make in feedback.MAKERS]
-        self._probes = probes.ProbeCounts(timeline)
-        self._rates = [advertised.RateCounts(carrier, timeline) for carrier in advertised.CARRIERS]
-        self._pauses = pauses.PauseCounts(timeline, speed_bps)
-        self._parts: tuple[_Part, ...] = (
+        self._frames = FrameCounts()
+        self._kinds = KindCounts(timeline)
+        self._feedback = [make(timeline) for make in MAKERS]
+        self._probes = ProbeCounts(timeline)
+        self._rates = [RateCounts(carrier, timeline) for carrier in RATE_CARRIERS]
+        self._pauses = PauseCounts(timeline, speed_bps)
+        self._counters: tuple[_Counter, ...] = (
             self._frames, self._kinds, *self._feedback, self._probes, *self._rates
         )  # fmt: skip
 
@@ -94,15 +109,15 @@ class Accumulator:
         if not len(kept):
             return
         columns = extract(kept, FIELDS, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool)
-        moment = moment_of(kept, columns, self._timeline.slots(kept.time_ns[timed]), timed)
-        for part in self._parts:
-            part.add(moment)
-        self._pauses.add(moment, interfaces)
+        taken = counted_batch(kept, columns, self._timeline.slots(kept.time_ns[timed]), timed)
+        for counter in self._counters:
+            counter.add(taken)
+        self._pauses.add(taken, interfaces)
 
     def result(
         self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
     ) -> Statistics:
-        """Return what the batches so far come to.
+        """Return the statistics of the batches so far.
 
         ``interfaces`` are those known by now (None: those of the last batch), ``problem`` is what kept there
         from being more.
@@ -158,6 +173,175 @@ class Accumulator:
         return {name: count for name, count in counts.items() if count}
 
 
+class _Counter(Protocol):
+    """Counts something of each frame."""
+
+    def add(self, counted: CountedBatch) -> None: ...
+
+
 def _check(name: str, value: int | None, needed: str) -> None:
     if value is not None and not 0 < value < FARTHEST_NS:
         raise ParameterError(name=name, needed=needed, got=str(value))
+
+
+class _Clock:
+    """Follows the times of frames, extends the timeline to them, and counts those before an earlier one."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._first_ns: int | None = None
+        self._last_ns: int | None = None
+        self.backwards = 0
+
+    def see(self, time_ns: NDArray[np.int64]) -> None:
+        """Follow the times of frames, given in the order of the capture."""
+        if not len(time_ns):
+            return
+        low, high = int(time_ns.min()), int(time_ns.max())
+        latest = np.maximum.accumulate(time_ns)
+        if self._last_ns is not None:
+            np.maximum(latest, self._last_ns, out=latest)
+        self.backwards += int((time_ns < latest).sum())
+        self._timeline.cover(int(time_ns[0]), low, high)
+        self._first_ns = low if self._first_ns is None else min(low, self._first_ns)
+        self._last_ns = high if self._last_ns is None else max(high, self._last_ns)
+
+    @property
+    def span(self) -> Span:
+        """From the earliest time to the latest."""
+        return Span(first_ns=self._first_ns, last_ns=self._last_ns)
+
+
+def capture_stats(
+    source: str | os.PathLike[str] | BinaryIO | CaptureReader,
+    *,
+    filter: Filter | str | None = None,
+    interval_ns: int | None = None,
+    speed_bps: int = DEFAULT_SPEED_BPS,
+    ethertypes: EtherTypes = DEFAULT,
+    limit: int | None = None,
+    threads: int = 2,
+) -> Statistics:
+    """Return the statistics of a capture: a path, ``-``, a file object, or a reader, read to its end.
+
+    ``filter`` selects frames, ``limit`` is how many are read, ``threads`` 1 keeps to the calling thread; the
+    others are as for `Accumulator`.  What kept the capture from being read to its end is in ``problem``.
+    Raises CaptureError for what is no capture, FilterError and ParameterError for arguments.
+    """
+    wanted = compile_filter(filter) if isinstance(filter, str) else filter
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
+        counts = Accumulator(interval_ns=interval_ns, speed_bps=speed_bps, ethertypes=ethertypes, pool=pool)
+        reader = source if isinstance(source, CaptureReader) else stack.enter_context(open_capture(source))
+        add_all(counts, reader, filter=wanted, limit=limit, ethertypes=ethertypes, pool=pool)
+        return counts.result(interfaces=reader.interfaces, problem=reader.problem)
+
+
+def add_all(
+    counts: Accumulator,
+    reader: CaptureReader,
+    *,
+    filter: Filter | None = None,
+    limit: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+    pool: ThreadPoolExecutor | None = None,
+    watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
+    filtering: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> None:
+    """Add what a reader gives, up to ``limit`` frames.
+
+    ``watch`` sees the batches go by, ``filtering`` is entered while the filter looks at one, ``pool`` helps.
+    """
+    for batch in watch(_up_to(reader, limit)):
+        mask = None
+        if filter is not None:
+            from ecmproto.columns.selection import selected
+
+            with filtering():
+                mask = selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
+        counts.add(batch, interfaces=reader.interfaces, selected=mask)
+
+
+def _up_to(reader: CaptureReader, limit: int | None) -> Iterator[Batch]:
+    left = limit
+    for batch in reader:
+        if left is None:
+            yield batch
+            continue
+        yield batch if len(batch) <= left else batch.select(range(left))
+        left -= len(batch)
+        if left <= 0:
+            return
+
+
+_KNOWN_LINKTYPES = frozenset((ETHERNET,)) | COOKED_TYPES | RAW_IP_TYPES
+_LEFT_OUT_OF = {
+    "congestion_points": f"about congestion points beyond the first {MOST_POINTS} of a mechanism",
+    "message_flows": f"about flows beyond the first {MOST_FLOWS} of a mechanism",
+    "probed_flows": f"about probed flows beyond the first {MOST_PROBED_FLOWS}",
+    "rates": f"about rate-limited queues beyond the first {MOST_QUEUES}",
+    "pause_senders": f"from senders of pauses beyond the first {MOST_SENDERS}",
+    "malformed": f"malformed in ways beyond the first {MOST_MALFORMED}",
+}
+
+
+def notes_on(statistics: Statistics, untimed_pauses: int) -> Statistics:
+    """Return ``statistics`` with their notes; ``untimed_pauses`` are pause frames without a time."""
+    return dataclasses.replace(statistics, notes=tuple(_notes(statistics, untimed_pauses)))
+
+
+def _notes(statistics: Statistics, untimed_pauses: int) -> Iterator[str]:
+    if not statistics.frames:
+        return
+    yield from _on_pauses(statistics, untimed_pauses)
+    yield from _on_frames(statistics)
+    yield from _on_times(statistics)
+    for name, count in statistics.left_out.items():
+        yield f"{counted(count, 'frame')} {_LEFT_OUT_OF[name]} counted, but not listed."
+
+
+def _on_pauses(statistics: Statistics, untimed: int) -> Iterator[str]:
+    if not any(each.frames and each.linktype == ETHERNET for each in statistics.interfaces):
+        return
+    assumed = {}
+    if statistics.pauses is not None:
+        assumed = {
+            sender.interface: sender.speed_bps
+            for sender in statistics.pauses.senders
+            if not sender.speed_is_stated
+        }
+    if assumed:
+        speed = format_rate(next(iter(assumed.values())))
+        yield f"Pauses are reckoned for {speed}: the capture does not state the speed of the link."
+    if statistics.pauses is None and not untimed:
+        yield "No PAUSE or PFC frame proves nothing: network cards normally consume them before a capture."
+    else:
+        yield "Network cards normally consume PAUSE and PFC frames: there may have been more."
+    if untimed:
+        yield f"{counted(untimed, 'pause frame')} without a time: what they stopped is not known."
+
+
+def _on_frames(statistics: Statistics) -> Iterator[str]:
+    if statistics.cut_frames:
+        yield (
+            f"{counted(statistics.cut_frames, 'frame')} cut by the capture: what stands behind the cut is "
+            "not counted by kind; sizes are those on the wire."
+        )
+    strange = {each.linktype: each.linktype_name for each in statistics.interfaces if each.frames}
+    for linktype, name in strange.items():
+        if linktype not in _KNOWN_LINKTYPES:
+            yield f"Frames of link type {name} ({linktype}) are not decoded: they count as other."
+
+
+def _on_times(statistics: Statistics) -> Iterator[str]:
+    if statistics.untimed_frames:
+        yield f"{counted(statistics.untimed_frames, 'frame')} without a time: in no rate over time."
+    if statistics.backwards_frames:
+        yield (
+            f"{counted(statistics.backwards_frames, 'frame')} stamped before an earlier one: counted at the "
+            "time stamped, but pauses never go back."
+        )
+    intervals = statistics.intervals
+    if intervals.asked_ns is not None and intervals.width_ns != intervals.asked_ns:
+        asked, width = format_time(intervals.asked_ns), format_time(intervals.width_ns)
+        yield f"Intervals of {asked} would be more than there is room for: joined to {width}."

@@ -1,18 +1,129 @@
-"""What statistics of a capture come to: plain values, as tables, JSON and figures take them.
+"""Statistics of a capture: the kinds of frames told apart, plain values, and the JSON document of them.
 
 Times are ns since 1970, durations ns, sizes octets on the wire as the capture's records state them (without
 FCS unless the capture has it).  Rates are means over the capture's span unless they say otherwise.
+In JSON times are integer ns, CPIDs hex, addresses text; what has no value is null, and lists ``over_time``
+have a value for each interval of ``intervals``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.codec.document import json_text
+from ecmproto.codec.text import mac_text
 from ecmproto.errors import CaptureError
-from ecmproto.stats.distribution import Distribution
-from ecmproto.stats.kinds import Kind
+from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.units import NS_PER_S
+
+Group = Literal["message", "flow control", "tag", "payload"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind: ``name`` is the layer's in filters, ``layers`` those of which one makes a frame be of it."""
+
+    name: str
+    title: str
+    group: Group
+    layers: tuple[str, ...] = ()
+
+
+def _kind(name: str, title: str, group: Group, *others: str) -> Kind:
+    return Kind(name=name, title=title, group=group, layers=(name, *others))
+
+
+E2CM_KINDS = tuple(
+    Kind(name=f"e2cm.{word.lower()}", title=f"E²CM {word}", group="message") for word in E2CM_TYPES.values()
+)
+"""E²CM frames by their type, in the order of the types: the layer alone does not tell them apart."""
+OTHER = Kind(name="other", title="other", group="payload")
+"""Frames that hold nothing else that has a kind, tags aside."""
+KINDS: tuple[Kind, ...] = (
+    _kind("cnm", "CNM", "message"),
+    _kind("ecm", "ECM", "message"),
+    _kind("bcn", "BCN", "message"),
+    _kind("e2cm", "E²CM", "message"),
+    *E2CM_KINDS,
+    _kind("fecn", "FECN return", "message"),
+    _kind("dbp", "DBP rate report", "message"),
+    _kind("expmsg", "unknown message", "message"),
+    _kind("pause", "PAUSE", "flow control"),
+    _kind("pfc", "PFC", "flow control"),
+    _kind("macc", "other MAC Control", "flow control"),
+    _kind("cntag", "CN-TAG", "tag"),
+    _kind("cmtag", "CM-Tag", "tag"),
+    _kind("rrttag", "RRT tag", "tag"),
+    _kind("rdtag", "RD tag", "tag"),
+    _kind("exptag", "unknown tag", "tag"),
+    _kind("vlan", "VLAN tag", "tag"),
+    _kind("ieee8021ad", "S-TAG", "tag"),
+    _kind("ieee8021ah", "I-TAG", "tag"),
+    _kind("lldp", "LLDP", "payload", "lldpcn"),
+    _kind("arp", "ARP", "payload"),
+    _kind("ip", "IPv4", "payload"),
+    _kind("ipv6", "IPv6", "payload"),
+    _kind("tcp", "TCP", "payload"),
+    _kind("udp", "UDP", "payload"),
+    OTHER,
+)
+NUMBER_OF = {kind.name: number for number, kind in enumerate(KINDS)}
+_BY_LAYER = {layer: number for number, kind in enumerate(KINDS) for layer in kind.layers}
+_OTHER = NUMBER_OF[OTHER.name]
+
+
+def kinds_of(protocols: str) -> list[int]:
+    """Return the numbers of the kinds of a frame whose layers are ``protocols``, E²CM's types aside."""
+    found = sorted({_BY_LAYER[layer] for layer in protocols.split(":") if layer in _BY_LAYER})
+    if all(KINDS[number].group == "tag" for number in found):
+        found.append(_OTHER)
+    return found
+
+
+def listed(lists: Iterable[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return lists one behind the other, and where each starts; then where the last one ends."""
+    rows = [np.asarray(row, np.int64) for row in lists]
+    bounds = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(row) for row in rows], out=bounds[1:])
+    return np.concatenate(rows) if rows else np.empty(0, np.int64), bounds
+
+
+E2CM_LISTS = listed([[NUMBER_OF[kind.name]] for kind in E2CM_KINDS])
+"""The kinds of each type of E²CM."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """The distribution of many whole numbers.
+
+    Percentiles are nearest-rank, and read off buckets: at most 1/32 of the number beyond it.
+    """
+
+    count: int
+    minimum: int
+    mean: float
+    maximum: int
+    p50: int
+    p90: int
+    p99: int
+
+    def scaled(self, factor: int) -> Distribution:
+        """Return the distribution of the numbers times ``factor``."""
+        return Distribution(
+            count=self.count,
+            minimum=factor * self.minimum,
+            mean=factor * self.mean,
+            maximum=factor * self.maximum,
+            p50=factor * self.p50,
+            p90=factor * self.p90,
+            p99=factor * self.p99,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +285,7 @@ class AdvertisedRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPause:
-    """What pause frames did to one class; ``priority`` None is PAUSE, which stops the whole link."""
+    """The pauses of one class; ``priority`` None is PAUSE, which stops the whole link."""
 
     priority: int | None
     pauses: int
@@ -203,7 +314,7 @@ class PauseSender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseInterface:
-    """What all senders of an interface together did: the union of their pauses, both directions of a link."""
+    """The pauses of all senders of an interface: their union, both directions of a link."""
 
     interface: int
     frames: int
@@ -222,7 +333,7 @@ class PauseTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """What is in a capture, or in what a filter selects of it."""
+    """The statistics of a capture, or of the frames that a filter selects."""
 
     read_frames: int
     """All frames, those that a filter left out too."""
@@ -260,7 +371,7 @@ class Statistics:
     notes: tuple[str, ...]
     """Sentences on what these numbers do not say."""
     problem: CaptureError | None = None
-    """What kept the capture from being read to its end."""
+    """The error that kept the capture from being read to its end."""
 
     @property
     def malformed_frames(self) -> int:
@@ -277,7 +388,7 @@ class Statistics:
         return found
 
     def interface_name(self, index: int) -> str:
-        """Return what the capture calls an interface, whatever characters are in it; else its number."""
+        """Return the capture's name of an interface, with whatever characters it has, else its number."""
         return self.interfaces[index].name or f"interface {index}"
 
     def peak_per_second(self, over_time: tuple[int, ...]) -> float | None:
@@ -287,3 +398,203 @@ class Statistics:
     def share(self, duration_ns: int) -> float | None:
         """Return a duration as a part of the span; None where that is none."""
         return duration_ns / self.span.duration_ns if self.span.duration_ns else None
+
+
+SCHEMA = "ecmproto/stats/1"
+
+
+def as_document(statistics: Statistics, capture: str) -> dict[str, Any]:
+    """Return the JSON document of the statistics of ``capture``."""
+    span, intervals, sizes = statistics.span, statistics.intervals, statistics.sizes
+    return {
+        "schema": SCHEMA,
+        "capture": capture,
+        "problem": None if statistics.problem is None else str(statistics.problem),
+        "read_frames": statistics.read_frames,
+        "frames": statistics.frames,
+        "octets": statistics.octets,
+        "captured_octets": statistics.captured_octets,
+        "cut_frames": statistics.cut_frames,
+        "malformed_frames": statistics.malformed_frames,
+        "untimed_frames": statistics.untimed_frames,
+        "backwards_frames": statistics.backwards_frames,
+        "first_ns": span.first_ns,
+        "last_ns": span.last_ns,
+        "duration_ns": span.duration_ns,
+        **_rates(statistics, statistics.frames, statistics.octets),
+        "peak_frames_per_s": statistics.peak_per_second(statistics.frames_over_time),
+        "peak_bits_per_s": _eightfold(statistics.peak_per_second(statistics.octets_over_time)),
+        "linktypes": dict(statistics.linktypes),
+        "interfaces": [_interface(each) for each in statistics.interfaces],
+        "malformed": dict(statistics.malformed),
+        "intervals": dataclasses.asdict(intervals),
+        "frames_over_time": list(statistics.frames_over_time),
+        "octets_over_time": list(statistics.octets_over_time),
+        "kinds": [
+            {
+                "kind": each.kind.name,
+                "title": each.kind.title,
+                "group": each.kind.group,
+                "frames": each.frames,
+                "octets": each.octets,
+                **_rates(statistics, each.frames, each.octets),
+                "peak_frames_per_s": statistics.peak_per_second(each.frames_over_time),
+                "peak_bits_per_s": _eightfold(statistics.peak_per_second(each.octets_over_time)),
+                "frames_over_time": list(each.frames_over_time),
+                "octets_over_time": list(each.octets_over_time),
+            }
+            for each in statistics.kinds
+        ],
+        "sizes": {
+            "minimum_octets": sizes.minimum,
+            "mean_octets": sizes.mean,
+            "maximum_octets": sizes.maximum,
+            "buckets": [
+                {"low_octets": each.low, "high_octets": each.high, "frames": each.frames}
+                for each in sizes.buckets
+            ],
+        },
+        "priorities": {str(priority): count for priority, count in statistics.priorities.items()},
+        "congestion_points": [_point(statistics, each) for each in statistics.congestion_points],
+        "message_flows": [_flow(statistics, each) for each in statistics.message_flows],
+        "probes": None if statistics.probes is None else _probes(statistics.probes),
+        "rates": [_rate(each) for each in statistics.rates],
+        "pauses": None if statistics.pauses is None else _pauses(statistics, statistics.pauses),
+        "left_out": dict(statistics.left_out),
+        "notes": list(statistics.notes),
+    }
+
+
+def document_text(statistics: Statistics, capture: str) -> str:
+    """Return the same as the text of a file."""
+    return json_text(as_document(statistics, capture), indented=True) + "\n"
+
+
+def _rates(statistics: Statistics, frames: int, octets: int) -> dict[str, float | None]:
+    span = statistics.span
+    return {"frames_per_s": span.per_second(frames), "bits_per_s": span.per_second(8 * octets)}
+
+
+def _interface(interface: InterfaceCount) -> dict[str, Any]:
+    return {**dataclasses.asdict(interface), "speed_bps": interface.speed_bps or None}
+
+
+def _eightfold(octets: float | None) -> float | None:
+    return None if octets is None else 8 * octets
+
+
+def _address(octets: bytes | None) -> str | None:
+    return None if octets is None else mac_text(octets)
+
+
+def _cpid(cpid: int) -> str:
+    return f"{cpid:016x}"
+
+
+def _distribution(distribution: Distribution | None) -> dict[str, Any] | None:
+    return None if distribution is None else dataclasses.asdict(distribution)
+
+
+def _point(statistics: Statistics, point: CongestionPoint) -> dict[str, Any]:
+    return {
+        "kind": point.kind,
+        "cpid": _cpid(point.cpid),
+        "frames": point.frames,
+        "frames_per_s": statistics.span.per_second(point.frames),
+        **{name: _distribution(quantity) for name, quantity in point.quantities.items()},
+        "types": dict(point.types),
+        "fb_histogram": list(point.fb_histogram),
+        "frames_over_time": list(point.frames_over_time),
+    }
+
+
+def _flow(statistics: Statistics, flow: MessageFlow) -> dict[str, Any]:
+    return {
+        "kind": flow.kind,
+        "cpid": _cpid(flow.cpid),
+        "flow_id": flow.flow_id,
+        "destination": _address(flow.destination),
+        "frames": flow.frames,
+        "frames_per_s": statistics.span.per_second(flow.frames),
+        "fb_mean": flow.fb_mean,
+        "fb_maximum": flow.fb_maximum,
+    }
+
+
+def _probes(probes: Probes) -> dict[str, Any]:
+    return {
+        "forward": probes.forward,
+        "replies": probes.replies,
+        "latency_ns": _distribution(probes.latency_ns),
+        "replies_over_time": list(probes.replies_over_time),
+        "latency_mean_ns_over_time": _means(probes.latency_sum_ns_over_time, probes.replies_over_time),
+        "flows": [_probed(flow) for flow in probes.flows],
+    }
+
+
+def _probed(flow: ProbedFlow) -> dict[str, Any]:
+    return {
+        "station": _address(flow.station),
+        "destination": _address(flow.destination),
+        "flow_id": flow.flow_id,
+        "latency_ns": _distribution(flow.latency_ns),
+        "throughput_bps": _distribution(flow.throughput_bps),
+    }
+
+
+def _rate(rate: AdvertisedRate) -> dict[str, Any]:
+    return {
+        "kind": rate.kind,
+        "station": _address(rate.station),
+        "rlq_id": rate.rlq_id,
+        "frames": rate.frames,
+        "unlimited": rate.unlimited,
+        "rate_bps": _distribution(rate.rate_bps),
+        "rate_mean_bps_over_time": _means(rate.rate_sum_bps_over_time, rate.limited_over_time),
+    }
+
+
+def _means(sums: Iterable[int], counts: Iterable[int]) -> list[float | None]:
+    """Return the mean of each interval, null where there was nothing."""
+    return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
+
+
+def _pauses(statistics: Statistics, pauses: PauseTimes) -> dict[str, Any]:
+    def paused(duration_ns: int) -> Mapping[str, Any]:
+        return {"paused_ns": duration_ns, "paused_share": statistics.share(duration_ns)}
+
+    def classes(each: tuple[ClassPause, ...]) -> list[dict[str, Any]]:
+        return [
+            {
+                "priority": one.priority,
+                "pauses": one.pauses,
+                "resumes": one.resumes,
+                **paused(one.paused_ns),
+                "paused_ns_over_time": list(one.paused_ns_over_time),
+            }
+            for one in each
+        ]
+
+    return {
+        "senders": [
+            {
+                "interface": sender.interface,
+                "source": _address(sender.source),
+                "frames": sender.frames,
+                "speed_bps": sender.speed_bps,
+                "speed_is_stated": sender.speed_is_stated,
+                **paused(sender.paused_ns),
+                "classes": classes(sender.classes),
+            }
+            for sender in pauses.senders
+        ],
+        "interfaces": [
+            {
+                "interface": port.interface,
+                "frames": port.frames,
+                **paused(port.paused_ns),
+                "classes": classes(port.classes),
+            }
+            for port in pauses.interfaces
+        ],
+    }

@@ -29,12 +29,12 @@ from ecmproto.dissect.record import Record, records
 from ecmproto.formats.bcn import TYPES as BCN_TYPES
 from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.stats.accumulator import DEFAULT_SPEED_BPS
-from ecmproto.stats.distribution import Distribution
-from ecmproto.stats.kinds import KINDS
 from ecmproto.stats.statistics import (
+    KINDS,
     AdvertisedRate,
     ClassPause,
     CongestionPoint,
+    Distribution,
     InterfaceCount,
     Intervals,
     KindCount,

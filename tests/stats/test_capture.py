@@ -15,9 +15,15 @@ from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter, open_ca
 from ecmproto.codec import CNM, E2CM, Ethernet, EtherTypes, Frame, RDTag, encode
 from ecmproto.errors import CaptureError, FilterError, ParameterError
 from ecmproto.stats import Accumulator, Statistics, as_document, capture_stats, document_text
-from ecmproto.stats.document import SCHEMA
-from ecmproto.stats.feedback import MOST_FLOWS, MOST_POINTS
-from ecmproto.stats.frames import MOST_MALFORMED, OTHER_MALFORMED, FrameCounts, malformation
+from ecmproto.stats.counters import (
+    MOST_FLOWS,
+    MOST_MALFORMED,
+    MOST_POINTS,
+    OTHER_MALFORMED,
+    FrameCounts,
+    malformation,
+)
+from ecmproto.stats.statistics import SCHEMA
 from pcaps.manifest import FOLDER
 from tests.capture.octets import description, section, simple
 from tests.stats.slow import Slow

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.stats.distribution import Distributions
-from ecmproto.stats.tally import NO_NUMBER
+from ecmproto.stats.tally import NO_NUMBER, Distributions
 from tests.stats.slow import distribution
 
 VALUES = st.lists(

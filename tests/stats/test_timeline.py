@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.stats.timeline import FIRST_WIDTH_NS, MOST_ASKED_INTERVALS, MOST_INTERVALS, Timeline
+from ecmproto.stats.tally import FIRST_WIDTH_NS, MOST_ASKED_INTERVALS, MOST_INTERVALS, Timeline
 
 TIMES = st.lists(st.integers(-(1 << 62) + 1, (1 << 62) - 1) | st.integers(0, 10**6), min_size=1, max_size=12)
 

@@ -111,7 +111,7 @@ def _count(
     pool: ThreadPoolExecutor,
 ) -> bool:
     """Count what the reader gives, up to ``limit`` frames; return whether that was interrupted."""
-    from ecmproto.stats.capture import add_all
+    from ecmproto.stats.accumulator import add_all
 
     try:
         with HeldInterrupt() as held:

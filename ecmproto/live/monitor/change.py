@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ecmproto.stats import Statistics
-from ecmproto.stats.kinds import Kind
+from ecmproto.stats.statistics import Kind
 from ecmproto.units import NS_PER_S
 
 
