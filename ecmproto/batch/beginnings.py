@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ecmproto.capture.linktypes import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP_TYPES
-from ecmproto.formats.cooked import SLL, SLL2
-from ecmproto.formats.ethernet import Data, Ethernet
+from ecmproto.formats.base import Layer
+from ecmproto.formats.ethernet import SLL, SLL2, Data, Ethernet
 from ecmproto.formats.ip import IPv4, IPv6
-from ecmproto.formats.layer import Layer
 
 FORMAT_OF: Mapping[int, type[Layer]] = {ETHERNET: Ethernet, LINUX_SLL: SLL, LINUX_SLL2: SLL2}
 """By link type, where that says it all."""

@@ -6,9 +6,8 @@
 >>> encode(frame) == octets
 """
 
-from ecmproto.codec.decoder import decode, decode_lax, encapsulated
-from ecmproto.codec.encoder import encode
-from ecmproto.codec.frame import Frame, Placed, Span
+from ecmproto.codec.frame import Frame, Placed, Span, decode, decode_lax, encapsulated, encode
+from ecmproto.formats.base import Layer
 from ecmproto.formats.bcn import BCN, RRTTag
 from ecmproto.formats.cn import CNM, CNTag
 from ecmproto.formats.e2cm import E2CM
@@ -18,10 +17,9 @@ from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.experimental import UnknownMessage, UnknownTag
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.formats.ip import ARP, TCP, UDP, IPv4, IPv6
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
+from ecmproto.formats.schema import Field
 
 __all__ = [
     "ARP", "BCN", "CNM", "E2CM", "ECM", "MSDU", "PFC", "TCP", "TLV", "UDP", "VLAN", "CMTag", "CNTag",

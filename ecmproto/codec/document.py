@@ -14,14 +14,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from ecmproto.codec.decoder import SUSPICIOUS, encapsulated, is_suspicious
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspicious
 from ecmproto.codec.text import json_of, scaled, scaled_key, value_of
 from ecmproto.errors import DecodeError, SpecError, shown
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
 from ecmproto.formats.registry import BY_PREFIX
+from ecmproto.formats.schema import Field
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from ecmproto.codec.encoder import fixed
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, fixed
+from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import CNM, CNM_PRIORITY, CNTag
 from ecmproto.formats.ethernet import VLAN, Ethernet, ITag, STag
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.registry import dispatch
 
 _TYPE_OCTETS = 2

@@ -1,13 +1,112 @@
-"""A format described for reading: as terminal text, as Markdown for the documentation, as plain data."""
+"""A format described for reading: as terminal text, as Markdown for the documentation, as plain data.
+
+Texts begin with the bit diagram as the RFCs draw it: 32 bits a row, two columns a bit.
+"""
 
 from __future__ import annotations
 
-from ecmproto.codec.diagram import diagram, length_of
-from ecmproto.formats.catalogue import type_of
+import dataclasses
+
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
-from ecmproto.formats.registry import announcement
+from ecmproto.formats.registry import announcement, type_of
+from ecmproto.formats.schema import Field
+
+ROW_BITS = 32
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Segment:
+    """The part of a field that stands in one row: bits ``start`` to ``stop`` of it."""
+
+    field: Field
+    row: int
+    start: int
+    stop: int
+
+
+def diagram(cls: type[Layer]) -> str:
+    """Return the diagram of a format's fields, labelled with their keys; a variable field closes it."""
+    segments = [segment for field in cls.layout for segment in _segments(field)]
+    rows = max((segment.row for segment in segments), default=-1) + 1
+    labelled = {field.key: _label_row(field, segments) for field in cls.layout}
+    owner = {(s.row, bit): s.field.key for s in segments for bit in range(s.start, s.stop)}
+    lines = _ruler()
+    for row in range(rows):
+        lines.append(_rule(owner, row))
+        lines.append(_cells([s for s in segments if s.row == row], labelled))
+    lines.append(_rule(owner, rows))
+    tail = cls.layout[-1]
+    if tail.count is not None:
+        label = f"{tail.key}: {length_of(tail)}"
+        width = 2 * ROW_BITS - 1
+        lines += [f"/{label.center(width)}/", "+" + "-+" * ROW_BITS]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def length_of(field: Field) -> str:
+    """Return how long a variable field is, in words: ``msdu_length octets``."""
+    count = field.count
+    if count is None:
+        return f"{field.bits} bits"
+    if not count.key:
+        words = "every octet that is left"
+    else:
+        words = count.key if count.scale == 1 else f"{count.key}·{count.scale}"
+        words += f" {'−' if count.minus > 0 else '+'} {abs(count.minus)} octets" if count.minus else " octets"
+    if count.when:
+        key, values = count.when
+        words += f" when {key} is {', '.join(map(str, values))}"
+    return words
+
+
+def _segments(field: Field) -> list[_Segment]:
+    if field.bits is None:
+        return []
+    segments = []
+    bit, stop = field.bit_offset, field.bit_offset + field.bits
+    while bit < stop:
+        row, start = divmod(bit, ROW_BITS)
+        end = min(ROW_BITS, start + stop - bit)
+        segments.append(_Segment(field=field, row=row, start=start, stop=end))
+        bit += end - start
+    return segments
+
+
+def _label_row(field: Field, segments: list[_Segment]) -> int:
+    """Return the row in which a field's label stands: its widest segment, the first of equals."""
+    own = [s for s in segments if s.field is field]
+    return max(own, key=lambda s: (s.stop - s.start, -s.row)).row if own else -1
+
+
+def _ruler() -> list[str]:
+    tens = "".join(f" {bit // 10 if bit % 10 == 0 else ' '}" for bit in range(ROW_BITS))
+    ones = "".join(f" {bit % 10}" for bit in range(ROW_BITS))
+    return [tens, ones]
+
+
+def _rule(owner: dict[tuple[int, int], str], row: int) -> str:
+    """Return the line above ``row``: open where one field goes on from the row before."""
+    line = ""
+    open_before = True
+    for bit in range(ROW_BITS):
+        above, below = owner.get((row - 1, bit)), owner.get((row, bit))
+        opened = above == below
+        line += " " if opened and open_before and bit else "+"
+        line += " " if opened else "-"
+        open_before = opened
+    return line + "+" if line.strip("+ ") else line
+
+
+def _cells(segments: list[_Segment], labelled: dict[str, int]) -> str:
+    line = ""
+    for segment in segments:
+        width = 2 * (segment.stop - segment.start) - 1
+        label = segment.field.key if labelled[segment.field.key] == segment.row else ""
+        if len(label) > width:
+            label = label[:width] if width > 1 else label[0].upper()
+        line += "|" + label.center(width)
+    return line + "|"
 
 
 def as_dict(cls: type[Layer]) -> dict[str, object]:

@@ -10,10 +10,10 @@ import ipaddress
 import re
 
 from ecmproto.errors import SpecError, shown
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.formats.ethertypes import MAX_LENGTH
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
+from ecmproto.formats.schema import Field
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY
 
 _CPID = re.compile(r"((?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2})[/#]([0-9]{1,5})")

@@ -31,8 +31,8 @@ from ecmproto.columns.extraction import Columns, empty_of
 from ecmproto.columns.transitions import repeated_formats
 from ecmproto.errors import MissingDependencyError
 from ecmproto.filter.fields import Field
-from ecmproto.formats.catalogue import catalogue
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.registry import catalogue
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from ecmproto.errors import SpecError
 from ecmproto.filter.fields import Field, find, hint
-from ecmproto.formats.catalogue import catalogue
+from ecmproto.formats.registry import catalogue
 
 
 def every_name() -> tuple[str, ...]:
-    """Return the names of all columns that there are, in the order of `ecmproto.formats.catalogue`.
+    """Return the names of all columns that there are, in the order of `ecmproto.formats.registry`.
 
     Besides these, what filters know: ``eth.addr`` and its like, and ``encapsulated.NAME``.
     """

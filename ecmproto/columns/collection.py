@@ -41,7 +41,7 @@ from ecmproto.columns.shapes import FRAMES, LAYERS
 from ecmproto.columns.threads import together
 from ecmproto.columns.transitions import NUMBER_OF
 from ecmproto.columns.walk import Frames
-from ecmproto.formats.layer import Layer
+from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS
 
 Int64 = NDArray[np.int64]

@@ -15,12 +15,12 @@ from ecmproto.capture.linktypes import ETHERNET, RAW_IP_TYPES
 from ecmproto.columns.layers import LayersFound
 from ecmproto.columns.transitions import NUMBER_OF
 from ecmproto.columns.walk import Frames
+from ecmproto.formats.base import UNBOUNDED, Layer
 from ecmproto.formats.bcn import BCN
 from ecmproto.formats.cn import CNM
 from ecmproto.formats.e2cm import E2CM
 from ecmproto.formats.ecm import ECM
 from ecmproto.formats.ethernet import MSDU, Data, Ethernet
-from ecmproto.formats.layer import UNBOUNDED, Layer
 
 SHOWN_AS: dict[type[Layer], type[Layer]] = {CNM: MSDU, ECM: Ethernet, BCN: Ethernet, E2CM: Ethernet}
 """The formats that show a sampled frame, and with what this starts."""
@@ -63,7 +63,7 @@ def _choose_ip(batch: Batch, rows: NDArray[np.intp], starts: NDArray[np.int8]) -
 def sampled_frames(found: LayersFound) -> tuple[NDArray[np.int32], Frames]:
     """Return the frames that messages show, and which frames show them.
 
-    As in `ecmproto.codec.decoder.encapsulated`: the message is the last layer, and shows some octets.
+    As in `ecmproto.codec.frame.encapsulated`: the message is the last layer, and shows some octets.
     """
     rows, starts, octets, firsts = [], [], [], []
     for cls, shown in SHOWN_AS.items():

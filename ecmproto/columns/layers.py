@@ -21,8 +21,8 @@ from ecmproto.columns.threads import together
 from ecmproto.columns.transitions import NUMBER_OF
 from ecmproto.columns.walk import Frames, Paths
 from ecmproto.filter.reading import protocols
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.registry import FORMATS
 
 __all__ = ["Ends", "Entries", "LayersFound", "decoded_frame", "find_layers"]

@@ -8,8 +8,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec.decoder import decode_lax
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.columns.assignment import assign
 from ecmproto.columns.shapes import (
     BEHIND,

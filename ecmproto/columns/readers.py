@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ecmproto.columns.octets import eight_octets
 from ecmproto.columns.transitions import Place, place_of
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
+from ecmproto.formats.base import Layer
+from ecmproto.formats.schema import Field
 from ecmproto.kernel import inlined
 
 Octets = NDArray[np.uint8]

@@ -11,12 +11,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
+from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import CNM, MAX_MSDU
-from ecmproto.formats.cooked import SLL, SLL2
-from ecmproto.formats.ethernet import SNAP
+from ecmproto.formats.ethernet import SLL, SLL2, SNAP
 from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS, Proposed, Sampling
 from ecmproto.formats.ip import AH, EXTENSIONS, TCP, UDP, FragmentHeader, IPv4, IPv6
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 from ecmproto.formats.registry import FORMATS
 

@@ -10,8 +10,8 @@ from ecmproto.columns.asked import asked
 from ecmproto.columns.capture import THREADS, batch_works
 from ecmproto.columns.threads import in_order
 from ecmproto.filter.fields import Field
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.layer import Layer
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter

@@ -28,13 +28,13 @@ from ecmproto.columns.rules import (
     WITHIN,
     followed_by,
 )
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import SNAP, Data
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.experimental import MOST_OCTETS, Proposed, Word, selector
 from ecmproto.formats.ip import FragmentHeader, IPv4, IPv6
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
 from ecmproto.formats.registry import FORMATS, Dispatch, announcement, dispatch
+from ecmproto.formats.schema import Field
 
 Int64 = NDArray[np.int64]
 

@@ -1,6 +1,6 @@
 """The walk over a frame: which layers it has, where they stand, and what is malformed.
 
-It is `ecmproto.codec.decoder` over tables, for a frame at a time; the layers found are traced in the shape
+It is `ecmproto.codec.frame` over tables, for a frame at a time; the layers found are traced in the shape
 that the frame is about to get (`ecmproto.columns.shapes`).
 """
 
@@ -331,7 +331,7 @@ def walk(
 ) -> Found:
     """Walk over a frame, trace its layers and tell what is malformed.
 
-    The names are those of `ecmproto.codec.decoder._decode`, whose text this is.
+    The names are those of `ecmproto.codec.frame._decode`, whose text this is.
     """
     buffer = frames.buffer
     begin = frames.offset[row]

@@ -12,7 +12,7 @@ from random import Random
 from ecmproto.codec.text import value_of
 from ecmproto.craft.stack import Part
 from ecmproto.errors import SpecError, shown
-from ecmproto.formats.layout import Field
+from ecmproto.formats.schema import Field
 
 MAX_LISTED = 1_000_000
 """The most values a sweep may list or draw; a plain range a..b may be of any length."""

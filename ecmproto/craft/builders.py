@@ -8,14 +8,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 
-from ecmproto.codec.encoder import encode, fixed
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encode, fixed
 from ecmproto.craft.defaults import complete
 from ecmproto.craft.line import give_fields, stack_from_line
 from ecmproto.craft.stack import Part, Stack
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.ip import TCP, UDP, IPv4, IPv6
-from ecmproto.formats.layer import Layer
 
 
 def build(kind: str, /, *, ethertypes: EtherTypes = DEFAULT, raw: bool = False, **fields: object) -> Frame:

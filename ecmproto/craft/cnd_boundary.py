@@ -11,8 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ecmproto.codec.decoder import decode_lax
-from ecmproto.codec.encoder import encode
+from ecmproto.codec.frame import decode_lax, encode
 from ecmproto.craft.builders import build
 from ecmproto.craft.quantities import time_text
 from ecmproto.craft.sequence import SCHEMA, Parameter, Sequence, Step, Values, interval_ns_of, number_of

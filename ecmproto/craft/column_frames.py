@@ -38,8 +38,8 @@ from ecmproto.craft.spec import located
 from ecmproto.craft.stack import Part, Stack
 from ecmproto.errors import ColumnError, EncodeError, SpecError, shown
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.layout import Field
 from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.schema import Field
 from ecmproto.units import NS_PER_S
 
 TIME = "frame.time_epoch"

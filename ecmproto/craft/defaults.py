@@ -11,10 +11,10 @@ import functools
 import ipaddress
 from collections.abc import Callable
 
-from ecmproto.codec.encoder import encode
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encode
 from ecmproto.codec.text import cpid
 from ecmproto.craft.stack import VLAN_TAGS, Part, Stack
+from ecmproto.formats.base import Layer
 from ecmproto.formats.bcn import BCN, RRTTag
 from ecmproto.formats.cn import CNM, CNM_PRIORITY, MAX_MSDU, CNTag
 from ecmproto.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV, flow_id
@@ -23,7 +23,6 @@ from ecmproto.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.formats.experimental import MESSAGE_PRIORITY
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn
 from ecmproto.formats.ip import ARP, EXTENSIONS, TCP, UDP, IPv4, IPv6
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.lldp import DESTINATION as LLDP_DESTINATION
 from ecmproto.formats.lldp import END, TLV, CongestionNotificationTLV
 from ecmproto.formats.mac_control import DESTINATION as MAC_CONTROL_DESTINATION

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ecmproto.codec.document import frame_keys, from_document, nearest
-from ecmproto.codec.encoder import encode
+from ecmproto.codec.frame import encode
 from ecmproto.craft.builders import put_right
 from ecmproto.craft.capture_info import MAX_INTERFACES, CaptureInfo
 from ecmproto.craft.quantities import integer, is_text, placed

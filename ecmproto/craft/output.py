@@ -12,9 +12,8 @@ from ecmproto.capture import PcapngWriter, PcapWriter, Sink, linktype_name
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.capture.options import COMMENT, build_options
 from ecmproto.capture.writer import SNAPLEN
-from ecmproto.codec.decoder import decode_lax
 from ecmproto.codec.document import json_text
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.craft.capture_info import CaptureInfo
 from ecmproto.craft.recipe import Chunk
 from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA, interface_document, record_document

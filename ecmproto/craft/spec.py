@@ -41,7 +41,7 @@ from ecmproto.craft.toml import read_document
 from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA
 from ecmproto.errors import SpecError, shown
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.layout import Field
+from ecmproto.formats.schema import Field
 
 _SHORTHANDS = ("vlan", "prio", "dst", "src", "flow")
 _RECIPE_KEYS = (

@@ -13,15 +13,15 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from ecmproto.codec.encoder import encode
+from ecmproto.codec.frame import encode
 from ecmproto.codec.text import text_of
 from ecmproto.craft.builders import finish
 from ecmproto.craft.quantities import time_text
 from ecmproto.craft.recipe import MAX_TIME_NS
 from ecmproto.craft.stack import Stack
 from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.mac_control import PFC, Pause
 from ecmproto.units import (
     NS_PER_S,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ecmproto.dissect.phrases import PHRASES, STYLES
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
+from ecmproto.formats.base import Layer
+from ecmproto.formats.schema import Field
 
 Layers: TypeAlias = "Sequence[Layer]"
 """Those of a frame, of the frame that it shows, and so on."""

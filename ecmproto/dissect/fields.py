@@ -13,18 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ecmproto.capture import CaptureReader
-from ecmproto.codec.decoder import encapsulated
 from ecmproto.codec.document import nearest
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.codec.text import text_of
 from ecmproto.dissect.form import Listing, seconds_text
 from ecmproto.dissect.record import Record
 from ecmproto.errors import SpecError
 from ecmproto.filter.reading import protocols
-from ecmproto.formats.catalogue import catalogue
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
-from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.base import Layer
+from ecmproto.formats.registry import FORMATS, catalogue
+from ecmproto.formats.schema import Field
 
 if TYPE_CHECKING:
     from ecmproto.columns.text import Renderer

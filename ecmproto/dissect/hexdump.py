@@ -7,8 +7,7 @@ row in order: ``…vlan`` began in a row above, ``>ip`` is a layer of the frame 
 from __future__ import annotations
 
 from ecmproto.capture import CaptureReader
-from ecmproto.codec.decoder import encapsulated
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.dissect.form import Form, Paint, plain
 from ecmproto.dissect.record import Record
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 from ecmproto.capture import linktype_name
 from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.codec.decoder import SUSPICIOUS
 from ecmproto.codec.document import derived_names, error_document, json_text
+from ecmproto.codec.frame import SUSPICIOUS
 from ecmproto.codec.text import scaled
 from ecmproto.columns.framing import SHOWN_AS
 from ecmproto.columns.text import (
@@ -28,10 +28,10 @@ from ecmproto.columns.text import (
     Word,
 )
 from ecmproto.errors import DecodeError
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.formats.ethertypes import MAX_LENGTH
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
+from ecmproto.formats.schema import Field
 
 _MOST = (1 << 62) - 1
 

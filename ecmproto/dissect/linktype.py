@@ -9,8 +9,7 @@ import dataclasses
 
 from ecmproto.batch.beginnings import first_format
 from ecmproto.capture.linktypes import COOKED_TYPES, ETHERNET, RAW_IP_TYPES
-from ecmproto.codec.decoder import decode_lax
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
 KNOWN = frozenset((ETHERNET,)) | COOKED_TYPES | RAW_IP_TYPES

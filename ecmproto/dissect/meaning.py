@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 from ecmproto.codec.text import meaning_of, scaled, scaled_key
 from ecmproto.dissect.form import printable
+from ecmproto.formats.base import Layer
 from ecmproto.formats.e2cm import E2CM
 from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.formats.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.formats.ip import EXTENSIONS, PROTO_AH, PROTO_TCP, PROTO_UDP, TCP, Extension, IPv4, IPv6
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
 from ecmproto.formats.lldp import TLV
 from ecmproto.formats.mac_control import PFC
 from ecmproto.formats.registry import FORMATS, announcement
+from ecmproto.formats.schema import Field
 from ecmproto.units import QUEUE_UNIT_OCTETS, format_rate, format_time, quanta_to_ns
 
 _LINK_BPS = 10_000_000_000

@@ -19,13 +19,13 @@ from socket import AF_INET6, inet_ntoa, inet_ntop
 from typing import TypeAlias
 
 from ecmproto.dissect.form import printable
+from ecmproto.formats.base import Layer
 from ecmproto.formats.bcn import BCN, RRTTag
 from ecmproto.formats.cn import CNM, CNTag
-from ecmproto.formats.cooked import PACKET_TYPES, SLL, SLL2
 from ecmproto.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD
 from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.formats.ecm import ECM, CMTag, timestamp_ns
-from ecmproto.formats.ethernet import MSDU, SNAP, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.formats.ethernet import MSDU, PACKET_TYPES, SLL, SLL2, SNAP, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.formats.experimental import UnknownMessage, UnknownTag
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
@@ -41,7 +41,6 @@ from ecmproto.formats.ip import (
     IPv6,
     Routing,
 )
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.lldp import END, TLV, CongestionNotificationTLV
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, format_rate, format_time

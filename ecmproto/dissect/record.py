@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ecmproto.capture import Batch, Interface, comments
 from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.codec.decoder import decode_lax
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.dissect.linktype import decode_linktype
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 

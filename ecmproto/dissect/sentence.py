@@ -13,8 +13,7 @@ from contextlib import suppress
 from string import Formatter
 from typing import TypeAlias
 
-from ecmproto.codec.decoder import encapsulated
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.dissect.elements import (
     Choice,
     Element,
@@ -27,7 +26,7 @@ from ecmproto.dissect.elements import (
     sayer,
 )
 from ecmproto.dissect.phrases import CLAUSES, PHRASES, Case, Clause, First
-from ecmproto.formats.layer import Layer
+from ecmproto.formats.base import Layer
 
 Formats: TypeAlias = "tuple[type[Layer], ...]"
 """The layers of a frame from the outside in."""

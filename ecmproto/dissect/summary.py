@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, Interface
 from ecmproto.capture.linktypes import ETHERNET, linktype_name
-from ecmproto.codec.fcs import frame_check_sequence
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, frame_check_sequence
 from ecmproto.dissect.form import Listing, Paint, plain, seconds_text
 from ecmproto.dissect.record import Record
 from ecmproto.dissect.sentence import sentence_of

@@ -14,20 +14,19 @@ from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, Interface
 from ecmproto.capture.linktypes import linktype_name
-from ecmproto.codec.decoder import SUSPICIOUS, encapsulated, is_suspicious
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspicious
 from ecmproto.codec.text import text_of
 from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing, Paint, plain, printable, seconds_text
 from ecmproto.dissect.meaning import meaning
 from ecmproto.dissect.record import Record
 from ecmproto.dissect.summary import fcs_holds, short_or_bad
+from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import CNM
 from ecmproto.formats.ecm import ECM, CMTag
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
+from ecmproto.formats.schema import Field
 
 if TYPE_CHECKING:
     from ecmproto.columns.text import Renderer

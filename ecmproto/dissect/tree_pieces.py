@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from ecmproto.capture.linktypes import ETHERNET, linktype_name
-from ecmproto.codec.decoder import SUSPICIOUS
+from ecmproto.codec.frame import SUSPICIOUS
 from ecmproto.codec.text import meaning_of
 from ecmproto.columns.framing import SHOWN_AS
 from ecmproto.columns.text import (
@@ -53,13 +53,13 @@ from ecmproto.dissect.tree import (
     style_of,
     word_of,
 )
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ecm import ECM, CMTag, timestamp_ns
 from ecmproto.formats.ethernet import Data, Ethernet
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
 from ecmproto.formats.lldp import TLV
 from ecmproto.formats.mac_control import PFC
+from ecmproto.formats.schema import Field
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, RATE_UNITS, TIME_UNITS
 
 _MOST = (1 << 62) - 1

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from ecmproto.codec.document import nearest
-from ecmproto.formats.catalogue import catalogue
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field as WireField
-from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.base import Layer
+from ecmproto.formats.registry import FORMATS, catalogue
+from ecmproto.formats.schema import Field as WireField
 
 Kind = Literal["number", "mac", "ipv4", "ipv6", "cpid", "octets", "text", "time", "layer"]
 """What values are: int, but bytes for MAC and IP addresses and octets, and str for text; a time is in ns."""

@@ -43,10 +43,10 @@ from ecmproto.filter.tree import (
     Slice,
     Test,
 )
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import BEHIND_SNAP, VLAN, Ethernet, STag
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.formats.ip import AH, TCP, UDP, Extension, IPv4, IPv6
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.registry import announcement
 
 _HEADER_OCTETS = 14

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Protocol, TypeAlias
 
-from ecmproto.codec.decoder import encapsulated
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.errors import DecodeError
 from ecmproto.filter.fields import Field, Source
 from ecmproto.filter.tree import Value
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import MAX_LENGTH
-from ecmproto.formats.layer import Layer
 
 
 class Captured(Protocol):

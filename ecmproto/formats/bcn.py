@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ecmproto.formats.declaration import layer
+from ecmproto.formats.base import layer
 from ecmproto.formats.experimental import DEFAULT_CPID, Proposed, Sampling, UnknownTag, selector
 from ecmproto.formats.schema import REST, octets, sint, uint
 

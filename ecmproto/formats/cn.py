@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ecmproto.errors import DecodeError
-from ecmproto.formats.declaration import layer
-from ecmproto.formats.layer import Formats, Layer
+from ecmproto.formats.base import Formats, Layer, layer
 from ecmproto.formats.schema import Count, mac, octets, sint, uint
 
 CNM_PRIORITY = 6

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ecmproto.formats.declaration import layer
+from ecmproto.formats.base import Layer, layer
 from ecmproto.formats.experimental import DEFAULT_CPID, Proposed, Sampling, UnknownTag, selector
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.schema import REST, octets, sint, uint
 
 _UNIT = "one tick of the timestamp = 2^Unit µs"

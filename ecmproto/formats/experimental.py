@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ecmproto.errors import DecodeError
-from ecmproto.formats.declaration import layer
-from ecmproto.formats.layer import UNBOUNDED, Layer, too_few
+from ecmproto.formats.base import UNBOUNDED, Layer, layer, too_few
 from ecmproto.formats.schema import REST, octets, uint
 
 PROTOCOLS = {0: "ECM", 1: "BCN", 2: "E²CM", 3: "FECN", 4: "DBP"}

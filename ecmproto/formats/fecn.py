@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ecmproto.formats.declaration import layer
+from ecmproto.formats.base import layer
 from ecmproto.formats.experimental import Proposed, UnknownTag, selector
 from ecmproto.formats.schema import uint
 from ecmproto.units import RATE_INFINITY

@@ -6,9 +6,8 @@ Nothing deeper is decoded here; Scapy shows deeper trees on demand.
 from __future__ import annotations
 
 from ecmproto.errors import DecodeError
-from ecmproto.formats.declaration import layer
+from ecmproto.formats.base import Following, Formats, Layer, layer
 from ecmproto.formats.ethernet import Data
-from ecmproto.formats.layer import Following, Formats, Layer
 from ecmproto.formats.schema import Count, address, mac, octets, uint
 
 PROTO_TCP, PROTO_UDP, PROTO_AH = 6, 17, 51

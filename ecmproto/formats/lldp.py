@@ -6,8 +6,7 @@ Sources: 802.1AB; 802.1Q Annex D; wire-formats 9.
 from __future__ import annotations
 
 from ecmproto.errors import DecodeError
-from ecmproto.formats.declaration import layer
-from ecmproto.formats.layer import Following, Formats, Layer
+from ecmproto.formats.base import Following, Formats, Layer, layer
 from ecmproto.formats.schema import Count, octets, uint
 
 DESTINATION = bytes.fromhex("0180c200000e")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ecmproto.formats.declaration import layer
-from ecmproto.formats.layer import Layer
+from ecmproto.formats.base import Layer, layer
 from ecmproto.formats.schema import REST, octets, uint
 
 DESTINATION = bytes.fromhex("0180c2000001")

@@ -1,4 +1,4 @@
-"""Every format, listed once, and which of them an EtherType announces.
+"""Every format, listed once; which of them an EtherType announces; every field by its name.
 
 A new format is one class and one entry in ``FORMATS``.
 """
@@ -9,12 +9,12 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 
+from ecmproto.formats.base import Layer
 from ecmproto.formats.bcn import BCN, RRTTag
 from ecmproto.formats.cn import CNM, CNTag
-from ecmproto.formats.cooked import SLL, SLL2
 from ecmproto.formats.e2cm import E2CM
 from ecmproto.formats.ecm import ECM, CMTag
-from ecmproto.formats.ethernet import MSDU, SNAP, SNAP_START, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.formats.ethernet import MSDU, SLL, SLL2, SNAP, SNAP_START, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.formats.experimental import UnknownMessage, UnknownTag, selector
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
@@ -30,10 +30,9 @@ from ecmproto.formats.ip import (
     IPv6,
     Routing,
 )
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV, tlv_at
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
+from ecmproto.formats.schema import Field
 
 FORMATS: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
@@ -56,7 +55,7 @@ Chooser = Callable[[bytes, int, int], type[Layer]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dispatch:
-    """The formats under one EtherType map; see `ecmproto.formats.layer.Formats`."""
+    """The formats under one EtherType map; see `ecmproto.formats.base.Formats`."""
 
     ethertypes: EtherTypes
     plain: dict[int, type[Layer]]
@@ -141,3 +140,78 @@ def _arp_sizes(data: bytes, pos: int) -> int:
 
 
 _DEFAULT = _dispatch(DEFAULT)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One field name: its type (``uint6``, ``sint16``, ``mac``, ``octets``, ``bit``), meaning and source."""
+
+    name: str
+    type: str
+    unit: str
+    doc: str
+    source: str
+    formats: tuple[str, ...]
+    """The formats that have it."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as plain data."""
+        return dataclasses.asdict(self)
+
+
+_FRAME = (
+    ("frame.number", "uint", "", "number of the frame in the capture, from 1"),
+    ("frame.time_epoch", "time", "s", "time of capture in seconds since 1970, nine decimal places"),
+    ("frame.len", "uint", "octets", "length on the wire"),
+    ("frame.cap_len", "uint", "octets", "octets captured"),
+    ("frame.interface_id", "uint", "", "interface of its section of the capture, from 0"),
+    ("frame.protocols", "text", "", "the layers, outermost first"),
+    ("frame.error", "text", "", "what is malformed"),
+    ("eth.padding", "octets", "", "zero octets that fill the frame up to 60"),
+    ("eth.trailer", "octets", "", "other octets behind the last layer"),
+    ("eth.fcs", "octets", "", "frame check sequence, where the capture has it"),
+)
+
+
+@functools.cache
+def catalogue() -> tuple[Entry, ...]:
+    """Return every field name once, the frame's own first, then in the order of the formats."""
+    entries: dict[str, Entry] = {
+        name: Entry(name=name, type=kind, unit=unit, doc=doc, source="capture", formats=("frame",))
+        for name, kind, unit, doc in _FRAME
+    }
+    for cls in FORMATS:
+        for field in cls.layout:
+            for entry in _entries(field, cls.prefix):
+                known = entries.get(entry.name)
+                formats = (*known.formats, cls.prefix) if known else entry.formats
+                entries[entry.name] = dataclasses.replace(known or entry, formats=formats)
+    return tuple(entries.values())
+
+
+def _entries(field: Field, prefix: str) -> list[Entry]:
+    meta = field.meta
+    base = Entry(
+        name=field.name,
+        type=type_of(field),
+        unit=meta.unit,
+        doc=meta.doc,
+        source=meta.source,
+        formats=(prefix,),
+    )
+    entries = [base]
+    if meta.length_name:
+        doc = "802.3 length of what follows, where the value is at most 1500"
+        entries.append(
+            dataclasses.replace(base, name=meta.length_name, unit="octets", doc=doc, source="802.3 3.2.6")
+        )
+    bits = range(8 if meta.flags else 0)
+    return entries + [
+        dataclasses.replace(base, name=meta.flags.format(bit), type="bit", doc=f"{meta.doc}: bit {bit}")
+        for bit in bits
+    ]
+
+
+def type_of(field: Field) -> str:
+    """Return a field's type as one word: ``uint6``, ``sint16``, ``mac``, ``octets``."""
+    return f"{field.kind}{field.bits}" if field.kind in ("uint", "sint") else field.kind

@@ -11,8 +11,7 @@ import functools
 import hashlib
 from collections.abc import Iterator, Sequence
 
-from ecmproto.codec.decoder import decode_lax
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.fuzz.dice import Dice

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from ecmproto.codec.document import from_document, to_document
-from ecmproto.codec.encoder import encode
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encode
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.fuzz.difference import Difference
 from ecmproto.fuzz.items import frames_of

@@ -11,12 +11,11 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from ecmproto.codec.decoder import encapsulated
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.errors import SpecError
 from ecmproto.filter.fields import Field, Source, find
 from ecmproto.filter.reading import Captured, FrameReader, Reader, part_of, values_in_frame, values_of
-from ecmproto.formats.layer import Layer
+from ecmproto.formats.base import Layer
 
 
 class Listed(NamedTuple):

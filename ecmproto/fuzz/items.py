@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
-from ecmproto.codec import decoder
+from ecmproto import codec
 from ecmproto.codec.frame import Frame
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
@@ -23,7 +23,7 @@ class Items(Sequence[bytes]):
     def frames(self, ethertypes: EtherTypes = DEFAULT) -> tuple[Frame, ...]:
         """Return every item as a frame, decoded laxly."""
         if self._decoded is None or self._decoded[0] is not ethertypes:
-            lax = decoder.decode_lax
+            lax = codec.decode_lax
             frames = tuple(lax(octets, ethertypes=ethertypes) for octets in self._octets)
             self._decoded = ethertypes, frames
         return self._decoded[1]

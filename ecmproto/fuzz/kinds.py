@@ -10,9 +10,8 @@ from tempfile import TemporaryDirectory
 
 from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter
 from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.codec.decoder import decode_lax
 from ecmproto.codec.document import to_document
-from ecmproto.codec.encoder import encode
+from ecmproto.codec.frame import decode_lax, encode
 from ecmproto.craft import build
 from ecmproto.dissect.json import FRAME_SCHEMA
 from ecmproto.fuzz.agreement import BATCH_CASES

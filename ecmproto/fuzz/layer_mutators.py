@@ -9,15 +9,15 @@ from itertools import zip_longest
 
 from ecmproto.codec.frame import Frame
 from ecmproto.errors import EncodeError
+from ecmproto.formats.base import Layer
 from ecmproto.formats.bcn import RRTTag
 from ecmproto.formats.cn import CNTag
 from ecmproto.formats.ecm import CMTag
 from ecmproto.formats.ethernet import VLAN, ITag, STag
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.fecn import RDTag
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
 from ecmproto.formats.registry import FORMATS, announcement
+from ecmproto.formats.schema import Field
 from ecmproto.fuzz.dice import Dice
 
 TAGS: tuple[type[Layer], ...] = (VLAN, STag, ITag, CNTag, CMTag, RRTTag, RDTag)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 
-from ecmproto.codec import decoder
-from ecmproto.codec.encoder import encode
-from ecmproto.codec.frame import Frame
+from ecmproto import codec
+from ecmproto.codec.frame import Frame, encode
 from ecmproto.errors import DecodeError
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.layer import Layer
 from ecmproto.fuzz.difference import Difference
 from ecmproto.fuzz.items import frames_of
 
@@ -42,7 +41,7 @@ class SchemaCheck:
 
     def _strictly(self, octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
         try:
-            strict = decoder.decode(octets, ethertypes=self._ethertypes)
+            strict = codec.decode(octets, ethertypes=self._ethertypes)
         except DecodeError as error:
             if frame.error != error:
                 yield "the strict decoder refuses something else", f"{error}; laxly {frame.error}"

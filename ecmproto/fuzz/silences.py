@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 
-from ecmproto.codec.decoder import decode_lax
+from ecmproto.codec.frame import decode_lax
 from ecmproto.formats.ethernet import Data
 from ecmproto.fuzz.cases import Cases
 from ecmproto.fuzz.command import Outcome

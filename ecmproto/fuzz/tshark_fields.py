@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.codec.decoder import decode_lax
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.formats.ethernet import Data, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT
 

@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ecmproto.codec.decoder import decode_lax
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.formats.bcn import RRTTag
 from ecmproto.formats.cn import CNTag
 from ecmproto.formats.ecm import CMTag

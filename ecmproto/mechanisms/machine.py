@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.codec import EtherTypes
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.formats.layer import Layer
 from ecmproto.mechanisms.idle import IdlePoint, IdleReceivers, IdleSenders
 from ecmproto.mechanisms.mechanism import Mechanism, Role
 from ecmproto.mechanisms.parameters import Parameters

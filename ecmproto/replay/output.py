@@ -8,7 +8,7 @@ import numpy as np
 
 from ecmproto.capture import Batch, Block, CaptureCopier, CaptureReader
 from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.errors import CaptureError
 from ecmproto.filter import Filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes

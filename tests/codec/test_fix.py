@@ -28,7 +28,7 @@ from ecmproto.codec import (
     decode_lax,
     encode,
 )
-from ecmproto.codec.encoder import fixed
+from ecmproto.codec.frame import fixed
 from ecmproto.errors import EncodeError
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, layers_of
 

@@ -29,8 +29,7 @@ from ecmproto.codec import (
     encode,
 )
 from ecmproto.codec.document import from_document, to_document
-from ecmproto.codec.encoder import fixed
-from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.frame import fixed, frame_check_sequence
 from ecmproto.errors import DecodeError
 from ecmproto.formats.ethernet import SNAP
 from ecmproto.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing

@@ -8,10 +8,8 @@ import pytest
 
 from docs.reference import PATH, text
 from ecmproto import CNM, PFC, CNTag, Layer
-from ecmproto.codec.diagram import diagram
-from ecmproto.codec.reference import as_dict, as_markdown, as_text
-from ecmproto.formats.catalogue import catalogue
-from ecmproto.formats.registry import BY_PREFIX, FORMATS
+from ecmproto.codec.reference import as_dict, as_markdown, as_text, diagram
+from ecmproto.formats.registry import BY_PREFIX, FORMATS, catalogue
 
 CNTAG = """\
  0                   1                   2                   3

@@ -25,8 +25,8 @@ from ecmproto.codec import (
 )
 from ecmproto.craft import build
 from ecmproto.errors import EncodeError, SpecError
+from ecmproto.formats.base import Layer
 from ecmproto.formats.e2cm import flow_id
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.registry import FORMATS
 
 

@@ -18,8 +18,8 @@ from ecmproto.craft.recipe import Recipe, WireRate, chunks, count_of
 from ecmproto.craft.spec import plan_of
 from ecmproto.craft.sweep import Plan, Sweep
 from ecmproto.errors import EncodeError, SpecError
-from ecmproto.formats.layout import Field
 from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.schema import Field
 
 
 def plan(line: str, sweeps: dict[str, object], **options: Any) -> Plan:

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, Interface, open_capture
-from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.columns.text import paths, renderer
 from ecmproto.dissect import Csv, Json, NdJson, Tabs, Trees, records
 from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing
 from ecmproto.errors import CaptureError
-from ecmproto.formats.catalogue import catalogue
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.registry import catalogue
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
 from tests.capture.octets import description, enhanced, option, section, simple
 from tests.columns.spoilt import INTERFACES, spoilt_batch

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ecmproto.codec import Ethernet, Frame, IPv6
-from ecmproto.codec.encoder import encode
+from ecmproto.codec.frame import encode
 from ecmproto.dissect import Csv, FieldReader, Tabs
 from ecmproto.dissect.tree import bit_pattern
 from ecmproto.errors import SpecError
-from ecmproto.formats.catalogue import catalogue
 from ecmproto.formats.ethernet import SNAP
 from ecmproto.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.formats.registry import catalogue
 from tests.dissect.sample import FRAMES
 from tests.dissect.test_forms import record
 

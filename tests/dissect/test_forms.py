@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from ecmproto.capture import Batch, Interface
 from ecmproto.codec import ARP, BCN, E2CM, ECM, PFC, VLAN, CMTag, Ethernet, Frame, Layer, encode
 from ecmproto.codec.document import from_document
-from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.dissect import Lines, NdJson, Record, Tabs, hex_text, record_document, records, tree_text
 from ecmproto.dissect.hexdump import segments
 from ecmproto.dissect.summary import fcs_holds
-from ecmproto.formats.catalogue import catalogue
+from ecmproto.formats.registry import catalogue
 from ecmproto.fuzz.text_check import TextCheck
 from tests.dissect.sample import FRAMES
 

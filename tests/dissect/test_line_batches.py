@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, Interface, open_capture
 from ecmproto.codec import BCN, CNM, E2CM, ECM, Ethernet, EtherTypes, Layer
-from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.codec.text import cpid
 from ecmproto.columns.text import renderer
 from ecmproto.dissect import Lines, Record, plain, records

@@ -13,8 +13,7 @@ from ecmproto.filter import compile_filter
 from ecmproto.filter.fields import Field, find, known
 from ecmproto.filter.reading import values_of
 from ecmproto.filter.tree import Value
-from ecmproto.formats.catalogue import catalogue
-from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.registry import FORMATS, catalogue
 from tests.filter.captured import bundled
 
 CAPTURES = (

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ecmproto import codec
 from ecmproto.capture import open_capture
-from ecmproto.codec import CNM, VLAN, Frame, decode, decode_lax, decoder
+from ecmproto.codec import CNM, VLAN, Frame, decode, decode_lax
 from ecmproto.dissect import Record
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz import agreement, capture_check, document_check, schema_check, tshark_check
@@ -111,7 +112,7 @@ def test_an_exception_of_the_lax_decoder_is_found_and_reduced(
             raise IndexError
         return frame
 
-    monkeypatch.setattr(decoder, "decode_lax", planted)
+    monkeypatch.setattr(codec, "decode_lax", planted)
     finding = only_finding(campaign(tmp_path, SchemaCheck()))
     assert finding.outcome.kind == "report"
     assert finding.outcome.signature.startswith("schema: IndexError in planted (test_agreement.py:")
@@ -181,7 +182,7 @@ def test_planted_defects_of_the_schema(
 def test_strict_and_lax_decoders_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     malformed = bytes(12) + b"\x81\x00\x00"
     assert list(SchemaCheck().differences([malformed])) == []
-    monkeypatch.setattr(decoder, "decode", decode_lax)
+    monkeypatch.setattr(codec, "decode", decode_lax)
     (wrong,) = SchemaCheck().differences([bytes(60), malformed])
     assert (wrong.what, wrong.row) == ("the strict decoder takes what is malformed", 1)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ecmproto.capture import Interface, PcapngWriter
-from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.frame import frame_check_sequence
 
 HOST = bytes.fromhex("0200000000")
 DESTINATION = HOST + b"\xfa"

@@ -36,7 +36,7 @@ from ecmproto.codec import (
     encapsulated,
     encode,
 )
-from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.codec.pbb import convert_cnm
 from ecmproto.codec.text import cpid
 from ecmproto.errors import DecodeError

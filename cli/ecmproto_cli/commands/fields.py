@@ -20,7 +20,7 @@ from ecmproto_cli.output import paint
 def command(pattern: str, form: str) -> None:
     """List the fields whose name or description holds PATTERN (a regular expression)."""
     from ecmproto.filter.literals import expression
-    from ecmproto.formats.catalogue import catalogue
+    from ecmproto.formats.registry import catalogue
 
     try:
         holds = expression(os.fsencode(pattern))

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec.decoder import encapsulated
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.columns.building.finish import Computing, Finish, finished
 from ecmproto.columns.building.mold import Mold, Source, mold_of
 from ecmproto.columns.building.place import Place

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec.encoder import encode, fixed
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encode, fixed
 from ecmproto.columns.building.checksums import checksums_of
-from ecmproto.formats.layer import Layer
+from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import dispatch
 
 

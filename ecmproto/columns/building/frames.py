@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ecmproto.capture.batch import Batch
-from ecmproto.codec.decoder import decode, encapsulated
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, decode, encapsulated
 from ecmproto.columns.building.casting import Cast, Column, Int64, cast
 from ecmproto.columns.building.finish import Finish
 from ecmproto.columns.building.target import Target, targets_of

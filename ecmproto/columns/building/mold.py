@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec.encoder import encode
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encode
 from ecmproto.columns.building.checksums import Checksum, checksums_of
 from ecmproto.columns.building.place import Place
 

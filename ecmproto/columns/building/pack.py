@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ecmproto.codec.frame import Frame
 from ecmproto.columns.building.frames import frames_from
 from ecmproto.errors import EncodeError
-from ecmproto.formats.layer import Layer
+from ecmproto.formats.base import Layer
 
 Column: TypeAlias = "int | np.integer | bytes | NDArray[np.integer]"
 """One value for all rows, or an array of one each.

@@ -14,9 +14,9 @@ from ecmproto.columns.building.target import column_error
 from ecmproto.columns.building.tlvs import CN, PLAIN, told_apart
 from ecmproto.columns.building.values import Coded
 from ecmproto.errors import shown
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
+from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import BY_PREFIX
+from ecmproto.formats.schema import Field
 
 _PROTOCOLS = "frame.protocols"
 _TYPE, _LENGTH, _VALUE = "lldp.tlv.type", "lldp.tlv.len", "lldp.tlv.value"

@@ -25,10 +25,9 @@ from ecmproto.columns.building.target import TAILS, Target, column_error, tail_t
 from ecmproto.columns.building.tlvs import NO_VALUE
 from ecmproto.columns.building.values import Strings, Values, each
 from ecmproto.errors import ColumnError
-from ecmproto.formats.catalogue import catalogue
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.layout import Field
-from ecmproto.formats.registry import dispatch
+from ecmproto.formats.registry import catalogue, dispatch
+from ecmproto.formats.schema import Field
 
 _CAP_LEN = "frame.cap_len"
 _NO_PLACE = 1 << 62

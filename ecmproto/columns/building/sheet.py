@@ -14,7 +14,7 @@ from ecmproto.codec.document import nearest
 from ecmproto.columns.building.target import column_error, octets_target
 from ecmproto.columns.building.values import Coded, Strings, each, plain
 from ecmproto.errors import ColumnError, SpecError
-from ecmproto.formats.catalogue import catalogue
+from ecmproto.formats.registry import catalogue
 
 Int64 = NDArray[np.int64]
 

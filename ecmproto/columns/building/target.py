@@ -11,13 +11,11 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 
-from ecmproto.codec.decoder import encapsulated
 from ecmproto.codec.document import nearest
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.errors import ColumnError, SpecError, shown
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
-from ecmproto.formats.schema import REST, Meta
+from ecmproto.formats.base import Layer
+from ecmproto.formats.schema import REST, Field, Meta
 
 INNER = "encapsulated."
 TAILS = ("padding", "trailer", "fcs")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ecmproto.formats.layer import Layer
+from ecmproto.formats.base import Layer
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 
 PLAIN, CN = TLV.prefix, CongestionNotificationTLV.prefix

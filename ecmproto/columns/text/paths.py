@@ -19,8 +19,8 @@ from ecmproto.columns.layers import LayersFound, find_layers
 from ecmproto.columns.shapes import FCS_AT, FIRST_LAYER, FROM_END, LAYERS, TAIL, ZEROS
 from ecmproto.columns.text.pieces import Path
 from ecmproto.columns.transitions import transitions
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.registry import FORMATS
 from ecmproto.kernel import released
 

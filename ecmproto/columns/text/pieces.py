@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from ecmproto.columns.transitions import field_of, place_of
-from ecmproto.formats.layer import Layer
+from ecmproto.formats.base import Layer
 
 
 class RecordNumber(enum.IntEnum):

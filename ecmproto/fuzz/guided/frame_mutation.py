@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from ecmproto.codec.decoder import decode_lax
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.fuzz.dice import Dice
 from ecmproto.fuzz.kinds import template_frames
 from ecmproto.fuzz.layer_mutators import LAYER_MUTATORS

@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from ecmproto.codec.encoder import encode, fixed
-from ecmproto.codec.fcs import frame_check_sequence
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encode, fixed, frame_check_sequence
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import SNAP, Data
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.formats.ip import IPv4, IPv6
-from ecmproto.formats.layer import Layer
 
 
 def frame_of(layers: Sequence[Layer], *, trailer: bytes = b"", fcs_octets: int = 0) -> Frame:

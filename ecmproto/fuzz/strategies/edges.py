@@ -15,13 +15,11 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from ecmproto.codec.decoder import decode
-from ecmproto.codec.encoder import encode
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, decode, encode
 from ecmproto.errors import EcmprotoError
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import Ethernet
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
+from ecmproto.formats.schema import Field
 from ecmproto.fuzz.strategies.assembly import frame_of
 from ecmproto.fuzz.strategies.selection import SELECTING, possible_cpid
 

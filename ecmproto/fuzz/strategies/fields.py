@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from ecmproto.formats.layout import Field
+from ecmproto.formats.schema import Field
 
 
 def values_of(field: Field) -> SearchStrategy[Any]:

@@ -10,6 +10,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from ecmproto.codec.frame import Frame
 from ecmproto.formats import lldp, mac_control
+from ecmproto.formats.base import Layer
 from ecmproto.formats.bcn import BCN, RRTTag
 from ecmproto.formats.cn import CNM, CNTag
 from ecmproto.formats.e2cm import E2CM
@@ -18,7 +19,6 @@ from ecmproto.formats.ethernet import VLAN, Data, Ethernet, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS, UnknownTag
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.fuzz.strategies.assembly import frame_of

@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from ecmproto.formats import lldp
+from ecmproto.formats.base import Layer
 from ecmproto.formats.bcn import BCN
 from ecmproto.formats.cn import CNM, MAX_MSDU
 from ecmproto.formats.e2cm import E2CM
 from ecmproto.formats.ecm import ECM
 from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
 from ecmproto.formats.lldp import TLV
-from ecmproto.formats.schema import Count
+from ecmproto.formats.schema import Count, Field
 from ecmproto.fuzz.strategies.fields import values_of
 from ecmproto.fuzz.strategies.selection import INSISTED, selection
 

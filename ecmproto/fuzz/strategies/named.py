@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from ecmproto.formats.base import Layer
 from ecmproto.formats.bcn import BCN, RRTTag
 from ecmproto.formats.cn import CNM, CNTag
 from ecmproto.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV
 from ecmproto.formats.ecm import ECM, CMTag
 from ecmproto.formats.experimental import UnknownMessage
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
-from ecmproto.formats.layer import Layer
 from ecmproto.fuzz.strategies.layers import layers_of
 
 

@@ -7,9 +7,9 @@ import functools
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import SNAP, Data
 from ecmproto.formats.ip import ARP, EXTENSIONS, NO_NEXT_HEADER, PROTO_TCP, PROTO_UDP, TCP, UDP, IPv4, IPv6
-from ecmproto.formats.layer import Layer
 from ecmproto.fuzz.strategies.layers import MAX_DRAWN_OCTETS, layers_of
 from ecmproto.fuzz.strategies.surroundings import unknown_ethertypes
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ecmproto.formats import lldp, mac_control
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import SNAP
 from ecmproto.formats.experimental import Proposed, Word, selector
 from ecmproto.formats.ip import AH, ARP, IPv4, IPv6
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.lldp import CongestionNotificationTLV
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.formats.registry import FORMATS

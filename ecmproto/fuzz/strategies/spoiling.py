@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from ecmproto.codec.encoder import encode
-from ecmproto.codec.frame import Frame
+from ecmproto.codec.frame import Frame, encode
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.fuzz.strategies.frames import frames
 from ecmproto.fuzz.strategies.surroundings import RESERVED_TYPES

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ecmproto.formats import lldp
+from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import CNTag
 from ecmproto.formats.ethernet import VLAN, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
-from ecmproto.formats.layer import Layer
 from ecmproto.formats.registry import FORMATS, announcement
 from ecmproto.fuzz.strategies.layers import layers_of
 from ecmproto.fuzz.strategies.named import cm_tags, cn_tags, rd_tags, rrt_tags

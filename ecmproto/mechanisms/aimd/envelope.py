@@ -13,8 +13,8 @@ from typing import Generic, NamedTuple, TypeVar
 from ecmproto.codec import BCN, E2CM, ECM, VLAN, Ethernet, EtherTypes, Frame, STag, decode, encode
 from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.errors import DecodeError
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.formats.layer import Layer
 from ecmproto.mechanisms.aimd.flow import Flow, flow_of_frame
 from ecmproto.mechanisms.aimd.parameters import CongestionPointParameters, ReactionPointParameters
 from ecmproto.mechanisms.aimd.tags import headers, outer_vlan, tags

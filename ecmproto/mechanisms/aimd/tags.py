@@ -7,8 +7,8 @@ from itertools import takewhile
 from typing import TypeVar
 
 from ecmproto.codec import VLAN, CMTag, CNTag, EtherTypes, Frame, RDTag, RRTTag, STag, decode_lax
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.formats.layer import Layer
 
 _Tag = TypeVar("_Tag", CMTag, RRTTag)
 

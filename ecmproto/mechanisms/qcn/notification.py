@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from ecmproto.codec import CNM, VLAN, CNTag, Ethernet, EtherTypes, Frame, STag, decode_lax, encode
 from ecmproto.codec.frame import MIN_OCTETS
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
-from ecmproto.formats.layer import Layer
 from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
 from ecmproto.units import queue_units
 

@@ -28,9 +28,9 @@ from ecmproto.codec import (
 )
 from ecmproto.columns.building.pack import Column, pack
 from ecmproto.errors import EncodeError
-from ecmproto.formats.layer import Layer
-from ecmproto.formats.layout import Field
+from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.schema import Field
 
 COUNTS = st.integers(0, 4)
 KINDS = [kind for kind in FORMATS if any(field.bits for field in kind.layout)]

@@ -23,8 +23,8 @@ from ecmproto.columns.capture import read_table
 from ecmproto.columns.files import write_columns
 from ecmproto.craft import build
 from ecmproto.errors import ColumnError, SpecError
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ip import AH, DestinationOptions, HopByHop, Routing
-from ecmproto.formats.layer import Layer
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, layers_of, mutated, octets_of, truncated
 from tests.conftest import REPOSITORY, SHARED_CAPTURES
 

@@ -34,7 +34,7 @@ from ecmproto.codec import (
     decode_lax,
     encode,
 )
-from ecmproto.codec.fcs import frame_check_sequence
+from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.errors import EncodeError
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.registry import FORMATS, announcement
