@@ -117,3 +117,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module("ecmproto.codec"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

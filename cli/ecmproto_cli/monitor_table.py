@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ecmproto.codec.text import cpid_text, mac_text
+from ecmproto.formats.text import cpid_text, mac_text
 from ecmproto.units import format_octets, format_rate, format_time
 from ecmproto_cli.output import columns_of, paint, pairs
 from ecmproto_cli.stats_table import address, per_second, share

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ecmproto.codec.text import cpid_text, mac_text
 from ecmproto.dissect.form import printable
 from ecmproto.errors import escaped
+from ecmproto.formats.text import cpid_text, mac_text
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
 from ecmproto_cli.output import bars, columns_of, paint, pairs, sparkline
 

@@ -26,9 +26,9 @@ from ecmproto.batch.headers import (
     is_group,
     roles_of,
 )
-from ecmproto.codec.text import mac_text
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.text import mac_text
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.machine import FlowHash, FlowKey
 from ecmproto.record import new_record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +46,22 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice | ArrayLike) -> Batch: ...
+    def __getitem__(self, index: Any) -> bytes | Batch:
+        """Return the octets of one frame, or a batch of some: a slice, positions or a mask."""
+        if isinstance(index, int | np.integer):
+            position = int(index) + (len(self) if index < 0 else 0)
+            if not 0 <= position < len(self):
+                raise IndexError(f"frame {index} of a batch of {len(self)}")
+            return self.frame(position)
+        return self.select(np.arange(len(self))[index] if isinstance(index, slice) else index)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.frames()
 
     @property
     def numbers(self) -> Int64:

@@ -2,7 +2,7 @@
 
 `to_document` gives every field under its whole name, with scaled twins (``cnm.q_offset_octets``) beside
 those that have a unit.  `from_document` reads that back, and what a person writes: field names without
-their prefix, fields left out, values in any form `ecmproto.codec.text.value_of` takes.
+their prefix, fields left out, values in any form `ecmproto.formats.text.value_of` takes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from ecmproto.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspicious
-from ecmproto.codec.text import json_of, scaled, scaled_key, value_of
 from ecmproto.errors import DecodeError, SpecError, shown
 from ecmproto.formats.base import Layer
+from ecmproto.formats.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import BY_PREFIX
 from ecmproto.formats.schema import Field
+from ecmproto.formats.text import json_of, value_of
+from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -177,3 +179,24 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"one of {', '.join(names)}"
+
+
+def scaled_key(cls: type[Layer], field: Field) -> str:
+    """Return the key of a field's derived JSON entry (``q_offset_octets``, ``rate_bps``, …), "" for none."""
+    if field.key == "timestamp" and issubclass(cls, ECM | CMTag):
+        return "timestamp_ns"
+    suffix = _SCALED_SUFFIX.get(field.meta.unit)
+    return f"{field.key}{suffix}" if suffix else ""
+
+
+def scaled(value: Layer, field: Field) -> int | None:
+    """Return what a field's derived entry says; None is an infinite rate."""
+    if isinstance(value, ECM | CMTag) and field.key == "timestamp":
+        return ticks_to_ns(value)
+    number: int = getattr(value, field.key)
+    if field.meta.unit == "kb/s":
+        return None if field.key == "rate" and number == RATE_INFINITY else number * 1000
+    return number * QUEUE_UNIT_OCTETS if field.meta.unit == "64 octets" else number
+
+
+_SCALED_SUFFIX = {"64 octets": "_octets", "kb/s": "_bps", "ns": "_ns"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from collections.abc import Collection, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import UNBOUNDED, Layer
@@ -75,18 +75,41 @@ class Frame:
     ethertypes: EtherTypes = dataclasses.field(default=DEFAULT, compare=False)
     """The EtherType map it was decoded with."""
 
-    def __contains__(self, cls: type[Layer]) -> bool:
-        return any(isinstance(value, cls) for value in self.layers)
+    def __contains__(self, key: type[Layer] | str) -> bool:
+        return next(self._found(key), None) is not None
 
-    def __getitem__(self, cls: type[T]) -> T:
+    @overload
+    def __getitem__(self, key: type[T]) -> T: ...
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    def __getitem__(self, key: type[Layer] | str) -> Any:
+        """Return the first layer of a format (``frame[CNM]``, ``frame["cnm"]``) or the first value of a
+        field (``frame["cnm.qntz_fb"]``); KeyError where there is none.
+        """
+        for found in self._found(key):
+            return found
+        raise KeyError(key if isinstance(key, str) else key.prefix)
+
+    @overload
+    def get(self, key: type[T]) -> T | None: ...
+    @overload
+    def get(self, key: str) -> Any: ...
+    def get(self, key: type[Layer] | str) -> Any:
+        """Return the first layer of a format or value of a field as ``frame[key]`` does, None without one."""
+        return next(self._found(key), None)
+
+    def _found(self, key: type[Layer] | str) -> Iterator[Layer | int | bytes]:
+        """Yield the layers of a format, by class or name, or the values of a field by name."""
+        if not isinstance(key, str):
+            yield from (value for value in self.layers if isinstance(value, key))
+            return
         for value in self.layers:
-            if isinstance(value, cls):
-                return value
-        raise KeyError(cls.prefix)
-
-    def get(self, cls: type[T]) -> T | None:
-        """Return the first layer of a format, None when there is none."""
-        return next((value for value in self.layers if isinstance(value, cls)), None)
+            if value.prefix == key:
+                yield value
+            for field in value.layout:
+                got: int | bytes = getattr(value, field.key)
+                if field.name_for(got) == key or f"{value.prefix}.{field.key}" == key:
+                    yield got
 
     def all(self, cls: type[T]) -> tuple[T, ...]:
         """Return every layer of a format, outermost first."""
@@ -283,15 +306,28 @@ def _short(layer: str, start: int, needed: int, got: int) -> DecodeError:
     return DecodeError(layer=layer, offset=start, needed=f"{needed} octets", got=f"{got} octets")
 
 
-def encode(frame: Frame, fix: bool = False) -> bytes:
-    """Return the frame's octets.
+@overload
+def encode(frame: Frame, /, *, fix: bool = False) -> bytes: ...
+@overload
+def encode(layer: Layer, /, *layers: Layer, fix: bool = True) -> bytes: ...
+def encode(first: Frame | Layer, /, *layers: Layer, fix: bool | None = None) -> bytes:
+    """Return the octets of a frame, or of layers from the outermost on: ``encode(ethernet, vlan, cnm)``.
 
-    Every field is written as it stands; nothing is repaired silently.  With ``fix``, types, lengths and
-    header checksums are first computed and the frame padded to 60 octets.  EncodeError for a value out
-    of its field's range.
+    With ``fix``, types, lengths and header checksums are first computed and the frame padded to 60 octets;
+    without it every field is written as it stands.  A `Frame` is written as it stands, layers are put right,
+    unless ``fix`` says otherwise.  EncodeError for a value out of its field's range, TypeError for what is
+    neither.
     """
-    if fix:
-        frame = fixed(frame)
+    if isinstance(first, Frame):
+        if layers:
+            raise TypeError("encode() takes one Frame, or layers")
+        frame = fixed(first) if fix else first
+    else:
+        for value in (first, *layers):
+            if not isinstance(value, Layer):
+                raise TypeError(f"encode() takes a Frame or layers, got {type(value).__name__}")
+        frame = Frame(layers=(first, *layers))
+        frame = frame if fix is False else fixed(frame)
     return b"".join([value.build() for value in frame.layers]) + frame.padding + frame.trailer + frame.fcs
 
 

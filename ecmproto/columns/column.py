@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ecmproto.batch.headers import fixed
 from ecmproto.columns.octets import copy_octets
@@ -96,6 +96,21 @@ class Column:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.python_values()
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return all values as one array, for ``np.asarray(column)``: numbers with their dtype, addresses as
+        rows of octets, octet strings and words as Python objects.  ``rows`` says whose each one is.
+        """
+        if isinstance(self.values, np.ndarray):
+            return np.array(self.values, dtype=dtype, copy=copy)
+        if copy is False:
+            raise ValueError(f"{self.name}: octet strings and words become an array only by a copy")
+        made = np.empty(len(self), object)
+        made[:] = list(self.python_values())
+        return made if dtype is None else made.astype(dtype)
 
     @property
     def is_whole(self) -> bool:

@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Sequence
 from random import Random
 
-from ecmproto.codec.text import value_of
 from ecmproto.craft.stack import Part
 from ecmproto.errors import SpecError, shown
 from ecmproto.formats.schema import Field
+from ecmproto.formats.text import value_of
 
 MAX_LISTED = 1_000_000
 """The most values a sweep may list or draw; a plain range a..b may be of any length."""

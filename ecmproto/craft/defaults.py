@@ -12,7 +12,6 @@ import ipaddress
 from collections.abc import Callable
 
 from ecmproto.codec.frame import Frame, encode
-from ecmproto.codec.text import cpid
 from ecmproto.craft.stack import VLAN_TAGS, Part, Stack
 from ecmproto.formats.base import Layer
 from ecmproto.formats.bcn import BCN, RRTTag
@@ -27,6 +26,7 @@ from ecmproto.formats.lldp import DESTINATION as LLDP_DESTINATION
 from ecmproto.formats.lldp import END, TLV, CongestionNotificationTLV
 from ecmproto.formats.mac_control import DESTINATION as MAC_CONTROL_DESTINATION
 from ecmproto.formats.mac_control import PFC, Pause
+from ecmproto.formats.text import cpid
 
 SOURCE = bytes.fromhex("020000000001")
 """The station whose frames are sampled."""

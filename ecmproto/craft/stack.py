@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterator
 
 from ecmproto.codec.document import format_named, nearest
-from ecmproto.codec.text import value_of
 from ecmproto.errors import SpecError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import CNM, CNTag
 from ecmproto.formats.ethernet import VLAN, Ethernet, ITag, STag
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 from ecmproto.formats.schema import Field
+from ecmproto.formats.text import value_of
 
 VLAN_TAGS = (VLAN, STag)
 _FRONT = (Ethernet, VLAN, STag, ITag)

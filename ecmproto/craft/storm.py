@@ -14,7 +14,6 @@ from fractions import Fraction
 from typing import Any
 
 from ecmproto.codec.frame import encode
-from ecmproto.codec.text import text_of
 from ecmproto.craft.builders import finish
 from ecmproto.craft.quantities import time_text
 from ecmproto.craft.recipe import MAX_TIME_NS
@@ -23,6 +22,7 @@ from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.mac_control import PFC, Pause
+from ecmproto.formats.text import text_of
 from ecmproto.units import (
     NS_PER_S,
     QUANTUM_BITS,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from ecmproto.capture import CaptureReader
 from ecmproto.codec.document import nearest
 from ecmproto.codec.frame import Frame, encapsulated
-from ecmproto.codec.text import text_of
 from ecmproto.dissect.form import Listing, seconds_text
 from ecmproto.dissect.record import Record
 from ecmproto.errors import SpecError
@@ -23,6 +22,7 @@ from ecmproto.filter.reading import protocols
 from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS, catalogue
 from ecmproto.formats.schema import Field
+from ecmproto.formats.text import text_of
 
 if TYPE_CHECKING:
     from ecmproto.columns.text import Renderer

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 
 from ecmproto.capture import linktype_name
 from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.codec.document import derived_names, error_document, json_text
+from ecmproto.codec.document import derived_names, error_document, json_text, scaled
 from ecmproto.codec.frame import SUSPICIOUS
-from ecmproto.codec.text import scaled
 from ecmproto.columns.framing import SHOWN_AS
 from ecmproto.columns.text import (
     Decimal,
@@ -140,7 +139,7 @@ def _name(path: Path, field: Field) -> list[Piece]:
 
 
 def _value(path: Path, field: Field) -> list[Piece]:
-    """Return a field's value as `ecmproto.codec.text.json_of` has it."""
+    """Return a field's value as `ecmproto.formats.text.json_of` has it."""
     if field.kind in ("uint", "sint"):
         return [Decimal(path.number(0, field.key))]
     return ['"', octets_piece(field, path.stretch(0, field.key)), '"']

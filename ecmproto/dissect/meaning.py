@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from ecmproto.codec.text import meaning_of, scaled, scaled_key
+from ecmproto.codec.document import scaled, scaled_key
 from ecmproto.dissect.form import printable
 from ecmproto.formats.base import Layer
 from ecmproto.formats.e2cm import E2CM
@@ -17,6 +17,7 @@ from ecmproto.formats.lldp import TLV
 from ecmproto.formats.mac_control import PFC
 from ecmproto.formats.registry import FORMATS, announcement
 from ecmproto.formats.schema import Field
+from ecmproto.formats.text import meaning_of
 from ecmproto.units import QUEUE_UNIT_OCTETS, format_rate, format_time, quanta_to_ns
 
 _LINK_BPS = 10_000_000_000

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from ecmproto.capture import Batch, Interface
 from ecmproto.capture.linktypes import linktype_name
 from ecmproto.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspicious
-from ecmproto.codec.text import text_of
 from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing, Paint, plain, printable, seconds_text
 from ecmproto.dissect.meaning import meaning
@@ -27,6 +26,7 @@ from ecmproto.formats.ecm import ECM, CMTag
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.formats.schema import Field
+from ecmproto.formats.text import text_of
 
 if TYPE_CHECKING:
     from ecmproto.columns.text import Renderer

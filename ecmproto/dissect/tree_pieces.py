@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from ecmproto.capture.linktypes import ETHERNET, linktype_name
 from ecmproto.codec.frame import SUSPICIOUS
-from ecmproto.codec.text import meaning_of
 from ecmproto.columns.framing import SHOWN_AS
 from ecmproto.columns.text import (
     Binary,
@@ -60,6 +59,7 @@ from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.formats.lldp import TLV
 from ecmproto.formats.mac_control import PFC
 from ecmproto.formats.schema import Field
+from ecmproto.formats.text import meaning_of
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, RATE_UNITS, TIME_UNITS
 
 _MOST = (1 << 62) - 1
@@ -336,7 +336,7 @@ def _octets_widths() -> tuple[int, int]:
 
 
 def _value(path: Path, layer: int, field: Field) -> tuple[Pieces, tuple[int, int]]:
-    """Return a field's value as `ecmproto.codec.text.text_of` has it, and its widths."""
+    """Return a field's value as `ecmproto.formats.text.text_of` has it, and its widths."""
     if field.kind not in ("uint", "sint"):
         stretch = path.stretch(layer, field.key)
         digits = 2 * (field.bits or 0) // 8

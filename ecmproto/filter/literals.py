@@ -7,10 +7,10 @@ import ipaddress
 import re
 from collections.abc import Callable
 
-from ecmproto.codec.text import cpid, mac_text
 from ecmproto.errors import SpecError, shown
 from ecmproto.filter.fields import Field, Kind
 from ecmproto.filter.tree import Constant, Network
+from ecmproto.formats.text import cpid, mac_text
 from ecmproto.units import NS_PER_S
 
 NEEDED: dict[Kind, str] = {

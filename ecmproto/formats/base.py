@@ -23,7 +23,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, dataclass_transform
 
-from ecmproto.errors import DecodeError, EncodeError
+from ecmproto.errors import DecodeError, EncodeError, SpecError
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.formats.schema import (
     Field,
@@ -38,6 +38,7 @@ from ecmproto.formats.schema import (
     sint,
     uint,
 )
+from ecmproto.formats.text import value_of
 
 Following: TypeAlias = "tuple[type[Layer] | None, int]"
 """The format of what follows a layer (None: nothing does) and the octet where that must end."""
@@ -195,6 +196,8 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
         for key, default in defaults.items():
             setattr(cls, key, _with_default(cls, key, default))
             cls.__annotations__.setdefault(key, "int")
+        if "__post_init__" not in cls.__dict__:
+            cls.__post_init__ = _read_text  # type: ignore[attr-defined]
         made: Any = dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls)
         made.prefix, made.title, made.source = prefix, title, source
         made.schema = schema_of((f.name, f.metadata["width"]) for f in dataclasses.fields(made))
@@ -204,6 +207,19 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
         return made  # type: ignore[no-any-return]
 
     return decorate
+
+
+def _read_text(value: Layer) -> None:
+    """Replace an address that is given as text by its octets; decoders set the slots and never come here."""
+    for field in value.layout:
+        given = getattr(value, field.key)
+        if isinstance(given, str) and field.kind in ("mac", "ipv4", "ipv6", "cpid"):
+            try:
+                object.__setattr__(value, field.key, value_of(field, given))
+            except SpecError as error:
+                raise EncodeError(
+                    layer=value.prefix, field=field.key, needed=error.needed, got=error.got
+                ) from None
 
 
 def _with_default(cls: type[Layer], key: str, default: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecmproto.formats.base import layer
 from ecmproto.formats.experimental import DEFAULT_CPID, Proposed, Sampling, UnknownTag, selector
-from ecmproto.formats.schema import REST, octets, sint, uint
+from ecmproto.formats.schema import CPID, REST, octets, sint, uint
 
 NORMAL, STOP = range(2)
 """The Type in the discriminator word."""
@@ -16,7 +16,7 @@ TYPES = {NORMAL: "normal", STOP: "STOP"}
 class BCN(Sampling):
     """Feedback e and the capacity of the congested link; Type 1 says stop."""
 
-    cpid: int = uint(
+    cpid: CPID = uint(
         64, default=DEFAULT_CPID, kind="cpid", base="hex",
         doc="congestion point identifier: MAC and local number",
         source="S004 III",
@@ -40,7 +40,7 @@ class BCN(Sampling):
 class RRTTag(Proposed):
     """Rate-regulated tag: names the congestion point that regulates the frame's flow."""
 
-    cpid: int = uint(
+    cpid: CPID = uint(
         64,
         default=DEFAULT_CPID,
         kind="cpid",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Formats, Layer, layer
-from ecmproto.formats.schema import Count, mac, octets, sint, uint
+from ecmproto.formats.schema import CPID, Address, Count, mac, octets, sint, uint
 
 CNM_PRIORITY = 6
 """The priority a CNM travels in (wire-formats 1.2)."""
@@ -47,7 +47,7 @@ class CNM(Layer):
         doc="Quantized Feedback, the magnitude of the negative feedback",
         source="S001; 802.1Q 33.4",
     )
-    cpid: int = uint(
+    cpid: CPID = uint(
         64, default=0, kind="cpid", base="hex", doc="congestion point identifier: MAC and local number",
         source="S001; 802.1Q 33.4",
     )  # fmt: skip
@@ -64,7 +64,7 @@ class CNM(Layer):
         3, default=0, doc="Encapsulated priority: the sampled frame's", source="S001; 802.1Q 33.4"
     )
     encap_reserved: int = uint(13, default=0, doc="0", source="wire-formats 3")
-    encap_dst: bytes = mac(
+    encap_dst: Address = mac(
         default=bytes(6),
         doc="Encapsulated destination MAC: the sampled frame's DA",
         source="S001; 802.1Q 33.4",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecmproto.formats.base import layer
 from ecmproto.formats.experimental import DEFAULT_CPID, Sampling, selector
-from ecmproto.formats.schema import Count, octets, sint, uint
+from ecmproto.formats.schema import CPID, Count, octets, sint, uint
 
 TYPES = {0: "BCN", 1: "BCN_MAX", 2: "BCN_ZERO", 3: "BCN_PROBE_FWD", 4: "BCN_PROBE_REV"}
 BCN_TYPES = (0, 1, 2)
@@ -17,7 +17,7 @@ PROBE_FWD, PROBE_REV = 3, 4
 class E2CM(Sampling):
     """A congestion point's feedback, or a probe on its way there (FWD) or back (REV); ``type`` says which."""
 
-    cpid: int = uint(
+    cpid: CPID = uint(
         64, default=DEFAULT_CPID, kind="cpid", base="hex",
         doc="congestion point's MAC and local number; in probes the flow's destination MAC and 0",
         source="S002",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecmproto.formats.base import Layer, layer
 from ecmproto.formats.experimental import DEFAULT_CPID, Proposed, Sampling, UnknownTag, selector
-from ecmproto.formats.schema import REST, octets, sint, uint
+from ecmproto.formats.schema import CPID, REST, octets, sint, uint
 
 _UNIT = "one tick of the timestamp = 2^Unit µs"
 
@@ -16,7 +16,7 @@ class ECM(Sampling):
     ECM(0,0) is ``q_off == q_delta == 0``: stop for a while.
     """
 
-    cpid: int = uint(
+    cpid: CPID = uint(
         64, default=DEFAULT_CPID, kind="cpid", base="hex",
         doc="congestion point identifier: MAC and local number",
         source="S000 3.1",
@@ -48,7 +48,7 @@ class ECM(Sampling):
 class CMTag(Proposed):
     """Ties a rate-limited frame to the congestion point that limits it; Protocol 2 in E²CM's frames."""
 
-    cpid: int = uint(
+    cpid: CPID = uint(
         64,
         default=DEFAULT_CPID,
         kind="cpid",

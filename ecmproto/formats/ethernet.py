@@ -7,7 +7,7 @@ Every header and tag here names the EtherType, or 802.3 length, of what follows 
 from __future__ import annotations
 
 from ecmproto.formats.base import Following, Formats, Layer, layer
-from ecmproto.formats.schema import REST, mac, octets, uint
+from ecmproto.formats.schema import REST, Address, mac, octets, uint
 
 _TYPE = "EtherType of what follows, or, up to 1500, its length in octets"
 _PCP = "priority code point"
@@ -18,8 +18,8 @@ _DEI = "drop eligible indicator"
 class Ethernet(Layer):
     """Destination, source and the type or length of what follows."""
 
-    dst: bytes = mac(default=bytes(6), doc="destination address", source="802.3 3.2.3")
-    src: bytes = mac(default=bytes(6), doc="source address", source="802.3 3.2.3")
+    dst: Address = mac(default=bytes(6), doc="destination address", source="802.3 3.2.3")
+    src: Address = mac(default=bytes(6), doc="source address", source="802.3 3.2.3")
     type: int = uint(
         16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", name="eth.type", length_name="eth.len"
     )
@@ -60,8 +60,8 @@ class ITag(Layer):
     res1: int = uint(1, default=0, doc="reserved 1", source="802.1Q 9.7")
     res2: int = uint(2, default=0, doc="reserved 2", source="802.1Q 9.7")
     isid: int = uint(24, default=0, doc="backbone service instance identifier", source="802.1Q 9.7")
-    cdst: bytes = mac(default=bytes(6), doc="customer destination address", source="802.1Q 9.7")
-    csrc: bytes = mac(default=bytes(6), doc="customer source address", source="802.1Q 9.7")
+    cdst: Address = mac(default=bytes(6), doc="customer destination address", source="802.1Q 9.7")
+    csrc: Address = mac(default=bytes(6), doc="customer source address", source="802.1Q 9.7")
     etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.7", base="hex", length_name="ieee8021ah.len")
     announced_by = "i_tag"
     next_key = "etype"
@@ -157,7 +157,7 @@ class SLL(Cooked):
     )
     hatype: int = uint(16, default=1, doc="ARPHRD type of the device", source=_SLL)
     halen: int = uint(16, default=6, unit="octets", doc="length of the sender's address", source=_SLL)
-    src: bytes = mac(default=bytes(6), doc="sender's address", source=_SLL, name="sll.src.eth")
+    src: Address = mac(default=bytes(6), doc="sender's address", source=_SLL, name="sll.src.eth")
     unused: int = uint(16, default=0, base="hex", doc="rest of the address field", source=_SLL)
     etype: int = uint(16, default=0, base="hex", doc="protocol", source=_SLL, name="sll.etype")
     next_key = "etype"
@@ -182,7 +182,7 @@ class SLL2(Cooked):
         source=_SLL2,
         name="sll.halen",
     )
-    src: bytes = mac(default=bytes(6), doc="sender's address", source=_SLL2, name="sll.src.eth")
+    src: Address = mac(default=bytes(6), doc="sender's address", source=_SLL2, name="sll.src.eth")
     unused: int = uint(
         16, default=0, base="hex", doc="rest of the address field", source=_SLL2, name="sll.unused"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Following, Formats, Layer, layer
 from ecmproto.formats.ethernet import Data
-from ecmproto.formats.schema import Count, address, mac, octets, uint
+from ecmproto.formats.schema import Address, Count, address, mac, octets, uint
 
 PROTO_TCP, PROTO_UDP, PROTO_AH = 6, 17, 51
 NO_NEXT_HEADER = 59
@@ -27,12 +27,16 @@ class ARP(Layer):
         8, default=4, doc="protocol address octets", source="RFC 826", name="arp.proto.size"
     )
     opcode: int = uint(16, default=1, doc="operation", source="RFC 826", names={1: "request", 2: "reply"})
-    src_hw: bytes = mac(doc="sender's MAC address", source="RFC 826", name="arp.src.hw_mac", default=bytes(6))
-    src_proto: bytes = address(
+    src_hw: Address = mac(
+        doc="sender's MAC address", source="RFC 826", name="arp.src.hw_mac", default=bytes(6)
+    )
+    src_proto: Address = address(
         32, doc="sender's IPv4 address", source="RFC 826", name="arp.src.proto_ipv4", default=bytes(4)
     )
-    dst_hw: bytes = mac(doc="target's MAC address", source="RFC 826", name="arp.dst.hw_mac", default=bytes(6))
-    dst_proto: bytes = address(
+    dst_hw: Address = mac(
+        doc="target's MAC address", source="RFC 826", name="arp.dst.hw_mac", default=bytes(6)
+    )
+    dst_proto: Address = address(
         32, doc="target's IPv4 address", source="RFC 826", name="arp.dst.proto_ipv4", default=bytes(4)
     )
     announced_by = 0x0806
@@ -55,8 +59,8 @@ class IPv4(Layer):
     ttl: int = uint(8, default=64, doc="time to live", source="RFC 791 3.1")
     proto: int = uint(8, default=0, doc="protocol of the payload", source="RFC 791 3.1")
     checksum: int = uint(16, default=0, base="hex", doc="header checksum", source="RFC 791 3.1")
-    src: bytes = address(32, default=bytes(4), doc="source address", source="RFC 791 3.1")
-    dst: bytes = address(32, default=bytes(4), doc="destination address", source="RFC 791 3.1")
+    src: Address = address(32, default=bytes(4), doc="source address", source="RFC 791 3.1")
+    dst: Address = address(32, default=bytes(4), doc="destination address", source="RFC 791 3.1")
     options: bytes = octets(
         Count(key="ihl", scale=4, minus=20), default=b"", doc="options", source="RFC 791 3.1"
     )
@@ -98,8 +102,8 @@ class IPv6(Layer):
     plen: int = uint(16, default=0, unit="octets", doc="payload length", source="RFC 8200 3")
     nxt: int = uint(8, default=NO_NEXT_HEADER, doc="next header", source="RFC 8200 3")
     hlim: int = uint(8, default=64, doc="hop limit", source="RFC 8200 3")
-    src: bytes = address(128, default=bytes(16), doc="source address", source="RFC 8200 3")
-    dst: bytes = address(128, default=bytes(16), doc="destination address", source="RFC 8200 3")
+    src: Address = address(128, default=bytes(16), doc="source address", source="RFC 8200 3")
+    dst: Address = address(128, default=bytes(16), doc="destination address", source="RFC 8200 3")
     announced_by = 0x86DD
 
     def check(self, start: int, reach: int) -> DecodeError | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from construct import (
     Adapter,
@@ -109,6 +109,37 @@ class Width:
     bits: int | None
     meta: Meta
     count: Count | None = None
+
+
+class Address:
+    """The type of a field that holds an address: octets, which may be given as text.
+
+    Nothing of this class exists when a program runs; type checkers read from it what is taken and given.
+    """
+
+    @overload
+    def __get__(self, value: None, owner: Any) -> Address: ...
+    @overload
+    def __get__(self, value: object, owner: Any) -> bytes: ...
+    def __get__(self, value: object, owner: Any) -> Any:
+        """Give octets."""
+
+    def __set__(self, value: object, given: bytes | str) -> None:
+        """Take octets, or text such as ``02:00:00:00:00:01`` or ``192.0.2.1``."""
+
+
+class CPID:
+    """The type of a congestion point's identifier: a number, which may be given as text; see `Address`."""
+
+    @overload
+    def __get__(self, value: None, owner: Any) -> CPID: ...
+    @overload
+    def __get__(self, value: object, owner: Any) -> int: ...
+    def __get__(self, value: object, owner: Any) -> Any:
+        """Give a number."""
+
+    def __set__(self, value: object, given: int | str) -> None:
+        """Take a number, or text such as ``02:00:00:00:00:c1/1``."""
 
 
 def uint(

@@ -18,9 +18,9 @@ from scapy.packet import Packet
 from scapy.volatile import VolatileValue
 
 from ecmproto import codec
-from ecmproto.codec.text import meaning_of, value_of
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.formats.experimental import PROTOCOLS
+from ecmproto.formats.text import meaning_of, value_of
 
 _CPID = next(field for field in codec.CNM.layout if field.kind == "cpid")
 

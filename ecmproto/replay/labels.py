@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from ecmproto.batch.flows import FlowTable
-from ecmproto.codec.text import mac_text
+from ecmproto.formats.text import mac_text
 
 
 def flow_labels(table: FlowTable) -> dict[int, str]:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.flows import DestinationTable
 from ecmproto.capture import Interface
-from ecmproto.codec.text import mac_text
 from ecmproto.filter import compile_filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.text import mac_text
 from ecmproto.replay.intake import Taken
 
 NO_PORT = -1

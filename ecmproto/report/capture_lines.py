@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ecmproto.codec.text import cpid_text
+from ecmproto.formats.text import cpid_text
 from ecmproto.report.capture_panels import Panel, address_text
 from ecmproto.report.palette import line_style
 from ecmproto.report.panels import TimeAxis, value_axis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ecmproto.codec.text import mac_text
+from ecmproto.formats.text import mac_text
 from ecmproto.report.canvas import drawn_svg
 from ecmproto.report.capture_figures import HEADINGS, PANELS, Name, panel_of, single
 from ecmproto.report.capture_words import READING, extent, lost_to_pause, whom

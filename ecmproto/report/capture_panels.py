@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec.text import mac_text
+from ecmproto.formats.text import mac_text
 from ecmproto.report.palette import ALERT, QUEUE
 from ecmproto.report.panels import BASE, TimeAxis, number_text, row_axis, row_reach, value_axis
 from ecmproto.report.printable import shortened, width_em

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ecmproto.codec.text import mac_text
+from ecmproto.formats.text import mac_text
 from ecmproto.report.capture_figures import Name
 from ecmproto.report.scale import value_text
 from ecmproto.stats import ClassPause, Statistics

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.codec.document import json_text
-from ecmproto.codec.text import mac_text
 from ecmproto.errors import CaptureError
 from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
+from ecmproto.formats.text import mac_text
 from ecmproto.units import NS_PER_S
 
 Group = Literal["message", "flow control", "tag", "payload"]

@@ -10,19 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.codec import CNM, E2CM, ECM, PFC, CMTag, Ethernet, Field, IPv4, IPv6, Layer, RDTag
-from ecmproto.codec.text import (
-    cpid,
-    cpid_text,
-    json_of,
-    mac_of,
-    meaning_of,
-    scaled,
-    scaled_key,
-    text_of,
-    value_of,
-)
+from ecmproto.codec.document import scaled, scaled_key
 from ecmproto.errors import SpecError
 from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.text import cpid, cpid_text, json_of, mac_of, meaning_of, text_of, value_of
 from ecmproto.fuzz.strategies import layers_of
 
 

@@ -26,7 +26,7 @@ from tests.columns.reference import expected
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: no tables to compare")
 
-PCAPS = Path(__file__).parents[3] / "pcaps"
+PCAPS = Path(__file__).parents[2] / "pcaps"
 MIXED, MALFORMED, STACKS = PCAPS / "mixed.pcapng", PCAPS / "malformed.pcapng", PCAPS / "vlan_stacks.pcap"
 
 

@@ -27,7 +27,7 @@ from tests.conftest import SHARED_CAPTURES
 from tests.dissect.sample import FRAMES
 
 BUNDLED = sorted(
-    path for path in (Path(__file__).parents[3] / "pcaps").iterdir() if ".pcap" in "".join(path.suffixes)
+    path for path in (Path(__file__).parents[2] / "pcaps").iterdir() if ".pcap" in "".join(path.suffixes)
 )
 SPOILT_FRAMES = int(os.environ.get("ECMPROTO_SPOILT_FRAMES", "4000"))
 SHARED_FRAMES = int(os.environ.get("ECMPROTO_SHARED_FRAMES", "200"))

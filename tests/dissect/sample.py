@@ -37,7 +37,7 @@ from ecmproto.codec import (
     UnknownTag,
     encode,
 )
-from ecmproto.codec.text import cpid
+from ecmproto.formats.text import cpid
 
 SOURCE = bytes.fromhex("020000000001")
 SINK = bytes.fromhex("020000000002")

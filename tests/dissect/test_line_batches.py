@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from ecmproto.capture import Batch, Interface, open_capture
 from ecmproto.codec import BCN, CNM, E2CM, ECM, Ethernet, EtherTypes, Layer
 from ecmproto.codec.frame import frame_check_sequence
-from ecmproto.codec.text import cpid
 from ecmproto.columns.text import renderer
 from ecmproto.dissect import Lines, Record, plain, records
 from ecmproto.dissect.form import Paint
 from ecmproto.errors import CaptureError
 from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.formats.text import cpid
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
 from tests.columns.spoilt import INTERFACES, spoilt_batch
 from tests.conftest import SHARED_CAPTURES

@@ -8,9 +8,9 @@ import pickle
 import pytest
 
 from ecmproto.codec import ARP, CNM, PFC, UDP, VLAN, CNTag, Data, Ethernet, IPv4, STag
-from ecmproto.codec.text import cpid
 from ecmproto.errors import FilterError
 from ecmproto.filter import Filter, compile_filter
+from ecmproto.formats.text import cpid
 from tests.filter.captured import bundled, seen, selected
 
 _A, _B = bytes.fromhex("020000000001"), bytes.fromhex("0200000000c1")

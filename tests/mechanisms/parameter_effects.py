@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from ecmproto.capture.batch import Batch
-from ecmproto.codec.text import cpid
 from ecmproto.errors import ParameterError
+from ecmproto.formats.text import cpid
 from ecmproto.live.edge import HOST as TO_HOST
 from ecmproto.live.edge import NET, Edge
 from ecmproto.mechanisms.cpid import NO_CPID, signed_cpid

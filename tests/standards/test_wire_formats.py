@@ -38,10 +38,10 @@ from ecmproto.codec import (
 )
 from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.codec.pbb import convert_cnm
-from ecmproto.codec.text import cpid
 from ecmproto.errors import DecodeError
 from ecmproto.formats.e2cm import flow_id
 from ecmproto.formats.ecm import ticks_to_ns
+from ecmproto.formats.text import cpid
 from ecmproto.units import quanta_to_ns, queue_units
 from tests.standards import known_answers as known
 from tests.standards.known_answers import CP, CPID, ONE, TWO

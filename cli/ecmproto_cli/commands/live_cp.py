@@ -66,7 +66,7 @@ def command(
     ecmproto live cp --in veth1 --in veth2 --out veth3 --rate 100M --mechanism qcn
     ecmproto live cp --in a --in b --out c --rate 50M --mechanism ecm --param qeq=33kB -T ndjson
     """
-    from ecmproto.codec.text import mac_of
+    from ecmproto.formats.text import mac_of
     from ecmproto.live.port import SwitchPort
     from ecmproto.live.room import LEAD_NS, buffer_of, slot_octets
     from ecmproto.live.warming import warm_port

@@ -48,7 +48,7 @@ def command(
     ecmproto live edge --net eth1 --host veth1 --mechanism fecn
     ecmproto live edge --net eth1 --host veth1 --param edge.cnpv=3,4
     """
-    from ecmproto.codec.text import mac_of
+    from ecmproto.formats.text import mac_of
     from ecmproto.live.edge import Edge
     from ecmproto.live.warming import warm_edge
     from ecmproto.mechanisms.machine import machine_of

@@ -160,7 +160,7 @@ def command(
     if closed and ports != "one":
         raise click.UsageError("--ports is for open loops: a closed loop has one port")
 
-    from ecmproto.codec.text import mac_of
+    from ecmproto.formats.text import mac_of
     from ecmproto.replay.facts import LoopFacts, PortFacts, parse_buffer, parse_port_rate
     from ecmproto.units import parse_octets, parse_rate, parse_time
     from ecmproto_cli.replaying import Request, Variant, replay_all, variants_of

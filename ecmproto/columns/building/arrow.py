@@ -14,7 +14,7 @@ from ecmproto.columns.building.target import Target, octets_target
 from ecmproto.columns.building.values import Coded, Strings
 
 _NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
-"""What is read as a number as it stands; other ways of writing one are for `ecmproto.codec.text`."""
+"""What is read as a number as it stands; other ways of writing one are for `ecmproto.formats.text`."""
 
 
 def plain_array(target: Target, given: Any) -> Any:

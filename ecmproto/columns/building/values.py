@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec.text import value_of
 from ecmproto.columns.building.target import Target
 from ecmproto.errors import ColumnError, SpecError, shown
+from ecmproto.formats.text import value_of
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec.text import cpid
+from ecmproto.formats.text import cpid
 from ecmproto.kernel import inlined
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES
 from ecmproto.mechanisms.cpid import signed_cpid

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec.text import cpid
+from ecmproto.formats.text import cpid
 from ecmproto.kernel import expanded, inlined
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES, WEIGHT_DENOMINATOR
 from ecmproto.mechanisms.aimd.sampling import Sampler

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.codec import CNM, CNTag
-from ecmproto.codec.text import cpid
+from ecmproto.formats.text import cpid
 from ecmproto.kernel import expanded
 from ecmproto.mechanisms.aimd.tags import outer_vlan
 from ecmproto.mechanisms.cpid import signed_cpid

@@ -34,7 +34,6 @@ from ecmproto.codec import (
     encode,
 )
 from ecmproto.codec.frame import fixed
-from ecmproto.codec.text import text_of
 from ecmproto.columns import Stretches, Texts, extract
 from ecmproto.columns.building import frames_from
 from ecmproto.craft import build
@@ -43,6 +42,7 @@ from ecmproto.errors import ColumnError, DecodeError, EncodeError, ParameterErro
 from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS, dispatch
 from ecmproto.formats.schema import Field
+from ecmproto.formats.text import text_of
 from ecmproto.fuzz.strategies import frames, layers_of, values_of
 
 MIXED_OCTETS = st.binary(max_size=12) | st.sampled_from([bytes(46), bytes(64), b"\x01" * 70])

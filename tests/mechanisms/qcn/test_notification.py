@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ecmproto.codec import CNM, VLAN, CNTag, Ethernet, EtherTypes, STag, decode
-from ecmproto.codec.text import cpid
+from ecmproto.formats.text import cpid
 from ecmproto.mechanisms.qcn.notification import SampledFrame, notification
 from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
 

@@ -10,11 +10,9 @@ import ipaddress
 import re
 
 from ecmproto.errors import SpecError, shown
-from ecmproto.formats.base import Layer
-from ecmproto.formats.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.formats.schema import Field
-from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY
+from ecmproto.units import RATE_INFINITY
 
 _CPID = re.compile(r"((?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2})[/#]([0-9]{1,5})")
 _MAC = re.compile(r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-fA-F]{12}")
@@ -136,24 +134,3 @@ def _needed(field: Field) -> str:
         "cpid": "16 hex digits, or MAC/number such as 02:00:00:00:00:01/1",
     }
     return kinds.get(field.kind) or f"an integer in {field.minimum}..{field.maximum}"
-
-
-def scaled_key(cls: type[Layer], field: Field) -> str:
-    """Return the key of a field's derived JSON entry (``q_offset_octets``, ``rate_bps``, …), "" for none."""
-    if field.key == "timestamp" and issubclass(cls, ECM | CMTag):
-        return "timestamp_ns"
-    suffix = _SCALED_SUFFIX.get(field.meta.unit)
-    return f"{field.key}{suffix}" if suffix else ""
-
-
-def scaled(value: Layer, field: Field) -> int | None:
-    """Return what a field's derived entry says; None is an infinite rate."""
-    if isinstance(value, ECM | CMTag) and field.key == "timestamp":
-        return ticks_to_ns(value)
-    number: int = getattr(value, field.key)
-    if field.meta.unit == "kb/s":
-        return None if field.key == "rate" and number == RATE_INFINITY else number * 1000
-    return number * QUEUE_UNIT_OCTETS if field.meta.unit == "64 octets" else number
-
-
-_SCALED_SUFFIX = {"64 octets": "_octets", "kb/s": "_bps", "ns": "_ns"}

@@ -1,0 +1,92 @@
+"""The Python API as a Scapy, numpy or pandas user expects it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ecmproto
+from ecmproto import CNM, VLAN, CNTag, Data, EncodeError, Ethernet, Frame, IPv4, decode, encode
+from ecmproto.capture import Batch, open_capture
+from ecmproto.columns import extract
+
+ADDRESSES = Ethernet(dst="02:00:00:00:00:01", src=bytes.fromhex("0200000000c1"))
+MESSAGE = CNM(qntz_fb=40, cpid="02:00:00:00:00:c1/1", encap_prio=3, msdu=bytes(64))
+
+
+def test_dir_shows_every_name() -> None:
+    assert set(ecmproto.__all__) <= set(dir(ecmproto))
+    assert {"read_table", "extract"} <= set(dir(ecmproto.columns))
+
+
+def test_addresses_are_taken_as_text() -> None:
+    assert Ethernet(dst="02:00:00:00:00:01") == Ethernet(dst=bytes.fromhex("020000000001"))
+    assert MESSAGE.cpid == 0x0200000000C1_0001
+    assert IPv4(src="192.0.2.1").src == bytes([192, 0, 2, 1])
+    assert ADDRESSES.replace(src="02-00-00-00-00-02").src == bytes.fromhex("020000000002")
+
+
+@pytest.mark.parametrize("text", ["", "02:00:00:00:00", "02:00:00:00:00:0g", "example.org"])
+def test_text_that_is_no_address_is_said_to_be_none(text: str) -> None:
+    with pytest.raises(EncodeError, match=r"eth\.dst: needed a MAC address such as"):
+        Ethernet(dst=text)
+
+
+def test_layers_are_encoded_one_after_another_and_put_right() -> None:
+    octets = encode(ADDRESSES, VLAN(id=5), CNTag(flow_id=7), MESSAGE)
+    frame = decode(octets)
+    assert frame[VLAN].etype == 0x22E9
+    assert frame[CNM].msdu_length == 64
+    layers = (ADDRESSES, VLAN(id=5), CNTag(flow_id=7), MESSAGE)
+    assert octets == encode(Frame(layers=layers), fix=True)
+    assert encode(*layers, fix=False) == encode(Frame(layers=layers)) != octets
+
+
+def test_only_a_frame_or_layers_are_encoded() -> None:
+    with pytest.raises(TypeError, match="got bytes"):
+        encode(b"octets")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="one Frame, or layers"):
+        encode(Frame(layers=(ADDRESSES,)), ADDRESSES)  # type: ignore[call-overload]
+
+
+def test_a_frame_is_asked_by_names() -> None:
+    frame = decode(encode(ADDRESSES, VLAN(id=5, priority=6), MESSAGE))
+    assert frame["cnm"] is frame[CNM]
+    assert frame["cnm.qntz_fb"] == 40
+    assert frame["vlan.priority"] == 6
+    assert "cnm" in frame
+    assert "ecm" not in frame
+    assert frame.get("ecm.q_off") is None
+    with pytest.raises(KeyError, match="ecm"):
+        frame["ecm"]
+    with pytest.raises(KeyError, match=r"cnm\.feedback"):
+        frame["cnm.feedback"]
+
+
+def test_a_batch_is_a_sequence_of_frames() -> None:
+    frames = [encode(ADDRESSES, Data(data=bytes([n]))) for n in range(5)]
+    batch = Batch.from_frames(frames, time_ns=np.arange(5))
+    assert list(batch) == frames
+    assert batch[0] == frames[0]
+    assert batch[-1] == frames[4]
+    assert list(batch[1:4]) == frames[1:4]
+    assert list(batch[::-2]) == frames[::-2]
+    assert list(batch[batch.time_ns > 2]) == frames[3:]
+    assert batch[1:4][1:].numbers.tolist() == [2, 3]
+    with pytest.raises(IndexError, match="frame 5 of a batch of 5"):
+        batch[5]
+    with pytest.raises(IndexError):
+        batch[-6]
+
+
+def test_a_column_is_an_array(repository: Path) -> None:
+    with open_capture(repository / "pcaps" / "mixed.pcap") as reader:
+        columns = extract(next(iter(reader)), ["cnm.qntz_fb", "eth.src", "cnm.msdu"])
+    feedback = np.asarray(columns["cnm.qntz_fb"])
+    assert feedback.tolist() == list(columns["cnm.qntz_fb"]) == [40]
+    assert feedback.dtype == np.uint8
+    assert np.asarray(columns["eth.src"]).shape == (26, 6)
+    (msdu,) = np.asarray(columns["cnm.msdu"])
+    assert len(msdu) == 64
