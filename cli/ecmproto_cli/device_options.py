@@ -23,8 +23,7 @@ from ecmproto_cli.sent import report_rows
 if TYPE_CHECKING:
     from ecmproto.capture.linux.interface import InterfaceFacts
     from ecmproto.capture.linux.schedule import Schedule
-    from ecmproto.capture.linux.sender import FrameSender
-    from ecmproto.capture.linux.transmission import Transmission
+    from ecmproto.capture.linux.sender import FrameSender, Transmission
     from ecmproto.fuzz.device import Pulse
     from ecmproto.fuzz.fitting import Fitting
     from ecmproto.fuzz.wired import Patience, WiredDevice
@@ -178,8 +177,7 @@ def _cases(count: int) -> str:
 def opened(options: DeviceOptions, schedule: Schedule, held: HeldInterrupt) -> Iterator[OpenDevice]:
     """Open the interface and what signs of life need; InterfaceError where they cannot be."""
     from ecmproto.capture.linktypes import ETHERNET
-    from ecmproto.capture.linux.sender import FrameSender
-    from ecmproto.capture.linux.transmission import Transmission
+    from ecmproto.capture.linux.sender import FrameSender, Transmission
     from ecmproto.fuzz.heartbeats import heartbeat_of
     from ecmproto.fuzz.wired import WiredDevice
 

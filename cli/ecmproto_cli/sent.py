@@ -9,9 +9,7 @@ from ecmproto.units import format_octets, format_rate, format_time
 from ecmproto_cli.output import pairs
 
 if TYPE_CHECKING:
-    from ecmproto.capture.linux.gaps import GapCounts
-    from ecmproto.capture.linux.sendable import Sendable
-    from ecmproto.capture.linux.transmission import Jitter, SendReport, Spacing
+    from ecmproto.capture.linux.sender import GapCounts, Jitter, Sendable, SendReport, Spacing
 
 SCHEMA = "ecmproto/send/1"
 _NAMES = 9

@@ -17,8 +17,7 @@ from ecmproto_cli.transmitting import exit_code_after, opened_sender
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch
-    from ecmproto.capture.linux.sender import FrameSender
-    from ecmproto.capture.linux.transmission import SendReport
+    from ecmproto.capture.linux.sender import FrameSender, SendReport
     from ecmproto.craft.storm import Storm
     from ecmproto.formats.ethertypes import EtherTypes
 
@@ -66,7 +65,7 @@ class _Held:
 
     def __init__(self, sender: FrameSender, storm: Storm, check: Callable[[], None]) -> None:
         from ecmproto.capture.linux.schedule import FrameRate
-        from ecmproto.capture.linux.transmission import Transmission
+        from ecmproto.capture.linux.sender import Transmission
 
         self._sender = sender
         self._storm = storm

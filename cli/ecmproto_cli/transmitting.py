@@ -14,8 +14,7 @@ from ecmproto_cli.errors import FINDINGS, INTERRUPTED, warn
 from ecmproto_cli.links import check_link
 
 if TYPE_CHECKING:
-    from ecmproto.capture.linux.sender import FrameSender
-    from ecmproto.capture.linux.transmission import SendReport
+    from ecmproto.capture.linux.sender import FrameSender, SendReport
 
 
 @contextmanager

@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.capture.linux.bpf import VLAN_PRESENT, VLAN_TCI, VLAN_TPID, Instruction
-from ecmproto.capture.linux.conditions import (
+from ecmproto.capture.linux.bpf import (
     ALWAYS,
     NEVER,
+    VLAN_PRESENT,
+    VLAN_TCI,
+    VLAN_TPID,
     Condition,
+    Instruction,
     Value,
     above,
     all_of,

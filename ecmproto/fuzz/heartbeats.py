@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS
-from ecmproto.capture.linux.conditions import Value, all_of, equal, program_of
+from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS, Value, all_of, equal, program_of
 from ecmproto.capture.linux.packet_socket import PacketSocket, open_receiving
 from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.errors import InterfaceError, ParameterError

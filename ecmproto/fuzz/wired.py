@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ecmproto.capture import Batch
 from ecmproto.capture.linux.interface import interface_facts
-from ecmproto.capture.linux.transmission import Transmission
+from ecmproto.capture.linux.sender import Transmission
 from ecmproto.errors import InterfaceError
 from ecmproto.fuzz.heartbeats import Check, Heartbeat, run_command
 

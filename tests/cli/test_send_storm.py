@@ -156,7 +156,7 @@ def test_realtime_is_before_others_and_not_for_longer(
 ) -> None:
     policies: list[int] = []
     monkeypatch.setattr(
-        "ecmproto.capture.linux.transmission.Transmission.end",
+        "ecmproto.capture.linux.sender.Transmission.end",
         lambda *_, **__: policies.append(os.sched_getscheduler(0)),
     )
     before = os.sched_getscheduler(0)
@@ -229,7 +229,7 @@ def test_mistakes_are_told(
 def test_an_interface_without_a_speed_asks_for_one(
     veth: Network, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("ecmproto.capture.linux.ethtool.speed_bps", lambda _: None)
+    monkeypatch.setattr("ecmproto.capture.linux.interface.speed_bps", lambda _: None)
     assert run(["send", "-i", NEAR, "pause", "--storm"]) == 2
     assert (
         "storm: needed the link's speed, as in --storm 10G, got near, which tells none"

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture.linux import transmission
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.schedule import schedule_of
-from ecmproto.capture.linux.sender import FrameSender
-from ecmproto.capture.linux.transmission import Transmission
+from ecmproto.capture.linux.sender import FrameSender, Transmission
 from ecmproto.errors import InterfaceError
 from ecmproto.fuzz.heartbeats import heartbeat_of
 from ecmproto.fuzz.wired import Patience, WiredDevice
@@ -61,7 +59,7 @@ def test_nothing_is_waited_for_without_heartbeats(veth: Network) -> None:
 
 
 def test_a_device_that_takes_its_link_down_is_silent(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transmission, "_PATIENCE_NS", 10_000_000)
+    monkeypatch.setattr("ecmproto.capture.linux.sender._PATIENCE_NS", 10_000_000)
     recovery = f"ip link set {NEAR} up"
     with FrameReceiver(FAR) as receiver, wired(f"frame:{FAR}", recovery=recovery) as (device, sending):
         device.send(FRAMES)

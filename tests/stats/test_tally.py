@@ -1,12 +1,22 @@
-"""Numbers for keys: exact, in order, bounded."""
+"""Keys, intervals of time and distributions: exact, in order, bounded."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.stats.tally import NO_NUMBER, Numbering
+from ecmproto.stats.tally import (
+    FIRST_WIDTH_NS,
+    MOST_ASKED_INTERVALS,
+    MOST_INTERVALS,
+    NO_NUMBER,
+    Distributions,
+    Numbering,
+    Timeline,
+)
+from tests.stats.slow import distribution
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 KEYS = st.lists(st.tuples(INT64 | st.integers(0, 2), st.integers(0, 2)), max_size=40)
@@ -24,3 +34,104 @@ def test_as_a_dictionary(keys: list[tuple[int, int]], cut: int, most: int) -> No
     assert numbering.left_out == numbers.count(NO_NUMBER)
     assert numbering.low.tolist() == [key[0] % (1 << 64) for key in known]
     assert numbering.high.tolist() == [key[1] for key in known]
+
+
+TIMES = st.lists(st.integers(-(1 << 62) + 1, (1 << 62) - 1) | st.integers(0, 10**6), min_size=1, max_size=12)
+
+
+def timeline_of(times: list[list[int]], interval_ns: int | None) -> tuple[Timeline, list[int]]:
+    timeline = Timeline(interval_ns)
+    series = timeline.series(1)
+    for batch in times:
+        timeline.cover(batch[0], min(batch), max(batch))
+        np.add.at(series.values[0], timeline.slots(np.array(batch, np.int64)), 1)
+    return timeline, series.values[0, : timeline.used].tolist()
+
+
+@given(times=TIMES, cut=st.integers(1, 11), interval_ns=st.sampled_from([None, 1, 3, 10**9]))
+def test_batches_make_no_difference(times: list[int], cut: int, interval_ns: int | None) -> None:
+    timeline, counts = timeline_of([times], interval_ns)
+    other, same = timeline_of([part for part in (times[:cut], times[cut:]) if part], interval_ns)
+    assert (timeline.width_ns, timeline.start_ns, counts) == (other.width_ns, other.start_ns, same)
+    assert sum(counts) == len(times)
+    assert counts[0] > 0
+    assert counts[-1] > 0
+
+
+@given(times=TIMES)
+def test_every_time_lies_in_its_interval(times: list[int]) -> None:
+    timeline, _ = timeline_of([times], None)
+    for time, slot in zip(times, timeline.slots(np.array(times, np.int64)).tolist(), strict=True):
+        start = timeline.start_ns + slot * timeline.width_ns
+        assert start <= time < start + timeline.width_ns
+
+
+@pytest.mark.parametrize("span_ns", [10**5, 10**6, 123_456_789, 10**12, 10**17])
+def test_there_are_neither_too_few_nor_too_many(span_ns: int) -> None:
+    timeline, _ = timeline_of([[0, span_ns]], None)
+    assert MOST_INTERVALS // 5 <= timeline.used <= MOST_INTERVALS
+    assert str(timeline.width_ns).rstrip("0") in ("1", "2")
+
+
+def test_a_width_asked_for_stays_as_long_as_it_can() -> None:
+    assert timeline_of([[0, 7 * MOST_ASKED_INTERVALS - 1]], 7)[0].width_ns == 7
+    assert timeline_of([[0, 7 * MOST_ASKED_INTERVALS]], 7)[0].width_ns == 14
+
+
+def test_the_first_time_starts_an_interval() -> None:
+    timeline, counts = timeline_of([[10**18 + 37, 10**18 + 36]], None)
+    assert (timeline.start_ns, counts) == (10**18 + 37 - FIRST_WIDTH_NS, [1, 1])
+
+
+def test_rows_can_be_added_later() -> None:
+    timeline = Timeline()
+    series = timeline.series()
+    timeline.cover(0, 0, 1)
+    series.grow(2)
+    series.values[1, 0] = 5
+    series.grow(3)
+    timeline.cover(0, 0, 10**9)
+    assert series.values[:3, 0].tolist() == [0, 5, 0]
+
+
+VALUES = st.lists(
+    st.integers(-(1 << 31), (1 << 32) - 1) | st.integers(-200, 200) | st.sampled_from([63, 64, 65, 127, 128]),
+    min_size=1,
+    max_size=60,
+)
+
+
+def distribution_of(values: list[int]) -> Distributions:
+    counts = Distributions()
+    counts.add(np.zeros(len(values), np.int64), np.array(values, np.int64), 1)
+    return counts
+
+
+@given(values=VALUES)
+def test_as_plain_reckoning(values: list[int]) -> None:
+    assert distribution_of(values).row(0) == distribution(values, 1)
+
+
+@given(values=VALUES)
+def test_percentiles_are_at_most_a_32nd_beyond(values: list[int]) -> None:
+    found = distribution_of(values).row(0)
+    assert found is not None
+    ordered = sorted(values)
+    for percent, value in ((50, found.p50), (90, found.p90), (99, found.p99)):
+        exact = ordered[-(-len(ordered) * percent // 100) - 1]
+        assert exact <= value <= exact + abs(exact) / 32
+
+
+def test_rows_are_apart_and_what_has_no_number_is_in_none() -> None:
+    counts = Distributions()
+    counts.add(np.array([0, 2, NO_NUMBER, 2]), np.array([7, -5, 1000, 9]), 3)
+    assert counts.row(0) == distribution([7], 1)
+    assert counts.row(1) is None
+    assert counts.row(2) == distribution([-5, 9], 1)
+    assert counts.row(3) is None
+
+
+def test_scaled() -> None:
+    found = distribution_of([-3, 4, 5]).row(0)
+    assert found is not None
+    assert found.scaled(64) == distribution([-3, 4, 5], 64)

@@ -36,9 +36,7 @@ from ecmproto_cli.transmitting import exit_code_after, opened_sender
 if TYPE_CHECKING:
     from ecmproto.capture import Batch
     from ecmproto.capture.linux.schedule import Schedule
-    from ecmproto.capture.linux.sendable import Sendable
-    from ecmproto.capture.linux.sender import FrameSender
-    from ecmproto.capture.linux.transmission import SendReport
+    from ecmproto.capture.linux.sender import FrameSender, Sendable, SendReport
     from ecmproto.craft.recipe import Chunk, Recipe
     from ecmproto.craft.spec import Reading
     from ecmproto.formats.ethertypes import EtherTypes
@@ -117,7 +115,7 @@ def command(
     ecmproto send -i eth0 cnd-boundary cnpv=3
     """
     from ecmproto.capture.linux.schedule import schedule_of
-    from ecmproto.capture.linux.sendable import Sendable
+    from ecmproto.capture.linux.sender import Sendable
 
     options = taken_options(line)
     paths = captures_named(read, required=False)
@@ -205,7 +203,7 @@ def _told(
 
 
 def _frames(source: Callable[[], Iterable[Batch]], count: int | None, loop: bool) -> Iterable[Batch]:
-    from ecmproto.capture.linux.repetition import repeated
+    from ecmproto.capture.linux.sender import repeated
 
     return source() if count is None and not loop else repeated(source, frames=count)
 
@@ -218,7 +216,7 @@ def _send(
     pacing: str,
 ) -> tuple[SendReport, BaseException | None]:
     """Send, and return the report and what ended it before its time: an interrupt, or an error."""
-    from ecmproto.capture.linux.transmission import Transmission
+    from ecmproto.capture.linux.sender import Transmission
 
     work.end()  # a thread that writes would make frames late
     transmission = Transmission(sender, schedule, even=pacing == "even", check=check)
@@ -231,8 +229,7 @@ def _send(
 
 def _speed_of(interface: str) -> int:
     """Return the speed of an interface's link."""
-    from ecmproto.capture.linux.ethtool import speed_bps
-    from ecmproto.capture.linux.interface import interface_facts
+    from ecmproto.capture.linux.interface import interface_facts, speed_bps
 
     found = speed_bps(interface_facts(interface).name)
     if not found:

@@ -1,33 +1,99 @@
-"""Packet sockets (packet(7)): opened, bound to an interface, and what is set on them."""
+"""Packet sockets (packet(7)): opened, bound to an interface, and set up.
+
+The constants and structures are those of linux/if_packet.h, linux/if_ether.h, asm-generic/socket.h and
+linux/net_tstamp.h; two system calls, sendmmsg(2) and recvmmsg(2), are not in Python's own socket module.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
+import functools
 import os
 import socket
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ecmproto.capture.linktypes import ETHERNET, RAW_IP
-from ecmproto.capture.linux.abi import (
-    ETH_P_ALL,
-    PACKET_ADD_MEMBERSHIP,
-    PACKET_IGNORE_OUTGOING,
-    PACKET_MR_PROMISC,
-    PACKET_QDISC_BYPASS,
-    PACKET_STATISTICS,
-    SO_ATTACH_FILTER,
-    SO_RCVBUFFORCE,
-    SOL_PACKET,
-)
 from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS, Instruction, cut_at, packed, without_outgoing
 from ecmproto.capture.linux.interface import InterfaceFacts, interface_facts, interface_names, missing
 from ecmproto.errors import InterfaceError
 
+ETH_P_ALL = 3
+C_TAG = 0x8100
+
+SOL_PACKET = 263
+PACKET_ADD_MEMBERSHIP = 1
+PACKET_RX_RING = 5
+PACKET_STATISTICS = 6
+PACKET_AUXDATA = 8
+PACKET_VERSION = 10
+PACKET_RESERVE = 12
+PACKET_TIMESTAMP = 17
+PACKET_QDISC_BYPASS = 20
+PACKET_IGNORE_OUTGOING = 23
+PACKET_MR_PROMISC = 1
+TPACKET_V3 = 2
+
+SO_ATTACH_FILTER = 26
+SO_RCVBUFFORCE = 33
+SO_TIMESTAMPNS = 35
+"""The option, and the type of the control message that carries the time (with the kernel's own long)."""
+SOF_TIMESTAMPING_RAW_HARDWARE = 1 << 6
+
+TP_STATUS_KERNEL = 0
+TP_STATUS_USER = 1
+TP_STATUS_VLAN_VALID = 1 << 4
+TP_STATUS_VLAN_TPID_VALID = 1 << 6
+TP_STATUS_TS_RAW_HARDWARE = 1 << 31
+
+# Fields of a ring's block, and of the header of a frame in it, as indices of 32-bit words.
+BLOCK_STATUS, BLOCK_FRAMES, BLOCK_FIRST, BLOCK_USED = 2, 3, 4, 5
+FRAME_NEXT, FRAME_SECONDS, FRAME_NS, FRAME_CAPTURED, FRAME_ORIGINAL, FRAME_STATUS, FRAME_PLACES = range(7)
+FRAME_TCI, FRAME_TPID = 8, 9
+
+AUXDATA_STATUS, AUXDATA_ORIGINAL, AUXDATA_TAG = 0, 1, 4
+"""Words of struct tpacket_auxdata; the last holds tp_vlan_tci and tp_vlan_tpid."""
+
+_POINTER = np.dtype(np.uintp)
+
+IOVEC = np.dtype([("base", _POINTER), ("octets", _POINTER)], align=True)
+"""struct iovec."""
+
+_MESSAGE = np.dtype(
+    [
+        ("name", _POINTER),
+        ("name_octets", np.uint32),
+        ("parts", _POINTER),
+        ("part_count", _POINTER),
+        ("control", _POINTER),
+        ("control_octets", _POINTER),
+        ("flags", np.int32),
+    ],
+    align=True,
+)
+MESSAGE = np.dtype([("header", _MESSAGE), ("octets", np.uint32)], align=True)
+"""struct mmsghdr: a struct msghdr, and how many octets were sent or received."""
+
+
+def message_array(count: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    """Return ``count`` messages of one part each, and their parts (struct iovec), which they point at."""
+    messages, parts = np.zeros(count, dtype=MESSAGE), np.zeros(count, dtype=IOVEC)
+    steps = np.arange(count, dtype=np.uintp) * IOVEC.itemsize
+    messages["header"]["parts"] = parts.ctypes.data + steps
+    messages["header"]["part_count"] = 1
+    return messages, parts
+
+
 DOWN_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV})
-"""What the kernel says of an interface that is down or gone."""
+"""Errors of an interface that is down or gone."""
 
 REMEDY = (
     "run it as root, or: sudo setpriv --inh-caps +net_raw,+net_admin --ambient-caps +net_raw,+net_admin "
@@ -81,7 +147,7 @@ class PacketSocket:
                 raise
 
     def promiscuous(self) -> None:
-        """Take in frames to other stations too, for as long as the socket is open."""
+        """Receive frames to other stations too, for as long as the socket is open."""
         request = struct.pack("=iHH8s", self.facts.index, PACKET_MR_PROMISC, 0, b"")
         self.socket.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, request)
 
@@ -105,7 +171,7 @@ class PacketSocket:
         return False
 
     def attach(self, program: Sequence[Instruction]) -> None:
-        """Let the kernel drop or cut frames by a program; OSError when it does not accept it."""
+        """Attach a program that drops or cuts frames; OSError when the kernel does not accept it."""
         octets, head = packed(program)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, head)
         del octets  # the head points into it
@@ -181,3 +247,64 @@ def open_receiving(
             raise opened.unexpected(error, "a packet socket that receives") from error
         raise
     return opened
+
+
+def send_messages(descriptor: int, messages: int, count: int, flags: int) -> int:
+    """Send ``count`` messages (struct mmsghdr) from the address ``messages`` on; return how many were taken.
+
+    OSError where the kernel did not take the first of them (sendmmsg(2)).
+    """
+    return _checked(_libc().sendmmsg(descriptor, messages, count, flags))
+
+
+def receive_messages(descriptor: int, messages: int, count: int, flags: int) -> int:
+    """Receive up to ``count`` frames into the messages at the address ``messages``; return how many came.
+
+    OSError where none came (recvmmsg(2)).
+    """
+    return _checked(_libc().recvmmsg(descriptor, messages, count, flags, None))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+@functools.cache
+def _libc() -> Any:
+    library = ctypes.CDLL(None, use_errno=True)
+    number, address, size = ctypes.c_int, ctypes.c_void_p, ctypes.c_uint
+    library.sendmmsg.argtypes = [number, address, size, number]
+    library.recvmmsg.argtypes = [number, address, size, number, address]
+    return library
+
+
+_SIOCGHWTSTAMP = 0x89B1
+_FILTER_NONE, _FILTER_ALL = 0, 1
+_CONFIG_OCTETS = 12
+
+
+def use_hardware_clock(opened: PacketSocket) -> bool:
+    """Take the times of a ring from the card's clock if it stamps every frame; return whether it does.
+
+    Cards are told to by ``hwstamp_ctl -i IF -r 1``, which changes them for everyone, so it is not done here.
+    """
+    if _receive_filter(opened) != _FILTER_ALL:
+        return False
+    with suppress(OSError):
+        opened.socket.setsockopt(SOL_PACKET, PACKET_TIMESTAMP, SOF_TIMESTAMPING_RAW_HARDWARE)
+        return True
+    return False
+
+
+def _receive_filter(opened: PacketSocket) -> int:
+    """Return which frames the card stamps (struct hwtstamp_config); none where it cannot say."""
+    config = ctypes.create_string_buffer(_CONFIG_OCTETS)
+    request = struct.pack("16sP16x", os.fsencode(opened.facts.name), ctypes.addressof(config))
+    with suppress(OSError):
+        fcntl.ioctl(opened.socket.fileno(), _SIOCGHWTSTAMP, request)
+        receive: int = struct.unpack_from("=iii", config)[2]
+        return receive
+    return _FILTER_NONE

@@ -1,5 +1,13 @@
 """Reading an interface as one reads a file: batches, interfaces, warnings, and why it ended.
 
+Frames come by TPACKET_V3, a ring of blocks that the kernel fills and user space empties.  A block is copied
+out at once and given back, so the kernel never waits for whoever looks at the frames; the copy is the buffer
+of the batch.
+
+On the way in the kernel moves a frame's outermost VLAN tag into the packet's description, whether the network
+card did so or not: tags are put back within the copy, for which the kernel leaves room in front of each frame
+(PACKET_RESERVE).
+
 >>> with open_interface("eth0") as reader:
 ...     for batch in reader:
 ...         ...
@@ -8,35 +16,105 @@
 from __future__ import annotations
 
 import io
+import mmap
 import select
+import struct
 import time
+from array import array
 from collections.abc import Iterator, Sequence
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Block, ByteOrder, Format, Interface
-from ecmproto.capture.linux.blocks import heading, statistics
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.capture.batch import Batch, Int64, Octets
+from ecmproto.capture.container import INTERFACE_STATISTICS, Block, ByteOrder, Format, Interface
 from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS, Instruction, cut, cut_at
-from ecmproto.capture.linux.ethtool import speed_bps
-from ecmproto.capture.linux.hardware_clock import use_hardware_clock
-from ecmproto.capture.linux.interface import InterfaceFacts
-from ecmproto.capture.linux.packet_socket import KernelCounts, PacketSocket, open_receiving
-from ecmproto.capture.linux.ring import RETIRE_MS, RING_OCTETS, Ring
+from ecmproto.capture.linux.interface import ADDRESSES_OCTETS, TAG_OCTETS, InterfaceFacts, speed_bps
+from ecmproto.capture.linux.packet_socket import (
+    BLOCK_FIRST,
+    BLOCK_FRAMES,
+    BLOCK_STATUS,
+    BLOCK_USED,
+    C_TAG,
+    FRAME_CAPTURED,
+    FRAME_NS,
+    FRAME_ORIGINAL,
+    FRAME_PLACES,
+    FRAME_SECONDS,
+    FRAME_STATUS,
+    FRAME_TCI,
+    FRAME_TPID,
+    PACKET_RESERVE,
+    PACKET_RX_RING,
+    PACKET_VERSION,
+    SOL_PACKET,
+    TP_STATUS_KERNEL,
+    TP_STATUS_USER,
+    TP_STATUS_VLAN_TPID_VALID,
+    TP_STATUS_VLAN_VALID,
+    TPACKET_V3,
+    KernelCounts,
+    PacketSocket,
+    open_receiving,
+    use_hardware_clock,
+)
+from ecmproto.capture.options import build_options
 from ecmproto.capture.parsing import Parser, Shortage
 from ecmproto.capture.reader import CaptureReader
+from ecmproto.capture.sink import Sink
 from ecmproto.capture.source import Source, StreamSource
 from ecmproto.capture.walk import Walker
+from ecmproto.capture.writer import PcapngWriter
 from ecmproto.errors import InterfaceGoneError, counted
 from ecmproto.units import NS_PER_S
 
+BLOCK_OCTETS = 1 << 20
+RING_OCTETS = 64 << 20
+RETIRE_MS = 50
+"""After so long a block that is not full is handed over."""
+_FRAME_OCTETS = 2048
+"""The kernel checks the ring's shape by it; frames of any length follow one another in a block."""
 _LOOK_MS = 250
 """How often a reader that waits looks whether it is to stop, or whether its interface is still there."""
+
+
+def open_interface(
+    interface: str,
+    *,
+    promiscuous: bool = True,
+    outgoing: bool = True,
+    snap_octets: int = MAX_CUT_OCTETS,
+    program: Sequence[Instruction] = (),
+    ring_octets: int = RING_OCTETS,
+    idle_batches: bool = False,
+) -> InterfaceReader:
+    """Begin to capture on ``interface`` and return its reader.
+
+    ``outgoing`` takes in the frames too that this machine sends there; ``snap_octets`` is the most of a frame
+    that is kept; ``program`` lets the kernel drop frames (`ecmproto.filter.prefilter` makes one of a display
+    filter); what is not read yet waits in a ring of ``ring_octets``.  ``idle_batches`` yields an empty batch
+    each quarter of a second without frames, for whoever has something else to do.
+    Times are the network card's where its clock stamps all frames, else the kernel's, in ns.
+    Raises InterfaceError when the interface is not there or may not be opened.
+    """
+    rings: list[Ring] = []
+    opened = open_receiving(
+        interface,
+        promiscuous=promiscuous,
+        outgoing=outgoing,
+        program=cut(program, snap_octets) if program else cut_at(snap_octets),
+        prepare=lambda each: rings.append(Ring(each, octets=ring_octets)),
+    )
+    live = _Live(opened, rings[0], snap_octets, idle_batches)
+    live.hardware_times = use_hardware_clock(opened)
+    return InterfaceReader(live)
 
 
 class InterfaceReader(CaptureReader):
     """An interface being read, to its end where that comes: `stop`, or the interface's removal (`problem`).
 
     To whoever copies or shows it, it is a pcapng capture with times in ns: `items` begins with the blocks
-    that describe it and ends with one of statistics.  While the interface is down it waits; that is in
+    that describe it and ends with one of statistics_block.  While the interface is down it waits; that is in
     ``warnings``, as is what the kernel dropped, once the end is reached.
     """
 
@@ -44,14 +122,14 @@ class InterfaceReader(CaptureReader):
         self._live = live
         name = live.facts.name
         super().__init__(StreamSource(io.BytesIO(), size=None, owned=False), name, batch_frames=0)
-        self._pending += heading(live.interfaces[0])
+        self._pending += heading_blocks(live.interfaces[0])
 
     def _parser_for(self, source: Source, walker: Walker, batch_frames: int) -> Parser:
         return self._live
 
     @property
     def facts(self) -> InterfaceFacts:
-        """What the kernel said of the interface when it was opened."""
+        """The interface as it was when it was opened."""
         return self._live.facts
 
     @property
@@ -65,13 +143,13 @@ class InterfaceReader(CaptureReader):
         return self._live.octets
 
     def items(self) -> Iterator[Batch | Block]:
-        """Yield the blocks that describe the capture, batches, and statistics at the end.
+        """Yield the blocks that describe the capture, batches, and statistics_block at the end.
 
         With ``idle_batches`` an empty batch comes when there was nothing for a while.
         """
         yield from super().items()
         self._live.finish()
-        yield statistics(self._live.counts(), self._live.began_ns, time.time_ns(), self.frames)
+        yield statistics_block(self._live.counts(), self._live.began_ns, time.time_ns(), self.frames)
         if self._live.gone:
             self.problem = InterfaceGoneError(
                 path=self.path, offset=self.octets_read, frame=self.frames,
@@ -184,33 +262,163 @@ class _Live:
             self._socket.close()
 
 
-def open_interface(
-    interface: str,
-    *,
-    promiscuous: bool = True,
-    outgoing: bool = True,
-    snap_octets: int = MAX_CUT_OCTETS,
-    program: Sequence[Instruction] = (),
-    ring_octets: int = RING_OCTETS,
-    idle_batches: bool = False,
-) -> InterfaceReader:
-    """Begin to capture on ``interface`` and return its reader.
+class Ring:
+    """The ring of a packet socket, of ``octets`` in all; `take` returns the next block's frames.
 
-    ``outgoing`` takes in the frames too that this machine sends there; ``snap_octets`` is the most of a frame
-    that is kept; ``program`` lets the kernel drop frames (`ecmproto.filter.prefilter` makes one of a display
-    filter); what is not read yet waits in a ring of ``ring_octets``.  ``idle_batches`` yields an empty batch
-    each quarter of a second without frames, for whoever has something else to do.
-    Times are the network card's where its clock stamps all frames, else the kernel's, in ns.
-    Raises InterfaceError when the interface is not there or may not be opened.
+    Raises OSError when the kernel has no memory for it.
     """
-    rings: list[Ring] = []
-    opened = open_receiving(
-        interface,
-        promiscuous=promiscuous,
-        outgoing=outgoing,
-        program=cut(program, snap_octets) if program else cut_at(snap_octets),
-        prepare=lambda each: rings.append(Ring(each, octets=ring_octets)),
-    )
-    live = _Live(opened, rings[0], snap_octets, idle_batches)
-    live.hardware_times = use_hardware_clock(opened)
-    return InterfaceReader(live)
+
+    def __init__(self, packet_socket: PacketSocket, *, octets: int = RING_OCTETS) -> None:
+        blocks = max(2, octets // BLOCK_OCTETS)
+        opened = packet_socket.socket
+        opened.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V3)
+        opened.setsockopt(SOL_PACKET, PACKET_RESERVE, TAG_OCTETS)
+        frames = blocks * (BLOCK_OCTETS // _FRAME_OCTETS)
+        shape = struct.pack("=7I", BLOCK_OCTETS, blocks, _FRAME_OCTETS, frames, RETIRE_MS, 0, 0)
+        opened.setsockopt(SOL_PACKET, PACKET_RX_RING, shape)
+        self._map = mmap.mmap(opened.fileno(), blocks * BLOCK_OCTETS, mmap.MAP_SHARED)
+        self._octets: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+        self._words = memoryview(self._map).cast("I")
+        self._blocks = blocks
+        self._next = 0
+
+    def take(self, *, first: int, snap_octets: int) -> Batch | None:
+        """Return the frames of the next block, None when the kernel still has it.
+
+        ``first`` is the number of the first frame, ``snap_octets`` the most octets of a frame that are kept.
+        """
+        start = self._next * BLOCK_OCTETS
+        head = start // 4
+        if not self._words[head + BLOCK_STATUS] & TP_STATUS_USER:
+            return None
+        count = self._words[head + BLOCK_FRAMES]
+        used = self._words[head + BLOCK_USED]
+        begin = self._words[head + BLOCK_FIRST]
+        block = self._octets[start : start + used].copy()
+        self._words[head + BLOCK_STATUS] = TP_STATUS_KERNEL
+        self._next = (self._next + 1) % self._blocks
+        return batch_of(block, begin, count, first=first, snap_octets=snap_octets)
+
+    def close(self) -> None:
+        """Give the ring's memory back; batches stay valid."""
+        self._words.release()
+        del self._octets
+        self._map.close()
+
+
+def batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: int) -> Batch:
+    """Return the ``count`` frames of a copied block, the first header at octet ``begin``, tags put back."""
+    padded = block[: len(block) & ~3]
+    words = padded.view(np.uint32)
+    places = _chain(words, begin // 4, count)
+    captured = words[places + FRAME_CAPTURED].astype(np.int64)
+    original = words[places + FRAME_ORIGINAL].astype(np.int64)
+    halves = padded.view(np.uint16)
+    offset = places * 4 + halves[places * 2 + 2 * FRAME_PLACES]
+    restore_tags(
+        block, offset, captured, original,
+        status=words[places + FRAME_STATUS],
+        tci=words[places + FRAME_TCI],
+        tpid=halves[places * 2 + 2 * FRAME_TPID],
+    )  # fmt: skip
+    np.minimum(captured, snap_octets, out=captured)
+    block.flags.writeable = False
+    return Batch(
+        buffer=block, offset=offset, captured=captured, original=original,
+        time_ns=words[places + FRAME_SECONDS] * np.int64(NS_PER_S) + words[places + FRAME_NS],
+        interface=np.zeros(len(places), dtype=np.int64),
+        record_offset=offset, record_length=captured, first=first,
+    )  # fmt: skip
+
+
+def _chain(words: NDArray[np.uint32], start: int, count: int) -> Int64:
+    """Return the word at which each of ``count`` headers starts; each says how far the next one is."""
+    places = array("q", bytes(8 * count))
+    view = words.data
+    for i in range(count):
+        places[i] = start
+        start += view[start] >> 2
+    return np.frombuffer(places, dtype=np.int64)
+
+
+def restore_tags(
+    buffer: Octets,
+    offset: Int64,
+    captured: Int64,
+    original: Int64,
+    *,
+    status: NDArray[np.uint32],
+    tci: NDArray[np.uint32],
+    tpid: NDArray[np.uint16],
+) -> None:
+    """Put tags back into the frames of ``buffer`` and adapt their places and lengths, all in place.
+
+    The four octets in front of each frame must be free: the addresses move there.  ``status`` is
+    tp_status, ``tci`` and ``tpid`` the tag in this machine's byte order; a kernel that gives no EtherType
+    means a C-TAG.  Frames cut within their addresses have no place for it.
+    """
+    taken_out = status & TP_STATUS_VLAN_VALID != 0
+    original[taken_out] += TAG_OCTETS
+    tagged = np.flatnonzero(taken_out & (captured >= ADDRESSES_OCTETS))
+    if not len(tagged):
+        return
+    known = status[tagged] & TP_STATUS_VLAN_TPID_VALID != 0
+    tag = np.empty((len(tagged), 2), dtype=">u2")
+    tag[:, 0] = np.where(known, tpid[tagged], C_TAG)
+    tag[:, 1] = tci[tagged]
+    starts = offset[tagged]
+    moved = np.empty((len(tagged), ADDRESSES_OCTETS + TAG_OCTETS), dtype=np.uint8)
+    moved[:, :ADDRESSES_OCTETS] = _rows(buffer, starts, ADDRESSES_OCTETS)
+    moved[:, ADDRESSES_OCTETS:] = tag.view(np.uint8)
+    width = moved.shape[1]
+    target = np.ndarray((len(buffer) - width + 1,), dtype=f"V{width}", buffer=buffer, strides=(1,))
+    target[starts - TAG_OCTETS] = moved.view(f"V{width}")[:, 0]
+    offset[tagged] -= TAG_OCTETS
+    captured[tagged] += TAG_OCTETS
+
+
+def _rows(buffer: Octets, starts: Int64, width: int) -> Octets:
+    """Return ``width`` octets from each of ``starts`` on, a row each."""
+    items = np.ndarray((len(buffer) - width + 1,), dtype=f"V{width}", buffer=buffer, strides=(1,))
+    return items[starts].view(np.uint8).reshape(len(starts), width)
+
+
+# Options of an interface statistics_block block.
+_START, _END, _RECEIVED, _DROPPED = 2, 3, 4, 5
+
+
+def heading_blocks(interface: Interface) -> list[Block]:
+    """Return the section header and the description of ``interface``, as `PcapngWriter` writes them."""
+    memory = io.BytesIO()
+    with PcapngWriter(Sink("", memory), interfaces=[interface]):
+        octets = memory.getvalue()
+    blocks = []
+    at = 0
+    while at < len(octets):
+        kind, length = struct.unpack_from("<II", octets, at)
+        blocks.append(_block(kind, octets[at : at + length], at, 0))
+        at += length
+    return blocks
+
+
+def statistics_block(counts: KernelCounts, began_ns: int, ended_ns: int, frames: int) -> Block:
+    """Return the interface statistics_block block of what the kernel counted between two times."""
+    options = [
+        (_START, _time_words(began_ns)),
+        (_END, _time_words(ended_ns)),
+        (_RECEIVED, struct.pack("<Q", counts.received + counts.dropped)),
+        (_DROPPED, struct.pack("<Q", counts.dropped)),
+    ]
+    body = struct.pack("<I", 0) + _time_words(ended_ns) + build_options(options, "little")
+    total = len(body) + 12
+    octets = struct.pack("<II", INTERFACE_STATISTICS, total) + body + struct.pack("<I", total)
+    return _block(INTERFACE_STATISTICS, octets, 0, frames)
+
+
+def _time_words(time_ns: int) -> bytes:
+    """Return a time as the blocks have it: the upper half first."""
+    return struct.pack("<II", time_ns >> 32, time_ns & 0xFFFFFFFF)
+
+
+def _block(kind: int, octets: bytes, offset: int, frame: int) -> Block:
+    return Block(kind=kind, octets=octets, byte_order="little", section=0, offset=offset, frame=frame)

@@ -1,6 +1,6 @@
 """Receiving with little delay: many frames by one system call, as soon as there is one.
 
-For whoever forwards frames.  A ring (`ecmproto.capture.linux.ring`) hands frames over block by block, which
+For whoever forwards frames.  A ring (`ecmproto.capture.linux.reader`) hands frames over block by block, which
 takes less time a frame and delays each by up to tens of milliseconds.
 """
 
@@ -8,24 +8,42 @@ from __future__ import annotations
 
 import errno
 import socket
+import sys
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.linux import abi
+from ecmproto.capture.batch import Batch, Int64, Octets
 from ecmproto.capture.linux.bpf import Instruction
-from ecmproto.capture.linux.calls import receive_messages
-from ecmproto.capture.linux.control_messages import CONTROL_OCTETS, unpack
-from ecmproto.capture.linux.interface import interface_facts
-from ecmproto.capture.linux.packet_socket import DOWN_ERRORS, KernelCounts, PacketSocket, open_receiving
+from ecmproto.capture.linux.interface import ADDRESSES_OCTETS, TAG_OCTETS, interface_facts
+from ecmproto.capture.linux.packet_socket import (
+    AUXDATA_ORIGINAL,
+    AUXDATA_STATUS,
+    AUXDATA_TAG,
+    C_TAG,
+    DOWN_ERRORS,
+    PACKET_AUXDATA,
+    SO_TIMESTAMPNS,
+    SOL_PACKET,
+    TP_STATUS_VLAN_TPID_VALID,
+    TP_STATUS_VLAN_VALID,
+    KernelCounts,
+    PacketSocket,
+    message_array,
+    open_receiving,
+    receive_messages,
+)
+from ecmproto.kernel import compiled, inlined
+from ecmproto.units import NS_PER_S
 
 FRAMES = 256
 SOCKET_OCTETS = 8 << 20
 _ALIGNED = 64
 _MORE_OCTETS = 64
 """Room for tags beyond the MTU, and for the tag that is put back in front."""
+CONTROL_OCTETS = 128
+"""Room for the control messages of a frame: a time (32 octets) and struct tpacket_auxdata (40)."""
 
 
 class FrameReceiver:
@@ -57,12 +75,12 @@ class FrameReceiver:
         self._doubtful = False
         self._room = frames
         self._frames = 0
-        self._build((frame_octets or self.facts.longest_octets + _MORE_OCTETS) + abi.TAG_OCTETS)
+        self._build((frame_octets or self.facts.longest_octets + _MORE_OCTETS) + TAG_OCTETS)
 
     @staticmethod
     def _prepare(opened: PacketSocket) -> None:
-        opened.socket.setsockopt(abi.SOL_PACKET, abi.PACKET_AUXDATA, 1)
-        opened.socket.setsockopt(socket.SOL_SOCKET, abi.SO_TIMESTAMPNS, 1)
+        opened.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        opened.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
     def _build(self, slot_octets: int) -> None:
         """Make the messages that the kernel fills: a slot, and room for what comes beside the frame, each."""
@@ -72,12 +90,12 @@ class FrameReceiver:
         self._shown: NDArray[np.uint8] = self._slots.view()
         self._shown.flags.writeable = False
         self._controls = np.zeros(count * CONTROL_OCTETS // 4, dtype=np.uint32)
-        self._messages, self._parts = abi.message_array(count)
+        self._messages, self._parts = message_array(count)
         steps = np.arange(count, dtype=np.int64)
         # what stands in front of a frame is where its tag goes
-        self._starts = steps * width + abi.TAG_OCTETS
+        self._starts = steps * width + TAG_OCTETS
         self._parts["base"] = self._slots.ctypes.data + self._starts
-        self._parts["octets"] = width - abi.TAG_OCTETS
+        self._parts["octets"] = width - TAG_OCTETS
         self._messages["header"]["control"] = self._controls.ctypes.data + steps * CONTROL_OCTETS
         self._address = self._messages.ctypes.data
         self._control_octets = self._messages["header"]["control_octets"]
@@ -114,7 +132,7 @@ class FrameReceiver:
         )  # fmt: skip
 
     def warm_up(self) -> None:
-        """Have compiled what `receive` runs."""
+        """Compile the loops that `receive` runs."""
         self._unpack(0)
 
     def _unpack(self, count: int) -> None:
@@ -153,3 +171,76 @@ class FrameReceiver:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+# struct cmsghdr: a length as wide as a pointer, and two words.
+_LONG_WORDS = np.dtype(np.uintp).itemsize // 4
+_LITTLE = sys.byteorder == "little"
+_LOW = 0 if _LITTLE else _LONG_WORDS - 1
+_STEP = 4 * _LONG_WORDS
+_HEAD = _LONG_WORDS + 2
+_LEVEL, _TYPE = _LONG_WORDS, _LONG_WORDS + 1
+_SOL_SOCKET = 1
+
+
+@inlined
+def _insert(slots: Octets, start: int, tpid: np.int64, tci: np.int64) -> None:
+    """Put a tag into the frame at ``start``, whose addresses move to the front."""
+    at = start - TAG_OCTETS
+    for k in range(at, at + ADDRESSES_OCTETS):
+        slots[k] = slots[k + TAG_OCTETS]
+    at += ADDRESSES_OCTETS
+    slots[at], slots[at + 1] = tpid >> 8, tpid & 0xFF
+    slots[at + 2], slots[at + 3] = tci >> 8, tci & 0xFF
+
+
+@compiled
+def unpack(
+    slots: Octets,
+    starts: Int64,
+    controls: NDArray[np.uint32],
+    control_octets: NDArray[np.uintp],
+    octets: NDArray[np.uint32],
+    count: int,
+    offset: Int64,
+    captured: Int64,
+    original: Int64,
+    time_ns: Int64,
+) -> None:
+    """Fill the arrays for ``count`` received frames from their control messages, and put their tags back.
+
+    ``starts`` is where each frame was put in ``slots``, behind four free octets; ``control_octets`` and
+    ``octets`` are the messages' fields, the former prepared for the next call.
+    """
+    stride = CONTROL_OCTETS // 4
+    for i in range(count):
+        offset[i] = starts[i]
+        captured[i] = octets[i]
+        original[i] = captured[i]
+        time_ns[i] = 0
+        at = i * stride
+        end = at + np.int64(control_octets[i]) // 4
+        control_octets[i] = CONTROL_OCTETS
+        while at + _HEAD <= end:
+            length = np.int64(controls[at + _LOW])
+            body = at + _HEAD
+            level, kind = controls[at + _LEVEL], controls[at + _TYPE]
+            if level == _SOL_SOCKET and kind == SO_TIMESTAMPNS:
+                seconds = np.int64(controls[body + _LOW])
+                time_ns[i] = seconds * NS_PER_S + controls[body + _LONG_WORDS + _LOW]
+            elif level == SOL_PACKET and kind == PACKET_AUXDATA:
+                original[i] = controls[body + AUXDATA_ORIGINAL]
+                status = controls[body + AUXDATA_STATUS]
+                original[i] += TAG_OCTETS if status & TP_STATUS_VLAN_VALID else 0
+                if status & TP_STATUS_VLAN_VALID and captured[i] >= ADDRESSES_OCTETS:
+                    word = np.int64(controls[body + AUXDATA_TAG])
+                    tci = word & 0xFFFF if _LITTLE else word >> 16
+                    tpid = word >> 16 if _LITTLE else word & 0xFFFF
+                    if not status & TP_STATUS_VLAN_TPID_VALID:
+                        tpid = np.int64(C_TAG)
+                    _insert(slots, starts[i], tpid, tci)
+                    offset[i] -= TAG_OCTETS
+                    captured[i] += TAG_OCTETS
+            if length < 4 * _HEAD:
+                break
+            at += int(length + _STEP - 1) // _STEP * _LONG_WORDS

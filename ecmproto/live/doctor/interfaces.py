@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 
-from ecmproto.capture.linux.ethtool import (
+from ecmproto.capture.linux.interface import (
     OFFLOADS,
+    InterfaceFacts,
     Offload,
     driver,
+    driver_statistics,
     flow_control,
     is_on,
+    set_mtu,
     speed_bps,
-    statistics,
     switch_off,
 )
-from ecmproto.capture.linux.interface import InterfaceFacts, set_mtu
 from ecmproto.formats.bcn import RRTTag
 from ecmproto.formats.cn import CNTag
 from ecmproto.formats.ecm import CMTag
@@ -104,7 +105,7 @@ def _pause(name: str, software: bool) -> Iterator[Check]:
     state = flow_control(name)
     counters = {
         counter: value
-        for counter, value in statistics(name).items()
+        for counter, value in driver_statistics(name).items()
         if "pause" in counter.lower() or "pfc" in counter.lower()
     }
     if state is None and not counters:

@@ -342,7 +342,7 @@ def test_times_are_a_cards_own_where_it_stamps_all_frames(
 ) -> None:
     with open_interface(FAR) as reader:
         assert not reader.hardware_times
-    monkeypatch.setattr("ecmproto.capture.linux.hardware_clock._receive_filter", lambda opened: 1)
+    monkeypatch.setattr("ecmproto.capture.linux.packet_socket._receive_filter", lambda opened: 1)
     with open_interface(FAR) as reader, ended_after(reader):
         assert reader.hardware_times
         before = time.time_ns()

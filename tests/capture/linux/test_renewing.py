@@ -11,8 +11,7 @@ import pytest
 from ecmproto.capture import Batch
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.schedule import FrameRate
-from ecmproto.capture.linux.sender import FrameSender
-from ecmproto.capture.linux.transmission import Refusal, SendReport, Transmission
+from ecmproto.capture.linux.sender import FrameSender, Refusal, SendReport, Transmission
 from tests.capture.linux.traffic import frame
 from tests.namespaces import FAR, NEAR, Network
 

@@ -1,11 +1,16 @@
-"""What of a capture can be sent."""
+"""Frames of a capture that can be sent, once and over and over."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from itertools import islice
 
-from ecmproto.capture import Interface, PcapngWriter, open_capture
-from ecmproto.capture.linux.sendable import Sendable
+import numpy as np
+import pytest
+
+from ecmproto.capture import Batch, Interface, PcapngWriter, open_capture
+from ecmproto.capture.linux.sender import Sendable, repeated
 from ecmproto.capture.sink import Sink
 
 
@@ -39,3 +44,53 @@ def test_frames_that_lack_more_than_their_fcs_are_cut() -> None:
     with open_capture(capture()) as reader:
         list(sendable.of(reader))
     assert sendable.cut == 1
+
+
+def source() -> Iterator[Batch]:
+    yield Batch.from_frames([b"a", b"bb"], time_ns=[100, 200])
+    yield Batch.from_frames([], first=2)
+    yield Batch.from_frames([b"ccc"], time_ns=[400], first=2)
+
+
+def taken(frames: int) -> list[tuple[bytes, int, int]]:
+    """Return octets, time and number of repeated frames."""
+    batches = list(repeated(source, frames=frames))
+    return [
+        (octets, int(batch.time_ns[i]), int(batch.numbers[i]))
+        for batch in batches
+        for i, octets in enumerate(batch.frames())
+    ]
+
+
+@pytest.mark.parametrize("kept_octets", [0, 1 << 20], ids=["asked for again", "kept"])
+def test_times_go_on_and_numbers_stay(kept_octets: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ecmproto.capture.linux.sender._KEPT_OCTETS", kept_octets)
+    # 300 ns from first to last, and 150 to the first again
+    rounds = [
+        [(b"a", 100 + 450 * n, 0), (b"bb", 200 + 450 * n, 1), (b"ccc", 400 + 450 * n, 2)] for n in range(4)
+    ]
+    assert taken(11) == [each for one in rounds for each in one][:11]
+
+
+@pytest.mark.parametrize("frames", [0, 1, 2, 3, 4, 10_000])
+def test_so_many_frames_are_given(frames: int) -> None:
+    given = taken(frames)
+    assert [octets for octets, _, _ in given] == [(b"a", b"bb", b"ccc")[i % 3] for i in range(frames)]
+    assert (np.diff([time for _, time, _ in given]) > 0).all()
+
+
+def test_it_goes_on_without_end() -> None:
+    given = 0
+    for batch in islice(repeated(source), 50):
+        given += len(batch)
+    assert given > 50_000, "what is small goes in few batches"
+
+
+def test_nothing_repeated_is_nothing() -> None:
+    assert list(repeated(lambda: iter([]))) == []
+    assert list(repeated(lambda: iter([Batch.from_frames([])]))) == []
+
+
+def test_one_frame_is_repeated_at_its_time() -> None:
+    batches = list(repeated(lambda: [Batch.from_frames([b"a"], time_ns=7)], frames=5))
+    assert [time for batch in batches for time in batch.time_ns.tolist()] == [7] * 5

@@ -17,8 +17,7 @@ from ecmproto.capture import Batch
 from ecmproto.capture.linux.interface import interface_facts
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.schedule import schedule_of
-from ecmproto.capture.linux.sender import FrameSender
-from ecmproto.capture.linux.transmission import Refusal, Transmission
+from ecmproto.capture.linux.sender import FrameSender, Refusal, Transmission
 from ecmproto.errors import InterfaceError
 from tests.capture.linux.traffic import TAGGED, eventually, frame, random_frames, received
 from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
@@ -176,7 +175,7 @@ def test_a_link_that_comes_back_is_waited_for(veth: Network) -> None:
 
 
 def test_a_link_that_stays_down_is_an_error(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ecmproto.capture.linux.transmission._PATIENCE_NS", 50_000_000)
+    monkeypatch.setattr("ecmproto.capture.linux.sender._PATIENCE_NS", 50_000_000)
     with FrameSender(NEAR) as sender:
         veth.ip(f"link set {NEAR} down")
         transmission = Transmission(sender, schedule_of(rate="max"))
@@ -188,7 +187,7 @@ def test_a_link_that_stays_down_is_an_error(veth: Network, monkeypatch: pytest.M
 def test_frames_that_the_other_end_refuses_are_an_error(
     veth: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ecmproto.capture.linux.transmission._PATIENCE_NS", 50_000_000)
+    monkeypatch.setattr("ecmproto.capture.linux.sender._PATIENCE_NS", 50_000_000)
     veth.ip(f"link set {NEAR} mtu 1600")
     with FrameSender(NEAR) as sender:
         transmission = Transmission(sender, schedule_of(rate="max"))
@@ -299,7 +298,7 @@ def test_frames_that_are_paced_evenly_never_leave_in_bunches(
     even: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine: Any = SlowMachine()
-    monkeypatch.setattr("ecmproto.capture.linux.transmission.time", machine)
+    monkeypatch.setattr("ecmproto.capture.linux.sender.time", machine)
     transmission = Transmission(machine, schedule_of(rate="100kpps"), even=even)
     transmission.run([Batch.from_frames([bytes(60)] * 1000)] * 2)
     times = [now_ns for now_ns, _ in machine.calls]

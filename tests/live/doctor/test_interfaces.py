@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from ecmproto.capture.batch import Batch
-from ecmproto.capture.linux import ethtool
+from ecmproto.capture.linux import interface
 from ecmproto.capture.linux.interface import interface_facts
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.sender import FrameSender
@@ -76,8 +76,8 @@ def test_what_ethtool_says_is_what_is_found(veth: Network, needs: object) -> Non
         subprocess.run([program, "-K", NEAR, *change.split()], check=True)
         told = subprocess.run([program, "-k", NEAR], check=True, capture_output=True, text=True).stdout
         lines = dict(line.split(": ", 1) for line in told.splitlines()[1:] if ": " in line)
-        for offload in ethtool.OFFLOADS:
-            assert ethtool.is_on(NEAR, offload) is lines[names[offload.keyword]].startswith("on")
+        for offload in interface.OFFLOADS:
+            assert interface.is_on(NEAR, offload) is lines[names[offload.keyword]].startswith("on")
 
 
 def test_a_link_that_is_down_is_a_finding(veth: Network) -> None:
@@ -116,10 +116,10 @@ def test_who_may_not_is_told_why_nothing_changed(veth: Network, monkeypatch: pyt
 class Card:
     """Answers as the driver of a network card with flow control does."""
 
-    def flow_control(self, name: str) -> ethtool.FlowControl:
-        return ethtool.FlowControl(negotiated=True, receive=True, transmit=False)
+    def flow_control(self, name: str) -> interface.FlowControl:
+        return interface.FlowControl(negotiated=True, receive=True, transmit=False)
 
-    def statistics(self, name: str) -> dict[str, int]:
+    def driver_statistics(self, name: str) -> dict[str, int]:
         return {"rx_pause": 7, "tx_pause": 0, "rx_packets": 99, "rx_pfc_prio3": 2}
 
     def driver(self, name: str) -> str:
@@ -127,7 +127,7 @@ class Card:
 
 
 def test_pause_is_said_to_be_invisible_and_where_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("flow_control", "statistics", "driver"):
+    for name in ("flow_control", "driver_statistics", "driver"):
         monkeypatch.setattr(looked_at, name, getattr(Card(), name))
     (check,) = [check for check in looked_at.of_interface(interface_facts("lo")) if check.name == "pause"]
     assert check.state == "note"
@@ -143,18 +143,18 @@ def test_pause_is_said_to_be_invisible_and_where_it_is_counted(monkeypatch: pyte
 
 
 def test_cards_without_counters_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, answer in (("flow_control", None), ("statistics", {}), ("driver", None)):
+    for name, answer in (("flow_control", None), ("driver_statistics", {}), ("driver", None)):
         monkeypatch.setattr(looked_at, name, lambda _, answer=answer: answer)
     (check,) = [check for check in looked_at.of_interface(interface_facts("lo")) if check.name == "pause"]
     assert check.told.endswith("and the driver has no counters of them")
 
 
 def test_counters_of_a_driver_are_read(veth: Network) -> None:
-    counters = ethtool.statistics(NEAR)
+    counters = interface.driver_statistics(NEAR)
     index = int(subprocess.run(
         veth.command("cat", f"/sys/class/net/{FAR}/ifindex"), check=True, capture_output=True
     ).stdout)  # fmt: skip
     assert counters["peer_ifindex"] == index
-    assert ethtool.driver(NEAR) == "veth"
-    assert ethtool.speed_bps(NEAR) == 10**10
-    assert ethtool.statistics("lo") == {}
+    assert interface.driver(NEAR) == "veth"
+    assert interface.speed_bps(NEAR) == 10**10
+    assert interface.driver_statistics("lo") == {}
