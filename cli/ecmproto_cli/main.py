@@ -11,7 +11,8 @@ import importlib
 import os
 import sys
 import warnings
-from typing import TextIO
+from collections.abc import Mapping
+from typing import Any, TextIO
 
 import click
 
@@ -40,20 +41,39 @@ _TOLD = ("dissect", "craft", "replay", "stats", "send")
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in ``ecmproto_cli.commands`` and are imported one at a time."""
+    """A group whose commands live in modules of ``ecmproto_cli.commands`` that are imported one at a time.
+
+    ``table`` has a sentence for each command; its module has the command's name behind ``prefix``.
+    """
+
+    def __init__(self, *, table: Mapping[str, str], prefix: str = "", **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self._table = table
+        self._prefix = prefix
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of their table."""
-        return list(COMMANDS)
+        return list(self._table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command; None when there is no such."""
-        if cmd_name not in COMMANDS:
+        """Return a command, imported unless it was defined here; None when there is no such."""
+        if cmd_name not in self._table:
             return None
-        module = importlib.import_module(f"ecmproto_cli.commands.{cmd_name}")
-        command: click.Command = module.command
-        command.short_help = COMMANDS[cmd_name]
+        command: click.Command = (
+            self.commands.get(cmd_name)
+            or importlib.import_module(f"ecmproto_cli.commands.{self._prefix}{cmd_name}").command
+        )
+        command.short_help = self._table[cmd_name]
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, importing none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._table.items()))
+
+
+class _Root(LazyGroup):
+    """The command line itself."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; a closed pipe leaves by its own exit code, not by click's 1."""
@@ -63,11 +83,6 @@ class LazyGroup(click.Group):
         except BrokenPipeError as error:
             raise CommandError(str(error), exit_code=CLOSED_PIPE) from error
         return result
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table, importing none of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -82,10 +97,24 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Root, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="ecmproto", message="%(prog)s %(version)s")
 def cli() -> None:
     """Layer-2 Ethernet congestion management: QCN, ECM/BCN, E²CM, FECN, PAUSE and PFC."""
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for SHELL.
+
+    For bash: ecmproto completion bash > ~/.local/share/bash-completion/completions/ecmproto
+    """
+    from click.shell_completion import get_completion_class
+
+    script_class = get_completion_class(shell)
+    assert script_class is not None, shell
+    click.echo(script_class(cli, {}, "ecmproto", "_ECMPROTO_COMPLETE").source())
 
 
 _OBJECTS = 100_000

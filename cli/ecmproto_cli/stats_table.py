@@ -8,9 +8,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ecmproto.dissect.form import printable
 from ecmproto.errors import escaped
-from ecmproto.formats.text import cpid_text, mac_text
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
 from ecmproto_cli.output import bars, columns_of, paint, pairs, sparkline
 
@@ -276,6 +274,8 @@ def feedback(statistics: Statistics) -> Iterator[str]:
 
 
 def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> str:
+    from ecmproto.formats.text import cpid_text
+
     names = ["frames", "rate"]
     for name in points[0].quantities:
         names += _QUANTITIES[name]
@@ -336,6 +336,8 @@ def _histogram(points: Sequence[CongestionPoint]) -> str:
 
 
 def _flows(statistics: Statistics, kind: str) -> str:
+    from ecmproto.formats.text import cpid_text
+
     flows = [flow for flow in statistics.message_flows if flow.kind == kind]
     with_fb = kind == "cnm"
     rows: _Rows = [("", ["flow", "frames", "rate", *(("Fb", "max") if with_fb else ())])]
@@ -435,6 +437,8 @@ def share(part: float | None) -> str:
 
 def address(octets: bytes | None) -> str:
     """Return a MAC address; a word for none."""
+    from ecmproto.formats.text import mac_text
+
     return "(no address)" if octets is None else mac_text(octets)
 
 
@@ -466,6 +470,8 @@ def class_name(each: ClassPause) -> str:
 
 def interface_name(statistics: Statistics, index: int) -> str:
     """Return what an interface is called, as a terminal can show it."""
+    from ecmproto.dissect.form import printable
+
     return printable(statistics.interface_name(index))[:32]
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from ecmproto.capture import Batch, PcapWriter, open_sink
 from ecmproto.dissect.form import Listing
-from ecmproto_cli import dissecting
+from ecmproto_cli.commands import dissect
 from ecmproto_cli.main import run
 from ecmproto_cli.progress import told_when_compiling
 from tests.dissect.sample import FRAMES
@@ -60,11 +60,10 @@ def switching(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return plain(self, batch, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Listing, "batch", noted)
-    monkeypatch.setattr(dissecting, "FIRST_FRAMES", 20)
-    monkeypatch.setattr("ecmproto_cli.commands.dissect.FIRST_FRAMES", 20)
-    monkeypatch.setattr(dissecting, "_MANY_FRAMES", 100)
-    monkeypatch.setattr(dissecting, "_FULL_FRAMES", 1)
-    monkeypatch.setattr(dissecting, "_LARGE_FRAMES", 70)
+    monkeypatch.setattr(dissect, "FIRST_FRAMES", 20)
+    monkeypatch.setattr(dissect, "_MANY_FRAMES", 100)
+    monkeypatch.setattr(dissect, "_FULL_FRAMES", 1)
+    monkeypatch.setattr(dissect, "_LARGE_FRAMES", 70)
     return seen
 
 
@@ -232,4 +231,4 @@ def test_a_capture_that_is_small_only_because_it_is_compressed_goes_column_by_co
     monkeypatch.setattr(Listing, "batch", noted)
     assert run(["dissect", "-r", str(path)]) == 0
     assert capsysbinary.readouterr().out.count(b"\n") == 20_000
-    assert sum(seen) >= 20_000 - dissecting.FIRST_FRAMES
+    assert sum(seen) >= 20_000 - dissect.FIRST_FRAMES

@@ -17,7 +17,7 @@ from ecmproto.dissect import Record
 from ecmproto.fuzz.field_values import FieldValues, Listed
 from ecmproto.fuzz.kinds import template_frames
 from ecmproto.fuzz.tshark_check import TsharkCheck
-from ecmproto_cli import campaigning
+from ecmproto_cli.commands import fuzz
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
 
@@ -202,14 +202,14 @@ def test_a_relative_program_is_found_from_the_folder_of_a_finding(
 def test_ctrl_c_keeps_the_state(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right = campaigning.Session.going_on
+    right = fuzz.Session.going_on
 
-    def interrupted(session: campaigning.Session, progress: object) -> bool:
+    def interrupted(session: fuzz.Session, progress: object) -> bool:
         if session.cases:
             signal.raise_signal(signal.SIGINT)
         return right(session, progress)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(campaigning.Session, "going_on", interrupted)
+    monkeypatch.setattr(fuzz.Session, "going_on", interrupted)
     out, err = told(["decode", "--seed", "1", "--time", "60s"], capsys, code=130)
     assert err.endswith("ecmproto: interrupted; the same command goes on\n")
     assert "findings    0" in out

@@ -16,9 +16,7 @@ from ecmproto.live.device import Snapshot
 from ecmproto.live.link import LinkCounts
 from ecmproto.live.loop import Waiting
 from ecmproto.live.room import MOST_FRAMES, buffer_of, slot_octets
-from ecmproto_cli.live_options import Running
-from ecmproto_cli.live_table import live_line, live_table
-from ecmproto_cli.living import Reporter, Role
+from ecmproto_cli.commands.live import Reporter, Role, Running, live_line, live_table
 from ecmproto_cli.main import run
 from tests.namespaces import PATIENCE_S
 

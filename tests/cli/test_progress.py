@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ecmproto_cli import progress, replaying
+from ecmproto_cli import progress
+from ecmproto_cli.commands import replay
 from ecmproto_cli.errors import CommandError
 from ecmproto_cli.main import run
 from ecmproto_cli.progress import Work, is_compiling, work
@@ -44,7 +45,7 @@ def test_a_comparison_is_not_silent_until_it_ends(
         until(lambda: work.told)
         raise CommandError("enough", exit_code=1)
 
-    monkeypatch.setattr(replaying, "_replay", slow)
+    monkeypatch.setattr(replay, "_replay", slow)
     assert run(["replay", "-r", "pcaps/hotspot.pcap.gz", "--compare", "qcn,fecn,none", "--seed", "1"]) == 1
     told = capsys.readouterr().err.splitlines()
     assert steps == ["replay qcn, 1 of 3"]

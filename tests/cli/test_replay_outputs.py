@@ -105,7 +105,7 @@ def test_the_table_the_plots_and_the_series_count_the_same_messages(
     """What happens after the capture's end is in none of them."""
     drawn: list[Run] = []
     monkeypatch.setattr(
-        "ecmproto_cli.replaying._report",
+        "ecmproto_cli.commands.replay._report",
         lambda request, path, outcomes: drawn.extend(replay_report("x", outcomes, [""] * len(outcomes)).runs),
     )
     path = tmp_path / "samples.csv"

@@ -14,7 +14,7 @@ from ecmproto.live.testbed.run import Report
 from ecmproto.live.testbed.suited import suited
 from ecmproto.live.testbed.topology import Sender, Topology, dumbbell, read_topology
 from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
-from ecmproto_cli.testbed import table_of_runs
+from ecmproto_cli.commands.live_testbed import table_of_runs
 
 
 def test_a_dumbbell_shares_its_load() -> None:

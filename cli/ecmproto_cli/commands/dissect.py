@@ -1,19 +1,26 @@
-"""``ecmproto dissect``: what is in a capture, as lines, trees, fields, JSON or columns, and copies of it."""
+"""``ecmproto dissect``: what is in a capture, as lines, trees, fields, JSON or columns, and copies of it.
+
+Frames are shown one by one at first, and column by column once a capture proves large.  Both ways give the
+same text; the second starts with loading kernels, for which it takes as long as for some ten thousand frames.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import os
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, cast
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import click
 
 from ecmproto.errors import counted, escaped
-from ecmproto_cli import column_files
 from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured, interface_option, interrupts
-from ecmproto_cli.dissecting import FIRST_FRAMES, Output
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.options import (
     color_option,
@@ -23,18 +30,24 @@ from ecmproto_cli.options import (
     read_option,
     write_option,
 )
-from ecmproto_cli.output import BINARY, check_outputs, output_form, paint, wanted
-from ecmproto_cli.progress import reading, watched, work
+from ecmproto_cli.output import BINARY, Stdout, check_outputs, output_form, paint, wanted
+from ecmproto_cli.progress import reading, told_when_compiling, watched, work
 
 if TYPE_CHECKING:
-    from ecmproto.capture import CaptureCopier, CaptureReader
+    from ecmproto.capture import Batch, CaptureCopier, CaptureReader, Sink
     from ecmproto.capture.container import Format
     from ecmproto.codec import EtherTypes
-    from ecmproto.dissect import Form
+    from ecmproto.columns.arrow import Addresses, Repeated
+    from ecmproto.columns.files import Form as FileForm
+    from ecmproto.dissect import Form, Record
     from ecmproto.filter import Filter
+    from ecmproto_cli.capturing import HeldInterrupt
+
+    Interrupt: TypeAlias = HeldInterrupt | StoppingInterrupt
 
 CAPTURES = ("pcap", "pcapng")
-FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *column_files.KINDS, *CAPTURES)
+COLUMN_FILES = ("parquet", "arrow")
+FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPTURES)
 
 
 @click.command()
@@ -110,18 +123,18 @@ def command(
         verbose=verbose, hex=hex, form=None if copies else form, fields=fields, header=header, deep=deep
     )
     asked.check(output if copies else None)
-    if asked.kind not in column_files.KINDS and (text is not None or first is not None):
+    if asked.kind not in COLUMN_FILES and (text is not None or first is not None):
         option = "--text and --raw go" if text is not None else "--first and --list go"
         raise click.UsageError(f"{option} with -T parquet or arrow, not with -T {form or asked.kind}")
     if bool(paths) == (interface is not None):
         raise click.UsageError(f"needed -r FILE or -i IF, got {'both' if paths else 'none'}")
-    if asked.kind in column_files.KINDS and not paths:
+    if asked.kind in COLUMN_FILES and not paths:
         raise click.UsageError(f"-T {asked.kind} needs -r: capture with -w first")
     if form in BINARY:
         output = _binary_target(str(form), output)
     check_outputs([output], force=force)
-    if asked.kind in column_files.KINDS:
-        return column_files.write(
+    if asked.kind in COLUMN_FILES:
+        return _write_columns(
             paths, str(output), asked.kind, fields, filter=filter, limit=limit,
             repeated="first" if first else "list", addresses="octets" if text is False else "text",
             ethertypes=ethertypes, force=force,
@@ -189,7 +202,7 @@ class _Asked:
             raise click.UsageError(f"--deep goes with -V, not with -T {kind} or -e")
         if self.hex and kind not in ("line", "tree"):
             raise click.UsageError(f"-x goes with lines and -V, not with -T {kind} or -e")
-        if self.fields and kind not in ("fields", "csv", *column_files.KINDS):
+        if self.fields and kind not in ("fields", "csv", *COLUMN_FILES):
             raise click.UsageError(f"-e goes with -T fields, csv, parquet or arrow, not with -T {kind} or -V")
         if kind in ("fields", "csv") and not self.fields:
             raise click.UsageError(f"-T {kind} needs a field: -e NAME (`ecmproto fields` lists them)")
@@ -285,3 +298,199 @@ def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, ou
         click.echo(told, err=True)
     if reader.problem is not None:
         raise reader.problem
+
+
+FIRST_FRAMES = 1024
+"""In the first batches; few enough that they are shown soon, and that a progress bar moves."""
+_LARGE_FRAMES = 1 << 16
+_MANY_FRAMES = 8192
+"""From how many frames to come, or that came, a capture is large."""
+_FULL_FRAMES = 64
+"""What a slow pipe brings is less at a time, and not worth a kernel."""
+_COMMENTED = ("tree", "json", "ndjson")
+_THREADS = 2
+
+
+class Output:
+    """Shows frames in a form on stdout, or in a file; with no form nowhere.  Counts what it is given."""
+
+    def __init__(
+        self,
+        form: Form | None,
+        reader: CaptureReader,
+        ethertypes: EtherTypes,
+        kind: str,
+        filter: Filter | None,
+        limit: int | None,
+        *,
+        sink: Sink | None = None,
+    ) -> None:
+        from ecmproto.dissect.form import Listing
+
+        self._form = form
+        self._reader = reader
+        self._ethertypes = ethertypes
+        self._commented = kind in _COMMENTED
+        self.tells_blocks = kind == "json"
+        """Whether it tells which interfaces were described before the first frame."""
+        self._filter = filter
+        self._stdout = Stdout("" if sink is None and kind in ("line", "tree") else "utf-8", sink)
+        self._begun = False
+        self._limit = limit
+        self._listing = form if isinstance(form, Listing) and form.columnar else None
+        self._large = False
+        self._pool: ThreadPoolExecutor | None = None
+        self.frames = 0
+        """Frames read, those that the filter left out too."""
+        self.selected = 0
+        self.unknown: Counter[int] = Counter()
+        """Frames by the link types that nothing can be said of."""
+
+    def batch(self, batch: Batch, held: Interrupt) -> Batch:
+        """Show the frames of a batch that the filter selects, and return them.
+
+        An interrupt that ``held`` holds back comes through where a frame has been shown whole.
+        """
+        self.frames += len(batch)
+        self._count_unknown(batch)
+        if self._form is not None:
+            self._begin(self._form)
+        elif self._filter is None:
+            self.selected += len(batch)
+            return batch
+        kept = self._columns(batch, held) if self._is_large(batch) else self._one_by_one(batch, held)
+        self.selected += len(kept)
+        return kept
+
+    def _is_large(self, batch: Batch) -> bool:
+        """Whether a batch is to go column by column; larger batches come once one is."""
+        by_columns = self._form is None or self._listing is not None
+        if by_columns and not self._large and self._many():
+            self._large = True
+            self._reader.batch_frames = _LARGE_FRAMES
+        return self._large and len(batch) >= _FULL_FRAMES
+
+    def _many(self) -> bool:
+        """Whether a capture proves large: by how much of a file is left, or by what came through a pipe."""
+        if self._limit is not None and self._limit - self.frames < _MANY_FRAMES:
+            return False
+        if self._reader.size_octets is None:
+            return self.frames >= _MANY_FRAMES
+        read = self._reader.octets_read
+        return (self._reader.size_octets - read) * self.frames >= _MANY_FRAMES * read
+
+    def _columns(self, batch: Batch, held: Interrupt) -> Batch:
+        first = self._pool is None
+        self._pool = self._pool or ThreadPoolExecutor(_THREADS)
+        reader, ethertypes = self._reader, self._ethertypes
+        mask = None
+        with told_when_compiling() if first else nullcontext():
+            if self._filter is not None:
+                from ecmproto.columns.selection import selected
+
+                with held.at_once():
+                    mask = selected(batch, self._filter, interfaces=reader.interfaces, ethertypes=ethertypes)
+            if self._listing is not None:
+                texts = self._listing.batch(
+                    batch, reader.interfaces, ethertypes=ethertypes, shown=mask, pool=self._pool
+                )
+                for text in texts:
+                    self._stdout.write_octets(text)
+                    held.check()
+        return batch if mask is None else batch.select(mask)
+
+    def _one_by_one(self, batch: Batch, held: Interrupt) -> Batch:
+        selected = [index for index, record in enumerate(self._records(batch)) if self._show(record, held)]
+        self._stdout.flush()
+        return batch if len(selected) == len(batch) else batch.select(selected)
+
+    def _records(self, batch: Batch) -> Iterator[Record]:
+        from ecmproto.dissect import records
+
+        interfaces, ethertypes = self._reader.interfaces, self._ethertypes
+        return records(batch, interfaces, ethertypes=ethertypes, commented=self._commented)
+
+    def _show(self, record: Record, held: Interrupt) -> bool:
+        """Show a frame if the filter selects it; return whether it does."""
+        selected = self._filter is None or self._filter.matches(record)
+        if self._form is not None and selected:
+            self._stdout.write(self._form.record(record))
+        elif self._form is not None:
+            self._form.passed(record)
+        held.check()
+        return selected
+
+    def end(self) -> None:
+        """Show what stands behind the last frame, so that an interrupted output is whole too."""
+        if self._form is not None:
+            self._begin(self._form)
+            self._stdout.write(self._form.end(self._reader))
+            self._stdout.flush()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def _begin(self, form: Form) -> None:
+        if not self._begun:
+            self._begun = True
+            self._stdout.write(form.begin(self._reader))
+
+    def _count_unknown(self, batch: Batch) -> None:
+        from ecmproto.dissect.linktype import KNOWN
+
+        odd = {each.index: each.linktype for each in self._reader.interfaces if each.linktype not in KNOWN}
+        for index, linktype in odd.items():
+            count = int((batch.interface == index).sum())
+            if count:
+                self.unknown[linktype] += count
+
+
+def _write_columns(
+    paths: Sequence[str],
+    output: str,
+    kind: str,
+    fields: tuple[str, ...],
+    *,
+    filter: Filter | None,
+    limit: int | None,
+    repeated: Repeated,
+    addresses: Addresses,
+    ethertypes: EtherTypes,
+    force: bool,
+) -> int:
+    """Write the columns ``fields`` (none: all of which frames have values) of captures; return the exit code.
+
+    What could be read of one that breaks off is written, before its CaptureError is raised.  A first
+    interrupt ends the file behind the frames before it.
+    """
+    from ecmproto.capture import open_captures, open_sink
+    from ecmproto.columns.arrow import schema_of
+    from ecmproto.columns.asked import asked
+    from ecmproto.columns.capture import column_batches
+    from ecmproto.columns.files import write_batches
+    from ecmproto.columns.survey import fields_present
+
+    names = tuple(field.name for field in asked(fields or None))
+    typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
+    schema = typed(names)
+    if not fields and all(map(os.path.isfile, paths)):  # a pipe can be read only once
+        with open_captures(paths) as reader:
+            reading(reader, "dissect: which fields there are")
+            names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)
+        schema = typed(names)
+    with open_captures(paths) as reader:
+        reading(reader, f"dissect to {kind}")
+        columns = column_batches(reader, names, filter=filter, limit=limit, ethertypes=ethertypes, threads=1)
+        form: FileForm = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"
+        with (
+            open_sink(output, force=force, whole=form != "stream") as sink,
+            StoppingInterrupt(lambda: None).held() as interrupt,
+        ):
+            taken = itertools.takewhile(lambda _: not interrupt.came, columns)
+            frames = write_batches(taken, schema, sink, form)
+        for warning in reader.warnings:
+            warn(warning)
+        before = ", those before the interrupt," if interrupt.came else ""
+        click.echo(f"{counted(frames, 'frame')}{before} written to {escaped(output)}", err=True)
+        if reader.problem is not None:
+            raise reader.problem
+    return INTERRUPTED if interrupt.came else 0

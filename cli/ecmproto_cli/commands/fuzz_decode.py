@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.campaigning import (
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.commands.fuzz import (
     Session,
     campaign_options,
     captured_frames,
@@ -22,7 +23,6 @@ from ecmproto_cli.campaigning import (
     seed_for,
     timeout_of,
 )
-from ecmproto_cli.capturing import HeldInterrupt
 from ecmproto_cli.errors import FINDINGS
 from ecmproto_cli.options import SIZE, TIME
 

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.campaigning import (
-    Session,
-    campaign_options,
-    duration_of,
-    report,
-    run_session,
-    seed_for,
-)
 from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.commands.fuzz import Session, campaign_options, duration_of, report, run_session, seed_for
 
 if TYPE_CHECKING:
     from ecmproto.fuzz.findings import Finding

@@ -1,10 +1,38 @@
-"""``ecmproto live``: devices between real interfaces; each subcommand is imported when it is called."""
+"""``ecmproto live``: devices between real interfaces, and what they share.
+
+Each subcommand is imported when it is called; the options of devices, their run, reports and summary are
+here.
+"""
 
 from __future__ import annotations
 
-import importlib
+import gc
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
+
+from ecmproto.errors import counted
+from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, parse_time
+from ecmproto_cli.errors import INTERRUPTED, warn
+from ecmproto_cli.main import LazyGroup
+from ecmproto_cli.options import TIME, F, color_option, ethertype_option
+from ecmproto_cli.output import columns_of, paint, pairs
+
+if TYPE_CHECKING:
+    from ecmproto.codec import EtherTypes
+    from ecmproto.live.device import Device, Send, Snapshot
+    from ecmproto.live.link import Link, LinkCounts
+    from ecmproto.live.loop import Waiting
+
+    Make: TypeAlias = Callable[[Sequence[Link], Send, int], Device]
+    """Makes the device, given its interfaces, where frames go, and the time at which it begins."""
+
 
 COMMANDS = {
     "cp": "A switch port with a congestion point.",
@@ -15,30 +43,349 @@ COMMANDS = {
 }
 
 
-class _Group(click.Group):
-    """A group whose commands live in modules of their own beside this one."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order of their table."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command; None when there is no such."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"ecmproto_cli.commands.live_{cmd_name}").command
-        command.short_help = COMMANDS[cmd_name]
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table, importing none of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group(cls=_Group)
+@click.group(cls=LazyGroup, table=COMMANDS, prefix="live_")
 def command() -> None:
     """Congestion management on real interfaces, in software.
 
     These commands open packet sockets: they need root, or CAP_NET_RAW and CAP_NET_ADMIN.
     """
+
+
+_PRIORITY = "ecmproto.vlan_priority"
+
+
+_NAMES = 13
+_INTEGRAL = "_seconds"
+"""What a gauge is called that only means something to whoever takes differences."""
+_LINK_FIELDS = (
+    ("received", "received_frames"),
+    ("sent", "sent_frames"),
+    ("overflow", "overflow_frames"),
+    ("unsent", "unsent_frames"),
+    ("refused", "refused_frames"),
+    ("lost", "lost"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """How a device is to run, besides what it is."""
+
+    form: str
+    """table or ndjson."""
+    stats_interval: str | None
+    time: str | None
+    prometheus: str | None
+    user: str | None
+    coalesce: str
+    realtime: bool
+    seed: int | None
+    ethertypes: EtherTypes
+
+
+_OPTIONS = (
+    click.option(
+        "--param", "assignments", metavar="[ROLE.]NAME=VALUE", multiple=True,
+        help="A parameter of the mechanism, as in qeq=33kB or rp.gd=0.01.",
+    ),
+    click.option(
+        "-T", "form", type=click.Choice(["table", "ndjson"]), default="table",
+        help="How to report: a table at the end, or a JSON document a line.",
+    ),
+    click.option(
+        "--stats-interval", type=TIME,
+        help="Report so often.  [default: 1s with -T ndjson, else at the end alone]",
+    ),
+    click.option("--time", type=TIME, help="Stop after this time.  [default: at SIGINT or SIGTERM]"),
+    click.option(
+        "--prometheus", metavar="[HOST:]PORT",
+        help="Serve counters and gauges at this port: to this machine alone where no host is given.",
+    ),
+    click.option("--user", metavar="NAME", help="Become this user once the interfaces are open."),
+    click.option(
+        "--coalesce", type=TIME, default="0", show_default=True,
+        help="Wait so long for more whenever something is due: takes less of the processor.",
+    ),
+    click.option("--realtime", is_flag=True, help="Run before all ordinary processes; needs root."),
+    click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]"),
+    ethertype_option,
+    color_option,
+)  # fmt: skip
+
+
+def running_options(function: F) -> F:
+    """``--param``, ``-T``, ``--time`` and the others that each device has; for `running`."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def running(options: dict[str, Any]) -> Running:
+    """Take what `running_options` brought out of ``options``, but for ``assignments``."""
+    return Running(**{name: options.pop(name) for name in Running.__dataclass_fields__})
+
+
+def vlan_options(function: F) -> F:
+    """``--vlan`` and ``--prio``; the command gets ``vlan``, the control information of a C-TAG, or None."""
+    function = click.option(
+        "--prio", type=click.IntRange(0, 7), default=0, show_default=True, is_eager=True,
+        expose_value=False, callback=_keep_priority, help="Priority in the tag that --vlan puts on.",
+    )(function)  # fmt: skip
+    return click.option(
+        "--vlan", type=click.IntRange(0, 4094), metavar="ID", callback=_vlan_control,
+        help="Put a VLAN tag on the host's frames that have none, and take it off frames to the host.",
+    )(function)  # fmt: skip
+
+
+def _keep_priority(ctx: click.Context, param: click.Parameter, priority: int) -> None:
+    ctx.meta[_PRIORITY] = priority
+
+
+def _vlan_control(ctx: click.Context, param: click.Parameter, identifier: int | None) -> int | None:
+    return None if identifier is None else ctx.meta[_PRIORITY] << 13 | identifier
+
+
+_SLOW_NS = 2 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """What a device is called, and what a person is told of it."""
+
+    name: str
+    title: str
+
+
+def live(
+    role: Role, interfaces: Sequence[str], running: Running, *, warm_up: Callable[[], None], make: Make
+) -> int:
+    """Run a device on ``interfaces`` until it is told to stop; return the exit code."""
+    from ecmproto.kernel_cache import taking_turns
+    from ecmproto.live.loop import Stop, Waiting, run, sleep_precisely
+    from ecmproto.live.privileges import become, check_user, hurry
+    from ecmproto.live.prometheus import served
+    from ecmproto.mechanisms.limiter import NEVER_NS
+
+    if running.user:
+        check_user(running.user)
+    with _opened(interfaces):
+        pass  # what cannot be opened is said before anything is compiled
+    with taking_turns(_tell_of_waiting):
+        _warm(warm_up)
+    with Stop().held() as stop, _opened(interfaces) as links, Waiting() as waiting:
+
+        def send(place: int, octets: Any, offset: Any, length: Any) -> None:
+            links[place].send(octets, offset, length)
+
+        for link in links:
+            link.warm_up()
+        start_ns = time.monotonic_ns()
+        device = make(links, send, start_ns)
+        reporter = Reporter(role, device, links, running, start_ns, waiting)
+        if running.realtime:
+            hurry()
+        endpoint = (
+            served(running.prometheus, role.name, reporter.look) if running.prometheus else nullcontext(0)
+        )
+        sleep_precisely()
+        with endpoint as port:
+            # Last of all: whom it becomes may not be able to read this project's own files.
+            if running.user:
+                reporter.rehearse()
+                become(running.user)
+            gc.freeze()
+            if port:
+                click.echo(f"ecmproto: metrics on port {port}", err=True)
+            click.echo(f"ecmproto: live {role.name} ready: {role.title}", err=True)
+            run(
+                device, links, stop,
+                until_ns=start_ns + parse_time(running.time) if running.time else NEVER_NS,
+                report=reporter.report if reporter.every_ns else reporter.warn,
+                report_every_ns=reporter.every_ns or NS_PER_S,
+                coalesce_ns=parse_time(running.coalesce),
+            )  # fmt: skip
+            reporter.summary()
+        return INTERRUPTED if stop.number == signal.SIGINT else 0
+
+
+def _tell_of_waiting() -> None:
+    click.echo("ecmproto: another process compiles what this one needs: waiting for it", err=True)
+
+
+def _warm(warm_up: Callable[[], None]) -> None:
+    """Have everything compiled before frames come."""
+    start_ns = time.monotonic_ns()
+    warm_up()
+    elapsed_ns = time.monotonic_ns() - start_ns
+    if elapsed_ns > _SLOW_NS:
+        click.echo(f"ecmproto: compiled and loaded, {elapsed_ns / NS_PER_S:.1f} s", err=True)
+
+
+@contextmanager
+def _opened(interfaces: Sequence[str]) -> Iterator[list[Link]]:
+    from ecmproto.live.link import Link
+
+    with ExitStack() as stack:
+        links = []
+        for name in interfaces:
+            links.append(Link(name))
+            stack.callback(links[-1].close)
+        yield links
+
+
+class Reporter:
+    """Says what a device has come to, now and then and at its end."""
+
+    def __init__(
+        self,
+        role: Role,
+        device: Device,
+        links: Sequence[Link],
+        running: Running,
+        start_ns: int,
+        waiting: Waiting,
+    ) -> None:
+        self._role = role
+        self._device = device
+        self._links = links
+        self._form = running.form
+        self._realtime = running.realtime
+        self._waiting = waiting
+        self._warned: tuple[str, ...] = ()
+        self._start_ns = start_ns
+        self._start_processor_ns = time.process_time_ns()
+        self._before: tuple[int, Snapshot] | None = None
+        every = running.stats_interval or ("1s" if running.form == "ndjson" else None)
+        self.every_ns = parse_time(every) if every else 0
+
+    def look(self) -> tuple[Snapshot, dict[str, Any]]:
+        """Return the device's state and its interfaces'."""
+        snapshot = self._device.snapshot(time.monotonic_ns())
+        return snapshot, {link.name: link.counts() for link in self._links}
+
+    def rehearse(self) -> None:
+        """Load what reports and the summary need."""
+        snapshot, links = self.look()
+        live_line(1, 1, snapshot, None)
+        live_table(self._role.title, 1, snapshot, links)
+        self._text("summary", self._start_ns, snapshot, links)
+
+    def report(self, now_ns: int) -> None:
+        """Say what it has come to by ``now_ns``."""
+        snapshot, links = self.look()
+        self._warn(snapshot)
+        if self._form == "ndjson":
+            click.echo(self._text("stats", now_ns, snapshot, links))
+        else:
+            before_ns, before = self._before or (self._start_ns, None)
+            click.echo(live_line(now_ns - self._start_ns, now_ns - before_ns, snapshot, before))
+        self._before = now_ns, snapshot
+
+    def summary(self) -> None:
+        """Say what it came to in all."""
+        now_ns = time.monotonic_ns()
+        snapshot, links = self.look()
+        self._warn(snapshot)
+        if self._form == "ndjson":
+            click.echo(self._text("summary", now_ns, snapshot, links))
+        else:
+            elapsed_ns = now_ns - self._start_ns
+            starved = self._starved(elapsed_ns, snapshot)
+            if starved:
+                click.echo(starved + "\n")
+            click.echo(live_table(self._role.title, elapsed_ns, snapshot, links))
+
+    def warn(self, now_ns: int) -> None:
+        """Say what is new of what a person should know."""
+        self._warn(self._device.snapshot(now_ns))
+
+    def _warn(self, snapshot: Snapshot) -> None:
+        for sentence in snapshot.warnings:
+            if sentence not in self._warned:
+                warn(sentence)
+        self._warned += tuple(each for each in snapshot.warnings if each not in self._warned)
+
+    def _starved(self, elapsed_ns: int, snapshot: Snapshot) -> str:
+        """Return what to say of a device that other programs kept from the processor; nothing if hardly."""
+        from ecmproto.live.loop import is_starved
+
+        waited_ns, missed_ns = self._waiting.ns(), snapshot.counters.get("missed_ns", 0)
+        if not is_starved(waited_ns, missed_ns, elapsed_ns):
+            return ""
+        told = f"it waited {format_time(waited_ns)} for a processor" if waited_ns else ""
+        gave_up = f"gave up {format_time(missed_ns)} of what was due" if missed_ns else ""
+        advice = "" if self._realtime else "; --realtime runs it before ordinary ones"
+        why = " and ".join(each for each in (told, gave_up) if each)
+        return f"These figures are this machine's and not the mechanism's: {why}{advice}."
+
+    def _text(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> str:
+        """Return the report as a line of JSON."""
+        document = {
+            "schema": "ecmproto/live/1",
+            "role": self._role.name,
+            "event": event,
+            "time_ns": time.time_ns(),
+            "elapsed_ns": now_ns - self._start_ns,
+            "processor_ns": time.process_time_ns() - self._start_processor_ns,
+            "waited_ns": self._waiting.ns(),
+            **asdict(snapshot),
+            "links": {name: asdict(counts) for name, counts in links.items()},
+        }
+        return json.dumps(document)
+
+
+def live_table(title: str, elapsed_ns: int, snapshot: Snapshot, links: Mapping[str, LinkCounts]) -> str:
+    """Return the summary of a device that ran for ``elapsed_ns``."""
+    parts = [paint(f"{title}, {format_time(elapsed_ns)}", "title"), _links(links)]
+    rows = [
+        (_said(name), _value(name, value))
+        for name, value in snapshot.gauges.items()
+        if not name.endswith(_INTEGRAL)
+    ]
+    rows += [(_said(name), str(value)) for name, value in snapshot.counters.items() if value]
+    if rows:
+        parts.append(pairs(rows, width=_NAMES))
+    for heading, counts in (("messages sent", snapshot.messages), ("mechanism", snapshot.mechanism)):
+        shown = [(_said(name), str(value)) for name, value in counts.items() if value]
+        if shown:
+            parts.append(paint(heading, "title") + "\n" + pairs(shown, width=_NAMES))
+    return "\n\n".join(parts)
+
+
+def _links(links: Mapping[str, LinkCounts]) -> str:
+    rows = [("", [heading for heading, _ in _LINK_FIELDS])]
+    rows += [
+        (name, [str(getattr(counts, field)) for _, field in _LINK_FIELDS]) for name, counts in links.items()
+    ]
+    return columns_of(rows)
+
+
+def live_line(elapsed_ns: int, span_ns: int, snapshot: Snapshot, before: Snapshot | None) -> str:
+    """Return one line about the last ``span_ns``, at whose beginning there was ``before``."""
+    parts = [format_time(elapsed_ns).rjust(8)]
+    counters = snapshot.counters
+    for name, value in counters.items():
+        grown = value - (before.counters[name] if before else 0)
+        if name.endswith("_octets") and name[: -len("octets")] + "frames" in counters:
+            parts.append(f"{_said(name[: -len('_octets')])} {format_rate(8 * grown * NS_PER_S / span_ns)}")
+    if "queue_octets" in snapshot.gauges:
+        parts.append(f"queue {format_octets(snapshot.gauges['queue_octets'])}")
+    sent = sum(snapshot.messages.values()) - (sum(before.messages.values()) if before else 0)
+    parts.append(counted(sent, "message"))
+    return "  ".join(parts)
+
+
+def _said(name: str) -> str:
+    for unit in ("_bps", "_ns"):
+        name = name.removesuffix(unit)
+    return name.replace("_", " ")
+
+
+def _value(name: str, value: float) -> str:
+    if name.endswith("_octets"):
+        return format_octets(value)
+    if name.endswith("_bps"):
+        return format_rate(value)
+    if name.endswith("_ns"):
+        return format_time(value)
+    return f"{value:.4g}"

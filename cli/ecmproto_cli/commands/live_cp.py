@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto_cli.live_options import running, running_options
+from ecmproto_cli.commands.live import Role, live, running, running_options
 from ecmproto_cli.options import RATE, TIME
 
 if TYPE_CHECKING:
@@ -73,7 +73,6 @@ def command(
     from ecmproto.replay.facts import PortFacts, parse_buffer
     from ecmproto.replay.marks import FLOW_CONTROLS, machine_on_port
     from ecmproto.units import format_rate, parse_rate, parse_time
-    from ecmproto_cli.living import Role, live
 
     how = running(options)
     names = [*inputs, output]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto_cli.live_options import running, running_options, vlan_options
+from ecmproto_cli.commands.live import Role, live, running, running_options, vlan_options
 from ecmproto_cli.options import RATE
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ def command(
     from ecmproto.mechanisms.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
     from ecmproto.units import parse_rate
-    from ecmproto_cli.living import Role, live
 
     how = running(options)
     if host == net:

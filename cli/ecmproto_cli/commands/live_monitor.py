@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import shutil
 import sys
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.capturing import captured
+from ecmproto.units import format_octets, format_rate, format_time
+from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured
 from ecmproto_cli.errors import INTERRUPTED, warn
-from ecmproto_cli.monitoring import Watch
 from ecmproto_cli.options import (
     RATE,
     SIZE,
@@ -21,14 +26,31 @@ from ecmproto_cli.options import (
     force_option,
     write_option,
 )
-from ecmproto_cli.output import check_outputs, output_form
+from ecmproto_cli.output import check_outputs, columns_of, output_form, paint, pairs
 from ecmproto_cli.progress import told_when_compiling
+from ecmproto_cli.stats_table import address, per_second, share, stats_table
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ecmproto.capture import Batch, Interface
     from ecmproto.capture.linux.reader import InterfaceReader
     from ecmproto.codec import EtherTypes
     from ecmproto.filter import Filter
-    from ecmproto.live.monitor import Rotation
+    from ecmproto.live.monitor import Change, PauseChange, Rotation
+    from ecmproto.stats import Accumulator, Statistics
+
+SCHEMA = "ecmproto/monitor/1"
+_NAMES = 13
+_POINTS_SHOWN = 12
+_PAUSES_SHOWN = 12
+_TITLES = {"cnm": "CNM", "ecm": "ECM", "bcn": "BCN", "e2cm": "E²CM"}
+_TOLD = ("message", "flow control")
+"""The groups of kinds that a line tells."""
+_HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
+
+_Rows = list[tuple[str, Sequence[str]]]
 
 
 @click.command()
@@ -150,3 +172,231 @@ def _rotation(
         keep=keep,
         force=force,
     )
+
+
+class Watch:
+    """Counts what a reader gives, and tells it every ``every_ns`` in ``form``: table, line or ndjson."""
+
+    def __init__(
+        self,
+        counts: Accumulator,
+        form: str,
+        *,
+        filter: Filter | None,
+        ethertypes: EtherTypes,
+        every_ns: int,
+        duration_ns: int | None,
+    ) -> None:
+        self.interrupted = False
+        """Whether an interrupt ended it."""
+        self._counts = counts
+        self._form = form
+        self._filter = filter
+        self._ethertypes = ethertypes
+        self._every_ns = every_ns
+        self._duration_ns = duration_ns
+        self._screen = Screen()
+        self._before: Statistics | None = None
+        self._begun_ns = self._told_ns = time.monotonic_ns()
+
+    def warm_up(self) -> None:
+        """Have everything compiled before frames come."""
+        from ecmproto.capture import Batch, Interface
+        from ecmproto.stats import Accumulator
+
+        batch = Batch.from_frames([bytes(64)] * 2, time_ns=[1, 2])
+        interfaces = [Interface(index=0, linktype=1)]
+        Accumulator().add(batch, interfaces=interfaces, selected=self._selected(batch, interfaces))
+
+    def run(self, reader: InterfaceReader, rotation: Rotation | None) -> None:
+        """Watch until the time is over, the interface is gone or somebody interrupts; then tell it all."""
+        self._begun_ns = self._told_ns = time.monotonic_ns()
+        saving = Saving(rotation.flush) if rotation is not None else None
+        with StoppingInterrupt(reader.stop).held() as interrupt:
+            for batch in reader:
+                if len(batch):
+                    self._take(batch, reader.interfaces, rotation)
+                if saving is not None:
+                    saving.look()
+                now_ns = time.monotonic_ns()
+                if now_ns - self._told_ns >= self._every_ns:
+                    self._tell(reader, now_ns)
+                if self._duration_ns is not None and now_ns - self._begun_ns >= self._duration_ns:
+                    self._duration_ns = None
+                    reader.stop()
+        self.interrupted = interrupt.came
+        self._end(reader)
+
+    def _take(self, batch: Batch, interfaces: Sequence[Interface], rotation: Rotation | None) -> None:
+        selected = self._selected(batch, interfaces)
+        self._counts.add(batch, interfaces=interfaces, selected=selected)
+        if rotation is not None:
+            rotation.write(batch if selected is None else batch.select(selected))
+
+    def _selected(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
+        if self._filter is None:
+            return None
+        from ecmproto.columns.selection import selected
+
+        return selected(batch, self._filter, interfaces=interfaces, ethertypes=self._ethertypes)
+
+    def _tell(self, reader: InterfaceReader, now_ns: int) -> None:
+        from ecmproto.live.monitor import change
+
+        statistics = self._counts.result(interfaces=reader.interfaces)
+        happened = change(self._before, statistics, now_ns - self._told_ns)
+        elapsed_ns, dropped = now_ns - self._begun_ns, reader.counts().dropped
+        if self._form == "table":
+            self._screen.draw(monitor_table(happened, reader.path, elapsed_ns, dropped))
+        elif self._form == "line":
+            click.echo(monitor_line(happened, elapsed_ns, dropped))
+        else:
+            click.echo(document_line(happened, reader.path, elapsed_ns, dropped))
+        self._before, self._told_ns = statistics, now_ns
+
+    def _end(self, reader: InterfaceReader) -> None:
+        statistics = self._counts.result(interfaces=reader.interfaces, problem=reader.problem)
+        if self._form == "ndjson":
+            click.echo(summary_line(statistics, reader.path, reader.counts().dropped))
+            return
+        self._screen.clear()
+        click.echo(stats_table(statistics, reader.path) if statistics.frames else "0 frames")
+
+
+class Screen:
+    """A terminal that is drawn over; what is not one is never drawn on."""
+
+    def __init__(self) -> None:
+        self._drawn = False
+
+    def draw(self, text: str) -> None:
+        """Show ``text`` in place of what was shown, as much of it as there is room for."""
+        lines = text.splitlines()[: shutil.get_terminal_size().lines - 1]
+        start = _HOME if self._drawn else _HOME + _REST
+        self._drawn = True
+        sys.stdout.write(start + "".join(f"{line}{_LINE_REST}\n" for line in lines) + _REST)
+        sys.stdout.flush()
+
+    def clear(self) -> None:
+        """Make room for what is told at the end."""
+        if self._drawn:
+            sys.stdout.write(_HOME + _REST)
+            self._drawn = False
+
+
+def monitor_table(change: Change, name: str, elapsed_ns: int, dropped: int) -> str:
+    """Return what happened and what it comes to, as a table."""
+    rows = [
+        ("now", f"{per_second(change.frames_per_s)}, {format_rate(change.bits_per_s)}"),
+        ("frames", f"{change.frames:,}, {format_octets(change.octets)}"),
+    ]
+    if dropped:
+        rows.append(("dropped", f"{dropped:,} by the kernel: not counted below"))
+    title = f"{paint(name, 'title')}, {format_time(elapsed_ns)}"
+    # what is cut off where a terminal has few lines comes last
+    parts = [f"{title}\n{pairs(rows, width=_NAMES)}", *_pauses(change), *_points(change), *_kinds(change)]
+    return "\n\n".join(parts)
+
+
+def _kinds(change: Change) -> Iterator[str]:
+    if not change.kinds:
+        return
+    rows: _Rows = [("", ["frames", "now", ""])]
+    for each in change.kinds:
+        cells = [f"{each.frames:,}", per_second(each.frames_per_s), format_rate(each.bits_per_s)]
+        if "." not in each.kind.name:  # types of messages are told at the end
+            rows.append((each.kind.title, cells))
+    yield f"{paint('kinds of frames', 'title')}\n{columns_of(rows)}"
+
+
+def _points(change: Change) -> Iterator[str]:
+    from ecmproto.formats.text import cpid_text
+
+    if not change.points:
+        return
+    rows: _Rows = [("", ["messages", "now"])]
+    for point in change.points[:_POINTS_SHOWN]:
+        cells = [f"{point.frames:,}", per_second(point.frames_per_s)]
+        rows.append((f"{_TITLES[point.kind]} {cpid_text(point.cpid)}", cells))
+    more = len(change.points) - _POINTS_SHOWN
+    tail = f"\n  and {more} more" if more > 0 else ""
+    yield f"{paint('messages by congestion point', 'title')}\n{columns_of(rows)}{tail}"
+
+
+def _pauses(change: Change) -> Iterator[str]:
+    if not change.pauses:
+        return
+    rows: _Rows = [("", ["frames", "stopped", "now"])]
+    for each in change.pauses[:_PAUSES_SHOWN]:
+        cells = [f"{each.frames:,}", format_time(each.paused_ns), share(min(1.0, each.share))]
+        rows.append((f"{address(each.source)} {_class(each)}", cells))
+    more = len(change.pauses) - _PAUSES_SHOWN
+    tail = f"\n  and {more} more" if more > 0 else ""
+    yield f"{paint('time stopped by PAUSE and PFC', 'title')}, by who sent them\n{columns_of(rows)}{tail}"
+
+
+def _class(each: PauseChange) -> str:
+    return "link" if each.priority is None else f"priority {each.priority}"
+
+
+def monitor_line(change: Change, elapsed_ns: int, dropped: int) -> str:
+    """Return what happened in one line."""
+    parts = [
+        format_time(elapsed_ns).rjust(8),
+        per_second(change.frames_per_s).rjust(10),
+        format_rate(change.bits_per_s).rjust(10),
+    ]
+    parts += [
+        f"{each.kind.title} {per_second(each.frames_per_s)}"
+        for each in change.kinds
+        if each.kind.group in _TOLD and "." not in each.kind.name and each.frames_per_s
+    ]
+    stopped = max((each.share for each in change.pauses), default=0.0)
+    if stopped > 0:
+        parts.append(f"stopped {share(min(1.0, stopped))}")
+    if dropped:
+        parts.append(f"dropped {dropped:,}")
+    return "  ".join(parts)
+
+
+def document_line(change: Change, name: str, elapsed_ns: int, dropped: int) -> str:
+    """Return what happened as a JSON document on one line."""
+    from ecmproto.formats.text import mac_text
+
+    document = {
+        "schema": SCHEMA,
+        "event": "stats",
+        "interface": name,
+        "elapsed_ns": elapsed_ns,
+        "span_ns": change.span_ns,
+        "dropped_frames": dropped,
+        "frames": change.frames,
+        "octets": change.octets,
+        "frames_per_s": change.frames_per_s,
+        "bits_per_s": change.bits_per_s,
+        "kinds": [
+            {
+                "kind": each.kind.name,
+                "frames": each.frames,
+                "frames_per_s": each.frames_per_s,
+                "bits_per_s": each.bits_per_s,
+            }
+            for each in change.kinds
+        ],
+        "congestion_points": [
+            {**dataclasses.asdict(point), "cpid": f"{point.cpid:016x}"} for point in change.points
+        ],
+        "pauses": [
+            {**dataclasses.asdict(each), "source": None if each.source is None else mac_text(each.source)}
+            for each in change.pauses
+        ],
+    }
+    return json.dumps(document)
+
+
+def summary_line(statistics: Statistics, name: str, dropped: int) -> str:
+    """Return everything as a JSON document on one line: that of `ecmproto stats`, and what was dropped."""
+    from ecmproto.stats import as_document
+
+    document = {"schema": SCHEMA, "event": "summary", "interface": name, "dropped_frames": dropped}
+    return json.dumps({**document, "stats": as_document(statistics, name)})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto_cli.live_options import running, running_options, vlan_options
+from ecmproto_cli.commands.live import Role, live, running, running_options, vlan_options
 from ecmproto_cli.options import RATE, SIZE
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ def command(
     from ecmproto.mechanisms.registry import find_mechanism
     from ecmproto.replay.facts import LoopFacts
     from ecmproto.units import parse_octets, parse_rate
-    from ecmproto_cli.living import Role, live
 
     how = running(options)
     if host == net:

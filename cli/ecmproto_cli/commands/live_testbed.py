@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import secrets
-from typing import TYPE_CHECKING
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ecmproto.errors import OutputError, ParameterError
+from ecmproto.units import format_octets, format_rate, format_time
 from ecmproto_cli.options import RATE, TIME, color_option, force_option
+from ecmproto_cli.output import columns_of, paint
 
 if TYPE_CHECKING:
+    from ecmproto.live.testbed.outcome import Outcome
     from ecmproto.live.testbed.topology import Topology
 
 
@@ -64,7 +78,6 @@ def command(
     """
     from ecmproto.live.testbed.topology import dumbbell, read_topology
     from ecmproto.units import NS_PER_S, parse_rate, parse_time
-    from ecmproto_cli.testbed import Request, run_all
 
     names = list(dict.fromkeys(name.strip() for name in mechanisms.split(",") if name.strip()))
     if not names:
@@ -81,7 +94,7 @@ def command(
             victim_bps=parse_rate(victim or "0"),
         )
     run_all(
-        Request(
+        TestbedRequest(
             names=names,
             topology=topology,
             assignments=assignments,
@@ -93,3 +106,208 @@ def command(
             form=form,
         )
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestbedRequest:
+    """The options of the command, read."""
+
+    names: list[str]
+    topology: Topology
+    assignments: tuple[str, ...]
+    duration_s: float
+    flow_control: str | None
+    folder: str | None
+    force: bool
+    seed: int
+    form: str
+
+
+def run_all(request: TestbedRequest) -> None:
+    """Run each mechanism and show what came of it."""
+    from ecmproto.live.testbed.namespaces import left_behind, remove
+
+    chosen = {name: _assignments(request, name) for name in request.names}
+    for name in left_behind():
+        remove(name)
+    click.echo(f"ecmproto: seed {request.seed}", err=True)
+    outcomes = []
+    with _folder(request) as folder, _Ending() as ending:
+        for name in request.names:
+            _warm(request, name, chosen[name])
+            ending.check()
+            click.echo(f"ecmproto: {name} for {request.duration_s:g} s", err=True)
+            outcomes.append(_run(request, name, chosen[name], folder / name, ending))
+    if request.form == "json":
+        click.echo(json.dumps(_document(request, outcomes), indent=2))
+    else:
+        click.echo(table_of_runs(request, outcomes))
+
+
+@contextmanager
+def _folder(request: TestbedRequest) -> Iterator[Path]:
+    if request.folder is None:
+        with tempfile.TemporaryDirectory(prefix="ecmproto-") as folder:
+            yield Path(folder)
+        return
+    kept = Path(request.folder)
+    if kept.exists() and any(kept.iterdir()) and not request.force:
+        raise OutputError(path=request.folder, needed="an empty folder, or --force", got="one with files")
+    yield kept
+
+
+class _Ending:
+    """SIGINT and SIGTERM, held until the run is at a place where everything can be taken down."""
+
+    def __init__(self) -> None:
+        self._came = False
+        self._before: dict[int, Any] = {}
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if one came."""
+        if self._came:
+            raise KeyboardInterrupt
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        self._came = True
+
+    def __enter__(self) -> _Ending:
+        self._before = {
+            number: signal.signal(number, self._hold) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
+    """Return the mechanism's parameters: what suits the rate, then what is asked for."""
+    from ecmproto.live.testbed.suited import suited
+    from ecmproto.mechanisms.registry import find_mechanism
+
+    own = []
+    for assignment in request.assignments:
+        target, colon, rest = assignment.partition(":")
+        if not colon or "=" in target:
+            own.append(assignment)
+        elif target == name:
+            own.append(rest)
+        elif target not in request.names:
+            needed = f"a mechanism that runs ({', '.join(request.names)})"
+            raise ParameterError(name="param", needed=needed, got=repr(target))
+    chosen = (*suited(name, request.topology.rate_bps), *own)
+    find_mechanism(name).parse(chosen)
+    return chosen
+
+
+def _warm(request: TestbedRequest, name: str, assignments: tuple[str, ...]) -> None:
+    """Compile once here what every device would compile for itself."""
+    from ecmproto.formats.ethertypes import DEFAULT
+    from ecmproto.live.room import buffer_of
+    from ecmproto.live.warming import warm_edge, warm_port, warm_reaction_point
+    from ecmproto.mechanisms.machine import machine_of
+    from ecmproto.mechanisms.registry import find_mechanism
+    from ecmproto.replay.marks import machine_on_port
+
+    mechanism = find_mechanism(name)
+    machine = machine_of(mechanism, mechanism.parse(assignments))
+    _, buffer_octets = buffer_of(request.topology.buffer)
+    on_port = machine_on_port(
+        name, assignments, buffer_octets=buffer_octets, flow_control=request.flow_control
+    )
+    warm_port(on_port, DEFAULT)
+    warm_reaction_point(machine, DEFAULT)
+    warm_edge(machine, DEFAULT)
+
+
+def _run(
+    request: TestbedRequest, name: str, assignments: tuple[str, ...], folder: Path, ending: _Ending
+) -> Outcome:
+    from ecmproto.live.testbed.outcome import outcome_of
+    from ecmproto.live.testbed.run import Given, run
+    from ecmproto.mechanisms.machine import machine_of
+    from ecmproto.mechanisms.registry import find_mechanism
+
+    given = Given(
+        mechanism=name,
+        assignments=assignments,
+        duration_s=request.duration_s,
+        command=(sys.executable, "-m", "ecmproto_cli"),
+        folder=folder,
+        seed=request.seed,
+        flow_control=request.flow_control,
+        check=ending.check,
+    )
+    mechanism = find_mechanism(name)
+    machine = machine_of(mechanism, mechanism.parse(assignments))
+    return outcome_of(name, machine.set_point_octets, run(request.topology, given))
+
+
+def _document(request: TestbedRequest, outcomes: list[Outcome]) -> dict[str, Any]:
+    return {
+        "schema": "ecmproto/testbed/1",
+        "topology": dataclasses.asdict(request.topology),
+        "duration_s": request.duration_s,
+        "seed": request.seed,
+        "runs": [dataclasses.asdict(outcome) for outcome in outcomes],
+    }
+
+
+def table_of_runs(request: TestbedRequest, outcomes: list[Outcome]) -> str:
+    """Return what the runs came to, for a person."""
+    topology = request.topology
+    offered = ", ".join(
+        sender.protocol if sender.protocol == "tcp" else format_rate(sender.rate_bps)
+        for sender in topology.senders
+    )
+    title = f"{offered} into {format_rate(topology.rate_bps)}, buffer {topology.buffer}"
+    title += f", {request.duration_s:g} s each"
+    rows = [("", [outcome.mechanism for outcome in outcomes])]
+    rows += [
+        (f"sender {n + 1}", [format_rate(outcome.rates_bps[n]) for outcome in outcomes])
+        for n in range(len(topology.senders))
+    ]
+    rows.append(("Jain index", [f"{outcome.fairness:.4f}" for outcome in outcomes]))
+    if topology.victim_bps:
+        rows.append(("victim", [format_rate(outcome.victim_bps or 0.0) for outcome in outcomes]))
+    rows += [
+        ("queue mean", [format_octets(outcome.queue_mean_octets) for outcome in outcomes]),
+        ("set point", [format_octets(o.set_point_octets) if o.set_point_octets else "–" for o in outcomes]),
+        ("queue peak", [format_octets(outcome.queue_peak_octets) for outcome in outcomes]),
+        ("dropped", [str(outcome.dropped_frames) for outcome in outcomes]),
+    ]
+    if any(sender.protocol == "udp" for sender in topology.senders):
+        rows.append(("lost in all", [_percent(outcome.lost_share) for outcome in outcomes]))
+    if any(sender.protocol == "tcp" for sender in topology.senders):
+        rows.append(("retransmits", [_count(outcome.retransmits) for outcome in outcomes]))
+    rows += [
+        ("ping p50", [_ms(outcome.ping_p50_ms) for outcome in outcomes]),
+        ("ping p99", [_ms(outcome.ping_p99_ms) for outcome in outcomes]),
+        ("messages", [str(outcome.messages) for outcome in outcomes]),
+    ]
+    notes = "Rates, queue and drops once it had time to settle; senders' own queues lose frames too."
+    told = _starved(outcomes)
+    return "\n".join([*told, paint(title, "title"), "", columns_of(rows), "", notes])
+
+
+def _starved(outcomes: list[Outcome]) -> list[str]:
+    """Return what comes first where devices were kept from the processor."""
+    kept = [f"{each.mechanism}: {format_time(each.starved_ns)}" for each in outcomes if each.starved_ns]
+    if not kept:
+        return []
+    told = "These figures are this machine's and not the mechanisms': a device waited for a processor"
+    return [f"{told} ({', '.join(kept)}). Run it on a machine with less to do.", ""]
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else str(value)
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f} ms"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import random
 import secrets
+import signal
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto.errors import EcmprotoError, EncodeError, ParameterError, SpecError, counted
-from ecmproto_cli.errors import USAGE, CommandError, warn
+from ecmproto.errors import EcmprotoError, EncodeError, InterfaceError, ParameterError, SpecError, counted
+from ecmproto.units import format_octets, format_rate, format_time
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.errors import FINDINGS, INTERRUPTED, USAGE, CommandError, warn
 from ecmproto_cli.options import READ_HELP, captures_named, color_option, ethertype_option
+from ecmproto_cli.output import pairs
 from ecmproto_cli.progress import work
 from ecmproto_cli.recipes import (
     check_sources,
@@ -25,21 +31,29 @@ from ecmproto_cli.recipes import (
     is_sequence,
     line_options,
     sequence_steps,
+    storm_document,
     storm_from,
     storm_options,
+    storm_rows,
     taken_options,
 )
-from ecmproto_cli.sent import report_document, report_table
-from ecmproto_cli.storm_sending import send_storm
-from ecmproto_cli.transmitting import exit_code_after, opened_sender
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch
+    from ecmproto.capture.linux.interface import InterfaceFacts
     from ecmproto.capture.linux.schedule import Schedule
-    from ecmproto.capture.linux.sender import FrameSender, Sendable, SendReport
+    from ecmproto.capture.linux.sender import FrameSender, GapCounts, Jitter, Sendable, SendReport, Spacing
     from ecmproto.craft.recipe import Chunk, Recipe
     from ecmproto.craft.spec import Reading
+    from ecmproto.craft.storm import Storm
     from ecmproto.formats.ethertypes import EtherTypes
+
+
+SCHEMA = "ecmproto/send/1"
+_NAMES = 9
+_SHORT = 0.995
+"""A rate that is reached to less than this is said to have been missed."""
+
 
 _OWN_SPEED = "the interface's"
 
@@ -256,3 +270,207 @@ def _say(report: SendReport, sendable: Sendable, form: str) -> None:
     click.echo(
         json.dumps(report_document(report, sendable), indent=2) if form == "json" else report_table(report)
     )
+
+
+def send_storm(
+    interface: str,
+    storm: Storm,
+    *,
+    duration_ns: int | None,
+    release: bool,
+    bypass: bool,
+    realtime: bool,
+    form: str,
+    ethertypes: EtherTypes,
+) -> int:
+    """Send a storm, until interrupted without a duration; report, and return the exit code."""
+    if duration_ns is not None:
+        storm.check_duration(duration_ns)
+    hold, last = (_batch(line, storm, ethertypes) for line in (storm.hold, storm.release))
+    with opened_sender(interface, bypass=bypass, realtime=realtime) as (sender, check):
+        held = _StormTransmission(sender, storm, check)
+        report, ended_by = held.run(hold, last if release else None, duration_ns)
+    if form == "json":
+        document = report_document(report) | {"storm": storm_document(storm), "released": held.released}
+        click.echo(json.dumps(document, indent=2))
+    else:
+        released = "at the end" if held.released else "no: the last pause runs out by itself"
+        rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("released", released)]
+        click.echo(pairs(rows, width=max(len(name) for name, _ in rows)))
+    if report.gaps is not None and report.gaps.longer and not realtime:
+        warn("frames came too late to hold all the time: --realtime lets fewer be late")
+    return exit_code_after(report, ended_by)
+
+
+def _batch(line: str, storm: Storm, ethertypes: EtherTypes) -> Batch:
+    from ecmproto.capture import Batch
+    from ecmproto.codec import encode
+    from ecmproto.craft import build
+
+    return Batch.from_frames([encode(build(line, raw=storm.raw, ethertypes=ethertypes))])
+
+
+class _StormTransmission:
+    """A storm on its way out of an interface."""
+
+    def __init__(self, sender: FrameSender, storm: Storm, check: Callable[[], None]) -> None:
+        from ecmproto.capture.linux.schedule import FrameRate
+        from ecmproto.capture.linux.sender import Transmission
+
+        self._sender = sender
+        self._storm = storm
+        schedule = FrameRate(storm.renewal.frames_per_s)
+        self._transmission = Transmission(sender, schedule, check=check)
+        self.released = False
+
+    def run(
+        self, hold: Batch, release: Batch | None, duration_ns: int | None
+    ) -> tuple[SendReport, BaseException | None]:
+        """Send ``hold`` over and over, then ``release``, also at an interrupt.
+
+        Return the report and what ended it before its time: an interrupt, or an error.
+        """
+        renewal = self._storm.renewal
+        ended_by: BaseException | None = None
+        try:
+            self._transmission.renew(
+                hold, interval_ns=renewal.interval_ns, limit_ns=renewal.pause_ns, until_ns=duration_ns
+            )
+            self._release(release, duration_ns)
+        except KeyboardInterrupt as interrupt:
+            ended_by = interrupt
+            self._release(release, None)
+        except EcmprotoError as error:
+            ended_by = error
+        return self._transmission.report(), ended_by
+
+    def _release(self, release: Batch | None, due_ns: int | None) -> None:
+        if release is not None and self._sender.sent and not self.released:
+            self._transmission.end(release, due_ns=due_ns)
+            self.released = True
+
+
+def check_link(facts: InterfaceFacts) -> None:
+    """Warn of an interface without a link; InterfaceError for one that is down."""
+    name = facts.name
+    if not facts.up:
+        raise InterfaceError(
+            interface=name,
+            needed="an interface that is up",
+            got="one that is down",
+            remedy=f"ip link set {name} up",
+        )
+    if not facts.running:
+        warn(f"{name} has no link: what is sent may go nowhere")
+
+
+@contextmanager
+def _ahead(interface: str) -> Iterator[None]:
+    """Run before all ordinary processes; InterfaceError where the process may not."""
+    from ecmproto.live.privileges import hurry
+
+    try:
+        hurry()
+    except PermissionError:
+        raise InterfaceError(
+            interface=interface, needed="the capability CAP_SYS_NICE, to run before all ordinary processes",
+            got="a process without it",
+        ) from None  # fmt: skip
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+@contextmanager
+def opened_sender(
+    interface: str, *, bypass: bool, realtime: bool
+) -> Iterator[tuple[FrameSender, Callable[[], None]]]:
+    """Open an interface to send out of; with it goes what raises an interrupt that came.
+
+    InterfaceError for one that is not there or down, and where the process may not do what is asked.
+    """
+    from ecmproto.capture.linux.sender import FrameSender
+
+    held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
+    with FrameSender(interface, bypass_queues=bypass) as sender, held:
+        check_link(sender.facts)
+        if bypass and not sender.bypasses:
+            warn("the kernel does not let frames go past the queueing discipline")
+        with _ahead(interface) if realtime else nullcontext():
+            yield sender, held.check
+
+
+def exit_code_after(report: SendReport, ended_by: BaseException | None) -> int:
+    """Return the exit code of a report, or raise the error that ended the sending before its time."""
+    if isinstance(ended_by, KeyboardInterrupt):
+        return INTERRUPTED
+    if ended_by is not None:
+        raise ended_by
+    missed = report.refused is not None or (report.gaps is not None and report.gaps.longer > 0)
+    return FINDINGS if not report.frames or missed else 0
+
+
+def report_table(report: SendReport) -> str:
+    """Return the report for a person."""
+    return pairs(report_rows(report), width=_NAMES)
+
+
+def report_rows(report: SendReport) -> list[tuple[str, str]]:
+    """Return what the report says, by name."""
+    told = f"{_count_text(report.frames)}, {format_octets(report.octets)}, out of {report.interface}"
+    rows = [("sent", told), ("asked", report.asked)]
+    if report.rate_fps is not None and report.rate_bps is not None:
+        reached = f"{report.rate_fps:,.6g} frames/s, {format_rate(report.rate_bps)} on the wire"
+        if report.reached is not None and report.reached < _SHORT:
+            reached += f": {report.reached:.1%} of what was asked"
+        rows += [("reached", reached), ("time", format_time(report.duration_ns))]
+    if report.jitter is not None:
+        rows.append(("jitter", f"{_distribution(report.jitter)} late"))
+    if report.spacing is not None and report.gaps is None:  # which tell what matters of a storm
+        rows.append(("apart", _distribution(report.spacing)))
+    if report.gaps is not None:
+        rows.append(("held", _held(report.gaps)))
+        if report.gaps.skipped:
+            rows.append(("left out", f"{_count_text(report.gaps.skipped)} that would have come too late"))
+    if report.full:
+        rows.append(("no room", f"{report.full:,} times, tried again"))
+    if report.down:
+        rows.append(("link down", f"{report.down:,} times, tried again"))
+    if report.refused is not None:
+        rows.append(("refused", _count_text(report.refused.frames)))
+    return rows
+
+
+def _distribution(of: Jitter | Spacing) -> str:
+    values = (("p50", of.p50_ns), ("p99", of.p99_ns), ("max", of.max_ns))
+    return ", ".join(f"{name} {format_time(value)}" for name, value in values)
+
+
+def _held(gaps: GapCounts) -> str:
+    """Return whether each frame came before the pause of the one before it was over."""
+    limit, longest = format_time(gaps.limit_ns), format_time(gaps.longest_ns)
+    if not gaps.longer:
+        return f"all the time: longest gap {longest}, a pause is {limit}"
+    times = "once" if gaps.longer == 1 else f"{gaps.longer:,} times"
+    return (
+        f"not all the time: {times} a gap of more than {limit}, the longest {longest}; "
+        f"up to {format_time(gaps.excess_ns)} free to run"
+    )
+
+
+def _count_text(count: int) -> str:
+    return "1 frame" if count == 1 else f"{count:,} frames"
+
+
+def report_document(report: SendReport, sendable: Sendable | None = None) -> dict[str, object]:
+    """Return the report as plain data; ``sendable`` says what of a capture was not sent as it is."""
+    return {
+        "schema": SCHEMA,
+        **dataclasses.asdict(report),
+        "rate_fps": report.rate_fps,
+        "rate_bps": report.rate_bps,
+        "reached": report.reached,
+        "other_link_types": sendable.foreign if sendable is not None else 0,
+        "cut": sendable.cut if sendable is not None else 0,
+    }
