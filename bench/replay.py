@@ -19,13 +19,14 @@ import numpy as np
 from bench.contest import rates, show
 from bench.memory import peak_kb
 from ecmproto.capture import PcapWriter
+from ecmproto.engine.arrivals import Arrivals
+from ecmproto.engine.config import PortConfig
+from ecmproto.engine.port import lengthen_ring, new_port
 from ecmproto.mechanisms.machine import Place, machine_of
 from ecmproto.mechanisms.protocol import new_outbox
 from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.replay.facts import PortFacts
-from ecmproto.replay.open_port import Arrivals, Outcomes
-from ecmproto.replay.open_port import run as run_port
-from ecmproto.replay.port import lengthen_ring, new_port
+from ecmproto.replay.open_loop import Outcomes
+from ecmproto.replay.open_loop import run_port as run_port
 from pcaps.incast import data_frame
 from pcaps.incast import write as write_incast
 from pcaps.manifest import FOLDER
@@ -69,7 +70,7 @@ def _in_memory() -> None:
     place = Place(rate_bps=_RATE_BPS, link_rate_bps=_RATE_BPS, cp_mac=bytes(6), stations=1, flows=1)
 
     def port() -> int:
-        state = new_port(PortFacts(rate_bps=_RATE_BPS, buffer_octets=500_000))
+        state = new_port(PortConfig(rate_bps=_RATE_BPS, buffer_octets=500_000))
         for _ in range(6):
             lengthen_ring(state, 3)
         point = machine.congestion_point(place, np.random.default_rng(1))
@@ -123,7 +124,7 @@ def _whole(path: str) -> None:
 def _closed(path: str) -> None:
     """Incast of a million frames in a closed loop, in one process; reading the capture is in it."""
     from ecmproto.capture import open_capture
-    from ecmproto.replay.facts import LoopFacts
+    from ecmproto.engine.config import LoopConfig
     from ecmproto.replay.session import Plan, replay_capture
 
     write_incast(path, CLOSED_DURATION_NS)
@@ -131,8 +132,8 @@ def _closed(path: str) -> None:
     def through(name: str) -> int:
         plan = Plan(
             machine=machine_of(find_mechanism(name), {}),
-            port=PortFacts(rate_bps=_RATE_BPS, buffer_octets=500_000),
-            loop=LoopFacts(link_rate_bps=_RATE_BPS),
+            port=PortConfig(rate_bps=_RATE_BPS, buffer_octets=500_000),
+            loop=LoopConfig(link_rate_bps=_RATE_BPS),
             seed=1,
         )
         with open_capture(path) as reader:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.engine.arrivals import Arrivals
 from ecmproto.kernel import compiled
 from ecmproto.mechanisms.protocol import NO_CAUSE, Delivery, Outbox, Receivers, has_room
-from ecmproto.replay.open_port import Arrivals
 
 _ROOM = 16
 

@@ -13,12 +13,12 @@ import numpy as np
 from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
+from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.live.switching import Switch, obey
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.messages import read
 from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
 from ecmproto.mechanisms.pause.reaction import PauseFrame, State, paused_ns, settings_record
-from ecmproto.replay.gauge import PRIORITIES
 from ecmproto.units import format_time
 
 _COUNTED = ("pause_frames", "pfc_frames", "ignored_frames", "refused_frames")

@@ -16,6 +16,10 @@ from ecmproto.batch.flows import FlowTable
 from ecmproto.batch.headers import TYPE_AT
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CNTag, EtherTypes
+from ecmproto.engine.arrivals import Intake, Taken
+from ecmproto.engine.config import check_seed
+from ecmproto.engine.frames import octets_of
+from ecmproto.engine.statistics import kind_name
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.defence import Defence
 from ecmproto.live.delivering import deliver, report
@@ -33,10 +37,6 @@ from ecmproto.mechanisms.qcn.edge import Edge as EdgeRecord
 from ecmproto.mechanisms.qcn.edge import convert, receive
 from ecmproto.mechanisms.qcn.edge_parameters import EdgeParameters
 from ecmproto.record import new_record
-from ecmproto.replay.counts import kind_name
-from ecmproto.replay.facts import check_seed
-from ecmproto.replay.generated import octets_of
-from ecmproto.replay.intake import Intake, Taken
 from ecmproto.structs import as_interface
 
 NET, HOST = 0, 1

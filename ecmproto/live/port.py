@@ -19,6 +19,13 @@ from ecmproto.batch.classes import classify
 from ecmproto.batch.headers import roles_of
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
+from ecmproto.engine.arrivals import tag_kind
+from ecmproto.engine.config import PortConfig, check_seed
+from ecmproto.engine.frames import octets_of
+from ecmproto.engine.gauge import PRIORITIES, TOTAL, queue_statistics, settled, utilisation
+from ecmproto.engine.network import new_pool
+from ecmproto.engine.port import lengthen_ring, new_port
+from ecmproto.engine.statistics import kind_name
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.addresses import new_addresses
 from ecmproto.live.device import Send, Snapshot
@@ -39,14 +46,6 @@ from ecmproto.mechanisms.protocol import (
     new_outbox,
 )
 from ecmproto.record import new_record
-from ecmproto.replay.counts import kind_name
-from ecmproto.replay.facts import PortFacts, check_seed
-from ecmproto.replay.gauge import PRIORITIES, TOTAL
-from ecmproto.replay.generated import octets_of
-from ecmproto.replay.intake import tag_kind
-from ecmproto.replay.port import lengthen_ring, new_port
-from ecmproto.replay.summary import queue_statistics, settled, utilisation
-from ecmproto.replay.waiting import new_pool
 from ecmproto.structs import as_interface
 from ecmproto.units import NS_PER_S
 
@@ -73,7 +72,7 @@ class SwitchPort:
     def __init__(
         self,
         machine: Machine,
-        facts: PortFacts,
+        facts: PortConfig,
         *,
         inputs: int,
         frames: int,
@@ -242,7 +241,7 @@ class SwitchPort:
 
 def _new_switch(
     machine: Machine,
-    facts: PortFacts,
+    facts: PortConfig,
     *,
     inputs: int,
     frames: int,

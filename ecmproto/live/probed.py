@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ecmproto.batch.flows import NO_NUMBER, FlowTable
 from ecmproto.batch.headers import ADDRESS_OCTETS
 from ecmproto.codec import EtherTypes
+from ecmproto.engine.arrivals import Arrivals, Taken
 from ecmproto.formats.e2cm import PROBE_FWD
 from ecmproto.mechanisms.aimd.tags import outer_vlan
 from ecmproto.mechanisms.e2cm.edge_receiver import EdgeCounters
@@ -16,8 +17,6 @@ from ecmproto.mechanisms.e2cm.probes import Probe, read_probe, replied_priority
 from ecmproto.mechanisms.machine import Machine
 from ecmproto.mechanisms.protocol import PROBE_KIND
 from ecmproto.record import new_record
-from ecmproto.replay.intake import Taken
-from ecmproto.replay.open_port import Arrivals
 
 
 class Probes:

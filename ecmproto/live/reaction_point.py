@@ -1,6 +1,6 @@
 """A reaction point beside a sender, a bump in its wire, in whatever time its caller has.
 
-It runs the loop of `ecmproto.replay.closed_port`: the sender's frames are what came to its stations, the
+It runs the loop of `ecmproto.engine.loop`: the sender's frames are what came to its stations, the
 feedback from the network is what they hear, and what leaves the stations leaves by the network.  A station
 is a source address behind the host's side.
 """
@@ -18,6 +18,15 @@ from ecmproto.batch.flows import FlowTable
 from ecmproto.batch.headers import TYPE_AT
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
+from ecmproto.engine.arrivals import Arrivals, Intake, Taken
+from ecmproto.engine.config import LoopConfig, PortConfig, check_seed
+from ecmproto.engine.event_heap import first_ns
+from ecmproto.engine.feedback import CapturedFeedback, new_feedback_counters, no_feedback, read_feedback
+from ecmproto.engine.feedback import feedback_counters as heard_counters
+from ecmproto.engine.frames import octets_of, tagged_frames
+from ecmproto.engine.loop import has_space, run
+from ecmproto.engine.network import add_frames, new_network, with_obeyed
+from ecmproto.engine.port import HELD_OUT, PASSED_BY
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.device import Send, Snapshot
 from ecmproto.live.tagger import Tagger
@@ -27,17 +36,6 @@ from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
 from ecmproto.mechanisms.protocol import PROBE_KIND, CongestionPoint, Receivers, Senders
 from ecmproto.record import columns
-from ecmproto.replay.agenda import first_ns
-from ecmproto.replay.closed_port import has_space, run
-from ecmproto.replay.facts import LoopFacts, PortFacts, check_seed
-from ecmproto.replay.fates import HELD_OUT, PASSED_BY
-from ecmproto.replay.generated import octets_of
-from ecmproto.replay.hearing import HeardMessages, hear, new_hearing, nothing_heard
-from ecmproto.replay.hearing import counters as heard_counters
-from ecmproto.replay.intake import Intake, Taken
-from ecmproto.replay.open_port import Arrivals
-from ecmproto.replay.tagging import tagged_frames
-from ecmproto.replay.world import add_frames, new_world, with_obeyed
 from ecmproto.structs import as_interface
 
 HOST, NET = 0, 1
@@ -102,7 +100,7 @@ class ReactionPoint:
     def __init__(
         self,
         machine: Machine,
-        facts: LoopFacts,
+        facts: LoopConfig,
         *,
         seed: int,
         start_ns: int,
@@ -121,7 +119,7 @@ class ReactionPoint:
         self._ethertypes = ethertypes
         self._c_tag = ethertypes.c_tag.to_bytes(2)
         self._tagger = Tagger(machine, ethertypes)
-        port = PortFacts(rate_bps=_FAST_BPS, buffer_octets=_LARGE_OCTETS, overhead_octets=0)
+        port = PortConfig(rate_bps=_FAST_BPS, buffer_octets=_LARGE_OCTETS, overhead_octets=0)
         self.place = Place(
             rate_bps=facts.link_rate_bps,
             link_rate_bps=facts.link_rate_bps,
@@ -150,11 +148,11 @@ class ReactionPoint:
             for flows in (self.flows, None)
         )
         self._nothing = self._intakes[NET].take(Batch.from_frames([]))
-        self._hearing = new_hearing(machine)
+        self._hearing = new_feedback_counters(machine)
         self.senders = machine.senders(self.place, np.random.default_rng(seed))
         self._point = as_interface(IdlePoint(), CongestionPoint)
         self._receivers = as_interface(IdleReceivers(), Receivers)
-        self.world = new_world(
+        self.world = new_network(
             port, with_obeyed(facts, machine), stations=LARGEST_STATIONS, limiters=self.senders.limiters()
         )
         while len(self.world.pool.frames) < _MOST_FRAMES:
@@ -181,7 +179,7 @@ class ReactionPoint:
     def advance(self, now_ns: int) -> None:
         """Let everything happen that is due by ``now_ns``."""
         self._pass_until(now_ns)
-        self._run(_moment(self._now_ns), nothing_heard(1), None)
+        self._run(_moment(self._now_ns), no_feedback(1), None)
 
     def _pass_until(self, now_ns: int) -> None:
         """Let its own time pass, which stands still while it is kept from what is due."""
@@ -208,7 +206,7 @@ class ReactionPoint:
             self.counts.overflow_frames += len(taken.batch) - max(0, room)
             taken = _selected(taken, np.arange(len(taken.batch)) < room)
         if len(taken.batch):
-            self._run(taken.arrivals, nothing_heard(len(taken.batch)), taken)
+            self._run(taken.arrivals, no_feedback(len(taken.batch)), taken)
 
     def _from_net(self, batch: Batch) -> None:
         self.counts.net_frames += len(batch)
@@ -217,12 +215,12 @@ class ReactionPoint:
         if not taken.classes.sampled.all():
             # No station is fresh: what was numbered last came before this.
             self.flows.number(batch.buffer, batch.offset[:0], batch.captured[:0])
-            heard = hear(taken, self.machine, self.place, self.flows, self._hearing)
+            heard = read_feedback(taken, self.machine, self.place, self.flows, self._hearing)
             consumed = heard.message >= 0
             if consumed.any():
                 chosen = np.flatnonzero(consumed)
                 self.counts.consumed_frames += len(chosen)
-                said = HeardMessages(heard.message[chosen], heard.until[chosen], heard.messages)
+                said = CapturedFeedback(heard.message[chosen], heard.until[chosen], heard.messages)
                 self._run(Arrivals._make(column[chosen] for column in taken.arrivals), said, None)
         rest = batch.select(~consumed) if consumed.any() else batch
         if self._vlan is not None:
@@ -230,7 +228,7 @@ class ReactionPoint:
         if len(rest):
             self._send(HOST, rest.buffer, rest.offset, rest.captured)
 
-    def _run(self, arrivals: Arrivals, heard: HeardMessages, taken: Taken | None) -> None:
+    def _run(self, arrivals: Arrivals, heard: CapturedFeedback, taken: Taken | None) -> None:
         """Run the loop until ``arrivals`` have come; they are the frames of ``taken``, if that is given."""
         count, first = len(arrivals.time_ns), self._serial
         self._serial += count

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ecmproto.engine.config import parse_buffer
 from ecmproto.errors import ParameterError
-from ecmproto.replay.facts import parse_buffer
 
 _SLOT_OCTETS = 64
 _LEAST_FRAME_OCTETS = 60

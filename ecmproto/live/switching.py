@@ -2,7 +2,7 @@
 
 Its places are numbered: the inputs from 0 on, then the output.  The rules:
 
-1. Frames from an input leave by the output through queues at the line's rate, as `ecmproto.replay.port` has
+1. Frames from an input leave by the output through queues at the line's rate, as `ecmproto.engine.port` has
    it, past the congestion point, which may rewrite their tag.  They find no room when the port's buffer is
    full or its store of frames is.
 2. All else is bridged at once: frames to a station that lives at an input, those from the output.  A frame to
@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 from ecmproto.batch.classes import FrameClass, class_of
 from ecmproto.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
 from ecmproto.batch.tags import CN, NONE, OwnTag, own_tag
+from ecmproto.engine.gauge import PRIORITIES, TOTAL
+from ecmproto.engine.network import Pool, give_back, is_used_up, take
+from ecmproto.engine.port import Port, arrive, depart, departs, stop
 from ecmproto.kernel import compiled, inlined
 from ecmproto.live.addresses import NOWHERE, Addresses, learn, lookup
 from ecmproto.live.frames import Incoming, Leaving, Store, copy, has_space, let_leave, put
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.reaction import PauseFrame, Settings, State, on_frame
 from ecmproto.mechanisms.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
-from ecmproto.replay.gauge import PRIORITIES, TOTAL
-from ecmproto.replay.port import Port, arrive, depart, departs, stop
-from ecmproto.replay.waiting import Pool, give_back, is_used_up, take
 
 _ROOM = 16
 """More messages than an event posts; ticks look for room themselves."""

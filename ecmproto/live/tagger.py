@@ -1,6 +1,6 @@
 """Tags put into single frames as they leave a reaction point.
 
-Whole batches go through `ecmproto.replay.tagging`, which takes a millisecond for any number of frames; a
+Whole batches go through `ecmproto.engine.frames`, which takes a millisecond for any number of frames; a
 reaction point lets a few leave at a time.  Frames that have such tags already still go that way.
 """
 

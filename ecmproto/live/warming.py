@@ -7,6 +7,7 @@ import numpy as np
 from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
+from ecmproto.engine.config import LoopConfig, PortConfig
 from ecmproto.live.device import Device
 from ecmproto.live.edge import Edge
 from ecmproto.live.port import SwitchPort
@@ -15,7 +16,6 @@ from ecmproto.live.stripping import stripped
 from ecmproto.live.tagger import Tagger
 from ecmproto.live.vlan import with_vlan, without_vlan
 from ecmproto.mechanisms.machine import Machine
-from ecmproto.replay.facts import LoopFacts, PortFacts
 from ecmproto.units import NS_PER_S
 
 _DATA = bytes.fromhex("020000000002020000000001810000010800")
@@ -32,7 +32,7 @@ _MAC = bytes.fromhex("0200000000cc")
 def warm_port(machine: Machine, ethertypes: EtherTypes, *, obeys: str | None = None) -> None:
     """Have compiled what a switch port with ``machine`` runs, messages included."""
     # Slow enough that it has something to say.
-    facts = PortFacts(rate_bps=1_000_000, buffer_octets=_FRAMES * _OCTETS)
+    facts = PortConfig(rate_bps=1_000_000, buffer_octets=_FRAMES * _OCTETS)
     port = SwitchPort(
         machine, facts, inputs=1, frames=_FRAMES, seed=1, start_ns=0, send=_discard, obeys=obeys,
         ethertypes=ethertypes,
@@ -44,7 +44,7 @@ def warm_port(machine: Machine, ethertypes: EtherTypes, *, obeys: str | None = N
 def warm_reaction_point(machine: Machine, ethertypes: EtherTypes) -> None:
     """Have compiled what a reaction point with ``machine`` runs."""
     point = ReactionPoint(
-        machine, LoopFacts(link_rate_bps=10**8), seed=1, start_ns=0, send=_discard,
+        machine, LoopConfig(link_rate_bps=10**8), seed=1, start_ns=0, send=_discard,
         longest_octets=2 * _OCTETS, ethertypes=ethertypes,
     )  # fmt: skip
     _drive(point)

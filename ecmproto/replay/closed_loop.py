@@ -1,6 +1,6 @@
 """Closed-loop replay: the capture is what stations want to send; reaction points decide when they do.
 
->>> replay = replay_closed_loop(batches, machine=…, port=PortFacts(…), loop=LoopFacts(…), seed=1)
+>>> replay = replay_closed_loop(batches, machine=…, port=PortConfig(…), loop=LoopConfig(…), seed=1)
 >>> for piece in replay:          # what came to the port, and what was said, in the order of time
 ...     ...
 >>> replay.summary()
@@ -21,6 +21,23 @@ from numpy.typing import NDArray
 from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
+from ecmproto.engine.arrivals import Arrivals, Intake, Taken
+from ecmproto.engine.config import LoopConfig, PortConfig, check_seed
+from ecmproto.engine.feedback import CapturedFeedback, new_feedback_counters, no_feedback, read_feedback
+from ecmproto.engine.feedback import feedback_counters as heard_counters
+from ecmproto.engine.gauge import PRIORITIES
+from ecmproto.engine.loop import PROBE_OCTETS, has_space, run
+from ecmproto.engine.network import (
+    add_frames,
+    add_stations,
+    lengthen_in_flight,
+    lengthened,
+    new_network,
+    next_change_ns,
+    with_obeyed,
+)
+from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, set_rate
+from ecmproto.engine.statistics import FlowSeries, PortCounts, second_half_ns
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.mechanisms.idle import IdlePoint
 from ecmproto.mechanisms.machine import Machine, Place
@@ -33,35 +50,14 @@ from ecmproto.mechanisms.pause.gate import (
 )
 from ecmproto.mechanisms.protocol import CongestionPoint, Receivers, Senders
 from ecmproto.record import columns
-from ecmproto.replay.closed_port import PROBE_OCTETS, has_space, run
-from ecmproto.replay.counts import PortCounts
-from ecmproto.replay.facts import LoopFacts, PortFacts, check_seed
-from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
-from ecmproto.replay.flow_series import FlowSeries
-from ecmproto.replay.gauge import PRIORITIES
-from ecmproto.replay.hearing import HeardMessages, hear, new_hearing, nothing_heard
-from ecmproto.replay.hearing import counters as heard_counters
-from ecmproto.replay.intake import Intake, Taken
-from ecmproto.replay.labels import flow_labels
-from ecmproto.replay.open_port import Arrivals
-from ecmproto.replay.port import set_rate
-from ecmproto.replay.spans import second_half_ns
 from ecmproto.replay.summary import (
     PauseTrace,
     PortSummary,
     ReplaySummary,
     StationsSummary,
+    flow_labels,
     port_summary,
     with_counts,
-)
-from ecmproto.replay.world import (
-    add_frames,
-    add_stations,
-    lengthen_flight,
-    lengthened,
-    new_world,
-    next_change_ns,
-    with_obeyed,
 )
 from ecmproto.structs import as_interface
 from ecmproto.units import serialisation_ns
@@ -95,8 +91,8 @@ class ClosedLoopReplay:
         batches: Iterable[Batch],
         *,
         machine: Machine,
-        port: PortFacts,
-        loop: LoopFacts,
+        port: PortConfig,
+        loop: LoopConfig,
         seed: int,
         ethertypes: EtherTypes,
         interfaces: Sequence[Interface],
@@ -118,12 +114,12 @@ class ClosedLoopReplay:
             machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=interfaces, flows=self.flows
         )
         self.place = self._place(_FIRST_STATIONS, ethertypes)
-        self._hearing = new_hearing(machine) if loop.heed_captured else None
+        self._hearing = new_feedback_counters(machine) if loop.heed_captured else None
         generators = [np.random.default_rng([seed, role]) for role in range(3)]
         self._point = self._new_point(generators[0])
         self._senders = machine.senders(self.place, generators[1])
         self._receivers = machine.receivers(self.place, generators[2])
-        self._world = new_world(
+        self._world = new_network(
             port,
             loop,
             stations=_FIRST_STATIONS,
@@ -175,18 +171,18 @@ class ClosedLoopReplay:
             self._note(taken, heard)
             yield taken, self._run(taken.arrivals, heard, serial, last=False)
         self._end = self._summed_up()
-        yield None, self._run(_no_arrivals(), nothing_heard(0), self._frames, last=True)
+        yield None, self._run(_no_arrivals(), no_feedback(0), self._frames, last=True)
 
-    def _heard(self, taken: Taken) -> HeardMessages:
+    def _heard(self, taken: Taken) -> CapturedFeedback:
         if self._hearing is None:
-            return nothing_heard(len(taken.batch))
-        return hear(taken, self.machine, self.place, self.flows, self._hearing)
+            return no_feedback(len(taken.batch))
+        return read_feedback(taken, self.machine, self.place, self.flows, self._hearing)
 
     def __iter__(self) -> Iterator[Piece]:
         for _, pieces in self.taken():
             yield from pieces
 
-    def _note(self, taken: Taken, heard: HeardMessages) -> None:
+    def _note(self, taken: Taken, heard: CapturedFeedback) -> None:
         arrivals = taken.arrivals
         self._frames += len(taken.batch)
         self._octets += int(arrivals.octets.sum())
@@ -213,7 +209,9 @@ class ClosedLoopReplay:
         self._receivers = lengthened(self._receivers, self.machine.receivers(self.place, spare))
         add_stations(self._world, self._port_facts, self._loop_facts, stations, self._senders.limiters())
 
-    def _run(self, arrivals: Arrivals, heard: HeardMessages, serial: int, *, last: bool) -> Iterator[Piece]:
+    def _run(
+        self, arrivals: Arrivals, heard: CapturedFeedback, serial: int, *, last: bool
+    ) -> Iterator[Piece]:
         position, count = 0, len(arrivals.time_ns)
         while True:
             position = run(
@@ -258,7 +256,7 @@ class ClosedLoopReplay:
     def _make_room(self) -> None:
         """Make room for what draining does not."""
         if not has_space(self._world):
-            lengthen_flight(self._world)
+            lengthen_in_flight(self._world)
             add_frames(self._world)
 
     def _count(self, piece: Piece) -> None:
@@ -411,8 +409,8 @@ def replay_closed_loop(
     batches: Iterable[Batch],
     *,
     machine: Machine,
-    port: PortFacts,
-    loop: LoopFacts,
+    port: PortConfig,
+    loop: LoopConfig,
     seed: int,
     ethertypes: EtherTypes = DEFAULT,
     interfaces: Sequence[Interface] = (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -13,14 +14,57 @@ from numpy.typing import NDArray
 from ecmproto.batch.classes import classify
 from ecmproto.capture import Batch, CaptureReader, PcapngWriter, PcapWriter, format_of
 from ecmproto.codec import EtherTypes
+from ecmproto.engine.arrivals import Taken
+from ecmproto.engine.frames import GeneratedFrame, comment_of, octets_of, tagged_frames
+from ecmproto.engine.port import DROPPED, HELD_OUT
 from ecmproto.mechanisms.machine import SampledFrame
 from ecmproto.mechanisms.protocol import PROBE_KIND
 from ecmproto.replay.closed_loop import ClosedLoopReplay, Piece
-from ecmproto.replay.fates import DROPPED, HELD_OUT
-from ecmproto.replay.generated import GeneratedFrame, comment_of, octets_of
-from ecmproto.replay.intake import Taken
-from ecmproto.replay.tagging import tagged_frames
-from ecmproto.replay.under_way import FramesUnderWay
+
+
+class _Stored:
+    """A batch with frames that have not come to the port."""
+
+    def __init__(self, taken: Taken, first: int) -> None:
+        self.taken = taken
+        self.first = first
+        self.missing = len(taken.batch)
+
+
+class FramesInFlight:
+    """Batches by the numbers of their frames, each kept until all its frames have passed."""
+
+    def __init__(self) -> None:
+        self._batches: deque[_Stored] = deque()
+        self._count = 0
+
+    def add(self, taken: Taken) -> None:
+        """Take the next batch of the capture."""
+        self._batches.append(_Stored(taken, self._count))
+        self._count += len(taken.batch)
+
+    def find(self, serial: NDArray[np.int64]) -> list[tuple[Taken, NDArray[np.int64], NDArray[np.int64]]]:
+        """Return where frames are: batches, which of ``serial`` are in each, and their positions there."""
+        firsts = np.array([stored.first for stored in self._batches], np.int64)
+        which = np.searchsorted(firsts, serial, side="right") - 1
+        found = []
+        for index in np.unique(which).tolist():
+            chosen = np.flatnonzero(which == index)
+            stored = self._batches[index]
+            found.append((stored.taken, chosen, serial[chosen] - stored.first))
+        return found
+
+    def passed(self, serial: NDArray[np.int64]) -> None:
+        """Take note that frames have passed, and let go of batches that nobody will ask for again."""
+        firsts = np.array([stored.first for stored in self._batches], np.int64)
+        which = np.searchsorted(firsts, serial, side="right") - 1
+        for index, count in zip(*np.unique(which, return_counts=True), strict=True):
+            self._batches[int(index)].missing -= int(count)
+        # The last one stays: what comes next may begin in it.
+        self._batches = deque(
+            stored for stored in self._batches if stored.missing or stored is self._batches[-1]
+        )
+
 
 _SHOWN_OCTETS = 256
 """What is kept of a flow's first frame: more than any sane stack of tags."""
@@ -39,7 +83,7 @@ class ClosedLoopOutput:
         kind = format_of(path, reader.format)
         self.commented = kind == "pcapng"
         self._writer = PcapngWriter(path, force=force) if self.commented else PcapWriter(path, force=force)
-        self._under_way = FramesUnderWay()
+        self._under_way = FramesInFlight()
         self._examples: dict[tuple[int, int], bytes] = {}
 
     @property

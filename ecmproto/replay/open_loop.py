@@ -1,6 +1,6 @@
 """Open-loop replay: the capture is the arrival process of one or several ports, whatever their messages say.
 
->>> replay = replay_open_loop(batches, machine=machine_of(QCN, {}), port=PortFacts(…), seed=1)
+>>> replay = replay_open_loop(batches, machine=machine_of(QCN, {}), port=PortConfig(…), seed=1)
 >>> for piece in merged(replay):       # replayed.merged; or: for replayed in replay
 ...     ...
 >>> replay.summary()
@@ -11,40 +11,319 @@ Captures stream through: memory is a batch, the ports' buffers and statistics of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.flows import FlowTable
+from ecmproto.batch.flows import DestinationTable, FlowTable
+from ecmproto.capture import Interface
 from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Interface
+from ecmproto.codec import RDTag
+from ecmproto.engine.arrivals import Arrivals, Intake, Taken
+from ecmproto.engine.config import PortConfig, check_seed
+from ecmproto.engine.frames import GeneratedFrame, comment_of, octets_of, with_rates
+from ecmproto.engine.gauge import PRIORITIES, TOTAL
+from ecmproto.engine.port import (
+    DROPPED,
+    ENQUEUED,
+    PASSED_BY,
+    Port,
+    arrive,
+    depart,
+    departs,
+    is_full,
+    lengthen_ring,
+    new_port,
+    set_rate,
+)
+from ecmproto.engine.statistics import FlowSeries, PortCounts, second_half_ns
+from ecmproto.filter import compile_filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.mechanisms.machine import Machine, Place
-from ecmproto.mechanisms.protocol import new_outbox
+from ecmproto.formats.text import mac_text
+from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room, new_outbox
 from ecmproto.record import columns
-from ecmproto.replay.counts import PortCounts
-from ecmproto.replay.facts import PortFacts, check_seed
-from ecmproto.replay.fates import DROPPED, PASSED_BY
-from ecmproto.replay.flow_series import FlowSeries
-from ecmproto.replay.intake import Intake, Taken
-from ecmproto.replay.labels import flow_labels
-from ecmproto.replay.open_port import Arrivals, Outcomes, run
-from ecmproto.replay.port import lengthen_ring, new_port, set_rate
-from ecmproto.replay.ports import NO_PORT, ONE_PORT, Ports
-from ecmproto.replay.replayed import ReplayedBatch
-from ecmproto.replay.spans import second_half_ns
-from ecmproto.replay.summary import PortSummary, ReplaySummary, port_summary
+from ecmproto.replay.summary import PortSummary, ReplaySummary, flow_labels, port_summary
+
+NO_PORT = -1
+
+
+class Ports(Protocol):
+    """Numbers the ports from 0 on, in the order in which their first frames come."""
+
+    def of(self, taken: Taken) -> NDArray[np.int64]:
+        """Return the port of each frame, NO_PORT for one that goes to none."""
+
+    def name(self, number: int) -> str:
+        """Return what a person calls a port."""
+
+
+class OnePort:
+    """All frames go to one port."""
+
+    def of(self, taken: Taken) -> NDArray[np.int64]:
+        """Return 0 for each frame."""
+        return np.zeros(len(taken.batch), np.int64)
+
+    def name(self, number: int) -> str:
+        """Return ``port``."""
+        return "port"
+
+
+ONE_PORT = OnePort()
+
+
+class PortPerInterface:
+    """The frames of each interface of the capture go to a port of their own, numbered as the interfaces."""
+
+    def of(self, taken: Taken) -> NDArray[np.int64]:
+        """Return the interfaces' numbers."""
+        return taken.batch.interface.astype(np.int64)
+
+    def name(self, number: int) -> str:
+        """Return the interface's number."""
+        return f"interface {number}"
+
+
+class PortPerDestination:
+    """Frames to each MAC address go to a port of their own, those to groups and beyond ``most`` to none."""
+
+    def __init__(self, most: int = 64) -> None:
+        self._table = DestinationTable(max_destinations=most)
+
+    def of(self, taken: Taken) -> NDArray[np.int64]:
+        """Return the destinations' numbers."""
+        batch = taken.batch
+        numbers = self._table.number(batch.buffer, batch.offset, batch.captured)
+        return np.where(taken.classes.occupies, numbers, NO_PORT).astype(np.int64)
+
+    def name(self, number: int) -> str:
+        """Return the address."""
+        return f"to {mac_text(self._table.address(number))}"
+
+
+class PortPerFilter:
+    """Frames go to the port of the first display filter that holds of them; those of none to no port."""
+
+    def __init__(
+        self, texts: Sequence[str], interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT
+    ) -> None:
+        self._filters = [compile_filter(text) for text in texts]
+        self._interfaces = interfaces
+        self._ethertypes = ethertypes
+
+    def of(self, taken: Taken) -> NDArray[np.int64]:
+        """Return the number of the first filter that holds of each frame."""
+        from ecmproto.columns.selection import selected
+
+        port = np.full(len(taken.batch), NO_PORT, np.int64)
+        for number, filter in enumerate(self._filters):
+            left = np.flatnonzero(port == NO_PORT)
+            batch = taken.batch.select(left) if number else taken.batch
+            mask = selected(batch, filter, interfaces=self._interfaces, ethertypes=self._ethertypes)
+            port[left[mask]] = number
+        return port
+
+    def name(self, number: int) -> str:
+        """Return the filter."""
+        return self._filters[number].text.strip()
+
+
+def ports_from(text: str, interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT) -> Ports:
+    """Return the ports that ``one``, ``dst``, ``interface`` or display filters, ``;`` between them, ask for.
+
+    ``interfaces`` are the capture's.  Raises FilterError for a text that is none of these.
+    """
+    if text == "one":
+        return ONE_PORT
+    if text == "dst":
+        return PortPerDestination()
+    if text == "interface":
+        return PortPerInterface()
+    return PortPerFilter(text.split(";"), interfaces, ethertypes)
+
+
+_ROOM = 16
+"""More than a frame and what happens before it can post, but for ticks, which look for room themselves."""
+
+
+class Outcomes(NamedTuple):
+    """Per frame: its fate, Qlen of its priority after it (−1 if it passed by), and the tag it carries on."""
+
+    fate: NDArray[np.uint8]
+    qlen_octets: NDArray[np.int64]
+    tag: NDArray[np.int64]
+
+
+@compiled
+def run_port(
+    port: Port, point: CongestionPoint, arrivals: Arrivals, outcomes: Outcomes, outbox: Outbox, first: int
+) -> int:
+    """Run ``arrivals`` from position ``first`` on through the port and its congestion point.
+
+    Fills ``outcomes``; messages and samples stay in ``outbox``, the position of the frame that caused each
+    in its ``cause``.  Returns the position of the first frame that was not run: it stops early when
+    ``outbox`` or a ring is full.
+    """
+    line, gauge = port.line, port.gauge
+    # Arrays are taken out of their tuples here: in a loop that costs as much as the loop itself.
+    times_ns, lengths, priorities, occupies, sampled, answerable, tagged, tags, marks, stations, flows = (
+        arrivals
+    )
+    fates, qlens_octets, forwarded = outcomes
+    levels_octets = gauge.level_octets
+    posted = outbox.posted
+    for position in range(first, times_ns.size):
+        priority = int(priorities[position])
+        octets = lengths[position]
+        if not has_room(outbox, _ROOM) or is_full(line, priority):
+            return position
+        now_ns = times_ns[position]
+        if not _settle(port, point, outbox, now_ns):
+            return position
+        if not occupies[position] or octets <= 0:
+            fates[position] = PASSED_BY
+            qlens_octets[position] = -1
+            continue
+        station = int(stations[position])
+        enqueued = arrive(port, now_ns, priority, octets, station + 1, tagged[position])
+        qlen_octets = levels_octets[priority]
+        fates[position] = ENQUEUED if enqueued else DROPPED
+        qlens_octets[position] = qlen_octets
+        posted.cause = position
+        point.arrived(
+            Arrival(
+                now_ns, station, int(flows[position]), priority, octets, sampled[position],
+                answerable[position], enqueued, tagged[position], tags[position], marks[position],
+                qlen_octets, levels_octets[TOTAL],
+            ),
+            outbox,
+        )  # fmt: skip
+        posted.cause = NO_CAUSE
+        if enqueued and tagged[position]:
+            forwarded[position] = point.forwarded(priority, tags[position])
+    return times_ns.size
+
+
+@inlined
+def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> bool:
+    """Let departures and ticks happen up to ``now_ns``; False if ``outbox`` has no more room before that."""
+    line, gauge = port.line, port.gauge
+    late = False
+    while True:
+        tick_ns = point.tick_ns()
+        if departs(line, min(now_ns, tick_ns)):
+            when_ns, priority, octets = line.departure_ns, line.in_service_priority, line.in_service_octets
+            station = depart(port) - 1
+            point.left(when_ns, station, priority, octets, gauge.level_octets[TOTAL], outbox)
+        elif tick_ns <= now_ns:
+            # At an idle port nothing changes from tick to tick: one call catches up with all.
+            when_ns = now_ns if late and line.in_service_octets == 0 else tick_ns
+            point.tick(when_ns, gauge.level_octets[:PRIORITIES], outbox)
+            late = True
+        else:
+            return True
+        if not has_room(outbox, _ROOM):
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReplayedBatch:
+    """A batch after it went through its ports.
+
+    Per frame: ``fate`` (`ecmproto.engine.port`), ``qlen_octets``, the length of its priority's queue after it
+    (−1 if it passed by), and ``tag``, what it carries on of the mechanism's tag.  ``messages`` has the columns of
+    `protocol.Message`, silent samples included, in order; ``cause`` is a position in the batch, or −1, and
+    times are ns from the first arrival.  ``port`` is which port each is from, ``places`` where those stand.
+    """
+
+    taken: Taken
+    fate: NDArray[np.uint8]
+    qlen_octets: NDArray[np.int64]
+    tag: NDArray[np.int64]
+    messages: NDArray[Any]
+    port: NDArray[np.int64]
+    places: tuple[Place, ...]
+    machine: Machine
+    first_time_ns: int
+
+    @property
+    def batch(self) -> Batch:
+        """The batch as it came."""
+        return self.taken.batch
+
+    def forwarded(self) -> Batch:
+        """Return the batch as the ports let it go on: its tags as they rewrote them."""
+        changed = np.flatnonzero(self.tag != self.taken.arrivals.tag)
+        if not len(changed) or self.machine.tag is not RDTag:
+            return self.batch
+        return with_rates(self.batch, changed, self.tag[changed], self.places[0].ethertypes)
+
+    def generated(self) -> Iterator[tuple[int, GeneratedFrame]]:
+        """Yield each frame that was made with the position of the frame it stands behind (−1: before all)."""
+        chosen = np.flatnonzero(self.messages["sent"] == 1)
+        messages: Any = self.messages[chosen].view(np.recarray)
+        cause = messages["cause"]
+        before = np.searchsorted(self.taken.arrivals.time_ns, messages["time_ns"]) - 1
+        behind = np.where(cause >= 0, cause, before)
+        for index in np.argsort(behind, kind="stable").tolist():
+            place = self.places[int(self.port[chosen[index]])]
+            yield int(behind[index]), self._frame(messages[index], int(behind[index]), place)
+
+    def _frame(self, message: Any, behind: int, place: Place) -> GeneratedFrame:
+        position = int(message.cause)
+        cause, time_ns = NO_CAUSE, self.first_time_ns + int(message.time_ns)
+        if position != NO_CAUSE:
+            cause, time_ns = int(self.batch.numbers[position]), int(self.batch.time_ns[position])
+        return GeneratedFrame(
+            octets=octets_of(self.machine, message, self._about(position), place),
+            time_ns=time_ns,
+            interface=int(self.batch.interface[max(0, behind)]),
+            cause=cause,
+            comment=comment_of(self.machine, message, cause),
+        )
+
+    def _about(self, position: int) -> SampledFrame:
+        if position == NO_CAUSE:
+            return SampledFrame(b"", 0, 0)
+        length_octets = int(self.taken.arrivals.octets[position])
+        return SampledFrame(
+            self.batch.frame(position)[:length_octets],
+            length_octets,
+            int(self.taken.classes.msdu_offset[position]),
+        )
+
+
+def merged(replay: Iterable[ReplayedBatch]) -> Iterator[Batch | GeneratedFrame]:
+    """Yield all frames in the order of the output: runs of input frames as batches, generated ones between.
+
+    Input frames keep their order, times and octets, but for tags that the ports rewrote; a message follows
+    the frame that caused it at the same ns.
+    """
+    for replayed in replay:
+        batch = replayed.forwarded()
+        done = 0
+        for behind, frame in replayed.generated():
+            if behind >= done:
+                yield batch.select(np.arange(done, behind + 1))
+                done = behind + 1
+            yield frame
+        if done < len(batch):
+            yield batch.select(np.arange(done, len(batch))) if done else batch
+
 
 _MESSAGES_AT_ONCE = 4096
 _LARGEST_STATIONS = 4096
 
 
-class _Port:
+class _RunningPort:
     """One port under way."""
 
     def __init__(
-        self, name: str, number: int, machine: Machine, facts: PortFacts, place: Place, seed: int
+        self, name: str, number: int, machine: Machine, facts: PortConfig, place: Place, seed: int
     ) -> None:
         self.name = name
         self.counts = PortCounts(machine)
@@ -84,7 +363,7 @@ class _Port:
         pieces, count = [], len(arrivals.time_ns)
         while True:
             before = position
-            position = run(self.state, self.point, arrivals, outcomes, self.outbox, position)
+            position = run_port(self.state, self.point, arrivals, outcomes, self.outbox, position)
             used = self.outbox.posted.count
             pieces.append(columns(self.outbox.messages)[:used].copy())
             self.outbox.posted.count = 0
@@ -108,7 +387,7 @@ class OpenLoopReplay:
         batches: Iterable[Batch],
         *,
         machine: Machine,
-        port: PortFacts,
+        port: PortConfig,
         seed: int,
         ports: Ports,
         with_flows: bool,
@@ -131,7 +410,7 @@ class OpenLoopReplay:
         self._intake = Intake(
             machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=interfaces, flows=self._flows
         )
-        self._ports: list[_Port] = []
+        self._ports: list[_RunningPort] = []
         self._frames = self._octets = self._passed_by = self._untimed = self._backwards = 0
         self._now_ns = 0
 
@@ -227,12 +506,12 @@ class OpenLoopReplay:
         self._port(number).counts.add_frames(arrivals, came, came & (outcomes.fate == DROPPED))
         return messages
 
-    def _port(self, number: int) -> _Port:
+    def _port(self, number: int) -> _RunningPort:
         while len(self._ports) <= number:
             self._ports.append(self._new_port(len(self._ports)))
         return self._ports[number]
 
-    def _new_port(self, number: int) -> _Port:
+    def _new_port(self, number: int) -> _RunningPort:
         # Each port of a switch has an address of its own.
         mac = (int.from_bytes(self._facts.cp_mac) + number) % (1 << 48)
         place = Place(
@@ -243,7 +522,7 @@ class OpenLoopReplay:
             flows=1,
             ethertypes=self._ethertypes,
         )
-        return _Port(self._chooser.name(number), number, self.machine, self._facts, place, self._seed)
+        return _RunningPort(self._chooser.name(number), number, self.machine, self._facts, place, self._seed)
 
     def _count(self, taken: Taken, outcomes: Outcomes) -> None:
         arrivals = taken.arrivals
@@ -264,7 +543,7 @@ def replay_open_loop(
     batches: Iterable[Batch],
     *,
     machine: Machine,
-    port: PortFacts,
+    port: PortConfig,
     seed: int,
     ports: Ports = ONE_PORT,
     with_flows: bool = False,

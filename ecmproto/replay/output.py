@@ -9,11 +9,11 @@ import numpy as np
 from ecmproto.capture import Batch, Block, CaptureCopier, CaptureReader
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.codec.frame import frame_check_sequence
+from ecmproto.engine.frames import GeneratedFrame
 from ecmproto.errors import CaptureError
 from ecmproto.filter import Filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.replay.generated import GeneratedFrame
-from ecmproto.replay.replayed import ReplayedBatch, merged
+from ecmproto.replay.open_loop import ReplayedBatch, merged
 
 _FCS_OCTETS = 4
 

@@ -10,18 +10,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, CaptureReader
+from ecmproto.engine.config import LoopConfig, PortConfig
 from ecmproto.filter import Filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.mechanisms.machine import Machine
 from ecmproto.replay.closed_loop import replay_closed_loop
 from ecmproto.replay.closed_output import ClosedLoopOutput
-from ecmproto.replay.facts import LoopFacts, PortFacts
-from ecmproto.replay.labels import flow_labels
-from ecmproto.replay.open_loop import replay_open_loop
+from ecmproto.replay.open_loop import ports_from, replay_open_loop
 from ecmproto.replay.output import OpenLoopOutput, batches_of
-from ecmproto.replay.ports import ports_from
-from ecmproto.replay.samples import Samples, sample_rows
-from ecmproto.replay.summary import ReplaySummary
+from ecmproto.replay.series import Samples, sample_rows
+from ecmproto.replay.summary import ReplaySummary, flow_labels
 
 Sink = Callable[[NDArray[Any]], None]
 
@@ -34,8 +32,8 @@ class Plan:
     """What is to be replayed how.  With ``loop`` it is a closed loop, around one port."""
 
     machine: Machine
-    port: PortFacts
-    loop: LoopFacts | None
+    port: PortConfig
+    loop: LoopConfig | None
     seed: int
     variant: str = ""
     """What the replay is called beside others of its mechanism; empty for the mechanism's name."""
@@ -113,7 +111,7 @@ def _open(
 def _closed(
     reader: CaptureReader,
     plan: Plan,
-    loop: LoopFacts,
+    loop: LoopConfig,
     batches: Iterable[Batch],
     output: ClosedLoopOutput | None,
     keep: Sink,

@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ecmproto.replay.counts import PortCounts
-from ecmproto.replay.facts import Buffer, PortRate, RateChange, buffer_text, port_rate_text
-from ecmproto.replay.flow_series import FlowRates
-from ecmproto.replay.gauge import PRIORITIES, TOTAL, TRACE_SPANS, Gauge, fit_trace, settle, step_end
-from ecmproto.replay.spans import second_half_ns
-
-_PERCENTILES = (50, 90, 99)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStatistics:
-    """A queue's length over time, in octets waiting and in service.
-
-    ``pN_octets`` is the length at or under which the queue stood N % of the time, rounded up to a step of
-    64 octets (a coarser one above 1 MiB) and never above the peak; ``mean_octets`` is over time too.
-    """
-
-    mean_octets: float
-    p50_octets: int
-    p90_octets: int
-    p99_octets: int
-    peak_octets: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueTrace:
-    """The port's length over time for a plot: per span of ``span_ns``, its mean and its peak.
-
-    The first span starts at the first arrival; the last may reach beyond the last one.
-    """
-
-    span_ns: int
-    mean_octets: tuple[float, ...]
-    peak_octets: tuple[int, ...]
+from ecmproto.batch.flows import FlowTable
+from ecmproto.engine.config import Buffer, PortRate, RateChange, buffer_text, port_rate_text
+from ecmproto.engine.gauge import (
+    TOTAL,
+    Gauge,
+    QueueStatistics,
+    QueueTrace,
+    bin_lengths_ns,
+    priorities_used,
+    queue_statistics,
+    queue_trace,
+    settled,
+    utilisation,
+)
+from ecmproto.engine.statistics import FlowRates, PortCounts, second_half_ns
+from ecmproto.formats.text import mac_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,64 +237,19 @@ def _second_half(trace: QueueTrace, duration_ns: int) -> float:
     # A span of the trace begins wherever the second half does: its grid is the finer one.
     first = min(second_half_ns(duration_ns) // trace.span_ns, len(trace.mean_octets) - 1)
     half = np.array(trace.mean_octets[first:])
-    lengths_ns = _lengths_ns(len(trace.mean_octets), trace.span_ns, duration_ns)[first:]
+    lengths_ns = bin_lengths_ns(len(trace.mean_octets), trace.span_ns, duration_ns)[first:]
     return float(half @ lengths_ns / lengths_ns.sum())
 
 
-def _lengths_ns(spans: int, span_ns: int, duration_ns: int) -> NDArray[np.int64]:
-    """Return the lengths of spans, of which the last is only as long as the replay reached into it."""
-    lengths_ns = np.full(spans, span_ns, np.int64)
-    lengths_ns[-1] = max(1, duration_ns - (spans - 1) * span_ns)
-    return lengths_ns
-
-
-def settled(gauge: Gauge, now_ns: int) -> None:
-    """Bring every row of ``gauge`` up to ``now_ns``: before statistics are read, as often as one likes."""
-    for row in range(PRIORITIES + 1):
-        settle(gauge, row, now_ns)
-    fit_trace(gauge, now_ns)
-
-
-def queue_statistics(gauge: Gauge, row: int) -> QueueStatistics:
-    """Return the statistics of ``row`` up to the time it is settled; all 0 if no time has passed."""
-    peak_octets = int(gauge.peak_octets[row])
-    duration_ns = int(gauge.since_ns[row])
-    held_ns = np.cumsum(gauge.held_ns[row])
-    steps = [_step_at(held_ns, percent, duration_ns) for percent in _PERCENTILES]
-    p50, p90, p99 = (min(peak_octets, step_end(gauge, step)) for step in steps)
-    return QueueStatistics(
-        mean_octets=float(gauge.octet_ns[row]) / duration_ns if duration_ns else 0.0,
-        p50_octets=p50,
-        p90_octets=p90,
-        p99_octets=p99,
-        peak_octets=peak_octets,
+def flow_labels(table: FlowTable) -> dict[int, str]:
+    """Return the label of each flow by its number: its station's address where that has no other flow."""
+    flows = table.flows()
+    flows_of = Counter(flow.station for flow in flows)
+    numbers = table.numbers(
+        np.array([flow.station for flow in flows], np.int32),
+        np.array([flow.flow for flow in flows], np.int32),
     )
-
-
-def _step_at(held_ns: np.ndarray[Any, np.dtype[np.int64]], percent: int, duration_ns: int) -> int:
-    # ⌈percent·duration/100⌉ in whole numbers: a level that held exactly half the time is p50.
-    return int(np.searchsorted(held_ns, -(-percent * duration_ns // 100))) if duration_ns else 0
-
-
-def queue_trace(gauge: Gauge) -> QueueTrace:
-    """Return the trace of a settled gauge."""
-    span_ns = 1 << int(gauge.trace_shift)
-    duration_ns = int(gauge.since_ns[TOTAL])
-    spans = min(TRACE_SPANS, max(1, -(-duration_ns // span_ns)))
-    lengths_ns = _lengths_ns(spans, span_ns, duration_ns)
-    return QueueTrace(
-        span_ns=span_ns,
-        mean_octets=tuple((gauge.trace_octet_ns[:spans] / lengths_ns).tolist()),
-        peak_octets=tuple(gauge.trace_peak_octets[:spans].tolist()),
-    )
-
-
-def utilisation(gauge: Gauge) -> float:
-    """Return the share of time in which a settled gauge's port was not empty."""
-    duration_ns = int(gauge.since_ns[TOTAL])
-    return 1.0 - int(gauge.held_ns[TOTAL, 0]) / duration_ns if duration_ns else 0.0
-
-
-def priorities_used(gauge: Gauge) -> list[int]:
-    """Return the priorities whose queue ever held a frame."""
-    return [priority for priority in range(PRIORITIES) if gauge.peak_octets[priority] > 0]
+    return {
+        number: mac_text(flow.source) if flows_of[flow.station] == 1 else flow.label
+        for number, flow in zip(numbers.tolist(), flows, strict=True)
+    }

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.engine.statistics import FlowRates
 from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, SILENT
-from ecmproto.replay.flow_series import FlowRates
-from ecmproto.replay.samples import to_flows
+from ecmproto.replay.series import to_flows
 from ecmproto.replay.session import Outcome
 from ecmproto.replay.summary import PortSummary, ReplaySummary, StationsSummary
 from ecmproto.report.reduction import Pause, paused_shares

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
+from ecmproto.engine.config import LoopConfig, PortConfig
 from ecmproto.live.device import Device
 from ecmproto.live.edge import Edge
 from ecmproto.live.port import SwitchPort
 from ecmproto.live.reaction_point import ReactionPoint
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.machine import Machine
-from ecmproto.replay.facts import LoopFacts, PortFacts
 from tests.live.virtual import CP_MAC, START_NS, frame, machine_for
 
 RECEIVER = 250
@@ -41,7 +41,7 @@ class Network:
         def machine() -> Machine:
             return machine_for(mechanism, parameters)
 
-        facts = LoopFacts(link_rate_bps=RATE_BPS)
+        facts = LoopConfig(link_rate_bps=RATE_BPS)
         self.points = [
             ReactionPoint(
                 machine(), facts, seed=n, start_ns=START_NS, longest_octets=1700,
@@ -50,7 +50,7 @@ class Network:
             for n in range(senders)
         ]  # fmt: skip
         self.port = SwitchPort(
-            machine(), PortFacts(rate_bps=RATE_BPS, buffer_octets=1_500_000, cp_mac=CP_MAC),
+            machine(), PortConfig(rate_bps=RATE_BPS, buffer_octets=1_500_000, cp_mac=CP_MAC),
             inputs=senders, frames=1000, seed=7, start_ns=START_NS,
             send=lambda place, *frames: self._leave("port", 0, place, *frames),
         )  # fmt: skip

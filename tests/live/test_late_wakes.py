@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import E2CM, decode
+from ecmproto.engine.config import LoopConfig
 from ecmproto.formats.e2cm import PROBE_FWD
 from ecmproto.live.reaction_point import HOST, NET, ReactionPoint
 from ecmproto.mechanisms.e2cm.messages import e2cm_frame
 from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters
 from ecmproto.mechanisms.e2cm.switch import BCN_KIND
 from ecmproto.mechanisms.ecm.congestion_point import Feedback
-from ecmproto.replay.facts import LoopFacts
 from tests.live.virtual import CP_MAC, START_NS, Clock, frame, machine_for
 
 LINK_BPS = 10**9
@@ -23,7 +23,7 @@ def limited(clock: Clock) -> tuple[ReactionPoint, float]:
     """Return a reaction point behind whose limiter frames wait, and how many leave in a millisecond."""
     machine = machine_for("e2cm", ["rp.autonomous=on", "rp.probe_octets=2kB"])
     point = ReactionPoint(
-        machine, LoopFacts(link_rate_bps=LINK_BPS), seed=1, start_ns=START_NS, send=clock.send,
+        machine, LoopConfig(link_rate_bps=LINK_BPS), seed=1, start_ns=START_NS, send=clock.send,
         longest_octets=1600,
     )  # fmt: skip
     clock.now_ns = START_NS

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CNM, decode
+from ecmproto.engine.config import PortConfig
+from ecmproto.engine.port import ENQUEUED
 from ecmproto.live.port import SwitchPort
 from ecmproto.live.room import buffer_of
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.generation import Signal
 from ecmproto.mechanisms.pause.messages import pause_frame, pfc_frame
-from ecmproto.replay.facts import PortFacts
-from ecmproto.replay.fates import ENQUEUED
 from ecmproto.replay.open_loop import replay_open_loop
 from ecmproto.units import serialisation_ns
 from tests.live.virtual import CP_MAC, GROUP, HOST, START_NS, Came, Clock, frame, machine_for, switch_port
@@ -53,7 +53,7 @@ def replayed(mechanism: str, frames: list[Came]) -> dict[str, Any]:
     replay = replay_open_loop(
         [batch],
         machine=machine_for(mechanism, BUSY[mechanism]),
-        port=PortFacts(rate_bps=10**9, buffer_octets=150_000, cp_mac=CP_MAC),
+        port=PortConfig(rate_bps=10**9, buffer_octets=150_000, cp_mac=CP_MAC),
         seed=1,
     )
     (piece,) = replay

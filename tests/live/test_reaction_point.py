@@ -10,11 +10,11 @@ import pytest
 
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CNM, CNTag, decode
+from ecmproto.engine.config import LoopConfig, PortConfig
+from ecmproto.engine.port import ENQUEUED
 from ecmproto.live.reaction_point import HOST, NET, ReactionPoint
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.replay.closed_loop import replay_closed_loop
-from ecmproto.replay.facts import LoopFacts, PortFacts
-from ecmproto.replay.fates import ENQUEUED
 from tests.live.virtual import HOST as MAC
 from tests.live.virtual import START_NS, Came, Clock, frame, machine_for, switch_port
 from tests.replay.loops import BUSY
@@ -25,7 +25,7 @@ PORT = 1
 
 
 def reaction_point(clock: Clock, name: str, assignments: Sequence[str] = (), **options: Any) -> ReactionPoint:
-    facts = LoopFacts(link_rate_bps=LINK_BPS, queue_octets=options.pop("queue_octets", 1_000_000))
+    facts = LoopConfig(link_rate_bps=LINK_BPS, queue_octets=options.pop("queue_octets", 1_000_000))
     chosen = {"seed": 1, "longest_octets": 1600} | options
     return ReactionPoint(machine_for(name, assignments), facts, start_ns=START_NS, send=clock.send, **chosen)
 
@@ -97,8 +97,8 @@ def test_a_sender_does_what_it_does_in_the_replay_of_a_loop(name: str) -> None:
     replay = replay_closed_loop(
         [Batch.from_frames([came.octets for came in frames], time_ns=[came.time_ns for came in frames])],
         machine=machine_for(name, parameters),
-        port=PortFacts(rate_bps=5 * 10**8, buffer_octets=10**6, overhead_octets=24, cp_mac=MAC + b"\xcc"),
-        loop=LoopFacts(link_rate_bps=LINK_BPS, feedback_delay_ns=0),
+        port=PortConfig(rate_bps=5 * 10**8, buffer_octets=10**6, overhead_octets=24, cp_mac=MAC + b"\xcc"),
+        loop=LoopConfig(link_rate_bps=LINK_BPS, feedback_delay_ns=0),
         seed=1,
     )
     expected = []

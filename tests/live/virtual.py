@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
+from ecmproto.engine.config import PortConfig
 from ecmproto.live.device import Device
 from ecmproto.live.port import SwitchPort
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.machine import Machine, machine_of
 from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.replay.facts import PortFacts
 
 START_NS = 5_000_000_000_000
 CP_MAC = bytes.fromhex("0200000000cc")
@@ -83,7 +83,7 @@ def switch_port(clock: Clock, machine: Machine | None = None, **options: Any) ->
     facts |= {name: options.pop(name) for name in list(options) if name in facts}
     chosen = {"inputs": 2, "frames": 1000, "seed": 1} | options
     return SwitchPort(
-        machine or machine_for("none"), PortFacts(**facts), start_ns=START_NS, send=clock.send, **chosen
+        machine or machine_for("none"), PortConfig(**facts), start_ns=START_NS, send=clock.send, **chosen
     )
 
 

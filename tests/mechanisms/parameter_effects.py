@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from ecmproto.capture.batch import Batch
+from ecmproto.engine.config import PortConfig
+from ecmproto.engine.frames import octets_of as octets_of_message
 from ecmproto.errors import ParameterError
 from ecmproto.formats.text import cpid
 from ecmproto.live.edge import HOST as TO_HOST
@@ -43,8 +45,6 @@ from ecmproto.mechanisms.protocol import (
 )
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.record import new_record
-from ecmproto.replay.facts import PortFacts
-from ecmproto.replay.generated import octets_of as octets_of_message
 from ecmproto.replay.open_loop import replay_open_loop
 from tests.live.virtual import START_NS, Clock, frame
 from tests.mechanisms.qcn.test_edge import BACKBONE_EDGE, backbone_cnm, i_tagged
@@ -262,7 +262,7 @@ def _loop(own: Machine, hops: int) -> Iterator[Any]:
 
 def _open(own: Machine, hops: int) -> Iterator[Any]:
     """Yield what a port says in an open loop, where frames have no tags."""
-    port = PortFacts(rate_bps=_RATE_BPS, buffer_octets=150_000, cp_mac=CP_MAC)
+    port = PortConfig(rate_bps=_RATE_BPS, buffer_octets=150_000, cp_mac=CP_MAC)
     for replayed in replay_open_loop(batches_of(TRAFFIC), machine=own, port=port, seed=1):
         yield replayed.messages.tolist()
 

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from ecmproto.capture.batch import Batch
+from ecmproto.engine.config import PortConfig, RateChange
+from ecmproto.engine.frames import GeneratedFrame
 from ecmproto.mechanisms.machine import machine_of
 from ecmproto.mechanisms.mechanism import Role
 from ecmproto.mechanisms.qcn.mechanism import QCN
 from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
-from ecmproto.replay.facts import PortFacts, RateChange
-from ecmproto.replay.generated import GeneratedFrame
-from ecmproto.replay.open_loop import OpenLoopReplay, replay_open_loop
-from ecmproto.replay.replayed import merged
+from ecmproto.replay.open_loop import OpenLoopReplay, merged, replay_open_loop
 from tests.replay.slow_port import Arriving
 
 ADDRESSES = bytes.fromhex("020000000001" + "020000000002")
@@ -56,7 +55,7 @@ def replay(
     return replay_open_loop(
         batches,
         machine=machine_of(QCN, {} if parameters is None else {Role.CONGESTION_POINT: parameters}),
-        port=PortFacts(
+        port=PortConfig(
             rate_bps=rate_bps,
             buffer_octets=buffer_octets,
             buffer_frames=buffer_frames,

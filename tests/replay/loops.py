@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
+from ecmproto.engine.config import LoopConfig, PortConfig, RateChange
 from ecmproto.mechanisms.machine import Machine, machine_of
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.closed_loop import ClosedLoopReplay, replay_closed_loop
-from ecmproto.replay.facts import LoopFacts, PortFacts, RateChange
 from ecmproto.replay.summary import ReplaySummary, StationsSummary
 
 TEN_G = 10**10
@@ -113,7 +113,7 @@ def loop_of(
     return replay_closed_loop(
         batches_of(frames, sizes=sizes),
         machine=machine(name, *assignments) if isinstance(name, str) else name,
-        port=PortFacts(
+        port=PortConfig(
             rate_bps=rate_bps,
             buffer_octets=buffer_octets,
             buffer_frames=buffer_frames,
@@ -121,7 +121,7 @@ def loop_of(
             rate_changes=rate_changes,
             cp_mac=CP_MAC,
         ),
-        loop=LoopFacts(
+        loop=LoopConfig(
             link_rate_bps=link_rate_bps, feedback_delay_ns=delay_ns, queue_octets=queue_octets, **facts
         ),
         seed=seed,

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ecmproto.engine.event_heap import EventHeap, first, first_ns, new_event_heap, set_due
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.replay.agenda import Agenda, first, first_ns, new_agenda, set_due
 
 MOST = 20
 TIMES = st.sampled_from([0, 1, 2, 3, 4, 5, 1_000, NEVER_NS])
@@ -21,7 +21,7 @@ def by_sorting(due_ns: list[int]) -> tuple[int, int]:
 
 @given(st.integers(1, MOST), CHANGES)
 def test_the_first_entry_is_that_of_a_sorted_list(entries: int, changes: list[tuple[int, int]]) -> None:
-    agenda, due_ns = new_agenda(entries), [NEVER_NS] * entries
+    agenda, due_ns = new_event_heap(entries), [NEVER_NS] * entries
     assert (first_ns(agenda), first(agenda)) == (NEVER_NS, 0)
     for chosen, time_ns in changes:
         entry = chosen % entries
@@ -34,7 +34,7 @@ def test_the_first_entry_is_that_of_a_sorted_list(entries: int, changes: list[tu
 
 @given(st.lists(TIMES, min_size=1, max_size=MOST))
 def test_entries_come_off_in_the_order_of_time_and_number(times_ns: list[int]) -> None:
-    agenda = new_agenda(len(times_ns))
+    agenda = new_event_heap(len(times_ns))
     for entry, time_ns in enumerate(times_ns):
         set_due(agenda, entry, time_ns)
     came = []
@@ -45,7 +45,7 @@ def test_entries_come_off_in_the_order_of_time_and_number(times_ns: list[int]) -
 
 
 def test_all_entries_due_at_once_come_by_number() -> None:
-    agenda = Agenda(np.zeros(50, np.int64), np.arange(50), np.arange(50))
+    agenda = EventHeap(np.zeros(50, np.int64), np.arange(50), np.arange(50))
     came = []
     for _ in range(50):
         came.append(first(agenda))

@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ecmproto.engine import network
+from ecmproto.engine.config import PortConfig, RateChange
+from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from ecmproto.mechanisms.fecn.machine import FECNMachine
 from ecmproto.mechanisms.layered import Layered
 from ecmproto.mechanisms.machine import Machine
-from ecmproto.replay import closed_loop, world
-from ecmproto.replay.facts import PortFacts, RateChange
-from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
+from ecmproto.replay import closed_loop
 from ecmproto.replay.open_loop import replay_open_loop
 from tests.replay.loops import (
     BUSY,
@@ -153,9 +154,9 @@ def test_forty_stations_in_stores_that_grow_are_as_in_stores_that_are_large(
 
     def with_stores(stations: int, pool: int, messages: int, passages: int) -> Loop:
         monkeypatch.setattr(closed_loop, "_FIRST_STATIONS", stations)
-        monkeypatch.setattr(world, "_FIRST_FRAMES", pool)
-        monkeypatch.setattr(world, "_MESSAGES", messages)
-        monkeypatch.setattr(world, "_PASSAGES", passages)
+        monkeypatch.setattr(network, "_FIRST_FRAMES", pool)
+        monkeypatch.setattr(network, "_MESSAGES", messages)
+        monkeypatch.setattr(network, "_PASSAGES", passages)
         assignments = BUSY[name]
         return run(frames, name, *assignments, rate_bps=2 * 10**9, delay_ns=300_000, sizes=[100] * 40)
 
@@ -170,7 +171,7 @@ def test_forty_stations_in_stores_that_grow_are_as_in_stores_that_are_large(
 
 def test_many_messages_under_way_are_all_received_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ring of 64 messages, and feedback that takes as long as the capture."""
-    monkeypatch.setattr(world, "_MESSAGES", 32)
+    monkeypatch.setattr(network, "_MESSAGES", 32)
     frames = incast(1)
     loop = run(frames, "qcn", *BUSY["qcn"], delay_ns=2_000_000)
     sent = int((loop.messages["sent"] == 1).sum())
@@ -188,7 +189,7 @@ def test_the_same_seed_gives_the_same_and_another_does_not(name: str) -> None:
 def test_without_control_the_closed_loop_is_the_open_one() -> None:
     frames = mixed(4_000, gap_ns=500)
     loop = busy("none", frames)
-    port = PortFacts(rate_bps=5 * 10**9, buffer_octets=120_000, cp_mac=CP_MAC)
+    port = PortConfig(rate_bps=5 * 10**9, buffer_octets=120_000, cp_mac=CP_MAC)
     opened = replay_open_loop(batches_of(frames), machine=machine("none"), port=port, seed=1, with_flows=True)
     (replayed,) = opened
     closed_port, open_port = loop.summary.ports[0], opened.summary().ports[0]

@@ -17,17 +17,17 @@ import pytest
 
 from ecmproto import CNM, PFC, CMTag, CNTag, DecodeError, Ethernet, Pause, RDTag, RRTTag, decode
 from ecmproto.capture import Batch, CaptureReader, PcapngWriter, PcapWriter, comments, open_capture
+from ecmproto.engine.config import LoopConfig, PortConfig
+from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT
 from ecmproto.replay.closed_loop import replay_closed_loop
 from ecmproto.replay.closed_output import ClosedLoopOutput
-from ecmproto.replay.facts import LoopFacts, PortFacts
-from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT
 from ecmproto.replay.session import Plan, replay_capture
 from ecmproto_cli.main import run
 from tests.replay.loops import BUSY, CP_MAC, TEN_G, Loop, Sent, loop_of, machine, mixed, ran
 from tests.replay.many_kinds import FCS_OCTETS, START_NS, Parted, parted, write
 
-PORT = PortFacts(rate_bps=5 * 10**9, buffer_octets=120_000, cp_mac=CP_MAC)
-LOOP = LoopFacts(link_rate_bps=TEN_G, queue_octets=40_000)
+PORT = PortConfig(rate_bps=5 * 10**9, buffer_octets=120_000, cp_mac=CP_MAC)
+LOOP = LoopConfig(link_rate_bps=TEN_G, queue_octets=40_000)
 WHOLE_HEADERS = 64
 """Octets that hold all headers of a frame, and room for what is put there."""
 

@@ -1,4 +1,4 @@
-"""The rules of `ecmproto.replay.closed_port`, one by one, on captures made by hand.
+"""The rules of `ecmproto.engine.loop`, one by one, on captures made by hand.
 
 Frames of 976 octets take 800 ns at 10 Gb/s, those of 101 octets 100 ns.
 """
@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from ecmproto.capture.batch import Batch
+from ecmproto.engine.config import LoopConfig, PortConfig
+from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from ecmproto.mechanisms.layered import Layered
 from ecmproto.replay import closed_loop
-from ecmproto.replay.facts import LoopFacts, PortFacts
-from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from tests.replay.loops import BUSY, Loop, Sent, incast, machine, run
 
 STOPS = ("cp.pause_on=output", "cp.high=1500B", "cp.low=0B")
@@ -117,8 +117,8 @@ def test_rule_1_what_occupies_no_queue_passes_by() -> None:
     replay = closed_loop.replay_closed_loop(
         [Batch.from_frames([control, b""], time_ns=[5, 6])],
         machine=machine("none"),
-        port=PortFacts(rate_bps=10**10, buffer_octets=1),
-        loop=LoopFacts(link_rate_bps=10**10),
+        port=PortConfig(rate_bps=10**10, buffer_octets=1),
+        loop=LoopConfig(link_rate_bps=10**10),
         seed=1,
     )
     (piece,) = replay

@@ -15,6 +15,14 @@ from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
 from ecmproto.codec import E2CM, decode_lax
+from ecmproto.engine.arrivals import Intake
+from ecmproto.engine.feedback import (
+    CapturedFeedback,
+    FeedbackCounters,
+    feedback_counters,
+    new_feedback_counters,
+    read_feedback,
+)
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
 from ecmproto.mechanisms.pause.generation import Signal
@@ -22,8 +30,6 @@ from ecmproto.mechanisms.pause.messages import pause_frame, pfc_frame
 from ecmproto.mechanisms.protocol import EVERY_STATION, NO_CAUSE, PAUSE_KIND, PFC_KIND, Message
 from ecmproto.mechanisms.qcn.machine import LAST_FLOW_ID
 from ecmproto.record import columns, new_record
-from ecmproto.replay.hearing import HeardMessages, Hearing, counters, hear, new_hearing
-from ecmproto.replay.intake import Intake
 from tests.replay.loops import CP_MAC, HOST, START_NS, machine
 
 A, B, FAR, OTHER = (HOST + bytes([number]) for number in (1, 2, 250, 251))
@@ -73,23 +79,23 @@ class Ear:
     def __init__(self, of: Machine, *, interfaces: Sequence[Interface] = ()) -> None:
         self.machine = of
         self.flows = FlowTable(of.flow_key, max_stations=PLACE.stations, max_flows=PLACE.flows)
-        self.hearing: Hearing = new_hearing(of)
+        self.hearing: FeedbackCounters = new_feedback_counters(of)
         self._intake = Intake(of, cp_mac=CP_MAC, ethertypes=DEFAULT, interfaces=interfaces, flows=self.flows)
         self._taken = 0
 
-    def hears(self, *frames: bytes, original: Sequence[int] | None = None) -> HeardMessages:
+    def hears(self, *frames: bytes, original: Sequence[int] | None = None) -> CapturedFeedback:
         times_ns = [START_NS + 100 * (self._taken + number) for number in range(len(frames))]
         self._taken += len(frames)
         batch = Batch.from_frames(list(frames), time_ns=times_ns, original=original)
         taken = self._intake.take(batch)
         before = table(self.flows)
-        heard = hear(taken, self.machine, PLACE, self.flows, self.hearing)
+        heard = read_feedback(taken, self.machine, PLACE, self.flows, self.hearing)
         assert table(self.flows) == before
         return heard
 
     def counted(self) -> dict[str, int]:
-        """Return the counters that are not 0."""
-        return {name: count for name, count in counters(self.hearing).items() if count}
+        """Return the feedback_counters that are not 0."""
+        return {name: count for name, count in feedback_counters(self.hearing).items() if count}
 
 
 def table(flows: FlowTable) -> tuple[object, ...]:
@@ -97,12 +103,12 @@ def table(flows: FlowTable) -> tuple[object, ...]:
     return names.tolist(), flows.flows()
 
 
-def told(heard: HeardMessages, *names: str) -> list[tuple[Any, ...]]:
+def told(heard: CapturedFeedback, *names: str) -> list[tuple[Any, ...]]:
     rows = columns(heard.messages)
     return [tuple(row[name].item() for name in names) for row in rows]
 
 
-def places(heard: HeardMessages) -> list[tuple[int, int]]:
+def places(heard: CapturedFeedback) -> list[tuple[int, int]]:
     return told(heard, "station", "flow")
 
 

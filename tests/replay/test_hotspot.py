@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ecmproto.capture.batch import Batch
+from ecmproto.engine.config import LoopConfig, PortConfig
 from ecmproto.replay.closed_loop import replay_closed_loop
-from ecmproto.replay.facts import LoopFacts, PortFacts
 from ecmproto.replay.summary import ReplaySummary
 from tests.replay.loops import START_NS, TEN_G, Sent, machine, octets_of
 
@@ -35,8 +35,8 @@ def hot_spot(name: str, *assignments: str, seed: int = 1, milliseconds: int = 80
     run = replay_closed_loop(
         [capture(milliseconds)],
         machine=machine(name, *assignments),
-        port=PortFacts(rate_bps=TEN_G, buffer_octets=BUFFER_OCTETS),
-        loop=LoopFacts(link_rate_bps=TEN_G),
+        port=PortConfig(rate_bps=TEN_G, buffer_octets=BUFFER_OCTETS),
+        loop=LoopConfig(link_rate_bps=TEN_G),
         seed=seed,
     )
     for _ in run:

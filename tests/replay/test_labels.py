@@ -7,7 +7,7 @@ import numpy as np
 from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch
 from ecmproto.mechanisms.machine import FlowKey
-from ecmproto.replay.labels import flow_labels
+from ecmproto.replay.summary import flow_labels
 
 
 def frame(source: int, *, destination: int = 9, vlan: int | None = None, priority: int = 0) -> bytes:

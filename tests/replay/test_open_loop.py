@@ -11,10 +11,10 @@ import pytest
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
+from ecmproto.engine.config import PortConfig
+from ecmproto.engine.port import DROPPED, ENQUEUED, PASSED_BY
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
-from ecmproto.replay.facts import PortFacts
-from ecmproto.replay.fates import DROPPED, ENQUEUED, PASSED_BY
 from tests.replay.captures import batch_of, overload, replay
 from tests.replay.slow_port import Arriving
 
@@ -128,4 +128,4 @@ def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str
 @pytest.mark.parametrize("cp_mac", [b"", bytes(5), bytes.fromhex("0180c2000001")])
 def test_messages_come_from_an_individual_address(cp_mac: bytes) -> None:
     with pytest.raises(ParameterError, match="cp_mac"):
-        PortFacts(rate_bps=1000, buffer_octets=1, cp_mac=cp_mac)
+        PortConfig(rate_bps=1000, buffer_octets=1, cp_mac=cp_mac)

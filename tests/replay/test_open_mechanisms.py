@@ -11,18 +11,17 @@ import pytest
 
 from ecmproto import BCN, CNM, ECM, CNTag, Ethernet, EtherTypes, decode
 from ecmproto.capture.batch import Batch
+from ecmproto.engine.config import PortConfig
+from ecmproto.engine.frames import GeneratedFrame
+from ecmproto.engine.port import DROPPED, ENQUEUED
 from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND
-from ecmproto.replay.facts import PortFacts
-from ecmproto.replay.fates import DROPPED, ENQUEUED
-from ecmproto.replay.generated import GeneratedFrame
-from ecmproto.replay.open_loop import OpenLoopReplay, replay_open_loop
-from ecmproto.replay.replayed import ReplayedBatch, merged
+from ecmproto.replay.open_loop import OpenLoopReplay, ReplayedBatch, merged, replay_open_loop
 from tests.replay.loops import BUSY, CP_MAC, HOST, machine
 from tests.replay.many_kinds import TAGS
 
 START_NS = 1_650_000_000_000_000_000
 SLOT_NS = 1_000
-FACTS = PortFacts(rate_bps=10**10, buffer_octets=120_000, cp_mac=CP_MAC)
+FACTS = PortConfig(rate_bps=10**10, buffer_octets=120_000, cp_mac=CP_MAC)
 OWN_CPID = CP_MAC + b"\x00\x01"
 """Of the congestion point of priority 0."""
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.capture.batch import Batch
+from ecmproto.engine.config import RateChange
+from ecmproto.engine.port import DROPPED, ENQUEUED, PASSED_BY
 from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
-from ecmproto.replay.facts import RateChange
-from ecmproto.replay.fates import DROPPED, ENQUEUED, PASSED_BY
-from ecmproto.replay.replayed import ReplayedBatch
+from ecmproto.replay.open_loop import ReplayedBatch
 from tests.replay.captures import batch_of, octets_of, overload, replay
 from tests.replay.slow_port import Arriving, Level, SlowPort
 

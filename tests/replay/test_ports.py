@@ -11,16 +11,23 @@ import pytest
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.container import Interface
 from ecmproto.codec import CNM, Ethernet, decode
+from ecmproto.engine.config import PortConfig
+from ecmproto.engine.frames import GeneratedFrame
+from ecmproto.engine.port import PASSED_BY
 from ecmproto.errors import FilterError
-from ecmproto.replay.facts import PortFacts
-from ecmproto.replay.fates import PASSED_BY
-from ecmproto.replay.generated import GeneratedFrame
-from ecmproto.replay.open_loop import OpenLoopReplay, replay_open_loop
-from ecmproto.replay.ports import ONE_PORT, PortPerDestination, Ports, ports_from
-from ecmproto.replay.replayed import ReplayedBatch, merged
+from ecmproto.replay.open_loop import (
+    ONE_PORT,
+    OpenLoopReplay,
+    PortPerDestination,
+    Ports,
+    ReplayedBatch,
+    merged,
+    ports_from,
+    replay_open_loop,
+)
 from tests.replay.loops import CP_MAC, Sent, batches_of, machine, octets_of
 
-FACTS = PortFacts(rate_bps=10**9, buffer_octets=100_000, cp_mac=CP_MAC)
+FACTS = PortConfig(rate_bps=10**9, buffer_octets=100_000, cp_mac=CP_MAC)
 SAMPLING = ("cp.qeq=10kB", "cp.sample_base=10kB")
 INTERFACES = [Interface(index=n, linktype=1) for n in range(3)]
 

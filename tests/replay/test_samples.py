@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ecmproto.mechanisms.protocol import Message, post
 from ecmproto.mechanisms.protocol import new_outbox as outbox_of
 from ecmproto.record import columns
-from ecmproto.replay import samples as module
-from ecmproto.replay.samples import SAMPLE, Samples, sample_rows
+from ecmproto.replay import series
+from ecmproto.replay.series import SAMPLE, Samples, sample_rows
 
 ROOM = 10
 
@@ -20,7 +20,7 @@ ROOM = 10
 @settings(max_examples=100)
 def test_the_first_is_kept_and_every_nth_after_it(sizes: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "LARGEST_ROWS", ROOM)
+        patched.setattr(series, "LARGEST_ROWS", ROOM)
         kept, seen = Samples(), 0
         for size in sizes:
             rows = np.zeros(size, SAMPLE)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ecmproto.replay.facts import RateChange
+from ecmproto.engine.config import RateChange
 from tests.replay.loops import TEN_G, Sent, run
 from tests.replay.slow_loop import DROPPED, ENQUEUED, HELD_OUT, SlowLoop
 

@@ -1,4 +1,4 @@
-"""Sums over spans of time, held to plain sums: `Spans`, and the series of flows made of them."""
+"""Sums over spans of time, held to plain sums: `TimeBins`, and the series of flows made of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
-from ecmproto.replay.flow_series import FLOWS_SHOWN, FlowRates, FlowSeries, jain_index
-from ecmproto.replay.spans import COARSE_SPANS, SPANS, Spans, second_half_ns
+from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
+from ecmproto.engine.statistics import (
+    COARSE_BINS,
+    FLOWS_SHOWN,
+    MOST_BINS,
+    FlowRates,
+    FlowSeries,
+    TimeBins,
+    jain_index,
+    second_half_ns,
+)
 
 Event = tuple[int, int, int]
 """Row or flow, time in ns, value."""
@@ -27,29 +35,29 @@ def columns(events: list[Event]) -> tuple[NDArray[np.int64], ...]:
 
 @given(PIECES)
 def test_spans_are_sums_by_time_however_they_were_fed(pieces: list[list[Event]]) -> None:
-    spans, whole = Spans(3), Spans(3)
+    spans, whole = TimeBins(3), TimeBins(3)
     for piece in pieces:
         row, time_ns, value = columns(piece)
         spans.add(row, time_ns, value.astype(np.float64))
     events = [event for piece in pieces for event in piece]
     row, time_ns, value = columns(events)
     whole.add(row, time_ns, value.astype(np.float64))
-    expected = np.zeros((3, SPANS))
+    expected = np.zeros((3, MOST_BINS))
     for one, when, amount in events:
         expected[one, when // spans.span_ns] += amount
     assert spans.span_ns == whole.span_ns
     assert spans.values.tolist() == whole.values.tolist() == expected.tolist()
     latest = max((when for _, when, _ in events), default=0)
-    assert spans.span_ns == 1_024 or latest // (spans.span_ns // 2) >= SPANS
+    assert spans.span_ns == 1_024 or latest // (spans.span_ns // 2) >= MOST_BINS
 
 
 @given(EVENTS, st.integers(0, 2**40), st.integers(0, 2**40))
 def test_a_stretch_is_the_sum_of_the_spans_that_begin_in_it(events: list[Event], one: int, two: int) -> None:
-    spans = Spans(3)
+    spans = TimeBins(3)
     row, time_ns, value = columns(events)
     spans.add(row, time_ns, value.astype(np.float64))
     start, end = sorted((one, two))
-    begins = np.arange(SPANS) * spans.span_ns
+    begins = np.arange(MOST_BINS) * spans.span_ns
     chosen = (begins >= start) & (begins < end)
     assert spans.between(start, end).tolist() == spans.values[:, chosen].sum(axis=1).tolist()
 
@@ -131,7 +139,7 @@ def test_the_second_half_begins_with_a_span_at_most_a_thirty_second_after_the_mi
 ) -> None:
     start_ns = second_half_ns(duration_ns)
     assert duration_ns // 2 <= start_ns <= duration_ns // 2 + duration_ns / 32
-    coarse = Spans(1, spans=COARSE_SPANS, first_shift=0)
+    coarse = TimeBins(1, spans=COARSE_BINS, first_shift=0)
     coarse.reach(duration_ns)
     assert start_ns % coarse.span_ns == 0
 
@@ -200,8 +208,8 @@ def test_jain_index_of_known_rates(rates: list[float], index: float) -> None:
 
 
 def test_spans_double_only_when_they_must() -> None:
-    spans, lengths = Spans(1), []
-    first_ns = 1_024 * SPANS
+    spans, lengths = TimeBins(1), []
+    first_ns = 1_024 * MOST_BINS
     for time_ns in (0, first_ns - 1, first_ns, 2 * first_ns - 1, 2 * first_ns, 100 * first_ns):
         spans.add(np.zeros(1, np.int64), np.array([time_ns]), np.ones(1))
         lengths.append(spans.span_ns // 1_024)

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture.batch import Batch
+from ecmproto.engine.arrivals import Intake, Taken
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.machine import machine_of
 from ecmproto.mechanisms.none.mechanism import NONE
-from ecmproto.replay.intake import Intake, Taken
-from ecmproto.replay.under_way import FramesUnderWay
+from ecmproto.replay.closed_output import FramesInFlight
 
 
 def taken_of(sizes: list[int]) -> list[Taken]:
@@ -26,7 +26,7 @@ def taken_of(sizes: list[int]) -> list[Taken]:
     ]
 
 
-def octets_of(store: FramesUnderWay, serials: list[int]) -> dict[int, int]:
+def octets_of(store: FramesInFlight, serials: list[int]) -> dict[int, int]:
     found: dict[int, int] = {}
     for taken, chosen, position in store.find(np.array(serials, np.int64)):
         for index, place in zip(chosen.tolist(), position.tolist(), strict=True):
@@ -37,7 +37,7 @@ def octets_of(store: FramesUnderWay, serials: list[int]) -> dict[int, int]:
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=6), st.data())
 def test_frames_are_found_until_they_have_passed(sizes: list[int], data: Any) -> None:
-    store, waiting = FramesUnderWay(), list[int]()
+    store, waiting = FramesInFlight(), list[int]()
     count = 0
     for taken in taken_of(sizes):
         store.add(taken)
@@ -53,7 +53,7 @@ def test_frames_are_found_until_they_have_passed(sizes: list[int], data: Any) ->
 
 
 def test_a_batch_is_let_go_when_all_its_frames_have_passed() -> None:
-    store = FramesUnderWay()
+    store = FramesInFlight()
     for taken in taken_of([4, 4, 4]):
         store.add(taken)
     store.passed(np.array([0, 1, 2, 4, 5, 6, 7, 8]))

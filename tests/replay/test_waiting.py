@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.replay.waiting import (
+from ecmproto.engine.network import (
     NOWHERE,
     append,
     enlarge_pool,

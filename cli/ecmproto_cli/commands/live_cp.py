@@ -66,12 +66,12 @@ def command(
     ecmproto live cp --in veth1 --in veth2 --out veth3 --rate 100M --mechanism qcn
     ecmproto live cp --in a --in b --out c --rate 50M --mechanism ecm --param qeq=33kB -T ndjson
     """
+    from ecmproto.engine.config import PortConfig, parse_buffer
+    from ecmproto.engine.port import FLOW_CONTROLS, machine_on_port
     from ecmproto.formats.text import mac_of
     from ecmproto.live.port import SwitchPort
     from ecmproto.live.room import LEAD_NS, buffer_of, slot_octets
     from ecmproto.live.warming import warm_port
-    from ecmproto.replay.facts import PortFacts, parse_buffer
-    from ecmproto.replay.marks import FLOW_CONTROLS, machine_on_port
     from ecmproto.units import format_rate, parse_rate, parse_time
 
     how = running(options)
@@ -80,7 +80,7 @@ def command(
         raise click.UsageError("an interface is given twice: each has one place")
     drawn = secrets.randbelow(2**32) if how.seed is None else how.seed
     frames, buffer_octets = buffer_of(buffer)
-    facts = PortFacts(
+    facts = PortConfig(
         rate_bps=parse_rate(rate),
         buffer_octets=buffer_octets,
         buffer_frames=parse_buffer(buffer).frames,

@@ -51,11 +51,11 @@ def command(
     \b
     ecmproto live rp --host veth1 --net eth1 --mechanism qcn --link-rate 1G
     """
+    from ecmproto.engine.config import LoopConfig
     from ecmproto.live.reaction_point import ReactionPoint
     from ecmproto.live.warming import warm_reaction_point
     from ecmproto.mechanisms.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
-    from ecmproto.replay.facts import LoopFacts
     from ecmproto.units import parse_octets, parse_rate
 
     how = running(options)
@@ -64,7 +64,7 @@ def command(
     drawn = secrets.randbelow(2**32) if how.seed is None else how.seed
     found = find_mechanism(mechanism)
     machine = machine_of(found, found.parse(assignments))
-    facts = LoopFacts(link_rate_bps=parse_rate(link_rate), queue_octets=parse_octets(queue), hops=hops)
+    facts = LoopConfig(link_rate_bps=parse_rate(link_rate), queue_octets=parse_octets(queue), hops=hops)
 
     def make(links: Sequence[Link], send: Send, start_ns: int) -> Device:
         return ReactionPoint(

@@ -204,12 +204,12 @@ def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
 
 def _warm(request: TestbedRequest, name: str, assignments: tuple[str, ...]) -> None:
     """Compile once here what every device would compile for itself."""
+    from ecmproto.engine.port import machine_on_port
     from ecmproto.formats.ethertypes import DEFAULT
     from ecmproto.live.room import buffer_of
     from ecmproto.live.warming import warm_edge, warm_port, warm_reaction_point
     from ecmproto.mechanisms.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
-    from ecmproto.replay.marks import machine_on_port
 
     mechanism = find_mechanism(name)
     machine = machine_of(mechanism, mechanism.parse(assignments))

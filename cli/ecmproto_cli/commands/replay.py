@@ -31,17 +31,16 @@ from ecmproto_cli.progress import watched, work
 if TYPE_CHECKING:
     from ecmproto.capture import Batch, CaptureReader
     from ecmproto.codec import EtherTypes
+    from ecmproto.engine.config import LoopConfig, PortConfig
+    from ecmproto.engine.gauge import QueueStatistics, QueueTrace
+    from ecmproto.engine.statistics import FlowRates
     from ecmproto.filter import Filter
     from ecmproto.replay.closed_output import ClosedLoopOutput
-    from ecmproto.replay.facts import LoopFacts, PortFacts
-    from ecmproto.replay.flow_series import FlowRates
     from ecmproto.replay.output import OpenLoopOutput
-    from ecmproto.replay.series_output import SampleWriter
+    from ecmproto.replay.series import SampleWriter
     from ecmproto.replay.session import Outcome, Plan
     from ecmproto.replay.summary import (
         PortSummary,
-        QueueStatistics,
-        QueueTrace,
         ReplaySummary,
         StationsSummary,
     )
@@ -188,8 +187,8 @@ def command(
     if closed and ports != "one":
         raise click.UsageError("--ports is for open loops: a closed loop has one port")
 
+    from ecmproto.engine.config import LoopConfig, PortConfig, parse_buffer, parse_port_rate
     from ecmproto.formats.text import mac_of
-    from ecmproto.replay.facts import LoopFacts, PortFacts, parse_buffer, parse_port_rate
     from ecmproto.units import parse_octets, parse_rate, parse_time
 
     variants = variants_of(compare) if compare is not None else [Variant(name=name)]
@@ -198,7 +197,7 @@ def command(
     drawn = secrets.randbelow(2**32) if seed is None else seed
     room = parse_buffer(buffer)
     served = parse_port_rate(rate)
-    port = PortFacts(
+    port = PortConfig(
         rate_bps=served.rate_bps,
         rate_changes=served.changes,
         buffer_octets=room.octets,
@@ -206,7 +205,7 @@ def command(
         overhead_octets=overhead,
         cp_mac=mac_of(cp_mac),
     )
-    loop = LoopFacts(
+    loop = LoopConfig(
         link_rate_bps=parse_rate(link_rate) if link_rate else served.rate_bps,
         feedback_delay_ns=parse_time(feedback_delay),
         queue_octets=parse_octets(rp_queue),
@@ -285,8 +284,8 @@ class ReplayRequest:
     compares: bool
     """Whether these are to stand side by side: then series name the variant of each row."""
     assignments: tuple[str, ...]
-    port: PortFacts
-    loop: LoopFacts | None
+    port: PortConfig
+    loop: LoopConfig | None
     ports: str
     flow_control: str | None
     seed: int
@@ -306,7 +305,7 @@ class ReplayRequest:
 
 def replay_all(request: ReplayRequest) -> None:
     """Replay the capture through each mechanism and show what it came to."""
-    from ecmproto.replay.series_output import check_series_path, write_flows
+    from ecmproto.replay.series import check_series_path, write_flows
 
     if "-" in request.paths and len(request.variants) > 1:
         raise click.UsageError("--compare reads the capture several times: stdin can be read once")
@@ -359,7 +358,7 @@ def _check_that_all_differ(variants: list[Variant], plans: list[Plan]) -> None:
 
 
 def _plan(request: ReplayRequest, variant: Variant) -> Plan:
-    from ecmproto.replay.marks import machine_on_port
+    from ecmproto.engine.port import machine_on_port
     from ecmproto.replay.session import Plan
 
     machine = machine_on_port(
@@ -436,7 +435,7 @@ def _output(
 
 
 def _samples(request: ReplayRequest) -> AbstractContextManager[SampleWriter | None]:
-    from ecmproto.replay.series_output import SampleWriter
+    from ecmproto.replay.series import SampleWriter
 
     if request.samples is None:
         return nullcontext()

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ecmproto.engine.statistics import jain_index
 from ecmproto.live.loop import is_starved
 from ecmproto.live.testbed.run import Report
-from ecmproto.replay.flow_series import jain_index
 from ecmproto.units import NS_PER_S
 
 SETTLING_S = 5.0

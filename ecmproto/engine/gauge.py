@@ -11,6 +11,7 @@ The integrals are float64: exact to 2^53 octet·ns (nine million octet-seconds),
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -31,6 +32,7 @@ _FINE_SHIFT = 6
 _FINE_STEPS = 16_384
 _FINE_LIMIT = _FINE_STEPS << _FINE_SHIFT
 _COARSE_STEPS = 16_384
+_PERCENTILES = (50, 90, 99)
 _STEPS = 1 + _FINE_STEPS + _COARSE_STEPS
 
 
@@ -132,3 +134,89 @@ def fit_trace(gauge: Gauge, now_ns: int) -> None:
         sums[TRACE_SPANS // 2 :] = 0.0
         peaks[TRACE_SPANS // 2 :] = 0
         gauge.trace_shift += 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatistics:
+    """A queue's length over time, in octets waiting and in service.
+
+    ``pN_octets`` is the length at or under which the queue stood N % of the time, rounded up to a step of
+    64 octets (a coarser one above 1 MiB) and never above the peak; ``mean_octets`` is over time too.
+    """
+
+    mean_octets: float
+    p50_octets: int
+    p90_octets: int
+    p99_octets: int
+    peak_octets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTrace:
+    """The port's length over time for a plot: per span of ``span_ns``, its mean and its peak.
+
+    The first span starts at the first arrival; the last may reach beyond the last one.
+    """
+
+    span_ns: int
+    mean_octets: tuple[float, ...]
+    peak_octets: tuple[int, ...]
+
+
+def settled(gauge: Gauge, now_ns: int) -> None:
+    """Bring every row of ``gauge`` up to ``now_ns``: before statistics are read, as often as one likes."""
+    for row in range(PRIORITIES + 1):
+        settle(gauge, row, now_ns)
+    fit_trace(gauge, now_ns)
+
+
+def queue_statistics(gauge: Gauge, row: int) -> QueueStatistics:
+    """Return the statistics of ``row`` up to the time it is settled; all 0 if no time has passed."""
+    peak_octets = int(gauge.peak_octets[row])
+    duration_ns = int(gauge.since_ns[row])
+    held_ns = np.cumsum(gauge.held_ns[row])
+    steps = [_step_at(held_ns, percent, duration_ns) for percent in _PERCENTILES]
+    p50, p90, p99 = (min(peak_octets, step_end(gauge, step)) for step in steps)
+    return QueueStatistics(
+        mean_octets=float(gauge.octet_ns[row]) / duration_ns if duration_ns else 0.0,
+        p50_octets=p50,
+        p90_octets=p90,
+        p99_octets=p99,
+        peak_octets=peak_octets,
+    )
+
+
+def _step_at(held_ns: NDArray[np.int64], percent: int, duration_ns: int) -> int:
+    # ⌈percent·duration/100⌉ in whole numbers: a level that held exactly half the time is p50.
+    return int(np.searchsorted(held_ns, -(-percent * duration_ns // 100))) if duration_ns else 0
+
+
+def queue_trace(gauge: Gauge) -> QueueTrace:
+    """Return the trace of a settled gauge."""
+    span_ns = 1 << int(gauge.trace_shift)
+    duration_ns = int(gauge.since_ns[TOTAL])
+    spans = min(TRACE_SPANS, max(1, -(-duration_ns // span_ns)))
+    lengths_ns = bin_lengths_ns(spans, span_ns, duration_ns)
+    return QueueTrace(
+        span_ns=span_ns,
+        mean_octets=tuple((gauge.trace_octet_ns[:spans] / lengths_ns).tolist()),
+        peak_octets=tuple(gauge.trace_peak_octets[:spans].tolist()),
+    )
+
+
+def utilisation(gauge: Gauge) -> float:
+    """Return the share of time in which a settled gauge's port was not empty."""
+    duration_ns = int(gauge.since_ns[TOTAL])
+    return 1.0 - int(gauge.held_ns[TOTAL, 0]) / duration_ns if duration_ns else 0.0
+
+
+def priorities_used(gauge: Gauge) -> list[int]:
+    """Return the priorities whose queue ever held a frame."""
+    return [priority for priority in range(PRIORITIES) if gauge.peak_octets[priority] > 0]
+
+
+def bin_lengths_ns(spans: int, span_ns: int, duration_ns: int) -> NDArray[np.int64]:
+    """Return the lengths of spans, of which the last is only as long as the replay reached into it."""
+    lengths_ns = np.full(spans, span_ns, np.int64)
+    lengths_ns[-1] = max(1, duration_ns - (spans - 1) * span_ns)
+    return lengths_ns

@@ -1,7 +1,7 @@
-"""What is due when: a heap of numbered entries, each with a time that may change.
+"""Event heap: numbered entries, each with a time that may change, the earliest first.
 
-A binary heap with the place of every entry, so that a time changes in a few steps.  Of entries due at one
-time the lowest number comes first, which makes a replay the same however it was scheduled.
+A binary heap with the position of every entry, so that a time changes in a few steps.  Of entries due at one
+time the lowest number comes first, which makes a run the same however it was scheduled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.structs import Struct
 
 
-class Agenda(Struct):
+class EventHeap(Struct):
     """Entries 0 to n − 1: ``due_ns`` of each, the entries as a heap, and the place of each in it."""
 
     due_ns: NDArray[np.int64]
@@ -22,26 +22,26 @@ class Agenda(Struct):
     place: NDArray[np.int64]
 
 
-def new_agenda(entries: int) -> Agenda:
+def new_event_heap(entries: int) -> EventHeap:
     """Return an agenda of which no entry is due."""
     order = np.arange(entries)
-    return Agenda(np.full(entries, NEVER_NS), order.copy(), order.copy())
+    return EventHeap(np.full(entries, NEVER_NS), order.copy(), order.copy())
 
 
 @inlined
-def first(agenda: Agenda) -> int:
+def first(agenda: EventHeap) -> int:
     """Return the entry that is due first."""
     return int(agenda.heap[0])
 
 
 @inlined
-def first_ns(agenda: Agenda) -> int:
+def first_ns(agenda: EventHeap) -> int:
     """Return when that is."""
     return int(agenda.due_ns[agenda.heap[0]])
 
 
 @compiled
-def set_due(agenda: Agenda, entry: int, due_ns: int) -> None:
+def set_due(agenda: EventHeap, entry: int, due_ns: int) -> None:
     """Let ``entry`` be due at ``due_ns``; NEVER_NS: not at all."""
     if agenda.due_ns[entry] == due_ns:
         return
@@ -51,13 +51,13 @@ def set_due(agenda: Agenda, entry: int, due_ns: int) -> None:
 
 
 @inlined
-def _before(agenda: Agenda, one: int, other: int) -> bool:
+def _before(agenda: EventHeap, one: int, other: int) -> bool:
     one_ns, other_ns = agenda.due_ns[one], agenda.due_ns[other]
     return bool(one_ns < other_ns or (one_ns == other_ns and one < other))
 
 
 @inlined
-def _rise(agenda: Agenda, place: int) -> None:
+def _rise(agenda: EventHeap, place: int) -> None:
     heap = agenda.heap
     entry = heap[place]
     while place > 0:
@@ -72,7 +72,7 @@ def _rise(agenda: Agenda, place: int) -> None:
 
 
 @inlined
-def _sink(agenda: Agenda, place: int) -> None:
+def _sink(agenda: EventHeap, place: int) -> None:
     heap = agenda.heap
     entry = heap[place]
     while 2 * place + 1 < len(heap):

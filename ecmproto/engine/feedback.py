@@ -1,4 +1,4 @@
-"""Feedback that a capture itself holds, as the messages that reaction points heed.
+"""Captured feedback: frames that carry messages, as the messages that reaction points receive.
 
 Congestion notification messages, ECM, BCN and E²CM messages, probes' replies, returning frames, rate reports,
 PAUSE and PFC.  Each such frame is read once, by the mechanism's own reader, with all that this refuses:
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from ecmproto.batch.flows import NO_NUMBER, FlowTable
 from ecmproto.batch.headers import ADDRESS_OCTETS
 from ecmproto.codec import EtherTypes
+from ecmproto.engine.arrivals import Taken
+from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.mechanisms.machine import AboutFlow, Machine, Place
 from ecmproto.mechanisms.pause.messages import Refusals
 from ecmproto.mechanisms.pause.messages import heard as heard_flow_control
 from ecmproto.mechanisms.protocol import EVERY_STATION, NO_CAUSE, Message
 from ecmproto.record import columns, new_record, new_records
-from ecmproto.replay.gauge import PRIORITIES
-from ecmproto.replay.intake import Taken
 
 _NONE = -1
 _FOR_NO_STATION = b""
@@ -37,7 +37,7 @@ _TYPE_OCTETS = 2
 _NO_MESSAGES = new_records(Message, 0)
 
 
-class HearingCounts:
+class CapturedFeedbackCounts:
     """What came as feedback; a record."""
 
     feedback_frames: int
@@ -48,16 +48,16 @@ class HearingCounts:
     """PAUSE and PFC frames from stations."""
 
 
-class Hearing(NamedTuple):
+class FeedbackCounters(NamedTuple):
     """What counts feedback frames and those of them that were refused: records."""
 
-    counts: HearingCounts
+    counts: CapturedFeedbackCounts
     mechanism: Any
     """Of the machine's ``refusal_record``."""
     flow_control: Refusals
 
 
-class HeardMessages(NamedTuple):
+class CapturedFeedback(NamedTuple):
     """The messages of a batch: those of frame i are ``messages[message[i]]`` up to before ``until[i]``.
 
     Both are −1 for a frame that is none.  ``station`` is a number or EVERY_STATION, ``flow`` −1 if it is not
@@ -69,18 +69,22 @@ class HeardMessages(NamedTuple):
     messages: Sequence[Message]
 
 
-def new_hearing(machine: Machine) -> Hearing:
+def new_feedback_counters(machine: Machine) -> FeedbackCounters:
     """Return counters at 0."""
-    return Hearing(new_record(HearingCounts), new_record(machine.refusal_record), new_record(Refusals))
+    return FeedbackCounters(
+        new_record(CapturedFeedbackCounts), new_record(machine.refusal_record), new_record(Refusals)
+    )
 
 
-def counters(hearing: Hearing) -> dict[str, int]:
+def feedback_counters(hearing: FeedbackCounters) -> dict[str, int]:
     """Return what was counted, by name."""
     records: tuple[Any, ...] = tuple(hearing)
     return {name: int(record[name]) for record in records for name in record.dtype.names}
 
 
-def hear(taken: Taken, machine: Machine, place: Place, flows: FlowTable, hearing: Hearing) -> HeardMessages:
+def read_feedback(
+    taken: Taken, machine: Machine, place: Place, flows: FlowTable, hearing: FeedbackCounters
+) -> CapturedFeedback:
     """Return the messages that frames of ``taken`` are.
 
     ``flows`` has numbered the batch, and none after it.  What is heard does not depend on how frames are
@@ -88,7 +92,7 @@ def hear(taken: Taken, machine: Machine, place: Place, flows: FlowTable, hearing
     """
     positions = _feedback(taken, place.ethertypes)
     if len(positions) == 0:
-        return nothing_heard(len(taken.batch))
+        return no_feedback(len(taken.batch))
     listener = _Listener(taken, machine, place, flows, hearing)
     message, until = (np.full(len(taken.batch), _NONE, np.int32) for _ in range(2))
     found: list[Mapping[str, int]] = []
@@ -100,13 +104,13 @@ def hear(taken: Taken, machine: Machine, place: Place, flows: FlowTable, hearing
             until[position] = len(found)
     hearing.counts.feedback_frames += len(positions)
     hearing.counts.heard_messages += len(found)
-    return HeardMessages(message, until, _records(found))
+    return CapturedFeedback(message, until, _records(found))
 
 
-def nothing_heard(frames: int) -> HeardMessages:
+def no_feedback(frames: int) -> CapturedFeedback:
     """Return what ``frames`` frames are of which none is a message."""
     none = np.full(frames, _NONE, np.int32)
-    return HeardMessages(none, none, _NO_MESSAGES)
+    return CapturedFeedback(none, none, _NO_MESSAGES)
 
 
 def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
@@ -136,7 +140,7 @@ class _Listener:
     """Reads the feedback frames of one batch."""
 
     def __init__(
-        self, taken: Taken, machine: Machine, place: Place, flows: FlowTable, hearing: Hearing
+        self, taken: Taken, machine: Machine, place: Place, flows: FlowTable, hearing: FeedbackCounters
     ) -> None:
         self._taken = taken
         self._machine = machine

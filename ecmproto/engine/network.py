@@ -1,4 +1,7 @@
-"""What a closed loop has besides the mechanism's machines: its records and stores, and how these grow."""
+"""Records and stores of a network: the frame pool, stations' queues and links, messages in flight.
+
+Everything but the port itself (`ecmproto.engine.port`) and the mechanism's machines.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ecmproto.engine.config import LoopConfig, PortConfig, RateChange
+from ecmproto.engine.event_heap import EventHeap, new_event_heap
+from ecmproto.engine.gauge import PRIORITIES
+from ecmproto.engine.port import Port, lengthen_ring, new_port
+from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.machine import Machine
 from ecmproto.mechanisms.mechanism import Role
@@ -15,12 +23,123 @@ from ecmproto.mechanisms.pause.gate import Gates, new_gates
 from ecmproto.mechanisms.pause.parameters import PFCReactionParameters
 from ecmproto.mechanisms.protocol import Message, Outbox, new_outbox
 from ecmproto.record import columns, new_record, new_records
-from ecmproto.replay.agenda import Agenda, new_agenda
-from ecmproto.replay.facts import LoopFacts, PortFacts, RateChange
-from ecmproto.replay.gauge import PRIORITIES
-from ecmproto.replay.port import Port, lengthen_ring, new_port
-from ecmproto.replay.waiting import Pool, Queue, enlarge_pool, new_pool, new_queues
 from ecmproto.structs import Draws, Struct
+
+NOWHERE = -1
+"""No frame: the end of a queue or of the free ones."""
+
+
+class Frame:
+    """A frame between its station and its destination; a record (``ecmproto.record``)."""
+
+    serial: int
+    """Its number in the capture, or the number of the frame that a probe follows."""
+    following: int
+    """The next frame of the same queue, or the next free one."""
+    station: int
+    flow: int
+    priority: int
+    octets: int
+    """Without FCS, with its tags."""
+    probe: int
+    sampled: int
+    answerable: int
+    tagged: int
+    tag: int
+    mark: int
+
+
+class Stock:
+    """How many frames a pool has in use, and its first free one; a record."""
+
+    used: int
+    free: int
+
+
+class Pool(Struct):
+    """All frames under way; never more than the queues hold."""
+
+    stock: Stock
+    frames: Sequence[Frame]
+
+
+class Queue:
+    """A queue of frames; a record."""
+
+    head: int
+    tail: int
+    octets: int
+    length: int
+
+
+def new_pool(size: int) -> Pool:
+    """Return a pool of ``size`` free frames."""
+    frames = new_records(Frame, size)
+    columns(frames)["following"] = np.append(np.arange(1, size), NOWHERE)
+    return Pool(new_record(Stock), frames)
+
+
+def enlarge_pool(pool: Pool) -> None:
+    """Give ``pool`` room for twice as many frames."""
+    old, grown = len(pool.frames), new_pool(2 * len(pool.frames)).frames
+    columns(grown)[:old] = columns(pool.frames)
+    columns(grown)["following"][-1] = pool.stock.free
+    pool.frames, pool.stock.free = grown, old
+
+
+def new_queues(count: int) -> Sequence[Queue]:
+    """Return ``count`` empty queues."""
+    queues = new_records(Queue, count)
+    columns(queues)["head"] = columns(queues)["tail"] = NOWHERE
+    return queues
+
+
+@inlined
+def is_used_up(pool: Pool, count: int) -> bool:
+    """Whether there are fewer than ``count`` free frames."""
+    return bool(pool.stock.used + count > len(pool.frames))
+
+
+@inlined
+def take(pool: Pool) -> int:
+    """Return the index of a free frame, which is in use now; there is one."""
+    index = pool.stock.free
+    pool.stock.free = pool.frames[index].following
+    pool.stock.used += 1
+    pool.frames[index].following = NOWHERE
+    return index
+
+
+@inlined
+def give_back(pool: Pool, index: int) -> None:
+    """Free a frame."""
+    pool.frames[index].following = pool.stock.free
+    pool.stock.free = index
+    pool.stock.used -= 1
+
+
+@compiled
+def append(pool: Pool, queue: Queue, index: int) -> None:
+    """Put a frame at the end of ``queue``."""
+    if queue.length == 0:
+        queue.head = index
+    else:
+        pool.frames[queue.tail].following = index
+    queue.tail = index
+    queue.length += 1
+    queue.octets += pool.frames[index].octets
+
+
+@compiled
+def take_first(pool: Pool, queue: Queue) -> int:
+    """Take the first frame out of ``queue``, which is not empty, and return it."""
+    index = queue.head
+    queue.head = pool.frames[index].following
+    queue.length -= 1
+    queue.octets -= pool.frames[index].octets
+    pool.frames[index].following = NOWHERE
+    return index
+
 
 _FIRST_FRAMES = 4096
 _MESSAGES = 4096
@@ -99,7 +218,7 @@ class Link:
     """Until when frames that come have to wait for it (rule 1)."""
 
 
-class World(Struct):
+class NetworkState(Struct):
     """All of a closed loop but the mechanism's machines.
 
     ``flight`` is a ring of messages, its length a power of two.  Station s has the entries from
@@ -111,7 +230,7 @@ class World(Struct):
     port: Port
     pool: Pool
     queues: Sequence[Queue]
-    agenda: Agenda
+    agenda: EventHeap
     links: Sequence[Link]
     gates: Gates
     flight: MutableSequence[Message]
@@ -119,7 +238,7 @@ class World(Struct):
     passages: Sequence[Passage]
 
 
-def with_obeyed(facts: LoopFacts, machine: Machine) -> LoopFacts:
+def with_obeyed(facts: LoopConfig, machine: Machine) -> LoopConfig:
     """Return ``facts`` with the priorities of PFC that the parameters of ``machine`` say stations obey."""
     own = machine.parameters.get(Role.REACTION_POINT)
     if not isinstance(own, PFCReactionParameters):
@@ -132,9 +251,9 @@ def next_change_ns(changes: Sequence[RateChange]) -> int:
     return changes[0].time_ns if changes else NEVER_NS
 
 
-def new_world(
-    port: PortFacts, facts: LoopFacts, *, stations: int, limiters: int, tag_octets: int = 0
-) -> World:
+def new_network(
+    port: PortConfig, facts: LoopConfig, *, stations: int, limiters: int, tag_octets: int = 0
+) -> NetworkState:
     """Return the stores for ``stations`` stations of ``limiters`` limiters each, everything empty.
 
     The mechanism's own tag adds ``tag_octets`` to a frame.
@@ -147,13 +266,13 @@ def new_world(
     loop.overhead_octets = port.overhead_octets
     entries = stations * (ENTRIES + limiters)
     pool = new_pool(_FIRST_FRAMES)
-    world = World(
+    world = NetworkState(
         loop=loop,
         log=new_record(Log),
         port=new_port(port, tag_octets=tag_octets),
         pool=pool,
         queues=new_queues(entries),
-        agenda=new_agenda(entries),
+        agenda=new_event_heap(entries),
         links=new_records(Link, stations),
         gates=new_gates(
             stations,
@@ -169,13 +288,13 @@ def new_world(
     return world
 
 
-def add_frames(world: World) -> None:
+def add_frames(world: NetworkState) -> None:
     """Make room for twice as many frames."""
     enlarge_pool(world.pool)
     _add_slots(world.port, len(world.pool.frames))
 
 
-def lengthen_flight(world: World) -> None:
+def lengthen_in_flight(world: NetworkState) -> None:
     """Make room for twice as many messages under way."""
     size = len(world.flight)
     flight = _ring(2 * size)
@@ -184,12 +303,14 @@ def lengthen_flight(world: World) -> None:
     world.flight = flight
 
 
-def add_stations(world: World, port: PortFacts, facts: LoopFacts, stations: int, limiters: int) -> None:
+def add_stations(
+    world: NetworkState, port: PortConfig, facts: LoopConfig, stations: int, limiters: int
+) -> None:
     """Make room for more stations, all that there were as they are.
 
     The last of these has sent nothing yet: it was stopped by what stops all stations, as are the fresh ones.
     """
-    fresh = new_world(port, facts, stations=stations, limiters=limiters)
+    fresh = new_network(port, facts, stations=stations, limiters=limiters)
     for records in ("stopped", "pause_states", "pfc_states"):
         columns(getattr(fresh.gates, records))[:] = columns(getattr(world.gates, records))[-1]
     world.queues = lengthened(world.queues, fresh.queues)
@@ -216,7 +337,7 @@ def lengthened(old: _Machines, fresh: _Machines) -> _Machines:
     return fresh if isinstance(old, bool | int | float) else old
 
 
-def _add_entries(agenda: Agenda, entries: int) -> None:
+def _add_entries(agenda: EventHeap, entries: int) -> None:
     more = np.arange(len(agenda.due_ns), entries)
     agenda.due_ns = np.append(agenda.due_ns, np.full(len(more), NEVER_NS))
     agenda.heap = np.append(agenda.heap, more)

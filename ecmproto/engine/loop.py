@@ -21,6 +21,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ecmproto.engine.arrivals import Arrivals
+from ecmproto.engine.event_heap import first, first_ns, set_due
+from ecmproto.engine.gauge import PRIORITIES, TOTAL
+from ecmproto.engine.network import (
+    ENTRIES,
+    OWN_QUEUES,
+    TIMER,
+    Frame,
+    NetworkState,
+    append,
+    give_back,
+    is_used_up,
+    take,
+    take_first,
+)
+from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, arrive, depart
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.gate import is_sending, obey, opens_ns, starts_sending
@@ -42,17 +58,10 @@ from ecmproto.mechanisms.protocol import (
     Senders,
     has_room,
 )
-from ecmproto.replay.agenda import first, first_ns, set_due
-from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
-from ecmproto.replay.gauge import PRIORITIES, TOTAL
-from ecmproto.replay.open_port import Arrivals
-from ecmproto.replay.port import arrive, depart
-from ecmproto.replay.waiting import Frame, append, give_back, is_used_up, take, take_first
-from ecmproto.replay.world import ENTRIES, OWN_QUEUES, TIMER, World
 from ecmproto.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from ecmproto.replay.hearing import HeardMessages
+    from ecmproto.engine.feedback import CapturedFeedback
 
 PROBE_OCTETS = 60
 
@@ -62,12 +71,12 @@ _ROOM = 16
 
 @compiled
 def run(
-    world: World,
+    world: NetworkState,
     point: CongestionPoint,
     senders: Senders,
     receivers: Receivers,
     arrivals: Arrivals,
-    heard: HeardMessages,
+    heard: CapturedFeedback,
     position: int,
     serial: int,
     last: bool,
@@ -120,7 +129,7 @@ def run(
 
 
 @inlined
-def has_space(world: World) -> bool:
+def has_space(world: NetworkState) -> bool:
     """Whether every store has room for what one event can put there."""
     under_way = world.loop.sent - world.loop.received
     return bool(
@@ -132,7 +141,7 @@ def has_space(world: World) -> bool:
 
 
 @inlined
-def _message_ns(world: World) -> int:
+def _message_ns(world: NetworkState) -> int:
     loop = world.loop
     if loop.sent == loop.received:
         return NEVER_NS
@@ -140,7 +149,7 @@ def _message_ns(world: World) -> int:
 
 
 @compiled
-def _dispatch(world: World, posted: int) -> None:
+def _dispatch(world: NetworkState, posted: int) -> None:
     """Send what was posted from index ``posted`` on on its way."""
     loop, mask = world.loop, len(world.flight) - 1
     for index in range(posted, world.outbox.posted.count):
@@ -152,11 +161,11 @@ def _dispatch(world: World, posted: int) -> None:
 
 @compiled
 def _arrive(
-    world: World,
+    world: NetworkState,
     point: CongestionPoint,
     senders: Senders,
     arrivals: Arrivals,
-    heard: HeardMessages,
+    heard: CapturedFeedback,
     position: int,
     serial: int,
     now_ns: int,
@@ -190,7 +199,7 @@ def _arrive(
 
 
 @inlined
-def _route(world: World, point: CongestionPoint, senders: Senders, index: int, now_ns: int) -> None:
+def _route(world: NetworkState, point: CongestionPoint, senders: Senders, index: int, now_ns: int) -> None:
     frame = world.pool.frames[index]
     station, priority = frame.station, frame.priority
     if not is_sending(world.gates, station, priority):
@@ -223,7 +232,9 @@ def _route(world: World, point: CongestionPoint, senders: Senders, index: int, n
 
 
 @inlined
-def _leaves_ns(world: World, senders: Senders, station: int, limiter: int, entry: int, now_ns: int) -> int:
+def _leaves_ns(
+    world: NetworkState, senders: Senders, station: int, limiter: int, entry: int, now_ns: int
+) -> int:
     """Return when the head of a station's queue may leave it."""
     link, leaves_ns = world.links[station], now_ns
     if limiter != NO_LIMITER:
@@ -238,7 +249,7 @@ def _leaves_ns(world: World, senders: Senders, station: int, limiter: int, entry
 
 
 @compiled
-def _wake(world: World, point: CongestionPoint, senders: Senders, now_ns: int) -> None:
+def _wake(world: NetworkState, point: CongestionPoint, senders: Senders, now_ns: int) -> None:
     """Do what the agenda has for now: a station's timer, or the head of one of its queues."""
     entry = first(world.agenda)
     each = ENTRIES + senders.limiters()
@@ -264,7 +275,7 @@ def _wake(world: World, point: CongestionPoint, senders: Senders, now_ns: int) -
 
 
 @inlined
-def _came_first(world: World, base: int, each: int, entry: int, now_ns: int) -> int:
+def _came_first(world: NetworkState, base: int, each: int, entry: int, now_ns: int) -> int:
     """Return which of a station's queues that are due, its entries from ``base`` on, has the oldest head."""
     serial = world.pool.frames[world.queues[entry].head].serial
     for other in range(base + OWN_QUEUES, base + each):
@@ -276,7 +287,7 @@ def _came_first(world: World, base: int, each: int, entry: int, now_ns: int) -> 
 
 
 @compiled
-def _review(world: World, senders: Senders, station: int, now_ns: int) -> None:
+def _review(world: NetworkState, senders: Senders, station: int, now_ns: int) -> None:
     """Find anew when a station's queues and timer are due."""
     each = ENTRIES + senders.limiters()
     base = station * each
@@ -290,7 +301,7 @@ def _review(world: World, senders: Senders, station: int, now_ns: int) -> None:
 
 @compiled
 def _send(
-    world: World, point: CongestionPoint, senders: Senders, index: int, limiter: int, now_ns: int
+    world: NetworkState, point: CongestionPoint, senders: Senders, index: int, limiter: int, now_ns: int
 ) -> None:
     """Let a frame leave its station (rule 2)."""
     frame = world.pool.frames[index]
@@ -319,7 +330,7 @@ def _send(
 
 
 @inlined
-def _occupy(world: World, station: int, octets: int, now_ns: int, shared: bool) -> None:
+def _occupy(world: NetworkState, station: int, octets: int, now_ns: int, shared: bool) -> None:
     """Let a frame take a station's link; others share it from then on if it is ``shared``."""
     loop, link = world.loop, world.links[station]
     bit_ns = 8 * (octets + loop.overhead_octets) * NS_PER_S
@@ -329,7 +340,7 @@ def _occupy(world: World, station: int, octets: int, now_ns: int, shared: bool) 
 
 
 @compiled
-def _probe(world: World, point: CongestionPoint, message: Message, serial: int, now_ns: int) -> None:
+def _probe(world: NetworkState, point: CongestionPoint, message: Message, serial: int, now_ns: int) -> None:
     message.sent = 0
     message.cause = serial
     index = take(world.pool)
@@ -351,7 +362,7 @@ def _probe(world: World, point: CongestionPoint, message: Message, serial: int, 
 
 @compiled
 def _pass(
-    world: World, point: CongestionPoint, index: int, now_ns: int, limit_bps: float, rtt_ns: float
+    world: NetworkState, point: CongestionPoint, index: int, now_ns: int, limit_bps: float, rtt_ns: float
 ) -> None:
     """Let a frame come to the port."""
     frame, port, outbox = world.pool.frames[index], world.port, world.outbox
@@ -377,7 +388,9 @@ def _pass(
 
 
 @inlined
-def _note(world: World, frame: Frame, fate: int, qlen_octets: int, limit_bps: float, rtt_ns: float) -> None:
+def _note(
+    world: NetworkState, frame: Frame, fate: int, qlen_octets: int, limit_bps: float, rtt_ns: float
+) -> None:
     passage = world.passages[world.log.passages]
     world.log.passages += 1
     passage.serial = frame.serial
@@ -397,7 +410,7 @@ def _note(world: World, frame: Frame, fate: int, qlen_octets: int, limit_bps: fl
 
 
 @compiled
-def _depart(world: World, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
+def _depart(world: NetworkState, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
     """Let the frame on the line leave the port and come to its destination (rule 3)."""
     posted = world.outbox.posted.count
     index = depart(world.port)
@@ -419,7 +432,7 @@ def _depart(world: World, point: CongestionPoint, receivers: Receivers, now_ns: 
 
 
 @compiled
-def _report(world: World, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
+def _report(world: NetworkState, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
     """Let destinations report; reports pass the port's congestion point on their way."""
     posted = world.outbox.posted.count
     receivers.report(now_ns, world.outbox)
@@ -430,7 +443,7 @@ def _report(world: World, point: CongestionPoint, receivers: Receivers, now_ns: 
 
 
 @compiled
-def _heed(world: World, senders: Senders, now_ns: int) -> None:
+def _heed(world: NetworkState, senders: Senders, now_ns: int) -> None:
     """Let the first message under way reach whom it is for."""
     loop = world.loop
     message = world.flight[loop.received & (len(world.flight) - 1)]
@@ -439,7 +452,7 @@ def _heed(world: World, senders: Senders, now_ns: int) -> None:
 
 
 @compiled
-def _receive(world: World, senders: Senders, message: Message, now_ns: int) -> None:
+def _receive(world: NetworkState, senders: Senders, message: Message, now_ns: int) -> None:
     """Let a message reach its station, or every station."""
     world.log.heeded += 1
     station = message.station
@@ -451,7 +464,7 @@ def _receive(world: World, senders: Senders, message: Message, now_ns: int) -> N
 
 
 @compiled
-def _take(world: World, senders: Senders, message: Message, station: int, now_ns: int) -> None:
+def _take(world: NetworkState, senders: Senders, message: Message, station: int, now_ns: int) -> None:
     if message.kind == PAUSE_KIND or message.kind == PFC_KIND:
         obey(world.gates, station, message, now_ns)
     else:

@@ -1,4 +1,4 @@
-"""What is set about a replay besides its mechanism."""
+"""Configuration of a port and of the stations around it: rates, buffers, delays, and their texts."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def port_rate_text(rate: PortRate) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PortFacts:
+class PortConfig:
     """The port: ``rate_bps``, what its queues share, what a frame takes besides its own octets.
 
     The buffer is ``buffer_octets``, or ``buffer_frames`` if that is not 0: then ``buffer_octets`` is what
@@ -122,7 +122,7 @@ class PortFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopFacts:
+class LoopConfig:
     """The stations of a closed loop: their links, their queues, and how long messages take to them.
 
     ``pause`` and ``pfc_priorities`` say which flow control stations obey, beneath any mechanism.

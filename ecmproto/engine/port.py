@@ -22,15 +22,19 @@ Times are ns from the first arrival.  A port handles what it is given in any spl
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.engine.config import LARGEST_BUFFER_OCTETS, PortConfig
+from ecmproto.engine.gauge import PRIORITIES, TOTAL, Gauge, change, new_gauge
 from ecmproto.kernel import inlined
+from ecmproto.mechanisms.layered import Layered
+from ecmproto.mechanisms.machine import Machine, machine_of
+from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.record import new_record
-from ecmproto.replay.facts import LARGEST_BUFFER_OCTETS, PortFacts
-from ecmproto.replay.gauge import PRIORITIES, TOTAL, Gauge, change, new_gauge
 from ecmproto.structs import Struct
 from ecmproto.units import NS_PER_S
 
@@ -92,7 +96,7 @@ class Port(Struct):
     slots: NDArray[np.int64]
 
 
-def new_port(facts: PortFacts, *, tag_octets: int = 0) -> Port:
+def new_port(facts: PortConfig, *, tag_octets: int = 0) -> Port:
     """Return an idle, empty port at time 0; the mechanism's own tag adds ``tag_octets`` to a frame."""
     line = new_record(Line)
     largest_octets = facts.buffer_octets
@@ -236,3 +240,44 @@ def _serve_next(line: Line, slots: NDArray[np.int64]) -> None:
     if line.slots_taken[priority] == line.slots_put[priority]:
         line.waiting_mask &= ~(1 << priority)
     _serve(line, priority, slot & _OCTETS_MASK, slot >> _TOKEN_SHIFT)
+
+
+PASSED_BY = 0
+"""It never occupies a queue, or belongs to no port."""
+ENQUEUED = 1
+DROPPED = 2
+"""It found the port's buffer full."""
+HELD_OUT = 3
+"""It found its station's queue full; it never came to the port."""
+
+
+FLOW_CONTROLS = ("pause", "pfc")
+"""The mechanisms that have such marks."""
+
+
+def fitting_thresholds(buffer_octets: int) -> list[str]:
+    """Return assignments of marks for a port of ``buffer_octets``: on its output queue, S003's rule of thumb.
+
+    The rule: XOFF at 2 RTT, XON at 1 RTT, a buffer of 3 RTT.  Here the buffer is given, so that it makes the
+    RTT: the longest that loses nothing.
+    """
+    high_octets, low_octets = max(1, 2 * buffer_octets // 3), buffer_octets // 3
+    return ["cp.pause_on=output", f"cp.high={high_octets}B", f"cp.low={low_octets}B"]
+
+
+def machine_on_port(
+    name: str, assignments: Iterable[str], *, buffer_octets: int, flow_control: str | None = None
+) -> Machine:
+    """Return the mechanism called ``name`` for a port of ``buffer_octets``, its parameters as assigned.
+
+    Marks of PAUSE and PFC fit the buffer unless they are assigned.  With ``flow_control``, one of these two,
+    the port sends that as well.  ParameterError for an unknown name or parameter, or a value out of range.
+    """
+    marks = fitting_thresholds(buffer_octets)
+    mechanism = find_mechanism(name)
+    own = [*(marks if name in FLOW_CONTROLS else ()), *assignments]
+    machine = machine_of(mechanism, mechanism.parse(own))
+    if flow_control is None or name in FLOW_CONTROLS:
+        return machine
+    beneath = find_mechanism(flow_control)
+    return Layered(machine, machine_of(beneath, beneath.parse(marks)))

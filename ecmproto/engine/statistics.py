@@ -1,16 +1,132 @@
-"""What each flow offered and got through over time, in bounded memory."""
+"""Counts of a port and rates of flows over time, in bounded memory.
+
+Sums over time stand in equal bins that double, folding neighbours together, as time goes on.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.replay.fates import DROPPED, ENQUEUED, HELD_OUT
-from ecmproto.replay.spans import COARSE_SPANS, SPANS, Spans, second_half_ns
+from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT
+from ecmproto.mechanisms.machine import Machine
+from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT
 from ecmproto.units import NS_PER_S
+
+MOST_BINS = 512
+_FIRST_SHIFT = 10
+COARSE_BINS = 64
+"""Bins of what is kept for every flow; the second half begins where one of them does."""
+
+
+def second_half_ns(duration_ns: int) -> int:
+    """Return when the second half of ``duration_ns`` begins, for everything that is said of it.
+
+    That is the first of the at most ``COARSE_BINS`` equal spans of the time, their length a power of two,
+    that begins in the second half: at most a thirty-second of the time after its middle.
+    """
+    shift = max(0, duration_ns.bit_length() - COARSE_BINS.bit_length() + 1)
+    return -(-(duration_ns // 2) >> shift) << shift
+
+
+class TimeBins:
+    """Rows of sums over ``spans`` spans of ``span_ns`` each, an even number, the first from time 0 on."""
+
+    def __init__(self, rows: int, *, spans: int = MOST_BINS, first_shift: int = _FIRST_SHIFT) -> None:
+        self.values = np.zeros((rows, spans))
+        self._shift = first_shift
+
+    @property
+    def span_ns(self) -> int:
+        """Length of a span."""
+        return 1 << self._shift
+
+    def add(self, row: NDArray[np.int64], time_ns: NDArray[np.int64], value: NDArray[np.float64]) -> None:
+        """Add each ``value`` to its ``row`` at its time, which is not before 0."""
+        if not len(row):
+            return
+        self.reach(int(time_ns.max()))
+        flat = row * self.values.shape[1] + (time_ns >> self._shift)
+        np.add.at(self.values.reshape(-1), flat, value)
+
+    def reach(self, time_ns: int) -> None:
+        """Have the spans reach beyond ``time_ns``."""
+        spans = self.values.shape[1]
+        while time_ns >> self._shift >= spans:
+            self.values[:, : spans // 2] = self.values[:, ::2] + self.values[:, 1::2]
+            self.values[:, spans // 2 :] = 0.0
+            self._shift += 1
+
+    def grow(self, rows: int) -> None:
+        """Have at least ``rows`` rows, the new ones 0."""
+        if rows > len(self.values):
+            more = np.zeros((max(rows, 2 * len(self.values)) - len(self.values), self.values.shape[1]))
+            self.values = np.concatenate([self.values, more])
+
+    def between(self, start_ns: int, end_ns: int) -> NDArray[np.float64]:
+        """Return each row's sum over the spans that begin at or after ``start_ns`` and before ``end_ns``."""
+        low, high = -(-start_ns >> self._shift), -(-end_ns >> self._shift)
+        total: NDArray[np.float64] = self.values[:, low:high].sum(axis=1)
+        return total
+
+
+_LARGEST_QNTZ_FB = 63
+_SHARED_KINDS = {SILENT: "sample", PAUSE_KIND: "PAUSE", PFC_KIND: "PFC", PROBE_KIND: "probe"}
+
+
+class Timed(Protocol):
+    """Frames by columns."""
+
+    @property
+    def time_ns(self) -> NDArray[np.int64]:
+        """When they came."""
+
+    @property
+    def octets(self) -> NDArray[np.int64]:
+        """Their lengths."""
+
+
+class PortCounts:
+    """Frames and octets that came to a port and that it dropped; its samples and messages."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.frames = self.octets = self.dropped_frames = self.dropped_octets = 0
+        self.samples = self.unanswered = 0
+        self.drops = TimeBins(1)
+        """Dropped frames over time."""
+        self.messages: Counter[str] = Counter()
+        self.qntz_fb = np.zeros(_LARGEST_QNTZ_FB + 1, np.int64)
+        self._machine = machine
+        self._no_samples = [PAUSE_KIND, PFC_KIND, PROBE_KIND, *machine.answers]
+
+    def add_frames(self, frames: Timed, came: NDArray[np.bool_], dropped: NDArray[np.bool_]) -> None:
+        """Count the frames that ``came``, and those of them that were ``dropped``."""
+        lost_ns = frames.time_ns[dropped]
+        self.drops.add(np.zeros(len(lost_ns), np.int64), lost_ns, np.ones(len(lost_ns)))
+        self.frames += int(np.count_nonzero(came))
+        self.octets += int(frames.octets.sum(where=came))
+        self.dropped_frames += len(lost_ns)
+        self.dropped_octets += int(frames.octets[dropped].sum())
+
+    def add_messages(self, messages: NDArray[Any]) -> None:
+        """Count messages and silent samples."""
+        kind, sent = messages["kind"], messages["sent"]
+        sampled = (messages["cause"] >= 0) & np.isin(kind, self._no_samples, invert=True)
+        self.samples += int(sampled.sum())
+        self.unanswered += int((sampled & (kind != SILENT) & (sent == 0)).sum())
+        for value, count in zip(*np.unique(kind[sent == 1], return_counts=True), strict=True):
+            self.messages[kind_name(self._machine, int(value))] += int(count)
+        self.qntz_fb += np.bincount(messages["qntz_fb"][sampled], minlength=_LARGEST_QNTZ_FB + 1)
+
+
+def kind_name(machine: Machine, kind: int) -> str:
+    """Return what a kind of message is called."""
+    return machine.kinds.get(kind) or _SHARED_KINDS.get(kind) or f"kind {kind}"
+
 
 FLOWS_SHOWN = 64
 """Flows that have rates over time of their own, the first to come; the row behind them is all others'."""
@@ -75,8 +191,8 @@ class FlowSeries:
     """Sums by flow; fed batch by batch."""
 
     def __init__(self) -> None:
-        self._spans = Spans((FLOWS_SHOWN + 1) * _KINDS)
-        self._all = Spans((1 + _FIRST_FLOWS) * _EACH, spans=COARSE_SPANS, first_shift=0)
+        self._spans = TimeBins((FLOWS_SHOWN + 1) * _KINDS)
+        self._all = TimeBins((1 + _FIRST_FLOWS) * _EACH, spans=COARSE_BINS, first_shift=0)
         self._totals = np.zeros((FLOWS_SHOWN + 1, 4), np.int64)
         self._row_of: dict[int, int] = {}
 
@@ -153,7 +269,7 @@ class FlowSeries:
         shown = list(self._row_of.items())[:FLOWS_SHOWN]
         rows = [(number, own - 1) for number, own in shown] + [(_OTHERS_NUMBER, OTHERS)]
         named = {_OTHERS_NUMBER: OTHERS_LABEL, **labels}
-        spans = max(1, min(SPANS, -(-duration_ns // self.span_ns)))
+        spans = max(1, min(MOST_BINS, -(-duration_ns // self.span_ns)))
         passed = self._second_half(duration_ns)[:, _PASSED_OCTETS]
         own, others = passed[1 : 1 + len(shown)], passed[_NOBODY] + passed[1 + len(shown) :].sum()
         second_half_bps = np.append(own, others) * (8.0 * NS_PER_S)
