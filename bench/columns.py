@@ -24,8 +24,7 @@ from bench.varied import frames as different_frames
 from bench.varied import write_frames as write_varied
 from ecmproto.capture import Batch, open_capture
 from ecmproto.columns import Columns, extract
-from ecmproto.columns.capture import column_batches
-from ecmproto.columns.files import write_columns
+from ecmproto.columns.files import column_batches, write_columns
 from ecmproto.kernel import compiled
 
 FRAMES = 1_000_000
@@ -40,7 +39,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 _PROCESS = """
 import sys
 from ecmproto.capture import open_capture
-from ecmproto.columns.capture import column_batches
+from ecmproto.columns.files import column_batches
 with open_capture(sys.argv[1]) as reader:
     batches = column_batches(reader, sys.argv[2:] or None)
     print(sum(max(column.frames for column in columns.values()) for columns in batches))

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from bench.contest import rates, show
 from ecmproto.codec import CNM, CNTag, Frame, encode
 from ecmproto.columns import extract
-from ecmproto.columns.building import batch_from, frames_from
+from ecmproto.columns.building.frames import frames_from
+from ecmproto.columns.building.rebuilding import batch_from
 from ecmproto.craft import build
 
 FLOWS, FEEDBACK = 65536, int(os.environ.get("ECMPROTO_BENCH_SWEEP", "16"))

@@ -240,7 +240,7 @@ def test_code_for_other_types_under_a_name_is_not_run(
 CHECKED = """
 import numpy as np
 from ecmproto.kernel import compiled
-from ecmproto.columns.text.octets import load_4, store_8, copy
+from ecmproto.columns.octets import load_4, store_8, copy
 
 @compiled
 def third(octets):

@@ -19,22 +19,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ecmproto.columns.arrow import as_text, schema_of
-    from ecmproto.columns.asked import every_name
-    from ecmproto.columns.building import batch_from, frames_from
-    from ecmproto.columns.capture import column_batches, read_table, record_batches
-    from ecmproto.columns.column import Column, Stretches, Texts
+    from ecmproto.columns.building.frames import frames_from
+    from ecmproto.columns.building.rebuilding import batch_from
+    from ecmproto.columns.column import Column, Stretches, Texts, every_name
     from ecmproto.columns.extraction import Columns, extract
-    from ecmproto.columns.files import write_columns
+    from ecmproto.columns.files import column_batches, read_table, record_batches, write_columns
     from ecmproto.columns.selection import count, selected
 
 _MODULES = {
     "arrow": ("as_text", "schema_of"),
-    "asked": ("every_name",),
-    "building": ("batch_from", "frames_from"),
-    "capture": ("column_batches", "read_table", "record_batches"),
-    "column": ("Column", "Stretches", "Texts"),
+    "building.frames": ("frames_from",),
+    "building.rebuilding": ("batch_from",),
+    "column": ("Column", "Stretches", "Texts", "every_name"),
     "extraction": ("Columns", "extract"),
-    "files": ("write_columns",),
+    "files": ("column_batches", "read_table", "record_batches", "write_columns"),
     "selection": ("count", "selected"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

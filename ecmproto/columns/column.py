@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +12,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from ecmproto.batch.headers import fixed
 from ecmproto.columns.octets import copy_octets
-from ecmproto.filter.fields import Kind
+from ecmproto.errors import SpecError
+from ecmproto.filter.fields import Field, Kind, find, hint
+from ecmproto.formats.registry import catalogue
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -171,3 +174,34 @@ class Column:
 
 def _strictly(rows: NDArray[np.int32]) -> bool:
     return bool((rows[1:] > rows[:-1]).all())
+
+
+def every_name() -> tuple[str, ...]:
+    """Return the names of all columns that there are, in the order of `ecmproto.formats.registry`.
+
+    Besides these, what filters know: ``eth.addr`` and its like, and ``encapsulated.NAME``.
+    """
+    return tuple(entry.name for entry in catalogue())
+
+
+def asked(names: Iterable[str] | None) -> tuple[Field, ...]:
+    """Return the fields called ``names``, each once; None: all.
+
+    SpecError, with the nearest name, for one that does not exist or that is a layer's.
+    """
+    return _asked(None if names is None else tuple(names))
+
+
+@functools.lru_cache(maxsize=32)
+def _asked(names: tuple[str, ...] | None) -> tuple[Field, ...]:
+    return tuple({name: _field(name) for name in (every_name() if names is None else names)}.values())
+
+
+@functools.cache
+def _field(name: str) -> Field:
+    field = find(name)
+    if field is None:
+        raise SpecError(where="fields", needed="the name of a field", got=repr(name), hint=hint(name))
+    if field.kind == "layer":
+        raise SpecError(where="fields", needed="the name of a field, not a layer's", got=repr(name))
+    return field

@@ -5,23 +5,193 @@ from __future__ import annotations
 import base64
 import itertools
 import os
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
-from ecmproto.capture import open_capture
+from ecmproto.capture import Batch, CaptureReader, Interface, open_capture
 from ecmproto.capture.sink import Sink, open_sink
 from ecmproto.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of, with_words
-from ecmproto.columns.asked import asked
-from ecmproto.columns.capture import Path, column_batches
-from ecmproto.columns.extraction import Columns
-from ecmproto.columns.survey import fields_present
-from ecmproto.columns.threads import ahead
+from ecmproto.columns.column import asked
+from ecmproto.columns.extraction import Columns, extract
+from ecmproto.columns.threads import ahead, in_order
+from ecmproto.filter.fields import Field
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ecmproto.filter import Filter
+
+THREADS = 2
+"""How many threads find the columns of batches unless told otherwise; the caller's reads ahead of them."""
+
+Path: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+
+
+def column_batches(
+    reader: CaptureReader,
+    fields: Iterable[str] | None = None,
+    *,
+    filter: Filter | str | None = None,
+    limit: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+    threads: int = THREADS,
+) -> Iterator[Columns]:
+    """Yield the columns ``fields`` (None: all) of a capture, a batch at a time.
+
+    ``filter`` leaves frames out, and none is read behind ``limit``; ``threads`` 1 keeps to the calling
+    thread.  Memory does not grow with the capture; what kept it from being read to its end is in
+    ``reader.problem`` afterwards, as ever.
+    """
+    names = tuple(field.name for field in asked(fields))
+    works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes)
+    return in_order(works, threads)
+
+
+def batch_works(
+    reader: CaptureReader,
+    names: Callable[[], tuple[str, ...]],
+    *,
+    filter: Filter | str | None = None,
+    limit: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Iterator[Callable[[], Columns]]:
+    """Yield what is to be done for the columns of each batch; any thread can do it, and in any order.
+
+    ``names`` is asked for the columns when it is done; the other arguments are those of `column_batches`.
+    """
+    wanted = _compiled(filter) if isinstance(filter, str) else filter
+    for batch in _up_to(limit, reader):
+        # more may be described while this is done: they are added behind those that matter here
+        yield partial(_columns_of, batch, reader.interfaces, names, wanted, ethertypes)
+
+
+def _columns_of(
+    batch: Batch,
+    interfaces: Sequence[Interface],
+    names: Callable[[], tuple[str, ...]],
+    filter: Filter | None,
+    ethertypes: EtherTypes,
+) -> Columns:
+    if filter is not None:
+        from ecmproto.columns.selection import selected
+
+        batch = batch.select(selected(batch, filter, interfaces=interfaces, ethertypes=ethertypes))
+    return extract(batch, names(), interfaces=interfaces, ethertypes=ethertypes)
+
+
+def record_batches(
+    path: Path,
+    fields: Iterable[str] | None = None,
+    *,
+    filter: Filter | str | None = None,
+    repeated: Repeated = "list",
+    addresses: Addresses = "text",
+    ethertypes: EtherTypes = DEFAULT,
+    threads: int = THREADS,
+) -> Iterator[pa.RecordBatch]:
+    """Yield a capture as Arrow record batches; see `ecmproto.columns.arrow` for their schema.
+
+    MissingDependencyError without pyarrow; CaptureError for what cannot be read, behind the last batch of
+    what could.
+    """
+    names = tuple(field.name for field in asked(fields))
+    schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
+    with open_capture(path) as reader:
+        works = (
+            partial(_record_batch_of, columns, schema)
+            for columns in batch_works(reader, lambda: names, filter=filter, ethertypes=ethertypes)
+        )
+        yield from in_order(works, threads)
+        if reader.problem is not None:
+            raise reader.problem
+
+
+def _record_batch_of(columns: Callable[[], Columns], schema: pa.Schema) -> pa.RecordBatch:
+    return record_batch_of(columns(), schema)
+
+
+def read_table(
+    path: Path,
+    fields: Iterable[str] | None = None,
+    filter: Filter | str | None = None,
+    *,
+    repeated: Repeated = "list",
+    addresses: Addresses = "text",
+    ethertypes: EtherTypes = DEFAULT,
+) -> pa.Table:
+    """Return a capture as one Arrow table; arguments and errors as in `record_batches`."""
+    pa = arrow()
+    names = [field.name for field in asked(fields)]
+    batches = record_batches(
+        path, names, filter=filter, repeated=repeated, addresses=addresses, ethertypes=ethertypes
+    )
+    schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
+    return pa.Table.from_batches(list(batches), schema)
+
+
+def _up_to(limit: int | None, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches as far as they go, or up to ``limit`` frames."""
+    left = limit
+    for batch in batches:
+        if left is not None and len(batch) >= left:
+            yield batch.select(range(left))
+            return
+        yield batch
+        left = None if left is None else left - len(batch)
+
+
+def _compiled(text: str) -> Filter:
+    # the grammar takes a tenth of a second to load
+    from ecmproto.filter import compile_filter
+
+    return compile_filter(text)
+
+
+def fields_present(
+    reader: CaptureReader,
+    fields: Iterable[str] | None = None,
+    *,
+    filter: Filter | str | None = None,
+    limit: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> tuple[str, ...]:
+    """Return those of ``fields`` (None: all) that the rest of a capture has, or its next ``limit`` frames.
+
+    It looks at one number of each format, at all octet strings and at what frames have as a whole, and at
+    none of these once it was seen.
+    """
+    wanted = asked(fields)
+    evidence = _evidence(wanted)
+    unseen = dict.fromkeys(evidence.values())
+    works = batch_works(reader, lambda: tuple(unseen), filter=filter, limit=limit, ethertypes=ethertypes)
+    for columns in in_order(works, THREADS):
+        for name in columns.found:
+            unseen.pop(name, None)
+    return tuple(field.name for field in wanted if evidence[field.name] not in unseen)
+
+
+def _evidence(fields: Iterable[Field]) -> dict[str, str]:
+    """Return for each field one whose presence stands for its own: itself, or the first of its formats."""
+    first: dict[frozenset[type[Layer]], str] = {}
+    return {
+        field.name: first.setdefault(_formats(field), field.name) if _is_whole(field) else field.name
+        for field in fields
+    }
+
+
+def _is_whole(field: Field) -> bool:
+    """Whether every layer of its formats has the field."""
+    whole = all(source.part in ("whole", "bit") for source in field.sources)
+    # octets that are empty are no value
+    return field.origin == "layers" and whole and not field.inner and field.kind != "octets"
+
+
+def _formats(field: Field) -> frozenset[type[Layer]]:
+    return frozenset(source.format for source in field.sources)
+
 
 Form: TypeAlias = Literal["parquet", "arrow", "stream"]
 """Parquet, Arrow's IPC file format, and its stream, which needs no end to be read."""
@@ -51,7 +221,7 @@ def write_columns(
     Of all columns, those for which no frame has a value are left out unless
     ``empty``; a capture that can be read only once, from a pipe, keeps them.  Memory does not grow with the
     capture, and nothing incomplete stands under the final name.  Errors as in
-    `ecmproto.columns.capture.record_batches`, and OutputError.
+    `ecmproto.columns.files.record_batches`, and OutputError.
     """
     names = tuple(field.name for field in asked(fields))
     if fields is None and not empty and isinstance(path, str | os.PathLike) and os.path.isfile(path):

@@ -70,7 +70,7 @@ def put_right(frame: Frame, given: Sequence[Collection[str]]) -> Frame:
     if not any(_needs_sum(value, keys) for value, keys in zip(frame.layers, given, strict=True)):
         return frame
 
-    from ecmproto.columns.building.finish import summed
+    from ecmproto.columns.building.template import summed
 
     return summed(frame, given, transport=True)
 

@@ -17,19 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.linktypes import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP
-from ecmproto.columns.building.casting import cast
-from ecmproto.columns.building.finish import Finish
-from ecmproto.columns.building.frames import batch_of, times_of, values_for
-from ecmproto.columns.building.target import (
+from ecmproto.columns.building.frames import batch_of, cast, times_of, values_for
+from ecmproto.columns.building.template import Finish
+from ecmproto.columns.building.values import (
     INNER,
     TAILS,
+    Coded,
+    Strings,
     Target,
     check_once,
     column_error,
+    each,
     octets_target,
+    plain,
     targets_of,
 )
-from ecmproto.columns.building.values import Coded, Strings, each, plain
 from ecmproto.craft.builders import finish
 from ecmproto.craft.capture_info import CaptureInfo
 from ecmproto.craft.column_file import Rows, column_batches, form_of

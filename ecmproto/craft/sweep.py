@@ -1,9 +1,9 @@
 """A frame swept over the values of some of its fields: every combination, the last field fastest.
 
 One template is encoded; the bits of the swept fields are then set in many copies at once, and the
-checksums that cover them computed anew (`ecmproto.columns.building.mold`).  A swept field that decides what
-the frame looks like (octets of variable length, the type of an E²CM message or of a TLV) gets a mold per
-value.
+checksums that cover them computed anew (`ecmproto.columns.building.template`).  A swept field that decides
+what the frame looks like (octets of variable length, the type of an E²CM message or of a TLV) gets a frame
+template per value.
 Frames come in batches of bounded size, so that a sweep of any length needs no more memory than a short one.
 """
 
@@ -17,8 +17,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.columns.building.mold import Mold, mold_of
-from ecmproto.columns.building.place import Place
+from ecmproto.columns.building.template import Mold, Place, mold_of
 from ecmproto.craft.axis import Axis
 from ecmproto.craft.builders import Finished, finish
 from ecmproto.craft.stack import Stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from ecmproto.columns.text import (
+from ecmproto.columns.text.pieces import (
     Cell,
     Decimal,
     Hex,

@@ -25,7 +25,7 @@ from ecmproto.formats.schema import Field
 from ecmproto.formats.text import text_of
 
 if TYPE_CHECKING:
-    from ecmproto.columns.text import Renderer
+    from ecmproto.columns.text.renderer import Renderer
 
 _OF_RECORD: dict[str, Callable[[Record], str]] = {
     "frame.number": lambda record: str(record.number),
@@ -171,7 +171,7 @@ class _Rows(Listing):
         self._reader = FieldReader(names)
 
     def _rendering(self, between: str, *, quoted: bool) -> Renderer:
-        from ecmproto.columns.text import Renderer
+        from ecmproto.columns.text.renderer import Renderer
         from ecmproto.dissect.field_pieces import row_pieces
 
         asked = self._reader.asked

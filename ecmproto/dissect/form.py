@@ -19,7 +19,7 @@ from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from ecmproto.columns.text import Renderer
+    from ecmproto.columns.text.renderer import Renderer
 
 Paint = Callable[[str, str], str]
 """Puts text into a named style: title, name, dim, congestion, pause, tag, error."""

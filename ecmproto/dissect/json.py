@@ -53,7 +53,8 @@ from ecmproto.dissect.record import Record
 from ecmproto.formats.ethernet import Data
 
 if TYPE_CHECKING:
-    from ecmproto.columns.text import Path, Piece, Renderer
+    from ecmproto.columns.text.pieces import Path, Piece
+    from ecmproto.columns.text.renderer import Renderer
 
 FRAMES_SCHEMA = "ecmproto/frames/1"
 FRAME_SCHEMA = "ecmproto/frame/1"
@@ -79,7 +80,7 @@ class _Documents(Listing):
         return commented(batch)
 
     def _rendering(self, head: str, tail: str) -> Renderer:
-        from ecmproto.columns.text import Renderer
+        from ecmproto.columns.text.renderer import Renderer
         from ecmproto.dissect.json_pieces import error_text, frame_pieces
 
         def pieces(path: Path) -> list[Piece] | None:

@@ -11,8 +11,8 @@ from ecmproto.capture import linktype_name
 from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.codec.document import derived_names, error_document, json_text, scaled
 from ecmproto.codec.frame import SUSPICIOUS
-from ecmproto.columns.framing import SHOWN_AS
-from ecmproto.columns.text import (
+from ecmproto.columns.layers import SHOWN_AS
+from ecmproto.columns.text.pieces import (
     Decimal,
     Dotted,
     Hex,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
-from ecmproto.columns.framing import SHOWN_AS
-from ecmproto.columns.text import (
+from ecmproto.columns.layers import SHOWN_AS
+from ecmproto.columns.text.pieces import (
     Bits,
     Decimal,
     Dotted,

@@ -21,7 +21,7 @@ from ecmproto.dissect.sentence import sentence_of
 from ecmproto.formats.ethernet import Ethernet
 
 if TYPE_CHECKING:
-    from ecmproto.columns.text import Renderer
+    from ecmproto.columns.text.renderer import Renderer
 
 _STYLES = dict.fromkeys(("CNM", "ECM", "BCN", "E2CM", "FECN", "DBP"), "congestion") | dict.fromkeys(
     ("PAUSE", "PFC"), "pause"
@@ -59,7 +59,7 @@ class Lines(Listing):
 
     def renderer(self) -> Renderer:
         """Return what renders batches."""
-        from ecmproto.columns.text import Renderer
+        from ecmproto.columns.text.renderer import Renderer
         from ecmproto.dissect.line_pieces import line_pieces
 
         return Renderer(

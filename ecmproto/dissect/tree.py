@@ -29,7 +29,7 @@ from ecmproto.formats.schema import Field
 from ecmproto.formats.text import text_of
 
 if TYPE_CHECKING:
-    from ecmproto.columns.text import Renderer
+    from ecmproto.columns.text.renderer import Renderer
 
 SHOWN_OCTETS = 32
 INDENT = "    "
@@ -89,7 +89,7 @@ class Trees(Listing):
         """Return what renders batches."""
         if self._deep is not None:
             return None
-        from ecmproto.columns.text import Renderer
+        from ecmproto.columns.text.renderer import Renderer
         from ecmproto.dissect.tree_pieces import tree_pieces
 
         paint, ethertypes = self._paint, self._ethertypes

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from ecmproto.capture.linktypes import ETHERNET, linktype_name
 from ecmproto.codec.frame import SUSPICIOUS
-from ecmproto.columns.framing import SHOWN_AS
-from ecmproto.columns.text import (
+from ecmproto.columns.layers import SHOWN_AS
+from ecmproto.columns.text.pieces import (
     Binary,
     Decimal,
     Hex,

@@ -13,7 +13,7 @@ from ecmproto.batch.headers import FECN
 from ecmproto.batch.tags import RATE_AT, Splice, older_cn_tags, older_tags, spliced_batch, tags_of
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CNTag, EtherTypes, Layer
-from ecmproto.columns.building.pack import pack
+from ecmproto.columns.building.frames import pack
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.statistics import kind_name
 from ecmproto.mechanisms.machine import Machine, Place, SampledFrame

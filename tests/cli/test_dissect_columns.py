@@ -129,9 +129,9 @@ def test_unknown_names_are_refused(sample: Path, capsys: pytest.CaptureFixture[s
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """Have a capture of many batches, and ``times`` interrupts behind the first one."""
-    from ecmproto.columns import capture
+    from ecmproto.columns import files
 
-    made = capture.column_batches
+    made = files.column_batches
 
     def batches(*arguments: Any, **options: Any) -> Iterator[Any]:
         first = list(made(*arguments, **options))
@@ -143,7 +143,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
             time.sleep(0.01)
             yield from first
 
-    monkeypatch.setattr(capture, "column_batches", batches)
+    monkeypatch.setattr(files, "column_batches", batches)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])

@@ -14,11 +14,8 @@ import pytest
 
 from ecmproto.capture import open_capture
 from ecmproto.columns import every_name
-from ecmproto.columns.address_text import WIDTH, AddressKind, address_texts, address_words
-from ecmproto.columns.arrow import as_text, schema_of
-from ecmproto.columns.capture import read_table, record_batches
-from ecmproto.columns.files import write_columns
-from ecmproto.columns.survey import fields_present
+from ecmproto.columns.arrow import WIDTH, AddressKind, address_texts, address_words, as_text, schema_of
+from ecmproto.columns.files import fields_present, read_table, record_batches, write_columns
 from ecmproto.dissect import records
 from ecmproto.errors import CaptureError, MissingDependencyError, OutputError, SpecError
 from ecmproto.filter import compile_filter

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from ecmproto.batch.headers import fixed
 from ecmproto.capture import Batch, open_capture
 from ecmproto.codec import CNM, TLV, VLAN, EtherTypes, IPv4, Layer
-from ecmproto.columns import extract, parts
+from ecmproto.columns import extract, walk
 from ecmproto.columns.extraction import SHARED_FRAMES as SHARED_WORK
-from ecmproto.columns.rules import UNKNOWN
-from ecmproto.columns.transitions import NUMBER_OF, transitions
+from ecmproto.columns.parse_tables import NUMBER_OF, UNKNOWN, transitions
 from ecmproto.errors import CaptureError, SpecError
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
@@ -106,7 +105,7 @@ def test_formats_that_the_walk_cannot_tell(cls: type[Layer], monkeypatch: pytest
     follows = transitions(DEFAULT).follows.copy()
     follows[NUMBER_OF[cls]] = UNKNOWN
     changed = transitions(DEFAULT)._replace(follows=fixed(follows))
-    monkeypatch.setattr(parts, "transitions", lambda ethertypes: changed)
+    monkeypatch.setattr(walk, "transitions", lambda ethertypes: changed)
     assert_equal(spoilt_batch(random.Random(cls.prefix), 500), interfaces=INTERFACES)
 
 

@@ -29,8 +29,7 @@ from ecmproto.codec import (
     encode,
 )
 from ecmproto.columns import extract
-from ecmproto.columns.framing import frames_of
-from ecmproto.columns.layers import find_layers
+from ecmproto.columns.layers import find_layers, frames_of
 from ecmproto.formats.ethernet import SNAP, STag
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.ip import AH, ARP, DestinationOptions, FragmentHeader, HopByHop, Routing

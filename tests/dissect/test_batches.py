@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, Interface, open_capture
 from ecmproto.codec.frame import frame_check_sequence
-from ecmproto.columns.text import paths, renderer
+from ecmproto.columns.text import renderer
 from ecmproto.dissect import Csv, Json, NdJson, Tabs, Trees, records
 from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing
@@ -142,7 +142,7 @@ def test_spoilt_frames(name: str) -> None:
 
 
 def test_messages_and_what_they_show_in_many_combinations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "_DENSE_PAIRS", 0)
+    monkeypatch.setattr(renderer, "_DENSE_PAIRS", 0)
     batch = spoilt_batch(random.Random(3), _BATCH_FRAMES)
     assert_same(batch, INTERFACES, "ndjson")
 

@@ -464,10 +464,8 @@ def _write_columns(
     """
     from ecmproto.capture import open_captures, open_sink
     from ecmproto.columns.arrow import schema_of
-    from ecmproto.columns.asked import asked
-    from ecmproto.columns.capture import column_batches
-    from ecmproto.columns.files import write_batches
-    from ecmproto.columns.survey import fields_present
+    from ecmproto.columns.column import asked
+    from ecmproto.columns.files import column_batches, fields_present, write_batches
 
     names = tuple(field.name for field in asked(fields or None))
     typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)

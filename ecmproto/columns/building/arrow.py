@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 from numpy.typing import NDArray
 
-from ecmproto.columns.building.target import Target, octets_target
-from ecmproto.columns.building.values import Coded, Strings
+from ecmproto.columns.building.values import Coded, Strings, Target, octets_target
 
 _NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
 """What is read as a number as it stands; other ways of writing one are for `ecmproto.formats.text`."""

@@ -1,9 +1,9 @@
 """Whole batches as text: what a form of output says of a frame, written by compiled kernels.
 
-A form gives, for each sequence of layers (`Path`), the `pieces` of a frame's text: words as they are, numbers
-and octets of the frame, and `Word`s, which a Python function says of few values and which are kept.  A
-`Renderer` writes all frames of a batch by these programs, and leaves to the form's one-frame text those that
-have none.
+A form gives, for each sequence of layers (`pieces.Path`), the pieces of a frame's text: words as they are,
+numbers and octets of the frame, and `Word`s, which a Python function says of few values and which are kept.
+A `renderer.Renderer` writes all frames of a batch by these programs, and leaves to the form's one-frame text
+those that have none.
 
 >>> def line(path: Path) -> list[Piece] | None:
 ...     if path.layers[:2] != (Ethernet, VLAN):
@@ -20,43 +20,4 @@ have none.
 ``sampled=True``; its numbers and stretches are asked for in the same way.  Numbers of the record (its time,
 its length) are `RecordNumber`s; how many octets a stretch has is ``Size(stretch)``.  A `Word`'s function is
 called for its values where a `When` around it does not hold, too.
-
-Importing this imports numba.
 """
-
-from __future__ import annotations
-
-from ecmproto.columns.text.pieces import (
-    Binary,
-    Bits,
-    Cell,
-    Decimal,
-    Dotted,
-    Grouped,
-    Hex,
-    HexNumber,
-    Mark,
-    Moment,
-    Number,
-    Padded,
-    Path,
-    Piece,
-    Pieces,
-    Power,
-    RecordNumber,
-    Seconds,
-    Significant,
-    Size,
-    Stretch,
-    Sum,
-    When,
-    Widest,
-    Word,
-)
-from ecmproto.columns.text.renderer import Renderer, Single
-
-__all__ = [
-    "Binary", "Bits", "Cell", "Decimal", "Dotted", "Grouped", "Hex", "HexNumber", "Mark", "Moment", "Number",
-    "Padded", "Path", "Piece", "Pieces", "Power", "RecordNumber", "Renderer", "Seconds", "Significant",
-    "Single", "Size", "Stretch", "Sum", "When", "Widest", "Word",
-]  # fmt: skip

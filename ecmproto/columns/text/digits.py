@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.headers import signed
-from ecmproto.columns.text.octets import load_4, store_4, store_8
+from ecmproto.batch.headers import signed, two_octets
+from ecmproto.columns.octets import load_4, store_4, store_8
 from ecmproto.kernel import inlined
 
 Octets = NDArray[np.uint8]
@@ -216,3 +216,103 @@ def hex_number(out: Octets, at: int, number: int, digits: int) -> int:
         nibble = (number >> (4 * (digits - 1 - place))) & 15
         out[at + place] = _hex_digits(nibble) & 255
     return at + digits
+
+
+_GROUPS = 8
+
+
+@inlined
+def dotted(out: Octets, at: int, buffer: Octets, start: int) -> int:
+    """Write an IPv4 address."""
+    for octet in range(start, start + 4):
+        at = natural(out, at, signed(buffer[octet]))
+        out[at] = _POINT
+        at += 1
+    return at - 1
+
+
+@inlined
+def grouped(out: Octets, at: int, buffer: Octets, start: int) -> int:
+    """Write an IPv6 address: ``::`` for the first of the longest runs of zeros, from two on."""
+    begin, length, run = 0, 1, 0
+    for group in range(_GROUPS):
+        run = run + 1 if two_octets(buffer, start + 2 * group) == 0 else 0
+        if run > length:
+            begin, length = group + 1 - run, run
+    if length == 1:
+        begin = _GROUPS
+    holds_ipv4 = begin == 0 and (length == 6 or (length == 5 and two_octets(buffer, start + 10) == 0xFFFF))
+    group = 0
+    while group < _GROUPS:
+        if group > 0 or begin == 0:
+            out[at] = _COLON
+            at += 1
+        if group == begin:
+            group += length
+            if group == _GROUPS:
+                out[at] = _COLON
+                at += 1
+        elif group == 6 and holds_ipv4:
+            return dotted(out, at, buffer, start + 12)
+        else:
+            number = two_octets(buffer, start + 2 * group)
+            digits = 1 + int(number >= 1 << 4) + int(number >= 1 << 8) + int(number >= 1 << 12)
+            at = hex_number(out, at, number, digits)
+            group += 1
+    return at
+
+
+_SIGNIFICANT = 4
+_LARGE = 1024.0
+
+
+@inlined
+def _power(exponent: int) -> int:
+    power = 1
+    for _ in range(exponent):
+        power *= 10
+    return power
+
+
+@inlined
+def _rounded(number: int, unit: int, divisor: int) -> int:
+    """Return how many ``unit`` the number has, rounded as its quotient by ``divisor`` is."""
+    above = number // unit
+    twice = 2 * (number - above * unit)
+    if twice != unit:
+        return above + int(twice > unit)
+    # Half-way: Python rounds the quotient as a double, which is a little more or less than that.  How much,
+    # in units too small for either, needs no more than the last 64 bits of the products.
+    quotient = float(number) / float(divisor)
+    bits = 52 if quotient < _LARGE else 42
+    error = int(quotient * float(1 << bits)) * divisor - (int(number) << bits)
+    return above + int(error > 0 or (error == 0 and above & 1 == 1))
+
+
+@inlined
+def significant(out: Octets, at: int, number: int, exponent: int) -> int:
+    """Write ``number`` / 10^``exponent``; up to seven octets behind the text are written to as well.
+
+    10^exponent ≤ number < 10^(exponent + 4) − 10^exponent / 2, and the number is below 2^53; with exponent 0
+    it may be 0.
+    """
+    digits = digits_of(number)
+    if digits > _SIGNIFICANT:
+        number = _rounded(number, _power(digits - _SIGNIFICANT), _power(exponent))
+        if number == _power(_SIGNIFICANT):
+            number = _power(_SIGNIFICANT - 1)
+            digits += 1
+    else:
+        number *= _power(_SIGNIFICANT - digits)
+    whole = digits - exponent
+    text = four_digits(number)
+    store_4(out, at, text)
+    last = _SIGNIFICANT
+    while last > whole and number % 10 == 0:
+        number //= 10
+        last -= 1
+    if last == whole:
+        return at + whole
+    out[at + whole] = _POINT
+    store_4(out, at + whole + 1, text >> (8 * whole))
+    return at + last + 1

@@ -14,7 +14,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ecmproto.columns.transitions import field_of, place_of
+from ecmproto.columns.parse_tables import field_of, place_of
 from ecmproto.formats.base import Layer
 
 

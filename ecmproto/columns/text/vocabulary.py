@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import signed
-from ecmproto.columns.text.program import KEY_NUMBERS, Programs, parts_of
-from ecmproto.columns.text.rendering import SPARE_OCTETS, number_at
+from ecmproto.columns.text.program import KEY_NUMBERS, SPARE_OCTETS, Programs, number_at, parts_of
 from ecmproto.kernel import inlined, released
 
 Octets = NDArray[np.uint8]

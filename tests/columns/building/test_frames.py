@@ -35,7 +35,7 @@ from ecmproto.codec import (
 )
 from ecmproto.codec.frame import fixed
 from ecmproto.columns import Stretches, Texts, extract
-from ecmproto.columns.building import frames_from
+from ecmproto.columns.building.frames import frames_from
 from ecmproto.craft import build
 from ecmproto.craft.builders import put_right
 from ecmproto.errors import ColumnError, DecodeError, EncodeError, ParameterError, SpecError
@@ -412,7 +412,7 @@ def test_few_frames_need_no_compiler() -> None:
     code = """
 import sys
 from ecmproto.craft import build
-from ecmproto.columns.building import frames_from
+from ecmproto.columns.building.frames import frames_from
 assert len(frames_from(build("cnm"), 20, {"cnm.qntz_fb": range(20), "cnm.msdu": [b"1", b"22"] * 10})) == 20
 assert not {"numba", "pyarrow", "scapy"} & sys.modules.keys(), sys.modules.keys()
 """

@@ -26,7 +26,7 @@ from ecmproto.codec import (
     RDTag,
     RRTTag,
 )
-from ecmproto.columns.building.pack import Column, pack
+from ecmproto.columns.building.frames import Given, pack
 from ecmproto.errors import EncodeError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS
@@ -59,7 +59,7 @@ def column(field: Field, drawn: list[Any]) -> NDArray[np.integer]:
 @settings(max_examples=25)
 @given(data=st.data(), count=COUNTS)
 def test_each_row_is_what_the_format_builds(kind: type[Layer], data: st.DataObject, count: int) -> None:
-    columns: dict[str, Column] = {}
+    columns: dict[str, Given] = {}
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for field in kind.layout:
         how = data.draw(st.sampled_from(["default", "one", "each"]), field.key)
@@ -118,7 +118,7 @@ def test_a_strided_or_single_value_array_will_do() -> None:
         (Ethernet, {"dst": bytes(5)}, "eth.dst: needed 6 octets, got 5 octets"),
     ],
 )  # fmt: skip
-def test_what_a_field_cannot_hold_is_told(kind: type[Layer], columns: dict[str, Column], told: str) -> None:
+def test_what_a_field_cannot_hold_is_told(kind: type[Layer], columns: dict[str, Given], told: str) -> None:
     with pytest.raises(EncodeError, match=re.escape(told)):
         pack(kind, 3, **columns)
 

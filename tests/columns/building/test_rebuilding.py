@@ -17,10 +17,8 @@ from ecmproto.capture import Batch, open_capture
 from ecmproto.codec import TLV, CongestionNotificationTLV, Data, Ethernet, Frame, IPv4, IPv6, decode, encode
 from ecmproto.columns import every_name, extract
 from ecmproto.columns.arrow import record_batch_of, schema_of
-from ecmproto.columns.building import batch_from
-from ecmproto.columns.building.tlvs import NO_VALUE, told_apart
-from ecmproto.columns.capture import read_table
-from ecmproto.columns.files import write_columns
+from ecmproto.columns.building.rebuilding import NO_VALUE, batch_from, told_apart
+from ecmproto.columns.files import read_table, write_columns
 from ecmproto.craft import build
 from ecmproto.errors import ColumnError, SpecError
 from ecmproto.formats.base import Layer

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch
+from ecmproto.columns import selection
 from ecmproto.columns.extraction import SHARED_FRAMES as SHARED_WORK
-from ecmproto.columns.selection import operands, selected
+from ecmproto.columns.selection import selected
 from ecmproto.filter import Filter, compile_filter
 from ecmproto.filter.fields import find
 from ecmproto.filter.reading import values_of
@@ -60,7 +61,7 @@ def test_any_text_that_is_a_filter(text: str) -> None:
 @given(TESTS)
 def test_a_few_values_at_a_time(test: Test) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(operands, "AT_ONCE", 3)
+        patched.setattr(selection, "AT_ONCE", 3)
         SPOILT.check(test)
 
 

@@ -10,11 +10,10 @@ import pytest
 
 from ecmproto.capture import Batch
 from ecmproto.codec import Ethernet, Frame, IPv4, IPv6, encode
+from ecmproto.columns import selection
 from ecmproto.columns.column import Texts, Values
-from ecmproto.columns.selection import operands, selected
-from ecmproto.columns.selection.octets import stretches_of
-from ecmproto.columns.selection.operands import bits_in_both, portions
-from ecmproto.columns.selection.relations import compared, matched, related
+from ecmproto.columns.relations import compared, matched, related, stretches_of
+from ecmproto.columns.selection import bits_in_both, portions, selected
 from ecmproto.filter import compile_filter
 from ecmproto.filter.evaluation import RELATIONS
 from ecmproto.filter.tree import Constant, Relation
@@ -177,7 +176,7 @@ def test_products_of_values_take_little_memory() -> None:
 
 
 def test_portions_are_runs_of_at_most_so_much_or_a_single_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operands, "AT_ONCE", 2)
+    monkeypatch.setattr(selection, "AT_ONCE", 2)
     sizes = np.array([1, 1, 5, 0, 0, 2, 1, 9])
     assert [sizes[part].tolist() for part in portions(sizes)] == [[1, 1], [5], [0, 0, 2], [1], [9]]
     assert [*portions(sizes[:0])] == []

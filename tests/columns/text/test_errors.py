@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ecmproto.capture import Batch
 from ecmproto.codec import VLAN, decode_lax
-from ecmproto.columns.text import Decimal, Mark, Path, Piece, Power, RecordNumber, Renderer, Sum, When
+from ecmproto.columns.text.pieces import Decimal, Mark, Path, Piece, Power, RecordNumber, Sum, When
+from ecmproto.columns.text.renderer import Renderer
 from tests.dissect.sample import FRAMES
 
 IP = FRAMES["tcp"][:34]

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ecmproto.columns.text.addresses import dotted, grouped
-from ecmproto.columns.text.significant import significant
+from ecmproto.columns.text.digits import dotted, grouped, significant
 from ecmproto.kernel import compiled
 
 OUT = np.zeros(64, np.uint8)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, Interface
 from ecmproto.codec import CNM, VLAN, Data, Ethernet
-from ecmproto.columns.text import (
+from ecmproto.columns.text import renderer, vocabulary
+from ecmproto.columns.text.pieces import (
     Binary,
     Bits,
     Cell,
@@ -28,18 +29,14 @@ from ecmproto.columns.text import (
     Piece,
     Pieces,
     RecordNumber,
-    Renderer,
     Seconds,
     Size,
     Stretch,
     When,
     Widest,
     Word,
-    desk,
-    paths,
-    renderer,
-    vocabulary,
 )
+from ecmproto.columns.text.renderer import Renderer
 from tests.dissect.sample import FRAMES
 
 HEADER = bytes(12) + b"\x99\x99"
@@ -256,7 +253,7 @@ def test_a_word_depends_on_few_numbers_only() -> None:
 
 
 def test_text_without_end_gets_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk, "_ROOM_OCTETS", 100)
+    monkeypatch.setattr(renderer, "_ROOM_OCTETS", 100)
     bodies = [bytes([index]) * (index * 40) for index in range(1, 60)]
     assert lines(bodies, ["x" * 300, Hex(Stretch(1, 0, 2, 0))]) == ["x" * 300 + body.hex() for body in bodies]
 
@@ -296,7 +293,7 @@ def test_more_layers_than_are_told_apart() -> None:
 
 
 def test_more_paths_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "_MOST_PATHS", 2)
+    monkeypatch.setattr(renderer, "_MOST_PATHS", 2)
     batch = Batch.from_frames([FRAMES["arp"], FRAMES["data"], FRAMES["pfc"], FRAMES["arp"], FRAMES["pause"]])
     assert text(batch, lambda path: ["told\n"]) == "told\ntold\nalone 2\ntold\nalone 4\n"
 

@@ -14,7 +14,7 @@ from ecmproto.fuzz.kinds import SUBJECTS, template_frames
 TARGET = Target(
     subject="filters",
     checks=lambda: [FilterCheck(template_frames())],
-    instrumented=("ecmproto.filter", "ecmproto.columns.selection"),
+    instrumented=("ecmproto.filter", "ecmproto.columns.selection", "ecmproto.columns.relations"),
     starts=SUBJECTS["filters"].corpus,
     mutate=text_mutated,
     longest_octets=256,

@@ -1,40 +1,78 @@
-"""The formats as tables for the walk: how long each is, what it refuses, what follows it.
+"""What the walk over frames knows of a format besides its schema: what it refuses and what follows it.
 
-They are read off the schemas, the dispatch under an EtherType map and `ecmproto.columns.rules`.  A
-format's number is its place in ``FORMATS``.
+The formats say this in Python (`Layer.check`, `Layer.following`), which kernels cannot call.  A format whose
+methods are its own and that stands in no table here is no worse off than slow: the one-frame decoder walks
+the frames that have it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import fixed
-from ecmproto.columns.rules import (
-    ANNOUNCED,
-    CN_TLV,
-    COOKED,
-    EXTENSION,
-    FRAGMENT,
-    IPV4,
-    IPV6,
-    LEAST_SAMPLE,
-    SNAPPED,
-    TLVS,
-    UNKNOWN,
-    WITHIN,
-    followed_by,
-)
 from ecmproto.formats.base import Layer
-from ecmproto.formats.ethernet import SNAP, Data
+from ecmproto.formats.cn import CNM, MAX_MSDU
+from ecmproto.formats.ethernet import SLL, SLL2, SNAP, Data
 from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.formats.experimental import MOST_OCTETS, Proposed, Word, selector
-from ecmproto.formats.ip import FragmentHeader, IPv4, IPv6
+from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS, MOST_OCTETS, Proposed, Sampling, Word, selector
+from ecmproto.formats.ip import AH, EXTENSIONS, TCP, UDP, FragmentHeader, IPv4, IPv6
+from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 from ecmproto.formats.registry import FORMATS, Dispatch, announcement, dispatch
 from ecmproto.formats.schema import Field
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """The field ``key`` is in ``low`` to ``high``."""
+
+    key: str
+    low: int
+    high: int
+
+
+WITHIN: Mapping[type[Layer], tuple[Within, ...]] = {
+    CNM: (Within(key="msdu_length", low=0, high=MAX_MSDU),),
+    IPv4: (Within(key="version", low=4, high=4), Within(key="ihl", low=5, high=15)),
+    IPv6: (Within(key="version", low=6, high=6),),
+    AH: (Within(key="length", low=1, high=255),),
+    TCP: (Within(key="data_offset", low=5, high=15),),
+    CongestionNotificationTLV: (Within(key="length", low=6, high=6),),
+}
+"""What formats refuse, in the order in which they look."""
+
+LEAST_SAMPLE: Mapping[type[Layer], int] = dict.fromkeys(
+    (cls for cls in FORMATS if issubclass(cls, Sampling)), MIN_SAMPLED_OCTETS
+)
+"""The least octets of the variable field on the wire, where there is to be one."""
+
+NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, SNAPPED, UNKNOWN = range(12)
+"""What may follow a format; IPV4 also stands for the check of its total length."""
+
+FOLLOWED: Final[Mapping[type[Layer], int]] = {
+    SLL: COOKED, SLL2: COOKED, IPv4: IPV4, IPv6: IPV6, TCP: DATA, UDP: DATA, TLV: TLVS,
+    CongestionNotificationTLV: CN_TLV, **dict.fromkeys(EXTENSIONS.values(), EXTENSION),
+    FragmentHeader: FRAGMENT, SNAP: SNAPPED,
+}  # fmt: skip
+
+
+def followed_by(cls: type[Layer]) -> int:
+    """Return what may follow a format; UNKNOWN where only its own methods know."""
+    if cls.check is not Layer.check and cls not in WITHIN and cls not in LEAST_SAMPLE:
+        return UNKNOWN
+    if cls.otherwise is not None and not issubclass(cls, Proposed):
+        return UNKNOWN
+    if cls in FOLLOWED:
+        return FOLLOWED[cls]
+    if cls.following is not Layer.following:
+        return UNKNOWN
+    return ANNOUNCED if cls.next_key else NOTHING
+
 
 Int64 = NDArray[np.int64]
 
@@ -87,7 +125,7 @@ class Transitions(NamedTuple):
     whether there is a CPID; the most octets of those types that show no frame, 0 for any number; whether its
     CPID, or what would be one, decides."""
     follows: Int64
-    """What may follow; see `ecmproto.columns.rules`."""
+    """What may follow; see `ecmproto.columns.parse_tables`."""
     next_at: Int64
     """Where the EtherType or the next header of what follows stands."""
     run: NDArray[np.bool_]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.headers import signed, two_octets
 from ecmproto.columns.octets import eight_octets
-from ecmproto.columns.transitions import DECISIVE, NO_DOUBT, NUMBER_OF, Transitions
+from ecmproto.columns.parse_tables import DECISIVE, NO_DOUBT, NUMBER_OF, Transitions
 from ecmproto.formats.ethernet import Ethernet
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
 from ecmproto.formats.registry import FORMATS
