@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from ecmproto.mechanisms.pause.generation import Signal
 from ecmproto.mechanisms.pause.messages import pause_frame
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame
-from tests.live.wires import Wires, all_received, received, until, wires
+from tests.live.wires import Wires, comes_through, received, until, wires
 from tests.namespaces import PATIENCE_S, guarded
 
 RECEIVER = 250
@@ -36,20 +35,6 @@ def switched(wired: Wires) -> Wires:
     return wired
 
 
-def comes_through(one: socket.socket, out: socket.socket, octets: bytes) -> None:
-    """Send a frame again and again until it arrives."""
-    deadline = time.monotonic() + PATIENCE_S
-    out.settimeout(0.3)
-    while True:
-        one.send(octets)
-        try:
-            while out.recv(2048) != octets:
-                pass
-            return
-        except TimeoutError:
-            assert time.monotonic() < deadline
-
-
 def test_frames_that_the_other_end_refuses_do_not_stop_those_behind_them(switched: Wires) -> None:
     switched.ip("link", "set", "dev", "c-far", "mtu", "1000")
     program = switched.start(*CP, "--rate", "1G")
@@ -58,7 +43,7 @@ def test_frames_that_the_other_end_refuses_do_not_stop_those_behind_them(switche
         for _ in range(20):
             for number, octets in enumerate(sizes):
                 one.send(frame(1, RECEIVER, octets, number=number))
-        got = all_received(out)
+        got = received(out, 60)
     assert [len(octets) for octets in got] == [200, 300, 400] * 20
     summary = switched.end(program)
     assert summary["links"]["c"]["sent_frames"] == 60
@@ -66,29 +51,31 @@ def test_frames_that_the_other_end_refuses_do_not_stop_those_behind_them(switche
 
 
 def test_a_port_stops_for_pauses_from_its_output(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1M", "--flow-control", "pause")
+    # 65535 quanta at 100 kb/s are 336 s: longer than the rest of this test may take.
+    options = ("--rate", "100k", "--flow-control", "pause", "--stats-interval", "50ms")
+    program = switched.start(*CP, *options)
+    counters = (document["counters"] for document in switched.documents(program))
     stop, resume = (pause_frame(Signal(0xFF, quanta), src=HOST + b"\xfa") for quanta in (65535, 0))
+    sent = [frame(1, RECEIVER, number=n) for n in range(20)]
     with switched.socket("a-far") as one, switched.socket("c-far") as out:
-        # 65535 quanta at 1 Mb/s are 34 s: longer than anything keeps this test from saying it again.
-        end = time.monotonic() + 0.5
-        number = 0
-        while time.monotonic() < end:
-            out.send(stop)
-            if number == 0:
-                time.sleep(0.01)
-            one.send(frame(1, RECEIVER, number=number))
-            number += 1
-            time.sleep(0.01)
+        out.send(stop)
+        until(lambda: next(counters)["downstream_pause_frames"] == 1)
+        for octets in sent:
+            one.send(octets)
+        until(lambda: next(counters)["queued_frames"] == len(sent))
+        stopped_ns = next(counters)["stopped_ns_priority_0"]
+        # Without the stop they would all have left in half of this time.
+        until(lambda: next(counters)["stopped_ns_priority_0"] > stopped_ns + 400_000_000)
         out.setblocking(False)
         with pytest.raises(BlockingIOError):
             out.recv(2048)
         out.settimeout(PATIENCE_S)
         out.send(resume)
-        assert received(out, number) == [frame(1, RECEIVER, number=n) for n in range(number)]
-    counters = switched.end(program)["counters"]
-    assert counters["downstream_pause_frames"] == number + 1
-    assert counters["stopped_ns_priority_0"] > 400_000_000
-    assert counters["departed_frames"] == number
+        assert received(out, len(sent)) == sent
+    counted = switched.end(program)["counters"]
+    assert counted["downstream_pause_frames"] == 2
+    assert counted["stopped_ns_priority_0"] > 400_000_000
+    assert counted["departed_frames"] == len(sent)
 
 
 def test_an_input_that_flaps_and_an_output_that_does_are_survived(switched: Wires) -> None:
@@ -169,7 +156,6 @@ def test_a_ring_that_overflows_is_counted_and_the_port_goes_on(switched: Wires) 
         for _ in range(sent):
             one.send(octets)
         program.send_signal(signal.SIGCONT)
-        seen = len(all_received(out, silence_s=2.0))
         comes_through(one, out, frame(1, RECEIVER, number=7))
     summary = switched.end(program)
     link, counters = summary["links"]["a"], summary["counters"]
@@ -177,7 +163,7 @@ def test_a_ring_that_overflows_is_counted_and_the_port_goes_on(switched: Wires) 
     assert link["received_frames"] + link["overflow_frames"] >= sent + 1
     assert link["received_frames"] == counters["queued_frames"] + counters["dropped_frames"]
     assert counters["departed_frames"] == counters["queued_frames"]
-    assert 0 < seen < sent
+    assert 0 < counters["departed_frames"] < sent
 
 
 @pytest.mark.parametrize("role", ["rp", "edge"])

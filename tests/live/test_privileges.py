@@ -6,7 +6,6 @@ import os
 import pwd
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from ecmproto.mechanisms.pause.messages import pause_frame
 from ecmproto_cli.main import run
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame
-from tests.live.wires import Wires, all_received, wires
+from tests.live.wires import Wires, all_received, until, wires
 from tests.namespaces import PATIENCE_S
 
 RECEIVER = 250
@@ -62,6 +61,15 @@ def frames_of_all_kinds(end: int) -> list[bytes]:
     return kinds
 
 
+def metrics(wired: Wires) -> str:
+    """Return what the device's endpoint says."""
+    fetch = "from urllib.request import urlopen; print(urlopen('http://127.0.0.1:9177/').read().decode())"
+    return subprocess.run(
+        ["ip", "netns", "exec", wired.name, sys.executable, "-c", fetch],
+        stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S,
+    ).stdout  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -85,12 +93,10 @@ def test_nothing_is_loaded_once_root_is_given_up(wired: Wires, words: str) -> No
                 for octets in frames_of_all_kinds(end):
                     sock.send(octets)
             all_received(two, silence_s=0.3)
-    fetch = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9177/').read()"
-    subprocess.run(
-        ["ip", "netns", "exec", wired.name, sys.executable, "-c", fetch], check=True, timeout=PATIENCE_S
-    )
+    assert 'ecmproto_link_gone{interface="a"} 0.0' in metrics(wired)
     wired.ip("link", "del", "dev", "a")
-    time.sleep(1.5)  # it looks for the interface
+    # It looks for an interface as soon as it knows that it is gone.
+    until(lambda: 'ecmproto_link_gone{interface="a"} 1.0' in metrics(wired))
     program.terminate()
     out, err = program.communicate(timeout=PATIENCE_S)
     assert program.returncode == 0, err

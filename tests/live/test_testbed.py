@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.live.testbeds import COMMAND, RATE_BPS, VICTIM_BPS, Laboratory, requires_testbeds
+from tests.live.wires import READY_S
+from tests.namespaces import PATIENCE_S
 
-PATIENCE_S = 30.0
 JAIN = {"ecm": 0.90, "qcn": 0.95, "e2cm": 0.95, "fecn": 0.98, "bcn": 0.90, "dbp": 0.98}
 """What is asked of the shares of three equal senders."""
 
@@ -79,7 +80,7 @@ def test_nothing_stays_whatever_ends_it(number: int, tmp_path: Path) -> None:
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + READY_S
         while not (folder / "none" / "ping.txt").exists():
             assert program.poll() is None
             assert time.monotonic() < deadline

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import itertools
 import json
 import os
 import signal
@@ -153,6 +155,32 @@ def until(holds: Callable[[], bool]) -> None:
 def received(sock: socket.socket, count: int) -> list[bytes]:
     """Return the next ``count`` frames, their VLAN tags as the kernel leaves them: taken out."""
     return [sock.recv(65536) for _ in range(count)]
+
+
+def received_before(sock: Socket, last: bytes) -> list[bytes]:
+    """Return the frames that come before ``last``."""
+    return list(iter(functools.partial(sock.recv, 65536), last))
+
+
+def comes_through(one: Socket, out: Socket, octets: bytes) -> None:
+    """Send a frame until it comes out at ``out``, perhaps with a tag, and nothing sent here is under way.
+
+    Each attempt has a number in its last octets; the frames that arrive before the last one are discarded.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    for attempt in itertools.count():
+        sent = octets[:-2] + attempt.to_bytes(2)
+        one.send(sent)
+        # Longer each time: a device that is late by more than the first wait would stay one attempt behind.
+        out.settimeout(0.3 * (attempt + 1))
+        try:
+            while True:
+                got = out.recv(2048)
+                if got[:12] == sent[:12] and got.endswith(sent[12:]):
+                    out.settimeout(PATIENCE_S)
+                    return
+        except TimeoutError:
+            assert time.monotonic() < deadline, "it never came through"
 
 
 def with_tag(sock: socket.socket) -> bytes:
