@@ -28,10 +28,9 @@ from ecmproto_cli.output import paint
 if TYPE_CHECKING:
     from ecmproto.capture import Sink
     from ecmproto.craft.recipe import Chunk, Recipe
-    from ecmproto.craft.sequence import Step
+    from ecmproto.craft.sequences import Step, Storm
     from ecmproto.craft.spec import Reading
     from ecmproto.craft.stack import Stack
-    from ecmproto.craft.storm import Storm
     from ecmproto.formats.ethertypes import EtherTypes
 
 _LINE_OPTIONS = (
@@ -78,7 +77,7 @@ def check_sources(sources: Mapping[str, object], words: tuple[str, ...], line: d
 
 def stack_from(words: tuple[str, ...], line: dict[str, Any]) -> Stack:
     """Return the layers that LAYER FIELD=VALUE ... and `line_options` ask for."""
-    from ecmproto.craft.line import stack_from_words
+    from ecmproto.craft.stack import stack_from_words
 
     stack = stack_from_words(words)
     for name in ("dst", "src", "vlan", "prio", "flow"):
@@ -129,7 +128,7 @@ def from_columns(
 
     ``timed`` says that options give the times.
     """
-    from ecmproto.craft.column_frames import frames_of_template, rebuilt_frames
+    from ecmproto.craft.columns import frames_of_template, rebuilt_frames
 
     if words:
         stack = stack_from(words, line)
@@ -194,8 +193,7 @@ def sequence_steps(words: tuple[str, ...], line: Mapping[str, Any], **read: Any)
 
     SpecError and ParameterError for what is none.
     """
-    from ecmproto.craft.sequence import given_by
-    from ecmproto.craft.sequences import sequence_named
+    from ecmproto.craft.sequences import given_by, sequence_named
 
     sequence = sequence_named(words[0])
     given = given_by(words[1:], sequence.name)
@@ -241,7 +239,7 @@ def write_expectations(steps: Sequence[Step], sink: Sink) -> None:
 def write_toml(items: Iterable[Mapping[str, Any]], path: str, force: bool) -> None:
     """Write a specification."""
     from ecmproto.capture import open_sink
-    from ecmproto.craft.toml import toml_of
+    from ecmproto.craft.spec import toml_of
 
     with open_sink(path, force=force) as sink:
         for piece in toml_of(items):
@@ -319,7 +317,7 @@ def storm_from(
     ethertypes: EtherTypes,
 ) -> Storm:
     """Return the storm of LAYER FIELD=VALUE ... on a link; SpecError and ParameterError as `storm_of`."""
-    from ecmproto.craft.storm import DEFAULT_SHARE, share_of, storm_of
+    from ecmproto.craft.sequences import DEFAULT_SHARE, share_of, storm_of
 
     share = DEFAULT_SHARE if options.renew is None else share_of(options.renew)
     rate_bps = parse_rate(speed) if isinstance(speed, str) else speed
@@ -329,9 +327,8 @@ def storm_from(
 
 def storm_steps(storm: Storm, options: StormOptions, time: str | None) -> list[Step]:
     """Return the frames of a storm that begins at ``time``; ParameterError for more than anybody wants."""
-    from ecmproto.craft.quantities import time_of
-    from ecmproto.craft.recipe import UNASKED_FRAMES
-    from ecmproto.craft.sequence import Step
+    from ecmproto.craft.recipe import UNASKED_FRAMES, time_of
+    from ecmproto.craft.sequences import Step
 
     start_ns = 0 if time is None else time_of(time, "--time")
     items = storm.items(options.duration_ns, start_ns=start_ns, release=not options.no_release)

@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 
 from ecmproto.codec.frame import Frame, encode, fixed
 from ecmproto.craft.defaults import complete
-from ecmproto.craft.line import give_fields, stack_from_line
-from ecmproto.craft.stack import Part, Stack
+from ecmproto.craft.stack import Part, Stack, give_fields, stack_from_line
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.ip import TCP, UDP, IPv4, IPv6

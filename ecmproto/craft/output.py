@@ -14,8 +14,7 @@ from ecmproto.capture.options import COMMENT, build_options
 from ecmproto.capture.writer import SNAPLEN
 from ecmproto.codec.document import json_text
 from ecmproto.codec.frame import Frame, decode_lax
-from ecmproto.craft.capture_info import CaptureInfo
-from ecmproto.craft.recipe import Chunk
+from ecmproto.craft.recipe import CaptureInfo, Chunk
 from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA, interface_document, record_document
 from ecmproto.dissect.record import Record, records
 from ecmproto.errors import SpecError

@@ -1,9 +1,14 @@
-"""How many frames of which kind at which times: what a line, a specification or a document comes to."""
+"""How many frames of which kind at which times: what a line, a specification or a document comes to.
+
+Also the numbers, times and rates that these give, checked, and the capture that a document says its frames
+came from, so that it can be written again.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,9 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
+from ecmproto.capture.container import ByteOrder, Format, Interface
+from ecmproto.capture.linktypes import ETHERNET
 from ecmproto.capture.linux.schedule import BitRate
+from ecmproto.capture.linux.schedule import rate_of as scheduled_rate
+from ecmproto.capture.pcap import HEADER_OCTETS, PcapHeader, byte_order_of, parse_header
+from ecmproto.capture.records import Resolution
 from ecmproto.craft.sweep import Plan, Sweep
-from ecmproto.errors import SpecError
+from ecmproto.errors import EncodeError, ParameterError, SpecError, shown
+from ecmproto.units import NO_UNIT, NS_PER_S, parse_time
 
 UNASKED_FRAMES = 100_000_000
 """More frames than this are built only when their number is asked for."""
@@ -202,3 +213,178 @@ def _times(first: Fraction, interval: Fraction, count: int) -> NDArray[np.int64]
         return np.array([(start + step * i) // denominator for i in range(count)], dtype=np.int64)
     result: NDArray[np.int64] = (start + step * np.arange(count, dtype=np.int64)) // denominator
     return result
+
+
+def integer(item: Mapping[str, Any], key: str, default: int, highest: int, where: str) -> int:
+    """Return an integer of a document, or its default; SpecError when it is none in 0..highest."""
+    value = item.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
+        raise SpecError(where=f"{where}.{key}", needed=f"an integer in 0..{highest}", got=shown(value))
+    return value
+
+
+_RATE_CHARACTERS = 24
+MAX_TEXT_OCTETS = 65_535
+"""The longest comment or name that pcapng has room for."""
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is text that a capture can hold: UTF-8, and not too long for an option."""
+    try:
+        return isinstance(value, str) and len(value.encode()) <= MAX_TEXT_OCTETS
+    except UnicodeEncodeError:  # JSON can write halves of characters
+        return False
+
+
+def time_of(given: object, where: str) -> int:
+    """Return the ns that ``"1us"`` says; SpecError otherwise, also for a number without its unit."""
+    needed = "a time such as 15ms, 500us or 1s, in whole ns"
+    if isinstance(given, bool) or not isinstance(given, int | str):
+        raise SpecError(where=where, needed=needed, got=shown(given))
+    try:
+        value = parse_time(str(given))
+    except ParameterError as error:
+        needed = error.needed if error.needed.startswith(NO_UNIT) else needed
+        raise SpecError(where=where, needed=needed, got=shown(given)) from None
+    if value > MAX_TIME_NS:
+        raise SpecError(where=where, needed="less than 2^63 ns", got=shown(given))
+    return value
+
+
+def time_text(ns: int) -> str:
+    """Return a time exactly, as `time_of` reads it."""
+    for factor, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
+        if ns % factor == 0:
+            return f"{ns // factor}{unit}"
+    return f"{ns}ns"
+
+
+def rate_of(given: object) -> Spacing:
+    """Return the spacing of frames at a rate: ``"1000pps"`` frames, ``"1G"`` bits a second."""
+    needed = "frames a second such as 1000pps or 1.5Mpps, or bits a second on the wire such as 1G"
+    refusal = SpecError(where="rate", needed=needed, got=shown(given))
+    text = given.strip() if isinstance(given, str) else str(given)
+    if isinstance(given, bool) or not isinstance(given, int | str) or len(text) > _RATE_CHARACTERS:
+        raise refusal
+    try:
+        asked = scheduled_rate(text)
+    except ParameterError:
+        raise refusal from None
+    return WireRate(asked.rate_bps) if isinstance(asked, BitRate) else NS_PER_S / asked.frames_per_s
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Put the place in the specification in front of what an error inside says."""
+    try:
+        yield
+    except SpecError as error:
+        raise SpecError(
+            where=f"{where}: {error.where}", needed=error.needed, got=error.got, hint=error.hint
+        ) from None
+    except EncodeError as error:
+        raise SpecError(
+            where=f"{where}: {error.layer}.{error.field}", needed=error.needed, got=error.got
+        ) from None
+
+
+MAX_INTERFACES = 65_536
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class CaptureInfo:
+    """A capture's form: ``header`` is a pcap file's own, where its records can follow it.
+
+    ``interfaces`` grows as frames name interfaces that were not described.
+    """
+
+    format: Format = "pcap"
+    byte_order: ByteOrder = "little"
+    resolution: Resolution = "ns"
+    header: PcapHeader | None = None
+    interfaces: list[Interface] = dataclasses.field(default_factory=list)
+
+    def describe(self, index: int, linktype: int) -> None:
+        """Make sure that interface ``index`` is described."""
+        while len(self.interfaces) <= index:
+            fresh = Interface(index=len(self.interfaces), linktype=linktype, ticks_per_second=NS_PER_S)
+            self.interfaces.append(fresh)
+
+
+def capture_info(document: object, *, where: str) -> CaptureInfo:
+    """Return the capture that a ``capture`` object describes; SpecError when it describes none."""
+    if not isinstance(document, Mapping):
+        raise SpecError(where=where, needed="an object", got=_short(document))
+    format = _choice(document, "format", ("pcap", "pcapng"), where)
+    byte_order = _choice(document, "byte_order", ("little", "big"), where)
+    given = document.get("interfaces", [])
+    if not isinstance(given, list) or len(given) > MAX_INTERFACES:
+        raise SpecError(where=f"{where}.interfaces", needed="a list of interfaces", got=_short(given))
+    interfaces = [_interface(item, i, f"{where}.interfaces[{i}]") for i, item in enumerate(given)]
+    ticks = {interface.ticks_per_second for interface in interfaces}
+    ticks |= {_number(document, "ticks_per_second", NS_PER_S, where)} if not interfaces else set()
+    info = CaptureInfo(
+        format="pcapng" if format == "pcapng" else "pcap",
+        byte_order="big" if byte_order == "big" else "little",
+        resolution="us" if ticks == {1_000_000} else "ns",
+        header=_header(document.get("header"), f"{where}.header"),
+    )
+    info.interfaces = interfaces
+    return info
+
+
+def _interface(document: object, index: int, where: str) -> Interface:
+    if not isinstance(document, Mapping):
+        raise SpecError(where=where, needed="an object", got=_short(document))
+    name, description = document.get("name", ""), document.get("description", "")
+    if not is_text(name) or not is_text(description):
+        raise SpecError(
+            where=where, needed="a name and a description in text", got=_short([name, description])
+        )
+    return Interface(
+        index=index,
+        linktype=_number(document, "linktype", ETHERNET, where, 0xFFFF),
+        snaplen=_number(document, "snaplen", 0, where),
+        name=str(name),
+        description=str(description),
+        ticks_per_second=_number(document, "ticks_per_second", NS_PER_S, where, 1 << 128),
+        fcs_octets=_number(document, "fcs_octets", 0, where, 255),
+    )
+
+
+def _header(given: object, where: str) -> PcapHeader | None:
+    if given is None:
+        return None
+    try:
+        octets = bytes.fromhex(given) if isinstance(given, str) else b""
+    except ValueError:
+        octets = b""
+    if len(octets) != HEADER_OCTETS or byte_order_of(octets) is None:
+        raise SpecError(
+            where=where, needed=f"the {HEADER_OCTETS} octets of a pcap header in hex", got=_short(given)
+        )
+    header = parse_header(octets, where)
+    # the records of old and modified variants look different from those written here
+    is_plain = header.record_header_octets == 16 and header.lengths == 0
+    return header if is_plain else None
+
+
+def _number(
+    document: Mapping[str, object], key: str, default: int, where: str, highest: int = 0xFFFFFFFF
+) -> int:
+    value = document.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
+        raise SpecError(where=f"{where}.{key}", needed=f"an integer in 0..{highest}", got=_short(value))
+    return value
+
+
+def _choice(document: Mapping[str, object], key: str, choices: tuple[str, ...], where: str) -> str:
+    value = document.get(key, choices[0])
+    if value not in choices:
+        raise SpecError(where=f"{where}.{key}", needed=" or ".join(choices), got=_short(value))
+    return str(value)
+
+
+def _short(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

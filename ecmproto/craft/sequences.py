@@ -1,12 +1,530 @@
-"""All sequences by name."""
+"""Sequences: frames that belong together, by name, with parameters: ``cnm-flood flows=0..99 fb=1..63``.
+
+A sequence is written as items of a specification (`ecmproto.craft.spec`), so that it can be kept as one and
+changed.  Some also say what a switch under test has to do with each frame.
+
+``cnd-boundary`` checks the boundary of a congestion notification domain: what a port does in each defence
+mode. LLDP Congestion Notification TLVs announce the sender as a neighbour that has no CNPV, has them, is
+ready; behind each come data frames of every priority and an untagged one, with and without CN-TAG.  What
+the port has to do with each is what the edge of `ecmproto.mechanisms.qcn` does (wire-formats 9; 802.1Q
+33.5).
+
+A pause storm (wire-formats 8) sends PAUSE or PFC frames so often that what they stop never runs.  A pause
+of q quanta lasts q·512 bit times of the link, so that at least rate/(512·q) frames a second hold a
+queue.  The next frame comes after a share of that time; what is left is for frames that are late.  A storm
+is written as the frames that hold, and one with times of 0 that releases.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Sequence as Words
+from fractions import Fraction
+from typing import Any
+
 from ecmproto.codec.document import nearest
-from ecmproto.craft.cnd_boundary import CND_BOUNDARY
-from ecmproto.craft.floods import CN_TAG_SWEEP, CNM_FLOOD
-from ecmproto.craft.sequence import Sequence
-from ecmproto.errors import SpecError
+from ecmproto.codec.frame import decode_lax, encode
+from ecmproto.craft.builders import build, finish
+from ecmproto.craft.recipe import MAX_TIME_NS, time_text
+from ecmproto.craft.spec import MAX_COUNT
+from ecmproto.craft.stack import Stack
+from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.formats.base import Layer
+from ecmproto.formats.cn import CNTag
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.lldp import CongestionNotificationTLV
+from ecmproto.formats.mac_control import PFC, Pause
+from ecmproto.formats.text import text_of
+from ecmproto.mechanisms.qcn.edge import Edge, PortRules, defence_modes, port_rules, receive, transmit
+from ecmproto.mechanisms.qcn.edge_parameters import (
+    AUTOMATIC,
+    AUTOMATIC_ALTERNATE,
+    PRIORITIES,
+    DefenceMode,
+    EdgeParameters,
+)
+from ecmproto.record import new_record
+from ecmproto.units import (
+    NO_UNIT,
+    NS_PER_S,
+    QUANTUM_BITS,
+    WIRE_OVERHEAD_OCTETS,
+    format_rate,
+    parse_time,
+    quanta_to_ns,
+    serialisation_ns,
+)
+
+SCHEMA = "ecmproto/expectation/1"
+MAX_RATE = 10**9
+"""More frames a second have no times of their own."""
+
+Values = Mapping[str, str]
+"""What was given for each parameter, or its default."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """What a parameter of a sequence is without being given, and what it says."""
+
+    default: str
+    doc: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """An item of a specification, and what is expected of its frame, as plain data; None of nothing."""
+
+    item: Mapping[str, Any]
+    expected: Mapping[str, Any] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sequence:
+    """Frames for a purpose; ``make`` gives their steps.  ``expects`` says that these have expectations."""
+
+    name: str
+    doc: str
+    parameters: Mapping[str, Parameter]
+    make: Callable[[Values, EtherTypes], Iterable[Step]]
+    expects: bool = False
+
+    def steps(self, given: Mapping[str, str], *, ethertypes: EtherTypes = DEFAULT) -> list[Step]:
+        """Return the steps with some parameters given; SpecError or ParameterError for what cannot be."""
+        for name in given:
+            if name not in self.parameters:
+                raise SpecError(
+                    where=self.name, needed="a parameter of it", got=repr(name),
+                    hint=nearest(name, self.parameters),
+                )  # fmt: skip
+        values = {name: parameter.default for name, parameter in self.parameters.items()}
+        return list(self.make(values | dict(given), ethertypes))
+
+
+def given_by(words: Words[str], name: str) -> dict[str, str]:
+    """Return the parameters that words such as ``["flows=0..99"]`` give; SpecError where they give none."""
+    given: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or key in given:
+            got = f"{key!r} twice" if equals else repr(word)
+            raise SpecError(where=name, needed="PARAMETER=VALUE, each parameter once", got=got)
+        given[key] = value
+    return given
+
+
+def number_of(text: str, name: str, highest: int, *, lowest: int = 0) -> int:
+    """Return a parameter's number; ParameterError when it is none in ``lowest``..``highest``."""
+    if text.isascii() and text.isdigit() and len(text) < 20 and lowest <= int(text) <= highest:
+        return int(text)
+    raise ParameterError(name=name, needed=f"an integer in {lowest}..{highest}", got=shown(text))
+
+
+def frames_per_s_of(rate: str) -> int:
+    """Return the frames a second of a rate such as ``100pps``; ParameterError otherwise."""
+    number = rate.removesuffix("pps").strip()
+    if number == rate.strip() and number.isdecimal() and number.strip("0"):
+        raise ParameterError(name="rate", needed=f"{NO_UNIT}: {shown(number)[1:-1]}pps?", got=shown(rate))
+    return number_of(number, "rate", MAX_RATE, lowest=1)
+
+
+def interval_ns_of(rate: str) -> int:
+    """Return the ns between frames at a rate such as ``100pps``, rounded down; ParameterError otherwise."""
+    return NS_PER_S // frames_per_s_of(rate)
+
+
+def only_given(values: Values, *names: str) -> dict[str, str]:
+    """Return the parameters of these names that have a value, as keys of an item."""
+    return {name: values[name] for name in names if values[name]}
+
+
+_COMMON = {
+    "dst": Parameter(default="", doc="destination address (none given: a default)"),
+    "src": Parameter(default="", doc="source address (none given: a default)"),
+    "count": Parameter(default="", doc="how many frames, starting over (none given: each once)"),
+    "rate": Parameter(default="100000pps", doc="frames a second"),
+}
+
+
+def _item(values: Values, frame: str, sweep: dict[str, str]) -> Step:
+    item: dict[str, Any] = {"frame": frame, **only_given(values, "vlan", "prio", "dst", "src")}
+    if values["count"]:
+        item["count"] = number_of(values["count"], "count", MAX_COUNT)
+    item["rate"] = f"{frames_per_s_of(values['rate'])}pps"
+    return Step(item={**item, "sweep": sweep})
+
+
+def _cnms(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
+    # the last runs fastest: all flows of all congestion points, again and again with other feedback
+    fields = {"cnm.qntz_fb": "fb", "cnm.cpid": "cpids", "cntag.flow_id": "flows"}
+    yield _item(values, "cnm", {field: values[name] for field, name in fields.items()})
+
+
+def _tags(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
+    yield _item(values, "cntag", {"cntag.flow_id": values["flows"]})
+
+
+CNM_FLOOD = Sequence(
+    name="cnm-flood",
+    doc="CNMs of several congestion points for many flows, with rising feedback",
+    parameters={
+        "flows": Parameter(default="0..1023", doc="flow ids; they change from frame to frame"),
+        "cpids": Parameter(
+            default="02:00:00:00:00:c1/1..02:00:00:00:00:c1/4",
+            doc="congestion points, the next one after all flows",
+        ),
+        "fb": Parameter(default="1..63", doc="quantized feedback, the next one after all congestion points"),
+        "vlan": Parameter(default="", doc="VLAN ids (none given: untagged)"),
+        "prio": Parameter(default="", doc="priority of the VLAN tag (none given: 6 where there is one)"),
+        **_COMMON,
+    },
+    make=_cnms,
+)
+
+CN_TAG_SWEEP = Sequence(
+    name="cntag-sweep",
+    doc="data frames with every flow id in their CN-TAG",
+    parameters={
+        "flows": Parameter(default="0..65535", doc="flow ids"),
+        "vlan": Parameter(default="1", doc="VLAN ids"),
+        "prio": Parameter(default="3", doc="priority of the VLAN tag"),
+        **_COMMON,
+    },
+    make=_tags,
+)
+
+
+MODES = {
+    "automatic": AUTOMATIC, "disabled": DefenceMode.DISABLED, "interior": DefenceMode.INTERIOR,
+    "interiorReady": DefenceMode.INTERIOR_READY, "edge": DefenceMode.EDGE,
+}  # fmt: skip
+"""What a port may be set to, as the MIB calls it."""
+_NAMES = {mode: name for name, mode in MODES.items()}
+_ALL = (1 << PRIORITIES) - 1
+_LONGEST_SETTLING_NS = 86_400 * 10**9
+_DATA_OCTETS = 32
+"""Enough that a frame does not need padding when it loses its tags."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Check:
+    """What is under test and how it is talked to."""
+
+    parameters: EdgeParameters
+    ethertypes: EtherTypes
+    vlan: int
+    addresses: str
+    """Of data frames, as words of a line."""
+    lldp_source: str
+    interval_ns: int
+    settle_ns: int
+
+
+def _steps(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
+    check = _check(values, ethertypes)
+    cnpv = sum(1 << priority for priority in check.parameters.cnpv)
+    number, time_ns = 1, 0
+    # Ready without CNPV says nothing, others' CNPVs are not this port's, and what was announced can be undone
+    for said in ((0, 0), (cnpv, 0), (cnpv, cnpv), (0, cnpv), (_ALL, _ALL), (0, 0)):
+        neighbour = CongestionNotificationTLV(cnpv=said[0], ready=said[1])
+        modes = defence_modes(check.parameters, neighbour)
+        yield _announcement(check, neighbour, modes, number, time_ns)
+        number += 1
+        time_ns += check.settle_ns
+        rules = port_rules(check.parameters, modes)
+        for priority in (None, *range(PRIORITIES)):
+            for tagged in (False, True):
+                yield _data(check, rules, priority, tagged, number, time_ns)
+                number += 1
+                time_ns += check.interval_ns
+
+
+def _announcement(
+    check: _Check,
+    neighbour: CongestionNotificationTLV,
+    modes: tuple[DefenceMode, ...],
+    number: int,
+    time_ns: int,
+) -> Step:
+    """Return the step that tells the port what its neighbour has."""
+    line = f"{check.lldp_source}lldpcn cnpv={neighbour.cnpv:#04x} ready={neighbour.ready:#04x}"
+    named = {f"{priority}": _NAMES[mode] for priority, mode in enumerate(modes)}
+    told = ", ".join(f"priority {p} {_NAMES[modes[p]]}" for p in sorted(check.parameters.cnpv))
+    comment = (
+        f"neighbour announces CNPV {neighbour.cnpv:#04x}, Ready {neighbour.ready:#04x}: not forwarded; "
+        f"the port's mode from now on: {told}"
+    )
+    expected = {"kind": "lldp", "cnpv": neighbour.cnpv, "ready": neighbour.ready, "modes": named}
+    return _step(line, comment, number, time_ns, expected)
+
+
+def _data(
+    check: _Check, rules: PortRules, priority: int | None, tagged: bool, number: int, time_ns: int
+) -> Step:
+    """Return the step of a data frame; its number is its flow id and stands in its payload."""
+    vlan = "" if priority is None else f"vlan id={check.vlan} priority={priority} "
+    tag = f"cntag flow_id={number} " if tagged else ""
+    data = number.to_bytes(4, "big").hex().ljust(2 * _DATA_OCTETS, "0")
+    line = f"{check.addresses}{vlan}{tag}ip udp data data={data}"
+    octets = encode(build(line, ethertypes=check.ethertypes))
+    received, becomes = receive(new_record(Edge), rules, octets, ethertypes=check.ethertypes)
+    counted = priority or 0
+    transmitted = transmit(new_record(Edge), rules, octets, counted, ethertypes=check.ethertypes)
+    mode = rules.modes[counted]
+    expected = {
+        "kind": "data",
+        "priority": priority,
+        "cn_tag": tagged,
+        "mode": _NAMES[mode],
+        "received": {"priority": becomes} | _outcome(check, received),
+        "transmitted": {"priority": counted} | _outcome(check, transmitted),
+    }
+    named = "untagged, as priority 0" if priority is None else f"priority {priority}"
+    role = f"CNPV, {_NAMES[mode]}" if counted in check.parameters.cnpv else "no CNPV"
+    remapped = "unchanged" if becomes == counted else f"priority {becomes}"
+    changed = "unchanged" if transmitted == octets else "CN-TAG stripped"
+    comment = (
+        f"{named} ({role}), {'CN-TAG' if tagged else 'no CN-TAG'}: "
+        f"received by the port: {remapped}; transmitted by the port: {changed}"
+    )
+    return _step(line, comment, number, time_ns, expected)
+
+
+def _outcome(check: _Check, octets: bytes) -> dict[str, Any]:
+    frame = decode_lax(octets, ethertypes=check.ethertypes)
+    return {"cn_tag": CNTag in frame, "octets": octets.hex()}
+
+
+def _step(line: str, comment: str, number: int, time_ns: int, expected: Mapping[str, Any]) -> Step:
+    return Step(
+        item={"frame": line, "time": time_text(time_ns), "comment": comment},
+        expected={"schema": SCHEMA, "frame": number, "time_ns": time_ns, **expected},
+    )
+
+
+def _check(values: Values, ethertypes: EtherTypes) -> _Check:
+    if values["mode"] not in MODES:
+        raise ParameterError(name="mode", needed=f"one of {', '.join(MODES)}", got=shown(values["mode"]))
+    given = values["alternate"]
+    addresses = [f"{name}={values[name]}" for name in ("dst", "src") if values[name]]
+    settle_ns = parse_time(values["settle"])
+    if settle_ns > _LONGEST_SETTLING_NS:
+        raise ParameterError(name="settle", needed="at most a day", got=shown(values["settle"]))
+    return _Check(
+        parameters=EdgeParameters(
+            cnpv=frozenset(number_of(each.strip(), "cnpv", 7) for each in values["cnpv"].split(",")),
+            mode=MODES[values["mode"]],
+            alternate_priority=number_of(given, "alternate", 7) if given else AUTOMATIC_ALTERNATE,
+        ),
+        ethertypes=ethertypes,
+        vlan=number_of(values["vlan"], "vlan", 4095),
+        addresses=f"eth {' '.join(addresses)} " if addresses else "",
+        lldp_source=f"eth src={values['neighbour']} " if values["neighbour"] else "",
+        interval_ns=interval_ns_of(values["rate"]),
+        settle_ns=settle_ns,
+    )
+
+
+CND_BOUNDARY = Sequence(
+    name="cnd-boundary",
+    doc="LLDP announcements, and frames of all priorities with and without CN-TAG behind each",
+    parameters={
+        "cnpv": Parameter(default="3", doc="CNPVs of the port under test, such as 3,4"),
+        "mode": Parameter(default="automatic", doc=f"its defence mode, one of {', '.join(MODES)}"),
+        "alternate": Parameter(
+            default="", doc="its alternate priority (none given: next lower, else higher)"
+        ),
+        "vlan": Parameter(default="1", doc="VLAN id of tagged data frames"),
+        "dst": Parameter(default="", doc="destination of data frames (none given: a default)"),
+        "src": Parameter(default="", doc="source of data frames (none given: a default)"),
+        "neighbour": Parameter(default="", doc="source of LLDP frames (none given: a default)"),
+        "rate": Parameter(default="100pps", doc="data frames a second"),
+        "settle": Parameter(default="2s", doc="time that the port has to take in an announcement"),
+    },
+    make=_steps,
+    expects=True,
+)
+
+
+DEFAULT_SHARE = Fraction(1, 2)
+"""A frame every half pause: one may be lost, or late by half a pause, and the queue stays held."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    """How often a pause of ``quanta`` is renewed on a link of ``rate_bps``: after ``share`` of its time.
+
+    ``octets`` is the length of a frame without FCS.  ParameterError for what cannot be: no quanta, a link
+    without speed, a share outside 0 to 1, or more frames than the link has room for.
+    """
+
+    quanta: int
+    rate_bps: int
+    octets: int
+    share: Fraction = DEFAULT_SHARE
+
+    def __post_init__(self) -> None:
+        """Check all of it; raises ParameterError."""
+        if self.rate_bps < 1:
+            raise ParameterError(
+                name="storm", needed="a link of more than 0 bit/s", got=format_rate(self.rate_bps)
+            )
+        if self.quanta < 1:
+            raise ParameterError(name="storm", needed="a pause of at least 1 quantum", got=str(self.quanta))
+        if not 0 < self.share < 1:
+            needed = "a share of the pause between 0 and 1"
+            raise ParameterError(name="renew", needed=needed, got=f"{float(self.share):g}")
+        taken_ns = serialisation_ns(self.octets + WIRE_OVERHEAD_OCTETS, self.rate_bps)
+        least = math.ceil(taken_ns * self.rate_bps / (QUANTUM_BITS * NS_PER_S * self.share))
+        if self.quanta < least:
+            raise ParameterError(
+                name="storm",
+                needed=f"at least {least:,} quanta: a frame takes {taken_ns} ns of the link",
+                got=f"{self.quanta:,}, renewed every {float(self.share * NS_PER_S / self.needed_fps):g} ns",
+            )
+
+    @property
+    def _wire_bits(self) -> int:
+        return 8 * (self.octets + WIRE_OVERHEAD_OCTETS)
+
+    @property
+    def pause_ns(self) -> int:
+        """How long one frame pauses, rounded up."""
+        return quanta_to_ns(self.quanta, self.rate_bps)
+
+    @property
+    def needed_fps(self) -> Fraction:
+        """Fewest frames a second that hold: one at the end of every pause."""
+        return Fraction(self.rate_bps, QUANTUM_BITS * self.quanta)
+
+    @property
+    def interval_ns(self) -> int:
+        """The time between two frames: ``share`` of the pause, in whole ns."""
+        return int(self.share * NS_PER_S / self.needed_fps)
+
+    @property
+    def frames_per_s(self) -> Fraction:
+        """Frames a second of the storm."""
+        return Fraction(NS_PER_S, self.interval_ns)
+
+    @property
+    def octets_per_s(self) -> Fraction:
+        """Octets a second on the wire, with FCS, preamble and gap."""
+        return self.frames_per_s * self._wire_bits / 8
+
+    @property
+    def link_share(self) -> Fraction:
+        """The part of the link that the storm takes itself."""
+        return self.frames_per_s * self._wire_bits / self.rate_bps
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Storm:
+    """A frame that holds, one that releases, and how often the first has to be sent.
+
+    ``hold`` and ``release`` are lines that make the frames; ``raw`` says that nothing is to be added.
+    ``priorities`` are those held, None for the whole link.
+    """
+
+    renewal: Renewal
+    hold: str
+    release: str
+    priorities: tuple[int, ...] | None
+    raw: bool = False
+
+    def frames(self, duration_ns: int) -> int:
+        """Return how many frames hold for ``duration_ns``."""
+        return -(-duration_ns // self.renewal.interval_ns)
+
+    def check_duration(self, duration_ns: int, *, start_ns: int = 0) -> None:
+        """Raise ParameterError for a duration that cannot be."""
+        if not 0 < duration_ns <= MAX_TIME_NS - start_ns:
+            needed = "a time of more than 0 that ends before 2^63 ns"
+            raise ParameterError(name="duration", needed=needed, got=f"{duration_ns} ns")
+
+    def items(self, duration_ns: int, *, start_ns: int = 0, release: bool = True) -> list[dict[str, Any]]:
+        """Return the storm as items of a specification; ParameterError for a duration that cannot be."""
+        self.check_duration(duration_ns, start_ns=start_ns)
+        raw = {"raw": True} if self.raw else {}
+        interval = time_text(self.renewal.interval_ns)
+        holding = {"frame": self.hold, **raw, "count": self.frames(duration_ns), "interval": interval}
+        if start_ns:
+            holding["time"] = time_text(start_ns)
+        if not release:
+            return [holding]
+        return [holding, {"frame": self.release, **raw, "time": time_text(start_ns + duration_ns)}]
+
+
+def storm_of(
+    stack: Stack,
+    rate_bps: int,
+    *,
+    share: Fraction = DEFAULT_SHARE,
+    ethertypes: EtherTypes = DEFAULT,
+    raw: bool = False,
+) -> Storm:
+    """Return the storm of the PAUSE or PFC frame that a settled ``stack`` stands for.
+
+    Of several priorities with different times the shortest decides.  SpecError for a frame that pauses
+    nothing, ParameterError as `Renewal`.
+    """
+    frame = finish(stack, ethertypes=ethertypes, raw=raw).frame
+    pause = next((value for value in frame.layers if isinstance(value, Pause | PFC)), None)
+    if pause is None:
+        raise SpecError(
+            where="--storm",
+            needed="a pause or pfc frame, such as pfc prio3=65535",
+            got=shown(" ".join(part.cls.prefix for part in stack.parts)),
+        )
+    held = _held(pause)
+    if not held:
+        raise SpecError(
+            where="--storm", needed="an enabled time of at least 1 quantum", got="a frame that pauses nothing"
+        )
+    quanta = min(getattr(pause, key) for key in held)
+    renewal = Renewal(quanta=quanta, rate_bps=rate_bps, octets=len(encode(frame)), share=share)
+    return Storm(
+        renewal=renewal,
+        hold=_line(stack, pause),
+        release=_line(stack, pause.replace(**dict.fromkeys(held, 0))),
+        priorities=tuple(held.values()) if isinstance(pause, PFC) else None,
+        raw=raw,
+    )
+
+
+def share_of(text: str) -> Fraction:
+    """Return the share that ``0.5`` or ``50%`` says; ParameterError when it is none between 0 and 1."""
+    number = text.strip().removesuffix("%")
+    if len(number) <= 20 and number.isascii() and number.replace(".", "", 1).isdigit():
+        share = Fraction(number) / (100 if number != text.strip() else 1)
+        if 0 < share < 1:
+            return share
+    raise ParameterError(
+        name="renew", needed="a share of the pause between 0 and 1, such as 0.5 or 50%", got=shown(text)
+    )
+
+
+def _held(pause: Pause | PFC) -> Mapping[str, int]:
+    """Return the keys of the times that stop something, with their priorities."""
+    if isinstance(pause, Pause):
+        return {"pause_time": 0} if pause.pause_time else {}
+    return {f"time{p}": p for p, time in enumerate(pause.times) if time and pause.enabled(p)}
+
+
+def _line(stack: Stack, pause: Layer) -> str:
+    """Return the line of the frame, with every field of ``pause`` said: all eight times of a PFC frame."""
+    words: list[str] = []
+    for part in stack.parts:
+        is_pause = part.cls is type(pause)
+        words.append(part.cls.prefix)
+        for field in part.cls.layout:
+            if field.key in part.values or (is_pause and field.key != "opcode"):
+                value = getattr(pause, field.key) if is_pause else part.values[field.key]
+                words.append(f"{field.key}={text_of(field, value)}")
+    return " ".join(words)
+
 
 SEQUENCES: dict[str, Sequence] = {each.name: each for each in (CNM_FLOOD, CN_TAG_SWEEP, CND_BOUNDARY)}
 

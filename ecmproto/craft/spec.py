@@ -15,33 +15,118 @@
     comment = "…"                            # goes into pcapng
 
 A frame with ``captured_octets``, or any frame with ``layers`` read by `exact`, is taken as it stands.
+
+TOML is read within bounds.  JSON is read in pieces: of one document with a long list of frames, or one
+document a line, only the frame at hand is ever in memory, beside what stands outside the list.  Nothing is
+guessed: duplicate keys, NaN, nesting without end and broken text are refused with their place.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from random import Random
 from typing import IO, Any
 
-from ecmproto.codec.document import layer_from, nearest
-from ecmproto.craft.axis import axis_of
-from ecmproto.craft.capture_info import CaptureInfo, capture_info
+import numpy as np
+
+from ecmproto.codec.document import frame_keys, from_document, layer_from, nearest
+from ecmproto.codec.frame import encode
+from ecmproto.craft.builders import put_right
 from ecmproto.craft.defaults import complete
-from ecmproto.craft.exact import Exact, chunk_of, exact
-from ecmproto.craft.jsonstream import MAX_VALUE_CHARACTERS, JsonStream
-from ecmproto.craft.line import stack_from_line
-from ecmproto.craft.quantities import integer, is_text, placed, rate_of, time_of
-from ecmproto.craft.recipe import MAX_TIME_NS, Chunk, Recipe, Spacing
-from ecmproto.craft.stack import Part, Stack
-from ecmproto.craft.sweep import Plan
-from ecmproto.craft.toml import read_document
-from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA
-from ecmproto.errors import SpecError, shown
+from ecmproto.craft.recipe import (
+    MAX_INTERFACES,
+    MAX_TIME_NS,
+    CaptureInfo,
+    Chunk,
+    Recipe,
+    Spacing,
+    capture_info,
+    integer,
+    is_text,
+    placed,
+    rate_of,
+    time_of,
+)
+from ecmproto.craft.stack import Part, Stack, stack_from_line
+from ecmproto.craft.sweep import Plan, axis_of
+from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA, RECORD_KEYS
+from ecmproto.errors import SpecError, counted, shown
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.schema import Field
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """A frame's octets and what its record said of it; as in `Chunk`."""
+
+    octets: bytes
+    time_ns: int
+    original: int
+    interface: int
+    linktype: int
+    comments: tuple[str, ...]
+
+    def goes_with(self, other: Exact) -> bool:
+        """Return whether both fit into one chunk, this one first."""
+        same = (self.interface, self.linktype) == (other.interface, other.linktype)
+        return same and not self.comments
+
+
+def chunk_of(frames: list[Exact]) -> Chunk:
+    """Return frames that go together as one chunk."""
+    return Chunk(
+        frames=[frame.octets for frame in frames],
+        time_ns=np.array([frame.time_ns for frame in frames], dtype=np.int64),
+        original=np.array([frame.original for frame in frames], dtype=np.int64),
+        interface=frames[0].interface,
+        linktype=frames[0].linktype,
+        comments=frames[0].comments,
+    )
+
+
+def exact(
+    item: Mapping[str, Any], where: str, capture: CaptureInfo, ethertypes: EtherTypes, fix: bool
+) -> Exact:
+    """Return a frame as its document has it, put right only when asked to ``fix`` it.
+
+    Its interface is described in ``capture``.  SpecError with ``where`` for what no frame can be.
+    """
+    for key in item:
+        if key not in RECORD_KEYS and key not in frame_keys():
+            hint = nearest(str(key), RECORD_KEYS | frame_keys())
+            raise SpecError(where=where, needed="a key of a frame", got=repr(key), hint=hint)
+    with placed(where):
+        frame, _ = from_document(item, where="frame", ethertypes=ethertypes)
+        if fix and not item.get("cut"):
+            frame = put_right(frame, [()] * len(frame.layers))
+        octets = encode(frame)
+    interface = integer(item, "interface", 0, MAX_INTERFACES - 1, where)
+    known = capture.interfaces
+    linktype = integer(
+        item, "linktype", known[interface].linktype if interface < len(known) else 1, 0xFFFF, where
+    )
+    capture.describe(interface, linktype)
+    captured = integer(item, "captured_octets", len(octets), 0xFFFFFFFF, where)
+    original = integer(item, "original_octets", captured, 0xFFFFFFFF, where)
+    if captured != len(octets):  # a value was changed by hand: what was cut off stays cut off
+        original = len(octets) + max(0, original - captured)
+    comments = item.get("comments", [])
+    if not isinstance(comments, list) or not all(map(is_text, comments)):
+        raise SpecError(where=f"{where}.comments", needed="a list of texts", got=ascii(comments)[:60])
+    return Exact(
+        octets=octets,
+        time_ns=0 if item.get("time_ns") is None else integer(item, "time_ns", 0, MAX_TIME_NS, where),
+        original=original,
+        interface=interface,
+        linktype=linktype,
+        comments=tuple(comments),
+    )
+
 
 _SHORTHANDS = ("vlan", "prio", "dst", "src", "flow")
 _RECIPE_KEYS = (
@@ -268,3 +353,225 @@ def _time(item: Mapping[str, Any]) -> int | None:
     if "time_ns" in item:
         return integer(item, "time_ns", 0, MAX_TIME_NS, "frame")
     return time_of(item["time"], "time") if "time" in item else None
+
+
+_CHUNK = 1 << 20
+MAX_VALUE_CHARACTERS = 8 << 20
+"""The longest single value (a frame, say) that is read; in memory it may take some twenty times as much."""
+
+_SPACE = " \t\r\n"
+_NUMBER = re.compile(r"[0-9.eE+-]*")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _RefusedError("each key once", f"{twice!r} twice")
+    return found
+
+
+def _constant(text: str) -> None:
+    raise _RefusedError("a number that JSON has", text)
+
+
+class _RefusedError(ValueError):
+    def __init__(self, needed: str, got: str) -> None:
+        super().__init__(needed, got)
+        self.needed, self.got = needed, got
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+
+
+class JsonStream:
+    """The values in a text stream, one after the other; SpecError for what is no JSON.
+
+    `name` is what the stream is called in errors.
+    """
+
+    def __init__(self, stream: IO[str], name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._text = ""
+        self._at = 0
+        self._lines = 1
+        self._passed = 0
+        self._ended = False
+
+    @property
+    def position(self) -> int:
+        """The characters used up."""
+        return self._passed + self._at
+
+    def peek(self) -> str:
+        """Return the next character that is no white space, "" at the end."""
+        while True:
+            while self._at < len(self._text):
+                if self._text[self._at] not in _SPACE:
+                    return self._text[self._at]
+                self._at += 1
+            if not self._more():
+                return ""
+
+    def expect(self, wanted: str) -> str:
+        """Use up the next character, which is one of ``wanted``."""
+        found = self.peek()
+        if not found or found not in wanted:
+            names = " or ".join(repr(each) for each in wanted)
+            raise self.error(names, repr(found) if found else "the end of the text")
+        self._at += 1
+        return found
+
+    def value(self) -> Any:
+        """Use up the next value and return it."""
+        self.peek()
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+                if self._ended or not self._may_go_on(end):
+                    self._at = end
+                    return value
+                if not self._more():
+                    continue
+            except json.JSONDecodeError as error:
+                if not self._more():
+                    self._at = min(error.pos, len(self._text))
+                    raise self.error("JSON", error.msg) from None
+            except _RefusedError as refused:
+                raise self.error(refused.needed, refused.got) from None
+            except RecursionError:
+                raise self.error("values nested less than a thousand deep", "deeper nesting") from None
+            except ValueError:  # more digits than Python reads
+                raise self.error("numbers of at most 4,300 digits", "a longer one") from None
+
+    def _may_go_on(self, end: int) -> bool:
+        """Return whether what was read ends in the middle of a number: 1 | .5e | 3."""
+        rest = _NUMBER.match(self._text, end)
+        return rest is not None and rest.end() == len(self._text)
+
+    def members(self) -> Iterator[str]:
+        """Yield the keys of the object that starts here; the caller uses up each value."""
+        self.expect("{")
+        seen: set[str] = set()
+        while self.peek() != "}" or seen:
+            key = self.value() if self.peek() == '"' else None
+            if key is None:
+                raise self.error(
+                    "a key in quotes", repr(self.peek()) if self.peek() else "the end of the text"
+                )
+            if key in seen:
+                raise self.error("each key once", f"{key!r} twice")
+            seen.add(key)
+            self.expect(":")
+            yield key
+            if self.expect(",}") == "}":
+                return
+        self.expect("}")
+
+    def items(self) -> Iterator[Any]:
+        """Yield the values of the list that starts here."""
+        self.expect("[")
+        if self.peek() == "]":
+            self.expect("]")
+            return
+        while True:
+            yield self.value()
+            if self.expect(",]") == "]":
+                return
+
+    def starts_with(self, pattern: Any) -> bool:
+        """Return whether a compiled pattern matches what comes next."""
+        self.peek()
+        return pattern.match(self._text, self._at) is not None
+
+    def error(self, needed: str, got: str) -> SpecError:
+        """Return the error for what stands here."""
+        line = self._lines + self._text.count("\n", 0, self._at)
+        return SpecError(where=f"{self._name}, line {line}", needed=needed, got=got)
+
+    def _more(self) -> bool:
+        """Read on; False at the end.  What was used up is let go."""
+        if self._ended:
+            return False
+        if len(self._text) - self._at > MAX_VALUE_CHARACTERS:
+            raise self.error(f"values of at most {MAX_VALUE_CHARACTERS >> 20} Mi characters", "a longer one")
+        try:
+            # doubling keeps a long value, tried again each time, linear
+            piece = self._stream.read(max(_CHUNK, len(self._text) - self._at))
+        except UnicodeDecodeError as error:
+            raise self.error("text in UTF-8", f"octet {error.object[error.start]:#04x}") from None
+        self._ended = not piece
+        self._lines += self._text.count("\n", 0, self._at)
+        self._passed += self._at
+        self._text = self._text[self._at :] + piece
+        self._at = 0
+        return bool(piece)
+
+
+MAX_OCTETS = 16 << 20
+"""In a document, which is read as a whole, and takes some twenty times as much memory."""
+MAX_KEY_PARTS = 64
+"""Parts with dots between them in one key: what each of them costs grows with their number."""
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_TOKEN = "|".join(
+    (
+        r'"""(?:[^\\]|\\.)*?(?:"""|\z)', r"'''.*?(?:'''|\z)", r"#[^\n]*",
+        rf"(?P<key>{_PART}(?:[ \t]*\.[ \t]*{_PART})+)", r'"(?:[^"\\\n]|\\.)*"', r"'[^'\n]*'",
+    )
+)  # fmt: skip
+"""Where dots may stand: in text and comments, which go unseen, and in keys and numbers."""
+
+
+def read_document(stream: IO[bytes], name: str) -> dict[str, Any]:
+    """Return a TOML document; SpecError for what is none, or too much for what reads it."""
+    octets = stream.read(MAX_OCTETS + 1)
+    if len(octets) > MAX_OCTETS:
+        needed = f"a TOML document of at most {MAX_OCTETS >> 20} MiB, or JSON, which is read frame by frame"
+        raise SpecError(where=name, needed=needed, got="a larger one")
+    try:
+        text = octets.decode()
+        _check_keys(text, name)
+        return tomllib.loads(text)
+    except RecursionError:
+        raise SpecError(where=name, needed="a TOML document", got="nesting without end") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(where=name, needed="a TOML document", got=str(error)) from None
+    except ValueError:  # more digits than Python reads
+        raise SpecError(where=name, needed="numbers of at most 4,300 digits", got="a longer one") from None
+
+
+def _check_keys(text: str, name: str) -> None:
+    """Refuse keys of too many parts."""
+    if not any(line.count(".") >= MAX_KEY_PARTS for line in text.splitlines()):
+        return
+    # an engine without backtracking, whose import only such lines are worth
+    import re2
+
+    options = re2.Options()
+    options.dot_nl = True
+    for found in re2.compile(_TOKEN, options).finditer(text):
+        parts = (found["key"] or "").count(".") + 1
+        if parts > MAX_KEY_PARTS:
+            line = text.count("\n", 0, found.start()) + 1
+            needed = f"keys of at most {MAX_KEY_PARTS} parts"
+            raise SpecError(where=f"{name}: line {line}", needed=needed, got=counted(parts, "part"))
+
+
+def toml_of(items: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the text of a specification with these items, piece by piece.
+
+    Values are text, integers, booleans and mappings of these.
+    """
+    yield f"schema = {_value(FRAMES_SCHEMA)}\n"
+    for item in items:
+        yield "\n[[frames]]\n" + "".join(f"{key} = {_value(value)}\n" for key, value in item.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_value(key)} = {_value(each)}' for key, each in value.items())}}}"
+    # basic strings, integers and booleans are written in TOML as in JSON, but for the octet 0x7F
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

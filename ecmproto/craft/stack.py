@@ -1,14 +1,17 @@
 """The layers of one frame while it is being put together: which fields were given, and to whom.
 
-A field that the layer at hand does not have may belong to a layer that the kind of frame implies:
-``cnm flow_id=7`` means a CN-TAG in front of the CNM.  `Stack.locate` finds it, or says what is nearest.
+A field that the layer at hand does not have may belong to a layer that the kind of frame implies: ``cnm
+flow_id=7`` means a CN-TAG in front of the CNM.  `Stack.locate` finds it, or says what is nearest.  The
+one-line form of a frame, ``cnm qntz_fb=40 flow_id=7`` or ``vlan id=5 cntag flow_id=7 ip … udp …``, is read
+here too.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 
 from ecmproto.codec.document import format_named, nearest
 from ecmproto.errors import SpecError
@@ -16,6 +19,7 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import CNM, CNTag
 from ecmproto.formats.ethernet import VLAN, Ethernet, ITag, STag
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
+from ecmproto.formats.registry import BY_PREFIX
 from ecmproto.formats.schema import Field
 from ecmproto.formats.text import value_of
 
@@ -240,3 +244,43 @@ def _number(field: Field, given: object) -> int:
     value = value_of(field, given.strip() if isinstance(given, str) else given)
     assert isinstance(value, int)
     return value
+
+
+def stack_from_words(words: Sequence[str], *, where: str = "frame") -> Stack:
+    """Return the layers that words such as ``["cnm", "qntz_fb=40"]`` name; SpecError otherwise."""
+    stack = Stack()
+    part = None
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            part = stack.add(word, where=where)
+        elif part is None:
+            raise SpecError(
+                where=where,
+                needed="the name of a layer in front of its fields",
+                got=repr(word),
+                hint=f"one of {', '.join(BY_PREFIX)}",
+            )
+        else:
+            stack.give(name, value, part)
+    if part is None:
+        raise SpecError(
+            where=where, needed="the name of a layer", got="nothing", hint=f"one of {', '.join(BY_PREFIX)}"
+        )
+    return stack
+
+
+def stack_from_line(line: str, *, where: str = "frame") -> Stack:
+    """Return the layers of a line; words are split as a shell would."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise SpecError(where=where, needed="a line with its quotes closed", got=repr(line)) from error
+    return stack_from_words(words, where=where)
+
+
+def give_fields(stack: Stack, fields: Mapping[str, object]) -> None:
+    """Give the last layer of ``stack``, and the layers it implies, some fields by name."""
+    part = stack.parts[-1]
+    for name, value in fields.items():
+        stack.give(name, value, part)

@@ -19,12 +19,10 @@ import pytest
 from ecmproto.capture import open_capture
 from ecmproto.codec import encode
 from ecmproto.columns.files import write_columns
-from ecmproto.craft import build, column_file
-from ecmproto.craft.capture_info import CaptureInfo
-from ecmproto.craft.column_file import column_batches
-from ecmproto.craft.column_frames import frames_of_template, rebuilt_frames
-from ecmproto.craft.line import stack_from_line
-from ecmproto.craft.recipe import chunks
+from ecmproto.craft import build, columns
+from ecmproto.craft.columns import column_batches, frames_of_template, rebuilt_frames
+from ecmproto.craft.recipe import CaptureInfo, chunks
+from ecmproto.craft.stack import stack_from_line
 from ecmproto.errors import MissingDependencyError, SpecError
 from tests.conftest import REPOSITORY
 
@@ -114,7 +112,7 @@ FILES = [as_csv, as_crlf_csv, as_parquet, as_arrow, as_stream, as_feather]
 def both_readers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have small CSV files read either way."""
     if request.param:
-        monkeypatch.setattr(column_file, "LARGE_OCTETS", 1)
+        monkeypatch.setattr(columns, "LARGE_OCTETS", 1)
 
 
 @pytest.mark.usefixtures("both_readers")
@@ -127,7 +125,7 @@ def test_each_row_is_the_frame_that_the_line_would_be(make: Callable[[Path], Pat
 def test_files_are_read_in_pieces(
     make: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(column_file, "BATCH_ROWS", 1)
+    monkeypatch.setattr(columns, "BATCH_ROWS", 1)
     path = make(tmp_path)
     assert [count for count, _ in column_batches(str(path)) if count] == [1, 1, 1]
     assert [octets for _, octets in crafted(path)] == EXPECTED
@@ -219,7 +217,7 @@ def test_a_bad_cell_is_told_with_its_place(text: str, told: str, tmp_path: Path)
 
 @pytest.mark.usefixtures("both_readers")
 def test_rows_are_counted_over_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_file, "BATCH_ROWS", 3)
+    monkeypatch.setattr(columns, "BATCH_ROWS", 3)
     path = csv(tmp_path, "qntz_fb\n" + "1\n" * 7 + "99\n")
     with pytest.raises(SpecError, match=r"row 8, column qntz_fb: needed an integer in 0\.\.63, got 99"):
         crafted(path)
@@ -279,7 +277,7 @@ def test_a_few_octets_that_stand_for_gigabytes_are_read_in_bounded_batches(tmp_p
     repeated(path, bytes(60_000), 10_000)
     batches = [(count, rows["data.data"].nbytes) for count, rows in column_batches(str(path))]
     assert sum(count for count, _ in batches) == 10_000
-    assert max(octets for _, octets in batches) < 3 * column_file.BATCH_OCTETS
+    assert max(octets for _, octets in batches) < 3 * columns.BATCH_OCTETS
 
 
 def test_values_longer_than_frames_are_refused_before_many_are_read(tmp_path: Path) -> None:

@@ -14,11 +14,10 @@ import pytest
 from ecmproto.capture import open_capture, open_sink
 from ecmproto.capture.sink import Sink
 from ecmproto.craft import output as output_module
-from ecmproto.craft.capture_info import CaptureInfo
-from ecmproto.craft.line import stack_from_line
 from ecmproto.craft.output import FORMS, output_of
-from ecmproto.craft.recipe import Recipe, chunks
+from ecmproto.craft.recipe import CaptureInfo, Recipe, chunks
 from ecmproto.craft.spec import plan_of
+from ecmproto.craft.stack import stack_from_line
 from ecmproto.errors import SpecError
 
 LINES = {

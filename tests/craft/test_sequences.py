@@ -13,10 +13,8 @@ import pytest
 
 from ecmproto.codec import CNM, UDP, VLAN, CNTag, CongestionNotificationTLV, Data, EtherTypes, Frame, decode
 from ecmproto.craft.recipe import Chunk, chunks
-from ecmproto.craft.sequence import Step
-from ecmproto.craft.sequences import SEQUENCES, sequence_named
-from ecmproto.craft.spec import Reading, read_items, read_toml
-from ecmproto.craft.toml import toml_of
+from ecmproto.craft.sequences import SEQUENCES, Step, sequence_named
+from ecmproto.craft.spec import Reading, read_items, read_toml, toml_of
 from ecmproto.errors import EcmprotoError, ParameterError, SpecError
 
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from ecmproto.codec import PFC, Ethernet, Pause, decode, encode
 from ecmproto.craft import build
-from ecmproto.craft.line import stack_from_line
 from ecmproto.craft.recipe import MAX_TIME_NS, Chunk, chunks
-from ecmproto.craft.spec import Reading, read_items, read_toml
-from ecmproto.craft.storm import Renewal, Storm, share_of, storm_of
-from ecmproto.craft.toml import toml_of
+from ecmproto.craft.sequences import Renewal, Storm, share_of, storm_of
+from ecmproto.craft.spec import Reading, read_items, read_toml, toml_of
+from ecmproto.craft.stack import stack_from_line
 from ecmproto.errors import EcmprotoError, ParameterError, SpecError
 
 G = 10**9

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from ecmproto.codec import CNM, UDP, IPv4, decode, encode
 from ecmproto.craft import sweep as sweep_module
-from ecmproto.craft.line import stack_from_line
 from ecmproto.craft.recipe import Recipe, WireRate, chunks, count_of
 from ecmproto.craft.spec import plan_of
+from ecmproto.craft.stack import stack_from_line
 from ecmproto.craft.sweep import Plan, Sweep
 from ecmproto.errors import EncodeError, SpecError
 from ecmproto.formats.registry import FORMATS

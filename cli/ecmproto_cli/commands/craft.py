@@ -44,7 +44,7 @@ from ecmproto_cli.recipes import (
 
 if TYPE_CHECKING:
     from ecmproto.craft.recipe import Chunk, Recipe
-    from ecmproto.craft.sequence import Step
+    from ecmproto.craft.sequences import Step
     from ecmproto.craft.spec import Reading
     from ecmproto.formats.ethertypes import EtherTypes
 
@@ -234,8 +234,7 @@ def _form(form: str | None, output: str | None, words: tuple[str, ...]) -> str:
 def _timed(
     recipes: Iterator[Recipe | Chunk], interval: str | None, rate: str | None, time: str | None
 ) -> Iterator[Chunk]:
-    from ecmproto.craft.quantities import rate_of, time_of
-    from ecmproto.craft.recipe import Spacing, chunks
+    from ecmproto.craft.recipe import Spacing, chunks, rate_of, time_of
 
     if interval is not None and rate is not None:
         raise click.UsageError("needed --interval or --rate, got both")

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from ecmproto.capture.linux.schedule import Schedule
     from ecmproto.capture.linux.sender import FrameSender, GapCounts, Jitter, Sendable, SendReport, Spacing
     from ecmproto.craft.recipe import Chunk, Recipe
+    from ecmproto.craft.sequences import Storm
     from ecmproto.craft.spec import Reading
-    from ecmproto.craft.storm import Storm
     from ecmproto.formats.ethertypes import EtherTypes
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ecmproto.craft.toml import read_document
+from ecmproto.craft.spec import read_document
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.units import parse_rate
 
