@@ -13,11 +13,7 @@ from typing import Any, TypeVar, overload
 
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import UNBOUNDED, Layer
-from ecmproto.formats.bcn import BCN
-from ecmproto.formats.cn import CNM
-from ecmproto.formats.e2cm import E2CM
-from ecmproto.formats.ecm import ECM
-from ecmproto.formats.ethernet import MSDU, Data, Ethernet, ITag
+from ecmproto.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import dispatch
 from ecmproto.formats.schema import Field
@@ -220,11 +216,10 @@ def encapsulated(frame: Frame) -> Frame | None:
     addresses stand in the CNM itself.
     """
     message = frame.layers[-1] if frame.layers else None
-    if isinstance(message, CNM):
-        return _sampled(message.msdu, MSDU, frame) if message.msdu else None
-    if isinstance(message, ECM | BCN | E2CM) and message.payload:
-        return _sampled(message.payload, Ethernet, frame)
-    return None
+    if message is None or message.shows is None:
+        return None
+    octets: bytes = getattr(message, message.layout[-1].key)
+    return _decode(octets, message.shows, len(octets), UNBOUNDED, 0, frame.ethertypes) if octets else None
 
 
 SUSPICIOUS = "its source is not the message's destination"
@@ -241,10 +236,6 @@ def is_suspicious(frame: Frame, shown: Frame) -> bool:
     if header is None or not isinstance(sampled, Ethernet):
         return False
     return sampled.src != (header.cdst if isinstance(header, ITag) else header.dst)
-
-
-def _sampled(data: bytes, first: type[Layer], frame: Frame) -> Frame:
-    return _decode(data, first, len(data), UNBOUNDED, 0, frame.ethertypes)
 
 
 def _decode(

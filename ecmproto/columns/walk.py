@@ -68,12 +68,12 @@ from ecmproto.columns.parse_tables import (
     Transitions,
     transitions,
 )
-from ecmproto.formats.ethernet import BEHIND_SNAP, SNAP, SNAP_START
+from ecmproto.formats.ethernet import SNAP, SNAP_START
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS, UNKNOWN_LENGTH
 from ecmproto.formats.ip import NO_NEXT_HEADER
 from ecmproto.formats.lldp import CN_SUBTYPE, END, OUI_8021, TLV, CongestionNotificationTLV
-from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.registry import FORMATS, dispatch
 from ecmproto.kernel import inlined, released
 
 Octets = NDArray[np.uint8]
@@ -90,7 +90,7 @@ _CN_INFORMATION = (OUI_8021 << 8) | CN_SUBTYPE
 _LEAST_ETHERTYPE = 0x0600
 _SNAP_OCTETS = SNAP.fixed_octets
 _SNAP_WORDS = tuple(int.from_bytes(SNAP_START[at : at + 2], "big") for at in (0, 2, 4))
-_BEHIND_SNAP = tuple(sorted(BEHIND_SNAP))
+_BEHIND_SNAP = tuple(sorted(dispatch().behind_snap))
 _SPECIFIC = 127
 
 

@@ -10,8 +10,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from ecmproto.dissect.phrases import PHRASES, STYLES
+from ecmproto.dissect.form import printable
+from ecmproto.dissect.summary_templates import STYLES
 from ecmproto.formats.base import Layer
+from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.schema import Field
 
 Layers: TypeAlias = "Sequence[Layer]"
@@ -125,8 +127,10 @@ def sayer(elements: Elements) -> Callable[[Layers], str]:
     return say
 
 
-_NAMES: dict[str, Any] = {"number": _number} | {f"_{name}": style for name, style in STYLES.items()}
-_NAMES |= {f"_{each.odd.__name__}": each.odd for each in PHRASES.values() if each.odd is not None}
+_NAMES: dict[str, Any] = {"number": _number, "printable": printable} | {
+    f"_{name}": style for name, style in STYLES.items()
+}
+_NAMES |= {f"_{function.__name__}": function for cls in FORMATS if (function := cls.summary.told_by)}
 
 
 def _source(elements: Elements) -> str:
@@ -145,4 +149,4 @@ def _element_source(element: Element) -> str:
             return f"({_source(element.then)} if {test} else {_source(element.otherwise)})"
         case Odd():
             told = f"_{element.function.__name__}(layers[{element.first}:{element.last}])"
-            return f"{element.separator!r}.join({told})"
+            return f"{element.separator!r}.join(map(printable, {told}))"

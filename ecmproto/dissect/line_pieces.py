@@ -32,9 +32,9 @@ from ecmproto.columns.text.pieces import (
 )
 from ecmproto.dissect.elements import Choice, Element, Elements, Reference, Text, Value
 from ecmproto.dissect.form import Paint
-from ecmproto.dissect.phrases import STYLES
 from ecmproto.dissect.sentence import sentence
 from ecmproto.dissect.summary import ADDRESSES_WIDTH, NAME_WIDTH, unknown_text
+from ecmproto.dissect.summary_templates import STYLES
 from ecmproto.formats.ecm import timestamp_ns
 from ecmproto.formats.ethernet import Ethernet
 from ecmproto.units import RATE_UNITS, TIME_UNITS

@@ -1,6 +1,6 @@
-"""What is said of all frames with the same layers: the phrases of their formats, joined and bound to them.
+"""What is said of all frames with the same layers: the summaries of their formats, joined and bound to them.
 
-A sentence is made once for each sequence of layers, of the phrases alone.
+A sentence is made once for each sequence of layers, of the summaries alone.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from string import Formatter
 from typing import TypeAlias
@@ -25,8 +25,9 @@ from ecmproto.dissect.elements import (
     Value,
     sayer,
 )
-from ecmproto.dissect.phrases import CLAUSES, PHRASES, Case, Clause, First
+from ecmproto.dissect.summary_templates import CLAUSES
 from ecmproto.formats.base import Layer
+from ecmproto.formats.summary import Case, Clause, First
 
 Formats: TypeAlias = "tuple[type[Layer], ...]"
 """The layers of a frame from the outside in."""
@@ -109,43 +110,42 @@ class _Speech:
     def __init__(self, formats: Formats, first: int, outer: _Speech | None) -> None:
         self._formats, self._first, self._outer = formats, first, outer
         self._told_of: set[str] = set()
-        heard = [(first + index, PHRASES[cls]) for index, cls in enumerate(formats)]
+        heard = [(first + index, cls.summary) for index, cls in enumerate(formats)]
         self.addresses = {
-            role: self._field(getattr(phrase, role), index)
+            role: self._field(getattr(summary, role), index)
             for role in _ROLES
-            for index, phrase in heard
-            if getattr(phrase, role)
+            for index, summary in heard
+            if getattr(summary, role)
         }
         """Where the frame's addresses stand, as far as it has them."""
-        self.message = any(phrase.message for _, phrase in heard)
+        self.message = any(summary.detail_first for _, summary in heard)
         self._heard = heard
-        loud = [each for each in heard if each[1].detail or each[1].odd]
-        ranked = [*reversed([each for each in loud if not each[1].modest]), *loud]
+        loud = [each for each in heard if each[1].detail or each[1].told_by]
+        ranked = [*reversed([each for each in loud if not each[1].gives_way]), *loud]
         self._speaker = ranked[0] if ranked else None
 
     @functools.cached_property
     def name(self) -> Elements:
         """What the frame is."""
-        if self._speaker is not None and self._speaker[1].kind:
-            return (self._speaker[1].kind,)
-        for index, phrase in reversed(self._heard):
+        if self._speaker is not None and self._speaker[1].label:
+            return (self._speaker[1].label,)
+        for index, summary in reversed(self._heard):
             key = self._formats[index - self._first].next_key
-            if phrase.name or key:
-                return self.bound(phrase.name or f"{{{key}:ethertype}}", index)
+            if summary.name or key:
+                return self.bound(summary.name or f"{{{key}:ethertype}}", index)
         return ("data",)
 
     def parts(self, separator: str) -> tuple[Elements, list[Elements]]:
         """Return what matters of it, and its tags."""
         detail: Elements = ()
         if self._speaker is not None:
-            index, phrase = self._speaker
-            detail = (
-                self.bound(phrase.detail, index) if phrase.odd is None else self._odd(phrase.odd, separator)
-            )
+            index, summary = self._speaker
+            told_by = summary.told_by
+            detail = self.bound(summary.detail, index) if told_by is None else self._odd(told_by, separator)
         tags = [
-            self.bound(phrase.tag, index)
-            for index, phrase in self._heard
-            if phrase.tag and self._formats[index - self._first].prefix not in self._told_of
+            self.bound(summary.tag, index)
+            for index, summary in self._heard
+            if summary.tag and self._formats[index - self._first].prefix not in self._told_of
         ]
         return detail, tags
 
@@ -162,17 +162,22 @@ class _Speech:
         for literal, names, style, _ in _formatter.parse(clause.replace("@", argument)):
             if literal:
                 bound.append(literal)
-            if style and style in CLAUSES:
-                bound += self.bound(CLAUSES[style], index, names or "")
+            named = None if not style else self._clauses(index).get(style, CLAUSES.get(style))
+            if named is not None:
+                bound += self.bound(named, index, names or "")
             elif names:
                 values = tuple(self._value(name, index) for name in names.split(","))
                 bound.append(Text(values, style or values[0].style))
         return tuple(bound)
 
+    def _clauses(self, index: int) -> Mapping[str, Clause]:
+        # of a frame without layers, too, a line says whose it is
+        return self._formats[index - self._first].summary.clauses if self._formats else {}
+
     def _first_of(self, clause: First, index: int, argument: str) -> Elements:
-        for phrase in clause.phrases:
+        for template in clause.templates:
             with suppress(LookupError):
-                return self.bound(phrase, index, argument)
+                return self.bound(template, index, argument)
         raise LookupError(clause)
 
     def _choice(self, case: Case, index: int, argument: str) -> Elements:

@@ -19,13 +19,16 @@ from ecmproto.dissect.form import Listing, Paint, plain, seconds_text
 from ecmproto.dissect.record import Record
 from ecmproto.dissect.sentence import sentence_of
 from ecmproto.formats.ethernet import Ethernet
+from ecmproto.formats.registry import FORMATS
 
 if TYPE_CHECKING:
     from ecmproto.columns.text.renderer import Renderer
 
-_STYLES = dict.fromkeys(("CNM", "ECM", "BCN", "E2CM", "FECN", "DBP"), "congestion") | dict.fromkeys(
-    ("PAUSE", "PFC"), "pause"
-)
+_STYLES = {
+    cls.summary.label: cls.colour
+    for cls in FORMATS
+    if cls.summary.label and cls.role in ("message", "flow control") and cls.colour != "title"
+}
 ADDRESSES_WIDTH = 37
 """Two MAC addresses and an arrow."""
 NAME_WIDTH = 5

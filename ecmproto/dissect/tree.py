@@ -21,10 +21,10 @@ from ecmproto.dissect.meaning import meaning
 from ecmproto.dissect.record import Record
 from ecmproto.dissect.summary import fcs_holds, short_or_bad
 from ecmproto.formats.base import Layer
-from ecmproto.formats.cn import CNM
 from ecmproto.formats.ecm import ECM, CMTag
+from ecmproto.formats.ethernet import MSDU
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.mac_control import PFC, MACControl, Pause
+from ecmproto.formats.mac_control import PFC
 from ecmproto.formats.schema import Field
 from ecmproto.formats.text import text_of
 
@@ -41,7 +41,6 @@ TAILS = (
     ("eth.fcs", "frame check sequence"),
 )
 """What stands behind the last layer: names, and what they are."""
-_CONGESTION = frozenset(("cnm", "ecm", "bcn", "e2cm", "fecn", "dbp"))
 
 
 class Trees(Listing):
@@ -171,7 +170,7 @@ def _layers(frame: Frame, paint: Paint, *, base: int) -> Iterator[str]:
 
 def of_message(cls: type[Layer]) -> str:
     """Return which octets a message of a format shows, "" where they are those of a frame."""
-    return " of its MSDU" if issubclass(cls, CNM) else ""
+    return " of its MSDU" if cls.shows is MSDU else ""
 
 
 def layer_lines(value: Layer, start: int, stop: int, paint: Paint, frame: Frame) -> Iterator[str]:
@@ -186,7 +185,7 @@ class _Told:
     """Tells layers of one format; keeps the lines of layers, and the rows of numbers, that came before."""
 
     def __init__(self, cls: type[Layer], ethertypes: EtherTypes, paint: Paint) -> None:
-        self.title = paint(cls.title, style_of(cls))
+        self.title = paint(cls.title, cls.colour)
         self.source = f"  [{cls.source}]"
         self._ethertypes = ethertypes
         self._paint = paint
@@ -252,15 +251,6 @@ def _kept(known: dict[_Key, _Text], key: _Key, text: _Text) -> _Text:
 def _says_itself(cls: type[Layer], field: Field) -> bool:
     """Return whether what a number means depends on no other field of its layer."""
     return not (issubclass(cls, ECM | CMTag) and field.key == "timestamp") and not issubclass(cls, PFC)
-
-
-def style_of(cls: type[Layer]) -> str:
-    """Return the style of a format's title."""
-    if cls.prefix in _CONGESTION:
-        return "congestion"
-    if issubclass(cls, Pause | PFC | MACControl):
-        return "pause"
-    return "tag" if "tag" in cls.prefix or cls.prefix.startswith("ieee8021") else "title"
 
 
 class _Row(NamedTuple):

@@ -49,7 +49,6 @@ from ecmproto.dissect.tree import (
     TAILS,
     bit_pattern,
     of_message,
-    style_of,
     word_of,
 )
 from ecmproto.formats.base import Layer
@@ -211,7 +210,7 @@ class _Teller:
 
     def _layer(self, path: Path, layer: int, indent: str) -> Iterator[Piece]:
         cls = path.layers[layer]
-        yield indent + self._paint(cls.title, style_of(cls))
+        yield indent + self._paint(cls.title, cls.colour)
         mark = path.first + layer
         begin, last = Decimal(_at(mark)), Decimal(_at(mark + 1, -1))
         where: Pieces = ["  octets ", begin, "–", last]

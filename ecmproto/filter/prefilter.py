@@ -47,10 +47,10 @@ from ecmproto.filter.tree import (
     Test,
 )
 from ecmproto.formats.base import Layer
-from ecmproto.formats.ethernet import BEHIND_SNAP, VLAN, Ethernet, STag
+from ecmproto.formats.ethernet import VLAN, Ethernet, STag
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.formats.ip import AH, TCP, UDP, Extension, IPv4, IPv6
-from ecmproto.formats.registry import announcement
+from ecmproto.formats.registry import announcement, dispatch
 
 _HEADER_OCTETS = 14
 _TYPE = Value(place=12, octets=2)
@@ -181,7 +181,7 @@ class _Translator:
         steps = {*self._tags, self._ethertypes.cn_tag}
         taken = types.union(self._opaque) if more else types.union(self._opaque, steps)
         found = equal(at, *taken)
-        if not BEHIND_SNAP.isdisjoint(types):
+        if not dispatch(self._ethertypes).behind_snap.isdisjoint(types):
             found = any_of(found, inverse(above(at, MAX_LENGTH)))
         if not more:
             return found

@@ -20,8 +20,8 @@ from __future__ import annotations
 import dataclasses
 import operator
 import struct
-from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, dataclass_transform
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, dataclass_transform
 
 from ecmproto.errors import DecodeError, EncodeError, SpecError
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
@@ -38,7 +38,34 @@ from ecmproto.formats.schema import (
     sint,
     uint,
 )
+from ecmproto.formats.summary import Summary, summary_of_fields
 from ecmproto.formats.text import value_of
+
+Role: TypeAlias = Literal["header", "tag", "message", "flow control", "payload"]
+"""What a format is in a frame."""
+
+Direction: TypeAlias = Literal["data", "feedback", "reply", "link"]
+"""Which way a frame goes: with the flow from its source to its destination, from a congestion point to the
+source, from the destination to the source, or to the next station on the link."""
+
+Follows: TypeAlias = Literal[
+    "",
+    "ethertype",
+    "cooked",
+    "snap",
+    "ipv4",
+    "ipv6",
+    "extension",
+    "fragment",
+    "port",
+    "data",
+    "tlv",
+    "cn tlv",
+    "own",
+]
+"""How a format names what follows it: not at all, by an EtherType or length (a cooked header: no length;
+SNAP: few EtherTypes), by IP's protocol or next header, by a UDP port; octets and TLVs need no name.  Of the
+others, "own", only the format's method knows."""
 
 Following: TypeAlias = "tuple[type[Layer] | None, int]"
 """The format of what follows a layer (None: nothing does) and the octet where that must end."""
@@ -55,6 +82,10 @@ class Formats(Protocol):
     def ethertypes(self) -> EtherTypes:
         """The EtherType map."""
 
+    @property
+    def behind_snap(self) -> frozenset[int]:
+        """The EtherTypes that are read behind SNAP."""
+
     def announced(self, value: int, data: bytes, pos: int, stop: int) -> tuple[type[Layer], int]:
         """Return the format that EtherType or length ``value`` announces at ``data[pos:stop]``, and where
         it may reach.
@@ -62,6 +93,43 @@ class Formats(Protocol):
 
     def ethertype_of(self, following: Layer | None) -> int | None:
         """Return the EtherType that announces ``following``, None when none does."""
+
+    def behind_ip(self, version: int, protocol: int) -> type[Layer]:
+        """Return the format that IPv4's protocol or IPv6's next header announces; `Data` for others."""
+
+    def behind_port(self, port: int) -> type[Layer]:
+        """Return the format that a UDP destination port announces; `Data` for others."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """The field ``key`` is in ``low`` to ``high`` in everything that is of the format."""
+
+    key: str
+    low: int
+    high: int
+    name: str = ""
+    """What errors call the field, if not by its key."""
+
+    @property
+    def needed(self) -> str:
+        """The limit in words."""
+        values = str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
+        return f"{self.name or self.key} {values}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Crafting:
+    """What a frame of a format holds that is crafted, where nothing was said."""
+
+    direction: Direction | None = None
+    """Which way it goes; None: a message is feedback, flow control stays on the link, others are data."""
+    destination: bytes = b""
+    """The group address to which it goes; empty: to a station."""
+    priority: int = 0
+    """The priority it travels in."""
+    values: Mapping[str, int | bytes] = dataclasses.field(default_factory=dict)
+    """Fields that have other values than their defaults."""
 
 
 class Layer:
@@ -82,12 +150,44 @@ class Layer:
     source: ClassVar[str]
     """The clause or document that defines it."""
 
+    role: ClassVar[Role]
+    """What it is in a frame.  Left out: "tag" where another EtherType follows, else "payload", "header" where
+    nothing announces it."""
+    counted_as: ClassVar[str]
+    """What statistics call the frames that have it, as several formats may be; "" where they do not count
+    them.  Left out: the title, unless it is a header."""
+    summary: ClassVar[Summary]
+    """What it says in a frame's summary line; left out: its fields by name."""
+
     announced_by: ClassVar[str | int] = ""
     """The role in the `EtherTypes` map, or the EtherType itself, that announces it; "" when neither does."""
     selected_by: ClassVar[tuple[int, ...]] = ()
     """Where formats share an EtherType: the selector values that mean this one; () for any other."""
+    behind_snap: ClassVar[bool] = False
+    """Whether its EtherType announces it in SNAP headers too."""
+    ip_protocol: ClassVar[int | None] = None
+    """The protocol of IPv4 and next header of IPv6 that announces it."""
+    next_header: ClassVar[int | None] = None
+    """The next header that announces it behind IPv6 alone."""
+    udp_ports: ClassVar[tuple[int, ...]] = ()
+    """The destination ports that announce it behind UDP, first the one that frames are crafted with."""
     next_key: ClassVar[str] = ""
     """The field that announces what follows by EtherType or length; "" when the layer ends the frame."""
+    follows: ClassVar[Follows]
+    """How it names what follows; left out: by EtherType where there is a ``next_key``."""
+    constants: ClassVar[tuple[str, ...]] = ()
+    """The fields that have their defaults in everything that is of the format, since it is known by them."""
+    limits: ClassVar[tuple[Limit, ...]] = ()
+    """What it refuses, in the order in which it is looked at."""
+    shows: ClassVar[type[Layer] | None] = None
+    """The format with which the frame starts that its last field shows; None when it shows none."""
+    least_shown: ClassVar[int] = 0
+    """The least octets of that frame on the wire, where one is shown."""
+
+    colour: ClassVar[str]
+    """The style of its name: its summary's, else its role's."""
+    crafting: ClassVar[Crafting]
+    """What one that is crafted has where nothing was said; left out: what its role says."""
 
     layout: ClassVar[tuple[Field, ...]]
     """Its fields in wire order, as the walk over the schema finds them."""
@@ -121,9 +221,17 @@ class Layer:
     def check(self, start: int, reach: int) -> DecodeError | None:
         """Return what makes this value, found at octet ``start``, one that its format forbids, or None.
 
-        ``reach`` is the octet up to which it may have gone on the wire.
+        ``reach`` is the octet up to which it may have gone on the wire.  Generated where there are limits.
         """
         return None
+
+    within: ClassVar[Callable[[Any, int, int], DecodeError | None]] = check
+    """Return the first of the limits that this value breaks, or None; arguments as in `check`."""
+
+    @classmethod
+    def direction_of(cls, values: Mapping[str, int | bytes]) -> Direction:
+        """Return which way one goes that has such ``values``."""
+        return cls.crafting.direction or _DIRECTIONS.get(cls.role, "data")
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Return the values that length, type and checksum fields should have.
@@ -193,6 +301,9 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
     """
 
     def decorate(cls: L) -> L:
+        taken = [key for key in cls.__annotations__ if key in Layer.__annotations__ or hasattr(Layer, key)]
+        if taken:
+            raise TypeError(f"{cls.__name__}: a field of a format cannot be called {taken[0]}")
         for key, default in defaults.items():
             setattr(cls, key, _with_default(cls, key, default))
             cls.__annotations__.setdefault(key, "int")
@@ -204,6 +315,11 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
 
         made.layout = fields_of(made.schema, prefix)
         made.fixed_octets, made.parse, made.build = generate(made)
+        if made.limits:
+            made.within = _within(made)
+            if made.check is Layer.check:
+                made.check = made.within
+        _fill_in(made)
         return made  # type: ignore[no-any-return]
 
     return decorate
@@ -220,6 +336,58 @@ def _read_text(value: Layer) -> None:
                 raise EncodeError(
                     layer=value.prefix, field=field.key, needed=error.needed, got=error.got
                 ) from None
+
+
+_DIRECTIONS: dict[Role, Direction] = {"message": "feedback", "flow control": "link"}
+
+
+_COLOURS: dict[Role, str] = {"message": "congestion", "flow control": "pause", "tag": "tag"}
+
+
+def _fill_in(cls: Any) -> None:
+    """Give a format what its declaration, and those of the formats it inherits from, leave out."""
+    announced = bool(cls.announced_by or cls.udp_ports) or {cls.ip_protocol, cls.next_header} != {None}
+    filled: set[str] = set()
+
+    def fill(name: str, value: object) -> None:
+        if not any(name in vars(base) and name not in vars(base).get(_FILLED, ()) for base in cls.__mro__):
+            setattr(cls, name, value)
+            filled.add(name)
+
+    fill("role", "header" if not announced else "tag" if cls.next_key else "payload")
+    plain = cls.following is Layer.following
+    fill("follows", "own" if not plain else "ethertype" if cls.next_key else "")
+    fill("counted_as", "" if cls.role == "header" else cls.title)
+    fill("crafting", Crafting())
+    shows = cls.shows is not None
+    fill("summary", summary_of_fields(cls.prefix, cls.role, cls.layout, next_key=cls.next_key, shows=shows))
+    cls.colour = cls.summary.colour or _COLOURS.get(cls.role, "title")
+    setattr(cls, _FILLED, frozenset(filled))
+
+
+_FILLED = "_filled_in"
+
+
+def _within(cls: type[Layer]) -> Callable[[Any, int, int], DecodeError | None]:
+    """Return the function that looks at a format's limits, one comparison each."""
+    places = {field.key: field.bit_offset // 8 for field in cls.layout}
+
+    def refused(value: Layer, index: int, start: int) -> DecodeError:
+        limit = cls.limits[index]
+        at = start + places[limit.key]
+        return DecodeError(
+            layer=cls.prefix, offset=at, needed=limit.needed, got=str(getattr(value, limit.key))
+        )
+
+    lines = ["def within(self, start, reach):"]
+    for index, limit in enumerate(cls.limits):
+        lines.append(
+            f" if not {limit.low} <= self.{limit.key} <= {limit.high}: return refused(self, {index}, start)"
+        )
+    scope: dict[str, Any] = {"refused": refused}
+    exec("\n".join([*lines, " return None"]), scope)
+    within: Callable[[Any, int, int], DecodeError | None] = scope["within"]
+    return within
 
 
 def _with_default(cls: type[Layer], key: str, default: int) -> Any:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from ecmproto.formats.base import layer
-from ecmproto.formats.experimental import DEFAULT_CPID, Proposed, Sampling, UnknownTag, selector
+from ecmproto.formats.base import Crafting, layer
+from ecmproto.formats.experimental import (
+    DEFAULT_CPID,
+    MESSAGE_PRIORITY,
+    Proposed,
+    Sampling,
+    UnknownTag,
+    selector,
+)
 from ecmproto.formats.schema import CPID, REST, octets, sint, uint
+from ecmproto.formats.summary import Case, Summary
 
 NORMAL, STOP = range(2)
 """The Type in the discriminator word."""
@@ -31,7 +39,13 @@ class BCN(Sampling):
     payload: bytes = octets(
         REST, default=b"", doc="the sampled frame's first octets, from its DA", source="wire-formats 5"
     )
+    counted_as = "BCN"
+    summary = Summary(
+        label="BCN", detail_first=True, detail="{:stop}e {e:queue} C {capacity:capacity} {:cpid}",
+        clauses={"stop": Case("type", STOP, STOP, "STOP ")},
+    )  # fmt: skip
     announced_by = "message"
+    crafting = Crafting(priority=MESSAGE_PRIORITY, values={"capacity": 10_000_000})
     selected_by = (selector(1, 0), selector(1, 1))
     showing = (NORMAL, STOP)
 
@@ -52,6 +66,9 @@ class RRTTag(Proposed):
         16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
         source="wire-formats 5", length_name="rrttag.len",
     )  # fmt: skip
+    role = "tag"
+    counted_as = "RRT tag"
+    summary = Summary(tag="RRT {:cpid}")
     announced_by = "tag"
     selected_by = (selector(1, 0),)
     otherwise = UnknownTag

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ecmproto.errors import DecodeError
-from ecmproto.formats.base import Formats, Layer, layer
+from ecmproto.formats.base import Crafting, Formats, Layer, Limit, layer
+from ecmproto.formats.ethernet import MSDU
 from ecmproto.formats.schema import CPID, Address, Count, mac, octets, sint, uint
+from ecmproto.formats.summary import First, Summary
 
 CNM_PRIORITY = 6
 """The priority a CNM travels in (wire-formats 1.2)."""
@@ -31,6 +32,8 @@ class CNTag(Layer):
         base="hex",
         length_name="cntag.len",
     )
+    counted_as = "CN-TAG"
+    summary = Summary(tag="CN-TAG flow {flow_id}")
     announced_by = "cn_tag"
     next_key = "etype"
 
@@ -78,15 +81,19 @@ class CNM(Layer):
         doc="Encapsulated MSDU: the sampled frame from its payload EtherType or length on",
         source="S001; wire-formats 3",
     )
+    role = "message"
+    counted_as = "CNM"
+    summary = Summary(
+        label="CNM", detail_first=True, shown_to="encap_dst",
+        detail="Fb {qntz_fb} {:flow} prio {encap_prio} "
+        "QOffset {q_offset:queue} QDelta {q_delta:queue} {:cpid}",
+        clauses={"flow": First(("flow {cntag.flow_id}", "no flow id"))},
+    )  # fmt: skip
     announced_by = "cnm"
-
-    def check(self, start: int, reach: int) -> DecodeError | None:
-        """A receiver discards an Encapsulated MSDU length above 64 (wire-formats 3)."""
-        if self.msdu_length <= MAX_MSDU:
-            return None
-        return DecodeError(
-            layer="cnm", offset=start + 22, needed=f"msdu_length 0..{MAX_MSDU}", got=str(self.msdu_length)
-        )
+    # a receiver discards an Encapsulated MSDU length above 64 (wire-formats 3)
+    limits = (Limit(key="msdu_length", low=0, high=MAX_MSDU),)
+    shows = MSDU
+    crafting = Crafting(priority=CNM_PRIORITY)
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """The MSDU length counts the MSDU."""

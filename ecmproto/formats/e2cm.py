@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from ecmproto.formats.base import layer
+from collections.abc import Mapping
+
+from ecmproto.formats.base import Direction, layer
 from ecmproto.formats.experimental import DEFAULT_CPID, Sampling, selector
 from ecmproto.formats.schema import CPID, Count, octets, sint, uint
+from ecmproto.formats.summary import Case, Summary
 
 TYPES = {0: "BCN", 1: "BCN_MAX", 2: "BCN_ZERO", 3: "BCN_PROBE_FWD", 4: "BCN_PROBE_REV"}
 BCN_TYPES = (0, 1, 2)
@@ -49,9 +52,25 @@ class E2CM(Sampling):
         doc="BCN types: the sampled frame's first octets, from its DA",
         source="wire-formats 6",
     )
+    counted_as = "E²CM"
+    summary = Summary(
+        label="E2CM", detail_first=True, detail="{type:e2cm_type} {:e2cm} flow {flow_id:hex} {:cpid}",
+        clauses={
+            "e2cm": Case("type", 0, max(BCN_TYPES), "{:queues}{:saturated}", Case(
+                "type", PROBE_FWD, PROBE_FWD, "sent at {latency} ns",
+                "latency {latency:time} throughput {throughput:capacity}",
+            )),
+        },
+    )  # fmt: skip
     announced_by = "message"
     selected_by = tuple(selector(2, type) for type in TYPES)
     showing = BCN_TYPES
+
+    @classmethod
+    def direction_of(cls, values: Mapping[str, int | bytes]) -> Direction:
+        """Return which way a frame of its type goes: a forward probe with the flow, its reply back."""
+        kind = values.get("type")
+        return "data" if kind == PROBE_FWD else "reply" if kind == PROBE_REV else "feedback"
 
 
 def flow_id(dst: bytes, src: bytes, priority: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ecmproto.formats.base import Layer, layer
 from ecmproto.formats.experimental import DEFAULT_CPID, Proposed, Sampling, UnknownTag, selector
 from ecmproto.formats.schema import CPID, REST, octets, sint, uint
+from ecmproto.formats.summary import Case, Summary
 
 _UNIT = "one tick of the timestamp = 2^Unit µs"
 
@@ -39,6 +40,18 @@ class ECM(Sampling):
     payload: bytes = octets(
         REST, default=b"", doc="the sampled frame's first octets, from its DA", source="S000 3.1"
     )
+    counted_as = "ECM"
+    summary = Summary(
+        label="ECM", detail_first=True, detail="{:ecm}{:saturated} {:cpid}{timestamp:stamp}",
+        clauses={
+            "ecm": Case(
+                "q_off", 0, 0, Case("q_delta", 0, 0, "ECM(0,0) stop", "{:queues}"), "{:ecm_max}{:queues}"
+            ),
+            # ECM-Max is Qoff = Qeq, Qdelta = 2·Qeq (wire-formats 4); Qeq itself is not in the frame
+            "ecm_max": Case("q_off", 1, 0x7FFF, Case("q_delta-2*q_off", 0, 0, "ECM-Max? ")),
+            "stamp": Case("@", 0, 0, "", " t {timestamp,unit:ticks}"),
+        },
+    )  # fmt: skip
     announced_by = "message"
     selected_by = (selector(0, 0),)
     showing = (0,)
@@ -66,6 +79,9 @@ class CMTag(Proposed):
         16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
         source="S000 3.1", length_name="cmtag.len",
     )  # fmt: skip
+    role = "tag"
+    counted_as = "CM-Tag"
+    summary = Summary(tag="{protocol:cm_tag} {:cpid} t {timestamp,unit:ticks}")
     announced_by = "tag"
     selected_by = (selector(0, 0), selector(2, 0))
     otherwise = UnknownTag

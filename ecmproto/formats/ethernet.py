@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ecmproto.formats.base import Following, Formats, Layer, layer
 from ecmproto.formats.schema import REST, Address, mac, octets, uint
+from ecmproto.formats.summary import Summary
 
 _TYPE = "EtherType of what follows, or, up to 1500, its length in octets"
 _PCP = "priority code point"
@@ -23,6 +24,7 @@ class Ethernet(Layer):
     type: int = uint(
         16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", name="eth.type", length_name="eth.len"
     )
+    summary = Summary(sender="src", receiver="dst", addressee="dst")
     next_key = "type"
 
 
@@ -34,6 +36,8 @@ class VLAN(Layer):
     dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
     id: int = uint(12, default=0, doc="VLAN identifier", source="802.1Q 9.6")
     etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.6", base="hex", length_name="vlan.len")
+    counted_as = "VLAN tag"
+    summary = Summary(tag="vlan {id} prio {priority}{dei:dei}")
     announced_by = "c_tag"
     next_key = "etype"
 
@@ -46,6 +50,8 @@ class STag(Layer):
     dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
     id: int = uint(12, default=0, doc="service VLAN identifier", source="802.1Q 9.6")
     etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.6", base="hex", length_name="ieee8021ad.len")
+    counted_as = "S-TAG"
+    summary = Summary(tag="S-vlan {id} prio {priority}{dei:dei}")
     announced_by = "s_tag"
     next_key = "etype"
 
@@ -63,6 +69,8 @@ class ITag(Layer):
     cdst: Address = mac(default=bytes(6), doc="customer destination address", source="802.1Q 9.7")
     csrc: Address = mac(default=bytes(6), doc="customer source address", source="802.1Q 9.7")
     etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.7", base="hex", length_name="ieee8021ah.len")
+    counted_as = "I-TAG"
+    summary = Summary(tag="I-SID {isid} prio {priority} {csrc} → {cdst}", addressee="cdst")
     announced_by = "i_tag"
     next_key = "etype"
 
@@ -84,10 +92,14 @@ class SNAP(Layer):
         16, default=0, base="hex", doc="EtherType of what follows", source="RFC 1042", name="llc.type"
     )
     next_key = "etype"
+    follows = "snap"
+    constants = ("dsap", "ssap", "control", "oui")
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """The format of IPv4, IPv6 and ARP; else octets."""
-        return formats.announced(self.etype, data, end, stop) if self.etype in BEHIND_SNAP else (Data, stop)
+        """The format of IPv4, IPv6, ARP and others that are read here; else octets."""
+        if self.etype not in formats.behind_snap:
+            return Data, stop
+        return formats.announced(self.etype, data, end, stop)
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """The EtherType of what follows, where it has one."""
@@ -97,8 +109,6 @@ class SNAP(Layer):
 
 SNAP_START = bytes.fromhex("aaaa03000000")
 """The octets by which LLC and SNAP headers with an EtherType are known."""
-BEHIND_SNAP = frozenset((0x0800, 0x0806, 0x86DD))
-"""The EtherTypes that are read behind SNAP."""
 
 
 @layer("msdu", title="MSDU", source="802.1Q; wire-formats 3")
@@ -114,6 +124,7 @@ class Data(Layer):
     """Octets of no format known here: a payload, what a snap length left over, what is malformed."""
 
     data: bytes = octets(REST, default=b"", doc="the octets", source="802.3 3.2.7")
+    summary = Summary(gives_way=True, detail="{#data:octets}")
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Nothing to compute."""
@@ -135,6 +146,8 @@ class Cooked(Layer):
     halen: int
     src: bytes
     etype: int
+    summary = Summary(tag="{pkttype:packet}", name="{etype:protocol}", sender="sender")
+    follows = "cooked"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """What the EtherType announces; smaller values are Linux's own and mean no length."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ecmproto.errors import DecodeError
-from ecmproto.formats.base import UNBOUNDED, Layer, layer, too_few
+from ecmproto.formats.base import UNBOUNDED, Crafting, Layer, layer, too_few
+from ecmproto.formats.ethernet import Ethernet
 from ecmproto.formats.schema import REST, octets, uint
+from ecmproto.formats.summary import Summary
 
 PROTOCOLS = {0: "ECM", 1: "BCN", 2: "E²CM", 3: "FECN", 4: "DBP"}
 """The Protocol values of the word; 5–7 are unassigned."""
@@ -60,7 +62,15 @@ class UnknownMessage(Word):
     """A message of no proposal: unassigned, without a possible CPID or too long; its octets are kept."""
 
     body: bytes = octets(REST, default=b"", doc="what follows the word", source=_SOURCE)
+    role = "message"
+    counted_as = "unknown message"
+    summary = Summary(
+        label="msg?",
+        colour="title",
+        detail="experimental message, protocol {protocol} type {type}, {#body:octets}",
+    )
     announced_by = "message"
+    crafting = Crafting(priority=MESSAGE_PRIORITY)
 
 
 @layer("exptag", title="Unknown experimental tag", source=_SOURCE, protocol=7)
@@ -68,6 +78,11 @@ class UnknownTag(Word):
     """A tag of no proposal, unassigned or without a possible CPID: the rest of the frame is its octets."""
 
     body: bytes = octets(REST, default=b"", doc="what follows the word", source=_SOURCE)
+    role = "tag"
+    counted_as = "unknown tag"
+    summary = Summary(
+        label="tag?", detail="experimental tag, protocol {protocol} type {type}, {#body:octets}"
+    )
     announced_by = "tag"
 
 
@@ -83,6 +98,7 @@ class Proposed(Word):
     """Whether there is only padding behind its fields, unless it shows a frame."""
     showing: ClassVar[tuple[int, ...]] = ()
     """The types that show a sampled frame, from its DA on, behind their other fields."""
+    crafting = Crafting(priority=MESSAGE_PRIORITY)
 
     @classmethod
     def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
@@ -102,6 +118,9 @@ class Sampling(Proposed):
     __slots__ = ()
 
     has_cpid = True
+    role = "message"
+    shows = Ethernet
+    least_shown = MIN_SAMPLED_OCTETS
 
     @classmethod
     def short(cls, data: bytes, start: int, stop: int, reach: int) -> DecodeError | None:

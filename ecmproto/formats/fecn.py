@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from ecmproto.formats.base import layer
-from ecmproto.formats.experimental import Proposed, UnknownTag, selector
+from ecmproto.formats.base import Crafting, layer
+from ecmproto.formats.experimental import MESSAGE_PRIORITY, Proposed, UnknownTag, selector
 from ecmproto.formats.schema import uint
+from ecmproto.formats.summary import Summary
 from ecmproto.units import RATE_INFINITY
 
 _RATE = "the least rate any switch allows so far; all ones is infinity, no limit yet"
+_MESSAGE = "RLQ {rlq_id} rate {rate:rate}"
 _RLQ = "rate-limited queue of the source, from 1"
 
 
@@ -21,6 +23,9 @@ class RDTag(Proposed):
         16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
         source="wire-formats 7", length_name="rdtag.len",
     )  # fmt: skip
+    role = "tag"
+    counted_as = "RD tag"
+    summary = Summary(tag="RD-TAG RLQ {rlq_id} rate {rate:rate}")
     announced_by = "tag"
     selected_by = (selector(3, 0),)
     otherwise = UnknownTag
@@ -34,7 +39,11 @@ class FECNReturn(Proposed):
 
     rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
     rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="S003; wire-formats 7")
+    role = "message"
+    counted_as = "FECN return"
+    summary = Summary(label="FECN", detail_first=True, detail=_MESSAGE)
     announced_by = "message"
+    crafting = Crafting(direction="reply", priority=MESSAGE_PRIORITY)
     selected_by = (selector(3, 1),)
 
 
@@ -44,5 +53,9 @@ class DBPRateReport(Proposed):
 
     rlq_id: int = uint(16, default=0, doc="0", source="wire-formats 7")
     rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="wire-formats 7")
+    role = "message"
+    counted_as = "DBP rate report"
+    summary = Summary(label="DBP", detail_first=True, detail=_MESSAGE)
     announced_by = "message"
+    crafting = Crafting(direction="reply", priority=MESSAGE_PRIORITY)
     selected_by = (selector(4, 0),)

@@ -5,13 +5,22 @@ Nothing deeper is decoded here; Scapy shows deeper trees on demand.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ecmproto.errors import DecodeError
-from ecmproto.formats.base import Following, Formats, Layer, layer
+from ecmproto.formats.base import Crafting, Following, Follows, Formats, Layer, Limit, layer
 from ecmproto.formats.ethernet import Data
 from ecmproto.formats.schema import Address, Count, address, mac, octets, uint
+from ecmproto.formats.summary import Case, Summary
 
 PROTO_TCP, PROTO_UDP, PROTO_AH = 6, 17, 51
 NO_NEXT_HEADER = 59
+
+SOURCE_IP, DESTINATION_IP = bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
+SOURCE_IP6, DESTINATION_IP6 = (bytes.fromhex(f"20010db8{i:024x}") for i in (1, 2))
+"""The documentation's addresses (RFC 5737, RFC 3849), in frames that are crafted."""
+SOURCE_PORT, DESTINATION_PORT = 49152, 4791
+"""UDP ports of such a frame: an ephemeral one and RoCEv2's."""
 
 
 @layer("arp", title="ARP", source="RFC 826")
@@ -39,8 +48,18 @@ class ARP(Layer):
     dst_proto: Address = address(
         32, doc="target's IPv4 address", source="RFC 826", name="arp.dst.proto_ipv4", default=bytes(4)
     )
+    counted_as = "ARP"
+    summary = Summary(
+        label="ARP", detail="{:arp}",
+        clauses={"arp": Case("opcode", 1, 1, "who has {dst_proto}? tell {src_proto}", Case(
+            "opcode", 2, 2, "{src_proto} is at {src_hw}", "opcode {opcode} {src_proto} → {dst_proto}"
+        ))},
+    )  # fmt: skip
     announced_by = 0x0806
     selected_by = (0x0604,)
+    behind_snap = True
+    constants = ("hw_size", "proto_size")
+    crafting = Crafting(destination=b"\xff" * 6)
 
 
 @layer("ip", title="IPv4", source="RFC 791")
@@ -64,26 +83,30 @@ class IPv4(Layer):
     options: bytes = octets(
         Count(key="ihl", scale=4, minus=20), default=b"", doc="options", source="RFC 791 3.1"
     )
+    counted_as = "IPv4"
+    summary = Summary(
+        label="IPv4", gives_way=True, detail="{src} → {dst} {proto:ip}{frag_offset:fragment}",
+        clauses={"fragment": Case("@", 0, 0, "", " fragment at {8*@}")},
+    )  # fmt: skip
     announced_by = 0x0800
+    behind_snap = True
+    follows = "ipv4"
+    limits = (Limit(key="version", low=4, high=4), Limit(key="ihl", low=5, high=15))
+    crafting = Crafting(values={"src": SOURCE_IP, "dst": DESTINATION_IP})
 
     def check(self, start: int, reach: int) -> DecodeError | None:
-        """Version 4, a header of at least 20 octets, a total length that covers it."""
-        if self.version != 4:
-            return DecodeError(layer="ip", offset=start, needed="version 4", got=str(self.version))
-        if self.ihl < 5:
-            return DecodeError(layer="ip", offset=start, needed="ihl 5..15", got=str(self.ihl))
-        if 0 < self.len < self.ihl * 4:
+        """Beside the limits: a total length that covers the header."""
+        wrong = self.within(start, reach)
+        if wrong is None and 0 < self.len < self.ihl * 4:
             return DecodeError(
                 layer="ip", offset=start + 2, needed=f"a total length from {self.ihl * 4}", got=str(self.len)
             )
-        return None
+        return wrong
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """The protocol says; a total length of 0 is what segmentation offload leaves behind."""
         last = end + self.len - self.ihl * 4 if self.len else stop
-        if self.proto == PROTO_AH and self.frag_offset == 0:
-            return AH, last
-        return _transport(self.proto if self.frag_offset == 0 else -1), last
+        return (formats.behind_ip(4, self.proto) if self.frag_offset == 0 else Data), last
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Header length, total length, protocol and header checksum."""
@@ -104,18 +127,18 @@ class IPv6(Layer):
     hlim: int = uint(8, default=64, doc="hop limit", source="RFC 8200 3")
     src: Address = address(128, default=bytes(16), doc="source address", source="RFC 8200 3")
     dst: Address = address(128, default=bytes(16), doc="destination address", source="RFC 8200 3")
+    counted_as = "IPv6"
+    summary = Summary(label="IPv6", gives_way=True, detail="{src} → {dst} {nxt:ip}")
     announced_by = 0x86DD
-
-    def check(self, start: int, reach: int) -> DecodeError | None:
-        """Version 6."""
-        if self.version == 6:
-            return None
-        return DecodeError(layer="ipv6", offset=start, needed="version 6", got=str(self.version))
+    behind_snap = True
+    follows = "ipv6"
+    limits = (Limit(key="version", low=6, high=6),)
+    crafting = Crafting(values={"src": SOURCE_IP6, "dst": DESTINATION_IP6})
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """The next header says; a payload length of 0 is a jumbogram's or an offload's, or there is none."""
         none = self.nxt == NO_NEXT_HEADER
-        return _behind_ipv6(self.nxt), end + self.plen if self.plen or none else stop
+        return formats.behind_ip(6, self.nxt), end + self.plen if self.plen or none else stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Payload length and next header."""
@@ -127,11 +150,14 @@ class Extension(Layer):
 
     __slots__ = ()
 
+    role = "header"
+    follows: ClassVar[Follows] = "extension"
+
     nxt: int
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """The next header says."""
-        return _behind_ipv6(self.nxt), stop
+        return formats.behind_ip(6, self.nxt), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Next header, and the header's length where it has one."""
@@ -158,6 +184,7 @@ _LENGTH = "length of the header beyond its first 8 octets"
 class HopByHop(Extension):
     """Options for every router on the way."""
 
+    next_header = 0
     nxt: int = _nxt("ipv6.hopopts.nxt", "RFC 8200 4.3")
     len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.3")
     options: bytes = octets(
@@ -169,6 +196,7 @@ class HopByHop(Extension):
 class Routing(Extension):
     """Nodes to be visited on the way."""
 
+    next_header = 43
     nxt: int = _nxt("ipv6.routing.nxt", "RFC 8200 4.4")
     len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.4")
     type: int = uint(8, default=0, doc="routing type", source="RFC 8200 4.4")
@@ -182,22 +210,26 @@ class Routing(Extension):
 class FragmentHeader(Extension):
     """A part of a packet; the first one shows what the packet carries."""
 
+    next_header = 44
     nxt: int = _nxt("ipv6.fraghdr.nxt", "RFC 8200 4.5")
     reserved_octet: int = uint(8, default=0, base="hex", doc="0", source="RFC 8200 4.5")
     offset: int = uint(13, default=0, unit="8 octets", doc="fragment offset", source="RFC 8200 4.5")
     reserved_bits: int = uint(2, default=0, doc="0", source="RFC 8200 4.5")
     more: int = uint(1, default=0, doc="more fragments", source="RFC 8200 4.5")
     ident: int = uint(32, default=0, base="hex", doc="identification", source="RFC 8200 4.5")
+    summary = Summary(tag="fragment at {8*offset}")
+    follows = "fragment"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """The next header says, in the first fragment."""
-        return (_behind_ipv6(self.nxt) if self.offset == 0 else Data), stop
+        return (formats.behind_ip(6, self.nxt) if self.offset == 0 else Data), stop
 
 
 @layer("ipv6.dstopts", title="IPv6 destination options", source="RFC 8200 4.6")
 class DestinationOptions(Extension):
     """Options for the destination."""
 
+    next_header = 60
     nxt: int = _nxt("ipv6.dstopts.nxt", "RFC 8200 4.6")
     len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.6")
     options: bytes = octets(
@@ -219,17 +251,17 @@ class AH(Extension):
     icv: bytes = octets(
         Count(key="length", scale=4, minus=4), default=b"", doc="integrity check value", source="RFC 4302 2.6"
     )
-
-    def check(self, start: int, reach: int) -> DecodeError | None:
-        """A length that covers the fields in front of the check value."""
-        if self.length >= 1:
-            return None
-        return DecodeError(layer="ah", offset=start + 1, needed="length 1..255", got=str(self.length))
+    ip_protocol = PROTO_AH
+    # it covers the fields in front of the check value
+    limits = (Limit(key="length", low=1, high=255),)
 
 
 EXTENSIONS: dict[int, type[Extension]] = {
-    0: HopByHop, 43: Routing, 44: FragmentHeader, PROTO_AH: AH, 60: DestinationOptions
-}  # fmt: skip
+    number: cls
+    for cls in (HopByHop, Routing, FragmentHeader, AH, DestinationOptions)
+    for number in (cls.next_header, cls.ip_protocol)
+    if number is not None
+}
 """The extension headers by the next header that announces them."""
 
 
@@ -241,14 +273,25 @@ class UDP(Layer):
     dstport: int = uint(16, default=0, doc="destination port", source="RFC 768")
     length: int = uint(16, default=0, unit="octets", doc="header and data", source="RFC 768")
     checksum: int = uint(16, default=0, base="hex", doc="0: none", source="RFC 768")
+    role = "payload"
+    counted_as = "UDP"
+    summary = Summary(
+        label="UDP", detail="{:ports} len {:datagram}",
+        clauses={"datagram": Case("length", 0, 8, "0", "{length-8}")},
+    )  # fmt: skip
+    ip_protocol = PROTO_UDP
+    follows = "port"
+    crafting = Crafting(values={"srcport": SOURCE_PORT, "dstport": DESTINATION_PORT})
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Octets."""
-        return Data, stop
+        """The format of the destination port, where one has it; octets otherwise."""
+        return formats.behind_port(self.dstport), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """The length; the checksum stays, 0 means none over IPv4."""
-        return {"length": 8 + len(rest)}
+        """The length, and the port of what follows; the checksum stays, 0 means none over IPv4."""
+        values = {"length": 8 + len(rest)}
+        ports = () if following is None else following.udp_ports
+        return values if not ports or self.dstport in ports else values | {"dstport": ports[0]}
 
 
 @layer("tcp", title="TCP", source="RFC 9293")
@@ -268,13 +311,13 @@ class TCP(Layer):
         Count(key="data_offset", scale=4, minus=20), default=b"", doc="options", source="RFC 9293 3.1"
     )
 
-    def check(self, start: int, reach: int) -> DecodeError | None:
-        """A header of at least 20 octets."""
-        if self.data_offset >= 5:
-            return None
-        return DecodeError(
-            layer="tcp", offset=start + 12, needed="data offset 5..15", got=str(self.data_offset)
-        )
+    role = "payload"
+    counted_as = "TCP"
+    summary = Summary(label="TCP", detail="{:ports} [{flags:flags}]")
+    ip_protocol = PROTO_TCP
+    follows = "data"
+    limits = (Limit(key="data_offset", low=5, high=15, name="data offset"),)
+    crafting = Crafting(values={"srcport": SOURCE_PORT, "dstport": DESTINATION_PORT})
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Octets."""
@@ -285,20 +328,12 @@ class TCP(Layer):
         return {"data_offset": (20 + len(self.options)) // 4}
 
 
-_TRANSPORT: dict[int, type[Layer]] = {PROTO_TCP: TCP, PROTO_UDP: UDP}
-
-
-def _transport(proto: int) -> type[Layer]:
-    return _TRANSPORT.get(proto, Data)
-
-
-def _behind_ipv6(nxt: int) -> type[Layer]:
-    return EXTENSIONS.get(nxt) or _transport(nxt)
-
-
 def _protocol(key: str, following: Layer | None) -> dict[str, int]:
-    found = [proto for proto, cls in (*_TRANSPORT.items(), *EXTENSIONS.items()) if isinstance(following, cls)]
-    return {key: found[0]} if found else {}
+    """Return the field that announces what follows, where an IP protocol or next header does."""
+    if following is None:
+        return {}
+    number = following.next_header if following.ip_protocol is None else following.ip_protocol
+    return {} if number is None else {key: number}
 
 
 def _checksum(header: bytes) -> int:

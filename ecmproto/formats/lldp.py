@@ -5,9 +5,11 @@ Sources: 802.1AB; 802.1Q Annex D; wire-formats 9.
 
 from __future__ import annotations
 
-from ecmproto.errors import DecodeError
-from ecmproto.formats.base import Following, Formats, Layer, layer
+from collections.abc import Sequence
+
+from ecmproto.formats.base import Crafting, Following, Formats, Layer, Limit, layer
 from ecmproto.formats.schema import Count, octets, uint
+from ecmproto.formats.summary import Summary
 
 DESTINATION = bytes.fromhex("0180c200000e")
 """Nearest bridge, where LLDP frames go by default (802.1AB 7.1)."""
@@ -37,8 +39,40 @@ def _length(default: int) -> int:
     return value
 
 
+def told_of_tlvs(layers: Sequence[Layer]) -> list[str]:
+    """Return what LLDP's TLVs among the layers of a frame say, in a summary line."""
+    said, count = [], 0
+    for value in layers:
+        if isinstance(value, TLV):
+            count += value.type != END
+            if value.type == _SYSTEM_NAME:
+                said.append(value.value.decode("utf-8", errors="replace"))
+        elif isinstance(value, CongestionNotificationTLV):
+            count += 1
+            said.append(f"CN TLV CNPV {_priorities(value.cnpv)} ready {_priorities(value.ready)}")
+    return [*said, f"{count} TLVs"]
+
+
+_SYSTEM_NAME = 5
+
+
+def _priorities(bits: int) -> str:
+    return ",".join(str(n) for n in range(8) if bits >> n & 1) or "none"
+
+
+class _AnyTLV(Layer):
+    """Base of the TLVs: every one of an LLDPDU is a layer."""
+
+    __slots__ = ()
+
+    counted_as = "LLDP"
+    summary = Summary(label="LLDP", told_by=told_of_tlvs)
+    announced_by = "lldp"
+    crafting = Crafting(direction="link", destination=DESTINATION)
+
+
 @layer("lldp", title="LLDP TLV", source="802.1AB 8.4")
-class TLV(Layer):
+class TLV(_AnyTLV):
     """Any TLV, its information as octets; type 0 ends the LLDPDU."""
 
     type: int = _type(END)
@@ -46,7 +80,7 @@ class TLV(Layer):
     value: bytes = octets(
         Count(key="length"), default=b"", doc="the information", source="802.1AB 8.4", name="lldp.tlv.value"
     )
-    announced_by = "lldp"
+    follows = "tlv"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Another TLV follows every TLV but the last."""
@@ -58,7 +92,7 @@ class TLV(Layer):
 
 
 @layer("lldpcn", title="LLDP Congestion Notification TLV", source="802.1Q Annex D; wire-formats 9")
-class CongestionNotificationTLV(Layer):
+class CongestionNotificationTLV(_AnyTLV):
     """Which priorities are CNPVs at this port, and which of them are ready for CN-TAGs."""
 
     type: int = _type(127)
@@ -78,14 +112,9 @@ class CongestionNotificationTLV(Layer):
         8, default=0, base="hex", doc="per-priority Ready indicators, bit n = priority n",
         source="802.1Q 33.5", name="lldp.ieee.802_1qau.ready", flags="lldp.ieee.802_1qau.ready.prio{}",
     )  # fmt: skip
-
-    announced_by = "lldp"
-
-    def check(self, start: int, reach: int) -> DecodeError | None:
-        """The TLV's information is six octets."""
-        if self.length == 6:
-            return None
-        return DecodeError(layer="lldpcn", offset=start, needed="length 6", got=str(self.length))
+    follows = "cn tlv"
+    constants = ("type", "length", "oui", "subtype")
+    limits = (Limit(key="length", low=6, high=6),)
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Another TLV follows."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ecmproto.formats.base import Layer, layer
+from ecmproto.formats.base import Crafting, Layer, layer
 from ecmproto.formats.schema import REST, octets, uint
+from ecmproto.formats.summary import Case, Summary
 
 DESTINATION = bytes.fromhex("0180c2000001")
 """Where MAC Control frames go (802.3 31B.1)."""
@@ -28,17 +29,35 @@ def _time(priority: int) -> int:
     return value
 
 
+def _told_priority(n: int) -> Case:
+    """Return what a PFC frame says of a priority, whose bit is the ``n``-th from the last."""
+    comma = f"{{class_enable_vector[{16 - n}:16]:comma}}" if n else ""
+    enabled = f"class_enable_vector[{15 - n}:{16 - n}]"
+    return Case(enabled, 1, 1, f"{comma}prio {n}: {{time{n}:quanta}}")
+
+
+class _Control(Layer):
+    """Base of the formats: all go to the next station on the link."""
+
+    __slots__ = ()
+
+    role = "flow control"
+    announced_by = "mac_control"
+    crafting = Crafting(destination=DESTINATION)
+
+
 @layer("macc", title="MAC Control", source="802.3 31.4")
-class MACControl(Layer):
+class MACControl(_Control):
     """A MAC Control frame of an opcode not decoded here; its octets are kept."""
 
     opcode: int = _opcode(0)
     body: bytes = octets(REST, default=b"", doc="what follows the opcode", source="802.3 31.4.1.4")
-    announced_by = "mac_control"
+    counted_as = "other MAC Control"
+    summary = Summary(label="MACC", detail="opcode {opcode:hex}")
 
 
 @layer("pause", title="PAUSE", source="802.3 31B; wire-formats 8")
-class Pause(Layer):
+class Pause(_Control):
     """Stops every priority of the link for a time; 0 resumes."""
 
     opcode: int = _opcode(PAUSE_OPCODE)
@@ -46,12 +65,15 @@ class Pause(Layer):
         16, default=0, unit="quanta of 512 bit times", doc="how long; 0 resumes", source="802.3 31B.2",
         name="macc.pause_time",
     )  # fmt: skip
-    announced_by = "mac_control"
+    counted_as = "PAUSE"
+    summary = Summary(label="PAUSE", detail="{pause_time:quanta}")
+    constants = ("opcode",)
+    crafting = Crafting(destination=DESTINATION, values={"pause_time": 0xFFFF})
     selected_by = (PAUSE_OPCODE,)
 
 
 @layer("pfc", title="Priority-based flow control (PFC)", source="802.3 31D; wire-formats 8")
-class PFC(Layer):
+class PFC(_Control):
     """Stops priorities one by one: all eight times stand in the frame, the enabled ones count."""
 
     opcode: int = _opcode(PFC_OPCODE)
@@ -67,7 +89,16 @@ class PFC(Layer):
     time5: int = _time(5)
     time6: int = _time(6)
     time7: int = _time(7)
-    announced_by = "mac_control"
+    counted_as = "PFC"
+    summary = Summary(
+        label="PFC", detail="".join(f"{{:prio{n}}}" for n in range(8)) + "{:none}",
+        clauses={
+            **{f"prio{n}": _told_priority(n) for n in range(8)},
+            "comma": Case("@", 1, 0xFF, ", "),
+            "none": Case("class_enable_vector[8:16]", 0, 0, "no priority enabled"),
+        },
+    )  # fmt: skip
+    constants = ("opcode",)
     selected_by = (PFC_OPCODE,)
 
     @property

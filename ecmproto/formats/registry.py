@@ -60,6 +60,7 @@ class Dispatch:
     ethertypes: EtherTypes
     plain: dict[int, type[Layer]]
     chosen: dict[int, Chooser]
+    behind_snap: frozenset[int]
 
     def announced(self, value: int, data: bytes, pos: int, stop: int) -> tuple[type[Layer], int]:
         """Return the format at ``data[pos:stop]`` that ``value``, an EtherType or length, announces."""
@@ -79,6 +80,14 @@ class Dispatch:
         """Return the EtherType that announces ``following``, None when none does."""
         return None if following is None else announcement(type(following), self.ethertypes)
 
+    def behind_ip(self, version: int, protocol: int) -> type[Layer]:
+        """Return the format that IPv4's protocol or IPv6's next header announces; `Data` for others."""
+        return (_BEHIND_IPV4 if version == 4 else _BEHIND_IPV6).get(protocol, Data)
+
+    def behind_port(self, port: int) -> type[Layer]:
+        """Return the format that a UDP destination port announces; `Data` for others."""
+        return BEHIND_PORTS.get(port, Data)
+
 
 def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
     """Return the EtherType that announces a format, None for one that no EtherType does."""
@@ -86,6 +95,12 @@ def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
     if isinstance(role, int):
         return role
     return getattr(ethertypes, role) if role else None
+
+
+_BEHIND_IPV4 = {cls.ip_protocol: cls for cls in FORMATS if cls.ip_protocol is not None}
+_BEHIND_IPV6 = _BEHIND_IPV4 | {cls.next_header: cls for cls in FORMATS if cls.next_header is not None}
+BEHIND_PORTS = {port: cls for cls in FORMATS for port in cls.udp_ports}
+"""The formats that UDP destination ports announce."""
 
 
 def dispatch(ethertypes: EtherTypes = DEFAULT) -> Dispatch:
@@ -111,7 +126,8 @@ def _dispatch(ethertypes: EtherTypes) -> Dispatch:
         ethertypes.lldp: tlv_at,
         0x0806: _by_selector(groups[0x0806], 6, _arp_sizes, Data),
     }
-    return Dispatch(ethertypes, plain, chosen)
+    snapped = frozenset(value for value, members in groups.items() if members[0].behind_snap)
+    return Dispatch(ethertypes, plain, chosen, snapped)
 
 
 def _by_selector(

@@ -1,4 +1,4 @@
-"""Every format has its phrase, and a sentence is bounded whatever a frame claims to show."""
+"""Summaries name clauses and styles that there are, and a line is bounded whatever a frame claims to show."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ from string import Formatter
 
 from ecmproto.codec import ECM, Ethernet, Frame, decode_lax
 from ecmproto.dissect import describe
-from ecmproto.dissect.phrases import CLAUSES, PHRASES, STYLES
+from ecmproto.dissect.summary_templates import CLAUSES, STYLES
 from ecmproto.formats.registry import FORMATS
 from tests.dissect.sample import CP1, SINK, SOURCE, octets
 
 
-def test_every_format_has_a_phrase() -> None:
-    assert set(PHRASES) == set(FORMATS)
-
-
 def test_a_style_is_no_clause() -> None:
-    assert not STYLES.keys() & CLAUSES.keys()
+    for cls in FORMATS:
+        assert not STYLES.keys() & (CLAUSES.keys() | cls.summary.clauses.keys())
 
 
-def test_phrases_name_styles_and_clauses_that_there_are() -> None:
-    for phrase in PHRASES.values():
-        for text in (phrase.detail, phrase.tag, phrase.name):
+def test_summaries_name_styles_and_clauses_that_there_are() -> None:
+    for cls in FORMATS:
+        summary = cls.summary
+        for text in (summary.detail, summary.tag, summary.name):
             named = {style for _, _, style, _ in Formatter().parse(text) if style}
-            assert named <= STYLES.keys() | CLAUSES.keys()
+            assert named <= STYLES.keys() | CLAUSES.keys() | summary.clauses.keys()
 
 
 def test_messages_in_messages_are_told_of_up_to_a_depth() -> None:

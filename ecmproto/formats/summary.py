@@ -1,0 +1,110 @@
+"""What a format says of itself in a summary line: a template, and the clauses that it names.
+
+A template is text with values in braces, which `ecmproto.dissect` puts together:
+
+``{id}``               a field of the format's own layer; ``{ip.src}``, one of another format's first layer
+``{sender}``           the frame's source address; ``{receiver}``, its destination
+``{cpid[48:64]}``      some of a field's bits, counted from its first
+``{#data}``            how many octets a field has
+``{length-8}``         a difference; ``{64*q_off}``, a multiple
+``{proto:ip}``         a value in a style of `ecmproto.dissect`; ``{timestamp,unit:ticks}``, two values in one
+``{q_off:queue}``      a clause, one of the summary's own or a shared one, in which ``@`` stands for the value
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ecmproto.formats.schema import Field
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class First:
+    """The first of several templates whose layers and addresses the frame has.
+
+    A tag that the template tells of is not told again.
+    """
+
+    templates: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """``then`` where a value is in ``low`` to ``high``, ``otherwise`` elsewhere or where there is none.
+
+    Addresses are numbers here.
+    """
+
+    value: str
+    low: int
+    high: int
+    then: Clause
+    otherwise: Clause = ""
+
+
+Clause: TypeAlias = "str | First | Case"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a format says in a frame's summary line; everything may be left out."""
+
+    label: str = ""
+    """What a frame with it is, in a short word."""
+    detail: str = ""
+    """What matters of such a frame."""
+    tag: str = ""
+    """What it adds to whatever else the frame is."""
+    detail_first: bool = False
+    """Whether its detail goes before the frame's tags, as that of a message of congestion management."""
+    gives_way: bool = False
+    """Whether any other format with a detail goes before it."""
+    name: str = ""
+    """What the frame is where no format has a label."""
+    sender: str = ""
+    receiver: str = ""
+    addressee: str = ""
+    shown_to: str = ""
+    """The fields that hold the frame's addresses, whom a message in it is for, and the destination of the
+    frame that it shows."""
+    told_by: Callable[[Sequence[Any]], list[str]] | None = None
+    """Returns its tags and, last, its detail from the layers of a frame, where no template can."""
+    colour: str = ""
+    """The style in which the format's name is shown; "": its role's."""
+    clauses: Mapping[str, Clause] = dataclasses.field(default_factory=dict)
+    """Those of its own."""
+
+
+_SAID_OF_NUMBERS = 6
+"""Fields that a summary made of the fields alone names."""
+_UNSAID = ("version", "reserved", "length")
+
+
+def summary_of_fields(
+    prefix: str, role: str, fields: Sequence[Field], *, next_key: str, shows: bool
+) -> Summary:
+    """Return the summary of a format that declares none: its first fields by name, as its role has them."""
+    keys = [
+        field
+        for field in fields
+        if field.key != next_key and not field.key.startswith(_UNSAID) and not (shows and field.count)
+    ]
+    counting = {field.count.key for field in fields if field.count is not None}
+    said = [_said(field) for field in keys if field.key not in counting]
+    detail = " ".join(said[:_SAID_OF_NUMBERS])
+    if role == "header":
+        return Summary()
+    if role == "tag":
+        return Summary(tag=f"{prefix} {detail}".rstrip())
+    return Summary(label=prefix.upper(), detail=detail or prefix, detail_first=role == "message")
+
+
+def _said(field: Field) -> str:
+    if field.kind == "octets":
+        return f"{field.key} {{#{field.key}:octets}}"
+    if field.kind == field.key == "cpid":
+        return "{:cpid}"
+    short = field.kind == "uint" and field.meta.base == "hex" and (field.bits or 0) <= 16
+    return f"{field.key} {{{field.key}{':hex' if short else ''}}}"
