@@ -296,8 +296,8 @@ def test_a_command_says_in_one_sentence_that_it_keeps_no_code(
         "import sys, ecmproto.kernel_cache as cache\n"
         "first = cache._places\n"
         "cache._places = lambda *given: list(first(*given))[:1]\n"
-        "from ecmproto.capture import walk\n"
-        "walk.COMPILE_FROM_OCTETS = 0\n"
+        "from ecmproto.capture import source\n"
+        "source.COMPILE_FROM_OCTETS = 0\n"
         "from ecmproto_cli.main import main\n"
         "main()\n"
     )
@@ -320,8 +320,8 @@ def test_a_truncated_file_of_a_capture_walk_broke_every_run(
     capture = next(iter(sorted((repository / "pcaps").rglob("*.pcap"))))
     code = (
         "import sys\n"
-        "from ecmproto.capture import open_capture, walk\n"
-        "walk.COMPILE_FROM_OCTETS = 0\n"
+        "from ecmproto.capture import open_capture, source\n"
+        "source.COMPILE_FROM_OCTETS = 0\n"
         "with open_capture(sys.argv[1]) as reader: print(sum(map(len, reader)))\n"
     )
     seen = set()

@@ -60,7 +60,7 @@ def check_outputs(outputs: Iterable[str | None], *, force: bool) -> None:
 
     UsageError and OutputError; stdout, given as ``-``, can take one output.
     """
-    from ecmproto.capture.sink import check_sink
+    from ecmproto.capture.writer import check_sink
 
     paths = [path for path in outputs if path is not None]
     for path in _twice(paths):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ecmproto.capture.linktypes import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP_TYPES
+from ecmproto.capture.batch import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP_TYPES
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import SLL, SLL2, Data, Ethernet
 from ecmproto.formats.ip import IPv4, IPv6

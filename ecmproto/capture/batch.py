@@ -1,20 +1,20 @@
-"""Batch: frames as one buffer and arrays, the form in which they travel."""
+"""Batches, frames as one buffer and arrays, and what a capture says of them: interfaces, link types, blocks.
+
+Link types say what the first octet of a frame belongs to.  Their numbers are those of the LINKTYPE_ registry
+that pcap and pcapng headers use, plus the DLT_ values for raw IP that some platforms write unmapped.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecmproto.capture.container import Interface, RecordFormat
-
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
-
-
 _FEW_INTERFACES = 64
 
 
@@ -175,3 +175,191 @@ class Batch:
 def _each(values: ArrayLike, count: int) -> Int64:
     array = np.asarray(values, dtype=np.int64)
     return np.full(count, array) if array.ndim == 0 else array.reshape(count)
+
+
+ETHERNET = 1
+RAW_IP = 101
+LINUX_SLL = 113
+LINUX_SLL2 = 276
+IPV4 = 228
+IPV6 = 229
+RAW_IP_TYPES = frozenset({12, 14, RAW_IP, IPV4, IPV6})
+"""Frames that start with an IP header; 12 and 14 are DLT_RAW of BSD systems."""
+COOKED_TYPES = frozenset({LINUX_SLL, LINUX_SLL2})
+"""Frames with Linux's cooked header in place of the link layer's own."""
+_LINKTYPE_NAMES = {
+    0: "NULL",
+    1: "ETHERNET",
+    3: "AX25",
+    6: "TOKEN_RING",
+    7: "ARCNET",
+    8: "SLIP",
+    9: "PPP",
+    10: "FDDI",
+    12: "RAW_IP (DLT 12)",
+    14: "RAW_IP (DLT 14)",
+    50: "PPP_HDLC",
+    51: "PPP_ETHER",
+    99: "SYMANTEC_FIREWALL",
+    100: "ATM_RFC1483",
+    101: "RAW_IP",
+    104: "C_HDLC",
+    105: "IEEE802_11",
+    107: "FRELAY",
+    108: "LOOP",
+    113: "LINUX_SLL",
+    114: "LTALK",
+    117: "PFLOG",
+    119: "IEEE802_11_PRISM",
+    122: "IP_OVER_FC",
+    127: "IEEE802_11_RADIOTAP",
+    132: "JUNIPER_GGSN",
+    138: "APPLE_IP_OVER_IEEE1394",
+    143: "DOCSIS",
+    147: "USER0",
+    148: "USER1",
+    149: "USER2",
+    150: "USER3",
+    162: "USER15",
+    163: "IEEE802_11_AVS",
+    182: "MFR",
+    187: "BLUETOOTH_HCI_H4",
+    189: "USB_LINUX",
+    192: "PPI",
+    195: "IEEE802_15_4_WITHFCS",
+    201: "BLUETOOTH_HCI_H4_WITH_PHDR",
+    204: "PPP_WITH_DIR",
+    220: "USB_LINUX_MMAPPED",
+    224: "FC_2",
+    225: "FC_2_WITH_FRAME_DELIMS",
+    226: "IPNET",
+    227: "CAN_SOCKETCAN",
+    228: "IPV4",
+    229: "IPV6",
+    231: "DBUS",
+    239: "NFLOG",
+    240: "NETANALYZER",
+    247: "INFINIBAND",
+    248: "SCTP",
+    249: "USBPCAP",
+    252: "WIRESHARK_UPPER_PDU",
+    253: "NETLINK",
+    254: "BLUETOOTH_LINUX_MONITOR",
+    274: "ETHERNET_MPACKET",
+    276: "LINUX_SLL2",
+    279: "EBHSCR",
+    281: "DSA_TAG_BRCM",
+    282: "DSA_TAG_BRCM_PREPEND",
+    283: "IEEE802_15_4_TAP",
+    284: "DSA_TAG_DSA",
+    285: "DSA_TAG_EDSA",
+}
+# Frames of these links may hold whole bus transfers; libpcap allows them 128 MiB.
+_LARGE_FRAME_TYPES = frozenset({231, 249, 279})
+
+
+def linktype_name(linktype: int) -> str:
+    """Return the registry's name of ``linktype``, or ``LINKTYPE_<number>`` where it is not in the table."""
+    return _LINKTYPE_NAMES.get(linktype, f"LINKTYPE_{linktype}")
+
+
+def largest_frame_octets(linktype: int) -> int:
+    """Return the captured length above which a pcap record of ``linktype`` is not believed.
+
+    A header whose snaplen says more is believed instead; the bounds are libpcap's.
+    """
+    return 128 << 20 if linktype in _LARGE_FRAME_TYPES else 256 << 10
+
+
+ByteOrder = Literal["little", "big"]
+Format = Literal["pcap", "pcapng"]
+SECTION_HEADER = 0x0A0D0D0A
+INTERFACE_DESCRIPTION = 1
+OBSOLETE_PACKET = 2
+SIMPLE_PACKET = 3
+NAME_RESOLUTION = 4
+INTERFACE_STATISTICS = 5
+ENHANCED_PACKET = 6
+_BLOCK_NAMES = {
+    SECTION_HEADER: "section header",
+    INTERFACE_DESCRIPTION: "interface description",
+    OBSOLETE_PACKET: "obsolete packet",
+    SIMPLE_PACKET: "simple packet",
+    NAME_RESOLUTION: "name resolution",
+    INTERFACE_STATISTICS: "interface statistics",
+    ENHANCED_PACKET: "enhanced packet",
+    9: "systemd journal export",
+    0xA: "decryption secrets",
+    0xBAD: "custom",
+    0x40000BAD: "custom, not to be copied",
+}
+
+
+def block_name(kind: int) -> str:
+    """Return the name of a pcapng block type, or ``unknown (0x…)``."""
+    return _BLOCK_NAMES.get(kind, f"unknown (0x{kind:08x})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """One interface frames were captured on.
+
+    ``index`` counts over the whole capture; ``section`` and ``local_index`` are its place in a pcapng file.
+    ``snaplen`` 0 means no limit.  Times are ``ticks_per_second`` ticks plus ``offset_s`` seconds.
+    ``fcs_octets`` is how many octets of FCS end each frame, ``speed_bps`` the link's rate; 0 where there are
+    none or the file does not say.
+    ``options`` are the interface's options as they stand in the file, in order.
+    """
+
+    index: int
+    linktype: int
+    snaplen: int = 0
+    name: str = ""
+    description: str = ""
+    ticks_per_second: int = 1_000_000
+    offset_s: int = 0
+    fcs_octets: int = 0
+    speed_bps: int = 0
+    section: int = 0
+    local_index: int = 0
+    options: tuple[tuple[int, bytes], ...] = ()
+
+    @property
+    def linktype_name(self) -> str:
+        """The link type's name in the registry."""
+        return linktype_name(self.linktype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFormat:
+    """How the records of a batch are laid out in its buffer."""
+
+    format: Format
+    byte_order: ByteOrder
+    header_octets: int
+    """Octets of a pcap record in front of the frame; 28 in pcapng, 12 in a simple packet block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One pcapng block that holds no frame, whole and as it stands in the file.
+
+    ``offset`` is where it starts in the (uncompressed) capture, ``frame`` how many frames precede it.
+    """
+
+    kind: int
+    octets: bytes
+    byte_order: ByteOrder
+    section: int
+    offset: int
+    frame: int
+
+    @property
+    def name(self) -> str:
+        """The block type's name."""
+        return block_name(self.kind)
+
+    @property
+    def body(self) -> bytes:
+        """The octets between the block's two lengths."""
+        return self.octets[8:-4]

@@ -8,18 +8,18 @@ from types import TracebackType
 
 import numpy as np
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import (
+from ecmproto.capture.batch import (
+    ETHERNET,
     INTERFACE_DESCRIPTION,
     SECTION_HEADER,
+    Batch,
     Block,
     Format,
+    linktype_name,
 )
-from ecmproto.capture.linktypes import ETHERNET, linktype_name
 from ecmproto.capture.pcapng import comments
 from ecmproto.capture.reader import CaptureReader
-from ecmproto.capture.sink import open_sink
-from ecmproto.capture.writer import SNAPLEN, PcapngWriter, PcapWriter, packet_block
+from ecmproto.capture.writer import SNAPLEN, PcapngWriter, PcapWriter, open_sink, packet_block
 from ecmproto.errors import OutputError
 
 _SUFFIXES: dict[str, Format] = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}

@@ -7,16 +7,21 @@ lengths of versions before 2.4.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Block, ByteOrder, Format, Interface, RecordFormat
-from ecmproto.capture.linktypes import largest_frame_octets
-from ecmproto.capture.parsing import BATCH_OCTETS, MAX_RECORD_OCTETS, Fault, Shortage, words
-from ecmproto.capture.source import Source
-from ecmproto.capture.walk import Walker, walk_pcap
+from ecmproto.capture.batch import (
+    Batch,
+    Block,
+    ByteOrder,
+    Format,
+    Interface,
+    RecordFormat,
+    largest_frame_octets,
+)
+from ecmproto.capture.source import BATCH_OCTETS, MAX_RECORD_OCTETS, Fault, Shortage, Source, Walker, words
 from ecmproto.errors import CaptureError
 from ecmproto.units import NS_PER_S
 
@@ -68,7 +73,7 @@ class PcapHeader:
 
     @property
     def warnings(self) -> list[str]:
-        """What is unusual about the header but does not keep the records from being read."""
+        """Unusual things about the header that do not keep the records from being read."""
         found = []
         if self.version != (2, 4):
             found.append(f"pcap version {self.version[0]}.{self.version[1]} is not 2.4")
@@ -181,3 +186,38 @@ class PcapParser:
             return Fault(at=source.position, needed=needed, got=str(captured))
         octets = self._header + captured
         return Shortage(octets=octets, what=f"a record of {octets} octets")
+
+
+def walk_pcap(
+    octets: Any,
+    position: int,
+    stop: int,
+    end: int,
+    positions: Any,
+    room: int,
+    header: int,
+    largest: int,
+    lengths: int,
+    big: bool,
+) -> tuple[int, int]:
+    """Walk pcap records from ``position``; return how many start in ``positions`` and where the next is.
+
+    Records start before ``stop`` and end by ``end``; ``header`` is the record header's length in octets,
+    ``largest`` the captured length above which a record is not believed, ``lengths`` which of a record's
+    two lengths is the captured one: the first (0), the second (1), the smaller (2).
+    """
+    s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
+    count = 0
+    while count < room and position < stop and position + header <= end:
+        at = position + 12 if lengths == 1 else position + 8
+        captured = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
+        if lengths == 2:
+            at = position + 12
+            other = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
+            captured = min(captured, other)
+        if captured > largest or position + header + captured > end:
+            break
+        positions[count] = position
+        count += 1
+        position += header + captured
+    return count, position

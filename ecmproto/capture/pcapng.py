@@ -2,47 +2,148 @@
 
 Read are both byte orders, several sections, every resolution and offset of time, enhanced, simple and
 obsolete packet blocks; every other block is handed on as it is.
+
+Times are integer arithmetic modulo 2^64: as ticks grow, so do the nanoseconds, so it is enough to look at the
+first and last of them to know that none leaves 64 bits.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import (
+from ecmproto.capture.batch import (
     ENHANCED_PACKET,
     INTERFACE_DESCRIPTION,
     OBSOLETE_PACKET,
     SECTION_HEADER,
     SIMPLE_PACKET,
+    Batch,
     Block,
     ByteOrder,
     Format,
+    Int64,
     Interface,
     RecordFormat,
     block_name,
 )
-from ecmproto.capture.options import (
-    COMMENT,
-    IF_DESCRIPTION,
-    IF_FCSLEN,
-    IF_NAME,
-    IF_SPEED,
-    IF_TSOFFSET,
-    IF_TSRESOL,
-    parse_options,
+from ecmproto.capture.source import (
+    BATCH_OCTETS,
+    MAX_RECORD_OCTETS,
+    Fault,
+    Shortage,
+    Source,
+    Walker,
+    word,
+    words,
 )
-from ecmproto.capture.parsing import BATCH_OCTETS, MAX_RECORD_OCTETS, Fault, Shortage, word, words
-from ecmproto.capture.source import Source
-from ecmproto.capture.timestamps import Clock, ticks_to_ns
-from ecmproto.capture.walk import Walker, walk_pcapng
+from ecmproto.units import NS_PER_S
 
 SECTION_MAGIC = SECTION_HEADER.to_bytes(4, "big")
+END_OF_OPTIONS = 0
+COMMENT = 1
+IF_NAME = 2
+IF_DESCRIPTION = 3
+IF_SPEED = 8
+IF_TSRESOL = 9
+IF_FCSLEN = 13
+IF_TSOFFSET = 14
+Options = tuple[tuple[int, bytes], ...]
+
+
+def parse_options(octets: bytes, byte_order: ByteOrder) -> tuple[Options, bool]:
+    """Return the options in ``octets`` and whether they were whole; a broken tail is left out."""
+    head = struct.Struct("<HH" if byte_order == "little" else ">HH")
+    found: list[tuple[int, bytes]] = []
+    position = 0
+    while position + 4 <= len(octets):
+        code, length = head.unpack_from(octets, position)
+        if code == END_OF_OPTIONS:
+            return tuple(found), True
+        value = octets[position + 4 : position + 4 + length]
+        if len(value) < length:
+            return tuple(found), False
+        found.append((code, value))
+        position += 4 + (length + 3 & ~3)
+    return tuple(found), position >= len(octets)
+
+
+def build_options(options: Iterable[tuple[int, bytes]], byte_order: ByteOrder) -> bytes:
+    """Return ``options`` as octets with their end mark, or nothing when there are none."""
+    head = struct.Struct("<HH" if byte_order == "little" else ">HH")
+    parts = [head.pack(code, len(value)) + value + bytes(-len(value) % 4) for code, value in options]
+    return b"".join([*parts, bytes(4)]) if parts else b""
+
+
+UInt64 = NDArray[np.uint64]
+_MASK = (1 << 64) - 1
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickClock:
+    """The clock of a pcapng interface: if_tsresol as its octet stands in the file, if_tsoffset in seconds."""
+
+    resolution: int = 6
+    offset_s: int = 0
+
+    @property
+    def ticks_per_second(self) -> int:
+        """10^n, or 2^n where the octet's top bit is set."""
+        exponent = self.resolution & 0x7F
+        return 1 << exponent if self.resolution & 0x80 else int(10**exponent)
+
+    def ns(self, ticks: int) -> int:
+        """Return ⌊10⁹·ticks/ticks_per_second⌋ + 10⁹·offset, unbounded."""
+        return ticks * NS_PER_S // self.ticks_per_second + self.offset_s * NS_PER_S
+
+    def ticks(self, time_ns: int) -> int:
+        """Return the last tick at or before ``time_ns``."""
+        return (time_ns - self.offset_s * NS_PER_S) * self.ticks_per_second // NS_PER_S
+
+
+def ticks_to_ns(ticks: UInt64, clock: TickClock) -> tuple[Int64, int]:
+    """Return the times of ``ticks`` in ns and how many had to be clamped to 64 bits."""
+    if not len(ticks):
+        return np.empty(0, dtype=np.int64), 0
+    if clock.ns(int(ticks.min())) >= _LOWEST and clock.ns(int(ticks.max())) <= _HIGHEST:
+        offset = np.uint64(clock.offset_s * NS_PER_S & _MASK)
+        return (_scaled(ticks, clock) + offset).view(np.int64), 0
+    exact = [clock.ns(tick) for tick in ticks.tolist()]
+    clamped = sum(not _LOWEST <= time <= _HIGHEST for time in exact)
+    return np.array([min(max(time, _LOWEST), _HIGHEST) for time in exact], dtype=np.int64), clamped
+
+
+def _scaled(ticks: UInt64, clock: TickClock) -> UInt64:
+    exponent = clock.resolution & 0x7F
+    if clock.resolution & 0x80:
+        return _from_binary(ticks, exponent)
+    if exponent <= 9:
+        return ticks * np.uint64(10 ** (9 - exponent))
+    if exponent <= 28:
+        return ticks // np.uint64(10 ** (exponent - 9))
+    return np.zeros_like(ticks)  # less than 2^64 ticks of 10^-29 s are below one ns
+
+
+def _from_binary(ticks: UInt64, exponent: int) -> UInt64:
+    """⌊10⁹·ticks/2^exponent⌋, the fraction in two halves of which neither product leaves 64 bits."""
+    whole = ticks >> np.uint64(exponent) if exponent < 64 else np.zeros_like(ticks)
+    fraction = ticks & np.uint64((1 << exponent) - 1 & _MASK)
+    second = np.uint64(NS_PER_S)
+    if exponent <= 34:  # 2^34 · 10^9 < 2^64
+        return whole * second + (fraction * second >> np.uint64(exponent))
+    high, low = fraction >> np.uint64(32), fraction & np.uint64(0xFFFFFFFF)
+    upper = high * second + (low * second >> np.uint64(32))
+    rest = exponent - 32
+    return whole * second + (upper >> np.uint64(rest) if rest < 64 else np.zeros_like(upper))
+
+
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 _LEAST_OCTETS = {
     SECTION_HEADER: 28,
@@ -110,7 +211,7 @@ class PcapngParser:
         self.batch_frames = batch_frames
         self._section = -1
         self._base = 0
-        self._clocks: dict[Clock, int] = {}
+        self._clocks: dict[TickClock, int] = {}
         self._clock_of = _Numbers()
         self._snaplens = _Numbers()
         self.frames_only = False
@@ -366,7 +467,7 @@ class PcapngParser:
             self._warn(f"the options of interface {interface.index} end in the middle")
 
 
-def parse_interface(block: Block, *, index: int, local_index: int) -> tuple[Interface, Clock, bool]:
+def parse_interface(block: Block, *, index: int, local_index: int) -> tuple[Interface, TickClock, bool]:
     """Return the interface a description block describes, its clock, and whether its options were whole."""
     described, clock, whole = _described(block.body, block.byte_order)
     interface = Interface(index=index, section=block.section, local_index=local_index, **described)
@@ -374,14 +475,14 @@ def parse_interface(block: Block, *, index: int, local_index: int) -> tuple[Inte
 
 
 @functools.lru_cache(maxsize=1024)
-def _described(body: bytes, order: ByteOrder) -> tuple[Mapping[str, Any], Clock, bool]:
-    """Return what an interface description says, its clock, and whether its options were whole."""
+def _described(body: bytes, order: ByteOrder) -> tuple[Mapping[str, Any], TickClock, bool]:
+    """Return the fields of an interface description, its clock, and whether its options were whole."""
     options, whole = parse_options(body[8:], order)
     first: dict[int, bytes] = {}
     for code, value in options:
         first.setdefault(code, value)
     offset, speed = first.get(IF_TSOFFSET, b""), first.get(IF_SPEED, b"")
-    clock = Clock(
+    clock = TickClock(
         resolution=first[IF_TSRESOL][0] if first.get(IF_TSRESOL) else 6,
         offset_s=int.from_bytes(offset, order, signed=True) if len(offset) == 8 else 0,
     )
@@ -418,3 +519,65 @@ def comments(batch: Batch, i: int) -> tuple[str, ...]:
         return ()
     options, _ = parse_options(record[28 + (int(batch.captured[i]) + 3 & ~3) : -4], order)
     return tuple(_text(value) for code, value in options if code == COMMENT)
+
+
+def walk_pcapng(
+    octets: Any,
+    position: int,
+    stop: int,
+    end: int,
+    positions: Any,
+    room: int,
+    interfaces: int,
+    big: bool,
+    largest: int,
+) -> tuple[int, int]:
+    """Walk a run of pcapng blocks that hold frames (EPB 6, SPB 3, obsolete PB 2); return as walk_pcap.
+
+    ``interfaces`` is how many the section has described so far.  Blocks that neither hold a frame nor
+    describe a section or interface are passed over as long as they have no more than ``largest`` octets (0:
+    none is).  Any other block, and any block whose lengths or interface do not hold, ends the run.
+    """
+    s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
+    h0, h1 = (8, 0) if big else (0, 8)
+    count = 0
+    while count < room and position < stop and position + 16 <= end:
+        at = position
+        kind = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
+        holds = kind == 6 or kind == 3 or kind == 2
+        if not holds and (largest == 0 or kind == 1 or kind == 0x0A0D0D0A):
+            break
+        at = position + 4
+        total = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
+        if total < 12 or total & 3 or position + total > end:
+            break
+        at = position + total - 4
+        if total != octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3:
+            break
+        if not holds:
+            if total > largest:
+                break
+            position += total
+            continue
+        if total < 16:
+            break
+        interface = 0
+        if kind != 3:
+            if total < 32:
+                break
+            at = position + 20
+            captured = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
+            if captured > total - 32:
+                break
+            at = position + 8
+            interface = octets[at] << h0 | octets[at + 1] << h1
+            if kind == 6:
+                interface = (
+                    octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
+                )
+        if interface >= interfaces:
+            break
+        positions[count] = position
+        count += 1
+        position += total
+    return count, position

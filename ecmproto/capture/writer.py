@@ -1,20 +1,42 @@
-"""Writing captures: pcap and pcapng, frame by frame, batch by batch, or records as they stand."""
+"""Writing captures: pcap and pcapng, frame by frame, batch by batch, or records as they stand.
+
+Outputs of every kind are safe: `open_sink` writes beside the target under a partial name, renamed when all
+is well.  Nothing incomplete ever stands under the final name.  Where the work ends with an exception, the
+partial file stays beside (complete up to its last record, a compressed stream properly ended) and
+``Sink.partial`` names it, as a note of the exception does.  A format that cannot be read without its end
+leaves nothing.
+"""
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import os
+import stat
 import struct
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import ENHANCED_PACKET, Block, ByteOrder, Interface
-from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.capture.options import (
+from ecmproto.capture.batch import (
+    ENHANCED_PACKET,
+    ETHERNET,
+    Batch,
+    Block,
+    ByteOrder,
+    Format,
+    Int64,
+    Interface,
+    Octets,
+)
+from ecmproto.capture.pcap import MAGIC_NS, MAGIC_US, PcapHeader
+from ecmproto.capture.pcapng import (
     COMMENT,
     IF_DESCRIPTION,
     IF_FCSLEN,
@@ -23,11 +45,343 @@ from ecmproto.capture.options import (
     IF_TSRESOL,
     build_options,
 )
-from ecmproto.capture.pcap import MAGIC_NS, MAGIC_US, PcapHeader
-from ecmproto.capture.records import RecordBuilder, Resolution
-from ecmproto.capture.sink import Sink, open_sink
-from ecmproto.errors import EncodeError
+from ecmproto.errors import EncodeError, OutputError, OutputExistsError
 from ecmproto.units import NS_PER_S
+
+_BUFFER_OCTETS = 1 << 20
+_MAX_LINKS = 40
+
+
+class Sink:
+    """An output opened by ``open_sink``: a context manager that commits on success only."""
+
+    def __init__(
+        self,
+        path: str,
+        file: Any,
+        *,
+        final: str = "",
+        partial: str = "",
+        force: bool = False,
+        whole: bool = False,
+    ) -> None:
+        self.path = path
+        self.partial = partial
+        """The partial file's name; empty for stdout, devices and pipes, and once it was renamed."""
+        self.octets = 0
+        self._flushed_octets = 0
+        self._final = final
+        self._force = force
+        self._whole = whole
+        self._raw = file
+        self._file = _compressing(file, path)
+        self._closed = False
+
+    def write(self, data: bytes | memoryview | NDArray[np.uint8] | str) -> None:
+        """Write octets, or text where the sink was opened for text; OutputError when there is no room."""
+        if isinstance(data, np.ndarray):
+            data = data.data
+        octets = data.encode() if isinstance(data, str) else data
+        try:
+            self._file.write(octets)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error, f"room for {len(octets)} octets") from error
+        self.octets += len(octets)
+
+    def flush(self) -> None:
+        """Push what was written out, for who reads the other end; compressed, it can be read that far."""
+        if self._flushed_octets == self.octets:
+            return  # a compressor would add an empty block
+        try:
+            self._file.flush()
+            self._raw.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error, "room for what was written") from error
+        self._flushed_octets = self.octets
+
+    def commit(self) -> None:
+        """Finish the output and give it its final name."""
+        if self._closed:
+            return
+        self._end()
+        if not self.partial:
+            return
+        if not self._force and os.path.lexists(self._final):
+            raise _exists(self.path)
+        try:
+            os.replace(self.partial, self._final)
+        except OSError as error:
+            raise self._failed(error, "to rename the finished output") from error
+        self.partial = ""
+
+    def abandon(self, error: BaseException | None = None) -> None:
+        """End the output where it is; what became of it is a note of ``error``.
+
+        A partial file that is empty, or worth nothing without its end, is removed; any other stays as
+        ``partial``.
+        """
+        if self._closed:
+            return
+        with suppress(OutputError):  # what ended the work says more
+            self._end()
+        if not self.partial:
+            return
+        note = f"what was written before is in {self.partial}"
+        if self._whole or not self.octets:
+            os.unlink(self.partial)
+            self.partial = ""
+            note = f"{self.path} cannot be read without its end: what was written of it was removed"
+        if error is not None and self.octets:
+            error.add_note(note)
+
+    def _end(self) -> None:
+        self._closed = True
+        try:
+            if self._file is not self._raw:
+                self._file.close()
+            self._raw.flush()
+            if self._raw is not getattr(sys.stdout, "buffer", None):
+                self._raw.close()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error, "room for the end of the output") from error
+
+    def _failed(self, error: OSError, needed: str) -> OutputError:
+        got = error.strerror or str(error)
+        return OutputError(path=self.path, needed=needed, got=got)
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.commit()
+        else:
+            self.abandon(error)
+
+
+def open_sink(path: str | os.PathLike[str], *, force: bool = False, whole: bool = False) -> Sink:
+    """Open an output: a path, or ``-`` for stdout; a path that ends in .gz or .zst is compressed.
+
+    An existing regular file is refused unless ``force``; devices and pipes are written directly.  ``whole``
+    is for formats that cannot be read without their end: no partial file of theirs stays.
+    Raises OutputError when it cannot be written.
+    """
+    name = os.fspath(path)
+    if name == "-":
+        return Sink("-", sys.stdout.buffer)
+    try:
+        return _open_file(name, force, whole)
+    except OSError as error:
+        got = error.strerror or str(error)
+        raise OutputError(path=name, needed="a writable output", got=got) from error
+    except ValueError as error:
+        raise OutputError(path=name, needed="the name of a file", got=str(error)) from None
+
+
+def check_sink(path: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Raise OutputError where `open_sink` would, before the work is done; nothing is left behind."""
+    name = os.fspath(path)
+    # a device or a pipe is opened once: who reads its other end would take the first closing for the end
+    if name != "-" and (os.path.isfile(name) or os.path.isdir(name) or not os.path.exists(name)):
+        open_sink(name, force=force).abandon()
+
+
+def _open_file(name: str, force: bool, whole: bool) -> Sink:
+    final = os.path.realpath(name)  # a link to the target stays a link
+    mode = os.stat(final).st_mode if os.path.exists(final) else None
+    if mode is not None and stat.S_ISDIR(mode):
+        raise OutputError(path=name, needed="the name of a file", got="a directory")
+    if mode is not None and not stat.S_ISREG(mode):
+        return Sink(name, open(final, "wb", buffering=_BUFFER_OCTETS))
+    if mode is not None and not force:
+        raise _exists(name)
+    if not force and _leads_elsewhere(name):
+        needed = "a name that is free, or --force to create what a link names"
+        raise OutputError(path=name, needed=needed, got="another user's link")
+    file, partial = _beside(final)
+    if mode is not None:
+        os.fchmod(file.fileno(), stat.S_IMODE(mode))
+    return Sink(name, file, final=final, partial=partial, force=force, whole=whole)
+
+
+def _leads_elsewhere(name: str) -> bool:
+    """Return whether a link on the way to an output is neither this user's nor root's."""
+    trusted = (os.geteuid(), 0)
+    for _ in range(_MAX_LINKS):
+        if not os.path.islink(name):
+            return False
+        if os.lstat(name).st_uid not in trusted:
+            return True
+        name = os.path.join(os.path.dirname(name), os.readlink(name))
+    return True
+
+
+def _beside(final: str) -> tuple[Any, str]:
+    """Open a partial file that no other process and no earlier attempt of this one holds."""
+    for attempt in itertools.count():
+        partial = f"{final}.{os.getpid()}{f'-{attempt}' if attempt else ''}.partial"
+        with suppress(FileExistsError):
+            return open(partial, "xb", buffering=_BUFFER_OCTETS), partial
+    raise AssertionError  # count() has no end
+
+
+def _exists(name: str) -> OutputError:
+    return OutputExistsError(path=name, needed="a name that is free", got="a file of that name")
+
+
+def _compressing(file: Any, path: str) -> Any:
+    if path.endswith(".gz"):
+        # No name and no time: the same frames give the same octets.
+        return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+    if path.endswith(".zst"):
+        import zstandard
+
+        return zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(file, closefd=False)
+    return file
+
+
+Resolution = Literal["ns", "us"]
+
+TICK_NS = {"ns": 1, "us": 1000}
+_FEW = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordBuilder:
+    """Builds pcap records or enhanced packet blocks, in one byte order and one resolution of time."""
+
+    format: Format = "pcap"
+    byte_order: ByteOrder = "little"
+    resolution: Resolution = "ns"
+
+    @property
+    def header_octets(self) -> int:
+        """Octets of a record in front of the frame."""
+        return 16 if self.format == "pcap" else 28
+
+    def record_octets(self, captured: Int64) -> Int64:
+        """Return the lengths of the records of frames of ``captured`` octets."""
+        if self.format == "pcap":
+            return captured + 16
+        return (captured + 3 & ~np.int64(3)) + 32
+
+    def from_matrix(
+        self,
+        matrix: Octets,
+        time_ns: ArrayLike,
+        *,
+        original: ArrayLike | None = None,
+        interface: ArrayLike = 0,
+    ) -> Octets:
+        """Return the records of the rows of ``matrix`` (n × length) as an array (n × record length).
+
+        ``time_ns``, ``original`` (None: the length) and ``interface`` are one value or one a row.
+        Raises EncodeError for a time the format cannot hold.
+        """
+        count, length = matrix.shape
+        captured = np.full(count, length, dtype=np.int64)
+        total = int(self.record_octets(captured[:1])[0]) if count else self.header_octets + length
+        out = np.empty((count, total), dtype=np.uint8)
+        wire = captured if original is None else np.broadcast_to(np.asarray(original, dtype=np.int64), count)
+        times = np.broadcast_to(np.asarray(time_ns, dtype=np.int64), count)
+        ports = np.broadcast_to(np.asarray(interface, dtype=np.int64), count)
+        heads = self._heads(times, captured, wire, ports)
+        start = self.header_octets
+        out[:, :start] = heads
+        out[:, start : start + length] = matrix
+        if self.format == "pcapng":
+            out[:, start + length : -4] = 0
+            out[:, -4:] = heads[:, 4:8]
+        return out
+
+    def from_batch(self, batch: Batch) -> Octets:
+        """Return the records of the frames of ``batch``, one after the other.
+
+        Raises EncodeError for a time the format cannot hold.
+        """
+        totals = self.record_octets(batch.captured)
+        starts = np.cumsum(totals) - totals
+        # Padding is what stays zero.
+        out = np.zeros(int(totals.sum()), dtype=np.uint8)
+        heads = self._heads(batch.time_ns, batch.captured, batch.original, batch.interface)
+        _put(out, starts, heads)
+        if self.format == "pcapng":
+            _put(out, starts + totals - 4, np.ascontiguousarray(heads[:, 4:8]))
+        _copy_frames(out, starts + self.header_octets, batch)
+        return out
+
+    def _heads(self, time_ns: Int64, captured: Int64, original: Int64, interface: Int64) -> Octets:
+        _check_range("original length", original, (1 << 32) - 1)
+        rows = (
+            self._pcap_rows(time_ns)
+            if self.format == "pcap"
+            else self._pcapng_rows(time_ns, captured, interface)
+        )
+        rows[:, -2] = captured
+        rows[:, -1] = original
+        return rows.view(np.uint8)
+
+    def _rows(self, count: int, width: int) -> NDArray[np.uint32]:
+        return np.empty((count, width), dtype="<u4" if self.byte_order == "little" else ">u4")
+
+    def _pcap_rows(self, time_ns: Int64) -> NDArray[np.uint32]:
+        _check_range("time in ns", time_ns, (1 << 32) * NS_PER_S - 1)
+        rows = self._rows(len(time_ns), 4)
+        seconds = time_ns // NS_PER_S
+        rows[:, 0] = seconds
+        rows[:, 1] = (time_ns - seconds * NS_PER_S) // TICK_NS[self.resolution]
+        return rows
+
+    def _pcapng_rows(self, time_ns: Int64, captured: Int64, interface: Int64) -> NDArray[np.uint32]:
+        _check_range("time in ns", time_ns, (1 << 63) - 1)
+        rows = self._rows(len(time_ns), 7)
+        ticks = time_ns // TICK_NS[self.resolution]
+        rows[:, 0] = ENHANCED_PACKET
+        rows[:, 1] = self.record_octets(captured)
+        rows[:, 2] = interface
+        rows[:, 3] = ticks >> 32
+        rows[:, 4] = ticks & 0xFFFFFFFF
+        return rows
+
+
+def _check_range(field: str, values: Int64, highest: int) -> None:
+    if len(values) and (int(values.min()) < 0 or int(values.max()) > highest):
+        wrong = values[(values < 0) | (values > highest)][0]
+        raise EncodeError(layer="capture record", field=field, needed=f"0 to {highest}", got=str(wrong))
+
+
+def _put(out: Octets, starts: Int64, rows: Octets) -> None:
+    """Write each row (n × width) at its start; a void item at every octet lets numpy copy whole rows."""
+    if len(starts):
+        width = rows.shape[1]
+        target = np.ndarray((len(out) - width + 1,), dtype=f"V{width}", buffer=out, strides=(1,))
+        target[starts] = rows.view(f"V{width}")[:, 0]
+
+
+def _copy_frames(out: Octets, targets: Int64, batch: Batch) -> None:
+    """Copy the frames of ``batch`` to ``targets``, those of a length at once unless they are few."""
+    order = np.argsort(batch.captured, kind="stable")
+    lengths, firsts = np.unique(batch.captured[order], return_index=True)
+    bounds = np.append(firsts, len(order))
+    source, view = batch.buffer, out.data
+    for length, low, high in zip(lengths.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        group = order[low:high]
+        if length and high - low >= _FEW:
+            items = np.ndarray((len(source) - length + 1,), dtype=f"V{length}", buffer=source, strides=(1,))
+            space = np.ndarray((len(out) - length + 1,), dtype=f"V{length}", buffer=out, strides=(1,))
+            space[targets[group]] = items[batch.offset[group]]
+            continue
+        for start, target in zip(batch.offset[group].tolist(), targets[group].tolist(), strict=True):
+            view[target : target + length] = source.data[start : start + length]
+
 
 SNAPLEN = 262_144
 _MATRIX_OCTETS = 16 << 20
@@ -36,8 +390,8 @@ _SHB_APPLICATION = 4
 Target = str | os.PathLike[str] | Sink
 
 
-class _Writer:
-    """What both writers share; frames go through ``builder``."""
+class _CaptureWriter:
+    """The part that both writers share; frames go through ``builder``."""
 
     def __init__(self, target: Target, builder: RecordBuilder, *, force: bool) -> None:
         self.sink = target if isinstance(target, Sink) else open_sink(target, force=force)
@@ -110,7 +464,7 @@ class _Writer:
             self.sink.abandon(error)
 
 
-class PcapWriter(_Writer):
+class PcapWriter(_CaptureWriter):
     """Writes a pcap file of one link type, in nanoseconds unless ``resolution`` is ``"us"``.
 
     ``header`` is another file's header, to be repeated as it stands in front of that file's records.
@@ -171,7 +525,7 @@ class PcapWriter(_Writer):
             raise EncodeError(layer="pcap record", field="captured", needed=needed, got=str(longest))
 
 
-class PcapngWriter(_Writer):
+class PcapngWriter(_CaptureWriter):
     """Writes a pcapng file of one section, in nanoseconds unless ``resolution`` is ``"us"``.
 
     ``interfaces`` are described in front of the frames, more can be added; frames name them by position.

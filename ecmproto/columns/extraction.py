@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import fixed
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Interface
+from ecmproto.capture.batch import Batch, Interface
 from ecmproto.columns.column import Column, Stretches, Texts, Values, asked, every_row
 from ecmproto.columns.gathering import WORD, Collected, Want, empty_values, how_to_read, tail_of, typed
 from ecmproto.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
 from ecmproto.capture import Batch, CaptureReader, Interface, open_capture
-from ecmproto.capture.sink import Sink, open_sink
+from ecmproto.capture.writer import Sink, open_sink
 from ecmproto.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of, with_words
 from ecmproto.columns.column import asked
 from ecmproto.columns.extraction import Columns, extract

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.beginnings import FORMAT_OF, FORMAT_OF_VERSION
 from ecmproto.batch.headers import fixed
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Interface
-from ecmproto.capture.linktypes import ETHERNET, RAW_IP_TYPES
+from ecmproto.capture.batch import ETHERNET, RAW_IP_TYPES, Batch, Interface
 from ecmproto.columns.column import Texts
 from ecmproto.columns.gathering import Census, Collected, Want, collect, look_up
 from ecmproto.columns.layout_cache import FCS_AT, FROM_END, LAST, NODE, TAIL, ZEROS

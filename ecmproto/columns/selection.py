@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture import open_capture
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Interface
+from ecmproto.capture.batch import Batch, Interface
 from ecmproto.columns.column import Column, Int64, Octets, Stretches, Texts, Values
 from ecmproto.columns.extraction import SHARED_FRAMES, extract
 from ecmproto.columns.files import Path

@@ -27,7 +27,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.linktypes import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP
+from ecmproto.capture.batch import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP
 from ecmproto.columns.building.frames import batch_of, cast, times_of, values_for
 from ecmproto.columns.building.template import Finish
 from ecmproto.columns.building.values import (

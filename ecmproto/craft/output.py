@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from ecmproto.capture import PcapngWriter, PcapWriter, Sink, linktype_name
-from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.capture.options import COMMENT, build_options
+from ecmproto.capture.batch import ETHERNET
+from ecmproto.capture.pcapng import COMMENT, build_options
 from ecmproto.capture.writer import SNAPLEN
 from ecmproto.codec.document import json_text
 from ecmproto.codec.frame import Frame, decode_lax

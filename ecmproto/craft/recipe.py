@@ -15,13 +15,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import ByteOrder, Format, Interface
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET, Batch, ByteOrder, Format, Interface
 from ecmproto.capture.linux.schedule import BitRate
 from ecmproto.capture.linux.schedule import rate_of as scheduled_rate
 from ecmproto.capture.pcap import HEADER_OCTETS, PcapHeader, byte_order_of, parse_header
-from ecmproto.capture.records import Resolution
+from ecmproto.capture.writer import Resolution
 from ecmproto.craft.sweep import Plan, Sweep
 from ecmproto.errors import EncodeError, ParameterError, SpecError, shown
 from ecmproto.units import NO_UNIT, NS_PER_S, parse_time

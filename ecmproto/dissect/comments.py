@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture import Batch
-from ecmproto.capture.container import SIMPLE_PACKET
-from ecmproto.capture.options import COMMENT, END_OF_OPTIONS
+from ecmproto.capture.batch import SIMPLE_PACKET
+from ecmproto.capture.pcapng import COMMENT, END_OF_OPTIONS
 
 _BLOCK_OCTETS = 28
 """In front of the frame in an enhanced packet block."""

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from ecmproto.capture import linktype_name
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.codec.document import derived_names, error_document, json_text, scaled
 from ecmproto.codec.frame import SUSPICIOUS
 from ecmproto.columns.layers import SHOWN_AS

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from ecmproto.batch.beginnings import first_format
-from ecmproto.capture.linktypes import COOKED_TYPES, ETHERNET, RAW_IP_TYPES
+from ecmproto.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES
 from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 

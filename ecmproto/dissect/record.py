@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from ecmproto.capture import Batch, Interface, comments
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.dissect.linktype import decode_linktype
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, Interface
-from ecmproto.capture.linktypes import ETHERNET, linktype_name
+from ecmproto.capture.batch import ETHERNET, linktype_name
 from ecmproto.codec.frame import Frame, frame_check_sequence
 from ecmproto.dissect.form import Listing, Paint, plain, seconds_text
 from ecmproto.dissect.record import Record

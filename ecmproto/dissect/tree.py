@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, Interface
-from ecmproto.capture.linktypes import linktype_name
+from ecmproto.capture.batch import linktype_name
 from ecmproto.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspicious
 from ecmproto.dissect.comments import commented
 from ecmproto.dissect.form import Listing, Paint, plain, printable, seconds_text

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from ecmproto.capture.linktypes import ETHERNET, linktype_name
+from ecmproto.capture.batch import ETHERNET, linktype_name
 from ecmproto.codec.frame import SUSPICIOUS
 from ecmproto.columns.layers import SHOWN_AS
 from ecmproto.columns.text.pieces import (

@@ -16,8 +16,7 @@ from ecmproto.batch.classes import FrameClasses, class_of
 from ecmproto.batch.flows import FlowTable
 from ecmproto.batch.headers import fixed, roles_of, signed
 from ecmproto.batch.tags import CN, NONE, own_tag
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Interface
+from ecmproto.capture.batch import Batch, Interface
 from ecmproto.codec import CMTag, CNTag, EtherTypes, RDTag, RRTTag
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.machine import Machine

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ecmproto.capture import Batch, Interface
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.columns import Columns, every_name, extract
 from ecmproto.dissect.record import Record
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.codec.document import to_document
 from ecmproto.codec.frame import decode_lax, encode
 from ecmproto.craft import build

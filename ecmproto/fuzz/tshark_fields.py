@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.formats.ethernet import Data, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.flows import FlowTable
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Interface
+from ecmproto.capture.batch import Batch, Interface
 from ecmproto.engine.arrivals import Arrivals, Intake, Taken
 from ecmproto.engine.config import LoopConfig, PortConfig, check_seed
 from ecmproto.engine.feedback import CapturedFeedback, new_feedback_counters, no_feedback, read_feedback

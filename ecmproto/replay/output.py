@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ecmproto.capture import Batch, Block, CaptureCopier, CaptureReader
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.engine.frames import GeneratedFrame
 from ecmproto.errors import CaptureError

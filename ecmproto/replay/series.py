@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture import open_sink
-from ecmproto.capture.sink import Sink
+from ecmproto.capture.writer import Sink
 from ecmproto.engine.statistics import kind_name
 from ecmproto.errors import MissingDependencyError, OutputError
 from ecmproto.mechanisms.machine import Machine

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import TypeVar
 
-from ecmproto.capture.sink import open_sink
+from ecmproto.capture.writer import open_sink
 from ecmproto.errors import OutputError
 from ecmproto.report.canvas import drawn_png, drawn_svg, require_matplotlib
 from ecmproto.report.html import html_page

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, CaptureReader, open_capture
-from ecmproto.capture.container import Interface
-from ecmproto.capture.linktypes import COOKED_TYPES, ETHERNET, RAW_IP_TYPES
+from ecmproto.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, Interface
 from ecmproto.columns import extract
 from ecmproto.errors import CaptureError, ParameterError, counted
 from ecmproto.filter import Filter, compile_filter

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import fixed
-from ecmproto.capture.batch import Batch, Int64
-from ecmproto.capture.container import Interface
+from ecmproto.capture.batch import Batch, Int64, Interface
 from ecmproto.columns import Column, Texts
 from ecmproto.formats.bcn import TYPES as BCN_TYPES
 from ecmproto.formats.e2cm import BCN_TYPES as E2CM_FEEDBACK

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ecmproto.capture.batch import Int64
-from ecmproto.capture.container import Interface
+from ecmproto.capture.batch import Int64, Interface
 from ecmproto.kernel import compiled, inlined
 from ecmproto.stats.statistics import ClassPause, PauseInterface, PauseSender, PauseTimes
 from ecmproto.stats.tally import NO_SLOT, CountedBatch, Numbering, Timeline, address_octets

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from ecmproto.capture import Batch, Block, comments, open_capture, walk
+from ecmproto.capture import Batch, Block, comments, open_capture, source
 from ecmproto.errors import CaptureError
 from tests.capture.octets import block, description, enhanced, obsolete, option, section, simple, small_pcapng
 from tests.capture.seen import read
@@ -277,7 +277,7 @@ def test_an_interface_of_a_later_section_is_none_of_an_earlier_one() -> None:
 def test_thousands_of_blocks_are_no_thousands_of_batches(
     octets: bytes, compiled_from: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walk, "COMPILE_FROM_OCTETS", compiled_from)
+    monkeypatch.setattr(source, "COMPILE_FROM_OCTETS", compiled_from)
     with open_capture(io.BytesIO(octets)) as reader:
         batches = [len(batch) for batch in reader]
         assert len(batches) == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture.timestamps import Clock, ticks_to_ns
+from ecmproto.capture.pcapng import TickClock, ticks_to_ns
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 TICKS = st.one_of(
@@ -30,7 +30,7 @@ def test_times_are_floored_exactly_and_clamped_to_64_bits(
 ) -> None:
     exact = [exact_ns(tick, resolution, offset_s) for tick in ticks]
     times, clamped = ticks_to_ns(
-        np.array(ticks, dtype=np.uint64), Clock(resolution=resolution, offset_s=offset_s)
+        np.array(ticks, dtype=np.uint64), TickClock(resolution=resolution, offset_s=offset_s)
     )
     assert times.tolist() == [min(max(time, LOWEST), HIGHEST) for time in exact]
     assert clamped == sum(not LOWEST <= time <= HIGHEST for time in exact)
@@ -52,17 +52,17 @@ def test_times_are_floored_exactly_and_clamped_to_64_bits(
     ],
 )
 def test_known_times(resolution: int, ticks: int, time_ns: int) -> None:
-    times, clamped = ticks_to_ns(np.array([ticks], dtype=np.uint64), Clock(resolution=resolution))
+    times, clamped = ticks_to_ns(np.array([ticks], dtype=np.uint64), TickClock(resolution=resolution))
     assert (times.tolist(), clamped) == ([time_ns], 0)
 
 
 @given(time_ns=st.integers(-(10**18), 10**18), resolution=st.sampled_from([9, 0x80 | 30, 12]), offset=OFFSETS)
 def test_ticks_are_the_last_at_or_before_a_time(time_ns: int, resolution: int, offset: int) -> None:
-    clock = Clock(resolution=resolution, offset_s=offset)
+    clock = TickClock(resolution=resolution, offset_s=offset)
     ticks = clock.ticks(time_ns)
     assert clock.ns(ticks) <= time_ns <= clock.ns(ticks + 1)
 
 
 def test_no_ticks() -> None:
-    times, clamped = ticks_to_ns(np.empty(0, dtype=np.uint64), Clock())
+    times, clamped = ticks_to_ns(np.empty(0, dtype=np.uint64), TickClock())
     assert (len(times), clamped) == (0, 0)

@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from ecmproto.capture import walk
+from ecmproto.capture import source
+from ecmproto.capture.pcap import walk_pcap
 from tests.capture.octets import pcap_record, small_pcap, small_pcapng
 from tests.capture.seen import read
 
@@ -19,7 +20,7 @@ def test_compiled_and_interpreted_walks_agree_at_every_truncation(
 ) -> None:
     whole = len(octets)
     plain = {n: read(octets[:n]) for n in range(whole - 120 if whole > 200 else 24, whole + 1)}
-    monkeypatch.setattr(walk, "COMPILE_FROM_OCTETS", 0)
+    monkeypatch.setattr(source, "COMPILE_FROM_OCTETS", 0)
     for n, (seen, reader) in plain.items():
         # A stream of unknown size starts interpreted and goes on compiled once anything was walked.
         again, compiled_reader = read(octets[:n], batch_frames=1)
@@ -27,23 +28,23 @@ def test_compiled_and_interpreted_walks_agree_at_every_truncation(
         assert str(compiled_reader.problem) == str(reader.problem)
 
 
-def interpreted(monkeypatch: pytest.MonkeyPatch, size_octets: int) -> walk.Walker:
+def interpreted(monkeypatch: pytest.MonkeyPatch, size_octets: int) -> source.Walker:
     """Return a walker made as if nothing had loaded numba."""
     with monkeypatch.context() as patch:
         patch.delitem(sys.modules, "numba", raising=False)
-        return walk.Walker(size_octets)
+        return source.Walker(size_octets)
 
 
 def test_a_large_mapped_capture_is_walked_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     octets = np.frombuffer(pcap_record(b"four", big=True) * 50, dtype=np.uint8)
     arguments = (16, 262_144, 0, True)
-    small = interpreted(monkeypatch, len(octets)).run(walk.walk_pcap, octets, 0, 10**9, 1000, *arguments)
-    large = walk.Walker(1 << 40).run(walk.walk_pcap, octets, 0, 10**9, 1000, *arguments)
+    small = interpreted(monkeypatch, len(octets)).run(walk_pcap, octets, 0, 10**9, 1000, *arguments)
+    large = source.Walker(1 << 40).run(walk_pcap, octets, 0, 10**9, 1000, *arguments)
     assert small[0].tolist() == large[0].tolist() == list(range(0, 1000, 20))
     assert small[1] == large[1] == 1000
-    assert walk.Walker(1 << 40)._large
+    assert source.Walker(1 << 40)._large
     assert not interpreted(monkeypatch, 1 << 20)._large
-    assert walk.Walker(1 << 20)._large == ("numba" in sys.modules)
+    assert source.Walker(1 << 20)._large == ("numba" in sys.modules)
 
 
 def test_importing_captures_and_reading_a_small_one_needs_no_compiler() -> None:

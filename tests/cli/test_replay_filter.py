@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ecmproto.capture import Interface, PcapngWriter, open_capture
-from ecmproto.capture.linktypes import LINUX_SLL
+from ecmproto.capture.batch import LINUX_SLL
 from ecmproto_cli.main import run
 from pcaps.hotspot import data_frame
 from pcaps.manifest import FOLDER

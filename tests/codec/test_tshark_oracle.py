@@ -13,7 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from ecmproto.capture import open_capture
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.codec import (
     ARP,
     PFC,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Interface, PcapngWriter, PcapWriter, comments, open_capture
-from ecmproto.capture.sink import Sink
+from ecmproto.capture.writer import Sink
 from ecmproto.codec import decode_lax, encode
 from ecmproto.codec.document import to_document
 from ecmproto.craft import build

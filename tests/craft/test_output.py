@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from ecmproto.capture import open_capture, open_sink
-from ecmproto.capture.sink import Sink
+from ecmproto.capture.writer import Sink
 from ecmproto.craft import output as output_module
 from ecmproto.craft.output import FORMS, output_of
 from ecmproto.craft.recipe import CaptureInfo, Recipe, chunks

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from ecmproto.capture import Batch, open_capture
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.columns.selection import selected
 from ecmproto.dissect import Record
 from ecmproto.filter import Filter, compile_filter

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.batch.flows import FlowTable
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Interface
+from ecmproto.capture.batch import Batch, Interface
 from ecmproto.codec import E2CM, decode_lax
 from ecmproto.engine.arrivals import Intake
 from ecmproto.engine.feedback import (

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Interface
+from ecmproto.capture.batch import Batch, Interface
 from ecmproto.engine.config import PortConfig
 from ecmproto.engine.port import DROPPED, ENQUEUED, PASSED_BY
 from ecmproto.errors import ParameterError

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Interface
+from ecmproto.capture.batch import Batch, Interface
 from ecmproto.codec import CNM, Ethernet, decode
 from ecmproto.engine.config import PortConfig
 from ecmproto.engine.frames import GeneratedFrame

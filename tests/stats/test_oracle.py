@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
-from ecmproto.capture.container import Interface
+from ecmproto.capture.batch import Interface
 from ecmproto.codec import ARP, TCP, UDP, VLAN, Data, Ethernet, IPv4, IPv6, encode
 from ecmproto.fuzz.strategies import frame_of
 from ecmproto.stats import Statistics, capture_stats

@@ -35,7 +35,7 @@ from ecmproto_cli.progress import reading, told_when_compiling, watched, work
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch, CaptureCopier, CaptureReader, Sink
-    from ecmproto.capture.container import Format
+    from ecmproto.capture.batch import Format
     from ecmproto.codec import EtherTypes
     from ecmproto.columns.arrow import Addresses, Repeated
     from ecmproto.columns.files import Form as FileForm

@@ -389,7 +389,7 @@ def _cases(count: int) -> str:
 @contextmanager
 def opened(options: DeviceOptions, schedule: Schedule, held: HeldInterrupt) -> Iterator[OpenDevice]:
     """Open the interface and what signs of life need; InterfaceError where they cannot be."""
-    from ecmproto.capture.linktypes import ETHERNET
+    from ecmproto.capture.batch import ETHERNET
     from ecmproto.capture.linux.sender import FrameSender, Transmission
     from ecmproto.fuzz.heartbeats import heartbeat_of
     from ecmproto.fuzz.wired import WiredDevice

@@ -182,7 +182,7 @@ def program_of(condition: Condition) -> tuple[Instruction, ...]:
     """
     if condition == ALWAYS:
         return ()
-    writer = _Writer()
+    writer = _Assembler()
     taken, dropped = writer.label(), writer.label()
     writer.write(condition, taken, dropped)
     writer.place(taken)
@@ -201,7 +201,7 @@ class _Symbolic:
     labels: tuple[int, int] = (-1, -1)
 
 
-class _Writer:
+class _Assembler:
     """Writes instructions with labels, then puts distances in their place."""
 
     def __init__(self) -> None:

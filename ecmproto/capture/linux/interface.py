@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ecmproto.capture.linktypes import ETHERNET, RAW_IP
+from ecmproto.capture.batch import ETHERNET, RAW_IP
 from ecmproto.errors import InterfaceError
 
 ADDRESSES_OCTETS = 12

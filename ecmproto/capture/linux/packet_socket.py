@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.linktypes import ETHERNET, RAW_IP
+from ecmproto.capture.batch import ETHERNET, RAW_IP
 from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS, Instruction, cut_at, packed, without_outgoing
 from ecmproto.capture.linux.interface import InterfaceFacts, interface_facts, interface_names, missing
 from ecmproto.errors import InterfaceError

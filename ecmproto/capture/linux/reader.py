@@ -26,8 +26,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Batch, Int64, Octets
-from ecmproto.capture.container import INTERFACE_STATISTICS, Block, ByteOrder, Format, Interface
+from ecmproto.capture.batch import (
+    INTERFACE_STATISTICS,
+    Batch,
+    Block,
+    ByteOrder,
+    Format,
+    Int64,
+    Interface,
+    Octets,
+)
 from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS, Instruction, cut, cut_at
 from ecmproto.capture.linux.interface import ADDRESSES_OCTETS, TAG_OCTETS, InterfaceFacts, speed_bps
 from ecmproto.capture.linux.packet_socket import (
@@ -58,13 +66,10 @@ from ecmproto.capture.linux.packet_socket import (
     open_receiving,
     use_hardware_clock,
 )
-from ecmproto.capture.options import build_options
-from ecmproto.capture.parsing import Parser, Shortage
+from ecmproto.capture.pcapng import build_options
 from ecmproto.capture.reader import CaptureReader
-from ecmproto.capture.sink import Sink
-from ecmproto.capture.source import Source, StreamSource
-from ecmproto.capture.walk import Walker
-from ecmproto.capture.writer import PcapngWriter
+from ecmproto.capture.source import Parser, Shortage, Source, StreamSource, Walker
+from ecmproto.capture.writer import PcapngWriter, Sink
 from ecmproto.errors import InterfaceGoneError, counted
 from ecmproto.units import NS_PER_S
 

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Batch, Int64, Octets
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET, Batch, Int64, Octets
 from ecmproto.capture.linux.interface import ETHERNET_HEADER_OCTETS, TAG_OCTETS
 from ecmproto.capture.linux.packet_socket import (
     C_TAG,

@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import fixed, signed
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.container import Interface
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET, Batch, Interface
 from ecmproto.columns.gathering import look_up
 from ecmproto.columns.layers import (
     SHOWN_AS,

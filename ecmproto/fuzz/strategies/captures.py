@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from ecmproto.capture import Interface, PcapngWriter, PcapWriter
-from ecmproto.capture.linktypes import ETHERNET
-from ecmproto.capture.sink import Sink
+from ecmproto.capture.batch import ETHERNET
+from ecmproto.capture.writer import Sink
 from ecmproto.fuzz.strategies.spoiling import Source, octets_of
 from ecmproto.units import NS_PER_S
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ecmproto.capture.linktypes import ETHERNET
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.capture.linux.interface import interface_facts, interface_names
 from ecmproto.live.doctor.check import Check, State, mended
 from ecmproto.live.doctor.interfaces import of_interface

@@ -11,7 +11,7 @@ import pytest
 
 from ecmproto.capture import Batch, Interface, PcapngWriter, open_capture
 from ecmproto.capture.linux.sender import Sendable, repeated
-from ecmproto.capture.sink import Sink
+from ecmproto.capture.writer import Sink
 
 
 def capture() -> io.BytesIO:
