@@ -171,8 +171,9 @@ class _Speech:
         return tuple(bound)
 
     def _clauses(self, index: int) -> Mapping[str, Clause]:
-        # of a frame without layers, too, a line says whose it is
-        return self._formats[index - self._first].summary.clauses if self._formats else {}
+        at = index - self._first
+        # what is said of a frame as such is no layer's
+        return self._formats[at].summary.clauses if 0 <= at < len(self._formats) else {}
 
     def _first_of(self, clause: First, index: int, argument: str) -> Elements:
         for template in clause.templates:
