@@ -21,7 +21,7 @@ from ecmproto.columns.layout_cache import FCS_AT, FROM_END, LAST, NODE, TAIL, ZE
 from ecmproto.columns.parse_tables import NUMBER_OF
 from ecmproto.columns.threads import together
 from ecmproto.columns.walk import Frames, Part, Paths
-from ecmproto.filter.reading import protocols
+from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import UNBOUNDED, Layer
 from ecmproto.formats.bcn import BCN
 from ecmproto.formats.cn import CNM

@@ -13,7 +13,7 @@ from ecmproto.batch.headers import fixed
 from ecmproto.columns.column import Int64, Octets, Stretches, Texts, Values
 from ecmproto.columns.octets import copy_octets
 from ecmproto.filter.evaluation import RELATIONS, being_one, matching
-from ecmproto.filter.tree import Constant, Interval, Item, Network, Relation, Value
+from ecmproto.filter.fields import Constant, Interval, Item, Network, Relation, Value
 from ecmproto.kernel import released
 
 MOST_AS_NUMBER = 8

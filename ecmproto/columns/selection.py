@@ -33,13 +33,13 @@ from ecmproto.columns.relations import (
     within,
 )
 from ecmproto.filter import Filter, compile_filter
-from ecmproto.filter.evaluation import cut
-from ecmproto.filter.fields import INNER, Field
-from ecmproto.filter.filter import fields_of
-from ecmproto.filter.tree import (
+from ecmproto.filter.evaluation import cut, fields_of
+from ecmproto.filter.fields import (
+    INNER,
     And,
     Comparison,
     Constant,
+    Field,
     Masked,
     Match,
     Membership,

@@ -23,7 +23,7 @@ from ecmproto.columns.text.pieces import (
 )
 from ecmproto.dissect.fields import Asked, Part
 from ecmproto.dissect.json_pieces import octets_piece
-from ecmproto.filter.reading import protocols
+from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.ethertypes import MAX_LENGTH
 
 _MOST = (1 << 62) - 1

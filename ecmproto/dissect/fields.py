@@ -18,7 +18,7 @@ from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.dissect.form import Listing, seconds_text
 from ecmproto.dissect.record import Record
 from ecmproto.errors import SpecError
-from ecmproto.filter.reading import protocols
+from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS, catalogue
 from ecmproto.formats.schema import Field

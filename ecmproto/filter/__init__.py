@@ -3,8 +3,8 @@
 >>> filter = compile_filter("vlan.priority == 3 and cnm.qntz_fb > 40")
 >>> [record.number for record in records(batch, interfaces) if filter.matches(record)]
 
-`ecmproto.filter.grammar` says what can be written, and where it differs from Wireshark on purpose;
-`ecmproto.filter.tree` what a filter is once it is understood, for whoever evaluates it in another way:
+`ecmproto.filter.language` says what can be written, and where it differs from Wireshark on purpose;
+`ecmproto.filter.fields` what a filter is once it is understood, for whoever evaluates it in another way:
 `ecmproto.columns.selection` does so over whole batches, without decoding a frame.
 
 The names are loaded when first used: who wants the names of fields does not wait for the grammar.
@@ -16,15 +16,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ecmproto.filter.filter import Filter, compile_filter
-    from ecmproto.filter.reading import Captured
-
-_MODULE_OF = {"Captured": "reading", "Filter": "filter", "compile_filter": "filter"}
+    from ecmproto.filter.evaluation import Captured, Filter, compile_filter
 
 __all__ = ["Captured", "Filter", "compile_filter"]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.evaluation"), name)

@@ -28,12 +28,12 @@ from ecmproto.capture.linux.bpf import (
     inverse,
     program_of,
 )
-from ecmproto.filter.fields import Field, Source
-from ecmproto.filter.filter import Filter
-from ecmproto.filter.tree import (
+from ecmproto.filter.evaluation import Filter
+from ecmproto.filter.fields import (
     And,
     Comparison,
     Constant,
+    Field,
     Interval,
     Masked,
     Match,
@@ -44,6 +44,7 @@ from ecmproto.filter.tree import (
     Or,
     Present,
     Slice,
+    Source,
     Test,
 )
 from ecmproto.formats.base import Layer

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.errors import SpecError
+from ecmproto.filter.evaluation import Captured, FrameReader, Reader, part_of, values_in_frame, values_of
 from ecmproto.filter.fields import Field, Source, find
-from ecmproto.filter.reading import Captured, FrameReader, Reader, part_of, values_in_frame, values_of
 from ecmproto.formats.base import Layer
 
 

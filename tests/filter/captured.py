@@ -10,7 +10,7 @@ from ecmproto.capture import open_capture
 from ecmproto.codec import Frame, Layer, decode_lax, encode
 from ecmproto.dissect import Record, records
 from ecmproto.filter import compile_filter
-from ecmproto.filter.reading import Captured
+from ecmproto.filter.evaluation import Captured
 from tests.conftest import REPOSITORY
 
 

@@ -6,8 +6,7 @@ import ipaddress
 import random
 from collections.abc import Mapping, Sequence
 
-from ecmproto.filter.fields import Field, find
-from ecmproto.filter.tree import Value
+from ecmproto.filter.fields import Field, Value, find
 
 Pool = Mapping[str, Sequence[Value]]
 """The values that each field has somewhere."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from ecmproto.filter import fields as known_fields
-from ecmproto.filter.fields import Field, Kind
-from ecmproto.filter.tree import (
+from ecmproto.filter.fields import (
     And,
     Comparison,
     Constant,
+    Field,
     Interval,
+    Kind,
     Masked,
     Match,
     Membership,

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from ecmproto.errors import FilterError
 from ecmproto.filter import Filter, compile_filter
 from ecmproto.filter import fields as known_fields
-from ecmproto.filter.checker import checked
 from ecmproto.filter.evaluation import predicate
-from ecmproto.filter.grammar import parse
-from ecmproto.filter.printing import text_of
-from ecmproto.filter.tree import Comparison, Not, Test
+from ecmproto.filter.fields import Comparison, Not, Test
+from ecmproto.filter.language import checked, parse
+from ecmproto.filter.literals import text_of
 from tests.filter.captured import bundled
 from tests.filter.drawn_tests import TESTS, comparisons
 from tests.filter.test_meaning import CASES

@@ -11,7 +11,7 @@ import pytest
 
 from ecmproto.errors import FilterError
 from ecmproto.filter import compile_filter
-from ecmproto.filter.checker import MAX_DEPTH
+from ecmproto.filter.language import MAX_DEPTH
 
 GOLDEN = Path(__file__).parent / "errors.txt"
 

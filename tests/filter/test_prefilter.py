@@ -14,11 +14,10 @@ from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.codec import Frame, decode_lax, encode
 from ecmproto.filter import compile_filter
-from ecmproto.filter.fields import known
+from ecmproto.filter.evaluation import values_of
+from ecmproto.filter.fields import Test, Value, known
+from ecmproto.filter.literals import text_of
 from ecmproto.filter.prefilter import prefilter
-from ecmproto.filter.printing import text_of
-from ecmproto.filter.reading import values_of
-from ecmproto.filter.tree import Test, Value
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.fuzz.strategies import arbitrary_octets, frames
 from tests.capture.linux.traffic import received

@@ -10,9 +10,8 @@ import pytest
 
 from ecmproto.dissect import FieldReader
 from ecmproto.filter import compile_filter
-from ecmproto.filter.fields import Field, find, known
-from ecmproto.filter.reading import values_of
-from ecmproto.filter.tree import Value
+from ecmproto.filter.evaluation import values_of
+from ecmproto.filter.fields import Field, Value, find, known
 from ecmproto.formats.registry import FORMATS, catalogue
 from tests.filter.captured import bundled
 

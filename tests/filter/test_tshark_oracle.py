@@ -25,9 +25,8 @@ from ecmproto.capture.batch import ETHERNET
 from ecmproto.columns.selection import selected
 from ecmproto.dissect import Record
 from ecmproto.filter import Filter, compile_filter
-from ecmproto.filter.fields import Field, find
-from ecmproto.filter.reading import is_there, values_of
-from ecmproto.filter.tree import Value
+from ecmproto.filter.evaluation import is_there, values_of
+from ecmproto.filter.fields import Field, Value, find
 from ecmproto.fuzz.tshark_fields import Sample
 from tests.codec.test_tshark_oracle import captures_in, crafted, from_capture
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires

@@ -11,8 +11,8 @@ from ecmproto.dissect import Record, records
 from ecmproto.errors import CaptureError
 from ecmproto.filter import Filter
 from ecmproto.filter.evaluation import predicate
-from ecmproto.filter.printing import text_of
-from ecmproto.filter.tree import Test
+from ecmproto.filter.fields import Test
+from ecmproto.filter.literals import text_of
 from ecmproto.fuzz.column_check import ETHERNET_ONLY
 
 

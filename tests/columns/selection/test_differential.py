@@ -18,9 +18,8 @@ from ecmproto.columns import selection
 from ecmproto.columns.extraction import SHARED_FRAMES as SHARED_WORK
 from ecmproto.columns.selection import selected
 from ecmproto.filter import Filter, compile_filter
-from ecmproto.filter.fields import find
-from ecmproto.filter.reading import values_of
-from ecmproto.filter.tree import Test, Value
+from ecmproto.filter.evaluation import values_of
+from ecmproto.filter.fields import Test, Value, find
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
 from tests.columns.selection.reference import Sample, samples
 from tests.columns.spoilt import INTERFACES, spoilt_batch

@@ -16,7 +16,7 @@ from ecmproto.columns.relations import compared, matched, related, stretches_of
 from ecmproto.columns.selection import bits_in_both, portions, selected
 from ecmproto.filter import compile_filter
 from ecmproto.filter.evaluation import RELATIONS
-from ecmproto.filter.tree import Constant, Relation
+from ecmproto.filter.fields import Constant, Relation
 from tests.columns.selection.reference import Sample
 from tests.columns.spoilt import INTERFACES, spoilt_batch
 
