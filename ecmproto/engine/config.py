@@ -96,8 +96,8 @@ class PortConfig:
     """The port: ``rate_bps``, what its queues share, what a frame takes besides its own octets.
 
     The buffer is ``buffer_octets``, or ``buffer_frames`` if that is not 0: then ``buffer_octets`` is what
-    these stand for where octets matter, in the marks of PAUSE.  ``rate_changes`` are in the order of their
-    times, each after 0.  ``cp_mac`` is the address that its messages come from.
+    these stand for where octets matter, in the thresholds of PAUSE.  ``rate_changes`` are in the order of
+    their times, each after 0.  ``cp_mac`` is the address that its messages come from.
     ParameterError for what is no such address, and for a number out of its range.
     """
 
@@ -133,8 +133,8 @@ class LoopConfig:
     feedback_delay_ns: int = 10_000
     queue_octets: int = 1_000_000
     """What each queue of a station holds; a frame that finds it full is lost there."""
-    heed_captured: bool = False
-    """Whether the stations heed the feedback that the capture itself holds, and the port sends none."""
+    captured_feedback: bool = False
+    """Whether the stations obey the feedback that the capture itself holds, and the port sends none."""
     hops: int = 1
     """Congestion points on the path of a flow, this port among them."""
     pause: bool = True

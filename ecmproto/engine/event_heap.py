@@ -15,74 +15,74 @@ from ecmproto.structs import Struct
 
 
 class EventHeap(Struct):
-    """Entries 0 to n − 1: ``due_ns`` of each, the entries as a heap, and the place of each in it."""
+    """Entries 0 to n − 1: ``due_ns`` of each, the entries as a heap, and the position of each in it."""
 
     due_ns: NDArray[np.int64]
     heap: NDArray[np.int64]
-    place: NDArray[np.int64]
+    position: NDArray[np.int64]
 
 
 def new_event_heap(entries: int) -> EventHeap:
-    """Return an agenda of which no entry is due."""
+    """Return an events of which no entry is due."""
     order = np.arange(entries)
     return EventHeap(np.full(entries, NEVER_NS), order.copy(), order.copy())
 
 
 @inlined
-def first(agenda: EventHeap) -> int:
+def first(events: EventHeap) -> int:
     """Return the entry that is due first."""
-    return int(agenda.heap[0])
+    return int(events.heap[0])
 
 
 @inlined
-def first_ns(agenda: EventHeap) -> int:
+def first_ns(events: EventHeap) -> int:
     """Return when that is."""
-    return int(agenda.due_ns[agenda.heap[0]])
+    return int(events.due_ns[events.heap[0]])
 
 
 @compiled
-def set_due(agenda: EventHeap, entry: int, due_ns: int) -> None:
+def set_due(events: EventHeap, entry: int, due_ns: int) -> None:
     """Let ``entry`` be due at ``due_ns``; NEVER_NS: not at all."""
-    if agenda.due_ns[entry] == due_ns:
+    if events.due_ns[entry] == due_ns:
         return
-    agenda.due_ns[entry] = due_ns
-    _rise(agenda, agenda.place[entry])
-    _sink(agenda, agenda.place[entry])
+    events.due_ns[entry] = due_ns
+    _rise(events, events.position[entry])
+    _sink(events, events.position[entry])
 
 
 @inlined
-def _before(agenda: EventHeap, one: int, other: int) -> bool:
-    one_ns, other_ns = agenda.due_ns[one], agenda.due_ns[other]
+def _before(events: EventHeap, one: int, other: int) -> bool:
+    one_ns, other_ns = events.due_ns[one], events.due_ns[other]
     return bool(one_ns < other_ns or (one_ns == other_ns and one < other))
 
 
 @inlined
-def _rise(agenda: EventHeap, place: int) -> None:
-    heap = agenda.heap
-    entry = heap[place]
-    while place > 0:
-        above = (place - 1) // 2
-        if not _before(agenda, entry, heap[above]):
+def _rise(events: EventHeap, position: int) -> None:
+    heap = events.heap
+    entry = heap[position]
+    while position > 0:
+        above = (position - 1) // 2
+        if not _before(events, entry, heap[above]):
             break
-        heap[place] = heap[above]
-        agenda.place[heap[place]] = place
-        place = above
-    heap[place] = entry
-    agenda.place[entry] = place
+        heap[position] = heap[above]
+        events.position[heap[position]] = position
+        position = above
+    heap[position] = entry
+    events.position[entry] = position
 
 
 @inlined
-def _sink(agenda: EventHeap, place: int) -> None:
-    heap = agenda.heap
-    entry = heap[place]
-    while 2 * place + 1 < len(heap):
-        below = 2 * place + 1
-        if below + 1 < len(heap) and _before(agenda, heap[below + 1], heap[below]):
+def _sink(events: EventHeap, position: int) -> None:
+    heap = events.heap
+    entry = heap[position]
+    while 2 * position + 1 < len(heap):
+        below = 2 * position + 1
+        if below + 1 < len(heap) and _before(events, heap[below + 1], heap[below]):
             below += 1
-        if not _before(agenda, heap[below], entry):
+        if not _before(events, heap[below], entry):
             break
-        heap[place] = heap[below]
-        agenda.place[heap[place]] = place
-        place = below
-    heap[place] = entry
-    agenda.place[entry] = place
+        heap[position] = heap[below]
+        events.position[heap[position]] = position
+        position = below
+    heap[position] = entry
+    events.position[entry] = position

@@ -76,14 +76,14 @@ def new_feedback_counters(machine: Machine) -> FeedbackCounters:
     )
 
 
-def feedback_counters(hearing: FeedbackCounters) -> dict[str, int]:
+def feedback_counters(counters: FeedbackCounters) -> dict[str, int]:
     """Return what was counted, by name."""
-    records: tuple[Any, ...] = tuple(hearing)
+    records: tuple[Any, ...] = tuple(counters)
     return {name: int(record[name]) for record in records for name in record.dtype.names}
 
 
 def read_feedback(
-    taken: Taken, machine: Machine, place: Place, flows: FlowTable, hearing: FeedbackCounters
+    taken: Taken, machine: Machine, place: Place, flows: FlowTable, counters: FeedbackCounters
 ) -> CapturedFeedback:
     """Return the messages that frames of ``taken`` are.
 
@@ -93,17 +93,17 @@ def read_feedback(
     positions = _feedback(taken, place.ethertypes)
     if len(positions) == 0:
         return no_feedback(len(taken.batch))
-    listener = _Listener(taken, machine, place, flows, hearing)
+    reader = _FeedbackReader(taken, machine, place, flows, counters)
     message, until = (np.full(len(taken.batch), _NONE, np.int32) for _ in range(2))
     found: list[Mapping[str, int]] = []
     for position in positions.tolist():
-        said = listener.at(position)
+        said = reader.at(position)
         if said:
             message[position] = len(found)
             found += said
             until[position] = len(found)
-    hearing.counts.feedback_frames += len(positions)
-    hearing.counts.heard_messages += len(found)
+    counters.counts.feedback_frames += len(positions)
+    counters.counts.heard_messages += len(found)
     return CapturedFeedback(message, until, _records(found))
 
 
@@ -136,17 +136,17 @@ def _records(found: Sequence[Mapping[str, int]]) -> Sequence[Message]:
     return messages
 
 
-class _Listener:
+class _FeedbackReader:
     """Reads the feedback frames of one batch."""
 
     def __init__(
-        self, taken: Taken, machine: Machine, place: Place, flows: FlowTable, hearing: FeedbackCounters
+        self, taken: Taken, machine: Machine, place: Place, flows: FlowTable, counters: FeedbackCounters
     ) -> None:
         self._taken = taken
         self._machine = machine
         self._place = place
         self._flows = flows
-        self._hearing = hearing
+        self._counters = counters
         self._firsts: tuple[dict[int, int], dict[int, int]] | None = None
 
     def at(self, position: int) -> list[dict[str, int]]:
@@ -169,13 +169,13 @@ class _Listener:
         mac = octets[:ADDRESS_OCTETS]
         station, _ = self._come(self._flows.find(mac), position)
         station_mac = _FOR_NO_STATION if station == NO_NUMBER else mac
-        heard = self._machine.heard(
-            octets, station_mac, self._place, self._hearing.mechanism, length_octets=length_octets
+        parsed = self._machine.heard(
+            octets, station_mac, self._place, self._counters.mechanism, length_octets=length_octets
         )
-        if heard is None:
+        if parsed is None:
             return []
-        flow = NO_NUMBER if heard.about is None else self._flow(mac, heard.about, position)
-        return [{**heard.fields, "station": station, "flow": flow}]
+        flow = NO_NUMBER if parsed.about is None else self._flow(mac, parsed.about, position)
+        return [{**parsed.fields, "station": station, "flow": flow}]
 
     def _flow(self, mac: bytes, about: AboutFlow, position: int) -> int:
         """Return the number of a flow of the station ``mac``, NO_NUMBER without one."""
@@ -203,9 +203,9 @@ class _Listener:
 
     def _flow_control(self, octets: bytes, position: int) -> list[dict[str, int]]:
         if self._come(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]), position)[0] >= 0:
-            self._hearing.counts.own_pauses += 1
+            self._counters.counts.own_pauses += 1
             return []
-        said = heard_flow_control(octets, self._hearing.flow_control, ethertypes=self._place.ethertypes)
+        said = heard_flow_control(octets, self._counters.flow_control, ethertypes=self._place.ethertypes)
         return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in said]
 
     def _come(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:

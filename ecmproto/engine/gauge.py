@@ -3,7 +3,7 @@
 A gauge has one row per priority and one, :data:`TOTAL`, for the whole port.  A row knows its level (the
 octets in that queue now), the peak, the integral over time, and for how long each level stood: levels up to
 1 MiB in steps of 64 octets, larger ones in steps of a power of two that depend on the buffer; step 0 is
-"empty" exactly.  For the port's total there is also a trace: integral and peak in ``TRACE_SPANS`` spans of
+"empty" exactly.  For the port's total there is also a trace: integral and peak in ``TRACE_BINS`` bins of
 equal length, which double, folding neighbours together, whenever the replay outgrows them.
 
 The integrals are float64: exact to 2^53 octet·ns (nine million octet-seconds), then to 16 digits.
@@ -25,7 +25,7 @@ PRIORITIES = 8
 TOTAL = PRIORITIES
 """The row of the whole port; rows 0 to 7 are the priorities."""
 
-TRACE_SPANS = 512
+TRACE_BINS = 512
 
 _ROWS = PRIORITIES + 1
 _FINE_SHIFT = 6
@@ -50,9 +50,9 @@ class Gauge:
     coarse_shift: int
     """log2 of the steps above 1 MiB, in octets."""
     trace_shift: int
-    """log2 of the length of a trace span, in ns."""
-    trace_octet_ns: Annotated[NDArray[np.float64], TRACE_SPANS]
-    trace_peak_octets: Annotated[NDArray[np.int64], TRACE_SPANS]
+    """log2 of the length of a trace bin, in ns."""
+    trace_octet_ns: Annotated[NDArray[np.float64], TRACE_BINS]
+    trace_peak_octets: Annotated[NDArray[np.int64], TRACE_BINS]
 
 
 def new_gauge(buffer_octets: int) -> Gauge:
@@ -101,10 +101,10 @@ def settle(gauge: Gauge, row: int, now_ns: int) -> None:
     gauge.held_ns[row, step_of(gauge, level)] += elapsed_ns
     if row == TOTAL and level > 0:
         shift = gauge.trace_shift
-        span = since_ns >> shift
-        if now_ns <= (span + 1) << shift and span < TRACE_SPANS:
-            gauge.trace_octet_ns[span] += float(elapsed_ns) * level
-            gauge.trace_peak_octets[span] = max(gauge.trace_peak_octets[span], level)
+        time_bin = since_ns >> shift
+        if now_ns <= (time_bin + 1) << shift and time_bin < TRACE_BINS:
+            gauge.trace_octet_ns[time_bin] += float(elapsed_ns) * level
+            gauge.trace_peak_octets[time_bin] = max(gauge.trace_peak_octets[time_bin], level)
         else:
             trace(gauge, since_ns, now_ns, level)
 
@@ -116,23 +116,23 @@ def trace(gauge: Gauge, since_ns: int, now_ns: int, octets: int) -> None:
     shift = gauge.trace_shift
     start_ns = since_ns
     while start_ns < now_ns:
-        span = start_ns >> shift
-        end_ns = min(now_ns, (span + 1) << shift)
-        gauge.trace_octet_ns[span] += float(end_ns - start_ns) * octets
-        gauge.trace_peak_octets[span] = max(gauge.trace_peak_octets[span], octets)
+        time_bin = start_ns >> shift
+        end_ns = min(now_ns, (time_bin + 1) << shift)
+        gauge.trace_octet_ns[time_bin] += float(end_ns - start_ns) * octets
+        gauge.trace_peak_octets[time_bin] = max(gauge.trace_peak_octets[time_bin], octets)
         start_ns = end_ns
 
 
 @compiled
 def fit_trace(gauge: Gauge, now_ns: int) -> None:
-    """Double the trace's spans until they reach to ``now_ns``."""
-    while now_ns > TRACE_SPANS << gauge.trace_shift:
+    """Double the trace's bins until they reach to ``now_ns``."""
+    while now_ns > TRACE_BINS << gauge.trace_shift:
         sums, peaks = gauge.trace_octet_ns, gauge.trace_peak_octets
-        for span in range(TRACE_SPANS // 2):
-            sums[span] = sums[2 * span] + sums[2 * span + 1]
-            peaks[span] = max(peaks[2 * span], peaks[2 * span + 1])
-        sums[TRACE_SPANS // 2 :] = 0.0
-        peaks[TRACE_SPANS // 2 :] = 0
+        for time_bin in range(TRACE_BINS // 2):
+            sums[time_bin] = sums[2 * time_bin] + sums[2 * time_bin + 1]
+            peaks[time_bin] = max(peaks[2 * time_bin], peaks[2 * time_bin + 1])
+        sums[TRACE_BINS // 2 :] = 0.0
+        peaks[TRACE_BINS // 2 :] = 0
         gauge.trace_shift += 1
 
 
@@ -153,9 +153,9 @@ class QueueStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTrace:
-    """The port's length over time for a plot: per span of ``span_ns``, its mean and its peak.
+    """The port's length over time for a plot: per bin of ``span_ns``, its mean and its peak.
 
-    The first span starts at the first arrival; the last may reach beyond the last one.
+    The first bin starts at the first arrival; the last may reach beyond the last one.
     """
 
     span_ns: int
@@ -195,12 +195,12 @@ def queue_trace(gauge: Gauge) -> QueueTrace:
     """Return the trace of a settled gauge."""
     span_ns = 1 << int(gauge.trace_shift)
     duration_ns = int(gauge.since_ns[TOTAL])
-    spans = min(TRACE_SPANS, max(1, -(-duration_ns // span_ns)))
-    lengths_ns = bin_lengths_ns(spans, span_ns, duration_ns)
+    bins = min(TRACE_BINS, max(1, -(-duration_ns // span_ns)))
+    lengths_ns = bin_lengths_ns(bins, span_ns, duration_ns)
     return QueueTrace(
         span_ns=span_ns,
-        mean_octets=tuple((gauge.trace_octet_ns[:spans] / lengths_ns).tolist()),
-        peak_octets=tuple(gauge.trace_peak_octets[:spans].tolist()),
+        mean_octets=tuple((gauge.trace_octet_ns[:bins] / lengths_ns).tolist()),
+        peak_octets=tuple(gauge.trace_peak_octets[:bins].tolist()),
     )
 
 
@@ -215,8 +215,8 @@ def priorities_used(gauge: Gauge) -> list[int]:
     return [priority for priority in range(PRIORITIES) if gauge.peak_octets[priority] > 0]
 
 
-def bin_lengths_ns(spans: int, span_ns: int, duration_ns: int) -> NDArray[np.int64]:
-    """Return the lengths of spans, of which the last is only as long as the replay reached into it."""
-    lengths_ns = np.full(spans, span_ns, np.int64)
-    lengths_ns[-1] = max(1, duration_ns - (spans - 1) * span_ns)
+def bin_lengths_ns(bins: int, span_ns: int, duration_ns: int) -> NDArray[np.int64]:
+    """Return the lengths of bins, of which the last is only as long as the replay reached into it."""
+    lengths_ns = np.full(bins, span_ns, np.int64)
+    lengths_ns[-1] = max(1, duration_ns - (bins - 1) * span_ns)
     return lengths_ns

@@ -11,7 +11,7 @@ The text of the loop, compiled for each mechanism.  Its rules:
 2. What leaves a station reaches the port at that time, with its tag; a probe follows it in band.
 3. What leaves the port is at its destination at that time.  Messages of the port and of destinations reach
    their station a fixed delay later; they do not take the port's bandwidth.
-4. A frame of the capture that is feedback to a station, where such frames are heard, is heeded at its time
+4. A frame of the capture that is feedback to a station, where such frames are read, is received at its time
    and takes nothing of the port.
 5. At one time, a change of the port's rate comes first, then departures, the congestion point's timer,
    messages, reports of destinations, the stations' timers and queues (by number), and the capture's arrivals.
@@ -71,12 +71,12 @@ _ROOM = 16
 
 @compiled
 def run(
-    world: NetworkState,
+    network: NetworkState,
     point: CongestionPoint,
     senders: Senders,
     receivers: Receivers,
     arrivals: Arrivals,
-    heard: CapturedFeedback,
+    feedback: CapturedFeedback,
     position: int,
     serial: int,
     last: bool,
@@ -86,18 +86,18 @@ def run(
     ``serial`` is the number of the first of them.  Returns the position of the first that has not come:
     it stops early when something has no more room, and when the port's rate is to change.
     """
-    loop, count = world.loop, arrivals.time_ns.size
-    line = world.port.line
+    loop, count = network.loop, arrivals.time_ns.size
+    line = network.port.line
     ticked = False
-    while has_space(world):
+    while has_space(network):
         departure_ns = line.departure_ns if line.in_service_octets > 0 else NEVER_NS
-        message_ns = _message_ns(world)
+        message_ns = _message_ns(network)
         report_ns = receivers.report_ns()
-        entry_ns = first_ns(world.agenda)
+        entry_ns = first_ns(network.events)
         arrival_ns = NEVER_NS
         if position < count:
             arrival_ns = arrivals.time_ns[position]
-        elif not last or (world.pool.stock.used == 0 and loop.sent == loop.received):
+        elif not last or (network.pool.stock.used == 0 and loop.sent == loop.received):
             return position
         tick_ns = point.tick_ns()
         other_ns = min(min(departure_ns, message_ns), min(report_ns, min(entry_ns, arrival_ns)))
@@ -111,68 +111,70 @@ def run(
         ticked = departure_ns > now_ns and tick_ns <= now_ns
         loop.now_ns = now_ns
         if departure_ns == now_ns:
-            _depart(world, point, receivers, now_ns)
+            _depart(network, point, receivers, now_ns)
         elif tick_ns <= now_ns:
-            posted = world.outbox.posted.count
-            point.tick(now_ns, world.port.gauge.level_octets[:PRIORITIES], world.outbox)
-            _dispatch(world, posted)
+            posted = network.outbox.posted.count
+            point.tick(now_ns, network.port.gauge.level_octets[:PRIORITIES], network.outbox)
+            _dispatch(network, posted)
         elif message_ns == now_ns:
-            _heed(world, senders, now_ns)
+            _deliver_message(network, senders, now_ns)
         elif report_ns == now_ns:
-            _report(world, point, receivers, now_ns)
+            _report(network, point, receivers, now_ns)
         elif entry_ns == now_ns:
-            _wake(world, point, senders, now_ns)
+            _wake(network, point, senders, now_ns)
         else:
-            _arrive(world, point, senders, arrivals, heard, position, serial + position, now_ns)
+            _arrive(network, point, senders, arrivals, feedback, position, serial + position, now_ns)
             position += 1
     return position
 
 
 @inlined
-def has_space(world: NetworkState) -> bool:
+def has_space(network: NetworkState) -> bool:
     """Whether every store has room for what one event can put there."""
-    under_way = world.loop.sent - world.loop.received
+    in_flight = network.loop.sent - network.loop.received
     return bool(
-        has_room(world.outbox, _ROOM)
-        and world.log.passages + _ROOM <= len(world.passages)
-        and not is_used_up(world.pool, _ROOM)
-        and under_way + len(world.outbox.messages) <= len(world.flight)
+        has_room(network.outbox, _ROOM)
+        and network.log.passages + _ROOM <= len(network.passages)
+        and not is_used_up(network.pool, _ROOM)
+        and in_flight + len(network.outbox.messages) <= len(network.in_flight)
     )
 
 
 @inlined
-def _message_ns(world: NetworkState) -> int:
-    loop = world.loop
+def _message_ns(network: NetworkState) -> int:
+    loop = network.loop
     if loop.sent == loop.received:
         return NEVER_NS
-    return int(world.flight[loop.received & (len(world.flight) - 1)].time_ns + loop.feedback_delay_ns)
+    return int(
+        network.in_flight[loop.received & (len(network.in_flight) - 1)].time_ns + loop.feedback_delay_ns
+    )
 
 
 @compiled
-def _dispatch(world: NetworkState, posted: int) -> None:
+def _dispatch(network: NetworkState, posted: int) -> None:
     """Send what was posted from index ``posted`` on on its way."""
-    loop, mask = world.loop, len(world.flight) - 1
-    for index in range(posted, world.outbox.posted.count):
-        message = world.outbox.messages[index]
+    loop, mask = network.loop, len(network.in_flight) - 1
+    for index in range(posted, network.outbox.posted.count):
+        message = network.outbox.messages[index]
         if message.sent and message.station != NO_STATION:
-            world.flight[loop.sent & mask] = message
+            network.in_flight[loop.sent & mask] = message
             loop.sent += 1
 
 
 @compiled
 def _arrive(
-    world: NetworkState,
+    network: NetworkState,
     point: CongestionPoint,
     senders: Senders,
     arrivals: Arrivals,
-    heard: CapturedFeedback,
+    feedback: CapturedFeedback,
     position: int,
     serial: int,
     now_ns: int,
 ) -> None:
     """Let a frame of the capture come to its station (rule 1)."""
-    index = take(world.pool)
-    frame = world.pool.frames[index]
+    index = take(network.pool)
+    frame = network.pool.frames[index]
     frame.serial = serial
     frame.station = arrivals.station[position]
     frame.flow = arrivals.flow[position]
@@ -184,155 +186,155 @@ def _arrive(
     frame.tagged = arrivals.tagged[position]
     frame.tag = arrivals.tag[position]
     frame.mark = arrivals.mark[position]
-    if heard.message[position] >= 0:
-        for message in range(heard.message[position], heard.until[position]):
-            _receive(world, senders, heard.messages[message], now_ns)
-        _note(world, frame, PASSED_BY, -1, 0.0, NO_AVERAGE)
-        give_back(world.pool, index)
+    if feedback.message[position] >= 0:
+        for message in range(feedback.message[position], feedback.until[position]):
+            _receive(network, senders, feedback.messages[message], now_ns)
+        _note(network, frame, PASSED_BY, -1, 0.0, NO_AVERAGE)
+        give_back(network.pool, index)
     elif not arrivals.occupies[position] or frame.octets <= 0:
-        _note(world, frame, PASSED_BY, -1, 0.0, NO_AVERAGE)
-        give_back(world.pool, index)
+        _note(network, frame, PASSED_BY, -1, 0.0, NO_AVERAGE)
+        give_back(network.pool, index)
     elif frame.station < 0 or frame.flow < 0:
-        _pass(world, point, index, now_ns, 0.0, NO_AVERAGE)
+        _pass(network, point, index, now_ns, 0.0, NO_AVERAGE)
     else:
-        _route(world, point, senders, index, now_ns)
+        _route(network, point, senders, index, now_ns)
 
 
 @inlined
-def _route(world: NetworkState, point: CongestionPoint, senders: Senders, index: int, now_ns: int) -> None:
-    frame = world.pool.frames[index]
+def _route(network: NetworkState, point: CongestionPoint, senders: Senders, index: int, now_ns: int) -> None:
+    frame = network.pool.frames[index]
     station, priority = frame.station, frame.priority
-    if not is_sending(world.gates, station, priority):
-        starts_sending(world.gates, station, priority, now_ns)
+    if not is_sending(network.gates, station, priority):
+        starts_sending(network.gates, station, priority, now_ns)
     base = station * (ENTRIES + senders.limiters())
     limiter = senders.route(station, frame.flow, priority, now_ns)
     own = base + OWN_QUEUES + priority
     entry = base + ENTRIES + limiter
     if limiter == NO_LIMITER:
         if (
-            world.queues[own].length == 0
-            and world.links[station].shared_ns <= now_ns
-            and opens_ns(world.gates, station, priority, now_ns) <= now_ns
+            network.queues[own].length == 0
+            and network.links[station].shared_ns <= now_ns
+            and opens_ns(network.gates, station, priority, now_ns) <= now_ns
         ):
-            _send(world, point, senders, index, NO_LIMITER, now_ns)
+            _send(network, point, senders, index, NO_LIMITER, now_ns)
             return
         entry = own
-    queue = world.queues[entry]
-    if queue.octets + frame.octets > world.loop.queue_octets:
-        _note(world, frame, HELD_OUT, -1, 0.0, NO_AVERAGE)
-        give_back(world.pool, index)
+    queue = network.queues[entry]
+    if queue.octets + frame.octets > network.loop.queue_octets:
+        _note(network, frame, HELD_OUT, -1, 0.0, NO_AVERAGE)
+        give_back(network.pool, index)
         return
     if limiter != NO_LIMITER:
         senders.join(station, limiter)
-        world.log.limited_frames += 1
-    append(world.pool, queue, index)
-    world.log.longest_wait_octets = max(world.log.longest_wait_octets, queue.octets)
+        network.log.limited_frames += 1
+    append(network.pool, queue, index)
+    network.log.longest_wait_octets = max(network.log.longest_wait_octets, queue.octets)
     if queue.length == 1:
-        set_due(world.agenda, entry, _leaves_ns(world, senders, station, limiter, entry, now_ns))
+        set_due(network.events, entry, _leaves_ns(network, senders, station, limiter, entry, now_ns))
 
 
 @inlined
 def _leaves_ns(
-    world: NetworkState, senders: Senders, station: int, limiter: int, entry: int, now_ns: int
+    network: NetworkState, senders: Senders, station: int, limiter: int, entry: int, now_ns: int
 ) -> int:
     """Return when the head of a station's queue may leave it."""
-    link, leaves_ns = world.links[station], now_ns
+    link, leaves_ns = network.links[station], now_ns
     if limiter != NO_LIMITER:
         leaves_ns = max(now_ns, senders.leaves_ns(station, limiter, now_ns))
         if leaves_ns == NEVER_NS:
             return NEVER_NS
-    priority = world.pool.frames[world.queues[entry].head].priority
-    leaves_ns = opens_ns(world.gates, station, priority, leaves_ns)
+    priority = network.pool.frames[network.queues[entry].head].priority
+    leaves_ns = opens_ns(network.gates, station, priority, leaves_ns)
     if limiter != NO_LIMITER and leaves_ns <= now_ns:
         link.shared_ns = max(link.shared_ns, link.free_ns)
     return int(max(leaves_ns, link.free_ns))
 
 
 @compiled
-def _wake(world: NetworkState, point: CongestionPoint, senders: Senders, now_ns: int) -> None:
-    """Do what the agenda has for now: a station's timer, or the head of one of its queues."""
-    entry = first(world.agenda)
+def _wake(network: NetworkState, point: CongestionPoint, senders: Senders, now_ns: int) -> None:
+    """Do what the events has for now: a station's timer, or the head of one of its queues."""
+    entry = first(network.events)
     each = ENTRIES + senders.limiters()
     station, part = entry // each, entry % each
     if part == TIMER:
         senders.expire(station, now_ns)
-        _review(world, senders, station, now_ns)
+        _review(network, senders, station, now_ns)
         return
-    link = world.links[station]
+    link = network.links[station]
     if link.shared_ns > 0 and link.free_ns <= now_ns <= link.shared_ns:
-        entry = _came_first(world, station * each, each, entry, now_ns)
+        entry = _came_first(network, station * each, each, entry, now_ns)
         part = entry % each
     limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
-    leaves_ns = _leaves_ns(world, senders, station, limiter, entry, now_ns)
+    leaves_ns = _leaves_ns(network, senders, station, limiter, entry, now_ns)
     if leaves_ns <= now_ns:
-        queue = world.queues[entry]
-        index = take_first(world.pool, queue)
-        _send(world, point, senders, index, limiter, now_ns)
+        queue = network.queues[entry]
+        index = take_first(network.pool, queue)
+        _send(network, point, senders, index, limiter, now_ns)
         leaves_ns = NEVER_NS
         if queue.length > 0:
-            leaves_ns = _leaves_ns(world, senders, station, limiter, entry, now_ns)
-    set_due(world.agenda, entry, leaves_ns)
+            leaves_ns = _leaves_ns(network, senders, station, limiter, entry, now_ns)
+    set_due(network.events, entry, leaves_ns)
 
 
 @inlined
-def _came_first(world: NetworkState, base: int, each: int, entry: int, now_ns: int) -> int:
+def _came_first(network: NetworkState, base: int, each: int, entry: int, now_ns: int) -> int:
     """Return which of a station's queues that are due, its entries from ``base`` on, has the oldest head."""
-    serial = world.pool.frames[world.queues[entry].head].serial
+    serial = network.pool.frames[network.queues[entry].head].serial
     for other in range(base + OWN_QUEUES, base + each):
-        if world.agenda.due_ns[other] <= now_ns and world.queues[other].length > 0:
-            came = world.pool.frames[world.queues[other].head].serial
+        if network.events.due_ns[other] <= now_ns and network.queues[other].length > 0:
+            came = network.pool.frames[network.queues[other].head].serial
             if came < serial:
                 entry, serial = other, came
     return entry
 
 
 @compiled
-def _review(world: NetworkState, senders: Senders, station: int, now_ns: int) -> None:
+def _review(network: NetworkState, senders: Senders, station: int, now_ns: int) -> None:
     """Find anew when a station's queues and timer are due."""
     each = ENTRIES + senders.limiters()
     base = station * each
     for part in range(OWN_QUEUES, each):
-        if world.queues[base + part].length > 0:
+        if network.queues[base + part].length > 0:
             limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
-            leaves_ns = _leaves_ns(world, senders, station, limiter, base + part, now_ns)
-            set_due(world.agenda, base + part, leaves_ns)
-    set_due(world.agenda, base + TIMER, senders.timer_ns(station))
+            leaves_ns = _leaves_ns(network, senders, station, limiter, base + part, now_ns)
+            set_due(network.events, base + part, leaves_ns)
+    set_due(network.events, base + TIMER, senders.timer_ns(station))
 
 
 @compiled
 def _send(
-    world: NetworkState, point: CongestionPoint, senders: Senders, index: int, limiter: int, now_ns: int
+    network: NetworkState, point: CongestionPoint, senders: Senders, index: int, limiter: int, now_ns: int
 ) -> None:
     """Let a frame leave its station (rule 2)."""
-    frame = world.pool.frames[index]
+    frame = network.pool.frames[index]
     station = frame.station
     limit_bps, rtt_ns = 0.0, NO_AVERAGE
     if limiter != NO_LIMITER:
         limit_bps, rtt_ns = senders.limit_bps(station, limiter), senders.rtt_average_ns(station, limiter)
-    posted = world.outbox.posted.count
+    posted = network.outbox.posted.count
     departure = Departure(
         now_ns, station, limiter, frame.flow, frame.priority, frame.octets, frame.tagged == 1, frame.tag,
         frame.mark,
     )  # fmt: skip
-    sent = senders.sent(departure, world.outbox)
+    sent = senders.sent(departure, network.outbox)
     frame.tagged = int(sent.tagged)
     frame.tag = sent.tag
     frame.mark = sent.mark
     frame.octets += sent.added_octets
-    _occupy(world, station, frame.octets, now_ns, limiter != NO_LIMITER)
-    set_due(world.agenda, station * (ENTRIES + senders.limiters()) + TIMER, senders.timer_ns(station))
+    _occupy(network, station, frame.octets, now_ns, limiter != NO_LIMITER)
+    set_due(network.events, station * (ENTRIES + senders.limiters()) + TIMER, senders.timer_ns(station))
     serial = frame.serial
-    _pass(world, point, index, now_ns, limit_bps, rtt_ns)
-    for probe in range(posted, world.outbox.posted.count):
-        message = world.outbox.messages[probe]
+    _pass(network, point, index, now_ns, limit_bps, rtt_ns)
+    for probe in range(posted, network.outbox.posted.count):
+        message = network.outbox.messages[probe]
         if message.kind == PROBE_KIND:
-            _probe(world, point, message, serial, now_ns)
+            _probe(network, point, message, serial, now_ns)
 
 
 @inlined
-def _occupy(world: NetworkState, station: int, octets: int, now_ns: int, shared: bool) -> None:
+def _occupy(network: NetworkState, station: int, octets: int, now_ns: int, shared: bool) -> None:
     """Let a frame take a station's link; others share it from then on if it is ``shared``."""
-    loop, link = world.loop, world.links[station]
+    loop, link = network.loop, network.links[station]
     bit_ns = 8 * (octets + loop.overhead_octets) * NS_PER_S
     link.free_ns = max(link.free_ns, now_ns) + -(-bit_ns // loop.link_rate_bps)
     if shared or (link.shared_ns > 0 and now_ns <= link.shared_ns):
@@ -340,11 +342,11 @@ def _occupy(world: NetworkState, station: int, octets: int, now_ns: int, shared:
 
 
 @compiled
-def _probe(world: NetworkState, point: CongestionPoint, message: Message, serial: int, now_ns: int) -> None:
+def _probe(network: NetworkState, point: CongestionPoint, message: Message, serial: int, now_ns: int) -> None:
     message.sent = 0
     message.cause = serial
-    index = take(world.pool)
-    frame = world.pool.frames[index]
+    index = take(network.pool)
+    frame = network.pool.frames[index]
     frame.serial = serial
     frame.station = message.station
     frame.flow = message.flow
@@ -356,16 +358,16 @@ def _probe(world: NetworkState, point: CongestionPoint, message: Message, serial
     frame.tagged = 0
     frame.tag = 0
     frame.mark = message.latency
-    _occupy(world, frame.station, PROBE_OCTETS, now_ns, True)
-    _pass(world, point, index, now_ns, 0.0, NO_AVERAGE)
+    _occupy(network, frame.station, PROBE_OCTETS, now_ns, True)
+    _pass(network, point, index, now_ns, 0.0, NO_AVERAGE)
 
 
 @compiled
 def _pass(
-    world: NetworkState, point: CongestionPoint, index: int, now_ns: int, limit_bps: float, rtt_ns: float
+    network: NetworkState, point: CongestionPoint, index: int, now_ns: int, limit_bps: float, rtt_ns: float
 ) -> None:
     """Let a frame come to the port."""
-    frame, port, outbox = world.pool.frames[index], world.port, world.outbox
+    frame, port, outbox = network.pool.frames[index], network.port, network.outbox
     enqueued = arrive(port, now_ns, frame.priority, frame.octets, index, frame.tagged == 1)
     qlen_octets = port.gauge.level_octets[frame.priority]
     posted = outbox.posted.count
@@ -379,27 +381,27 @@ def _pass(
         outbox,
     )  # fmt: skip
     outbox.posted.cause = NO_CAUSE
-    _dispatch(world, posted)
+    _dispatch(network, posted)
     if enqueued and frame.tagged == 1:
         frame.tag = point.forwarded(frame.priority, frame.tag)
-    _note(world, frame, ENQUEUED if enqueued else DROPPED, qlen_octets, limit_bps, rtt_ns)
+    _note(network, frame, ENQUEUED if enqueued else DROPPED, qlen_octets, limit_bps, rtt_ns)
     if not enqueued:
-        give_back(world.pool, index)
+        give_back(network.pool, index)
 
 
 @inlined
 def _note(
-    world: NetworkState, frame: Frame, fate: int, qlen_octets: int, limit_bps: float, rtt_ns: float
+    network: NetworkState, frame: Frame, disposition: int, qlen_octets: int, limit_bps: float, rtt_ns: float
 ) -> None:
-    passage = world.passages[world.log.passages]
-    world.log.passages += 1
+    passage = network.passages[network.log.passages]
+    network.log.passages += 1
     passage.serial = frame.serial
-    passage.time_ns = world.loop.now_ns
+    passage.time_ns = network.loop.now_ns
     passage.station = frame.station
     passage.flow = frame.flow
     passage.priority = frame.priority
     passage.octets = frame.octets
-    passage.fate = fate
+    passage.disposition = disposition
     passage.probe = frame.probe
     passage.tagged = frame.tagged
     passage.tag = frame.tag
@@ -410,63 +412,63 @@ def _note(
 
 
 @compiled
-def _depart(world: NetworkState, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
+def _depart(network: NetworkState, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
     """Let the frame on the line leave the port and come to its destination (rule 3)."""
-    posted = world.outbox.posted.count
-    index = depart(world.port)
-    frame = world.pool.frames[index]
-    world.outbox.posted.cause = frame.serial
-    port_octets = world.port.gauge.level_octets[TOTAL]
-    point.left(now_ns, frame.station, frame.priority, frame.octets, port_octets, world.outbox)
-    world.log.delivered_frames += 1
-    world.log.delivered_octets += frame.octets
+    posted = network.outbox.posted.count
+    index = depart(network.port)
+    frame = network.pool.frames[index]
+    network.outbox.posted.cause = frame.serial
+    port_octets = network.port.gauge.level_octets[TOTAL]
+    point.left(now_ns, frame.station, frame.priority, frame.octets, port_octets, network.outbox)
+    network.log.delivered_frames += 1
+    network.log.delivered_octets += frame.octets
     if frame.station >= 0 and frame.flow >= 0:
         delivery = Delivery(
             now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.probe == 1,
             frame.tagged == 1, frame.tag, frame.mark,
         )  # fmt: skip
-        receivers.delivered(delivery, world.outbox)
-    world.outbox.posted.cause = NO_CAUSE
-    give_back(world.pool, index)
-    _dispatch(world, posted)
+        receivers.delivered(delivery, network.outbox)
+    network.outbox.posted.cause = NO_CAUSE
+    give_back(network.pool, index)
+    _dispatch(network, posted)
 
 
 @compiled
-def _report(world: NetworkState, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
+def _report(network: NetworkState, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
     """Let destinations report; reports pass the port's congestion point on their way."""
-    posted = world.outbox.posted.count
-    receivers.report(now_ns, world.outbox)
-    for index in range(posted, world.outbox.posted.count):
-        message = world.outbox.messages[index]
+    posted = network.outbox.posted.count
+    receivers.report(now_ns, network.outbox)
+    for index in range(posted, network.outbox.posted.count):
+        message = network.outbox.messages[index]
         message.rate = point.forwarded(message.priority, message.rate)
-    _dispatch(world, posted)
+    _dispatch(network, posted)
 
 
 @compiled
-def _heed(world: NetworkState, senders: Senders, now_ns: int) -> None:
+def _deliver_message(network: NetworkState, senders: Senders, now_ns: int) -> None:
     """Let the first message under way reach whom it is for."""
-    loop = world.loop
-    message = world.flight[loop.received & (len(world.flight) - 1)]
+    loop = network.loop
+    message = network.in_flight[loop.received & (len(network.in_flight) - 1)]
     loop.received += 1
-    _receive(world, senders, message, now_ns)
+    _receive(network, senders, message, now_ns)
 
 
 @compiled
-def _receive(world: NetworkState, senders: Senders, message: Message, now_ns: int) -> None:
+def _receive(network: NetworkState, senders: Senders, message: Message, now_ns: int) -> None:
     """Let a message reach its station, or every station."""
-    world.log.heeded += 1
+    network.log.received_messages += 1
     station = message.station
     if station == EVERY_STATION:
-        for each in range(len(world.links)):
-            _take(world, senders, message, each, now_ns)
+        for each in range(len(network.links)):
+            _take(network, senders, message, each, now_ns)
     elif station != NO_STATION:
-        _take(world, senders, message, station, now_ns)
+        _take(network, senders, message, station, now_ns)
 
 
 @compiled
-def _take(world: NetworkState, senders: Senders, message: Message, station: int, now_ns: int) -> None:
+def _take(network: NetworkState, senders: Senders, message: Message, station: int, now_ns: int) -> None:
     if message.kind == PAUSE_KIND or message.kind == PFC_KIND:
-        obey(world.gates, station, message, now_ns)
+        obey(network.gates, station, message, now_ns)
     else:
         senders.heed(message, now_ns)
-    _review(world, senders, station, now_ns)
+    _review(network, senders, station, now_ns)

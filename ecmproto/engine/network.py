@@ -57,7 +57,7 @@ class Stock:
 
 
 class Pool(Struct):
-    """All frames under way; never more than the queues hold."""
+    """All frames in use; never more than the queues hold."""
 
     stock: Stock
     frames: Sequence[Frame]
@@ -149,7 +149,7 @@ _Machines = TypeVar("_Machines")
 
 TIMER = 0
 OWN_QUEUES = 1
-"""Where a station's entries in the agenda stand: its timer, its own queues, then its limiters'."""
+"""Where a station's entries in the events stand: its timer, its own queues, then its limiters'."""
 ENTRIES = OWN_QUEUES + PRIORITIES
 
 
@@ -163,7 +163,7 @@ class Passage:
     flow: int
     priority: int
     octets: int
-    fate: int
+    disposition: int
     """PASSED_BY, ENQUEUED, DROPPED or HELD_OUT."""
     probe: int
     tagged: int
@@ -185,7 +185,7 @@ class Log:
     delivered_octets: int
     limited_frames: int
     """Frames that waited behind a limiter."""
-    heeded: int
+    received_messages: int
     """Messages that reached a station."""
     longest_wait_octets: int
     """The most that ever stood behind one limiter."""
@@ -221,8 +221,8 @@ class Link:
 class NetworkState(Struct):
     """All of a closed loop but the mechanism's machines.
 
-    ``flight`` is a ring of messages, its length a power of two.  Station s has the entries from
-    s · (ENTRIES + limiters) on in ``agenda`` and ``queues``.
+    ``in_flight`` is a ring of messages, its length a power of two.  Station s has the entries from
+    s · (ENTRIES + limiters) on in ``events`` and ``queues``.
     """
 
     loop: Loop
@@ -230,20 +230,20 @@ class NetworkState(Struct):
     port: Port
     pool: Pool
     queues: Sequence[Queue]
-    agenda: EventHeap
+    events: EventHeap
     links: Sequence[Link]
     gates: Gates
-    flight: MutableSequence[Message]
+    in_flight: MutableSequence[Message]
     outbox: Outbox
     passages: Sequence[Passage]
 
 
-def with_obeyed(facts: LoopConfig, machine: Machine) -> LoopConfig:
-    """Return ``facts`` with the priorities of PFC that the parameters of ``machine`` say stations obey."""
+def with_obeyed(config: LoopConfig, machine: Machine) -> LoopConfig:
+    """Return ``config`` with the priorities of PFC that the parameters of ``machine`` say stations obey."""
     own = machine.parameters.get(Role.REACTION_POINT)
     if not isinstance(own, PFCReactionParameters):
-        return facts
-    return dataclasses.replace(facts, pfc_priorities=facts.pfc_priorities & own.priorities)
+        return config
+    return dataclasses.replace(config, pfc_priorities=config.pfc_priorities & own.priorities)
 
 
 def next_change_ns(changes: Sequence[RateChange]) -> int:
@@ -252,7 +252,7 @@ def next_change_ns(changes: Sequence[RateChange]) -> int:
 
 
 def new_network(
-    port: PortConfig, facts: LoopConfig, *, stations: int, limiters: int, tag_octets: int = 0
+    port: PortConfig, config: LoopConfig, *, stations: int, limiters: int, tag_octets: int = 0
 ) -> NetworkState:
     """Return the stores for ``stations`` stations of ``limiters`` limiters each, everything empty.
 
@@ -260,63 +260,63 @@ def new_network(
     """
     loop = new_record(Loop)
     loop.change_ns = next_change_ns(port.rate_changes)
-    loop.feedback_delay_ns = facts.feedback_delay_ns
-    loop.queue_octets = facts.queue_octets
-    loop.link_rate_bps = facts.link_rate_bps
+    loop.feedback_delay_ns = config.feedback_delay_ns
+    loop.queue_octets = config.queue_octets
+    loop.link_rate_bps = config.link_rate_bps
     loop.overhead_octets = port.overhead_octets
     entries = stations * (ENTRIES + limiters)
     pool = new_pool(_FIRST_FRAMES)
-    world = NetworkState(
+    network = NetworkState(
         loop=loop,
         log=new_record(Log),
         port=new_port(port, tag_octets=tag_octets),
         pool=pool,
         queues=new_queues(entries),
-        agenda=new_event_heap(entries),
+        events=new_event_heap(entries),
         links=new_records(Link, stations),
         gates=new_gates(
             stations,
-            rate_bps=facts.link_rate_bps,
-            pause=facts.pause,
-            pfc_priorities=facts.pfc_priorities,
+            rate_bps=config.link_rate_bps,
+            pause=config.pause,
+            pfc_priorities=config.pfc_priorities,
         ),
-        flight=_ring(2 * _MESSAGES),
+        in_flight=_ring(2 * _MESSAGES),
         outbox=new_outbox(_MESSAGES),
         passages=new_records(Passage, _PASSAGES),
     )
-    _add_slots(world.port, len(pool.frames))
-    return world
+    _add_slots(network.port, len(pool.frames))
+    return network
 
 
-def add_frames(world: NetworkState) -> None:
+def add_frames(network: NetworkState) -> None:
     """Make room for twice as many frames."""
-    enlarge_pool(world.pool)
-    _add_slots(world.port, len(world.pool.frames))
+    enlarge_pool(network.pool)
+    _add_slots(network.port, len(network.pool.frames))
 
 
-def lengthen_in_flight(world: NetworkState) -> None:
-    """Make room for twice as many messages under way."""
-    size = len(world.flight)
-    flight = _ring(2 * size)
-    under_way = np.arange(world.loop.received, world.loop.sent)
-    columns(flight)[under_way & (2 * size - 1)] = columns(world.flight)[under_way & (size - 1)]
-    world.flight = flight
+def lengthen_in_flight(network: NetworkState) -> None:
+    """Make room for twice as many messages in flight."""
+    size = len(network.in_flight)
+    in_flight = _ring(2 * size)
+    numbers = np.arange(network.loop.received, network.loop.sent)
+    columns(in_flight)[numbers & (2 * size - 1)] = columns(network.in_flight)[numbers & (size - 1)]
+    network.in_flight = in_flight
 
 
 def add_stations(
-    world: NetworkState, port: PortConfig, facts: LoopConfig, stations: int, limiters: int
+    network: NetworkState, port: PortConfig, config: LoopConfig, stations: int, limiters: int
 ) -> None:
     """Make room for more stations, all that there were as they are.
 
     The last of these has sent nothing yet: it was stopped by what stops all stations, as are the fresh ones.
     """
-    fresh = new_network(port, facts, stations=stations, limiters=limiters)
+    fresh = new_network(port, config, stations=stations, limiters=limiters)
     for records in ("stopped", "pause_states", "pfc_states"):
-        columns(getattr(fresh.gates, records))[:] = columns(getattr(world.gates, records))[-1]
-    world.queues = lengthened(world.queues, fresh.queues)
-    world.links = lengthened(world.links, fresh.links)
-    world.gates = lengthened(world.gates, fresh.gates)
-    _add_entries(world.agenda, len(fresh.queues))
+        columns(getattr(fresh.gates, records))[:] = columns(getattr(network.gates, records))[-1]
+    network.queues = lengthened(network.queues, fresh.queues)
+    network.links = lengthened(network.links, fresh.links)
+    network.gates = lengthened(network.gates, fresh.gates)
+    _add_entries(network.events, len(fresh.queues))
 
 
 def lengthened(old: _Machines, fresh: _Machines) -> _Machines:
@@ -337,11 +337,11 @@ def lengthened(old: _Machines, fresh: _Machines) -> _Machines:
     return fresh if isinstance(old, bool | int | float) else old
 
 
-def _add_entries(agenda: EventHeap, entries: int) -> None:
-    more = np.arange(len(agenda.due_ns), entries)
-    agenda.due_ns = np.append(agenda.due_ns, np.full(len(more), NEVER_NS))
-    agenda.heap = np.append(agenda.heap, more)
-    agenda.place = np.append(agenda.place, more)
+def _add_entries(events: EventHeap, entries: int) -> None:
+    more = np.arange(len(events.due_ns), entries)
+    events.due_ns = np.append(events.due_ns, np.full(len(more), NEVER_NS))
+    events.heap = np.append(events.heap, more)
+    events.position = np.append(events.position, more)
 
 
 def _add_slots(port: Port, frames: int) -> None:

@@ -38,6 +38,15 @@ from ecmproto.record import new_record
 from ecmproto.structs import Struct
 from ecmproto.units import NS_PER_S
 
+# The disposition of a frame that comes to a port, or does not.
+PASSED_BY = 0
+"""It never occupies a queue, or belongs to no port."""
+ENQUEUED = 1
+DROPPED = 2
+"""It found the port's buffer full."""
+HELD_OUT = 3
+"""It found its station's queue full; it never came to the port."""
+
 NO_LIMIT = 2**62
 _FIRST_SLOTS = 256
 _JUMBO_OCTETS = 9216
@@ -96,17 +105,17 @@ class Port(Struct):
     slots: NDArray[np.int64]
 
 
-def new_port(facts: PortConfig, *, tag_octets: int = 0) -> Port:
+def new_port(config: PortConfig, *, tag_octets: int = 0) -> Port:
     """Return an idle, empty port at time 0; the mechanism's own tag adds ``tag_octets`` to a frame."""
     line = new_record(Line)
-    largest_octets = facts.buffer_octets
-    line.buffer_octets, line.buffer_frames = facts.buffer_octets, NO_LIMIT
-    if facts.buffer_frames:
-        line.buffer_octets, line.buffer_frames = LARGEST_BUFFER_OCTETS, facts.buffer_frames
-        largest_octets = min(LARGEST_BUFFER_OCTETS, facts.buffer_frames * _JUMBO_OCTETS)
+    largest_octets = config.buffer_octets
+    line.buffer_octets, line.buffer_frames = config.buffer_octets, NO_LIMIT
+    if config.buffer_frames:
+        line.buffer_octets, line.buffer_frames = LARGEST_BUFFER_OCTETS, config.buffer_frames
+        largest_octets = min(LARGEST_BUFFER_OCTETS, config.buffer_frames * _JUMBO_OCTETS)
     line.tag_octets = tag_octets
-    line.overhead_octets = facts.overhead_octets
-    set_rate(line, facts.rate_bps)
+    line.overhead_octets = config.overhead_octets
+    set_rate(line, config.rate_bps)
     line.slot_base[:] = np.arange(PRIORITIES) * _FIRST_SLOTS
     line.slot_mask[:] = _FIRST_SLOTS - 1
     slots = np.zeros(PRIORITIES * _FIRST_SLOTS, np.int64)
@@ -242,21 +251,14 @@ def _serve_next(line: Line, slots: NDArray[np.int64]) -> None:
     _serve(line, priority, slot & _OCTETS_MASK, slot >> _TOKEN_SHIFT)
 
 
-PASSED_BY = 0
-"""It never occupies a queue, or belongs to no port."""
-ENQUEUED = 1
-DROPPED = 2
-"""It found the port's buffer full."""
-HELD_OUT = 3
-"""It found its station's queue full; it never came to the port."""
-
-
 FLOW_CONTROLS = ("pause", "pfc")
-"""The mechanisms that have such marks."""
+"""The mechanisms that have such thresholds."""
 
 
 def fitting_thresholds(buffer_octets: int) -> list[str]:
-    """Return assignments of marks for a port of ``buffer_octets``: on its output queue, S003's rule of thumb.
+    """Return the XOFF and XON thresholds of PAUSE and PFC for a port of ``buffer_octets``, as assignments.
+
+    They are on its output queue, by S003's rule of thumb.
 
     The rule: XOFF at 2 RTT, XON at 1 RTT, a buffer of 3 RTT.  Here the buffer is given, so that it makes the
     RTT: the longest that loses nothing.
@@ -270,14 +272,14 @@ def machine_on_port(
 ) -> Machine:
     """Return the mechanism called ``name`` for a port of ``buffer_octets``, its parameters as assigned.
 
-    Marks of PAUSE and PFC fit the buffer unless they are assigned.  With ``flow_control``, one of these two,
+    Thresholds of PAUSE and PFC fit the buffer unless they are assigned.  With ``flow_control``, one of these,
     the port sends that as well.  ParameterError for an unknown name or parameter, or a value out of range.
     """
-    marks = fitting_thresholds(buffer_octets)
+    thresholds = fitting_thresholds(buffer_octets)
     mechanism = find_mechanism(name)
-    own = [*(marks if name in FLOW_CONTROLS else ()), *assignments]
+    own = [*(thresholds if name in FLOW_CONTROLS else ()), *assignments]
     machine = machine_of(mechanism, mechanism.parse(own))
     if flow_control is None or name in FLOW_CONTROLS:
         return machine
     beneath = find_mechanism(flow_control)
-    return Layered(machine, machine_of(beneath, beneath.parse(marks)))
+    return Layered(machine, machine_of(beneath, beneath.parse(thresholds)))

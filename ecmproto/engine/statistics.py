@@ -26,7 +26,7 @@ COARSE_BINS = 64
 def second_half_ns(duration_ns: int) -> int:
     """Return when the second half of ``duration_ns`` begins, for everything that is said of it.
 
-    That is the first of the at most ``COARSE_BINS`` equal spans of the time, their length a power of two,
+    That is the first of the at most ``COARSE_BINS`` equal bins of the time, their length a power of two,
     that begins in the second half: at most a thirty-second of the time after its middle.
     """
     shift = max(0, duration_ns.bit_length() - COARSE_BINS.bit_length() + 1)
@@ -34,15 +34,15 @@ def second_half_ns(duration_ns: int) -> int:
 
 
 class TimeBins:
-    """Rows of sums over ``spans`` spans of ``span_ns`` each, an even number, the first from time 0 on."""
+    """Rows of sums over ``bins`` bins of ``bin_ns`` each, an even number, the first from time 0 on."""
 
-    def __init__(self, rows: int, *, spans: int = MOST_BINS, first_shift: int = _FIRST_SHIFT) -> None:
-        self.values = np.zeros((rows, spans))
+    def __init__(self, rows: int, *, bins: int = MOST_BINS, first_shift: int = _FIRST_SHIFT) -> None:
+        self.values = np.zeros((rows, bins))
         self._shift = first_shift
 
     @property
-    def span_ns(self) -> int:
-        """Length of a span."""
+    def bin_ns(self) -> int:
+        """Length of a bin."""
         return 1 << self._shift
 
     def add(self, row: NDArray[np.int64], time_ns: NDArray[np.int64], value: NDArray[np.float64]) -> None:
@@ -54,11 +54,11 @@ class TimeBins:
         np.add.at(self.values.reshape(-1), flat, value)
 
     def reach(self, time_ns: int) -> None:
-        """Have the spans reach beyond ``time_ns``."""
-        spans = self.values.shape[1]
-        while time_ns >> self._shift >= spans:
-            self.values[:, : spans // 2] = self.values[:, ::2] + self.values[:, 1::2]
-            self.values[:, spans // 2 :] = 0.0
+        """Have the bins reach beyond ``time_ns``."""
+        bins = self.values.shape[1]
+        while time_ns >> self._shift >= bins:
+            self.values[:, : bins // 2] = self.values[:, ::2] + self.values[:, 1::2]
+            self.values[:, bins // 2 :] = 0.0
             self._shift += 1
 
     def grow(self, rows: int) -> None:
@@ -68,7 +68,7 @@ class TimeBins:
             self.values = np.concatenate([self.values, more])
 
     def between(self, start_ns: int, end_ns: int) -> NDArray[np.float64]:
-        """Return each row's sum over the spans that begin at or after ``start_ns`` and before ``end_ns``."""
+        """Return each row's sum over the bins that begin at or after ``start_ns`` and before ``end_ns``."""
         low, high = -(-start_ns >> self._shift), -(-end_ns >> self._shift)
         total: NDArray[np.float64] = self.values[:, low:high].sum(axis=1)
         return total
@@ -141,7 +141,7 @@ _OTHERS_NUMBER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRates:
-    """One flow: octets without FCS, and rates in bit/s over the spans of the series it is from."""
+    """One flow: octets without FCS, and rates in bit/s over the bins of the series it is from."""
 
     number: int
     """That samples have of the flow; −1 for all others together."""
@@ -155,7 +155,7 @@ class FlowRates:
     held_out_octets: int
     """That found the station's queue full."""
     second_half_bps: float
-    """What passed in the second half of the time (`spans.second_half_ns`)."""
+    """What passed in the second half of the time (`second_half_ns`)."""
     offered_bps: NDArray[np.float64]
     """What the capture wants to send."""
     sent_bps: NDArray[np.float64]
@@ -191,15 +191,15 @@ class FlowSeries:
     """Sums by flow; fed batch by batch."""
 
     def __init__(self) -> None:
-        self._spans = TimeBins((FLOWS_SHOWN + 1) * _KINDS)
-        self._all = TimeBins((1 + _FIRST_FLOWS) * _EACH, spans=COARSE_BINS, first_shift=0)
+        self._bins = TimeBins((FLOWS_SHOWN + 1) * _KINDS)
+        self._all = TimeBins((1 + _FIRST_FLOWS) * _EACH, bins=COARSE_BINS, first_shift=0)
         self._totals = np.zeros((FLOWS_SHOWN + 1, 4), np.int64)
         self._row_of: dict[int, int] = {}
 
     @property
-    def span_ns(self) -> int:
-        """Length of a span."""
-        return self._spans.span_ns
+    def bin_ns(self) -> int:
+        """Length of a bin."""
+        return self._bins.bin_ns
 
     def offered(self, flow: NDArray[np.int64], time_ns: NDArray[np.int64], octets: NDArray[np.int64]) -> None:
         """Take frames of the capture; ``flow`` is a number that is one's own for each flow, −1 for none."""
@@ -214,7 +214,7 @@ class FlowSeries:
         flow: NDArray[np.int64],
         time_ns: NDArray[np.int64],
         octets: NDArray[np.int64],
-        fate: NDArray[np.uint8],
+        disposition: NDArray[np.uint8],
         limit_bps: NDArray[np.float64] | None = None,
         rtt_average_ns: NDArray[np.float64] | None = None,
     ) -> None:
@@ -225,10 +225,10 @@ class FlowSeries:
         own = self._rows(flow)
         row = _shown(own)
         for column, what in enumerate((ENQUEUED, DROPPED, HELD_OUT), 1):
-            chosen = fate == what
+            chosen = disposition == what
             self._total(row[chosen], column, octets[chosen])
-        sent, through = (fate == ENQUEUED) | (fate == DROPPED), fate == ENQUEUED
-        gone = sent | (fate == HELD_OUT)
+        sent, through = (disposition == ENQUEUED) | (disposition == DROPPED), disposition == ENQUEUED
+        gone = sent | (disposition == HELD_OUT)
         self._all.add(own[gone] * _EACH + _GONE, time_ns[gone], np.ones(int(gone.sum())))
         self._all.add(own[through] * _EACH + _PASSED_OCTETS, time_ns[through], octets[through] * 1.0)
         self._add(row[sent], _SENT, time_ns[sent], octets[sent])
@@ -258,7 +258,7 @@ class FlowSeries:
     def _add(
         self, row: NDArray[np.int64], kind: int, time_ns: NDArray[np.int64], value: NDArray[Any]
     ) -> None:
-        self._spans.add(row * _KINDS + kind, time_ns, value.astype(np.float64))
+        self._bins.add(row * _KINDS + kind, time_ns, value.astype(np.float64))
 
     def _total(self, row: NDArray[np.int64], column: int, octets: NDArray[np.int64]) -> None:
         counted = np.bincount(row, octets, minlength=FLOWS_SHOWN + 1)
@@ -269,13 +269,13 @@ class FlowSeries:
         shown = list(self._row_of.items())[:FLOWS_SHOWN]
         rows = [(number, own - 1) for number, own in shown] + [(_OTHERS_NUMBER, OTHERS)]
         named = {_OTHERS_NUMBER: OTHERS_LABEL, **labels}
-        spans = max(1, min(MOST_BINS, -(-duration_ns // self.span_ns)))
+        bins = max(1, min(MOST_BINS, -(-duration_ns // self.bin_ns)))
         passed = self._second_half(duration_ns)[:, _PASSED_OCTETS]
         own, others = passed[1 : 1 + len(shown)], passed[_NOBODY] + passed[1 + len(shown) :].sum()
         second_half_bps = np.append(own, others) * (8.0 * NS_PER_S)
         second_half_bps /= max(1, duration_ns - second_half_ns(duration_ns))
         return tuple(
-            self._flow(number, named.get(number, f"flow {number}"), row, spans, duration_ns, bps)
+            self._flow(number, named.get(number, f"flow {number}"), row, bins, duration_ns, bps)
             for (number, row), bps in zip(rows, second_half_bps.tolist(), strict=True)
             if self._totals[row].any()
         )
@@ -293,13 +293,13 @@ class FlowSeries:
         return self._all.between(second_half_ns(duration_ns), duration_ns).reshape(-1, _EACH)
 
     def _flow(
-        self, number: int, label: str, row: int, spans: int, duration_ns: int, second_half_bps: float
+        self, number: int, label: str, row: int, bins: int, duration_ns: int, second_half_bps: float
     ) -> FlowRates:
-        values = self._spans.values[row * _KINDS : (row + 1) * _KINDS]
-        offered, sent, passed, limits, limited, rtts, timed = values[:, :spans]
-        # The last span is only as long as the replay reached into it.
-        lengths_ns = np.full(spans, float(self.span_ns))
-        lengths_ns[-1] = max(1, duration_ns - (spans - 1) * self.span_ns)
+        values = self._bins.values[row * _KINDS : (row + 1) * _KINDS]
+        offered, sent, passed, limits, limited, rtts, timed = values[:, :bins]
+        # The last bin is only as long as the replay reached into it.
+        lengths_ns = np.full(bins, float(self.bin_ns))
+        lengths_ns[-1] = max(1, duration_ns - (bins - 1) * self.bin_ns)
         to_bps = 8.0 * NS_PER_S / lengths_ns
         totals = self._totals[row].tolist()
         return FlowRates(
@@ -313,8 +313,8 @@ class FlowSeries:
             offered_bps=offered * to_bps,
             sent_bps=sent * to_bps,
             passed_bps=passed * to_bps,
-            limit_bps=np.divide(limits, limited, out=np.full(spans, np.nan), where=limited > 0),
-            rtt_average_ns=np.divide(rtts, timed, out=np.full(spans, np.nan), where=timed > 0),
+            limit_bps=np.divide(limits, limited, out=np.full(bins, np.nan), where=limited > 0),
+            rtt_average_ns=np.divide(rtts, timed, out=np.full(bins, np.nan), where=timed > 0),
         )
 
 

@@ -21,8 +21,13 @@ from ecmproto.codec import EtherTypes
 from ecmproto.engine.arrivals import Arrivals, Intake, Taken
 from ecmproto.engine.config import LoopConfig, PortConfig, check_seed
 from ecmproto.engine.event_heap import first_ns
-from ecmproto.engine.feedback import CapturedFeedback, new_feedback_counters, no_feedback, read_feedback
-from ecmproto.engine.feedback import feedback_counters as heard_counters
+from ecmproto.engine.feedback import (
+    CapturedFeedback,
+    feedback_counters,
+    new_feedback_counters,
+    no_feedback,
+    read_feedback,
+)
 from ecmproto.engine.frames import octets_of, tagged_frames
 from ecmproto.engine.loop import has_space, run
 from ecmproto.engine.network import add_frames, new_network, with_obeyed
@@ -92,7 +97,7 @@ class Counts:
 class ReactionPoint:
     """Stations behind place HOST, the network at place NET.
 
-    ``facts`` are the sender's link and what each limiter's queue holds; ``longest_octets`` is the longest
+    ``config`` are the sender's link and what each limiter's queue holds; ``longest_octets`` is the longest
     frame that the network takes, without a VLAN tag; ``vlan`` the control information of a C-TAG for frames
     that have none, taken off frames to the host.
     """
@@ -100,7 +105,7 @@ class ReactionPoint:
     def __init__(
         self,
         machine: Machine,
-        facts: LoopConfig,
+        config: LoopConfig,
         *,
         seed: int,
         start_ns: int,
@@ -121,12 +126,12 @@ class ReactionPoint:
         self._tagger = Tagger(machine, ethertypes)
         port = PortConfig(rate_bps=_FAST_BPS, buffer_octets=_LARGE_OCTETS, overhead_octets=0)
         self.place = Place(
-            rate_bps=facts.link_rate_bps,
-            link_rate_bps=facts.link_rate_bps,
+            rate_bps=config.link_rate_bps,
+            link_rate_bps=config.link_rate_bps,
             cp_mac=port.cp_mac,
             stations=LARGEST_STATIONS,
             flows=LARGEST_FLOWS,
-            hops=facts.hops,
+            hops=config.hops,
             ethertypes=ethertypes,
         )
         self.flows = FlowTable(
@@ -148,16 +153,16 @@ class ReactionPoint:
             for flows in (self.flows, None)
         )
         self._nothing = self._intakes[NET].take(Batch.from_frames([]))
-        self._hearing = new_feedback_counters(machine)
+        self._feedback_counters = new_feedback_counters(machine)
         self.senders = machine.senders(self.place, np.random.default_rng(seed))
         self._point = as_interface(IdlePoint(), CongestionPoint)
         self._receivers = as_interface(IdleReceivers(), Receivers)
-        self.world = new_network(
-            port, with_obeyed(facts, machine), stations=LARGEST_STATIONS, limiters=self.senders.limiters()
+        self.network = new_network(
+            port, with_obeyed(config, machine), stations=LARGEST_STATIONS, limiters=self.senders.limiters()
         )
-        while len(self.world.pool.frames) < _MOST_FRAMES:
-            add_frames(self.world)
-        self._passages = columns(self.world.passages)
+        while len(self.network.pool.frames) < _MOST_FRAMES:
+            add_frames(self.network)
+        self._passages = columns(self.network.passages)
         self._serial = 0
         self._now_ns = 0
         self._waiting: dict[int, _Waiting] = {}
@@ -165,7 +170,7 @@ class ReactionPoint:
     @property
     def due_ns(self) -> int:
         """When `advance` is next needed; NEVER_NS while nothing waits and no timer runs."""
-        due_ns = first_ns(self.world.agenda)
+        due_ns = first_ns(self.network.events)
         return NEVER_NS if due_ns == NEVER_NS else self._start_ns + due_ns
 
     def take(self, batch: Batch, place: int, now_ns: int) -> None:
@@ -200,7 +205,7 @@ class ReactionPoint:
             self.counts.past_frames += len(past)
             self._send(NET, past.buffer, past.offset, past.captured)
             taken = _selected(taken, occupies)
-        room = len(self.world.pool.frames) - int(self.world.pool.stock.used) - _SPARE_FRAMES
+        room = len(self.network.pool.frames) - int(self.network.pool.stock.used) - _SPARE_FRAMES
         if len(taken.batch) > room:
             # The loop stands still without room: what leaves must not wait for what comes.
             self.counts.overflow_frames += len(taken.batch) - max(0, room)
@@ -215,12 +220,12 @@ class ReactionPoint:
         if not taken.classes.sampled.all():
             # No station is fresh: what was numbered last came before this.
             self.flows.number(batch.buffer, batch.offset[:0], batch.captured[:0])
-            heard = read_feedback(taken, self.machine, self.place, self.flows, self._hearing)
-            consumed = heard.message >= 0
+            feedback = read_feedback(taken, self.machine, self.place, self.flows, self._feedback_counters)
+            consumed = feedback.message >= 0
             if consumed.any():
                 chosen = np.flatnonzero(consumed)
                 self.counts.consumed_frames += len(chosen)
-                said = CapturedFeedback(heard.message[chosen], heard.until[chosen], heard.messages)
+                said = CapturedFeedback(feedback.message[chosen], feedback.until[chosen], feedback.messages)
                 self._run(Arrivals._make(column[chosen] for column in taken.arrivals), said, None)
         rest = batch.select(~consumed) if consumed.any() else batch
         if self._vlan is not None:
@@ -228,7 +233,7 @@ class ReactionPoint:
         if len(rest):
             self._send(HOST, rest.buffer, rest.offset, rest.captured)
 
-    def _run(self, arrivals: Arrivals, heard: CapturedFeedback, taken: Taken | None) -> None:
+    def _run(self, arrivals: Arrivals, feedback: CapturedFeedback, taken: Taken | None) -> None:
         """Run the loop until ``arrivals`` have come; they are the frames of ``taken``, if that is given."""
         count, first = len(arrivals.time_ns), self._serial
         self._serial += count
@@ -236,12 +241,12 @@ class ReactionPoint:
         position = 0
         while True:
             position = run(
-                self.world,
+                self.network,
                 self._point,
                 as_interface(self.senders, Senders),
                 self._receivers,
                 arrivals,
-                heard,
+                feedback,
                 position,
                 first,
                 False,
@@ -249,7 +254,7 @@ class ReactionPoint:
             self._drain(taken, first, left)
             if position == count:
                 break
-            if not has_space(self.world):
+            if not has_space(self.network):
                 self.counts.overflow_frames += count - position
                 left[position:] = True
                 break
@@ -259,21 +264,21 @@ class ReactionPoint:
 
     def _drain(self, taken: Taken | None, first: int, left: NDArray[np.bool_]) -> None:
         """Send what has left the stations, and forget what never will."""
-        count = int(self.world.log.passages)
+        count = int(self.network.log.passages)
         if not count:
             return
         passages = self._passages[:count]
-        serial, fate = passages["serial"], passages["fate"]
+        serial, disposition = passages["serial"], passages["disposition"]
         left[serial[serial >= first] - first] = True
-        lost = fate == HELD_OUT
-        leaves = fate != PASSED_BY
+        lost = disposition == HELD_OUT
+        leaves = disposition != PASSED_BY
         if lost.any():
             self.counts.held_out_frames += int(lost.sum())
             self.counts.held_out_octets += int(passages["octets"][lost].sum())
             leaves &= ~lost
         if leaves.any():
             self._let_leave(passages if leaves.all() else passages[leaves], taken, first)
-        self.world.log.passages = self.world.outbox.posted.count = 0
+        self.network.log.passages = self.network.outbox.posted.count = 0
 
     def _let_leave(self, leaving: NDArray[Any], taken: Taken | None, first: int) -> None:
         """Send the frames of ``leaving``, a passage each."""
@@ -299,7 +304,7 @@ class ReactionPoint:
 
     def _frames(self, leaving: NDArray[Any], taken: Taken | None, first: int) -> Iterator[bytes]:
         """Yield the frames of ``leaving`` as they leave; probes behind what they follow."""
-        outbox = self.world.outbox
+        outbox = self.network.outbox
         posted = (outbox.messages[index] for index in range(outbox.posted.count))
         probes = (message for message in posted if message.kind == PROBE_KIND)
         octets = b""
@@ -358,18 +363,18 @@ class ReactionPoint:
 
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return what the reaction point has come to."""
-        queues = columns(self.world.queues)
+        queues = columns(self.network.queues)
         counters = {name: int(value) for name, value in vars(self.counts).items()}
-        counters["limited_frames"] = int(self.world.log.limited_frames)
+        counters["limited_frames"] = int(self.network.log.limited_frames)
         numbered = ("stations", "flows", "beyond_stations", "beyond_flows")
         counters |= {name: int(getattr(self.flows.counts, name)) for name in numbered}
         return Snapshot(
             counters=counters,
-            mechanism=self.machine.counters(self.senders) | heard_counters(self._hearing),
+            mechanism=self.machine.counters(self.senders) | feedback_counters(self._feedback_counters),
             gauges={
                 "waiting_frames": int(queues["length"].sum()),
                 "waiting_octets": int(queues["octets"].sum()),
-                "longest_wait_octets": int(self.world.log.longest_wait_octets),
+                "longest_wait_octets": int(self.network.log.longest_wait_octets),
                 **self.machine.gauges(self.senders),
             },
         )

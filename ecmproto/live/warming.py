@@ -32,9 +32,9 @@ _MAC = bytes.fromhex("0200000000cc")
 def warm_port(machine: Machine, ethertypes: EtherTypes, *, obeys: str | None = None) -> None:
     """Have compiled what a switch port with ``machine`` runs, messages included."""
     # Slow enough that it has something to say.
-    facts = PortConfig(rate_bps=1_000_000, buffer_octets=_FRAMES * _OCTETS)
+    config = PortConfig(rate_bps=1_000_000, buffer_octets=_FRAMES * _OCTETS)
     port = SwitchPort(
-        machine, facts, inputs=1, frames=_FRAMES, seed=1, start_ns=0, send=_discard, obeys=obeys,
+        machine, config, inputs=1, frames=_FRAMES, seed=1, start_ns=0, send=_discard, obeys=obeys,
         ethertypes=ethertypes,
     )  # fmt: skip
     _drive(port)

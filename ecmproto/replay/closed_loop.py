@@ -22,8 +22,13 @@ from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch, Interface
 from ecmproto.engine.arrivals import Arrivals, Intake, Taken
 from ecmproto.engine.config import LoopConfig, PortConfig, check_seed
-from ecmproto.engine.feedback import CapturedFeedback, new_feedback_counters, no_feedback, read_feedback
-from ecmproto.engine.feedback import feedback_counters as heard_counters
+from ecmproto.engine.feedback import (
+    CapturedFeedback,
+    feedback_counters,
+    new_feedback_counters,
+    no_feedback,
+    read_feedback,
+)
 from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.engine.loop import PROBE_OCTETS, has_space, run
 from ecmproto.engine.network import (
@@ -74,7 +79,7 @@ _DATA_OCTETS = 1500
 class Piece:
     """What happened in a stretch of time, in its order.
 
-    ``passages`` has the columns of `world.Passage`, ``messages`` those of `protocol.Message`, silent
+    ``passages`` has the columns of `network.Passage`, ``messages`` those of `protocol.Message`, silent
     samples included; ``cause`` and ``serial`` are numbers in the capture, times ns from the first arrival.
     """
 
@@ -106,19 +111,19 @@ class ClosedLoopReplay:
             ethertypes=ethertypes,
         )
         self._batches = batches
-        self._port_facts = port
-        self._loop_facts = loop = with_obeyed(loop, machine)
+        self._port_config = port
+        self._loop_config = loop = with_obeyed(loop, machine)
         self._seed = seed
         self._intake = Intake(
             machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=interfaces, flows=self.flows
         )
         self.place = self._place(_FIRST_STATIONS, ethertypes)
-        self._hearing = new_feedback_counters(machine) if loop.heed_captured else None
+        self._feedback_counters = new_feedback_counters(machine) if loop.captured_feedback else None
         generators = [np.random.default_rng([seed, role]) for role in range(3)]
         self._point = self._new_point(generators[0])
         self._senders = machine.senders(self.place, generators[1])
         self._receivers = machine.receivers(self.place, generators[2])
-        self._world = new_network(
+        self._network = new_network(
             port,
             loop,
             stations=_FIRST_STATIONS,
@@ -135,19 +140,19 @@ class ClosedLoopReplay:
         self._end: ReplaySummary | None = None
 
     def _new_point(self, generator: np.random.Generator) -> CongestionPoint:
-        if self._hearing is not None:
+        if self._feedback_counters is not None:
             return IdlePoint()
         return self.machine.congestion_point(self.place, generator)
 
     def _place(self, stations: int, ethertypes: EtherTypes) -> Place:
-        rate_bps, overhead_octets = self._port_facts.rate_bps, self._port_facts.overhead_octets
+        rate_bps, overhead_octets = self._port_config.rate_bps, self._port_config.overhead_octets
         return Place(
             rate_bps=rate_bps,
-            link_rate_bps=self._loop_facts.link_rate_bps,
-            cp_mac=self._port_facts.cp_mac,
+            link_rate_bps=self._loop_config.link_rate_bps,
+            cp_mac=self._port_config.cp_mac,
             stations=stations,
             flows=LARGEST_FLOWS,
-            hops=self._loop_facts.hops,
+            hops=self._loop_config.hops,
             flight_ns=serialisation_ns(_DATA_OCTETS + PROBE_OCTETS + 2 * overhead_octets, rate_bps),
             ethertypes=ethertypes,
         )
@@ -166,22 +171,22 @@ class ClosedLoopReplay:
             taken = self._intake.take(batch)
             self._settle_stations()
             serial = self._frames
-            heard = self._heard(taken)
-            self._note(taken, heard)
-            yield taken, self._run(taken.arrivals, heard, serial, last=False)
+            feedback = self._feedback(taken)
+            self._note(taken, feedback)
+            yield taken, self._run(taken.arrivals, feedback, serial, last=False)
         self._end = self._summed_up()
         yield None, self._run(_no_arrivals(), no_feedback(0), self._frames, last=True)
 
-    def _heard(self, taken: Taken) -> CapturedFeedback:
-        if self._hearing is None:
+    def _feedback(self, taken: Taken) -> CapturedFeedback:
+        if self._feedback_counters is None:
             return no_feedback(len(taken.batch))
-        return read_feedback(taken, self.machine, self.place, self.flows, self._hearing)
+        return read_feedback(taken, self.machine, self.place, self.flows, self._feedback_counters)
 
     def __iter__(self) -> Iterator[Piece]:
         for _, pieces in self.taken():
             yield from pieces
 
-    def _note(self, taken: Taken, heard: CapturedFeedback) -> None:
+    def _note(self, taken: Taken, feedback: CapturedFeedback) -> None:
         arrivals = taken.arrivals
         self._frames += len(taken.batch)
         self._octets += int(arrivals.octets.sum())
@@ -190,7 +195,7 @@ class ClosedLoopReplay:
         if len(arrivals.time_ns):
             self._now_ns = int(arrivals.time_ns[-1])
         number = self.flows.numbers(arrivals.station, arrivals.flow)
-        occupies = arrivals.occupies & (heard.message < 0)
+        occupies = arrivals.occupies & (feedback.message < 0)
         self._series.offered(number[occupies], arrivals.time_ns[occupies], arrivals.octets[occupies])
 
     def _settle_stations(self) -> None:
@@ -206,28 +211,28 @@ class ClosedLoopReplay:
         self._point = lengthened(self._point, self._new_point(spare))
         self._senders = lengthened(self._senders, self.machine.senders(self.place, spare))
         self._receivers = lengthened(self._receivers, self.machine.receivers(self.place, spare))
-        add_stations(self._world, self._port_facts, self._loop_facts, stations, self._senders.limiters())
+        add_stations(self._network, self._port_config, self._loop_config, stations, self._senders.limiters())
 
     def _run(
-        self, arrivals: Arrivals, heard: CapturedFeedback, serial: int, *, last: bool
+        self, arrivals: Arrivals, feedback: CapturedFeedback, serial: int, *, last: bool
     ) -> Iterator[Piece]:
         position, count = 0, len(arrivals.time_ns)
         while True:
             position = run(
-                self._world,
+                self._network,
                 as_interface(self._point, CongestionPoint),
                 as_interface(self._senders, Senders),
                 as_interface(self._receivers, Receivers),
                 arrivals,
-                heard,
+                feedback,
                 position,
                 serial,
                 last,
             )
-            if self._world.loop.changes:
+            if self._network.loop.changes:
                 self._change_rate()
                 continue
-            done = position == count and has_space(self._world)
+            done = position == count and has_space(self._network)
             piece = self._drained()
             if len(piece.passages) or len(piece.messages):
                 yield piece
@@ -237,15 +242,15 @@ class ClosedLoopReplay:
 
     def _change_rate(self) -> None:
         """Have the port go on at its next rate."""
-        loop, change = self._world.loop, self._changes.pop(0)
-        set_rate(self._world.port.line, change.rate_bps)
+        loop, change = self._network.loop, self._changes.pop(0)
+        set_rate(self._network.port.line, change.rate_bps)
         self.machine.set_capacity(self._point, change.rate_bps)
         loop.change_ns, loop.changes = next_change_ns(self._changes), 0
 
     def _drained(self) -> Piece:
-        log, outbox = self._world.log, self._world.outbox
+        log, outbox = self._network.log, self._network.outbox
         piece = Piece(
-            passages=columns(self._world.passages)[: log.passages].copy(),
+            passages=columns(self._network.passages)[: log.passages].copy(),
             messages=columns(outbox.messages)[: outbox.posted.count].copy(),
         )
         log.passages = outbox.posted.count = 0
@@ -254,29 +259,29 @@ class ClosedLoopReplay:
 
     def _make_room(self) -> None:
         """Make room for what draining does not."""
-        if not has_space(self._world):
-            lengthen_in_flight(self._world)
-            add_frames(self._world)
+        if not has_space(self._network):
+            lengthen_in_flight(self._network)
+            add_frames(self._network)
 
     def _count(self, piece: Piece) -> None:
-        passages, fate = piece.passages, piece.passages["fate"]
-        self._passed_by += int((fate == PASSED_BY).sum())
-        held_out = fate == HELD_OUT
+        passages, disposition = piece.passages, piece.passages["disposition"]
+        self._passed_by += int((disposition == PASSED_BY).sum())
+        held_out = disposition == HELD_OUT
         self._held_out_frames += int(held_out.sum())
         self._held_out_octets += int(passages["octets"][held_out].sum())
         self._probes += int(passages["probe"].sum())
-        came = (fate == ENQUEUED) | (fate == DROPPED)
-        self._counts.add_frames(passages.view(np.recarray), came, fate == DROPPED)
+        came = (disposition == ENQUEUED) | (disposition == DROPPED)
+        self._counts.add_frames(passages.view(np.recarray), came, disposition == DROPPED)
         self._counts.add_messages(piece.messages)
         number = self.flows.numbers(passages["station"], passages["flow"])
         if self._end is None:
-            self._count_rtts(passages["rtt_average_ns"][fate == ENQUEUED])
+            self._count_rtts(passages["rtt_average_ns"][disposition == ENQUEUED])
             data = passages["probe"] == 0
             self._series.passed(
                 number[data],
                 passages["time_ns"][data],
                 passages["octets"][data],
-                fate[data],
+                disposition[data],
                 passages["limit_bps"][data],
                 passages["rtt_average_ns"][data],
             )
@@ -287,7 +292,7 @@ class ClosedLoopReplay:
         self._rtts += len(known_ns)
 
     def _port_summary(self) -> PortSummary:
-        return port_summary("port", self._world.port.gauge, self._now_ns, self._counts)
+        return port_summary("port", self._network.port.gauge, self._now_ns, self._counts)
 
     def summary(self, *, drained: bool = False) -> ReplaySummary:
         """Return what the replay has come to so far; its end, once iterated.
@@ -324,12 +329,12 @@ class ClosedLoopReplay:
             ports=(self._port_summary(),),
             stations=self._stations_summary(),
             flows=self._series.rates(flow_labels(self.flows), self._now_ns),
-            flow_span_ns=self._series.span_ns,
-            rate_bps=self._port_facts.rate_bps,
-            rate_changes=self._port_facts.rate_changes,
-            buffer_octets=self._port_facts.buffer_octets,
-            buffer_frames=self._port_facts.buffer_frames,
-            overhead_octets=self._port_facts.overhead_octets,
+            flow_span_ns=self._series.bin_ns,
+            rate_bps=self._port_config.rate_bps,
+            rate_changes=self._port_config.rate_changes,
+            buffer_octets=self._port_config.buffer_octets,
+            buffer_frames=self._port_config.buffer_frames,
+            overhead_octets=self._port_config.overhead_octets,
             seed=self._seed,
             parameters=self._parameters(),
         )
@@ -337,22 +342,22 @@ class ClosedLoopReplay:
     def _parameters(self) -> dict[str, dict[str, str]]:
         """Return those of the roles played: with the capture's own feedback that is no congestion point."""
         parameters = self.machine.parameters_as_text()
-        if self._hearing is not None:
+        if self._feedback_counters is not None:
             parameters.pop(Role.CONGESTION_POINT.value, None)
         return parameters
 
     def _stations_summary(self) -> StationsSummary:
-        world, machine, counts = self._world, self.machine, self._counts
+        network, machine, counts = self._network, self.machine, self._counts
         fairness = self._series.fairness(self._now_ns)
         pauses, paused_ns, paused_sum_ns = self._pauses()
-        queues, log = columns(world.queues), world.log
+        queues, log = columns(network.queues), network.log
         delivered_frames = int(log.delivered_frames)
         return StationsSummary(
             stations=self.flows.stations,
             flows=self.flows.count,
-            link_rate_bps=self._loop_facts.link_rate_bps,
-            feedback_delay_ns=self._loop_facts.feedback_delay_ns,
-            queue_octets=self._loop_facts.queue_octets,
+            link_rate_bps=self._loop_config.link_rate_bps,
+            feedback_delay_ns=self._loop_config.feedback_delay_ns,
+            queue_octets=self._loop_config.queue_octets,
             held_out_frames=self._held_out_frames,
             held_out_octets=self._held_out_octets,
             limited_frames=int(log.limited_frames),
@@ -362,7 +367,7 @@ class ClosedLoopReplay:
             waiting_octets=int(queues["octets"].sum()),
             queued_frames=counts.frames - counts.dropped_frames - delivered_frames,
             probes=self._probes,
-            messages=int(log.heeded),
+            messages=int(log.received_messages),
             longest_wait_octets=int(log.longest_wait_octets),
             paused_ns=paused_ns,
             paused_sum_ns=paused_sum_ns,
@@ -371,12 +376,12 @@ class ClosedLoopReplay:
             fairness=fairness.index,
             fairness_flows=fairness.flows,
             counters=machine.counters(self._senders)
-            | ({} if self._hearing is None else heard_counters(self._hearing)),
+            | ({} if self._feedback_counters is None else feedback_counters(self._feedback_counters)),
         )
 
     def _pauses(self) -> tuple[PauseTrace, int, int]:
         """Return the time for which stations stood still: over time, of any of them, and of all summed up."""
-        gates, now_ns = self._world.gates, int(self._world.loop.now_ns)
+        gates, now_ns = self._network.gates, int(self._network.loop.now_ns)
         settle_standstill(gates, now_ns)
         still = gates.standstill
         masks = columns(gates.stopped)["sending_mask"][: self.flows.stations].tolist()

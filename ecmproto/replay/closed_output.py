@@ -112,7 +112,7 @@ class ClosedLoopOutput:
     def write(self, piece: Piece, replay: ClosedLoopReplay) -> None:
         """Write what came to the port, and what was said, in the order of time."""
         passages = piece.passages[piece.passages["probe"] == 0]
-        here = passages[passages["fate"] != HELD_OUT]
+        here = passages[passages["disposition"] != HELD_OUT]
         frames = self._frames(here, replay)
         generated = [
             *self._probes(piece.messages, replay),
@@ -182,7 +182,7 @@ class ClosedLoopOutput:
     def _write_frames(self, passages: NDArray[Any], frames: Batch, start: int, end: int) -> None:
         done = start
         if self.commented:
-            for index in (start + np.flatnonzero(passages["fate"][start:end] == DROPPED)).tolist():
+            for index in (start + np.flatnonzero(passages["disposition"][start:end] == DROPPED)).tolist():
                 self._writer.write_batch(frames.select(np.arange(done, index)))
                 self._writer.write_frame(
                     frames.frame(index),

@@ -151,9 +151,9 @@ _ROOM = 16
 
 
 class Outcomes(NamedTuple):
-    """Per frame: its fate, Qlen of its priority after it (−1 if it passed by), and the tag it carries on."""
+    """Per frame: its disposition, its priority's Qlen after it (−1 if it passed by), and its tag then."""
 
-    fate: NDArray[np.uint8]
+    disposition: NDArray[np.uint8]
     qlen_octets: NDArray[np.int64]
     tag: NDArray[np.int64]
 
@@ -173,7 +173,7 @@ def run_port(
     times_ns, lengths, priorities, occupies, sampled, answerable, tagged, tags, marks, stations, flows = (
         arrivals
     )
-    fates, qlens_octets, forwarded = outcomes
+    dispositions, qlens_octets, forwarded = outcomes
     levels_octets = gauge.level_octets
     posted = outbox.posted
     for position in range(first, times_ns.size):
@@ -185,13 +185,13 @@ def run_port(
         if not _settle(port, point, outbox, now_ns):
             return position
         if not occupies[position] or octets <= 0:
-            fates[position] = PASSED_BY
+            dispositions[position] = PASSED_BY
             qlens_octets[position] = -1
             continue
         station = int(stations[position])
         enqueued = arrive(port, now_ns, priority, octets, station + 1, tagged[position])
         qlen_octets = levels_octets[priority]
-        fates[position] = ENQUEUED if enqueued else DROPPED
+        dispositions[position] = ENQUEUED if enqueued else DROPPED
         qlens_octets[position] = qlen_octets
         posted.cause = position
         point.arrived(
@@ -234,14 +234,16 @@ def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> 
 class ReplayedBatch:
     """A batch after it went through its ports.
 
-    Per frame: ``fate`` (`ecmproto.engine.port`), ``qlen_octets``, the length of its priority's queue after it
-    (−1 if it passed by), and ``tag``, what it carries on of the mechanism's tag.  ``messages`` has the columns of
-    `protocol.Message`, silent samples included, in order; ``cause`` is a position in the batch, or −1, and
-    times are ns from the first arrival.  ``port`` is which port each is from, ``places`` where those stand.
+    Per frame: ``disposition`` (`ecmproto.engine.port`), ``qlen_octets``, the length of its priority's queue
+    after it (−1 if it passed by), and ``tag``, what it carries on of the mechanism's tag.
+
+    ``messages`` has the columns of `protocol.Message`, silent samples included, in order; ``cause`` is a
+    position in the batch, or −1, and times are ns from the first arrival.  ``port`` is which port each is
+    from, ``places`` where those stand.
     """
 
     taken: Taken
-    fate: NDArray[np.uint8]
+    disposition: NDArray[np.uint8]
     qlen_octets: NDArray[np.int64]
     tag: NDArray[np.int64]
     messages: NDArray[Any]
@@ -323,18 +325,18 @@ class _RunningPort:
     """One port under way."""
 
     def __init__(
-        self, name: str, number: int, machine: Machine, facts: PortConfig, place: Place, seed: int
+        self, name: str, number: int, machine: Machine, config: PortConfig, place: Place, seed: int
     ) -> None:
         self.name = name
         self.counts = PortCounts(machine)
-        self.state = new_port(facts, tag_octets=machine.tag_octets)
+        self.state = new_port(config, tag_octets=machine.tag_octets)
         self.place = place
         # The first port draws from the seed alone, so that it does not matter how many there are.
         generator = np.random.default_rng([seed, number] if number else seed)
         self.point = machine.congestion_point(place, generator)
         self.outbox = new_outbox(_MESSAGES_AT_ONCE)
         self._machine = machine
-        self._changes = list(facts.rate_changes)
+        self._changes = list(config.rate_changes)
 
     def run(self, arrivals: Arrivals, outcomes: Outcomes) -> NDArray[Any]:
         """Run all ``arrivals``, the rate changing among them; return the messages."""
@@ -397,7 +399,7 @@ class OpenLoopReplay:
         check_seed(seed)
         self.machine = machine
         self._batches = batches
-        self._facts = port
+        self._config = port
         self._seed = seed
         self._chooser = ports
         self._ethertypes = ethertypes
@@ -436,12 +438,12 @@ class OpenLoopReplay:
             ports=tuple(port.summary(self._now_ns) for port in self._ports),
             stations=None,
             flows=() if self._series is None else self._series.rates(self.flow_labels(), self._now_ns),
-            flow_span_ns=0 if self._series is None else self._series.span_ns,
-            rate_bps=self._facts.rate_bps,
-            rate_changes=self._facts.rate_changes,
-            buffer_octets=self._facts.buffer_octets,
-            buffer_frames=self._facts.buffer_frames,
-            overhead_octets=self._facts.overhead_octets,
+            flow_span_ns=0 if self._series is None else self._series.bin_ns,
+            rate_bps=self._config.rate_bps,
+            rate_changes=self._config.rate_changes,
+            buffer_octets=self._config.buffer_octets,
+            buffer_frames=self._config.buffer_frames,
+            overhead_octets=self._config.overhead_octets,
             seed=self._seed,
             parameters=self.machine.parameters_as_text(),
         )
@@ -476,7 +478,7 @@ class OpenLoopReplay:
         self._count(taken, outcomes)
         return ReplayedBatch(
             taken=taken,
-            fate=outcomes.fate,
+            disposition=outcomes.disposition,
             qlen_octets=outcomes.qlen_octets,
             tag=outcomes.tag,
             messages=messages[order],
@@ -497,13 +499,13 @@ class OpenLoopReplay:
             chosen = np.flatnonzero(own)
             part = Outcomes._make(column[chosen] for column in outcomes)
             messages = self._port(number).run(Arrivals._make(column[chosen] for column in arrivals), part)
-            outcomes.fate[chosen] = part.fate
+            outcomes.disposition[chosen] = part.disposition
             outcomes.qlen_octets[chosen] = part.qlen_octets
             outcomes.tag[chosen] = part.tag
             caused = messages["cause"] >= 0
             messages["cause"][caused] = chosen[messages["cause"][caused]]
-        came = own & (outcomes.fate != PASSED_BY)
-        self._port(number).counts.add_frames(arrivals, came, came & (outcomes.fate == DROPPED))
+        came = own & (outcomes.disposition != PASSED_BY)
+        self._port(number).counts.add_frames(arrivals, came, came & (outcomes.disposition == DROPPED))
         return messages
 
     def _port(self, number: int) -> _RunningPort:
@@ -513,22 +515,22 @@ class OpenLoopReplay:
 
     def _new_port(self, number: int) -> _RunningPort:
         # Each port of a switch has an address of its own.
-        mac = (int.from_bytes(self._facts.cp_mac) + number) % (1 << 48)
+        mac = (int.from_bytes(self._config.cp_mac) + number) % (1 << 48)
         place = Place(
-            rate_bps=self._facts.rate_bps,
-            link_rate_bps=self._facts.rate_bps,
+            rate_bps=self._config.rate_bps,
+            link_rate_bps=self._config.rate_bps,
             cp_mac=mac.to_bytes(6),
             stations=_LARGEST_STATIONS if self.machine.knows_stations else 1,
             flows=1,
             ethertypes=self._ethertypes,
         )
-        return _RunningPort(self._chooser.name(number), number, self.machine, self._facts, place, self._seed)
+        return _RunningPort(self._chooser.name(number), number, self.machine, self._config, place, self._seed)
 
     def _count(self, taken: Taken, outcomes: Outcomes) -> None:
         arrivals = taken.arrivals
         self._frames += len(taken.batch)
         self._octets += int(arrivals.octets.sum())
-        self._passed_by += int((outcomes.fate == PASSED_BY).sum())
+        self._passed_by += int((outcomes.disposition == PASSED_BY).sum())
         self._untimed += taken.untimed
         self._backwards += taken.backwards
         if len(arrivals.time_ns):
@@ -536,7 +538,7 @@ class OpenLoopReplay:
         if self._series is not None and self._flows is not None:
             number = self._flows.numbers(arrivals.station, arrivals.flow)
             self._series.offered(number, arrivals.time_ns, arrivals.octets)
-            self._series.passed(number, arrivals.time_ns, arrivals.octets, outcomes.fate)
+            self._series.passed(number, arrivals.time_ns, arrivals.octets, outcomes.disposition)
 
 
 def replay_open_loop(

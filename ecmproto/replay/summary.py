@@ -230,7 +230,7 @@ def with_counts(summary: PortSummary, counts: PortCounts) -> PortSummary:
 
 def _drops(counts: PortCounts) -> DropTrace:
     frames = np.trim_zeros(counts.drops.values[0], "b").astype(np.int64)
-    return DropTrace(span_ns=counts.drops.span_ns, frames=tuple(frames.tolist()))
+    return DropTrace(span_ns=counts.drops.bin_ns, frames=tuple(frames.tolist()))
 
 
 def _second_half(trace: QueueTrace, duration_ns: int) -> float:

@@ -60,7 +60,7 @@ def replayed(mechanism: str, frames: list[Came]) -> dict[str, Any]:
     carried = piece.forwarded()
     return {
         "messages": [(made.time_ns, made.octets) for _, made in piece.generated()],
-        "enqueued": [carried.frame(i) for i in np.flatnonzero(piece.fate == ENQUEUED).tolist()],
+        "enqueued": [carried.frame(i) for i in np.flatnonzero(piece.disposition == ENQUEUED).tolist()],
         "summary": replay.summary().ports[0],
     }
 

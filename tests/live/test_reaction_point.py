@@ -103,7 +103,7 @@ def test_a_sender_does_what_it_does_in_the_replay_of_a_loop(name: str) -> None:
     )
     expected = []
     for piece in replay:
-        passages = piece.passages[piece.passages["fate"] == ENQUEUED]
+        passages = piece.passages[piece.passages["disposition"] == ENQUEUED]
         expected += passages["time_ns"].tolist()
     clock, wire = Clock(), Clock()
     point = reaction_point(clock, name, parameters, longest_octets=2000)

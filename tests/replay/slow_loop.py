@@ -41,7 +41,7 @@ class SlowLoop:
     changes: Sequence[tuple[int, int]] = ()
     """Times, and the rate of the port's line from then on; what is on the line finishes at the old one."""
     passages: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """Serial, time, fate, length of the priority's queue after it."""
+    """Serial, time, disposition, length of the priority's queue after it."""
     messages: list[tuple[int, int, bool]] = field(default_factory=list)
     """Time, class, whether it stops."""
 

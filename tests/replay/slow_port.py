@@ -72,7 +72,7 @@ class SlowPort:
     changes: dict[int, int] = field(default_factory=dict)
     """By time, the line's rate from then on; what is on the line finishes at the old one."""
     departures: list[int] = field(default_factory=list)
-    fates: list[str] = field(default_factory=list)
+    dispositions: list[str] = field(default_factory=list)
     qlens: list[int] = field(default_factory=list)
     samples: list[tuple[int, int, int, Fraction, int]] = field(default_factory=list)
 
@@ -104,14 +104,14 @@ class SlowPort:
     ) -> None:
         level = self.levels[frame.priority]
         if not frame.occupies:
-            self.fates.append("passed by")
+            self.dispositions.append("passed by")
             self.qlens.append(-1)
             return
         if self.total.now + frame.octets > self.buffer:
-            self.fates.append("dropped")
+            self.dispositions.append("dropped")
             self.qlens.append(level.now)
             return
-        self.fates.append("enqueued")
+        self.dispositions.append("enqueued")
         level.change(time, frame.octets)
         self.total.change(time, frame.octets)
         self.qlens.append(level.now)

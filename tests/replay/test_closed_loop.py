@@ -71,12 +71,15 @@ def test_every_frame_comes_to_one_end_and_octets_add_up(name: str) -> None:
     loop = busy(name if name in BUSY else layered(), frames)
     data = loop.passages[loop.passages["probe"] == 0]
     assert sorted(data["serial"].tolist()) == list(range(len(frames)))
-    fates = Counter(data["fate"].tolist())
+    dispositions = Counter(data["disposition"].tolist())
     (port,) = loop.summary.ports
     probes = len(loop.passages) - len(data)
     assert (loop.summary.frames, loop.summary.octets) == (len(frames), sum(f.octets for f in frames))
-    assert (loop.summary.passed_by, loop.stations.held_out_frames) == (fates[PASSED_BY], fates[HELD_OUT])
-    assert port.frames == fates[ENQUEUED] + fates[DROPPED] + probes
+    assert (loop.summary.passed_by, loop.stations.held_out_frames) == (
+        dispositions[PASSED_BY],
+        dispositions[HELD_OUT],
+    )
+    assert port.frames == dispositions[ENQUEUED] + dispositions[DROPPED] + probes
     assert loop.stations.delivered_frames == port.frames - port.dropped_frames
     assert loop.stations.delivered_octets == port.octets - port.dropped_octets
     assert len(frames) + probes == (
@@ -88,10 +91,10 @@ def test_every_frame_comes_to_one_end_and_octets_add_up(name: str) -> None:
     # Octets: what came, the tags of what reached the port, and probes.
     captured = np.array([frame.octets for frame in frames])[data["serial"]]
     grown = data["octets"] - captured
-    assert set(grown[data["fate"] == HELD_OUT].tolist()) <= {0}
+    assert set(grown[data["disposition"] == HELD_OUT].tolist()) <= {0}
     assert (
         loop.summary.octets + int(grown.sum()) + 60 * probes
-        == port.octets + loop.stations.held_out_octets + captured[data["fate"] == PASSED_BY].sum()
+        == port.octets + loop.stations.held_out_octets + captured[data["disposition"] == PASSED_BY].sum()
     )
     assert port.octets == sum(flow.passed_octets + flow.dropped_octets for flow in loop.summary.flows) + (
         _late_or_probe_octets(loop)
@@ -102,7 +105,7 @@ def _late_or_probe_octets(loop: Loop) -> int:
     """Return what flows do not count: probes, and what passes after the capture's end."""
     passages = loop.passages
     apart = (passages["probe"] == 1) | (passages["time_ns"] > loop.summary.duration_ns)
-    came = (passages["fate"] == ENQUEUED) | (passages["fate"] == DROPPED)
+    came = (passages["disposition"] == ENQUEUED) | (passages["disposition"] == DROPPED)
     return int(passages["octets"][apart & came].sum())
 
 
@@ -113,7 +116,7 @@ def test_frames_of_a_flow_keep_their_order_and_time_never_runs_back(name: str) -
     assert (np.diff(loop.passages["time_ns"]) >= 0).all()
     assert (np.diff(loop.messages["time_ns"]) >= 0).all()
     came: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for passage in loop.passages[(loop.passages["probe"] == 0) & (loop.passages["fate"] != HELD_OUT)]:
+    for passage in loop.passages[(loop.passages["probe"] == 0) & (loop.passages["disposition"] != HELD_OUT)]:
         frame = frames[passage["serial"]]
         assert passage["time_ns"] >= frame.time_ns - frames[0].time_ns
         if not frame.to_group:
@@ -165,7 +168,7 @@ def test_forty_stations_in_stores_that_grow_are_as_in_stores_that_are_large(
         small = with_stores(*stores)
         assert text_of(small) == text_of(large)
         assert small.replay.place.stations == large.replay.place.stations == 64
-        assert len(small.replay._world.pool.frames) > stores[1] or stores[1] == 4096
+        assert len(small.replay._network.pool.frames) > stores[1] or stores[1] == 4096
     assert large.stations.stations == 40
 
 
@@ -194,7 +197,7 @@ def test_without_control_the_closed_loop_is_the_open_one() -> None:
     (replayed,) = opened
     closed_port, open_port = loop.summary.ports[0], opened.summary().ports[0]
     assert loop.passages["serial"].tolist() == list(range(4_000))
-    assert loop.passages["fate"].tolist() == replayed.fate.tolist()
+    assert loop.passages["disposition"].tolist() == replayed.disposition.tolist()
     assert loop.passages["qlen_octets"].tolist() == replayed.qlen_octets.tolist()
     assert closed_port == open_port
     assert closed_port.dropped_frames > 100
@@ -254,7 +257,7 @@ def test_what_is_compared_is_more_than_nothing(name: str) -> None:
     loop = busy(name, mixed(600, stations=20, gap_ns=400, seed=7), sizes=[300])
     assert loop.stations.messages > 10
     assert loop.stations.limited_frames > 20 or loop.stations.paused_ns > 0
-    assert name in ("fecn", "pfc") or {ENQUEUED, DROPPED} <= set(loop.passages["fate"].tolist())
+    assert name in ("fecn", "pfc") or {ENQUEUED, DROPPED} <= set(loop.passages["disposition"].tolist())
 
 
 SLOWER = (RateChange(1_000_000, 10**9), RateChange(3_000_000, 10**10))
@@ -277,8 +280,8 @@ def test_fecn_that_does_not_know_of_a_slower_line_loses_frames(monkeypatch: pyte
     knows = run(incast(4), "fecn", *BUSY["fecn"], rate_changes=SLOWER, buffer_octets=10**6)
     monkeypatch.setattr(FECNMachine, "set_capacity", lambda *_: None)
     guesses = run(incast(4), "fecn", *BUSY["fecn"], rate_changes=SLOWER, buffer_octets=10**6)
-    assert not (knows.passages["fate"] == DROPPED).any()
-    assert (guesses.passages["fate"] == DROPPED).sum() > 100
+    assert not (knows.passages["disposition"] == DROPPED).any()
+    assert (guesses.passages["disposition"] == DROPPED).sum() > 100
 
 
 def ticks(loop: Loop) -> dict[int, int]:

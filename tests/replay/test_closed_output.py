@@ -97,7 +97,7 @@ def output(name: str, *, suffix: str = ".pcapng", plain: bool = False) -> Output
 def came(result: Output) -> Any:
     """Return the passages of the frames that stand in the output, in order."""
     passages = result.loop.passages
-    return passages[(passages["probe"] == 0) & (passages["fate"] != HELD_OUT)]
+    return passages[(passages["probe"] == 0) & (passages["disposition"] != HELD_OUT)]
 
 
 @pytest.mark.parametrize("name", BUSY)
@@ -105,7 +105,7 @@ def test_the_output_has_every_frame_that_came_to_the_port_when_it_did(name: str)
     result = output(name)
     passages = came(result)
     assert [row.time_ns for row in result.data] == (START_NS + passages["time_ns"]).tolist()
-    assert [row.comment != "" for row in result.data] == (passages["fate"] == DROPPED).tolist()
+    assert [row.comment != "" for row in result.data] == (passages["disposition"] == DROPPED).tolist()
     for row, passage in zip(result.data, passages, strict=True):
         octets, length = result.read[passage["serial"]]
         assert parted(row.octets).octets == parted(octets).octets
@@ -214,7 +214,7 @@ def test_ports_lower_the_rates_in_rd_tags_and_never_raise_them() -> None:
         asked = own_tags("fecn", parted(octets))
         tags = own_tags("fecn", parted(row.octets))
         assert passage["tagged"] or not asked, "a station took a tag out"
-        for tag in tags if passage["fate"] == ENQUEUED else []:
+        for tag in tags if passage["disposition"] == ENQUEUED else []:
             rate, _ = fields_of("fecn", tag)
             rates["lower" if tags == asked else "own"].add(rate)
     # 255 kb/s is less than any port advertises; a source's own tags start at infinity.

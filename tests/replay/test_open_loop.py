@@ -59,7 +59,7 @@ def test_absurd_times_and_lengths_harm_nothing() -> None:
 
 def test_empty_frames_pass_by() -> None:
     (part,) = replay(Batch.from_frames([b"", b"\0" * 14]))
-    assert part.fate.tolist() == [PASSED_BY, ENQUEUED]
+    assert part.disposition.tolist() == [PASSED_BY, ENQUEUED]
 
 
 def test_only_the_cn_priorities_have_a_congestion_point() -> None:
@@ -76,7 +76,7 @@ def test_summary_adds_up_and_is_plain() -> None:
     assert summary.frames == 5_000
     assert summary.octets == 5_000 * 1_514
     (port,) = summary.ports
-    assert port.dropped_frames == sum(int((part.fate == DROPPED).sum()) for part in parts) > 0
+    assert port.dropped_frames == sum(int((part.disposition == DROPPED).sum()) for part in parts) > 0
     assert port.dropped_octets == port.dropped_frames * 1_514 == 1_514 * sum(port.drops.frames)
     assert port.samples == sum(port.fb_histogram) > 0
     assert port.messages == {"CNM": sum(port.fb_histogram[1:])}

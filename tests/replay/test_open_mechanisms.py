@@ -96,7 +96,7 @@ def test_the_outcome_does_not_depend_on_the_batches(name: str) -> None:
         *(batch_of(frames[a:b], times[a:b], first=a) for a, b in pairwise(cuts)),
         with_flows=True,
     )
-    assert np.concatenate([part.fate for part in parts]).tolist() == whole.fate.tolist()
+    assert np.concatenate([part.disposition for part in parts]).tolist() == whole.disposition.tolist()
     assert np.concatenate([part.tag for part in parts]).tolist() == whole.tag.tolist()
     assert [(m.time_ns, m.octets, m.comment) for m in generated([whole])] == [
         (m.time_ns, m.octets, m.comment) for m in generated(parts)
@@ -142,10 +142,10 @@ def test_fecn_lowers_the_rates_of_rd_tags_in_the_output_and_nothing_else() -> No
     tags = {"low": "88b6 0300 0001 000000ff", "any": "88b6 0300 0002 ffffffff"}
     frames = [frame(n % 3 + 1, ["", *tags.values()][n % 3]) for n in range(2_000)]
     _, parts = replayed("fecn", batch_of(frames[:700], wave()[:700]), batch_of(frames[700:], wave()[700:]))
-    fates = np.concatenate([part.fate for part in parts])
+    dispositions = np.concatenate([part.disposition for part in parts])
     rates = []
     for number, (octets, before) in enumerate(zip(octets_out(parts), frames, strict=True)):
-        if number % 3 != 2 or fates[number] != ENQUEUED:
+        if number % 3 != 2 or dispositions[number] != ENQUEUED:
             assert octets == before
             continue
         at = before.index(bytes.fromhex(tags["any"]))
@@ -155,7 +155,7 @@ def test_fecn_lowers_the_rates_of_rd_tags_in_the_output_and_nothing_else() -> No
     assert rates[0] == 2_500_000
     assert max(rates) <= 10_000_000
     assert len(set(rates)) > 5
-    assert (fates[2::3] == DROPPED).any() or (fates == ENQUEUED).all()
+    assert (dispositions[2::3] == DROPPED).any() or (dispositions == ENQUEUED).all()
 
 
 def test_a_cnm_echoes_the_flow_id_of_the_sampled_frame() -> None:

@@ -24,7 +24,7 @@ FATES = {PASSED_BY: "passed by", ENQUEUED: "enqueued", DROPPED: "dropped"}
 def flattened(parts: list[ReplayedBatch]) -> dict[str, list[int]]:
     starts = np.cumsum([0] + [len(part.batch) for part in parts])
     found: dict[str, list[int]] = {
-        "fate": [int(fate) for part in parts for fate in part.fate],
+        "disposition": [int(disposition) for part in parts for disposition in part.disposition],
         "qlen": [int(qlen) for part in parts for qlen in part.qlen_octets],
         "position": [
             int(start + position)
@@ -92,7 +92,7 @@ def test_equals_the_event_simulation_however_the_frames_are_batched(
     )
     found = flattened(list(real))
 
-    assert [FATES[fate] for fate in found["fate"]] == slow.fates
+    assert [FATES[disposition] for disposition in found["disposition"]] == slow.dispositions
     assert found["qlen"] == slow.qlens
     columns = (found[name] for name in ("position", "qoff_octets", "qdelta_octets", "fb_1024", "qntz_fb"))
     expected = [(i, qoff, qdelta, fb * 1024, q) for i, qoff, qdelta, fb, q in slow.samples]
@@ -148,7 +148,7 @@ def test_strict_priority_never_preempts() -> None:
 def test_a_frame_that_finds_the_buffer_full_is_dropped_and_a_smaller_one_is_not() -> None:
     frames = [Arriving(0, 600, 0), Arriving(1, 500, 0), Arriving(1, 400, 5), Arriving(1, 1, 0)]
     (part,) = replay(batch_of(frames), buffer_octets=1_000)
-    assert part.fate.tolist() == [ENQUEUED, DROPPED, ENQUEUED, DROPPED]
+    assert part.disposition.tolist() == [ENQUEUED, DROPPED, ENQUEUED, DROPPED]
     assert part.qlen_octets.tolist() == [600, 600, 400, 600]
 
 
@@ -158,7 +158,7 @@ def test_a_tag_that_does_not_fit_into_a_full_buffer_is_admitted() -> None:
     octets = [octets_of(Arriving(0, 500, 0)), tagged, tagged, tagged]
     batch = Batch.from_frames(octets, time_ns=[0, 1, 2, 3], original=[500, 504, 505, 504])
     (part,) = replay(batch, buffer_octets=1_504)
-    assert part.fate.tolist() == [ENQUEUED, ENQUEUED, DROPPED, ENQUEUED]
+    assert part.disposition.tolist() == [ENQUEUED, ENQUEUED, DROPPED, ENQUEUED]
     assert part.qlen_octets.tolist() == [500, 1_004, 1_004, 1_508]
 
 
@@ -167,7 +167,7 @@ def test_a_buffer_of_frames_holds_so_many_whatever_their_length() -> None:
     late = [Arriving(10**9, 2_000_000, 0), Arriving(10**9, 3_000_000, 3), Arriving(10**9, 60, 7)]
     run = replay(batch_of([*frames, *late]), buffer_octets=2 * 1518, buffer_frames=2)
     (part,) = run
-    assert part.fate.tolist() == [ENQUEUED, ENQUEUED, DROPPED, DROPPED, ENQUEUED, ENQUEUED, DROPPED]
+    assert part.disposition.tolist() == [ENQUEUED, ENQUEUED, DROPPED, DROPPED, ENQUEUED, ENQUEUED, DROPPED]
     assert run.summary().ports[0].queue.peak_octets == 5_000_000
     assert (run.summary().buffer_frames, run.summary().buffer) == (2, "2 frames")
 
@@ -177,7 +177,7 @@ def test_levels_beyond_what_a_buffer_of_frames_was_thought_to_hold_are_told_by_t
         batch_of([Arriving(0, 10**9, 0), Arriving(1, 1, 0), Arriving(10**9, 60, 0)]), buffer_frames=1
     )
     (part,) = run
-    assert part.fate.tolist() == [ENQUEUED, DROPPED, ENQUEUED]
+    assert part.disposition.tolist() == [ENQUEUED, DROPPED, ENQUEUED]
     queue = run.summary().ports[0].queue
     assert queue.peak_octets == 10**9
     assert queue.mean_octets > 0
@@ -186,7 +186,7 @@ def test_levels_beyond_what_a_buffer_of_frames_was_thought_to_hold_are_told_by_t
 def test_dropped_arrivals_do_not_count_towards_sampling() -> None:
     frames = [Arriving(0, 100_000, 0)] + [Arriving(1, 1_514, 0)] * 500
     (part,) = replay(batch_of(frames), buffer_octets=100_000)
-    assert (part.fate == DROPPED).sum() == 500
+    assert (part.disposition == DROPPED).sum() == 500
     assert len(part.messages) == 0
     (part,) = replay(batch_of(frames), buffer_octets=1_000_000)
     assert len(part.messages) > 0
@@ -194,7 +194,7 @@ def test_dropped_arrivals_do_not_count_towards_sampling() -> None:
 
 def test_frames_that_are_never_sampled_do_not_count_towards_a_sample() -> None:
     (part,) = replay(batch_of([Arriving(i, 1_514, 0, sampled=False) for i in range(300)]))
-    assert (part.fate == ENQUEUED).all()
+    assert (part.disposition == ENQUEUED).all()
     assert len(part.messages) == 0
 
 
@@ -202,7 +202,7 @@ def test_mac_control_passes_by_but_its_time_counts() -> None:
     frames = [Arriving(0, 60, 0), Arriving(10**6, 60, 0, occupies=False)]
     run = replay(batch_of(frames))
     (part,) = run
-    assert part.fate.tolist() == [ENQUEUED, PASSED_BY]
+    assert part.disposition.tolist() == [ENQUEUED, PASSED_BY]
     assert run.summary().duration_ns == 10**6
 
 

@@ -102,11 +102,11 @@ def test_each_port_is_one_that_has_its_frames_alone(text: str) -> None:
         name: len(numbers) for name, numbers in chosen.items()
     }
     others = set(range(len(frames))) - {number for numbers in chosen.values() for number in numbers}
-    assert set(np.flatnonzero(whole.fate == PASSED_BY).tolist()) == others
+    assert set(np.flatnonzero(whole.disposition == PASSED_BY).tolist()) == others
     assert summary.passed_by == len(others)
     for numbers in chosen.values():
         _, (single,) = through([frames[number] for number in numbers], "one", name="pfc")
-        assert single.fate.tolist() == whole.fate[numbers].tolist()
+        assert single.disposition.tolist() == whole.disposition[numbers].tolist()
         assert single.qlen_octets.tolist() == whole.qlen_octets[numbers].tolist()
     assert sum(port.dropped_frames for port in summary.ports) > 50
 
@@ -165,7 +165,7 @@ def test_destinations_beyond_the_most_go_to_no_port() -> None:
     run, (part,) = through(frames, PortPerDestination(most=2))
     seen = list(dict.fromkeys(frame.destination for frame in frames))
     expected = [frame.destination == seen[2] for frame in frames]
-    assert (part.fate == PASSED_BY).tolist() == expected
+    assert (part.disposition == PASSED_BY).tolist() == expected
     assert len(run.summary().ports) == 2
 
 

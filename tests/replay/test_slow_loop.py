@@ -92,7 +92,7 @@ def test_every_passage_and_message_is_that_of_the_rules(
         changes=sorted(changes.items()),
     )
     slow.run()
-    names = ["serial", "time_ns", "fate", "qlen_octets"]
+    names = ["serial", "time_ns", "disposition", "qlen_octets"]
     assert loop.passages[names].tolist() == slow.passages
     sent = [(row["time_ns"], row["priority"], row["quanta"] > 0) for row in loop.messages]
     assert sent == slow.messages
@@ -101,15 +101,17 @@ def test_every_passage_and_message_is_that_of_the_rules(
 
 def test_the_burst_has_every_kind_of_event() -> None:
     """Else the comparison would say little."""
-    fates, late = set(), {}
+    dispositions, late = set(), {}
     for kind in ("none", "pause", "pfc"):
         slow = SlowLoop(
             frames=BURST, kind=kind, rate=TEN_G // 4, link=TEN_G, buffer=8_000, overhead=24, delay=100,
             queue=2_500, high=2_000, low=1_000,
         )  # fmt: skip
         slow.run()
-        fates |= {fate for _, _, fate, _ in slow.passages}
-        late[kind] = sum(time > BURST[serial].time_ns for serial, time, fate, _ in slow.passages if fate < 3)
-    assert fates == {ENQUEUED, DROPPED, HELD_OUT}
+        dispositions |= {disposition for _, _, disposition, _ in slow.passages}
+        late[kind] = sum(
+            time > BURST[serial].time_ns for serial, time, disposition, _ in slow.passages if disposition < 3
+        )
+    assert dispositions == {ENQUEUED, DROPPED, HELD_OUT}
     assert late["none"] == 0
     assert min(late["pause"], late["pfc"]) > 5

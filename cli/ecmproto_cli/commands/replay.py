@@ -210,7 +210,7 @@ def command(
         feedback_delay_ns=parse_time(feedback_delay),
         queue_octets=parse_octets(rp_queue),
         hops=hops,
-        heed_captured=cp == "none" and rp not in (None, "none"),
+        captured_feedback=cp == "none" and rp not in (None, "none"),
     )
     replay_all(
         ReplayRequest(

@@ -1,4 +1,4 @@
-"""Sums over spans of time, held to plain sums: `TimeBins`, and the series of flows made of them."""
+"""Sums over bins of time, held to plain sums: `TimeBins`, and the series of flows made of them."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ def columns(events: list[Event]) -> tuple[NDArray[np.int64], ...]:
 
 @given(PIECES)
 def test_spans_are_sums_by_time_however_they_were_fed(pieces: list[list[Event]]) -> None:
-    spans, whole = TimeBins(3), TimeBins(3)
+    bins, whole = TimeBins(3), TimeBins(3)
     for piece in pieces:
         row, time_ns, value = columns(piece)
-        spans.add(row, time_ns, value.astype(np.float64))
+        bins.add(row, time_ns, value.astype(np.float64))
     events = [event for piece in pieces for event in piece]
     row, time_ns, value = columns(events)
     whole.add(row, time_ns, value.astype(np.float64))
     expected = np.zeros((3, MOST_BINS))
     for one, when, amount in events:
-        expected[one, when // spans.span_ns] += amount
-    assert spans.span_ns == whole.span_ns
-    assert spans.values.tolist() == whole.values.tolist() == expected.tolist()
+        expected[one, when // bins.bin_ns] += amount
+    assert bins.bin_ns == whole.bin_ns
+    assert bins.values.tolist() == whole.values.tolist() == expected.tolist()
     latest = max((when for _, when, _ in events), default=0)
-    assert spans.span_ns == 1_024 or latest // (spans.span_ns // 2) >= MOST_BINS
+    assert bins.bin_ns == 1_024 or latest // (bins.bin_ns // 2) >= MOST_BINS
 
 
 @given(EVENTS, st.integers(0, 2**40), st.integers(0, 2**40))
 def test_a_stretch_is_the_sum_of_the_spans_that_begin_in_it(events: list[Event], one: int, two: int) -> None:
-    spans = TimeBins(3)
+    bins = TimeBins(3)
     row, time_ns, value = columns(events)
-    spans.add(row, time_ns, value.astype(np.float64))
+    bins.add(row, time_ns, value.astype(np.float64))
     start, end = sorted((one, two))
-    begins = np.arange(MOST_BINS) * spans.span_ns
+    begins = np.arange(MOST_BINS) * bins.bin_ns
     chosen = (begins >= start) & (begins < end)
-    assert spans.between(start, end).tolist() == spans.values[:, chosen].sum(axis=1).tolist()
+    assert bins.between(start, end).tolist() == bins.values[:, chosen].sum(axis=1).tolist()
 
 
 Passed = tuple[int, int, int, int, int]
-"""Flow, time in ns, octets, fate, rate of its limiter."""
+"""Flow, time in ns, octets, disposition, rate of its limiter."""
 
 PASSED = st.lists(
     st.tuples(
@@ -81,14 +81,14 @@ def series_of(rows: list[Passed], cut: int) -> FlowSeries:
     """Return the series of ``rows`` that were offered when they passed, in two pieces."""
     series = FlowSeries()
     for piece in (rows[:cut], rows[cut:]):
-        flow, time_ns, octets, fate, limit = np.array(piece, np.int64).reshape(-1, 5).T
+        flow, time_ns, octets, disposition, limit = np.array(piece, np.int64).reshape(-1, 5).T
         series.offered(flow, time_ns, octets)
-        series.passed(flow, time_ns, octets, fate.astype(np.uint8), limit.astype(np.float64))
+        series.passed(flow, time_ns, octets, disposition.astype(np.uint8), limit.astype(np.float64))
     return series
 
 
-def octets(rows: list[Passed], *fates: int) -> int:
-    return sum(row[2] for row in rows if row[3] in fates)
+def octets(rows: list[Passed], *dispositions: int) -> int:
+    return sum(row[2] for row in rows if row[3] in dispositions)
 
 
 def check(flow: FlowRates, rows: list[Passed], span_ns: int, duration_ns: int) -> None:
@@ -99,13 +99,13 @@ def check(flow: FlowRates, rows: list[Passed], span_ns: int, duration_ns: int) -
     begins = range(0, len(flow.passed_bps) * span_ns, span_ns)
     for index, begin in enumerate(begins):
         here = [row for row in rows if begin <= row[1] < begin + span_ns]
-        for rates, fates in (
+        for rates, dispositions in (
             (flow.offered_bps, (PASSED_BY, ENQUEUED, DROPPED, HELD_OUT)),
             (flow.sent_bps, (ENQUEUED, DROPPED)),
             (flow.passed_bps, (ENQUEUED,)),
         ):
             lasts_ns = max(1, min(span_ns, duration_ns - begin))
-            assert rates[index] == pytest.approx(8e9 * octets(here, *fates) / lasts_ns)
+            assert rates[index] == pytest.approx(8e9 * octets(here, *dispositions) / lasts_ns)
         limits = [row[4] for row in here if row[3] == ENQUEUED and row[4] > 0]
         limit = sum(limits) / len(limits) if limits else np.nan
         assert flow.limit_bps[index] == pytest.approx(limit, nan_ok=True)
@@ -126,11 +126,11 @@ def test_the_series_of_flows_are_plain_sums(rows: list[Passed], cut: int) -> Non
     named = [flow for flow in flows if flow.label != "others"]
     assert [flow.label for flow in named] == [labels.get(n, f"flow {n}") for n in shown]
     for number, flow in zip(shown, named, strict=True):
-        check(flow, [row for row in rows if row[0] == number], series.span_ns, duration_ns)
+        check(flow, [row for row in rows if row[0] == number], series.bin_ns, duration_ns)
     rest = [row for row in rows if row[0] in others]
     assert [flow.label for flow in flows if flow not in named] == (["others"] if rest else [])
     if rest:
-        check(flows[-1], rest, series.span_ns, duration_ns)
+        check(flows[-1], rest, series.bin_ns, duration_ns)
 
 
 @given(st.integers(0, 2**62))
@@ -139,19 +139,19 @@ def test_the_second_half_begins_with_a_span_at_most_a_thirty_second_after_the_mi
 ) -> None:
     start_ns = second_half_ns(duration_ns)
     assert duration_ns // 2 <= start_ns <= duration_ns // 2 + duration_ns / 32
-    coarse = TimeBins(1, spans=COARSE_BINS, first_shift=0)
+    coarse = TimeBins(1, bins=COARSE_BINS, first_shift=0)
     coarse.reach(duration_ns)
-    assert start_ns % coarse.span_ns == 0
+    assert start_ns % coarse.bin_ns == 0
 
 
 def fed(rows: list[Passed], held_back: frozenset[int] = frozenset()) -> FlowSeries:
     """Return the series of ``rows``; those of the flows ``held_back`` came, and went nowhere yet."""
     series = FlowSeries()
-    flow, time_ns, octets, fate, limit = np.array(rows, np.int64).reshape(-1, 5).T
+    flow, time_ns, octets, disposition, limit = np.array(rows, np.int64).reshape(-1, 5).T
     series.offered(flow, time_ns, octets)
     gone = ~np.isin(flow, list(held_back))
     series.passed(
-        flow[gone], time_ns[gone], octets[gone], fate[gone].astype(np.uint8), limit[gone].astype(float)
+        flow[gone], time_ns[gone], octets[gone], disposition[gone].astype(np.uint8), limit[gone].astype(float)
     )
     return series
 
@@ -208,10 +208,10 @@ def test_jain_index_of_known_rates(rates: list[float], index: float) -> None:
 
 
 def test_spans_double_only_when_they_must() -> None:
-    spans, lengths = TimeBins(1), []
+    bins, lengths = TimeBins(1), []
     first_ns = 1_024 * MOST_BINS
     for time_ns in (0, first_ns - 1, first_ns, 2 * first_ns - 1, 2 * first_ns, 100 * first_ns):
-        spans.add(np.zeros(1, np.int64), np.array([time_ns]), np.ones(1))
-        lengths.append(spans.span_ns // 1_024)
+        bins.add(np.zeros(1, np.int64), np.array([time_ns]), np.ones(1))
+        lengths.append(bins.bin_ns // 1_024)
     assert lengths == [1, 1, 2, 2, 4, 128]
-    assert spans.values.sum() == 6
+    assert bins.values.sum() == 6

@@ -29,8 +29,8 @@ def times_of(loop: Loop, station: int) -> list[int]:
 
 
 def passed(loop: Loop) -> list[tuple[int, int, int]]:
-    """Return serial, time and fate of all passages."""
-    return [tuple(row) for row in loop.passages[["serial", "time_ns", "fate"]].tolist()]
+    """Return serial, time and disposition of all passages."""
+    return [tuple(row) for row in loop.passages[["serial", "time_ns", "disposition"]].tolist()]
 
 
 def stopped_burst(**options: Any) -> Loop:
@@ -79,7 +79,7 @@ def test_rule_1_a_stations_queue_is_finite() -> None:
 
 
 def test_rule_1_a_frame_larger_than_the_queue_never_waits() -> None:
-    assert [fate for *_, fate in passed(stopped_burst(queue_octets=975))].count(HELD_OUT) == 3
+    assert [disposition for *_, disposition in passed(stopped_burst(queue_octets=975))].count(HELD_OUT) == 3
 
 
 def test_rule_1_a_limiter_spaces_frames_by_its_rate() -> None:
@@ -122,7 +122,7 @@ def test_rule_1_what_occupies_no_queue_passes_by() -> None:
         seed=1,
     )
     (piece,) = replay
-    assert piece.passages["fate"].tolist() == [PASSED_BY, PASSED_BY]
+    assert piece.passages["disposition"].tolist() == [PASSED_BY, PASSED_BY]
     assert replay.summary().passed_by == 2
 
 
@@ -154,7 +154,7 @@ def test_rule_2_a_probe_follows_its_frame_in_band() -> None:
     assert set(passages["octets"][probes].tolist()) == {60}
     assert (passages["tagged"][probes - 1] == 1).all()
     # It stands in the queue of its priority like any other frame.
-    enqueued = probes[(passages["fate"][probes] == ENQUEUED) & (passages["priority"][probes] == 0)]
+    enqueued = probes[(passages["disposition"][probes] == ENQUEUED) & (passages["priority"][probes] == 0)]
     longer = passages["qlen_octets"][enqueued] - passages["qlen_octets"][enqueued - 1]
     assert set(longer.tolist()) == {60}
 
@@ -183,14 +183,14 @@ def test_rule_3_what_leaves_the_port_is_at_its_destination_at_that_time() -> Non
 
 def test_rule_3_messages_take_nothing_of_the_port() -> None:
     loop = run(incast(0.5), "qcn")
-    enqueued = loop.passages[loop.passages["fate"] == ENQUEUED]
+    enqueued = loop.passages[loop.passages["disposition"] == ENQUEUED]
     assert loop.stations.delivered_octets == enqueued["octets"].sum()
     assert loop.stations.messages == (loop.messages["sent"] == 1).sum() > 3
 
 
 def test_rule_4_a_departure_makes_room_for_an_arrival_of_the_same_time() -> None:
     frames = [Sent(0, 1, 976), Sent(799, 2, 976), Sent(800, 3, 976)]
-    assert [fate for *_, fate in passed(run(frames, "none", buffer_octets=976))] == [
+    assert [disposition for *_, disposition in passed(run(frames, "none", buffer_octets=976))] == [
         ENQUEUED, DROPPED, ENQUEUED,
     ]  # fmt: skip
 
@@ -227,7 +227,7 @@ def test_rule_4_what_waits_for_one_time_leaves_by_the_number_of_its_station_and_
 
 def test_the_port_drops_what_its_buffer_cannot_hold() -> None:
     loop = run([Sent(n, 1, 1_000) for n in range(5)], "none", buffer_octets=2_500)
-    assert [fate for *_, fate in passed(loop)] == [ENQUEUED] * 2 + [DROPPED] * 3
+    assert [disposition for *_, disposition in passed(loop)] == [ENQUEUED] * 2 + [DROPPED] * 3
     assert (loop.summary.ports[0].dropped_frames, loop.summary.ports[0].dropped_octets) == (3, 3_000)
     assert loop.passages["qlen_octets"].tolist() == [1_000] + [2_000] * 4
 
@@ -266,7 +266,7 @@ def test_limited_and_unlimited_frames_of_one_station_do_not_overlap_on_its_link(
     every: tuple[int, int],
 ) -> None:
     passages = shared_link(*every).passages
-    own = passages[(passages["station"] == passages["station"][0]) & (passages["fate"] != HELD_OUT)]
+    own = passages[(passages["station"] == passages["station"][0]) & (passages["disposition"] != HELD_OUT)]
     limited = own["limit_bps"] > 0
     first = int(np.flatnonzero(limited)[0])
     line_ns = 0.8 * (own["octets"][first:-1] + 24)

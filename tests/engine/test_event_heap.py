@@ -21,33 +21,33 @@ def by_sorting(due_ns: list[int]) -> tuple[int, int]:
 
 @given(st.integers(1, MOST), CHANGES)
 def test_the_first_entry_is_that_of_a_sorted_list(entries: int, changes: list[tuple[int, int]]) -> None:
-    agenda, due_ns = new_event_heap(entries), [NEVER_NS] * entries
-    assert (first_ns(agenda), first(agenda)) == (NEVER_NS, 0)
+    events, due_ns = new_event_heap(entries), [NEVER_NS] * entries
+    assert (first_ns(events), first(events)) == (NEVER_NS, 0)
     for chosen, time_ns in changes:
         entry = chosen % entries
-        set_due(agenda, entry, time_ns)
+        set_due(events, entry, time_ns)
         due_ns[entry] = time_ns
-        assert (first_ns(agenda), first(agenda)) == by_sorting(due_ns)
-        assert agenda.due_ns.tolist() == due_ns
-        assert agenda.heap[agenda.place].tolist() == list(range(entries))
+        assert (first_ns(events), first(events)) == by_sorting(due_ns)
+        assert events.due_ns.tolist() == due_ns
+        assert events.heap[events.position].tolist() == list(range(entries))
 
 
 @given(st.lists(TIMES, min_size=1, max_size=MOST))
 def test_entries_come_off_in_the_order_of_time_and_number(times_ns: list[int]) -> None:
-    agenda = new_event_heap(len(times_ns))
+    events = new_event_heap(len(times_ns))
     for entry, time_ns in enumerate(times_ns):
-        set_due(agenda, entry, time_ns)
+        set_due(events, entry, time_ns)
     came = []
-    while first_ns(agenda) < NEVER_NS:
-        came.append((first_ns(agenda), first(agenda)))
-        set_due(agenda, first(agenda), NEVER_NS)
+    while first_ns(events) < NEVER_NS:
+        came.append((first_ns(events), first(events)))
+        set_due(events, first(events), NEVER_NS)
     assert came == sorted((time, entry) for entry, time in enumerate(times_ns) if time < NEVER_NS)
 
 
 def test_all_entries_due_at_once_come_by_number() -> None:
-    agenda = EventHeap(np.zeros(50, np.int64), np.arange(50), np.arange(50))
+    events = EventHeap(np.zeros(50, np.int64), np.arange(50), np.arange(50))
     came = []
     for _ in range(50):
-        came.append(first(agenda))
-        set_due(agenda, came[-1], NEVER_NS)
+        came.append(first(events))
+        set_due(events, came[-1], NEVER_NS)
     assert came == list(range(50))
