@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.contest import rates, show
 from ecmproto.fuzz.cases import Case
-from ecmproto.fuzz.difference import Check
+from ecmproto.fuzz.checks.base import Check
 
 CASES = 512
 _SCAPY_FRAMES = 200
@@ -21,8 +21,8 @@ _ROUNDS = 3
 def run() -> None:
     """Print the figures."""
     from ecmproto.fuzz.cases import Cases
-    from ecmproto.fuzz.kinds import SUBJECTS, template_frames
-    from ecmproto.fuzz.tshark_check import TsharkCheck
+    from ecmproto.fuzz.checks.tshark import TsharkCheck
+    from ecmproto.fuzz.subjects import SUBJECTS, template_frames
     from ecmproto.layers.agreement import ScapyCheck
 
     source = Cases(template_frames(), seed=1).starting_at(0)

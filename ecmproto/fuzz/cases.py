@@ -6,23 +6,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import functools
 import hashlib
+import multiprocessing
+import signal
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Protocol
 
 from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.fuzz.dice import Dice
-from ecmproto.fuzz.layer_mutators import LAYER_MUTATORS
-from ecmproto.fuzz.octet_mutators import JUMBO_OCTETS, OCTET_MUTATORS, put_in
+from ecmproto.fuzz.mutators import JUMBO_OCTETS, LAYER_MUTATORS, OCTET_MUTATORS, Dice, OctetMutator, put_in
 
 _MOST_MUTATIONS = 4
 _TRIES = 8
 _WHOLLY_RANDOM_OF = 50
 _RANDOM_OCTETS = 160
-LONGEST_OCTETS = 2 * JUMBO_OCTETS
+LONGEST_FRAME_OCTETS = 2 * JUMBO_OCTETS
 """No case is longer."""
 
 
@@ -37,6 +43,21 @@ class Case:
     """Which frame of the corpus it was made from; −1: from nothing."""
     mutations: tuple[str, ...]
     """What was done to it, in order, by the names of the mutators."""
+
+
+class CaseSource(Protocol):
+    """Where cases come from: `Cases`, `OctetCases`."""
+
+    @property
+    def seed(self) -> int:
+        """What the cases follow from."""
+
+    @property
+    def corpus(self) -> str:
+        """Tells the corpus from others."""
+
+    def starting_at(self, index: int) -> Iterator[Case]:
+        """Yield every case from ``index`` on."""
 
 
 _DIGEST_CHARACTERS = 16
@@ -90,7 +111,7 @@ class Cases:
                 spoil = dice.pick(OCTET_MUTATORS)
                 spoilt, name = spoil(octets, dice), spoil.__name__
             if spoilt != octets:
-                return spoilt[:LONGEST_OCTETS], name
+                return spoilt[:LONGEST_FRAME_OCTETS], name
         return put_in(octets, dice), put_in.__name__
 
     def _frame(self, octets: bytes, source: int) -> Frame:
@@ -105,3 +126,99 @@ class Cases:
         while True:
             yield self[index]
             index += 1
+
+
+LONGEST_INPUT_OCTETS = 1 << 16
+"""No case is longer."""
+
+
+class OctetCases:
+    """All cases of a seed over a corpus of octet strings, as `Cases` of frames are."""
+
+    def __init__(self, corpus: Sequence[bytes], mutators: Sequence[OctetMutator], *, seed: int) -> None:
+        if seed < 0:
+            raise ParameterError(name="seed", needed="0 or more", got=str(seed))
+        self.seed = seed
+        self.corpus = digest_of(corpus)
+        """Tells this corpus from others."""
+        self._corpus = tuple(corpus) or (b"",)
+        self._mutators = tuple(mutators)
+
+    def __getitem__(self, index: int) -> Case:
+        """Return case ``index``, 0 or more."""
+        dice = Dice(self.seed, index)
+        source = dice.below(len(self._corpus))
+        octets = self._corpus[source]
+        done = []
+        if dice.chance(8):
+            other = dice.pick(self._corpus)
+            octets = octets[: dice.below(len(octets) + 1)] + other[dice.below(len(other) + 1) :]
+            done.append("splice")
+        for _ in range(dice.between(1, _MOST_MUTATIONS)):
+            mutate = dice.pick(self._mutators)
+            octets = mutate(octets, dice)[:LONGEST_INPUT_OCTETS]
+            done.append(mutate.__name__)
+        return Case(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
+
+    def starting_at(self, index: int) -> Iterator[Case]:
+        """Yield every case from ``index`` on, without end."""
+        while True:
+            yield self[index]
+            index += 1
+
+
+_TOGETHER = 32
+"""So many cases go through the pipe at once."""
+_FIRST = 1000
+"""So many are there before the first is used."""
+_PIPE_OCTETS = 1 << 20
+"""What the pipe holds: some thousand cases, against times in which the other process is not let run."""
+_END_SECONDS = 5.0
+
+
+class MakingAhead:
+    """The octets of ``cases``, made by another process; close it at the end."""
+
+    def __init__(self, cases: Cases) -> None:
+        self._cases = cases
+        self._process: BaseProcess | None = None
+
+    def starting_at(self, index: int) -> Iterator[bytes]:
+        """Yield the octets of every case from ``index`` on, without end; an earlier call yields no more."""
+        self.close()
+        context = multiprocessing.get_context("spawn")
+        receiving, sending = context.Pipe(duplex=False)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(sending.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_OCTETS)
+        self._process = context.Process(target=_make, args=(self._cases, index, sending), daemon=True)
+        self._process.start()
+        sending.close()
+        with receiving, contextlib.suppress(EOFError, OSError):
+            while True:
+                made = receiving.recv()
+                yield from made
+                index += len(made)
+        # it was ended by someone else
+        yield from _octets(self._cases, index)
+
+    def close(self) -> None:
+        """End the other process."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join(_END_SECONDS)
+            self._process = None
+
+
+def _octets(cases: Cases, index: int) -> Iterator[bytes]:
+    return (case.octets for case in cases.starting_at(index))
+
+
+def _make(cases: Cases, index: int, sending: Connection) -> None:
+    """Send the octets of cases until nobody takes them any more."""
+    # an interrupt is for who uses them
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    made = _octets(cases, index)
+    with contextlib.suppress(BrokenPipeError):
+        sending.send(list(islice(made, _FIRST)))
+        while True:
+            sending.send(list(islice(made, _TOGETHER)))

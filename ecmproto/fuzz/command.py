@@ -6,18 +6,395 @@ that it never waits for its reader, and a bounded part of it is kept.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import math
 import os
+import re
+import resource
+import select
 import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ecmproto.errors import ParameterError
-from ecmproto.fuzz.symptoms import signature_of
-from ecmproto.fuzz.watching import Over, Watched
+
+SIGNS = (
+    b"Sanitizer: ", b": runtime error: ", b"Traceback (most recent call last)", b"Fatal Python error: ",
+    b"Assertion `", b"Assertion failed", b"assertion failed", b"-CRITICAL **", b"panicked at ", b"panic: ",
+    b"Dissector bug, ", b"Lua Error: ",
+)  # fmt: skip
+"""With which a failure begins to be told."""
+_SIGNS = tuple(sign.decode() for sign in SIGNS)
+
+_SANITIZER = re.compile(r"(?:ERROR|WARNING): (\w+Sanitizer): (.+?)(?= on |: 0x| \(|\n|$)")
+_UNDEFINED = re.compile(r"^(\S+:\d+:\d+): runtime error: (.+)$", re.MULTILINE)
+_SANITIZER_FRAME = re.compile(r"^\s*#\d+ 0x[0-9a-f]+ +(\S.*)$", re.MULTILINE)
+_LINE = re.compile(r"[^/]+:\d+(?::\d+)?")
+_OFFSET = re.compile(r"\(([^()\s]+\+0x[0-9a-f]+)\)")
+_ANYWHERE = re.compile(r"stack-overflow")
+"""Errors that come at one place of a function or another, as the room happens to end."""
+_RUNTIME = re.compile(r"(?:__interceptor_|__asan_|__sanitizer_|__interceptor|mem\w{3,4}$|malloc$|calloc$)")
+_FRAMES = 3
+_PLACED_FRAMES = 2
+"""Of so many the place counts too: what reads an array may be a function, called where the defect is."""
+
+_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
+_TRACEBACK_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+)$', re.MULTILINE)
+_EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning))\b", re.MULTILINE)
+_FATAL = re.compile(r"^Fatal Python error: (.+)$", re.MULTILINE)
+_FATAL_FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in (\S+)$', re.MULTILINE)
+_PYTEST = re.compile(r"^(\S+\.py):(\d+): ([A-Za-z_][\w.]*)$", re.MULTILINE)
+
+_DISSECTOR = re.compile(r"Dissector bug, protocol ([^:,\n]+)(?:, in packet \d+)?: ([^\]\n]*)")
+_LUA = re.compile(r"Lua Error: ([^\]\n]+)")
+_GLIB = re.compile(
+    r"ERROR:(\S{1,200}:\d+:\w+): (assertion failed.*)|(\w{1,40})-CRITICAL \*\*.*?: (\w+: assertion .* failed)"
+)
+_ASSERTION = re.compile(r"[\w./+-]{1,200}:\d+: .*Assertion .* failed|[Aa]ssertion failed.*")
+_RUST = re.compile(r"panicked at (.*)")
+_RUST_PLACE = re.compile(r"[\w./\\-]+\.rs:\d+:\d+")
+_GO = re.compile(r"^panic: (.+)$", re.MULTILINE)
+_GO_FUNCTION = re.compile(r"^goroutine \d+ \[running\]:\n(?:panic\(.*\n\t.*\n)?(\S+)\(.*\)$", re.MULTILINE)
+
+_PLACE = re.compile(r"^\S+:\d+(?=: )")
+_NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
+_LONGEST = 240
+
+
+def signature_of(output: str) -> str:
+    """Return what tells the failure in a program's output from other failures; "" where there is none.
+
+    A sanitizer's error with its innermost functions and places, a Python exception with its innermost place,
+    a failed assertion or a panic.
+    """
+    # most output tells of no failure, and to look for signs alone is quicker
+    tellers = _TOLD if any(sign in output for sign in _SIGNS) else (_pytest,)
+    return next(filter(None, (told(output) for told in tellers)), "")[:_LONGEST]
+
+
+def _sanitizer(output: str) -> str:
+    found = _SANITIZER.search(output)
+    if found:
+        name, error = found.groups()
+        placed = not _ANYWHERE.search(error)
+        return " ".join([name, _same(error), *_functions(output, found.end(), placed=placed)])
+    found = _UNDEFINED.search(output)
+    if found:
+        place, what = found.groups()
+        return " ".join([f"{place}: {_same(what)}", *_functions(output, found.end(), placed=False)])
+    return ""
+
+
+def _functions(output: str, start: int, *, placed: bool = True) -> list[str]:
+    """Return the innermost functions of a report, without those of the sanitizer itself.
+
+    ``placed`` says where in the first: two defects of one function are two.
+    """
+    told: list[str] = []
+    for frame in _SANITIZER_FRAME.findall(output, start):
+        words = frame.split()
+        name = words[1] if words[0] == "in" and len(words) > 1 else ""
+        if not _RUNTIME.match(name):
+            place = _place(frame, words[-1])
+            shown = name and place and placed and len(told) < _PLACED_FRAMES
+            told.append(f"{name} ({place})" if shown else name or place)
+    return told[:_FRAMES]
+
+
+def _place(frame: str, last: str) -> str:
+    """Return the line of a file, or the offset in a program, that a frame of a stack is at."""
+    base = last.rpartition("/")[2]
+    if _LINE.fullmatch(base):
+        return base
+    offset = _OFFSET.search(frame)
+    return offset[1].rpartition("/")[2] if offset else ""
+
+
+def _python(output: str) -> str:
+    if _TRACEBACK.search(output):
+        places = _TRACEBACK_FRAME.findall(output)
+        exceptions = _EXCEPTION.findall(output)
+        name = exceptions[-1] if exceptions else "exception"
+        return f"{name} in {_within(*places[-1])}" if places else f"{name} in nowhere"
+    fatal = _FATAL.search(output)
+    if fatal:
+        frame = _FATAL_FRAME.search(output, fatal.end())
+        return f"{fatal[1]} in {_within(*frame.groups())}" if frame else fatal[1]
+    return ""
+
+
+def _pytest(output: str) -> str:
+    lines = _PYTEST.findall(output)
+    if lines:
+        file, line, name = lines[-1]
+        return f"{name} in {file.rpartition('/')[2]}:{line}"
+    return ""
+
+
+def _within(file: str, line: str, function: str) -> str:
+    return f"{function} ({file.rpartition('/')[2]}:{line})"
+
+
+def _tshark(output: str) -> str:
+    found = _DISSECTOR.search(output)
+    if found:
+        protocol, what = found.groups()
+        place = _PLACE.search(what)
+        return f"Dissector bug, protocol {protocol}: {place[0] if place else _same(what)}"
+    found = _LUA.search(output)
+    return f"Lua Error: {found[1]}" if found else ""
+
+
+def _assertion(output: str) -> str:
+    found = _GLIB.search(output)
+    if found:
+        place, what = found[1] or found[3], found[2] or found[4]
+        return f"{place}: {_same(what)}"
+    found = _ASSERTION.search(output)
+    return found[0] if found else ""
+
+
+def _panic(output: str) -> str:
+    found = _RUST.search(output)
+    if found:
+        place = _RUST_PLACE.search(found[1])
+        return f"panicked at {place[0] if place else _same(found[1])}"
+    found = _GO.search(output)
+    if found:
+        function = _GO_FUNCTION.search(output, found.end())
+        return f"panic: {_same(found[1])}" + (f" in {function[1]}" if function else "")
+    return ""
+
+
+def _same(what: str) -> str:
+    """Return a message without the numbers that differ from case to case."""
+    return _NUMBER.sub("N", what)
+
+
+_TOLD: tuple[Callable[[str], str], ...] = (_sanitizer, _python, _pytest, _tshark, _assertion, _panic)
+
+
+TAIL_OCTETS = 1 << 16
+SIGN_OCTETS = 1 << 14
+_LONGEST_LINE = 1 << 10
+"""So far before a sign the line is looked for that it stands in."""
+_LEFT_OUT = b"\n[...]\n"
+
+
+class Printed:
+    """Takes what is printed piece by piece, and keeps a bounded part of it."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self._sign = b""
+        self._octets = 0
+        self._since = 0
+        """How much was printed before the line of the sign."""
+
+    def add(self, piece: bytes) -> None:
+        """Take what was printed next."""
+        if not self._sign:
+            self._look(self._tail[-_LONGEST_LINE:], piece)
+        elif len(self._sign) < SIGN_OCTETS:
+            self._sign += piece
+        self._octets += len(piece)
+        self._tail = (self._tail + piece)[-TAIL_OCTETS:]
+
+    def _look(self, before: bytes, piece: bytes) -> None:
+        """Keep what follows the first sign, which may stand across two pieces."""
+        window = before + piece
+        found = [place for place in map(window.find, SIGNS) if place >= 0]
+        if found:
+            start = window.rfind(b"\n", 0, min(found)) + 1
+            self._sign = window[start:]
+            self._since = self._octets - len(before) + start
+
+    @property
+    def text(self) -> str:
+        """What was kept, in order; where some was left out between, that is said."""
+        head, lost = self._sign[:SIGN_OCTETS], self._octets - len(self._tail)
+        kept = self._tail
+        if head and self._since < lost:
+            met = self._since + len(head) - lost
+            kept = head + (kept[met:] if met >= 0 else _LEFT_OUT + kept)
+        return kept.decode("utf-8", errors="replace")
+
+
+Over: TypeAlias = Literal["fine", "hang", "memory"]
+"""Which limit a process went over."""
+
+FILE_OCTETS = 1 << 28
+"""No file that a program writes may be longer; its cores are not written at all."""
+
+_WATCH_S = 0.02
+_PIECE_OCTETS = 1 << 16
+_FULL_OCTETS = _PIECE_OCTETS // 2
+_LEFT_PIECES = 16
+"""So much is still read of what stands in the pipe when the program has ended."""
+_PATIENCE = 10
+"""How many times as long as it may a program takes at most, however busy the machine is."""
+_IDLE_LOOKS = 5
+_PAGE_OCTETS = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_KIB = 1024
+
+
+class Watched:
+    """A process that leads a session, and all that it starts there.
+
+    At the end everything in its process group is killed; what it printed is in ``printed``.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], *, seconds: float, memory_octets: int) -> None:
+        self._process = process
+        self._start = time.monotonic()
+        self._idle = 0
+        self._processor_s = 0.0
+        self._seconds = seconds
+        self._memory_octets = memory_octets
+        self._peak_octets = 0
+        self._printed = Printed()
+        _limit(process.pid, seconds)
+
+    @property
+    def printed(self) -> str:
+        """What was kept of its output."""
+        return self._printed.text
+
+    @property
+    def processor_s(self) -> float:
+        """Processor time that it took; that of a process which was not waited for does not count."""
+        return self._processor_s
+
+    def until_ended(self, stop: threading.Event | None = None) -> Over:
+        """Wait for its end; end it where it takes too much, or once ``stop`` is set."""
+        over: Over = "fine"
+        with self._process:
+            while over == "fine" and not self._ended() and not (stop and stop.is_set()):
+                self._read(_WATCH_S)
+                over = self._exceeded()
+            # what it started in turn is not to outlive it
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            for _ in range(_LEFT_PIECES):
+                if not self._read(0):
+                    break
+        return "memory" if over == "fine" and self._swelled() else over
+
+    def _read(self, seconds: float) -> bool:
+        """Read a piece of output that comes within some time; return whether there was one."""
+        output = self._process.stdout
+        assert output is not None
+        if output.closed:
+            # one that closed its output may go on
+            time.sleep(seconds)
+            return False
+        ready, _, _ = select.select([output], [], [], seconds)
+        if not ready:
+            return False
+        piece = os.read(output.fileno(), _PIECE_OCTETS)
+        self._printed.add(piece)
+        if len(piece) > _FULL_OCTETS:
+            # it waits for its reader
+            self._idle = 0
+        if not piece:
+            output.close()
+            self._ended_soon(seconds)
+        return bool(piece)
+
+    def _ended_soon(self, seconds: float) -> None:
+        """Wait a little for one that closed its output: most do so when they end."""
+        pause = seconds / 64
+        while pause < seconds and not self._ended():
+            time.sleep(pause)
+            pause *= 2
+
+    def _ended(self) -> bool:
+        """Return whether it ended, and how much memory it had taken then."""
+        if self._process.returncode is None:
+            pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
+            if not pid:
+                return False
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+            self._peak_octets = usage.ru_maxrss * _KIB
+            self._processor_s = usage.ru_utime + usage.ru_stime
+        return True
+
+    def _exceeded(self) -> Over:
+        passed = time.monotonic() - self._start
+        if passed > self._seconds and (passed > _PATIENCE * self._seconds or self._had_its_time()):
+            return "hang"
+        return "memory" if _resident_octets(self._process.pid) > self._memory_octets else "fine"
+
+    def _had_its_time(self) -> bool:
+        """Return whether it ran for as long as it may, or waits: a busy machine is not its fault."""
+        activities = [_activity(pid) for pid in _family(str(self._process.pid))]
+        self._idle = 0 if any(activity.runs for activity in activities) else self._idle + 1
+        processor_s = sum(activity.processor_s for activity in activities)
+        return processor_s >= self._seconds or self._idle >= _IDLE_LOOKS
+
+    def _swelled(self) -> bool:
+        """Return whether it had too much memory between two looks at it."""
+        # a process is born with the memory of the one that starts it, which counts as its own
+        born = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+        return self._peak_octets > max(self._memory_octets, born)
+
+
+def _limit(pid: int, seconds: float) -> None:
+    """Bound what a process may write, and its processor time, should nobody be left to watch it."""
+    processor_s = math.ceil(seconds + 1) * (os.cpu_count() or 1)
+    limits = (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, FILE_OCTETS),
+        (resource.RLIMIT_CPU, processor_s),
+    )
+    # it may have ended, or be somebody else's by now
+    with contextlib.suppress(OSError):
+        for which, most in limits:
+            resource.prlimit(pid, which, (most, most))
+
+
+def _resident_octets(pid: int) -> int:
+    """Return what a process and those that it started have in memory; 0 where there is no /proc."""
+    return sum(_own_octets(each) for each in _family(str(pid)))
+
+
+def _family(pid: str) -> Iterator[str]:
+    yield pid
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in path.read_text(encoding="ascii").split():
+                yield from _family(child)
+
+
+def _own_octets(pid: str) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE_OCTETS
+    except (OSError, IndexError):
+        return 0
+
+
+class _Activity(NamedTuple):
+    runs: bool
+    """Whether it runs, or would if it could."""
+    processor_s: float
+
+
+def _activity(pid: str) -> _Activity:
+    """Return what a process is at; that of one which ended where the system does not tell."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        # a program may have any name, so fields count from behind it
+        state, *fields = text.rpartition(")")[2].split()
+        return _Activity(state in "RD", (int(fields[10]) + int(fields[11])) / _TICKS_PER_S)
+    except (OSError, ValueError, IndexError):
+        return _Activity(False, 0.0)
+
 
 Kind: TypeAlias = Literal["fine", "crash", "report", "exit", "hang", "memory", "difference", "silence"]
 """``crash``: ended by a signal; ``report``: a sanitizer's report or a traceback; ``exit``: a status that was

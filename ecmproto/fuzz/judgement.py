@@ -3,19 +3,73 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
+import threading
 import traceback
+import tracemalloc
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import islice
-from typing import Protocol
+from types import FrameType
 
-from ecmproto.fuzz.bounds import Bounds, TooLargeError, TooSlowError
-from ecmproto.fuzz.cases import Case
-from ecmproto.fuzz.command import Kind
-from ecmproto.fuzz.difference import Check
-from ecmproto.fuzz.items import Items
+from ecmproto.fuzz.cases import CaseSource
+from ecmproto.fuzz.checks.base import Check, Items
+from ecmproto.fuzz.command import Kind, signature_of
 from ecmproto.fuzz.minimisation import Budget, fewest, simplest
-from ecmproto.fuzz.symptoms import signature_of
+
+DEFAULT_SECONDS = 10.0
+DEFAULT_MEMORY_OCTETS = 256_000_000
+
+
+class TooSlowError(Exception):
+    """Work took more time than it may."""
+
+
+class TooLargeError(Exception):
+    """Work took more memory than it may."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What each check of a batch may take.
+
+    Time is the processor's, so that other programs do not matter; it is watched in the main thread, while
+    Python runs.  Memory is what Python and numpy allocate; measuring it takes a multiple of the time.
+    """
+
+    seconds: float = DEFAULT_SECONDS
+    memory_octets: int = DEFAULT_MEMORY_OCTETS
+
+    @contextmanager
+    def in_time(self, factor: float = 1) -> Iterator[None]:
+        """Raise TooSlowError in the middle of work that takes ``factor`` times as long as it may."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGVTALRM, _ring)
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds * factor)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
+
+    @contextmanager
+    def in_memory(self) -> Iterator[None]:
+        """Raise TooLargeError behind work that took too much at some time."""
+        tracemalloc.start()
+        try:
+            yield
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        if peak > self.memory_octets:
+            raise TooLargeError(f"{peak:,} octets")
+
+
+def _ring(number: int, frame: FrameType | None) -> None:
+    raise TooSlowError
+
 
 TRACED_FACTOR = 10
 """How many times as long work takes at most while its memory is measured."""
@@ -24,21 +78,6 @@ MEASURED_CASES = 256
 """Memory is measured with so many cases of one batch in so many: it takes a multiple of the time."""
 LOADING_SECONDS = 120.0
 """What loading and compiling may take of the processor's time."""
-
-
-class CaseSource(Protocol):
-    """Where cases come from: `Cases`, `OctetCases`."""
-
-    @property
-    def seed(self) -> int:
-        """What the cases follow from."""
-
-    @property
-    def corpus(self) -> str:
-        """Tells the corpus from others."""
-
-    def starting_at(self, index: int) -> Iterator[Case]:
-        """Yield every case from ``index`` on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

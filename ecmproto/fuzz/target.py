@@ -9,27 +9,311 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
 
 from ecmproto.errors import ParameterError
+from ecmproto.fuzz.cases import CaseSource
 from ecmproto.fuzz.command import Command, Outcome
-from ecmproto.fuzz.feed import Feed, Trial
 from ecmproto.fuzz.findings import (
     TIMED_OUT,
+    CampaignState,
     Finding,
+    Progress,
     in_memory,
     in_time,
     judged_again,
     reproduction,
     write_capture,
 )
-from ecmproto.fuzz.minimisation import unlimited
-from ecmproto.fuzz.reduction import Reduction
-from ecmproto.fuzz.runs import MOST_JOBS, RunFrames, Runs
-from ecmproto.fuzz.state import Progress, State
+from ecmproto.fuzz.minimisation import Budget, fewest, shortest_beginning, simplest, unlimited
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What a program is run on once."""
+
+    items: tuple[bytes, ...]
+    """Frames; of a capture as it is, its octets."""
+    index: int
+    """Of the first case."""
+    whole: bool = False
+    """Whether it is a capture as it is."""
+
+    @property
+    def file(self) -> str:
+        """The name of the file that a finding keeps it in."""
+        return "case.capture" if self.whole else "case.pcap"
+
+    def part(self, rows: Sequence[int]) -> Trial:
+        """Return some of its items, in their order."""
+        first = rows[0] if rows else 0
+        return dataclasses.replace(
+            self, items=tuple(self.items[row] for row in rows), index=self.index + first
+        )
+
+    def changed(self, row: int, octets: bytes) -> Trial:
+        """Return it with other octets in one place."""
+        return dataclasses.replace(self, items=(*self.items[:row], octets, *self.items[row + 1 :]))
+
+    def filled(self, octets: bytes) -> Trial:
+        """Return it with these octets in every place."""
+        return dataclasses.replace(self, items=(octets,) * len(self.items))
+
+    def write(self, path: Path) -> None:
+        """Write the file that a program gets."""
+        if self.whole:
+            path.write_bytes(b"".join(self.items))
+        else:
+            write_capture(path, self.items)
+
+
+class Feed:
+    """All trials of a seed.  With frames and captures it is now the turn of one, now of the other.
+
+    ParameterError for neither, and for two of different seeds.
+    """
+
+    def __init__(self, *, frames: CaseSource | None = None, captures: CaseSource | None = None) -> None:
+        sources = [source for source in (frames, captures) if source is not None]
+        if not sources:
+            raise ParameterError(name="feed", needed="frames, captures or both", got="neither")
+        if sources[0].seed != sources[-1].seed:
+            raise ParameterError(
+                name="captures", needed=f"seed {sources[0].seed}, as frames have", got=str(sources[-1].seed)
+            )
+        self.seed = sources[0].seed
+        self.corpus = "+".join(source.corpus for source in sources)
+        """Tells what it is made from from others."""
+        self._frames = frames
+        self._captures = captures
+
+    def trial(self, *, index: int, number: int, frames: int) -> Trial:
+        """Return trial ``number``, whose first case is ``index``: so many frames, or one capture."""
+        if self._frames is None or (self._captures is not None and number % 2):
+            assert self._captures is not None
+            case = next(self._captures.starting_at(index))
+            return Trial(items=(case.octets,), index=index, whole=True)
+        cases = islice(self._frames.starting_at(index), frames)
+        return Trial(items=tuple(case.octets for case in cases), index=index)
+
+
+MOST_JOBS = 256
+FIRST_FRAMES = 64
+MOST_FRAMES = 8192
+_QUICK_S = 0.5
+_QUICK_OF_LIMIT = 4
+_QUICK_STARTS = 2
+"""A run may take so many times as long as the program takes to start."""
+
+
+class Runs:
+    """Runs a program on one trial after another, ``jobs`` at once; leaving ends those that still run."""
+
+    def __init__(self, command: Command, upcoming: Callable[[], Trial], *, jobs: int = 1) -> None:
+        self._command = command
+        self._upcoming = upcoming
+        self._jobs = jobs
+        self._stop = threading.Event()
+        self._threads = ThreadPoolExecutor(jobs)
+        self._folder = TemporaryDirectory()
+        self._started: deque[tuple[Trial, Future[Outcome]]] = deque()
+        self._number = 0
+
+    def __enter__(self) -> Runs:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._threads.shutdown(cancel_futures=True)
+        self._folder.cleanup()
+
+    def next(self) -> tuple[Trial, Outcome]:
+        """Return the next trial and how it ended; ParameterError where the program cannot be started."""
+        # one more than run at once, so that a capture is made while programs read others
+        while len(self._started) <= self._jobs:
+            self._start(self._upcoming())
+        trial, ending = self._started.popleft()
+        return trial, ending.result()
+
+    def _start(self, trial: Trial) -> None:
+        path = Path(self._folder.name) / f"{self._number}-{trial.file}"
+        self._number += 1
+        trial.write(path)
+        self._started.append((trial, self._threads.submit(self._run, path)))
+
+    def _run(self, path: Path) -> Outcome:
+        try:
+            return self._command.run(path, stop=self._stop)
+        finally:
+            path.unlink()
+
+
+class RunFrames:
+    """How many frames a run gets: starting a program takes longer than reading a frame.
+
+    So many that most of a run is reading while it stays quick, and half as many after a failure: behind it
+    nothing may have been read.
+    """
+
+    def __init__(self, fixed: int | None, limit_s: float) -> None:
+        self._fixed = fixed is not None
+        self.count = FIRST_FRAMES if fixed is None else fixed
+        self._limit_s = limit_s
+        self._start_s = math.inf
+
+    def took(self, frames: int, outcome: Outcome) -> None:
+        """Take note of a run of so many frames."""
+        if self._fixed:
+            return
+        # what it took itself: on a busy machine all runs are long
+        self._start_s = min(self._start_s, outcome.processor_s)
+        quick_s = min(max(_QUICK_S, _QUICK_STARTS * self._start_s), self._limit_s / _QUICK_OF_LIMIT)
+        if outcome.failed:
+            self.count = max(1, min(self.count, frames) // 2)
+        elif outcome.processor_s > 2 * quick_s:
+            self.count = max(min(self.count, FIRST_FRAMES), self.count // 2)
+        elif outcome.processor_s < quick_s and outcome.seconds < self._limit_s / 2 and frames >= self.count:
+            self.count = min(MOST_FRAMES, 2 * self.count)
+
+
+REDUCED_SECONDS = 60.0
+"""A campaign is to go on."""
+_HANG_STARTS = 4
+"""A hang is what takes so many times as long as the program takes to start."""
+_LEAST_S = 0.1
+
+
+_ADDING_UP = ("memory", "hang")
+"""What frames may take together though none of them does alone."""
+_SLACK = 8
+"""Of so many frames that add up one more is kept: what each takes is not the same in every run."""
+
+
+class Reduction:
+    """Runs ``command`` on what is left of a trial; ``path`` is the file that it gets.
+
+    Frames are left out within ``tries`` and some time, and octets of what is left again; no longer than
+    ``left_s`` says.
+    """
+
+    def __init__(
+        self,
+        command: Command,
+        path: Path,
+        *,
+        signature: str,
+        tries: int,
+        left_s: Callable[[], float] = unlimited,
+    ) -> None:
+        self._patient = self._command = command
+        self._path = path
+        self._signature = signature
+        self._tries = tries
+        self._left_s = left_s
+        self._budget = self._another()
+
+    def outcome(self, trial: Trial) -> Outcome:
+        """Return how the program ends on a trial."""
+        trial.write(self._path)
+        return self._command.run(self._path)
+
+    def least(self, trial: Trial) -> tuple[Trial, Outcome] | None:
+        """Return the least trial found, and how the program ends on it; None where it does not fail again."""
+        first = self.outcome(trial)
+        if first.signature != self._signature:
+            return None
+        if self.out_of_time:
+            return trial, first
+        empty = self.outcome(trial.part(()))
+        if empty.signature == self._signature:
+            # it fails whatever it reads
+            return trial.part(()), empty
+        self._hasten(empty)
+        least = self._fewest(trial)
+        self._budget = self._another()
+        least = self._simplest(least)
+        self._command = self._patient
+        last = self.outcome(least)
+        return (least, last) if last.signature == self._signature else (trial, first)
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether no time is left, though there might have been something to leave out."""
+        return self._left_s() <= 0
+
+    def _another(self) -> Budget:
+        return Budget(self._tries, seconds=min(REDUCED_SECONDS, self._left_s()))
+
+    def _hasten(self, empty: Outcome) -> None:
+        """Wait no longer for a hang than it takes to know it from a start."""
+        if self._signature == "hang" and not empty.failed:
+            seconds = min(self._patient.seconds, max(_LEAST_S, _HANG_STARTS * empty.processor_s))
+            self._command = dataclasses.replace(self._patient, seconds=seconds)
+
+    def _fails(self, trial: Trial) -> bool:
+        return self.outcome(trial).signature == self._signature
+
+    def _fewest(self, trial: Trial) -> Trial:
+        def fails(rows: Sequence[int]) -> bool:
+            return self._fails(trial.part(rows))
+
+        rows = shortest_beginning(range(len(trial.items)), fails, self._budget)
+        last = rows[-1:]
+        if len(rows) == 1 or (self._budget.spend() and fails(last)):
+            return trial.part(last)
+        if self._signature in _ADDING_UP:
+            # each takes as much as in the run that failed
+            self._command = self._patient
+            alike = self._alike(trial, fails)
+            if alike:
+                return trial.part(alike)
+        return trial.part(fewest(rows, fails, self._budget))
+
+    def _alike(self, trial: Trial, fails: Callable[[Sequence[int]], bool]) -> Sequence[int]:
+        """Return one row as often as it takes: of frames that add up, one that takes no less than most do.
+
+        Of two halves, each repeated until it is as many frames as all were, one takes as much as all did.
+        Empty where none does.
+        """
+        rows: Sequence[int] = range(len(trial.items))
+        total = len(rows)
+        while len(rows) > 1:
+            middle = len(rows) // 2
+            for part in (rows[:middle], rows[middle:]):
+                if self._budget.spend() and fails([*part] * -(-total // len(part))):
+                    rows = part
+                    break
+            else:
+                return ()
+        enough = shortest_beginning([*rows] * total, fails, self._budget)
+        return [*rows] * min(total, len(enough) + -(-len(enough) // _SLACK))
+
+    def _simplest(self, trial: Trial) -> Trial:
+        if len(trial.items) > 1 and len(set(trial.items)) == 1:
+            return trial.filled(
+                simplest(trial.items[0], lambda octets: self._fails(trial.filled(octets)), self._budget)
+            )
+        for row in range(len(trial.items)):
+            before = trial
+
+            def fails(octets: bytes, row: int = row, before: Trial = before) -> bool:
+                return self._fails(before.changed(row, octets))
+
+            trial = before.changed(row, simplest(before.items[row], fails, self._budget))
+        return trial
+
 
 DEFAULT_TRIES = 300
 _PATIENCE_S = 5.0
@@ -63,7 +347,7 @@ class TargetCampaign:
         self._left_s: Callable[[], float] = unlimited
         self.cut_short: list[str] = []
         """Findings, by name, that there was no time to reduce as far as they can be."""
-        self._state = State(folder, seed=feed.seed, corpus=feed.corpus)
+        self._state = CampaignState(folder, seed=feed.seed, corpus=feed.corpus)
 
     @property
     def progress(self) -> Progress:

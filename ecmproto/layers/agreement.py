@@ -11,8 +11,7 @@ from scapy.utils import mac2str
 
 from ecmproto import codec
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
-from ecmproto.fuzz.difference import Difference
-from ecmproto.fuzz.items import frames_of
+from ecmproto.fuzz.checks.base import Difference, frames_of
 from ecmproto.layers.conversion import to_scapy
 from ecmproto.layers.dispatch import LAYERS, RENAMED
 

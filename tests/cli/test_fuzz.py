@@ -14,9 +14,9 @@ import pytest
 from ecmproto.capture import open_capture
 from ecmproto.codec import VLAN, decode_lax
 from ecmproto.dissect import Record
-from ecmproto.fuzz.field_values import FieldValues, Listed
-from ecmproto.fuzz.kinds import template_frames
-from ecmproto.fuzz.tshark_check import TsharkCheck
+from ecmproto.fuzz.checks.frames import FieldRows, FieldValues
+from ecmproto.fuzz.checks.tshark import TsharkCheck
+from ecmproto.fuzz.subjects import template_frames
 from ecmproto_cli.commands import fuzz
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
@@ -46,7 +46,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one-frame decoder loses the priority of S-TAGs."""
     right = FieldValues.of
 
-    def wrong(self: FieldValues, records: Sequence[Record]) -> dict[str, Listed]:
+    def wrong(self: FieldValues, records: Sequence[Record]) -> dict[str, FieldRows]:
         values = right(self, records)
         values.pop("ieee8021ad.priority", None)
         return values

@@ -18,11 +18,11 @@ import pytest
 
 from ecmproto.capture import PcapWriter, open_capture
 from ecmproto.capture.linux.receiver import FrameReceiver
-from ecmproto.fuzz import narrowing
+from ecmproto.fuzz import device_campaign
 from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.fitting import Fitting
-from ecmproto.fuzz.heartbeats import heartbeat_of
-from ecmproto.fuzz.kinds import template_frames
+from ecmproto.fuzz.device import heartbeat_of
+from ecmproto.fuzz.device_campaign import FrameFitter
+from ecmproto.fuzz.subjects import template_frames
 from ecmproto_cli.main import run
 from tests.fuzz.planted.device import kills
 from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
@@ -35,7 +35,7 @@ QUICK = ["--heartbeat-timeout", "200ms", "--heartbeat-retries", "1", "--settle",
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(narrowing, "SIMPLER_SECONDS", 2.0)
+    monkeypatch.setattr(device_campaign, "SIMPLER_SECONDS", 2.0)
     return tmp_path
 
 
@@ -51,7 +51,7 @@ def table(text: str) -> dict[str, str]:
 
 def frames_of(seed: int, count: int) -> list[bytes]:
     """Return what of a seed's first cases an interface carries."""
-    fitting = Fitting(longest_octets=1514, longest_tagged_octets=1518)
+    fitting = FrameFitter(longest_octets=1514, longest_tagged_octets=1518)
     cases = Cases(template_frames(), seed=seed)
     fitted = (fitting.fitted(cases[index].octets) for index in range(count))
     return [frame for frame in fitted if frame is not None]

@@ -33,9 +33,17 @@ from ecmproto.codec import (
     encode,
 )
 from ecmproto.errors import CaptureError
+from ecmproto.fuzz.checks.tshark import (
+    DELIBERATE,
+    Sample,
+    differing,
+    ours,
+    reasons,
+    theirs,
+    unexplained,
+    write_pcap,
+)
 from ecmproto.fuzz.strategies import mutated, octets_of, pause_frames, pfc_frames, tagged_frames
-from ecmproto.fuzz.tshark_fields import Sample, ours, theirs, write_pcap
-from ecmproto.fuzz.tshark_reasons import DELIBERATE, differing, reasons, unexplained
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.standards.known_answers import KNOWN_ANSWERS
 

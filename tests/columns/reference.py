@@ -9,9 +9,8 @@ from ecmproto.capture import Batch, Interface
 from ecmproto.columns import Columns, extract
 from ecmproto.dissect import records
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.fuzz.column_check import ETHERNET_ONLY, NAMES, column_differences
-from ecmproto.fuzz.column_check import INNER_NAMES as INNER
-from ecmproto.fuzz.field_values import FieldValues
+from ecmproto.fuzz.checks.frames import ETHERNET_ONLY, NAMES, FieldValues, column_differences
+from ecmproto.fuzz.checks.frames import INNER_NAMES as INNER
 
 
 def expected(

@@ -33,7 +33,7 @@ from ecmproto.columns.layers import find_layers, frames_of
 from ecmproto.formats.ethernet import SNAP, STag
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.ip import AH, ARP, DestinationOptions, FragmentHeader, HopByHop, Routing
-from ecmproto.fuzz.column_check import NAMES
+from ecmproto.fuzz.checks.frames import NAMES
 from tests.columns.reference import assert_equal
 from tests.columns.spoilt import INTERFACES
 from tests.dissect.sample import FRAMES

@@ -18,7 +18,7 @@ from ecmproto.dissect import Lines, NdJson, Record, Tabs, hex_text, record_docum
 from ecmproto.dissect.hexdump import segments
 from ecmproto.dissect.summary import fcs_holds
 from ecmproto.formats.registry import catalogue
-from ecmproto.fuzz.text_check import TextCheck
+from ecmproto.fuzz.checks.frames import TextCheck
 from tests.dissect.sample import FRAMES
 
 ALL_FIELDS = [entry.name for entry in catalogue()]

@@ -27,7 +27,7 @@ from ecmproto.dissect import Record
 from ecmproto.filter import Filter, compile_filter
 from ecmproto.filter.evaluation import is_there, values_of
 from ecmproto.filter.fields import Field, Value, find
-from ecmproto.fuzz.tshark_fields import Sample
+from ecmproto.fuzz.checks.tshark import Sample
 from tests.codec.test_tshark_oracle import captures_in, crafted, from_capture
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.filter.captured import of_capture

@@ -18,24 +18,25 @@ from ecmproto.capture import open_capture
 from ecmproto.codec import CNM, VLAN, Frame, decode, decode_lax
 from ecmproto.dissect import Record
 from ecmproto.errors import ParameterError
-from ecmproto.fuzz import agreement, capture_check, document_check, schema_check, tshark_check
+from ecmproto.fuzz import agreement
 from ecmproto.fuzz.agreement import BATCH_CASES, AgreementCampaign
-from ecmproto.fuzz.bounds import Bounds
-from ecmproto.fuzz.capture_check import CaptureCheck
-from ecmproto.fuzz.cases import Case, Cases
-from ecmproto.fuzz.column_check import ColumnCheck
-from ecmproto.fuzz.difference import Check, Difference
-from ecmproto.fuzz.document_check import DocumentCheck
-from ecmproto.fuzz.field_values import FieldValues, Listed
-from ecmproto.fuzz.findings import Finding
-from ecmproto.fuzz.items import Items
-from ecmproto.fuzz.kinds import SUBJECTS, template_frames
-from ecmproto.fuzz.octet_cases import CAPTURE_MUTATORS, LONGEST_OCTETS, TEXT_MUTATORS, OctetCases
-from ecmproto.fuzz.schema_check import SchemaCheck
-from ecmproto.fuzz.spec_check import SpecCheck
-from ecmproto.fuzz.state import seed_of
-from ecmproto.fuzz.text_check import TextCheck
-from ecmproto.fuzz.tshark_fields import ours
+from ecmproto.fuzz.cases import LONGEST_INPUT_OCTETS, Case, Cases, OctetCases
+from ecmproto.fuzz.checks import frames, readers, tshark
+from ecmproto.fuzz.checks.base import Check, Difference, Items
+from ecmproto.fuzz.checks.frames import (
+    ColumnCheck,
+    DocumentCheck,
+    FieldRows,
+    FieldValues,
+    SchemaCheck,
+    TextCheck,
+)
+from ecmproto.fuzz.checks.readers import CaptureCheck, SpecCheck
+from ecmproto.fuzz.checks.tshark import ours
+from ecmproto.fuzz.findings import Finding, seed_of
+from ecmproto.fuzz.judgement import Bounds
+from ecmproto.fuzz.mutators import CAPTURE_MUTATORS, TEXT_MUTATORS
+from ecmproto.fuzz.subjects import SUBJECTS, template_frames
 from ecmproto.layers.agreement import ScapyCheck, packet_differences
 from ecmproto.layers.conversion import to_scapy
 from tests.conftest import requires
@@ -151,9 +152,9 @@ def test_a_case_that_cannot_be_made_is_found_and_the_others_are_looked_at(
 @pytest.mark.parametrize(
     ("module", "name", "check", "what"),
     [
-        (schema_check, "encode", SchemaCheck(), "schema: octets do not come back"),
-        (document_check, "from_document", DocumentCheck(), "documents: a document does not give the octets"),
-        (document_check, "to_document", DocumentCheck(), "documents: KeyError in planted"),
+        (frames, "encode", SchemaCheck(), "schema: octets do not come back"),
+        (frames, "from_document", DocumentCheck(), "documents: a document does not give the octets"),
+        (frames, "to_document", DocumentCheck(), "documents: KeyError in planted"),
     ],
 )
 def test_planted_defects_of_the_schema(
@@ -190,7 +191,7 @@ def test_strict_and_lax_decoders_that_differ(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_column_that_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     right = FieldValues.of
 
-    def planted(self: FieldValues, records: Sequence[Record]) -> dict[str, Listed]:
+    def planted(self: FieldValues, records: Sequence[Record]) -> dict[str, FieldRows]:
         values = right(self, records)
         rows = values["vlan.id"].rows if "vlan.id" in values else []
         twice = next((place for place in range(1, len(rows)) if rows[place - 1] == rows[place]), None)
@@ -230,11 +231,11 @@ def test_a_scapy_layer_that_differs() -> None:
 
 def test_tshark_agrees_and_what_differs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     requires("tshark")
-    check = tshark_check.TsharkCheck()
+    check = tshark.TsharkCheck()
     frames = [case.octets for case in islice(Cases(template_frames(), seed=5), 2_000)]
     assert list(check.differences([b"", *frames])) == []
     planted = {"vlan.id": ["4711"]}
-    monkeypatch.setattr(f"{tshark_check.__name__}.ours", lambda sample: ours(sample) | planted)
+    monkeypatch.setattr(f"{tshark.__name__}.ours", lambda sample: ours(sample) | planted)
     assert {wrong.what for wrong in check.differences(template_frames())} == {"vlan.id"}
 
 
@@ -297,7 +298,7 @@ def test_a_reader_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path
             raise ZeroDivisionError
         return reader
 
-    monkeypatch.setattr(f"{capture_check.__name__}.open_capture", planted)
+    monkeypatch.setattr(f"{readers.__name__}.open_capture", planted)
     subject = SUBJECTS["captures"]
     cases = subject.cases(subject.corpus(), 1)
     found = AgreementCampaign(subject.checks(), cases, tmp_path, line=LINE, file=subject.file)
@@ -310,7 +311,7 @@ def test_a_reader_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_subjects_start_from_what_is_right() -> None:
     for octets in SUBJECTS["captures"].corpus():
-        assert capture_check._read(octets, 1 << 20)[0][1] == "None"
+        assert readers._read(octets, 1 << 20)[0][1] == "None"
     assert list(CaptureCheck().differences(SUBJECTS["captures"].corpus())) == []
     assert list(SpecCheck().differences(SUBJECTS["specs"].corpus())) == []
     assert all(decode(octets) for octets in template_frames())
@@ -321,7 +322,7 @@ def test_any_octets_are_a_corpus(corpus: list[bytes], seed: int, index: int) -> 
     for mutators in (CAPTURE_MUTATORS, TEXT_MUTATORS):
         cases = OctetCases(corpus, mutators, seed=seed)
         assert cases[index] == next(cases.starting_at(index))
-        assert len(cases[index].octets) <= LONGEST_OCTETS
+        assert len(cases[index].octets) <= LONGEST_INPUT_OCTETS
     with pytest.raises(ParameterError, match="seed"):
         OctetCases(corpus, CAPTURE_MUTATORS, seed=-1)
 

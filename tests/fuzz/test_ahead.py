@@ -6,9 +6,8 @@ import multiprocessing
 from contextlib import closing
 from itertools import islice
 
-from ecmproto.fuzz.ahead import MakingAhead
-from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.kinds import template_frames
+from ecmproto.fuzz.cases import Cases, MakingAhead
+from ecmproto.fuzz.subjects import template_frames
 
 
 def test_they_are_the_same_and_in_order() -> None:

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from ecmproto.capture import open_capture
 from ecmproto.codec import VLAN, CNTag, Data, Ethernet, Frame, decode, decode_lax, encode
 from ecmproto.errors import DecodeError, ParameterError
-from ecmproto.fuzz.cases import LONGEST_OCTETS, Cases
-from ecmproto.fuzz.layer_mutators import LAYER_MUTATORS
-from ecmproto.fuzz.octet_mutators import OCTET_MUTATORS
+from ecmproto.fuzz.cases import LONGEST_FRAME_OCTETS, Cases
+from ecmproto.fuzz.mutators import LAYER_MUTATORS, OCTET_MUTATORS
 from ecmproto.fuzz.strategies import arbitrary_octets
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
@@ -56,7 +55,7 @@ def test_a_mutation_changes_the_frame() -> None:
     for case in islice(Cases(frames, seed=3), 2_000):
         if len(case.mutations) == 1 and case.source >= 0:
             assert case.octets != frames[case.source]
-        assert len(case.octets) <= LONGEST_OCTETS
+        assert len(case.octets) <= LONGEST_FRAME_OCTETS
 
 
 def test_cases_reach_deep_tag_stacks_jumbos_and_runts() -> None:

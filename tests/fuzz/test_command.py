@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from ecmproto.errors import ParameterError
-from ecmproto.fuzz.command import Command, Outcome
+from ecmproto.fuzz.command import FILE_OCTETS, TAIL_OCTETS, Command, Outcome
 from ecmproto.fuzz.findings import reproduction
-from ecmproto.fuzz.printed import TAIL_OCTETS
-from ecmproto.fuzz.watching import FILE_OCTETS
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from ecmproto.capture import Batch
 from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.errors import InterfaceError, ParameterError
-from ecmproto.fuzz.heartbeats import Heartbeat, heartbeat_of
+from ecmproto.fuzz.device import Heartbeat, heartbeat_of
 from tests.namespaces import FAR, NEAR, Network
 
 

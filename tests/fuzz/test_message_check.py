@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from ecmproto.codec import CNM, decode_lax
-from ecmproto.fuzz.kinds import template_frames
-from ecmproto.fuzz.message_check import MessageCheck
+from ecmproto.fuzz.checks.messages import MessageCheck
+from ecmproto.fuzz.subjects import template_frames
 from ecmproto.mechanisms.ecm.machine import ECMMachine
 from ecmproto.mechanisms.machine import Heard
 from ecmproto.mechanisms.qcn.machine import QCNMachine, Stations

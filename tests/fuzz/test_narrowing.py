@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.fuzz.device import Pulse
-from ecmproto.fuzz.fitting import Fitting
-from ecmproto.fuzz.narrowing import Narrowing, Suspect
+from ecmproto.fuzz.device_campaign import FrameFitter, HeartbeatSchedule, Narrowing, Suspect
 from tests.fuzz.fake_device import FakeDevice, any_has
 
-FITTING = Fitting(longest_octets=1514, longest_tagged_octets=1518)
-PULSE = Pulse(every_s=1, retries=0)
+FITTING = FrameFitter(longest_octets=1514, longest_tagged_octets=1518)
+PULSE = HeartbeatSchedule(every_s=1, retries=0)
 
 
 def suspects(count: int) -> list[Suspect]:

@@ -11,8 +11,7 @@ import pytest
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import Cases
 from ecmproto.fuzz.command import Command, Kind, Outcome
-from ecmproto.fuzz.feed import Feed, Trial
-from ecmproto.fuzz.runs import FIRST_FRAMES, MOST_FRAMES, RunFrames, Runs
+from ecmproto.fuzz.target import FIRST_FRAMES, MOST_FRAMES, Feed, RunFrames, Runs, Trial
 
 
 def ended(*, kind: Kind = "fine", seconds: float = 0.01, processor_s: float = 0.01) -> Outcome:

@@ -12,11 +12,9 @@ import pytest
 from ecmproto.capture import open_capture
 from ecmproto.codec import CNM, decode_lax
 from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.device import Pulse
-from ecmproto.fuzz.fitting import Fitting
-from ecmproto.fuzz.kinds import template_frames
-from ecmproto.fuzz.silences import SilenceCampaign
-from ecmproto.fuzz.state import Progress
+from ecmproto.fuzz.device_campaign import DeviceCampaign, FrameFitter, HeartbeatSchedule
+from ecmproto.fuzz.findings import Progress
+from ecmproto.fuzz.subjects import template_frames
 from tests.fuzz.fake_device import FRAME_S, FakeDevice
 
 CASES = Cases(template_frames(), seed=7)
@@ -35,13 +33,15 @@ def killed_by(indices: Sequence[int]) -> Callable[[Sequence[bytes]], bool]:
     return lambda frames: wanted <= set(frames)
 
 
-def fits() -> Fitting:
-    return Fitting(longest_octets=1514, longest_tagged_octets=1518)
+def fits() -> FrameFitter:
+    return FrameFitter(longest_octets=1514, longest_tagged_octets=1518)
 
 
-def campaign(device: FakeDevice, folder: Path, pulse: Pulse | None = None, **more: Any) -> SilenceCampaign:
-    pulse = pulse or Pulse(every_frames=50, retries=0)
-    return SilenceCampaign(
+def campaign(
+    device: FakeDevice, folder: Path, pulse: HeartbeatSchedule | None = None, **more: Any
+) -> DeviceCampaign:
+    pulse = pulse or HeartbeatSchedule(every_frames=50, retries=0)
+    return DeviceCampaign(
         device, CASES, fits(), folder, pulse=pulse, line=LINE, clock=device.clock, tries=300, **more
     )
 
@@ -67,7 +67,11 @@ def test_what_is_sent_are_the_cases_in_order(tmp_path: Path) -> None:
 
 def test_heartbeats_by_time(tmp_path: Path) -> None:
     device = FakeDevice(lambda frames: False)
-    list(campaign(device, tmp_path, Pulse(every_s=100 * FRAME_S)).run(always, most_cases=1000))
+    list(
+        campaign(device, tmp_path, HeartbeatSchedule(every_s=100 * FRAME_S, retries=2)).run(
+            always, most_cases=1000
+        )
+    )
     assert len(device.sent) == pytest.approx(9, abs=1)
     assert all(len(stretch) >= 100 for stretch in device.sent[:-1])
 

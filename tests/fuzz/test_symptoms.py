@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.fuzz.printed import SIGN_OCTETS, TAIL_OCTETS, Printed
-from ecmproto.fuzz.symptoms import signature_of
+from ecmproto.fuzz.command import SIGN_OCTETS, TAIL_OCTETS, Printed, signature_of
 
 ADDRESS = """\
 ==15590==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x60b000000156 at pc 0x555c90a17451 bp 0x7f

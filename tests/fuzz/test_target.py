@@ -16,11 +16,9 @@ from ecmproto.codec import CNM, TLV, decode_lax
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import Cases
 from ecmproto.fuzz.command import Command, Outcome
-from ecmproto.fuzz.feed import Feed
-from ecmproto.fuzz.findings import Finding, write_capture
-from ecmproto.fuzz.kinds import SUBJECTS
-from ecmproto.fuzz.state import Progress
-from ecmproto.fuzz.target import TargetCampaign
+from ecmproto.fuzz.findings import Finding, Progress, write_capture
+from ecmproto.fuzz.subjects import SUBJECTS
+from ecmproto.fuzz.target import Feed, TargetCampaign
 from tests.conftest import requires
 
 PCAPS = Path(__file__).parents[2] / "pcaps"

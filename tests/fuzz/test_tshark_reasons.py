@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 
 from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.tshark_check import TsharkCheck
-from ecmproto.fuzz.tshark_fields import FIELDS, Fields, Sample, ours, theirs, write_pcap
-from ecmproto.fuzz.tshark_reasons import unexplained
+from ecmproto.fuzz.checks.tshark import (
+    FIELDS,
+    Fields,
+    Sample,
+    TsharkCheck,
+    ours,
+    theirs,
+    unexplained,
+    write_pcap,
+)
 from tests.conftest import requires
 
 SRC = bytes.fromhex("020000000001")

@@ -13,8 +13,7 @@ from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.schedule import schedule_of
 from ecmproto.capture.linux.sender import FrameSender, Transmission
 from ecmproto.errors import InterfaceError
-from ecmproto.fuzz.heartbeats import heartbeat_of
-from ecmproto.fuzz.wired import Patience, WiredDevice
+from ecmproto.fuzz.device import Patience, WiredDevice, heartbeat_of
 from tests.capture.linux.traffic import frame, received
 from tests.namespaces import FAR, NEAR, Network
 

@@ -16,14 +16,12 @@ import pytest
 
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.fuzz.agreement import AgreementCampaign
-from ecmproto.fuzz.bounds import Bounds
+from ecmproto.fuzz.agreement import AgreementCampaign, verdicts
 from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.difference import Difference
-from ecmproto.fuzz.judgement import Judge, Share, Stretch
-from ecmproto.fuzz.kinds import SUBJECTS, template_frames
-from ecmproto.fuzz.state import Progress
-from ecmproto.fuzz.workers import verdicts
+from ecmproto.fuzz.checks.base import Difference
+from ecmproto.fuzz.findings import Progress
+from ecmproto.fuzz.judgement import Bounds, Judge, Share, Stretch
+from ecmproto.fuzz.subjects import SUBJECTS, template_frames
 from ecmproto.layers.agreement import ScapyCheck
 from tests.namespaces import PATIENCE_S
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from ecmproto.codec import VLAN, CNTag, Ethernet, Frame, decode
-from ecmproto.fuzz.tshark_fields import Sample, write_pcap
+from ecmproto.fuzz.checks.tshark import Sample, write_pcap
 from ecmproto.mechanisms.qcn.edge_parameters import DefenceMode
 from tests.live.lldpd import Agent, lldpd
 from tests.live.virtual import HOST, frame

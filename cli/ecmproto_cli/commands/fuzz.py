@@ -26,8 +26,7 @@ from ecmproto_cli.output import pairs
 if TYPE_CHECKING:
     from ecmproto.capture import Batch, CaptureReader
     from ecmproto.filter import Filter
-    from ecmproto.fuzz.findings import Finding
-    from ecmproto.fuzz.state import Progress
+    from ecmproto.fuzz.findings import Finding, Progress
 
 
 COMMANDS = {
@@ -80,7 +79,7 @@ def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
     UsageError where nothing is there to be filtered, or nothing is left.
     """
     from ecmproto.capture import open_capture
-    from ecmproto.fuzz.kinds import template_frames
+    from ecmproto.fuzz.subjects import template_frames
 
     if not paths:
         if filter is not None:
@@ -114,7 +113,7 @@ MOST_FRAMES = 200_000
 
 def seed_for(folder: Path, given: int | None) -> int:
     """Return the seed of a campaign, and say it."""
-    from ecmproto.fuzz.state import seed_of
+    from ecmproto.fuzz.findings import seed_of
 
     seed = given
     if seed is None:

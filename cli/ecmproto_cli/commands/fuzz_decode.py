@@ -28,9 +28,9 @@ from ecmproto_cli.options import SIZE, TIME
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
-    from ecmproto.fuzz.bounds import Bounds
-    from ecmproto.fuzz.difference import Check
+    from ecmproto.fuzz.checks.base import Check
     from ecmproto.fuzz.findings import Finding
+    from ecmproto.fuzz.judgement import Bounds
 
 WHAT = ("frames", "captures", "filters", "specs", "messages")
 FRAMES = ("frames", "messages")
@@ -88,7 +88,7 @@ def command(
     ecmproto fuzz decode --seed 7 --index 4711
     ecmproto fuzz decode --what captures --time 10s
     """
-    from ecmproto.fuzz.bounds import Bounds
+    from ecmproto.fuzz.judgement import Bounds
     from ecmproto.units import parse_octets
 
     _check_options(paths, seed, index, as_is, runs, duration)
@@ -136,7 +136,7 @@ def _check_options(
 
 
 def _corpus(what: str, paths: tuple[str, ...], filter: Filter | None, *, whole: bool) -> list[bytes]:
-    from ecmproto.fuzz.kinds import SUBJECTS
+    from ecmproto.fuzz.subjects import SUBJECTS
 
     if what in FRAMES:
         return captured_frames(paths, filter)
@@ -151,11 +151,11 @@ def _corpus(what: str, paths: tuple[str, ...], filter: Filter | None, *, whole: 
 
 
 def _checks(what: str) -> list[Check]:
-    from ecmproto.fuzz.kinds import SUBJECTS
+    from ecmproto.fuzz.subjects import SUBJECTS
 
     checks = SUBJECTS[what].checks()
     if what == "frames":
-        from ecmproto.fuzz.tshark_check import TsharkCheck
+        from ecmproto.fuzz.checks.tshark import TsharkCheck
         from ecmproto.layers.agreement import ScapyCheck
 
         checks.append(ScapyCheck())
@@ -166,7 +166,7 @@ def _checks(what: str) -> list[Check]:
 
 def _tried(items: list[bytes], checks: list[Check], bounds: Bounds) -> int:
     """Try octets as they are; print what is wrong."""
-    from ecmproto.fuzz.items import Items
+    from ecmproto.fuzz.checks.base import Items
     from ecmproto.fuzz.judgement import disagreements
 
     batch = Items(items)
@@ -179,7 +179,7 @@ def _tried(items: list[bytes], checks: list[Check], bounds: Bounds) -> int:
 
 
 def _case(what: str, corpus: list[bytes], seed: int, index: int, bounds: Bounds) -> int:
-    from ecmproto.fuzz.kinds import SUBJECTS
+    from ecmproto.fuzz.subjects import SUBJECTS
 
     case = next(SUBJECTS[what].cases(corpus, seed).starting_at(index))
     made = f"from item {case.source + 1} of the corpus" if case.source >= 0 else "from nothing"
@@ -201,7 +201,7 @@ def _campaign(
     jobs: int,
 ) -> int:
     from ecmproto.fuzz.agreement import AgreementCampaign
-    from ecmproto.fuzz.kinds import SUBJECTS
+    from ecmproto.fuzz.subjects import SUBJECTS
 
     subject = SUBJECTS[what]
     seed = seed_for(folder, seed)

@@ -27,15 +27,14 @@ TARGETS = ("frames", "columns", "captures", "filters", "specs", "messages")
 def command(target: str, seed: int | None, duration: str | None, runs: int | None, out: str | None) -> int:
     """Fuzz these decoders with atheris: what reaches new lines is kept, and inputs are made from it.
 
-    What must hold of each target stands in ecmproto/fuzz/guided/targets.  Kernels run as plain Python, whose
-    lines can be seen.  What is found is kept as `fuzz decode` does, and fuzzing goes on.
+    What must hold of each target stands in ecmproto/fuzz/guided/targets.py.  Kernels run as plain Python,
+    whose lines can be seen.  What is found is kept as `fuzz decode` does, and fuzzing goes on.
 
     \b
     ecmproto fuzz guided frames --time 60s
     ecmproto fuzz guided columns --time 600s --out campaign
     """
-    from ecmproto.fuzz.guided.campaign import GuidedCampaign
-    from ecmproto.fuzz.guided.process import require_atheris
+    from ecmproto.fuzz.guided.campaign import GuidedCampaign, require_atheris
 
     require_atheris()
     seconds = duration_of(duration, runs)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.errors import InterfaceError, ParameterError, counted
-from ecmproto.fuzz.device import DEFAULT_RETRIES
 from ecmproto.units import NS_PER_S, format_time, parse_time
 from ecmproto_cli.capturing import HeldInterrupt
 from ecmproto_cli.commands.fuzz import (
@@ -36,11 +35,9 @@ if TYPE_CHECKING:
     from ecmproto.capture.linux.schedule import Schedule
     from ecmproto.capture.linux.sender import FrameSender, Transmission
     from ecmproto.filter import Filter
-    from ecmproto.fuzz.device import Pulse
+    from ecmproto.fuzz.device import Patience, WiredDevice
+    from ecmproto.fuzz.device_campaign import DeviceCampaign, FrameFitter, HeartbeatSchedule
     from ecmproto.fuzz.findings import Finding
-    from ecmproto.fuzz.fitting import Fitting
-    from ecmproto.fuzz.silences import SilenceCampaign
-    from ecmproto.fuzz.wired import Patience, WiredDevice
 
 _SHORTEST, _HEADER, _LEAST_MTU = 60, 14, 46
 
@@ -73,7 +70,7 @@ _OPTIONS = (
         help="How long a sign may take.",
     ),
     click.option(
-        "--heartbeat-retries", "retries", type=click.IntRange(0, 1000), default=DEFAULT_RETRIES,
+        "--heartbeat-retries", "retries", type=click.IntRange(0, 1000), default=2,
         show_default=True, help="How many more have to stay away.",
     ),
     click.option(
@@ -125,17 +122,17 @@ class DeviceOptions:
         words += ["--heartbeat-timeout", self.timeout, "--heartbeat-retries", str(self.retries)]
         return shlex.join([*words, "--settle", self.settle])
 
-    def pulse(self) -> Pulse:
+    def pulse(self) -> HeartbeatSchedule:
         """Return when signs of life are asked for."""
-        from ecmproto.fuzz.device import Pulse
+        from ecmproto.fuzz.device_campaign import HeartbeatSchedule
 
         if self.every.isdecimal() and int(self.every):
-            return Pulse(every_frames=int(self.every), retries=self.retries)
-        return Pulse(every_s=timeout_of(self.every), retries=self.retries)
+            return HeartbeatSchedule(every_frames=int(self.every), retries=self.retries)
+        return HeartbeatSchedule(every_s=timeout_of(self.every), retries=self.retries)
 
     def patience(self) -> Patience:
         """Return how long is waited for what."""
-        from ecmproto.fuzz.wired import Patience
+        from ecmproto.fuzz.device import Patience
 
         return Patience(
             beat_s=timeout_of(self.timeout),
@@ -143,15 +140,15 @@ class DeviceOptions:
             recover_s=parse_time(self.recovery_wait) / NS_PER_S,
         )
 
-    def fitting(self, facts: InterfaceFacts) -> Fitting:
+    def fitting(self, facts: InterfaceFacts) -> FrameFitter:
         """Return what makes frames of cases for an interface; ParameterError for an MTU beyond its own."""
-        from ecmproto.fuzz.fitting import Fitting
+        from ecmproto.fuzz.device_campaign import FrameFitter
 
         less = 0 if self.mtu is None else facts.mtu_octets - self.mtu
         if less < 0:
             needed = f"at most the {facts.mtu_octets} octets of {facts.name}"
             raise ParameterError(name="mtu", needed=needed, got=str(self.mtu))
-        return Fitting(
+        return FrameFitter(
             longest_octets=facts.longest_octets - less,
             longest_tagged_octets=facts.longest_tagged_octets - less,
             shortest_octets=self.pad,
@@ -279,15 +276,14 @@ def _campaign(
     seconds: float | None,
     runs: int | None,
 ) -> int:
-    from ecmproto.fuzz.ahead import MakingAhead
-    from ecmproto.fuzz.cases import Cases
-    from ecmproto.fuzz.silences import SilenceCampaign
+    from ecmproto.fuzz.cases import Cases, MakingAhead
+    from ecmproto.fuzz.device_campaign import DeviceCampaign
 
     held = HeldInterrupt()
     with opened(options, schedule, held) as open_device:
         cases = Cases(corpus, seed=seed_for(folder, seed))
         with closing(MakingAhead(cases)) as ahead:
-            campaign = SilenceCampaign(
+            campaign = DeviceCampaign(
                 open_device.device,
                 cases,
                 open_device.fitting,
@@ -317,7 +313,7 @@ def _together(schedule: Schedule) -> int:
 
 
 def _run(
-    open_device: OpenDevice, campaign: SilenceCampaign, session: Session, folder: Path, runs: int | None
+    open_device: OpenDevice, campaign: DeviceCampaign, session: Session, folder: Path, runs: int | None
 ) -> int:
     """Run a campaign and say what it came to; return the exit code."""
     failed: InterfaceError | None = None
@@ -357,8 +353,8 @@ class OpenDevice:
     sender: FrameSender
     transmission: Transmission
     device: WiredDevice
-    fitting: Fitting
-    pulse: Pulse
+    fitting: FrameFitter
+    pulse: HeartbeatSchedule
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what was sent, and how, by name."""
@@ -391,8 +387,7 @@ def opened(options: DeviceOptions, schedule: Schedule, held: HeldInterrupt) -> I
     """Open the interface and what signs of life need; InterfaceError where they cannot be."""
     from ecmproto.capture.batch import ETHERNET
     from ecmproto.capture.linux.sender import FrameSender, Transmission
-    from ecmproto.fuzz.heartbeats import heartbeat_of
-    from ecmproto.fuzz.wired import WiredDevice
+    from ecmproto.fuzz.device import WiredDevice, heartbeat_of
     from ecmproto_cli.commands.send import check_link
 
     pulse, patience, name = options.pulse(), options.patience(), options.interface

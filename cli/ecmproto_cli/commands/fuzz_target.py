@@ -29,9 +29,8 @@ from ecmproto_cli.options import SIZE, TIME
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
     from ecmproto.fuzz.command import Command
-    from ecmproto.fuzz.feed import Feed
-    from ecmproto.fuzz.findings import Finding
-    from ecmproto.fuzz.state import Progress
+    from ecmproto.fuzz.findings import Finding, Progress
+    from ecmproto.fuzz.target import Feed
 
 WHAT = ("frames", "captures", "both")
 
@@ -158,8 +157,8 @@ def _once(program: Command, paths: tuple[str, ...]) -> int:
 
 def _corpora(what: str, paths: tuple[str, ...], filter: Filter | None) -> dict[str, list[bytes]]:
     """Return what cases are made from, by the name of what it is."""
-    from ecmproto.fuzz.kinds import SUBJECTS
-    from ecmproto.fuzz.octet_cases import LONGEST_OCTETS
+    from ecmproto.fuzz.cases import LONGEST_INPUT_OCTETS
+    from ecmproto.fuzz.subjects import SUBJECTS
 
     corpora = {}
     if what == "captures" and filter is not None:
@@ -170,14 +169,14 @@ def _corpora(what: str, paths: tuple[str, ...], filter: Filter | None) -> dict[s
         files = []
         for path in paths:
             with open(path, "rb") as file:
-                files.append(file.read(LONGEST_OCTETS))
+                files.append(file.read(LONGEST_INPUT_OCTETS))
         corpora["captures"] = files or SUBJECTS["captures"].corpus()
     return corpora
 
 
 def _feed(corpora: dict[str, list[bytes]], seed: int) -> Feed:
-    from ecmproto.fuzz.feed import Feed
-    from ecmproto.fuzz.kinds import SUBJECTS
+    from ecmproto.fuzz.subjects import SUBJECTS
+    from ecmproto.fuzz.target import Feed
 
     return Feed(**{what: SUBJECTS[what].cases(corpus, seed) for what, corpus in corpora.items()})
 

@@ -9,21 +9,112 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
+import re
+import selectors
+import shlex
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
-from ecmproto.errors import OutputError
+from ecmproto.errors import MissingDependencyError, OutputError
 from ecmproto.fuzz.command import Kind, Outcome
-from ecmproto.fuzz.findings import Finding, findings_in
-from ecmproto.fuzz.guided.corpus import committed, write_folder
-from ecmproto.fuzz.guided.finding import line_of
-from ecmproto.fuzz.guided.process import require_atheris, start
-from ecmproto.fuzz.guided.status import Coverage, Status
-from ecmproto.fuzz.guided.targets import find_target
-from ecmproto.fuzz.kinds import SUBJECTS
-from ecmproto.fuzz.state import Progress, State
+from ecmproto.fuzz.findings import CampaignState, Finding, Progress, findings_in
+from ecmproto.fuzz.guided import harness
+from ecmproto.fuzz.guided.targets import PLAIN, committed_inputs, find_target, line_of, write_folder
+from ecmproto.fuzz.subjects import SUBJECTS
+
+_LINE = re.compile(r"^#(\d+)\s.*?cov: (\d+) ft: \d+ corp: (\d+)/")
+_TOTAL = re.compile(r"^stat::number_of_executed_units:\s+(\d+)")
+_READ_WAIT_S = 0.2
+_PIECE_OCTETS = 1 << 16
+_KEPT_LINES = 60
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Coverage:
+    """How much of the code that guides was reached."""
+
+    first_edges: int = 0
+    """By the inputs to start from."""
+    edges: int = 0
+    inputs: int = 0
+    """Kept, because each reaches something."""
+
+
+class Status:
+    """Follows a process, and writes what it prints into a file."""
+
+    def __init__(self, path: Path, coverage: Coverage) -> None:
+        self.path = path
+        self.executions = 0
+        self._coverage = coverage
+        self._lines: list[str] = []
+        self._unfinished = b""
+        path.write_bytes(b"")
+
+    @property
+    def last(self) -> str:
+        """The last lines that it printed."""
+        return "\n".join(self._lines) + "\n"
+
+    def read(self, process: subprocess.Popen[bytes]) -> bool:
+        """Read what there is, waiting a little for it; return whether more can come."""
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            if not selector.select(_READ_WAIT_S):
+                return True
+        piece = os.read(process.stdout.fileno(), _PIECE_OCTETS)
+        with self.path.open("ab") as file:
+            file.write(piece)
+        *lines, self._unfinished = (self._unfinished + piece).split(b"\n")
+        for line in lines:
+            self._line(line.decode("utf-8", errors="replace"))
+        return bool(piece)
+
+    def _line(self, line: str) -> None:
+        self._lines = [*self._lines, line][-_KEPT_LINES:]
+        if found := _TOTAL.match(line):
+            self.executions = int(found.group(1))
+        if found := _LINE.match(line):
+            self.executions, edges, inputs = map(int, found.groups())
+            self._coverage.first_edges = self._coverage.first_edges or edges
+            self._coverage.edges = max(self._coverage.edges, edges)
+            self._coverage.inputs = inputs
+
+
+def require_atheris() -> None:
+    """Raise MissingDependencyError where atheris is not installed."""
+    if find_spec("atheris") is None:
+        raise MissingDependencyError(
+            package="atheris", extra="guided", purpose="fuzzing that coverage guides"
+        )
+
+
+def start_harness(name: str, folder: Path, *, seed: int, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start it for the target ``name`` and the campaign in ``folder``, with arguments of libFuzzer's.
+
+    What it prints, on both streams, is to be read from its ``stdout``.  The folder gets a script that starts
+    it, for people and for atheris, which starts itself again to merge corpora.
+    """
+    packages = ",".join(find_target(name).instrumented)
+    script = (folder / harness.SCRIPT).absolute()
+    words = [sys.executable, "-P", harness.__file__, name, str(script.parent), str(seed), packages]
+    script.write_text(f'#!/bin/sh\n{PLAIN} exec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return subprocess.Popen(
+        [script, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
 
 HANG_SECONDS = 60
 """After so long on an input atheris ends the process: something that Python cannot interrupt."""
@@ -48,7 +139,7 @@ class GuidedCampaign:
         self._target = find_target(name)
         self._folder = folder
         self._seed = seed
-        self._state = State(folder, seed=seed, corpus=name)
+        self._state = CampaignState(folder, seed=seed, corpus=name)
         self._findings = self._state.findings
         self.coverage = Coverage()
         """Of this call."""
@@ -67,7 +158,7 @@ class GuidedCampaign:
         self, going_on: Callable[[Progress], bool], *, most_cases: int | None = None
     ) -> Iterator[Finding]:
         """Run while ``going_on`` says so, over ``most_cases`` more; yield what is new."""
-        write_folder(self._corpus, [*committed(self._name), *self._target.starts()])
+        write_folder(self._corpus, [*committed_inputs(self._name), *self._target.starts()])
         last = None if most_cases is None else self.progress.cases + most_cases
         while going_on(self.progress) and (last is None or self.progress.cases < last):
             with self._state.running():
@@ -126,7 +217,7 @@ class GuidedCampaign:
             *([] if most_cases is None else [f"-runs={most_cases}"]),
             str(self._corpus),
         ]
-        return start(self._name, self._folder, seed=self._seed, arguments=arguments)
+        return start_harness(self._name, self._folder, seed=self._seed, arguments=arguments)
 
     def _ended(self, status: Status, code: int, *, stopped: bool) -> Iterator[Finding]:
         """Keep the inputs that a process ended on; OutputError for one that ended for no such reason."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ecmproto.fuzz.guided.target import Target
+    from ecmproto.fuzz.guided.targets import GuidedTarget
 
 SCRIPT = "atheris.sh"
 """What starts this process, in the campaign's folder."""
@@ -25,23 +25,22 @@ def main(words: list[str]) -> None:
 
     name, folder, seed, packages, *arguments = words[1:]
     with atheris.instrument_imports(include=packages.split(",")):
-        from ecmproto.fuzz.bounds import Bounds
-        from ecmproto.fuzz.guided.finding import Keeper
-        from ecmproto.fuzz.guided.targets import find_target
+        from ecmproto.fuzz.guided.targets import InputTester, find_target
+        from ecmproto.fuzz.judgement import Bounds
 
         # some of it is imported no earlier than it is needed
         target = find_target(name)
-        keeper = Keeper(target, Path(folder), seed=int(seed), corpus=name, bounds=Bounds())
-        keeper.load()
-    atheris.Setup([str(Path(folder) / SCRIPT), *arguments], keeper.one, custom_mutator=_mutator(target))
+        tester = InputTester(target, Path(folder), seed=int(seed), corpus=name, bounds=Bounds())
+        tester.load()
+    atheris.Setup([str(Path(folder) / SCRIPT), *arguments], tester.one, custom_mutator=_mutator(target))
     atheris.Fuzz()
 
 
-def _mutator(target: Target) -> Callable[[bytes, int, int], bytes]:
+def _mutator(target: GuidedTarget) -> Callable[[bytes, int, int], bytes]:
     """Return what atheris calls for a new input: half of them are changed by the target's structure."""
     import atheris
 
-    from ecmproto.fuzz.dice import Dice
+    from ecmproto.fuzz.mutators import Dice
 
     def mutate(octets: bytes, most_octets: int, seed: int) -> bytes:
         dice = Dice(seed, 0)

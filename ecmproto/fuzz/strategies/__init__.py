@@ -16,10 +16,8 @@ Boundary values come up often, and everything shrinks toward the defaults of its
 
 from __future__ import annotations
 
-from ecmproto.fuzz.strategies.assembly import frame_of
-from ecmproto.fuzz.strategies.captures import DrawnCapture, DrawnFrame, captures
-from ecmproto.fuzz.strategies.fields import values_of
 from ecmproto.fuzz.strategies.frames import (
+    frame_of,
     frames,
     lldp_frames,
     message_frames,
@@ -27,8 +25,8 @@ from ecmproto.fuzz.strategies.frames import (
     pfc_frames,
     tagged_frames,
 )
-from ecmproto.fuzz.strategies.layers import MAX_DRAWN_OCTETS, layers_of
-from ecmproto.fuzz.strategies.named import (
+from ecmproto.fuzz.strategies.layers import (
+    MAX_DRAWN_OCTETS,
     bcn_messages,
     cm_tags,
     cn_tags,
@@ -38,13 +36,28 @@ from ecmproto.fuzz.strategies.named import (
     e2cm_probes,
     ecm_frames,
     fecn_returns,
+    layers_of,
     messages,
     rd_tags,
     rrt_tags,
+    values_of,
 )
-from ecmproto.fuzz.strategies.payloads import payload_layers
-from ecmproto.fuzz.strategies.spoiling import arbitrary_octets, mutated, octets_of, truncated
-from ecmproto.fuzz.strategies.surroundings import addresses, tag_stacks, unknown_ethertypes, vlan_stacks
+from ecmproto.fuzz.strategies.octets import (
+    DrawnCapture,
+    DrawnFrame,
+    arbitrary_octets,
+    captures,
+    mutated,
+    octets_of,
+    truncated,
+)
+from ecmproto.fuzz.strategies.surroundings import (
+    addresses,
+    payload_layers,
+    tag_stacks,
+    unknown_ethertypes,
+    vlan_stacks,
+)
 
 __all__ = [
     "MAX_DRAWN_OCTETS",

@@ -9,17 +9,99 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from ecmproto.formats import lldp
+from ecmproto.formats import lldp, mac_control
 from ecmproto.formats.base import Layer
-from ecmproto.formats.bcn import BCN
-from ecmproto.formats.cn import CNM, MAX_MSDU
-from ecmproto.formats.e2cm import E2CM
-from ecmproto.formats.ecm import ECM
-from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS
-from ecmproto.formats.lldp import TLV
+from ecmproto.formats.bcn import BCN, RRTTag
+from ecmproto.formats.cn import CNM, MAX_MSDU, CNTag
+from ecmproto.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV
+from ecmproto.formats.ecm import ECM, CMTag
+from ecmproto.formats.ethernet import SNAP
+from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS, Proposed, UnknownMessage, Word, selector
+from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.formats.ip import AH, ARP, IPv4, IPv6
+from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
+from ecmproto.formats.mac_control import PFC, MACControl, Pause
+from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.schema import Count, Field
-from ecmproto.fuzz.strategies.fields import values_of
-from ecmproto.fuzz.strategies.selection import INSISTED, selection
+
+
+def values_of(field: Field) -> SearchStrategy[Any]:
+    """Return values of one fixed field: its default, its boundaries, anything its width holds."""
+    assert field.bits is not None, f"{field.name} is counted by another field"
+    if field.is_number:
+        simplest = st.just(field.meta.default)
+        return simplest | st.integers(field.minimum, field.maximum) | st.sampled_from(_boundaries(field))
+    octets = field.bits // 8
+    edges = [field.meta.default, bytes(octets), b"\xff" * octets]
+    return st.sampled_from(edges) | st.binary(min_size=octets, max_size=octets)
+
+
+def _boundaries(field: Field) -> list[int]:
+    """Return the ends of the range, what stands beside them and beside zero, and each single bit."""
+    assert field.bits is not None
+    near = {field.minimum, field.minimum + 1, field.maximum - 1, field.maximum, -1, 0, 1}
+    bits = {1 << bit for bit in range(field.bits)}
+    return sorted(
+        (v for v in near | bits if field.minimum <= v <= field.maximum), key=lambda v: (abs(v), v < 0)
+    )
+
+
+SELECTING = ("protocol", "type", "opcode")
+"""Keys of the fields that say which format of an EtherType it is, or which message of a format."""
+
+
+def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
+    """Return the values by which a format is told from others of its EtherType."""
+    if issubclass(cls, Word):
+        return st.sampled_from(
+            [dict(zip(("protocol", "type"), pair, strict=True)) for pair in selectors(cls)]
+        )
+    if cls is MACControl:
+        known = set(mac_control.OPCODES)
+        return st.integers(0, 0xFFFF).filter(lambda opcode: opcode not in known).map(lambda o: {"opcode": o})
+    return st.just({})
+
+
+def selectors(cls: type[Word]) -> list[tuple[int, int]]:
+    """Return each (protocol, type) that means this format; of an unknown one, each that means no other."""
+    pairs = [(protocol, type) for protocol in range(8) for type in range(16)]
+    if cls.selected_by:
+        return [pair for pair in pairs if selector(*pair) in cls.selected_by]
+    taken = {v for other in FORMATS if other.announced_by == cls.announced_by for v in other.selected_by}
+    return sorted((pair for pair in pairs if selector(*pair) not in taken), reverse=True)
+
+
+def _possible_cpids(cls: type[Layer]) -> SearchStrategy[int]:
+    """Return any CPIDs but those that no congestion point has: zero, and those of groups."""
+    field = next(field for field in cls.layout if field.key == "cpid")
+    return values_of(field).map(possible_cpid)
+
+
+def possible_cpid(number: int) -> int:
+    """Return the CPID nearest to ``number`` that a congestion point may have."""
+    return number & ~_GROUP_BIT or 1
+
+
+_GROUP_BIT = 1 << 56
+
+INSISTED: dict[type[Layer], dict[str, SearchStrategy[Any]]] = {
+    Pause: {"opcode": st.just(mac_control.PAUSE_OPCODE)},
+    PFC: {"opcode": st.just(mac_control.PFC_OPCODE)},
+    CongestionNotificationTLV: {
+        "type": st.just(127),
+        "length": st.just(6),
+        "oui": st.just(lldp.OUI_8021),
+        "subtype": st.just(lldp.CN_SUBTYPE),
+    },
+    ARP: {"hw_size": st.just(6), "proto_size": st.just(4)},
+    IPv4: {"version": st.just(4), "len": st.just(0) | st.integers(60, 0xFFFF)},
+    IPv6: {"version": st.just(6)},
+    SNAP: {"dsap": st.just(0xAA), "ssap": st.just(0xAA), "control": st.just(3), "oui": st.just(0)},
+    AH: {"length": st.integers(1, 255)},
+    **{cls: {"cpid": _possible_cpids(cls)} for cls in FORMATS if issubclass(cls, Proposed) and cls.has_cpid},
+}
+"""Values that formats insist on."""
+
 
 T = TypeVar("T", bound=Layer)
 
@@ -125,3 +207,68 @@ def is_other_tlv(tlv: Layer) -> bool:
     """Return whether a TLV is no Congestion Notification one by its octets."""
     octets = tlv.build()
     return lldp.tlv_at(octets, 0, len(octets)) is TLV
+
+
+def cn_tags(**overrides: Any) -> SearchStrategy[CNTag]:
+    """Return CN-TAGs (wire-formats 2)."""
+    return layers_of(CNTag, **overrides)
+
+
+def cnms(**overrides: Any) -> SearchStrategy[CNM]:
+    """Return CNMs with an Encapsulated MSDU of 0 to 64 octets (wire-formats 3)."""
+    return layers_of(CNM, **overrides)
+
+
+def ecm_frames(**overrides: Any) -> SearchStrategy[ECM]:
+    """Return the layer of ECM frames, with at least 24 octets of the sampled frame (wire-formats 4)."""
+    return layers_of(ECM, **overrides)
+
+
+def cm_tags(**overrides: Any) -> SearchStrategy[CMTag]:
+    """Return CM-Tags of ECM and of E²CM (wire-formats 4)."""
+    return layers_of(CMTag, **overrides)
+
+
+def bcn_messages(**overrides: Any) -> SearchStrategy[BCN]:
+    """Return BCN messages, normal and STOP (wire-formats 5)."""
+    return layers_of(BCN, **overrides)
+
+
+def rrt_tags(**overrides: Any) -> SearchStrategy[RRTTag]:
+    """Return RRT tags (wire-formats 5)."""
+    return layers_of(RRTTag, **overrides)
+
+
+def e2cm_probes(**overrides: Any) -> SearchStrategy[E2CM]:
+    """Return E²CM probes, forward and reverse, with neither feedback nor payload (wire-formats 6)."""
+    probe = {"type": st.sampled_from((PROBE_FWD, PROBE_REV)), "q_off": 0, "q_delta": 0, "payload": b""}
+    return layers_of(E2CM, **(probe | overrides))
+
+
+def e2cm_messages(**overrides: Any) -> SearchStrategy[E2CM]:
+    """Return what E²CM's congestion points send: BCN, BCN_MAX, BCN_ZERO (wire-formats 6)."""
+    return layers_of(E2CM, **({"type": st.sampled_from(BCN_TYPES)} | overrides))
+
+
+def rd_tags(**overrides: Any) -> SearchStrategy[RDTag]:
+    """Return FECN's rate-discovery tags (wire-formats 7)."""
+    return layers_of(RDTag, **overrides)
+
+
+def fecn_returns(**overrides: Any) -> SearchStrategy[FECNReturn]:
+    """Return the layer of FECN's returning frames (wire-formats 7)."""
+    return layers_of(FECNReturn, **overrides)
+
+
+def dbp_reports(**overrides: Any) -> SearchStrategy[DBPRateReport]:
+    """Return the layer of DBP rate reports (wire-formats 7)."""
+    return layers_of(DBPRateReport, **overrides)
+
+
+@functools.cache
+def messages() -> SearchStrategy[Layer]:
+    """Return the layer of any message: CNM, ECM, BCN, E²CM, FECN return, DBP report, an unassigned one."""
+    return st.one_of(
+        cnms(), ecm_frames(), bcn_messages(), e2cm_messages(), e2cm_probes(), fecn_returns(), dbp_reports(),
+        layers_of(UnknownMessage),
+    )  # fmt: skip

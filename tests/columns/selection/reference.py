@@ -13,7 +13,7 @@ from ecmproto.filter import Filter
 from ecmproto.filter.evaluation import predicate
 from ecmproto.filter.fields import Test
 from ecmproto.filter.literals import text_of
-from ecmproto.fuzz.column_check import ETHERNET_ONLY
+from ecmproto.fuzz.checks.frames import ETHERNET_ONLY
 
 
 class Sample:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from ecmproto.fuzz.dice import Dice
-from ecmproto.fuzz.difference import Difference
-from ecmproto.fuzz.guided.target import Target
+from ecmproto.fuzz.checks.base import Difference
+from ecmproto.fuzz.guided.targets import GuidedTarget
+from ecmproto.fuzz.mutators import Dice
 
 if "PLANTED_BROKEN" in os.environ:
     raise RuntimeError("planted")
@@ -43,7 +43,9 @@ def one_octet_set(octets: bytes, dice: Dice) -> bytes:
     return octets[:at] + bytes([dice.below(256)]) + octets[at + 1 :]
 
 
-TARGET = Target(
+TARGET = GuidedTarget(
+    of="any octets",
+    promises=("they are not QCN",),
     subject="captures",
     checks=lambda: [Planted()],
     instrumented=("tests.fuzz.guided.planted_target",),

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
-from ecmproto.fuzz.findings import Finding
-from ecmproto.fuzz.guided import process
+from ecmproto.fuzz.findings import Finding, Progress
+from ecmproto.fuzz.guided import campaign as guided_campaign
 from ecmproto.fuzz.guided.campaign import GuidedCampaign
-from ecmproto.fuzz.state import Progress
 from ecmproto_cli.main import run
 from tests.conftest import REPOSITORY
 from tests.fuzz.guided import planted_target
@@ -102,7 +101,7 @@ def test_without_atheris_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "atheris", None)
-    monkeypatch.setattr(process, "find_spec", lambda name: None)
+    monkeypatch.setattr(guided_campaign, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError):
         GuidedCampaign("frames", tmp_path, seed=1)
     assert run(["fuzz", "guided", "frames", "--out", str(tmp_path)]) != 0

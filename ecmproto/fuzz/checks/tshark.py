@@ -1,23 +1,138 @@
-"""Why tshark and this project's decoders differ in some frames, on purpose; nothing else may differ."""
+"""Fields as tshark names and writes them: what it says of frames, and what the codec says likewise."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.codec.frame import Frame, decode_lax
+from ecmproto.errors import MissingDependencyError
 from ecmproto.formats.bcn import RRTTag
 from ecmproto.formats.cn import CNTag
 from ecmproto.formats.ecm import CMTag
-from ecmproto.formats.ethernet import Data, STag
+from ecmproto.formats.ethernet import Data, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.fecn import RDTag
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
-from ecmproto.fuzz.tshark_fields import FIELDS, MALFORMED, Fields, Sample, ours
+from ecmproto.fuzz.checks.base import Difference
+
+PLAIN_FIELDS = (
+    "eth.dst", "eth.src", "eth.type", "eth.len",
+    "vlan.priority", "vlan.dei", "vlan.id", "vlan.etype", "vlan.len",
+    "ieee8021ad.priority", "ieee8021ad.dei", "ieee8021ad.id", "ieee8021ad.svid", "ieee8021ad.cvid",
+    "ieee8021ah.priority", "ieee8021ah.drop", "ieee8021ah.nca", "ieee8021ah.res1", "ieee8021ah.res2",
+    "ieee8021ah.isid", "ieee8021ah.cdst", "ieee8021ah.csrc", "ieee8021ah.etype",
+    "macc.opcode", "macc.pause_time", "macc.cbfc.enbv",
+)  # fmt: skip
+FIELDS = (
+    *PLAIN_FIELDS,
+    *(f"macc.cbfc.pause_time.c{priority}" for priority in range(8)),
+    *(f"lldp.ieee.802_1qau.cnpv.prio{priority}" for priority in range(8)),
+    *(f"lldp.ieee.802_1qau.ready.prio{priority}" for priority in range(8)),
+)
+MALFORMED = "_ws.malformed"
+"""What tshark gives up on, asked for besides."""
+_ASKED = (*FIELDS, MALFORMED)
+# What could hold another Ethernet frame, whose fields would be listed behind those of the outer one.
+STOP_AT = ("ip", "ipv6", "llc", "mpls", "arp")
+
+Fields = dict[str, list[str]]
 
 
-class Sight(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """An Ethernet frame, where it came from, and its octets on the wire."""
+
+    where: str
+    octets: bytes
+    original: int
+
+
+def ours(sample: Sample) -> Fields:
+    """Return what the codec says, under tshark's names and in tshark's notation."""
+    frame = decode_lax(sample.octets, original_octets=sample.original)
+    fields: Fields = {name: [] for name in FIELDS}
+    for placed in frame.fields():
+        name = placed.field.name_for(placed.value)
+        if placed.field.meta.flags.startswith("lldp"):
+            assert isinstance(placed.value, int)
+            for bit in range(8):
+                fields[placed.field.meta.flags.format(bit)].append(str(placed.value >> bit & 1))
+        elif name in fields:
+            shown = placed.value.hex(":") if isinstance(placed.value, bytes) else str(placed.value)
+            fields[name].append(shown)
+    _as_tshark_names_s_tags(frame, fields)
+    return fields
+
+
+def _as_tshark_names_s_tags(frame: Frame, fields: Fields) -> None:
+    """Rename as tshark does.
+
+    Of two S-TAGs in a row it calls the identifiers svid and cvid; the EtherType behind S-TAGs it calls
+    ieee8021ah.etype, and shows none between the two, or between a B-TAG and its I-TAG.
+    """
+    for name in ("ieee8021ad.id", "ieee8021ah.etype"):
+        fields[name] = []
+    layers = [value for value in frame.layers if not isinstance(value, Data)]
+    index = 0
+    while index < len(layers):
+        tag = layers[index]
+        following = layers[index + 1] if index + 1 < len(layers) else None
+        if isinstance(tag, STag) and isinstance(following, STag):
+            fields["ieee8021ad.svid"].append(str(tag.id))
+            fields["ieee8021ad.cvid"].append(str(following.id))
+            fields["ieee8021ah.etype"].append(str(following.etype))
+            index += 2
+            continue
+        if isinstance(tag, STag):
+            fields["ieee8021ad.id"].append(str(tag.id))
+        if isinstance(tag, ITag) or (isinstance(tag, STag) and tag.etype != DEFAULT.i_tag):
+            fields["ieee8021ah.etype"].append(str(tag.etype))
+        index += 1
+
+
+def theirs(program: str, capture: Path) -> list[Fields]:
+    """Return what tshark says of each frame, numbers in decimal, and under MALFORMED what it gives up on."""
+    command = [program, "-n", "-r", str(capture), "-T", "fields", "-E", "occurrence=a", "-E", "separator=/t"]
+    for protocol in STOP_AT:
+        command += ["--disable-protocol", protocol]
+    for name in _ASKED:
+        command += ["-e", name]
+    # in a session of its own: Ctrl-C is for who compares, and nothing that tshark has to say
+    run = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True)
+    return [_row(line) for line in run.stdout.splitlines()]
+
+
+def _row(line: str) -> Fields:
+    cells = line.split("\t")
+    assert len(cells) == len(_ASKED), line
+    return {
+        name: [_number(value) for value in cell.split(",")] if cell else []
+        for name, cell in zip(_ASKED, cells, strict=True)
+    }
+
+
+def _number(text: str) -> str:
+    return str(int(text, 16)) if text.startswith("0x") else text
+
+
+def write_pcap(path: Path, samples: Sequence[Sample]) -> None:
+    """Write a capture by hand: what is compared is the codec, not the writer."""
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, ETHERNET))
+        for sample in samples:
+            file.write(struct.pack("<IIII", 0, 0, len(sample.octets), sample.original) + sample.octets)
+
+
+class FieldComparison(NamedTuple):
     """A field of a frame as both have it, with the other fields."""
 
     sample: Sample
@@ -52,14 +167,14 @@ class Reason:
 
     why: str
     fields: tuple[str, ...] = FIELDS
-    applies: Callable[[Sight], bool]
+    applies: Callable[[FieldComparison], bool]
 
 
 def _ethertype(sample: Sample) -> int:
     return int.from_bytes(sample.octets[12:14], "big")
 
 
-def _isl(seen: Sight) -> bool:
+def _isl(seen: FieldComparison) -> bool:
     return seen.sample.octets[:5] == bytes.fromhex("01000c0000")
 
 
@@ -72,7 +187,7 @@ def _type_of_data(sample: Sample) -> int:
     return int(getattr(announcing, announcing.next_key)) if announcing.next_key else 0
 
 
-def _fabric_path(seen: Sight) -> bool:
+def _fabric_path(seen: FieldComparison) -> bool:
     return _type_of_data(seen.sample) == 0x8903
 
 
@@ -95,38 +210,38 @@ _CARRIERS = frozenset((
 """EtherTypes of headers and tags behind which tshark finds frames, or what frames have."""
 
 
-def _carried(seen: Sight) -> bool:
+def _carried(seen: FieldComparison) -> bool:
     return _type_of_data(seen.sample) in _CARRIERS and seen.they_went_on
 
 
-def _behind_a_congestion_tag(seen: Sight) -> bool:
+def _behind_a_congestion_tag(seen: FieldComparison) -> bool:
     layers = decode_lax(seen.sample.octets).layers
     return any(isinstance(value, CNTag | CMTag | RRTTag | RDTag) for value in layers) and seen.they_stopped
 
 
-def _neither_length_nor_type(seen: Sight) -> bool:
+def _neither_length_nor_type(seen: FieldComparison) -> bool:
     return 1500 < _ethertype(seen.sample) < 1536 and not seen.theirs
 
 
-def _length_0(seen: Sight) -> bool:
+def _length_0(seen: FieldComparison) -> bool:
     return {tuple(seen.ours), tuple(seen.theirs)} == {("0",), ()}
 
 
 _MOST_TAGS = 20
 
 
-def _too_deep(seen: Sight) -> bool:
+def _too_deep(seen: FieldComparison) -> bool:
     tags = "vlan.id"
     return len(seen.their[tags]) == _MOST_TAGS < len(seen.mine[tags]) and seen.they_stopped
 
 
-def _unfinished(seen: Sight) -> bool:
+def _unfinished(seen: FieldComparison) -> bool:
     frame = decode_lax(seen.sample.octets, original_octets=seen.sample.original)
     ends_early = frame.error is not None and not _wrong_cn_length(frame)
     return (ends_early or frame.cut > 0) and seen.they_went_on
 
 
-def _behind_a_wrong_cn_length(seen: Sight) -> bool:
+def _behind_a_wrong_cn_length(seen: FieldComparison) -> bool:
     return _wrong_cn_length(decode_lax(seen.sample.octets)) and seen.they_went_on
 
 
@@ -135,7 +250,7 @@ def _wrong_cn_length(frame: Frame) -> bool:
     return frame.error is not None and frame.error.layer == CongestionNotificationTLV.prefix
 
 
-def _mandatory_tlvs_misplaced(seen: Sight) -> bool:
+def _mandatory_tlvs_misplaced(seen: FieldComparison) -> bool:
     types = [
         value.type
         for value in decode_lax(seen.sample.octets).layers
@@ -145,14 +260,14 @@ def _mandatory_tlvs_misplaced(seen: Sight) -> bool:
     return misplaced and seen.they_stopped
 
 
-def _malformed_tlv(seen: Sight) -> bool:
+def _malformed_tlv(seen: FieldComparison) -> bool:
     return (
         any(text.startswith("[Malformed Packet: LLDP") for text in seen.their[MALFORMED])
         and seen.they_stopped
     )
 
 
-def _time_to_live_length(seen: Sight) -> bool:
+def _time_to_live_length(seen: FieldComparison) -> bool:
     """Whether tshark has what stands there if the length is taken for 2."""
     frame = decode_lax(seen.sample.octets)
     for value, start in zip(frame.layers, frame.boundaries(), strict=False):
@@ -172,7 +287,7 @@ _BY_NETWORK = {1: 5, 2: 4}
 _SUBTYPES = range(1, 8)
 
 
-def _odd_identifier(seen: Sight) -> bool:
+def _odd_identifier(seen: FieldComparison) -> bool:
     tlvs = [value for value in decode_lax(seen.sample.octets).layers if isinstance(value, TLV)]
     return any(_is_odd(tlv) for tlv in tlvs if tlv.type in _BY_ADDRESS) and seen.they_stopped
 
@@ -186,7 +301,7 @@ def _is_odd(tlv: TLV) -> bool:
     )
 
 
-def _second_s_tag_unfinished(seen: Sight) -> bool:
+def _second_s_tag_unfinished(seen: FieldComparison) -> bool:
     frame = decode_lax(seen.sample.octets, original_octets=seen.sample.original)
     tags = [value for value in frame.layers if not isinstance(value, Data)]
     return any(isinstance(last, STag) and last.etype == DEFAULT.s_tag for last in tags[-1:])
@@ -280,7 +395,7 @@ def differing(mine: Fields, their: Fields) -> list[str]:
 
 def reasons(sample: Sample, name: str, mine: Fields, their: Fields) -> list[Reason]:
     """Return why a field may differ in a frame."""
-    seen = Sight(sample, name, mine, their)
+    seen = FieldComparison(sample, name, mine, their)
     return [one for one in DELIBERATE if name in one.fields and one.applies(seen)]
 
 
@@ -289,3 +404,44 @@ def unexplained(sample: Sample, mine: Fields, their: Fields) -> Iterator[tuple[s
     for name in differing(mine, their):
         if not reasons(sample, name, mine, their):
             yield name, f"we {mine[name]}, tshark {their[name]}; {sample.octets[:64].hex()}"
+
+
+_PRIORITY = re.compile(r"\.(prio|pause_time\.c)\d$")
+"""What is wrong with one priority is wrong with all."""
+
+
+class TsharkCheck:
+    """Lets tshark read a batch as a capture; MissingDependencyError where there is no tshark."""
+
+    name = "tshark"
+    every = 128
+
+    def __init__(self) -> None:
+        program = self.program()
+        if program is None:
+            raise MissingDependencyError(package="tshark", extra="fuzz", purpose="comparing with tshark")
+        self._program = program
+
+    @staticmethod
+    def program() -> str | None:
+        """Return the path of tshark; None where it is not installed."""
+        return shutil.which("tshark")
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        """Yield the first frame of each field that differs without a reason."""
+        # tshark says nothing of a frame without octets
+        samples = {
+            row: Sample(where="", octets=octets, original=len(octets))
+            for row, octets in enumerate(items)
+            if octets
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            capture = Path(folder) / "frames.pcap"
+            write_pcap(capture, list(samples.values()))
+            rows = theirs(self._program, capture)
+        if len(rows) != len(samples):
+            yield Difference(what="number of frames", detail=f"tshark {len(rows)}, not {len(samples)}")
+            return
+        for (row, sample), their in zip(samples.items(), rows, strict=True):
+            for name, detail in unexplained(sample, ours(sample), their):
+                yield Difference(what=_PRIORITY.sub("", name), detail=f"{name}: {detail}", row=row)

@@ -15,18 +15,12 @@ from ecmproto.codec.frame import decode_lax, encode
 from ecmproto.craft import build
 from ecmproto.dissect.json import FRAME_SCHEMA
 from ecmproto.fuzz.agreement import BATCH_CASES
-from ecmproto.fuzz.capture_check import CaptureCheck
-from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.column_check import ColumnCheck
-from ecmproto.fuzz.difference import Check
-from ecmproto.fuzz.document_check import DocumentCheck
-from ecmproto.fuzz.filter_check import FilterCheck
-from ecmproto.fuzz.judgement import CaseSource
-from ecmproto.fuzz.message_check import MessageCheck
-from ecmproto.fuzz.octet_cases import CAPTURE_MUTATORS, TEXT_MUTATORS, OctetCases
-from ecmproto.fuzz.schema_check import SchemaCheck
-from ecmproto.fuzz.spec_check import SpecCheck
-from ecmproto.fuzz.text_check import TextCheck
+from ecmproto.fuzz.cases import Cases, CaseSource, OctetCases
+from ecmproto.fuzz.checks.base import Check
+from ecmproto.fuzz.checks.frames import ColumnCheck, DocumentCheck, SchemaCheck, TextCheck
+from ecmproto.fuzz.checks.messages import MessageCheck
+from ecmproto.fuzz.checks.readers import CaptureCheck, FilterCheck, SpecCheck
+from ecmproto.fuzz.mutators import CAPTURE_MUTATORS, TEXT_MUTATORS
 
 _LINES = (
     "cnm qntz_fb=40 flow_id=7", "vlan id=5 priority=6 cntag flow_id=7 cnm qntz_fb=63", "ecm q_off=-3",

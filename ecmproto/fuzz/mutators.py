@@ -1,11 +1,13 @@
-"""Ways to spoil a frame by its layers: fields, lengths, EtherTypes, tags, and halves of two frames."""
+"""Chance that is the same in every Python: what a seed and an index draw stays what it was."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
+from typing import TypeVar
 
 from ecmproto.codec.frame import Frame
 from ecmproto.errors import EncodeError
@@ -18,7 +20,190 @@ from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.fecn import RDTag
 from ecmproto.formats.registry import FORMATS, announcement
 from ecmproto.formats.schema import Field
-from ecmproto.fuzz.dice import Dice
+
+T = TypeVar("T")
+
+_INDEX_BITS = 64
+
+
+class Dice:
+    """Draws for one case of a campaign.
+
+    Only what Python promises to keep for a seed is used (``random`` and ``getrandbits``): ``choice``,
+    ``shuffle`` and their like have changed between versions.
+    """
+
+    __slots__ = ("_bits", "_fraction")
+
+    def __init__(self, seed: int, index: int) -> None:
+        source = random.Random(seed << _INDEX_BITS | index)
+        self._fraction, self._bits = source.random, source.getrandbits
+
+    def below(self, count: int) -> int:
+        """Return a number from 0 to ``count`` − 1; 0 for a count of 0."""
+        return int(self._fraction() * count)
+
+    def between(self, low: int, high: int) -> int:
+        """Return a number from ``low`` to ``high``, both included."""
+        return low + int(self._fraction() * (high - low + 1))
+
+    def pick(self, items: Sequence[T]) -> T:
+        """Return one of ``items``."""
+        return items[int(self._fraction() * len(items))]
+
+    def chance(self, one_in: int) -> bool:
+        """Return True once in ``one_in`` times."""
+        return int(self._fraction() * one_in) == 0
+
+    def bits(self, count: int) -> int:
+        """Return a number of ``count`` bits."""
+        return self._bits(count) if count else 0
+
+    def octets(self, count: int) -> bytes:
+        """Return ``count`` octets."""
+        return self.bits(8 * count).to_bytes(count, "big")
+
+
+OctetMutator = Callable[[bytes, Dice], bytes]
+
+JUMBO_OCTETS = 9216
+_LONGEST_PART = 16
+_EDGES = (b"\x00", b"\x01", b"\x7f", b"\x80", b"\xfe", b"\xff")
+
+
+def flip_bit(octets: bytes, dice: Dice) -> bytes:
+    """Flip one bit."""
+    bit = dice.below(8 * len(octets))
+    return _with(octets, bit // 8, octets[bit // 8] ^ 1 << bit % 8) if octets else octets
+
+
+def flip_octet(octets: bytes, dice: Dice) -> bytes:
+    """Flip all bits of an octet."""
+    at = dice.below(len(octets))
+    return _with(octets, at, octets[at] ^ 0xFF) if octets else octets
+
+
+def set_edge(octets: bytes, dice: Dice) -> bytes:
+    """Fill up to four octets with a boundary value."""
+    start = dice.below(len(octets))
+    count = min(dice.between(1, 4), len(octets) - start)
+    return octets[:start] + dice.pick(_EDGES) * count + octets[start + count :]
+
+
+def set_random(octets: bytes, dice: Dice) -> bytes:
+    """Replace a stretch by random octets."""
+    start, stop = _stretch(octets, dice)
+    return octets[:start] + dice.octets(stop - start) + octets[stop:]
+
+
+def add_small(octets: bytes, dice: Dice) -> bytes:
+    """Add a small number to a 16-bit word: off by one is where lengths go wrong."""
+    if len(octets) < 2:
+        return octets
+    at = dice.below(len(octets) - 1)
+    word = int.from_bytes(octets[at : at + 2]) + dice.pick((-4, -2, -1, 1, 2, 4))
+    return octets[:at] + (word & 0xFFFF).to_bytes(2, "big") + octets[at + 2 :]
+
+
+def take_out(octets: bytes, dice: Dice) -> bytes:
+    """Take a stretch out."""
+    start, stop = _stretch(octets, dice)
+    return octets[:start] + octets[stop:]
+
+
+def put_in(octets: bytes, dice: Dice) -> bytes:
+    """Put random octets in."""
+    start = dice.below(len(octets) + 1)
+    return octets[:start] + dice.octets(dice.between(1, _LONGEST_PART)) + octets[start:]
+
+
+def double(octets: bytes, dice: Dice) -> bytes:
+    """Write a stretch twice."""
+    start, stop = _stretch(octets, dice)
+    return octets[:stop] + octets[start:]
+
+
+def cut_off(octets: bytes, dice: Dice) -> bytes:
+    """Cut the end off: a runt."""
+    return octets[: dice.below(len(octets))]
+
+
+def run_on(octets: bytes, dice: Dice) -> bytes:
+    """Make the frame longer, now and then a jumbo."""
+    more = dice.between(1, 64) if dice.below(4) else max(0, JUMBO_OCTETS - len(octets) - dice.below(8))
+    return octets + (bytes(more) if dice.chance(2) else dice.octets(more))
+
+
+OCTET_MUTATORS = (
+    flip_bit, flip_octet, set_edge, set_random, add_small, take_out, put_in, double, cut_off, run_on,
+)  # fmt: skip
+
+
+def _with(octets: bytes, at: int, value: int) -> bytes:
+    return octets[:at] + bytes((value,)) + octets[at + 1 :]
+
+
+def _stretch(octets: bytes, dice: Dice) -> tuple[int, int]:
+    start = dice.below(len(octets) + 1)
+    return start, min(len(octets), start + dice.between(1, _LONGEST_PART))
+
+
+_WORDS_32 = (0, 1, 3, 4, 8, 12, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFC, 0xFFFFFFFF)
+_WORDS_16 = (0, 1, 2, 9, 0x7FFF, 0x8000, 0xFFFF)
+_SIGNS = b"()[]{}<>=!&|~\"'\\.,:/-+*#0123456789 \n"
+
+
+def set_word(octets: bytes, dice: Dice) -> bytes:
+    """Set an aligned word of 32 or 16 bits, in either byte order: lengths, counts, kinds of blocks."""
+    size, words = (4, _WORDS_32) if dice.chance(2) else (2, _WORDS_16)
+    if len(octets) < size:
+        return octets
+    at = dice.below(len(octets) // size) * size
+    return octets[:at] + dice.pick(words).to_bytes(size, dice.pick(("big", "little"))) + octets[at + size :]
+
+
+def take_out_words(octets: bytes, dice: Dice) -> bytes:
+    """Take aligned words out, so that what is left is read at other places."""
+    at = dice.below(len(octets) // 4 + 1) * 4
+    return octets[:at] + octets[at + 4 * dice.between(1, 8) :]
+
+
+def repeat(octets: bytes, dice: Dice) -> bytes:
+    """Write the whole twice: a second header where none belongs."""
+    return octets + octets
+
+
+def put_sign(octets: bytes, dice: Dice) -> bytes:
+    """Put signs of the language in, now and then very many of one."""
+    at = dice.below(len(octets) + 1)
+    sign = bytes((dice.pick(_SIGNS),))
+    return octets[:at] + sign * (1 if dice.below(8) else dice.between(2, 2_000)) + octets[at:]
+
+
+def move_word(octets: bytes, dice: Dice) -> bytes:
+    """Take a word out and put it elsewhere."""
+    words = octets.split(b" ")
+    words.insert(dice.below(len(words)), words.pop(dice.below(len(words))))
+    return b" ".join(words)
+
+
+def double_word(octets: bytes, dice: Dice) -> bytes:
+    """Write a word twice."""
+    words = octets.split(b" ")
+    at = dice.below(len(words))
+    return b" ".join([*words[: at + 1], *words[at:]])
+
+
+def set_number(octets: bytes, dice: Dice) -> bytes:
+    """Put a number of boundary size in."""
+    number = (1 << dice.pick((0, 1, 8, 16, 31, 32, 53, 63, 64, 128))) - dice.below(2)
+    at = dice.below(len(octets) + 1)
+    return octets[:at] + (b"-" if dice.chance(4) else b"") + b"%d" % number + octets[at + dice.below(4) :]
+
+
+CAPTURE_MUTATORS: tuple[OctetMutator, ...] = (*OCTET_MUTATORS, set_word, set_word, take_out_words, repeat)
+TEXT_MUTATORS: tuple[OctetMutator, ...] = (*OCTET_MUTATORS, put_sign, move_word, double_word, set_number)
+
 
 TAGS: tuple[type[Layer], ...] = (VLAN, STag, ITag, CNTag, CMTag, RRTTag, RDTag)
 _DEEPEST = 40
@@ -41,7 +226,7 @@ class Number:
     """Boundary values."""
 
 
-Place = tuple[int, Number]
+NumberAt = tuple[int, Number]
 """A number of a frame: the index of its layer, and which it is."""
 
 
@@ -78,7 +263,7 @@ NUMBERS: Numbers = {cls: [_number(field) for field in cls.layout if field.is_num
 _RESERVED = _chosen(lambda cls, number: number.key in ("reserved", "version", "encap_reserved"))
 _COUNTING = _chosen(lambda cls, number: number.key in _counted(cls))
 _ANNOUNCING = _chosen(lambda cls, number: number.key == cls.next_key)
-_DRAWN = _chosen(lambda cls, number: number.key != cls.next_key)
+_SETTABLE = _chosen(lambda cls, number: number.key != cls.next_key)
 
 
 def set_field(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
@@ -169,11 +354,11 @@ def _announcements(ethertypes: EtherTypes) -> tuple[int, ...]:
     return tuple(value for value in found if value is not None)
 
 
-def _numbers(frame: Frame, of: Numbers) -> list[Place]:
+def _numbers(frame: Frame, of: Numbers) -> list[NumberAt]:
     return [(index, number) for index, value in enumerate(frame.layers) for number in of[type(value)]]
 
 
-def _set_one_of(places: Sequence[Place], frame: Frame, octets: bytes, dice: Dice) -> bytes:
+def _set_one_of(places: Sequence[NumberAt], frame: Frame, octets: bytes, dice: Dice) -> bytes:
     if not places:
         return octets
     place = dice.pick(places)
@@ -186,7 +371,7 @@ def _value(number: Number, dice: Dice) -> int:
     return number.minimum + dice.bits(number.bits)
 
 
-def _written(frame: Frame, octets: bytes, place: Place, value: int) -> bytes:
+def _written(frame: Frame, octets: bytes, place: NumberAt, value: int) -> bytes:
     """Return ``octets`` with a number set to ``value``; as they are where its place was cut off."""
     index, number = place
     first = 8 * frame.boundaries()[index] + number.bit_offset
@@ -202,7 +387,7 @@ def _written(frame: Frame, octets: bytes, place: Place, value: int) -> bytes:
 
 def _tag(cls: type[Layer], dice: Dice) -> Layer:
     """Return a tag with values of which some are boundaries."""
-    drawn = {number.key: _value(number, dice) for number in _DRAWN[cls] if dice.chance(2)}
+    drawn = {number.key: _value(number, dice) for number in _SETTABLE[cls] if dice.chance(2)}
     return cls(**{key: value for key, value in drawn.items() if key not in ("protocol", "type")})
 
 

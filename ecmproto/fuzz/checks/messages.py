@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ecmproto.fuzz.difference import Difference
+from ecmproto.fuzz.checks.base import Difference
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.machine import Machine, Place, machine_of
 from ecmproto.mechanisms.pause.messages import Refusals
