@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ecmproto import kernel_cache
@@ -224,6 +225,36 @@ def test_a_file_cut_short_is_made_anew(
     assert run(sources, elsewhere).stdout.endswith("2\n")
     assert len(file.read_bytes()) >= len(whole) - 64
     assert "data loaded" in run(sources, elsewhere).stdout
+
+
+DRAWING = """
+from ecmproto.kernel import compiled
+
+@compiled
+def total(generator, count):
+    value = 0.0
+    for _ in range(count):
+        value += generator.random()
+    return value
+"""
+
+
+def test_loaded_code_that_takes_a_generator_runs_as_the_first_of_a_process(
+    elsewhere: dict[str, str], tmp_path: Path
+) -> None:
+    """Loaded without what numba loads to compile such code, it ended in a segmentation fault."""
+    (tmp_path / "drawing_part.py").write_text(DRAWING)
+    code = "from drawing_part import total; import numpy; print(total(numpy.random.default_rng(1), 3))"
+    command = [sys.executable, "-B", "-c", code]
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "0", "NUMBA_DEBUG_CACHE": "1", **elsewhere}
+    env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    first, second = (
+        subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=600).stdout
+        for _ in range(2)
+    )
+    assert ("data loaded" in first, "data loaded" in second) == (False, True)
+    expected = float(np.random.default_rng(1).random(3).sum())
+    assert [float(text.splitlines()[-1]) for text in (first, second)] == pytest.approx([expected, expected])
 
 
 def test_code_for_other_types_under_a_name_is_not_run(
