@@ -1,15 +1,34 @@
-"""What a live device is to the loop that drives it: pure, with places, in whatever time it is told."""
+"""A live device, the network interfaces that frames come in and leave by, and the loop between them.
+
+A `Device` knows neither sockets nor a clock; a `Link` is one interface, whose going down, coming back or
+vanishing is survived; `run` moves frames from links to the device and back, and sleeps between.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ctypes
+import io
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from types import FrameType
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux.interface import InterfaceFacts, interface_facts
+from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.errors import InterfaceError
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.units import NS_PER_S
 
 Send = Callable[[int, NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]], None]
 """Takes frames that leave by a place: their octets, where each begins in them, and its length.
@@ -49,3 +68,298 @@ class Device(Protocol):
 
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return what the device has come to."""
+
+
+_AGAIN_NS = NS_PER_S
+"""How often a vanished interface is looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkCounts:
+    """What an interface has come to: frames without FCS; all only grow but for ``down`` and ``gone``.
+
+    ``overflow_frames`` the kernel dropped before they were read, ``unsent_frames`` found no room, the
+    interface down or an other end that takes no frames so long, ``refused_frames`` were too long for its own
+    MTU.  ``lost`` counts how often it vanished.
+    """
+
+    received_frames: int
+    overflow_frames: int
+    sent_frames: int
+    sent_octets: int
+    unsent_frames: int
+    refused_frames: int
+    lost: int
+    down: bool
+    gone: bool
+
+
+class Link:
+    """The interface called ``name``; InterfaceError if it is not there or may not be used.
+
+    ``frame_octets`` is the longest frame that is taken in whole; None: the MTU and some.
+    """
+
+    def __init__(self, name: str, *, frame_octets: int | None = None) -> None:
+        self.name = name
+        self._frame_octets = frame_octets
+        self._before = (0, 0, 0, 0, 0)
+        self._unsent = self._lost = 0
+        self._again_ns = 0
+        self._receiver: FrameReceiver | None = None
+        self._sender: FrameSender | None = None
+        self._open()
+
+    def _open(self) -> None:
+        receiver = FrameReceiver(self.name, frame_octets=self._frame_octets)
+        try:
+            self._sender = FrameSender(self.name)
+        except InterfaceError:
+            receiver.close()
+            raise
+        self._receiver = receiver
+        self.facts: InterfaceFacts = receiver.facts
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is an interface to wait at."""
+        return self._receiver is not None
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the interface was down when it was last looked at; `receive` and `counts` find out more."""
+        return self._receiver is not None and self._receiver.down
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait at."""
+        assert self._receiver is not None
+        return self._receiver.fileno()
+
+    def warm_up(self) -> None:
+        """Have loaded and compiled what receiving runs, and looking for an interface that has vanished."""
+        if self._receiver is not None:
+            self._receiver.warm_up()
+        with suppress(InterfaceError):
+            interface_facts("")
+
+    def receive(self) -> Batch | None:
+        """Return the frames that are there, which the next call overwrites; None without any."""
+        if self._receiver is None:
+            return None
+        try:
+            return self._receiver.receive()
+        except InterfaceError:
+            self._lose()
+            return None
+
+    def send(self, octets: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np.int64]) -> None:
+        """Send frames; those that find no room, or no interface, are lost and counted.
+
+        The kernel says of a frame that is too long for the interface at the other end of a veth pair that
+        there is no room.  The frame is left out, and those behind it have their turn.
+        """
+        count, done = len(offset), 0
+        while done < count and self._sender is not None:
+            full = self._sender.full
+            try:
+                done += self._sender.send(octets, offset[done:], length[done:])
+            except InterfaceError:
+                self._lose()
+                break
+            if done == count or self._sender.full == full:
+                break
+            self._unsent += 1
+            done += 1
+        self._unsent += count - done
+
+    def revive(self, now_ns: int) -> bool:
+        """Look for a vanished interface, now and then; return whether it is there again."""
+        if now_ns < self._again_ns:
+            return False
+        self._again_ns = now_ns + _AGAIN_NS
+        try:
+            self._open()
+        except InterfaceError:
+            return False
+        return True
+
+    def counts(self) -> LinkCounts:
+        """Return what the interface has come to."""
+        with suppress(InterfaceError):  # one that has vanished: `receive` finds out
+            if self._receiver is not None:
+                self._receiver.look()
+        received, overflow, sent, octets, refused = self._totals()
+        return LinkCounts(
+            received_frames=received,
+            overflow_frames=overflow,
+            sent_frames=sent,
+            sent_octets=octets,
+            unsent_frames=self._unsent,
+            refused_frames=refused,
+            lost=self._lost,
+            down=self.is_down,
+            gone=self._receiver is None,
+        )
+
+    def _totals(self) -> tuple[int, int, int, int, int]:
+        now = (0, 0, 0, 0, 0)
+        if self._receiver is not None and self._sender is not None:
+            kernel, sender = self._receiver.counts(), self._sender
+            now = (kernel.received, kernel.dropped, sender.sent, sender.octets, sender.refused)
+        one, two, three, four, five = (a + b for a, b in zip(self._before, now, strict=True))
+        return one, two, three, four, five
+
+    def _lose(self) -> None:
+        """Let go of an interface that has vanished."""
+        self._before = self._totals()
+        self._lost += 1
+        self.close()
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for part in (self._receiver, self._sender):
+            if part is not None:
+                part.close()
+        self._receiver = self._sender = None
+
+
+_LONGEST_SLEEP_NS = NS_PER_S
+"""Interfaces that have vanished are looked for so often; all else wakes the loop by itself."""
+_PR_SET_TIMERSLACK = 29
+_FINE_NS = 1
+_COUNTS_OCTETS = 100
+_STARVED = 50
+"""A fiftieth of the time: in 20 ms of a second 50 Mb/s are 125 kB, more than any set point for that rate."""
+
+Report = Callable[[int], None]
+"""Told, at its time, the time."""
+
+
+class Stop:
+    """Whether a signal asked the loop to end, and which: ``number``, 0 for none."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.waker, self._bell = socket.socketpair()
+        self._bell.setblocking(False)
+        self.waker.setblocking(False)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.number = number
+
+    @property
+    def asked(self) -> bool:
+        """Whether one came."""
+        return self.number != 0
+
+    @contextmanager
+    def held(self) -> Iterator[Stop]:
+        """Hold the signals."""
+        before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        # A sleeping select is woken by what arrives here: python resumes it after a signal.
+        bell = signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
+        try:
+            yield self
+        finally:
+            signal.set_wakeup_fd(bell)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self.waker.close()
+            self._bell.close()
+
+
+def run(
+    device: Device,
+    links: Sequence[Link],
+    stop: Stop,
+    *,
+    until_ns: int = NEVER_NS,
+    report: Report | None = None,
+    report_every_ns: int = NS_PER_S,
+    coalesce_ns: int = 0,
+) -> None:
+    """Drive ``device``, whose place i is ``links[i]``, until ``stop`` is asked or ``until_ns`` has come.
+
+    Times are those of the monotonic clock.  ``report`` is called every ``report_every_ns``.  With
+    ``coalesce_ns`` whatever wakes the loop waits so long for more, which takes less of the processor.
+    """
+    report_ns = time.monotonic_ns() + report_every_ns if report is not None else NEVER_NS
+    while not stop.asked:
+        now_ns = time.monotonic_ns()
+        if now_ns >= until_ns:
+            break
+        if report is not None and now_ns >= report_ns:
+            report(now_ns)
+            report_ns = max(report_ns + report_every_ns, now_ns)
+        wake_ns = min(device.due_ns, report_ns, until_ns, now_ns + _LONGEST_SLEEP_NS)
+        ready = _wait_ready(links, stop, wake_ns - now_ns)
+        if coalesce_ns and not stop.asked:
+            time.sleep(coalesce_ns / NS_PER_S)
+            ready |= _wait_ready(links, stop, 0)
+        _serve(device, links, ready)
+        for link in links:
+            if not link.is_open:
+                link.revive(time.monotonic_ns())
+
+
+def _wait_ready(links: Sequence[Link], stop: Stop, sleep_ns: int) -> set[int]:
+    """Return the descriptors where there is something, asleep for ``sleep_ns`` at most."""
+    waited: list[Any] = [link.fileno() for link in links if link.is_open]
+    ready, _, _ = select.select([*waited, stop.waker], [], [], max(0, sleep_ns) / NS_PER_S)
+    return {each for each in ready if isinstance(each, int)}
+
+
+def _serve(device: Device, links: Sequence[Link], ready: set[int]) -> None:
+    # One time for all of it: what taking frames has let happen need not be looked for again.
+    now_ns = time.monotonic_ns()
+    for place, link in enumerate(links):
+        if link.is_open and (link.is_down or link.fileno() in ready):
+            batch = link.receive()
+            if batch is not None:
+                device.take(batch, place, now_ns)
+    if device.due_ns <= now_ns:
+        device.advance(now_ns)
+
+
+def is_starved(waited_ns: int, missed_ns: int, elapsed_ns: int) -> bool:
+    """Return whether a device was kept from the processor so much that its figures are not its mechanism's.
+
+    It waited for a processor for ``waited_ns``, or gave up ``missed_ns`` of what was due.
+    """
+    return max(waited_ns, missed_ns) * _STARVED > elapsed_ns
+
+
+class ProcessorWait:
+    """For how long this thread was ready to run and did not: other programs had the processors.
+
+    Looks at what Linux counts (``/proc/thread-self/schedstat``), 0 where it does not.
+    """
+
+    def __init__(self) -> None:
+        self._file: io.FileIO | None = None
+        with suppress(OSError):
+            self._file = io.FileIO("/proc/thread-self/schedstat")
+        self._before_ns = self._count_ns()
+
+    def _count_ns(self) -> int:
+        if self._file is None:
+            return 0
+        _, waited_ns, *_ = os.pread(self._file.fileno(), _COUNTS_OCTETS, 0).split()
+        return int(waited_ns)
+
+    def ns(self) -> int:
+        """Return the time since this was made."""
+        return self._count_ns() - self._before_ns
+
+    def __enter__(self) -> ProcessorWait:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def sleep_precisely() -> None:
+    """Ask the kernel to wake this thread when it says, not up to 50 µs later."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(_FINE_NS), 0, 0, 0)

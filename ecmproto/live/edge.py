@@ -12,32 +12,238 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.classes import FrameClasses, classify
-from ecmproto.batch.flows import FlowTable
-from ecmproto.batch.headers import TYPE_AT
+from ecmproto.batch.flows import NO_NUMBER, FlowTable
+from ecmproto.batch.headers import ADDRESS_OCTETS, TYPE_AT
 from ecmproto.capture.batch import Batch
-from ecmproto.codec import CNTag, EtherTypes
-from ecmproto.engine.arrivals import Intake, Taken
+from ecmproto.codec import CNTag, CongestionNotificationTLV, Ethernet, EtherTypes, Frame, decode, encode
+from ecmproto.codec.frame import MIN_OCTETS
+from ecmproto.engine.arrivals import Arrivals, Intake, Taken
 from ecmproto.engine.config import check_seed
 from ecmproto.engine.frames import octets_of
 from ecmproto.engine.statistics import kind_name
+from ecmproto.errors import DecodeError
+from ecmproto.formats.e2cm import PROBE_FWD
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.live.defence import Defence
-from ecmproto.live.delivering import deliver, report
+from ecmproto.formats.lldp import DESTINATION, TLV
+from ecmproto.kernel import compiled
 from ecmproto.live.device import Send, Snapshot
-from ecmproto.live.probed import Probes
-from ecmproto.live.stripping import stripped
-from ecmproto.live.vlan import with_vlan, without_vlan
+from ecmproto.live.tagging import stripped, with_vlan, without_vlan
 from ecmproto.mechanisms.aimd.parameters import EdgeParameters as StrippingParameters
+from ecmproto.mechanisms.aimd.tags import outer_vlan
+from ecmproto.mechanisms.e2cm.edge_receiver import EdgeCounters
+from ecmproto.mechanisms.e2cm.messages import type_of
+from ecmproto.mechanisms.e2cm.probes import Probe, read_probe, replied_priority
 from ecmproto.mechanisms.idle import IdleReceivers
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
 from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.protocol import Receivers, new_outbox
+from ecmproto.mechanisms.protocol import (
+    NO_CAUSE,
+    PROBE_KIND,
+    Delivery,
+    Outbox,
+    Receivers,
+    has_room,
+    new_outbox,
+)
 from ecmproto.mechanisms.qcn.edge import Edge as EdgeRecord
-from ecmproto.mechanisms.qcn.edge import convert, receive
+from ecmproto.mechanisms.qcn.edge import PortRules, advertisement, convert, defence_modes, port_rules, receive
 from ecmproto.mechanisms.qcn.edge_parameters import EdgeParameters
 from ecmproto.record import new_record
 from ecmproto.structs import as_interface
+from ecmproto.units import NS_PER_S
+
+_ROOM = 16
+
+
+@compiled
+def deliver(
+    receivers: Receivers, arrivals: Arrivals, probe: NDArray[np.bool_], outbox: Outbox, first: int
+) -> int:
+    """Deliver ``arrivals`` from position ``first`` on; frames without station or flow are nobody's.
+
+    The position of the frame that caused an answer is in the message's ``cause``.  Returns the position of
+    the first that was not delivered: it stops early when ``outbox`` has no more room.
+    """
+    times_ns, octets, priorities = arrivals.time_ns, arrivals.octets, arrivals.priority
+    tagged, tags, marks = arrivals.tagged, arrivals.tag, arrivals.mark
+    stations, flows = arrivals.station, arrivals.flow
+    for position in range(first, len(times_ns)):
+        if not has_room(outbox, _ROOM):
+            return position
+        if stations[position] < 0 or flows[position] < 0:
+            continue
+        outbox.posted.cause = position
+        delivery = Delivery(
+            times_ns[position], int(stations[position]), int(flows[position]), int(priorities[position]),
+            octets[position], probe[position], tagged[position], tags[position], marks[position],
+        )  # fmt: skip
+        receivers.delivered(delivery, outbox)
+        outbox.posted.cause = NO_CAUSE
+    return len(times_ns)
+
+
+@compiled
+def report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
+    """Let destinations report what is due by ``now_ns``, as far as there is room."""
+    while receivers.report_ns() <= now_ns and has_room(outbox, _ROOM):
+        receivers.report(max(receivers.report_ns(), 0), outbox)
+
+
+class Probes:
+    """Finds the probes of a mechanism that has some; ``counters`` tell which were refused."""
+
+    def __init__(self, machine: Machine, ethertypes: EtherTypes) -> None:
+        self.counters = new_record(EdgeCounters)
+        self._ethertypes = ethertypes
+        self._looks = PROBE_KIND in machine.kinds
+
+    def found(self, taken: Taken, flows: FlowTable) -> tuple[Arrivals, NDArray[np.bool_]]:
+        """Return the arrivals of ``taken``, probes with the flow that they measure, and which are probes.
+
+        A probe's mark is its timestamp.  One of a flow of which nothing came before is nobody's.
+        """
+        probe = np.zeros(len(taken.batch), np.bool_)
+        if not self._looks:
+            return taken.arrivals, probe
+        arrivals = taken.arrivals
+        station, flow, mark = arrivals.station.copy(), arrivals.flow.copy(), arrivals.mark.copy()
+        for position in np.flatnonzero(arrivals.occupies & ~arrivals.sampled).tolist():
+            octets = taken.batch.frame(position)
+            if type_of(octets, self._ethertypes) != PROBE_FWD:
+                continue
+            probe[position] = True
+            read = read_probe(
+                octets,
+                stations=(octets[:ADDRESS_OCTETS],),
+                counters=self.counters,
+                ethertypes=self._ethertypes,
+            )
+            if read is not None:
+                station[position], flow[position] = self._flow(read, octets, flows)
+                mark[position] = read.timestamp_ns
+        return arrivals._replace(station=station, flow=flow, mark=mark), probe
+
+    def _flow(self, read: Probe, octets: bytes, flows: FlowTable) -> tuple[int, int]:
+        priority = replied_priority(octets, read.flow, self._ethertypes)
+        if priority is None:
+            return NO_NUMBER, NO_NUMBER
+        vlan = outer_vlan(read.frame)
+        return flows.find(
+            read.flow.src,
+            destination=read.flow.dst,
+            vlan=None if vlan is None else vlan.id,
+            priority=priority,
+        )
+
+
+_INTERVAL_NS = 30 * NS_PER_S
+_HOLD = 4
+"""802.1AB 9.2.5: msgTxInterval and msgTxHold."""
+_CHASSIS, _PORT, _TIME_TO_LIVE = 1, 2, 3
+_BY_MAC, _LOCAL = b"\x04", b"\x07"
+
+
+_Speaker = tuple[bytes, bytes, bytes]
+"""Who speaks: a source address, a chassis and a port identifier."""
+
+
+class Defence:
+    """One port's defence mode of each priority; ``rules`` say what that does to frames.
+
+    The last speaker decides.  There should be one alone: two that are heard in turn are in ``warnings``.
+    """
+
+    def __init__(self, parameters: EdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes) -> None:
+        self.parameters = parameters
+        self.changes = self.heard = self.malformed = 0
+        self.speaker_changes = 0
+        self.warnings: tuple[str, ...] = ()
+        self._speaker: _Speaker | None = None
+        self._former: _Speaker | None = None
+        self._mac = mac
+        self._port = port
+        self._ethertypes = ethertypes
+        self._neighbour: CongestionNotificationTLV | None = None
+        self._expires_ns = NEVER_NS
+        self._says_ns = 0
+        self.rules: PortRules = self._rules()
+
+    def _rules(self) -> PortRules:
+        return port_rules(self.parameters, defence_modes(self.parameters, self._neighbour))
+
+    @property
+    def due_ns(self) -> int:
+        """When `due` is next needed."""
+        return min(self._says_ns, self._expires_ns)
+
+    def due(self, now_ns: int) -> bytes | None:
+        """Forget a neighbour that fell silent; return the LLDP frame that is to be sent now, if one is."""
+        if now_ns >= self._expires_ns:
+            self._learn(None, NEVER_NS)
+        if now_ns < self._says_ns:
+            return None
+        self._says_ns = now_ns + _INTERVAL_NS
+        return self._frame()
+
+    def hear(self, octets: bytes, now_ns: int) -> None:
+        """Take an LLDP frame of the neighbour's, whatever it holds."""
+        try:
+            layers = decode(octets, ethertypes=self._ethertypes).layers
+        except DecodeError:
+            self.malformed += 1
+            return
+        self.heard += 1
+        ttl_s, found = 0, None
+        names = {_CHASSIS: b"", _PORT: b""}
+        for layer in layers:
+            if isinstance(layer, CongestionNotificationTLV):
+                found = found or layer
+            elif isinstance(layer, TLV) and layer.type in names:
+                names[layer.type] = layer.value
+            elif isinstance(layer, TLV) and layer.type == _TIME_TO_LIVE and len(layer.value) >= 2:
+                ttl_s = int.from_bytes(layer.value[:2])
+        self._listen((octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS], names[_CHASSIS], names[_PORT]))
+        # A time to live of 0 is a farewell (802.1AB 9.2.7.7.1).
+        alive = found if ttl_s else None
+        self._learn(alive, now_ns + ttl_s * NS_PER_S if alive is not None else NEVER_NS)
+
+    def _listen(self, speaker: _Speaker) -> None:
+        """Notice who speaks."""
+        if self._speaker is None:
+            self._speaker = speaker
+        if speaker == self._speaker:
+            return
+        self.speaker_changes += 1
+        if speaker == self._former:
+            # the one before the last speaks again: none has taken the other's place
+            one, other = sorted((speaker[0].hex(":"), self._speaker[0].hex(":")))
+            told = f"two LLDP speakers take turns at {self._port}, {one} and {other}: the last one decides"
+            self.warnings = (f"{told} the defence mode",)
+        self._former, self._speaker = self._speaker, speaker
+
+    def _learn(self, neighbour: CongestionNotificationTLV | None, expires_ns: int) -> None:
+        self._neighbour, self._expires_ns = neighbour, expires_ns
+        rules = self._rules()
+        if rules != self.rules:
+            self.rules = rules
+            self.changes += 1
+            # A change is told at once, not with the next round.
+            self._says_ns = 0
+
+    def _frame(self) -> bytes:
+        ttl_s = _INTERVAL_NS * _HOLD // NS_PER_S
+        tlvs = [
+            TLV(type=_CHASSIS, length=7, value=_BY_MAC + self._mac),
+            TLV(type=_PORT, length=1 + len(self._port), value=_LOCAL + self._port.encode()),
+            TLV(type=_TIME_TO_LIVE, length=2, value=ttl_s.to_bytes(2)),
+            advertisement(self.parameters, self.rules.modes),
+            TLV(),
+        ]
+        header = Ethernet(dst=DESTINATION, src=self._mac, type=self._ethertypes.lldp)
+        frame = Frame(layers=(header, *tlvs), ethertypes=self._ethertypes)
+        return encode(frame).ljust(MIN_OCTETS, b"\0")
+
 
 NET, HOST = 0, 1
 """The places: where the network is, and where the receiver is."""
@@ -50,7 +256,7 @@ _MESSAGES_AT_ONCE = 4096
 _SHOWN_OCTETS = 256
 
 
-class Counts:
+class EdgeCounts:
     """What became of frames."""
 
     def __init__(self) -> None:
@@ -88,7 +294,7 @@ class Edge:
     ) -> None:
         check_seed(seed)
         self.machine = machine
-        self.counts = Counts()
+        self.counts = EdgeCounts()
         self.messages: dict[str, int] = {}
         self.record = new_record(EdgeRecord)
         self.place = Place(

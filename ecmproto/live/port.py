@@ -10,32 +10,48 @@ after that time.  Memory is fixed when the port is made: what finds no room is d
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ecmproto.batch.classes import classify
-from ecmproto.batch.headers import roles_of
+from ecmproto.batch.classes import FrameClasses, classify
+from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT, roles_of
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
 from ecmproto.engine.arrivals import tag_kind
-from ecmproto.engine.config import PortConfig, check_seed
+from ecmproto.engine.config import PortConfig, check_seed, parse_buffer
 from ecmproto.engine.frames import octets_of
 from ecmproto.engine.gauge import PRIORITIES, TOTAL, queue_statistics, settled, utilisation
 from ecmproto.engine.network import new_pool
 from ecmproto.engine.port import lengthen_ring, new_port
 from ecmproto.engine.statistics import kind_name
+from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.live.addresses import new_addresses
 from ecmproto.live.device import Send, Snapshot
-from ecmproto.live.downstream import Downstream
-from ecmproto.live.frames import Incoming, empty, new_leaving, new_store
-from ecmproto.live.rate_reports import with_lower_rates
-from ecmproto.live.switching import Counts, Facts, Switch, forward, release
+from ecmproto.live.switching import (
+    Incoming,
+    Switch,
+    SwitchCounts,
+    SwitchFacts,
+    empty,
+    forward,
+    forwarded,
+    new_addresses,
+    new_leaving,
+    new_store,
+    obey,
+    release,
+)
+from ecmproto.mechanisms.dbp.messages import rate_of, with_rate
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
-from ecmproto.mechanisms.pause.reaction import State
+from ecmproto.mechanisms.pause.messages import read
+from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
+from ecmproto.mechanisms.pause.reaction import PauseFrame, State, paused_ns, settings_record
 from ecmproto.mechanisms.protocol import (
     EVERY_STATION,
     NO_CAUSE,
@@ -47,7 +63,186 @@ from ecmproto.mechanisms.protocol import (
 )
 from ecmproto.record import new_record
 from ecmproto.structs import as_interface
-from ecmproto.units import NS_PER_S
+from ecmproto.units import NS_PER_S, format_time
+
+_WORD_OCTETS = 4
+"""The EtherType, and the discriminator word (wire-formats 1.1)."""
+_PROTOCOL, _PROTOCOL_MASK, _TYPE_SHIFT = 4, 7, 4
+
+
+def with_lower_rates(batch: Batch, point: CongestionPoint, ethertypes: EtherTypes) -> Batch:
+    """Return ``batch`` with the rates of reports lowered to what ``point`` advertises."""
+    classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=ethertypes)
+    positions = _reports(batch, classes, ethertypes)
+    if not len(positions):
+        return batch
+    buffer = batch.buffer.copy()
+    for position in positions.tolist():
+        octets = batch.frame(position)
+        rate = rate_of(octets, ethertypes=ethertypes)
+        if rate is None:
+            continue
+        lowered = int(forwarded(point, int(classes.priority[position]), rate))
+        if lowered != rate:
+            start = int(batch.offset[position])
+            changed = with_rate(octets, lowered, ethertypes=ethertypes)
+            buffer[start : start + len(octets)] = np.frombuffer(changed, np.uint8)
+    buffer.flags.writeable = False
+    return dataclasses.replace(batch, buffer=buffer)
+
+
+def _reports(batch: Batch, classes: FrameClasses, ethertypes: EtherTypes) -> NDArray[np.int64]:
+    """Return the positions of what looks like a report; a flood of other messages costs no more than this."""
+    suspects = np.flatnonzero(classes.occupies & ~classes.sampled)
+    if not len(suspects):
+        return suspects
+    at = classes.msdu_offset[suspects]
+    whole = at + _WORD_OCTETS <= batch.captured[suspects]
+    suspects = suspects[whole]
+    at = batch.offset[suspects] + at[whole]
+    types = batch.buffer[at].astype(np.uint16) << 8 | batch.buffer[at + 1]
+    protocol, type = batch.buffer[at + 2] & _PROTOCOL_MASK, batch.buffer[at + 3] >> _TYPE_SHIFT
+    is_report = (types == ethertypes.message) & (protocol == _PROTOCOL) & (type == 0)
+    reports: NDArray[np.int64] = suspects[is_report]
+    return reports
+
+
+_COUNTED = ("pause_frames", "pfc_frames", "ignored_frames", "refused_frames")
+_PARAMETERS: dict[str, PauseReactionParameters | PFCReactionParameters] = {
+    "pause": PauseReactionParameters(),
+    "pfc": PFCReactionParameters(priorities=frozenset(range(PRIORITIES))),
+}
+KINDS = tuple(_PARAMETERS)
+"""What a port may obey."""
+
+
+class _Watchdog:
+    """Bounds for how long one stop after the other keeps a priority from starting frames: ``limit_ns``.
+
+    A priority that was stopped for so long without a break starts frames again, and what would stop it is
+    ignored until nothing has tried to for as long.
+    """
+
+    def __init__(self, limit_ns: int, state: State) -> None:
+        self.limit_ns = limit_ns
+        self.trips = 0
+        self.ignored = 0
+        self._state = state
+        self._stopped_ns = [0] * PRIORITIES
+        """Since when each priority is stopped, where it is."""
+        self._bounded = self._tripped = 0
+        """Masks of priorities: stopped up to the limit, and let go by it."""
+        self._heard_ns = [0] * PRIORITIES
+
+    def expire(self, now_ns: int) -> None:
+        """Let go of the priorities whose limit has come."""
+        for priority in range(PRIORITIES):
+            bit = 1 << priority
+            if self._bounded & ~self._tripped & bit and self._state.until_ns[priority] <= now_ns:
+                self._tripped |= bit
+                self.trips += 1
+
+    def admitted(self, frame: PauseFrame, now_ns: int) -> int:
+        """Return the mask of the times in ``frame`` that are to be obeyed."""
+        self.expire(now_ns)
+        mask = frame.enable_vector
+        for priority, quanta in enumerate(frame.times_quanta):
+            bit = 1 << priority
+            if not mask & bit:
+                continue
+            over = quanta == 0 or now_ns - self._heard_ns[priority] >= self.limit_ns
+            if self._tripped & bit and not over:
+                self.ignored += 1
+                self._heard_ns[priority] = now_ns
+                mask &= ~bit
+                continue
+            if self._state.until_ns[priority] <= now_ns:
+                self._stopped_ns[priority] = now_ns
+            self._bounded &= ~bit
+            self._tripped &= ~bit
+        return mask
+
+    def bound(self, mask: int, now_ns: int) -> None:
+        """Bound the stops of the priorities in ``mask``, which a frame has just begun or prolonged."""
+        until_ns = self._state.until_ns
+        for priority in range(PRIORITIES):
+            limit_ns = self._stopped_ns[priority] + self.limit_ns
+            if mask >> priority & 1 and until_ns[priority] > now_ns:
+                self._heard_ns[priority] = now_ns
+                if until_ns[priority] >= limit_ns:
+                    until_ns[priority] = limit_ns
+                    self._bounded |= 1 << priority
+
+
+class Downstream:
+    """What a switch's output hears; ``kind`` is one of `KINDS`.
+
+    No priority is stopped for longer than ``watchdog_ns`` without a break; None: for as long as it is said.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        switch: Switch,
+        *,
+        rate_bps: int,
+        ethertypes: EtherTypes,
+        watchdog_ns: int | None = None,
+    ) -> None:
+        self._switch = switch
+        self._watchdog = _Watchdog(watchdog_ns, switch.pauses) if watchdog_ns is not None else None
+        self._settings = settings_record(_PARAMETERS[kind], rate_bps=rate_bps)
+        self._ethertypes = ethertypes
+
+    @property
+    def _state(self) -> State:
+        return self._switch.pauses
+
+    @property
+    def resumes_ns(self) -> int:
+        """When the next priority resumes, NEVER_NS while none is stopped."""
+        mask = int(self._switch.port.line.stopped_mask)
+        until_ns = self._state.until_ns
+        return min((int(until_ns[p]) for p in range(PRIORITIES) if mask >> p & 1), default=NEVER_NS)
+
+    def heard(self, batch: Batch) -> Iterator[PauseFrame]:
+        """Yield what the MAC Control frames say of those that came to the output."""
+        long = np.flatnonzero(batch.captured >= HEADER_OCTETS)
+        at = batch.offset[long] + TYPE_AT
+        high, low = self._ethertypes.mac_control.to_bytes(2)
+        for position in long[(batch.buffer[at] == high) & (batch.buffer[at + 1] == low)].tolist():
+            yield read(batch.frame(position), ethertypes=self._ethertypes)
+
+    def obey(self, frame: PauseFrame, now_ns: int) -> None:
+        """Do what a frame says; all that was due by ``now_ns`` has happened."""
+        dog, refused = self._watchdog, frame.kind != self._settings.kind or not frame.enable_vector
+        if dog is None or refused:
+            obey(self._switch, self._settings, frame, now_ns)
+            return
+        mask = dog.admitted(frame, now_ns)
+        if mask:
+            obey(self._switch, self._settings, frame._replace(enable_vector=mask), now_ns)
+            dog.bound(mask, now_ns)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what a person should know."""
+        dog = self._watchdog
+        if dog is None or not dog.trips:
+            return ()
+        limit = format_time(dog.limit_ns)
+        return (f"the watchdog let a priority go that the output's far end had stopped for {limit}",)
+
+    def counters(self, now_ns: int) -> dict[str, int]:
+        """Return what came, and for how long each priority was stopped."""
+        counted = {f"downstream_{name}": int(getattr(self._state, name)) for name in _COUNTED}
+        if self._watchdog is not None:
+            self._watchdog.expire(now_ns)
+            counted["watchdog_trips"] = self._watchdog.trips
+            counted["watchdog_ignored_times"] = self._watchdog.ignored
+        return counted | {
+            f"stopped_ns_priority_{p}": int(paused_ns(self._state, p, now_ns)) for p in range(PRIORITIES)
+        }
+
 
 LARGEST_OCTETS = 2048
 """Of a frame, unless the maker of a port says otherwise."""
@@ -66,7 +261,7 @@ class SwitchPort:
     Frames are handed over up to ``lead_ns`` before they leave, for whoever needs that time to send them.
     With ``obeys``, one of `downstream.KINDS`, PAUSE or PFC from the output's far end stop its priorities,
     for no longer than ``watchdog_ns`` without a break if that is given.
-    ``counts`` are a record of `switching.Counts`, ``messages`` what was sent by kind.
+    ``counts`` are a record of `switching.SwitchCounts`, ``messages`` what was sent by kind.
     """
 
     def __init__(
@@ -248,7 +443,7 @@ def _new_switch(
     largest_octets: int,
     ethertypes: EtherTypes,
 ) -> Switch:
-    fixed = new_record(Facts)
+    fixed = new_record(SwitchFacts)
     fixed.own, fixed.tag = int.from_bytes(facts.cp_mac), tag_kind(machine)
     fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
     port = new_port(facts, tag_octets=machine.tag_octets)
@@ -258,7 +453,7 @@ def _new_switch(
             lengthen_ring(port, priority)
     return Switch(
         facts=fixed,
-        counts=new_record(Counts),
+        counts=new_record(SwitchCounts),
         port=port,
         pauses=new_record(State),
         pool=new_pool(frames),
@@ -268,3 +463,30 @@ def _new_switch(
         outbox=new_outbox(_MESSAGES_AT_ONCE),
         roles=roles_of(ethertypes),
     )
+
+
+_SLOT_OCTETS = 64
+_LEAST_FRAME_OCTETS = 60
+MOST_FRAMES = 1 << 18
+"""A buffer given in octets holds no more frames than this."""
+LEAD_NS = 20_000
+"""What handing a frame to the kernel takes, roughly: a port gives it away so much before it leaves."""
+
+
+def slot_octets(mtus_octets: int) -> int:
+    """Return what a frame may have where the largest MTU is ``mtus_octets``: headers and some tags more."""
+    return -(-(mtus_octets + _SLOT_OCTETS) // _SLOT_OCTETS) * _SLOT_OCTETS
+
+
+def buffer_of(text: str) -> tuple[int, int]:
+    """Return the frames and the octets that a buffer such as ``1000frames`` or ``500kB`` holds.
+
+    Frames are counted as 1518 octets where octets matter, shorter ones than 60 there are not.
+    ParameterError for what is neither, and for more frames than a switch has memory for.
+    """
+    buffer = parse_buffer(text)
+    if not buffer.frames:
+        return min(MOST_FRAMES, max(1, buffer.octets // _LEAST_FRAME_OCTETS)), buffer.octets
+    if buffer.frames > MOST_FRAMES:
+        raise ParameterError(name="buffer", needed=f"1 to {MOST_FRAMES} frames", got=text)
+    return buffer.frames, buffer.octets

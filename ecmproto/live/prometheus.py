@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
-from ecmproto.live.device import Snapshot
-from ecmproto.live.link import LinkCounts
+from ecmproto.live.device import LinkCounts, Snapshot
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

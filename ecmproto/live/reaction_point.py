@@ -34,8 +34,7 @@ from ecmproto.engine.network import add_frames, new_network, with_obeyed
 from ecmproto.engine.port import HELD_OUT, PASSED_BY
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.device import Send, Snapshot
-from ecmproto.live.tagger import Tagger
-from ecmproto.live.vlan import with_vlan, without_vlan
+from ecmproto.live.tagging import Tagger, with_vlan, without_vlan
 from ecmproto.mechanisms.idle import IdlePoint, IdleReceivers
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.machine import Machine, Place, SampledFrame

@@ -15,6 +15,7 @@ Its places are numbered: the inputs from 0 on, then the output.  The rules:
 
 from __future__ import annotations
 
+import secrets
 from typing import NamedTuple
 
 import numpy as np
@@ -27,18 +28,172 @@ from ecmproto.engine.gauge import PRIORITIES, TOTAL
 from ecmproto.engine.network import Pool, give_back, is_used_up, take
 from ecmproto.engine.port import Port, arrive, depart, departs, stop
 from ecmproto.kernel import compiled, inlined
-from ecmproto.live.addresses import NOWHERE, Addresses, learn, lookup
-from ecmproto.live.frames import Incoming, Leaving, Store, copy, has_space, let_leave, put
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.reaction import PauseFrame, Settings, State, on_frame
 from ecmproto.mechanisms.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
+
+NOWHERE = -1
+
+_WAYS = 4
+_EMPTY = -1
+_COEFFICIENT_BITS = 29
+_HALF_BITS = 24
+_HALF = (1 << _HALF_BITS) - 1
+
+
+class Addresses(NamedTuple):
+    """The table: addresses as numbers, where each lives, and when it was last heard."""
+
+    address: NDArray[np.int64]
+    place: NDArray[np.int64]
+    heard_ns: NDArray[np.int64]
+    coefficients: NDArray[np.int64]
+
+
+def new_addresses(size: int) -> Addresses:
+    """Return an empty table for ``size`` addresses, a power of two of at least four."""
+    drawn = [secrets.randbits(_COEFFICIENT_BITS) | 1 for _ in range(2)]
+    return Addresses(
+        np.full(size, _EMPTY, np.int64),
+        np.full(size, NOWHERE, np.int64),
+        np.zeros(size, np.int64),
+        np.array(drawn, np.int64),
+    )
+
+
+@inlined
+def learn(addresses: Addresses, address: int, place: int, now_ns: int) -> bool:
+    """Take note that ``address`` lives at ``place``; return whether it is new, or lived elsewhere."""
+    known, places, heard_ns, _ = addresses
+    first = _group(addresses, address)
+    oldest = first
+    for entry in range(first, first + _WAYS):
+        if known[entry] == address:
+            moved = places[entry] != place
+            places[entry] = place
+            heard_ns[entry] = now_ns
+            return bool(moved)
+        if known[entry] == _EMPTY or (known[oldest] != _EMPTY and heard_ns[entry] < heard_ns[oldest]):
+            oldest = entry
+    known[oldest] = address
+    places[oldest] = place
+    heard_ns[oldest] = now_ns
+    return True
+
+
+@inlined
+def lookup(addresses: Addresses, address: int, since_ns: int) -> int:
+    """Return where ``address`` lives; NOWHERE if it was not heard from ``since_ns`` on."""
+    known, places, heard_ns, _ = addresses
+    first = _group(addresses, address)
+    for entry in range(first, first + _WAYS):
+        if known[entry] == address and heard_ns[entry] >= since_ns:
+            return int(places[entry])
+    return NOWHERE
+
+
+@inlined
+def _group(addresses: Addresses, address: int) -> int:
+    """Return the first entry of the group of ``address``."""
+    coefficients = addresses.coefficients
+    # Halves times coefficients: no step needs more than 54 bits, so plain Python gets the same.
+    mixed = (address & _HALF) * coefficients[0] + (address >> _HALF_BITS) * coefficients[1]
+    return int((mixed ^ (mixed >> _HALF_BITS)) & (len(addresses.address) // _WAYS - 1)) * _WAYS
+
+
+class Incoming(NamedTuple):
+    """Frames that came in together, by columns, as in `ecmproto.capture.batch.Batch`."""
+
+    buffer: NDArray[np.uint8]
+    offset: NDArray[np.int64]
+    captured: NDArray[np.int64]
+    original: NDArray[np.int64]
+
+
+class Leaving(NamedTuple):
+    """Frames that are to leave by each of a device's places: a row a place, of which ``frames`` are there.
+
+    Their octets lie one behind the other in ``octets``, of which ``used[0]`` are.
+    """
+
+    frames: NDArray[np.int64]
+    used: NDArray[np.int64]
+    octets: NDArray[np.uint8]
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+
+
+def new_leaving(places: int, *, frames: int, largest_octets: int) -> Leaving:
+    """Return room for ``frames`` frames of up to ``largest_octets`` to leave at once."""
+    return Leaving(
+        np.zeros(places, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(frames * largest_octets, np.uint8),
+        np.zeros((places, frames), np.int64),
+        np.zeros((places, frames), np.int64),
+    )
+
+
+def empty(leaving: Leaving) -> None:
+    """Make room: all that was there has left."""
+    leaving.frames[:] = 0
+    leaving.used[0] = 0
+
+
+@inlined
+def has_space(leaving: Leaving, largest_octets: int) -> bool:
+    """Whether one frame more may leave by every place."""
+    room = leaving.offset.shape[1]
+    for place in range(len(leaving.frames)):
+        if leaving.frames[place] >= room:
+            return False
+    return bool(leaving.used[0] + largest_octets <= len(leaving.octets))
+
+
+@inlined
+def put(leaving: Leaving, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
+    """Copy a frame to the octets that leave; return where it stands there."""
+    at = leaving.used[0]
+    copy(buffer, start, leaving.octets, at, octets)
+    leaving.used[0] = at + octets
+    return int(at)
+
+
+@inlined
+def let_leave(leaving: Leaving, place: int, at: int, octets: int) -> None:
+    """Let the frame that stands at ``at`` leave by ``place``."""
+    frame = leaving.frames[place]
+    leaving.offset[place, frame] = at
+    leaving.length[place, frame] = octets
+    leaving.frames[place] = frame + 1
+
+
+@inlined
+def copy(source: NDArray[np.uint8], start: int, target: NDArray[np.uint8], at: int, octets: int) -> None:
+    """Copy ``octets`` octets from ``start`` on in ``source`` to ``at`` in ``target``."""
+    from_, to = source[start : start + octets], target[at : at + octets]
+    for i in range(len(from_)):
+        to[i] = from_[i]
+
+
+class Store(NamedTuple):
+    """Octets of frames that wait: slot i from i · ``slot_octets`` on."""
+
+    octets: NDArray[np.uint8]
+    slot_octets: int
+
+
+def new_store(slots: int, slot_octets: int) -> Store:
+    """Return a store; memory that no frame has stood in yet takes no room."""
+    return Store(np.zeros(slots * slot_octets, np.uint8), slot_octets)
+
 
 _ROOM = 16
 """More messages than an event posts; ticks look for room themselves."""
 _RATE_OCTETS = 4
 
 
-class Counts:
+class SwitchCounts:
     """What became of frames; a record (``ecmproto.record``)."""
 
     queued_frames: int
@@ -63,7 +218,7 @@ class Counts:
     """How often an address was new, or had moved."""
 
 
-class Facts:
+class SwitchFacts:
     """What is fixed; a record."""
 
     inputs: int
@@ -83,8 +238,8 @@ class Switch(NamedTuple):
     ``roles`` are what `ecmproto.batch.headers.roles_of` makes of the EtherTypes in use.
     """
 
-    facts: Facts
-    counts: Counts
+    facts: SwitchFacts
+    counts: SwitchCounts
     port: Port
     pauses: State
     pool: Pool

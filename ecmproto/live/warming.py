@@ -12,9 +12,7 @@ from ecmproto.live.device import Device
 from ecmproto.live.edge import Edge
 from ecmproto.live.port import SwitchPort
 from ecmproto.live.reaction_point import ReactionPoint
-from ecmproto.live.stripping import stripped
-from ecmproto.live.tagger import Tagger
-from ecmproto.live.vlan import with_vlan, without_vlan
+from ecmproto.live.tagging import Tagger, stripped, with_vlan, without_vlan
 from ecmproto.mechanisms.machine import Machine
 from ecmproto.units import NS_PER_S
 

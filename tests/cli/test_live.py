@@ -12,10 +12,8 @@ import pytest
 
 from ecmproto.codec import EtherTypes
 from ecmproto.errors import ParameterError
-from ecmproto.live.device import Snapshot
-from ecmproto.live.link import LinkCounts
-from ecmproto.live.loop import Waiting
-from ecmproto.live.room import MOST_FRAMES, buffer_of, slot_octets
+from ecmproto.live.device import LinkCounts, ProcessorWait, Snapshot
+from ecmproto.live.port import MOST_FRAMES, buffer_of, slot_octets
 from ecmproto_cli.commands.live import Reporter, Role, Running, live_line, live_table
 from ecmproto_cli.main import run
 from tests.namespaces import PATIENCE_S
@@ -155,8 +153,8 @@ class Given:
         return self.came
 
 
-def waited(ns: int) -> Waiting:
-    with Waiting() as made:
+def waited(ns: int) -> ProcessorWait:
+    with ProcessorWait() as made:
         made.ns = lambda: ns  # type: ignore[method-assign]
         return made
 
@@ -201,7 +199,7 @@ def test_what_a_device_warns_of_is_said_once(capsys: pytest.CaptureFixture[str])
 def test_time_spent_waiting_for_a_processor_is_counted() -> None:
     if not os.path.exists("/proc/thread-self/schedstat"):
         pytest.skip("this kernel does not count it")
-    with ExitStack() as others, Waiting() as waiting:
+    with ExitStack() as others, ProcessorWait() as waiting:
         for _ in range(2 * (os.cpu_count() or 1)):
             busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
             others.callback(busy.wait)

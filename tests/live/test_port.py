@@ -14,8 +14,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.codec import CNM, decode
 from ecmproto.engine.config import PortConfig
 from ecmproto.engine.port import ENQUEUED
-from ecmproto.live.port import SwitchPort
-from ecmproto.live.room import buffer_of
+from ecmproto.live.port import SwitchPort, buffer_of
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.generation import Signal
 from ecmproto.mechanisms.pause.messages import pause_frame, pfc_frame

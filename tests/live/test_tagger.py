@@ -8,8 +8,7 @@ import pytest
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.live.stripping import stripped
-from ecmproto.live.tagger import Tagger
+from ecmproto.live.tagging import Tagger, stripped
 from tests.live.virtual import frame, machine_for
 from tests.replay.many_kinds import TAGS, TWO_VLANS, VLAN
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ecmproto.errors import ParameterError, SpecError
-from ecmproto.live.testbed.outcome import outcome_of
-from ecmproto.live.testbed.run import Report
+from ecmproto.live.testbed.run import Report, outcome_of
 from ecmproto.live.testbed.suited import suited
 from ecmproto.live.testbed.topology import Sender, Topology, dumbbell, read_topology
 from ecmproto.mechanisms.registry import find_mechanism, mechanism_names

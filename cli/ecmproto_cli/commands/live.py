@@ -26,9 +26,7 @@ from ecmproto_cli.output import columns_of, paint, pairs
 
 if TYPE_CHECKING:
     from ecmproto.codec import EtherTypes
-    from ecmproto.live.device import Device, Send, Snapshot
-    from ecmproto.live.link import Link, LinkCounts
-    from ecmproto.live.loop import Waiting
+    from ecmproto.live.device import Device, Link, LinkCounts, ProcessorWait, Send, Snapshot
 
     Make: TypeAlias = Callable[[Sequence[Link], Send, int], Device]
     """Makes the device, given its interfaces, where frames go, and the time at which it begins."""
@@ -161,7 +159,7 @@ def live(
 ) -> int:
     """Run a device on ``interfaces`` until it is told to stop; return the exit code."""
     from ecmproto.kernel_cache import taking_turns
-    from ecmproto.live.loop import Stop, Waiting, run, sleep_precisely
+    from ecmproto.live.device import ProcessorWait, Stop, run, sleep_precisely
     from ecmproto.live.privileges import become, check_user, hurry
     from ecmproto.live.prometheus import served
     from ecmproto.mechanisms.limiter import NEVER_NS
@@ -172,7 +170,7 @@ def live(
         pass  # what cannot be opened is said before anything is compiled
     with taking_turns(_tell_of_waiting):
         _warm(warm_up)
-    with Stop().held() as stop, _opened(interfaces) as links, Waiting() as waiting:
+    with Stop().held() as stop, _opened(interfaces) as links, ProcessorWait() as waiting:
 
         def send(place: int, octets: Any, offset: Any, length: Any) -> None:
             links[place].send(octets, offset, length)
@@ -223,7 +221,7 @@ def _warm(warm_up: Callable[[], None]) -> None:
 
 @contextmanager
 def _opened(interfaces: Sequence[str]) -> Iterator[list[Link]]:
-    from ecmproto.live.link import Link
+    from ecmproto.live.device import Link
 
     with ExitStack() as stack:
         links = []
@@ -243,7 +241,7 @@ class Reporter:
         links: Sequence[Link],
         running: Running,
         start_ns: int,
-        waiting: Waiting,
+        waiting: ProcessorWait,
     ) -> None:
         self._role = role
         self._device = device
@@ -307,7 +305,7 @@ class Reporter:
 
     def _starved(self, elapsed_ns: int, snapshot: Snapshot) -> str:
         """Return what to say of a device that other programs kept from the processor; nothing if hardly."""
-        from ecmproto.live.loop import is_starved
+        from ecmproto.live.device import is_starved
 
         waited_ns, missed_ns = self._waiting.ns(), snapshot.counters.get("missed_ns", 0)
         if not is_starved(waited_ns, missed_ns, elapsed_ns):

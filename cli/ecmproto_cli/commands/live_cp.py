@@ -13,8 +13,7 @@ from ecmproto_cli.options import RATE, TIME
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ecmproto.live.device import Device, Send
-    from ecmproto.live.link import Link
+    from ecmproto.live.device import Device, Link, Send
 
 
 @click.command()
@@ -69,8 +68,7 @@ def command(
     from ecmproto.engine.config import PortConfig, parse_buffer
     from ecmproto.engine.port import FLOW_CONTROLS, machine_on_port
     from ecmproto.formats.text import mac_of
-    from ecmproto.live.port import SwitchPort
-    from ecmproto.live.room import LEAD_NS, buffer_of, slot_octets
+    from ecmproto.live.port import LEAD_NS, SwitchPort, buffer_of, slot_octets
     from ecmproto.live.warming import warm_port
     from ecmproto.units import format_rate, parse_rate, parse_time
 

@@ -241,10 +241,10 @@ class Watch:
         return selected(batch, self._filter, interfaces=interfaces, ethertypes=self._ethertypes)
 
     def _tell(self, reader: InterfaceReader, now_ns: int) -> None:
-        from ecmproto.live.monitor import change
+        from ecmproto.live.monitor import change_between
 
         statistics = self._counts.result(interfaces=reader.interfaces)
-        happened = change(self._before, statistics, now_ns - self._told_ns)
+        happened = change_between(self._before, statistics, now_ns - self._told_ns)
         elapsed_ns, dropped = now_ns - self._begun_ns, reader.counts().dropped
         if self._form == "table":
             self._screen.draw(monitor_table(happened, reader.path, elapsed_ns, dropped))

@@ -13,8 +13,7 @@ from ecmproto_cli.options import RATE, SIZE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ecmproto.live.device import Device, Send
-    from ecmproto.live.link import Link
+    from ecmproto.live.device import Device, Link, Send
 
 
 @click.command()

@@ -23,7 +23,7 @@ from ecmproto_cli.options import RATE, TIME, color_option, force_option
 from ecmproto_cli.output import columns_of, paint
 
 if TYPE_CHECKING:
-    from ecmproto.live.testbed.outcome import Outcome
+    from ecmproto.live.testbed.run import Outcome
     from ecmproto.live.testbed.topology import Topology
 
 
@@ -206,7 +206,7 @@ def _warm(request: TestbedRequest, name: str, assignments: tuple[str, ...]) -> N
     """Compile once here what every device would compile for itself."""
     from ecmproto.engine.port import machine_on_port
     from ecmproto.formats.ethertypes import DEFAULT
-    from ecmproto.live.room import buffer_of
+    from ecmproto.live.port import buffer_of
     from ecmproto.live.warming import warm_edge, warm_port, warm_reaction_point
     from ecmproto.mechanisms.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
@@ -225,8 +225,7 @@ def _warm(request: TestbedRequest, name: str, assignments: tuple[str, ...]) -> N
 def _run(
     request: TestbedRequest, name: str, assignments: tuple[str, ...], folder: Path, ending: _Ending
 ) -> Outcome:
-    from ecmproto.live.testbed.outcome import outcome_of
-    from ecmproto.live.testbed.run import Given, run
+    from ecmproto.live.testbed.run import Given, outcome_of, run
     from ecmproto.mechanisms.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
 

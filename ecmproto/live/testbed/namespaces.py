@@ -5,11 +5,15 @@ A guardian process waits for this one to end, however it does, and removes what 
 
 from __future__ import annotations
 
+import array
 import ctypes
+import fcntl
 import functools
 import importlib
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -196,3 +200,20 @@ def _pyroute2() -> Any:
         return importlib.import_module("pyroute2")
     except ImportError:
         raise MissingDependencyError(package="pyroute2", extra="live", purpose="a testbed") from None
+
+
+_SIOCETHTOOL = 0x8946
+# linux/ethtool.h
+_RX_CHECKSUM, _TX_CHECKSUM, _SCATTER, _TSO, _GSO, _GRO = 0x15, 0x17, 0x19, 0x1F, 0x24, 0x2C
+_ALL = (_TSO, _GSO, _GRO, _TX_CHECKSUM, _RX_CHECKSUM, _SCATTER)
+
+
+def turn_off(interface: str) -> None:
+    """Turn off what there is of them at an interface of this thread's namespace."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for command in _ALL:
+            value = array.array("B", struct.pack("=II", command, 0))
+            request = struct.pack("16sP16x", os.fsencode(interface), value.buffer_info()[0])
+            # An interface that does not have it says so.
+            with suppress(OSError):
+                fcntl.ioctl(asked.fileno(), _SIOCETHTOOL, request)

@@ -12,8 +12,8 @@ from ecmproto.capture.linux.interface import interface_facts
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.errors import InterfaceError
+from ecmproto.live import doctor
 from ecmproto.live.doctor import Check, examine, mended
-from ecmproto.live.doctor import interfaces as looked_at
 from tests.capture.linux.traffic import frame, received, send
 from tests.namespaces import FAR, NEAR, Network
 
@@ -48,14 +48,14 @@ def test_after_mending_the_longest_tagged_frame_goes_through(veth: Network) -> N
     for name in (NEAR, FAR):
         for check in found(name).values():
             mended(check)
-    longest = frame("8100600a88b6", 14 + looked_at.PAYLOAD_OCTETS + looked_at.TAG_OCTETS)
+    longest = frame("8100600a88b6", 14 + doctor.PAYLOAD_OCTETS + doctor.TAG_OCTETS)
     with FrameReceiver(FAR) as receiver:
         send([longest], NEAR)
         assert received(receiver, 1) == [longest]
 
 
 def test_before_mending_the_longest_tagged_frame_does_not_go_through(veth: Network) -> None:
-    octets = 14 + looked_at.PAYLOAD_OCTETS + looked_at.TAG_OCTETS
+    octets = 14 + doctor.PAYLOAD_OCTETS + doctor.TAG_OCTETS
     with FrameSender(NEAR) as sender:
         batch = Batch.from_frames([frame("8100600a88b6", octets)])
         sender.send(batch.buffer, batch.offset, batch.captured)
@@ -128,8 +128,8 @@ class Card:
 
 def test_pause_is_said_to_be_invisible_and_where_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("flow_control", "driver_statistics", "driver"):
-        monkeypatch.setattr(looked_at, name, getattr(Card(), name))
-    (check,) = [check for check in looked_at.of_interface(interface_facts("lo")) if check.name == "pause"]
+        monkeypatch.setattr(doctor, name, getattr(Card(), name))
+    (check,) = [check for check in doctor.of_interface(interface_facts("lo")) if check.name == "pause"]
     assert check.state == "note"
     assert check.told == (
         "PAUSE: obeyed on, sent off, negotiated on; network cards consume PAUSE and PFC frames, so that no "
@@ -144,8 +144,8 @@ def test_pause_is_said_to_be_invisible_and_where_it_is_counted(monkeypatch: pyte
 
 def test_cards_without_counters_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, answer in (("flow_control", None), ("driver_statistics", {}), ("driver", None)):
-        monkeypatch.setattr(looked_at, name, lambda _, answer=answer: answer)
-    (check,) = [check for check in looked_at.of_interface(interface_facts("lo")) if check.name == "pause"]
+        monkeypatch.setattr(doctor, name, lambda _, answer=answer: answer)
+    (check,) = [check for check in doctor.of_interface(interface_facts("lo")) if check.name == "pause"]
     assert check.told.endswith("and the driver has no counters of them")
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.live.doctor import system
-from ecmproto.live.doctor.check import Check
+from ecmproto.live import doctor
+from ecmproto.live.doctor import Check
 
 
 def found() -> dict[str, Check]:
-    return {check.name: check for check in system.of_system()}
+    return {check.name: check for check in doctor.of_system()}
 
 
 def tshark(folder: Path, told: str) -> None:

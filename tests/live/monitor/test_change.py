@@ -7,7 +7,7 @@ import pytest
 from ecmproto.capture import Batch, Interface
 from ecmproto.codec import encode
 from ecmproto.craft import build
-from ecmproto.live.monitor import change
+from ecmproto.live.monitor import change_between
 from ecmproto.stats import Accumulator
 
 INTERFACES = [Interface(index=0, linktype=1, speed_bps=10**10)]
@@ -27,7 +27,7 @@ def test_rates_are_of_what_was_added_since() -> None:
     counts.add(batch([CNM, CNM, OTHER_CNM, DATA], 0), interfaces=INTERFACES)
     first = counts.result()
     counts.add(batch([CNM, DATA, DATA], 10**6), interfaces=INTERFACES)
-    happened = change(first, counts.result(), 10**9 // 2)
+    happened = change_between(first, counts.result(), 10**9 // 2)
     assert happened.frames == 7
     assert happened.frames_per_s == 6
     assert happened.bits_per_s == 2 * 8 * (len(CNM) + 2 * len(DATA))
@@ -41,7 +41,7 @@ def test_rates_are_of_what_was_added_since() -> None:
 def test_without_a_look_before_all_counts() -> None:
     counts = Accumulator()
     counts.add(batch([CNM, DATA], 0), interfaces=INTERFACES)
-    happened = change(None, counts.result(), 10**9)
+    happened = change_between(None, counts.result(), 10**9)
     assert (happened.frames_per_s, happened.points[0].frames_per_s) == (2, 1)
 
 
@@ -50,15 +50,15 @@ def test_pauses_are_shares_of_the_time_between() -> None:
     counts.add(batch([DATA, PAUSE], 0), interfaces=INTERFACES)
     counts.add(batch([DATA], 10**9), interfaces=INTERFACES)
     first = counts.result()
-    assert change(None, first, 10**9).pauses[0].priority is None
+    assert change_between(None, first, 10**9).pauses[0].priority is None
     counts.add(batch([PAUSE], 2 * 10**9), interfaces=INTERFACES)
     counts.add(batch([DATA], 3 * 10**9), interfaces=INTERFACES)
-    (pause,) = change(first, counts.result(), 10**9).pauses
+    (pause,) = change_between(first, counts.result(), 10**9).pauses
     # 65535 quanta of 512 bits at 10 Gb/s
     assert pause.share == pytest.approx(65535 * 512 / 10**10, rel=1e-3)
     assert pause.frames == 2
 
 
 def test_nothing_is_no_rate() -> None:
-    happened = change(None, Accumulator().result(), 0)
+    happened = change_between(None, Accumulator().result(), 0)
     assert (happened.frames, happened.frames_per_s, happened.kinds, happened.points) == (0, 0, (), ())
