@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         encapsulated,
         encode,
     )
+    from ecmproto.replay.session import replay
 
 __all__ = [
     "ARP",
@@ -110,12 +111,15 @@ __all__ = [
     "decode_lax",
     "encapsulated",
     "encode",
+    "replay",
 ]
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "replay":
+        return importlib.import_module("ecmproto.replay")
     return getattr(importlib.import_module("ecmproto.codec"), name)
 
 

@@ -5,6 +5,7 @@ KB = 1000 octets and kb/s = 1000 bit/s throughout (wire-formats, heading).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 
@@ -114,6 +115,11 @@ def format_time(ns: float) -> str:
     """Return a duration for a person: ``512 ns``, ``3.36 ms``, ``1.2 s``, ``10 h``."""
     hours = ns / (3600 * NS_PER_S)
     return f"{_digits(hours)} h" if abs(_rounded(ns)) >= 3600 * NS_PER_S else _prefixed(ns, TIME_UNITS)
+
+
+def format_index(index: float) -> str:
+    """Return a number between 0 and 1, such as Jain's index of fairness, for a person; "–" for none."""
+    return f"{index:.4f}" if math.isfinite(index) else "–"
 
 
 def exact_rate(rate_bps: int) -> str:

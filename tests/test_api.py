@@ -90,3 +90,34 @@ def test_a_column_is_an_array(repository: Path) -> None:
     assert np.asarray(columns["eth.src"]).shape == (26, 6)
     (msdu,) = np.asarray(columns["cnm.msdu"])
     assert len(msdu) == 64
+
+
+def test_a_replay_is_a_call_and_shows_its_table(repository: Path) -> None:
+    path = repository / "pcaps" / "incast.pcap.gz"
+    outcome = ecmproto.replay(path, "qcn", closed=True, qeq="33kB", seed=1)
+    assert outcome.summary.parameters["cp"]["qeq"] == "33 kB"
+    assert repr(outcome).startswith(
+        f"{path} through Quantized Congestion Notification (802.1Qau), closed loop"
+    )
+    assert "fairness" in repr(outcome)
+    assert outcome.as_dict()["schema"] == "ecmproto/replay/1"
+
+
+def test_several_mechanisms_stand_side_by_side(repository: Path, tmp_path: Path) -> None:
+    path = repository / "pcaps" / "hotspot.pcap.gz"
+    both = ecmproto.replay(path, ["qcn", "none"], rate="1G", buffer="100frames", filter="eth", seed=2)
+    assert [outcome.summary.variant for outcome in both] == ["qcn", "none"]
+    assert "dropped frames" in repr(both)
+    assert len(both.as_dict()["replays"]) == 2
+    written = tmp_path / "out.pcapng"
+    ecmproto.replay([path], "qcn", seed=2, output=written)
+    with open_capture(written) as reader:
+        assert sum(len(batch) for batch in reader) > 0
+    with pytest.raises(ecmproto.ParameterError, match="one mechanism"):
+        ecmproto.replay(path, ["qcn", "none"], output=written)
+
+
+@pytest.mark.parametrize("options", [{"qeq": "-1"}, {"rate": "fast"}, {"colour": "red"}, {"ports": "two"}])
+def test_a_replay_that_cannot_be_is_said_to_be_none(repository: Path, options: dict[str, str]) -> None:
+    with pytest.raises(ecmproto.EcmprotoError):
+        ecmproto.replay(repository / "pcaps" / "mixed.pcap", "qcn", **options)

@@ -9,8 +9,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ecmproto.errors import escaped
+from ecmproto.tables import bars, sparkline
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
-from ecmproto_cli.output import bars, columns_of, paint, pairs, sparkline
+from ecmproto_cli.output import columns_of, paint, pairs
 
 if TYPE_CHECKING:
     from ecmproto.stats import (

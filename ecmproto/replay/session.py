@@ -1,25 +1,35 @@
-"""One replay of one capture, from an open reader to a summary: what is asked for, and what came out."""
+"""One replay of one capture, from a path or an open reader to a summary."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 from numpy.typing import NDArray
 
-from ecmproto.capture import Batch, CaptureReader
-from ecmproto.engine.config import LoopConfig, PortConfig
-from ecmproto.filter import Filter
+from ecmproto.capture import Batch, CaptureCopier, CaptureReader, open_captures
+from ecmproto.engine.config import LoopConfig, PortConfig, parse_buffer, parse_port_rate
+from ecmproto.engine.port import machine_on_port
+from ecmproto.errors import ParameterError
+from ecmproto.filter import Filter, compile_filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.mechanisms.machine import Machine
+from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.closed_loop import replay_closed_loop
 from ecmproto.replay.closed_output import ClosedLoopOutput
 from ecmproto.replay.open_loop import ports_from, replay_open_loop
 from ecmproto.replay.output import OpenLoopOutput, batches_of
 from ecmproto.replay.series import Samples, sample_rows
 from ecmproto.replay.summary import ReplaySummary, flow_labels
+from ecmproto.replay.tables import comparison_table, replay_table
+from ecmproto.units import parse_time
+
+Captures: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 Sink = Callable[[NDArray[Any]], None]
 
@@ -45,14 +55,127 @@ class Plan:
     ethertypes: EtherTypes = DEFAULT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Outcome:
-    """What a replay came to."""
+    """The summary and the samples of one replay; shown as the table that the command line prints."""
 
     summary: ReplaySummary
     samples: Samples
     flow_labels: dict[int, str]
     plan: Plan
+    capture: str = ""
+    """The names of the captures."""
+
+    def __repr__(self) -> str:
+        title = find_mechanism(self.plan.machine.name.partition("+")[0]).title
+        return replay_table(self.summary, self.capture, title)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the document that ``ecmproto replay -T json`` prints."""
+        return {"schema": "ecmproto/replay/1", "capture": self.capture} | self.summary.as_dict()
+
+
+class Comparison(tuple[Outcome, ...]):
+    """Several replays of one capture; shown side by side."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return comparison_table([outcome.summary for outcome in self], self[0].capture)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the document that ``ecmproto replay --compare … -T json`` prints."""
+        replays = [outcome.as_dict() for outcome in self]
+        return {
+            "schema": "ecmproto/replay-comparison/1",
+            "capture": self[0].capture,
+            "replays": replays,
+        }
+
+
+@overload
+def replay(captures: Captures, mechanism: str, *, closed: bool = ..., **options: Any) -> Outcome: ...
+@overload
+def replay(
+    captures: Captures, mechanism: Sequence[str], *, closed: bool = ..., **options: Any
+) -> Comparison: ...
+def replay(
+    captures: Captures,
+    mechanism: str | Sequence[str],
+    *,
+    closed: bool = False,
+    rate: str | int = "10G",
+    buffer: str | int = "500kB",
+    seed: int | None = None,
+    filter: Filter | str | None = None,
+    ports: str = "one",
+    feedback_delay: str | int = "10us",
+    flow_control: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    ethertypes: EtherTypes = DEFAULT,
+    **parameters: object,
+) -> Outcome | Comparison:
+    """Run a capture, or several as one, through a mechanism, or several side by side.
+
+    Open loop, frames arrive at a congestion point when they were captured; ``closed``, each source is a
+    station whose reaction point decides when they leave.  Options are those of ``ecmproto replay``: rates in
+    bit/s, sizes in octets and times in ns as numbers, or text with units.  Whatever else is named is a
+    parameter of the mechanism: ``qeq="33kB"``, ``**{"rp.gd": 0.01}``.  ``output`` takes the capture as it
+    would have been.  ParameterError names what is out of range, CaptureError what cannot be read.
+    """
+    names = [mechanism] if isinstance(mechanism, str) else list(mechanism)
+    given = [captures] if isinstance(captures, str | os.PathLike) else captures
+    paths = [os.fspath(path) for path in given]
+    if not names or not paths:
+        raise ParameterError(name="replay", needed="at least one capture and one mechanism", got="none")
+    if len(names) > 1 and output is not None:
+        raise ParameterError(name="output", needed="one mechanism", got=", ".join(names))
+    room = parse_buffer(str(buffer))
+    served = parse_port_rate(str(rate))
+    port = PortConfig(
+        rate_bps=served.rate_bps,
+        rate_changes=served.changes,
+        buffer_octets=room.octets,
+        buffer_frames=room.frames,
+    )
+    delay_ns = parse_time(feedback_delay) if isinstance(feedback_delay, str) else feedback_delay
+    loop = LoopConfig(link_rate_bps=served.rate_bps, feedback_delay_ns=delay_ns) if closed else None
+    number = secrets.randbelow(2**32) if seed is None else seed
+    assignments = [f"{name}={value}" for name, value in parameters.items()]
+    outcomes = []
+    for name in names:
+        machine = machine_on_port(
+            name, assignments, buffer_octets=port.buffer_octets, flow_control=flow_control
+        )
+        plan = Plan(
+            machine=machine,
+            port=port,
+            loop=loop,
+            seed=number,
+            ports=ports,
+            with_flows=True,
+            filter=compile_filter(filter) if isinstance(filter, str) else filter,
+            ethertypes=ethertypes,
+        )
+        with open_captures(paths) as reader, output_of(reader, plan, output, force=force) as writer:
+            outcomes.append(replay_capture(reader, plan, output=writer, capture=", ".join(paths)))
+    return outcomes[0] if isinstance(mechanism, str) else Comparison(outcomes)
+
+
+@contextmanager
+def output_of(
+    reader: CaptureReader, plan: Plan, path: str | os.PathLike[str] | None, *, force: bool
+) -> Iterator[OpenLoopOutput | ClosedLoopOutput | None]:
+    """Open the capture that a replay writes, for the kind of loop that the plan has; None without a path."""
+    if path is None:
+        yield None
+    elif plan.loop is not None:
+        with ClosedLoopOutput(reader, path, force=force) as written:
+            yield written
+    else:
+        with CaptureCopier(reader, path, force=force) as copier:
+            yield OpenLoopOutput(reader, copier)
 
 
 def replay_capture(
@@ -62,12 +185,14 @@ def replay_capture(
     output: OpenLoopOutput | ClosedLoopOutput | None = None,
     sink: Sink | None = None,
     watch: Watch | None = None,
+    capture: str = "",
 ) -> Outcome:
     """Replay what ``reader`` gives, as far as ``plan`` has it take part, and return what it came to.
 
     Every frame that takes part is written to ``output``, which is of the kind of loop that ``plan`` asks
     for, with all that happens until nothing is under way.  ``sink`` is given every sample and message of the
-    capture's time, as the summary counts them: rows of `samples.SAMPLE`, in order.
+    capture's time, as the summary counts them: rows of `series.SAMPLE`, in order.  ``capture`` is what it is
+    called in tables and documents.
     """
     samples = Samples()
 
@@ -85,7 +210,7 @@ def replay_capture(
         written = output if isinstance(output, ClosedLoopOutput) else None
         summary, labels = _closed(reader, plan, plan.loop, batches, written, keep)
     summary = dataclasses.replace(summary, variant=plan.variant or plan.machine.name)
-    return Outcome(summary=summary, samples=samples, flow_labels=labels, plan=plan)
+    return Outcome(summary=summary, samples=samples, flow_labels=labels, plan=plan, capture=capture)
 
 
 def _open(

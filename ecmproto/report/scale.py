@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ecmproto.report.run import Measure, Unit
-from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
+from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_time
 
 ABSENT = "–"
 """What stands for a value that is no number."""
@@ -104,6 +104,6 @@ _TEXTS: dict[Unit, Callable[[float], str]] = {
     "bit/s": format_rate,
     "ns": format_time,
     "share": _share,
-    "index": lambda value: f"{value:.4f}",
+    "index": format_index,
     "count": _grouped,
 }
