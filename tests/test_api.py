@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,9 +97,7 @@ def test_a_replay_is_a_call_and_shows_its_table(repository: Path) -> None:
     path = repository / "pcaps" / "incast.pcap.gz"
     outcome = ecmproto.replay(path, "qcn", closed=True, qeq="33kB", seed=1)
     assert outcome.summary.parameters["cp"]["qeq"] == "33 kB"
-    assert repr(outcome).startswith(
-        f"{path} through Quantized Congestion Notification (802.1Qau), closed loop"
-    )
+    assert repr(outcome).startswith(f"{path} through Quantized Congestion Notification")
     assert "fairness" in repr(outcome)
     assert outcome.as_dict()["schema"] == "ecmproto/replay/1"
 
@@ -118,6 +117,6 @@ def test_several_mechanisms_stand_side_by_side(repository: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("options", [{"qeq": "-1"}, {"rate": "fast"}, {"colour": "red"}, {"ports": "two"}])
-def test_a_replay_that_cannot_be_is_said_to_be_none(repository: Path, options: dict[str, str]) -> None:
+def test_a_replay_that_cannot_be_is_said_to_be_none(repository: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ecmproto.EcmprotoError):
         ecmproto.replay(repository / "pcaps" / "mixed.pcap", "qcn", **options)
