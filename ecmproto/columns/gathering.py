@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.headers import fixed
 from ecmproto.columns.column import every_row
 from ecmproto.columns.layout_cache import FRAMES, FROM_END, LAYERS
 from ecmproto.columns.octets import eight_octets
@@ -26,7 +25,7 @@ from ecmproto.columns.parse_tables import NUMBER_OF, Place, place_of
 from ecmproto.columns.threads import together
 from ecmproto.columns.walk import Frames, Part
 from ecmproto.formats.base import Layer
-from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.registry import FORMATS, MOST_FORMATS
 from ecmproto.formats.schema import Field
 from ecmproto.kernel import inlined, released
 
@@ -371,9 +370,10 @@ def borrow(octets: int) -> Octets:
 
 Values = NDArray[np.uint8]
 
-_TAILS = len(FORMATS) + 3
-KINDS = _TAILS + len(FORMATS)
-_FIXED = fixed(np.array([cls.fixed_octets for cls in FORMATS] + [1 << 40] * 3, np.int64))
+_TAILS = MOST_FORMATS + 3
+KINDS = _TAILS + MOST_FORMATS
+_FIXED = np.full(_TAILS, 1 << 40, np.int64)
+_FIXED[: len(FORMATS)] = [cls.fixed_octets for cls in FORMATS]
 """More than any has behind the layers: there is no variable field."""
 _NUMBERS = LAST_FIELD + 1
 
@@ -413,7 +413,7 @@ class Census:
         shape, layer = part.shape, part.layer
         owner = np.repeat(np.arange(len(shape)), shape[:, LAYERS])
         number, place, octets = layer.T
-        tails = np.flatnonzero((octets > _FIXED[number]) | ((octets < 0) & (number < len(FORMATS))))
+        tails = np.flatnonzero((octets > _FIXED[number]) | ((octets < 0) & (number < MOST_FORMATS)))
         size = _FIXED[number[tails]]
         self._owner = np.concatenate([owner, owner[tails]])
         self._kind = np.concatenate([number, number[tails] + _TAILS])

@@ -23,11 +23,7 @@ from ecmproto.columns.threads import together
 from ecmproto.columns.walk import Frames, Part, Paths
 from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import UNBOUNDED, Layer
-from ecmproto.formats.bcn import BCN
-from ecmproto.formats.cn import CNM
-from ecmproto.formats.e2cm import E2CM
-from ecmproto.formats.ecm import ECM
-from ecmproto.formats.ethernet import MSDU, Data, Ethernet
+from ecmproto.formats.ethernet import Data
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.registry import FORMATS
 
@@ -210,7 +206,7 @@ def _paths(paths: Paths) -> list[tuple[type[Layer], ...]]:
     return layers
 
 
-SHOWN_AS: dict[type[Layer], type[Layer]] = {CNM: MSDU, ECM: Ethernet, BCN: Ethernet, E2CM: Ethernet}
+SHOWN_AS: dict[type[Layer], type[Layer]] = {cls: cls.shows for cls in FORMATS if cls.shows is not None}
 """The formats that show a sampled frame, and with what this starts."""
 
 

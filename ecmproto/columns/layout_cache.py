@@ -22,7 +22,7 @@ from ecmproto.columns.octets import eight_octets
 from ecmproto.columns.parse_tables import DECISIVE, NO_DOUBT, NUMBER_OF, Transitions
 from ecmproto.formats.ethernet import Ethernet
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
-from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.registry import MOST_FORMATS
 from ecmproto.kernel import inlined
 
 Octets = NDArray[np.uint8]
@@ -30,7 +30,7 @@ Int64 = NDArray[np.int64]
 Uint64 = NDArray[np.uint64]
 _Number = TypeVar("_Number", np.int64, np.uint64)
 
-BEHIND = PADDING, TRAILER, FCS = range(len(FORMATS), len(FORMATS) + 3)
+BEHIND = PADDING, TRAILER, FCS = range(MOST_FORMATS, MOST_FORMATS + 3)
 """What stands behind the layers, numbered as if it were formats."""
 
 NO_SHAPE = -1

@@ -1,77 +1,50 @@
-"""What the walk over frames knows of a format besides its schema: what it refuses and what follows it.
+"""The formats as tables for the walk over frames: how long each is, what it refuses, what follows it.
 
-The formats say this in Python (`Layer.check`, `Layer.following`), which kernels cannot call.  A format whose
-methods are its own and that stands in no table here is no worse off than slow: the one-frame decoder walks
-the frames that have it.
+They are read off the declarations and the dispatch under an EtherType map, as the one-frame decoder does.  A
+format whose `Layer.check` or `Layer.following` is its own, which kernels cannot call, is no worse off than
+slow: the one-frame decoder walks the frames that have it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import fixed
-from ecmproto.formats.base import Layer
-from ecmproto.formats.cn import CNM, MAX_MSDU
-from ecmproto.formats.ethernet import SLL, SLL2, SNAP, Data
+from ecmproto.errors import ParameterError
+from ecmproto.formats.base import Follows, Layer
+from ecmproto.formats.ethernet import SNAP, Data
 from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS, MOST_OCTETS, Proposed, Sampling, Word, selector
-from ecmproto.formats.ip import AH, EXTENSIONS, TCP, UDP, FragmentHeader, IPv4, IPv6
-from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
-from ecmproto.formats.registry import FORMATS, Dispatch, announcement, dispatch
+from ecmproto.formats.experimental import MOST_OCTETS, Proposed, Sampling, Word, selector
+from ecmproto.formats.ip import FragmentHeader, IPv4, IPv6
+from ecmproto.formats.registry import BEHIND_PORTS, FORMATS, Dispatch, announcement, dispatch
 from ecmproto.formats.schema import Field
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Within:
-    """The field ``key`` is in ``low`` to ``high``."""
-
-    key: str
-    low: int
-    high: int
-
-
-WITHIN: Mapping[type[Layer], tuple[Within, ...]] = {
-    CNM: (Within(key="msdu_length", low=0, high=MAX_MSDU),),
-    IPv4: (Within(key="version", low=4, high=4), Within(key="ihl", low=5, high=15)),
-    IPv6: (Within(key="version", low=6, high=6),),
-    AH: (Within(key="length", low=1, high=255),),
-    TCP: (Within(key="data_offset", low=5, high=15),),
-    CongestionNotificationTLV: (Within(key="length", low=6, high=6),),
-}
-"""What formats refuse, in the order in which they look."""
-
-LEAST_SAMPLE: Mapping[type[Layer], int] = dict.fromkeys(
-    (cls for cls in FORMATS if issubclass(cls, Sampling)), MIN_SAMPLED_OCTETS
+NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, SNAPPED, PORT, UNKNOWN = (
+    range(13)
 )
-"""The least octets of the variable field on the wire, where there is to be one."""
-
-NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, SNAPPED, UNKNOWN = range(12)
 """What may follow a format; IPV4 also stands for the check of its total length."""
 
-FOLLOWED: Final[Mapping[type[Layer], int]] = {
-    SLL: COOKED, SLL2: COOKED, IPv4: IPV4, IPv6: IPV6, TCP: DATA, UDP: DATA, TLV: TLVS,
-    CongestionNotificationTLV: CN_TLV, **dict.fromkeys(EXTENSIONS.values(), EXTENSION),
-    FragmentHeader: FRAGMENT, SNAP: SNAPPED,
+_FOLLOWS: Mapping[Follows, int] = {
+    "": NOTHING, "ethertype": ANNOUNCED, "data": DATA, "cooked": COOKED, "ipv4": IPV4, "ipv6": IPV6,
+    "extension": EXTENSION, "fragment": FRAGMENT, "tlv": TLVS, "cn tlv": CN_TLV, "snap": SNAPPED,
+    # where no format is behind a port, frames to different ones are walked alike
+    "port": PORT if BEHIND_PORTS else DATA, "own": UNKNOWN,
 }  # fmt: skip
 
 
 def followed_by(cls: type[Layer]) -> int:
     """Return what may follow a format; UNKNOWN where only its own methods know."""
-    if cls.check is not Layer.check and cls not in WITHIN and cls not in LEAST_SAMPLE:
+    own_check = cls.check not in (Layer.check, cls.within)
+    if own_check and cls.follows != "ipv4" and not issubclass(cls, Sampling):
         return UNKNOWN
     if cls.otherwise is not None and not issubclass(cls, Proposed):
         return UNKNOWN
-    if cls in FOLLOWED:
-        return FOLLOWED[cls]
-    if cls.following is not Layer.following:
-        return UNKNOWN
-    return ANNOUNCED if cls.next_key else NOTHING
+    return _FOLLOWS[cls.follows]
 
 
 Int64 = NDArray[np.int64]
@@ -85,8 +58,8 @@ WHOLE_ARP, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
 
 NO_DOUBT = -1
 
-CONDITIONS = max(map(len, WITHIN.values()))
-"""How many conditions a format has room for."""
+CONDITIONS = 4
+"""How many limits a format has room for, whatever formats there are: kernels are compiled with it."""
 
 _ARP_ETHERTYPE = 0x0806
 
@@ -127,11 +100,15 @@ class Transitions(NamedTuple):
     follows: Int64
     """What may follow; see `ecmproto.columns.parse_tables`."""
     next_at: Int64
-    """Where the EtherType or the next header of what follows stands."""
+    """Where the EtherType, next header or port of what follows stands."""
     run: NDArray[np.bool_]
     """Whether several in a row count as one protocol."""
     announced: NDArray[np.int8]
     """For each EtherType or length the format's number, or how to choose it."""
+    snapped: NDArray[np.bool_]
+    """Whether an EtherType announces a format in SNAP headers too."""
+    ports: NDArray[np.int8]
+    """For each UDP destination port the format's number."""
     tags: NDArray[np.bool_]
     """Whether an EtherType announces two octets and another EtherType."""
     words: NDArray[np.int8]
@@ -168,6 +145,8 @@ def transitions(ethertypes: EtherTypes) -> Transitions:
         next_at=_numbers([_next_at(cls) for cls in FORMATS]),
         run=fixed(np.array([cls.prefix == "lldp" for cls in FORMATS])),
         announced=fixed(_announced(formats)),
+        snapped=fixed(np.isin(np.arange(1 << 16), list(formats.behind_snap))),
+        ports=fixed(np.array([NUMBER_OF[formats.behind_port(port)] for port in range(1 << 16)], np.int8)),
         tags=fixed(_tags(formats)),
         words=fixed(words),
         short=fixed(short),
@@ -203,13 +182,15 @@ def _tail(cls: type[Layer]) -> tuple[int, ...]:
         when = place_of(field_of(cls, count.when[0]))
         values = sum(1 << value for value in count.when[1])
     kind = COUNTED_TAIL if count.key else REST_TAIL
-    return (kind, *by, count.scale, count.minus, *when, values, LEAST_SAMPLE.get(cls, 0))
+    return (kind, *by, count.scale, count.minus, *when, values, cls.least_shown)
 
 
 def _conditions(cls: type[Layer]) -> list[tuple[int, ...]]:
     rows: list[tuple[int, ...]] = [
-        (*place_of(field_of(cls, each.key)), each.low, each.high) for each in WITHIN.get(cls, ())
+        (*place_of(field_of(cls, each.key)), each.low, each.high) for each in cls.limits
     ]
+    if len(rows) > CONDITIONS:
+        raise ParameterError(name=cls.prefix, needed=f"at most {CONDITIONS} limits", got=str(len(rows)))
     return rows + [(0,) * 6] * (CONDITIONS - len(rows))
 
 
@@ -233,11 +214,11 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
     """Return the words of a layer that decide how the walk goes on from it or came to it."""
     masks = bytearray(cls.fixed_octets)
     followed = followed_by(cls)
-    places = [place_of(field_of(cls, each.key)) for each in WITHIN.get(cls, ())]
+    places = [place_of(field_of(cls, each.key)) for each in cls.limits]
     places += [Place(*row[at : at + 4]) for row in [_tail(cls)] for at in (1, 7)]
     places += _ip_places()[:4] if followed == IPV4 else _ip_places()[4:6] if followed == IPV6 else []
-    if followed in (ANNOUNCED, COOKED):
-        places.append(place_of(field_of(cls, cls.next_key)))
+    if followed in (ANNOUNCED, COOKED, PORT):
+        places.append(place_of(field_of(cls, cls.next_key or "dstport")))
     if followed in (EXTENSION, FRAGMENT):
         places += [place_of(field_of(cls, key)) for key in ("nxt", "offset")[: 1 + (followed == FRAGMENT)]]
     if cls.announced_by in _SELECTORS:
@@ -262,9 +243,9 @@ def _next_at(cls: type[Layer]) -> int:
         place = place_of(field_of(cls, "nxt"))
         assert (place.octets, place.shift, place.mask) == (1, 0, 0xFF), f"{cls.prefix}: no next header"
         return place.at
-    if followed_by(cls) not in (ANNOUNCED, COOKED, SNAPPED):
+    if followed_by(cls) not in (ANNOUNCED, COOKED, SNAPPED, PORT):
         return 0
-    place = place_of(field_of(cls, cls.next_key))
+    place = place_of(field_of(cls, cls.next_key or "dstport"))
     assert (place.octets, place.shift) == (2, 0), f"{cls.prefix}: no EtherType"
     return place.at
 

@@ -58,6 +58,7 @@ from ecmproto.columns.parse_tables import (
     NOTHING,
     NUMBER_OF,
     OPCODE,
+    PORT,
     REST_TAIL,
     SNAP_NUMBER,
     SNAPPED,
@@ -73,7 +74,7 @@ from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS, UNKNOWN_LENGTH
 from ecmproto.formats.ip import NO_NEXT_HEADER
 from ecmproto.formats.lldp import CN_SUBTYPE, END, OUI_8021, TLV, CongestionNotificationTLV
-from ecmproto.formats.registry import FORMATS, dispatch
+from ecmproto.formats.registry import FORMATS
 from ecmproto.kernel import inlined, released
 
 Octets = NDArray[np.uint8]
@@ -90,7 +91,6 @@ _CN_INFORMATION = (OUI_8021 << 8) | CN_SUBTYPE
 _LEAST_ETHERTYPE = 0x0600
 _SNAP_OCTETS = SNAP.fixed_octets
 _SNAP_WORDS = tuple(int.from_bytes(SNAP_START[at : at + 2], "big") for at in (0, 2, 4))
-_BEHIND_SNAP = tuple(sorted(dispatch().behind_snap))
 _SPECIFIC = 127
 
 
@@ -216,6 +216,9 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
         return _announced(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
     if kind == NOTHING:
         return _Next(NO_LAYER, stop, True, NO_LENGTH)
+    if kind == PORT:
+        port = two_octets(buffer, start + tables.next_at[layer])
+        return _Next(signed(tables.ports[port]), stop, True, NO_LENGTH)
     if kind == DATA:
         return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
     if kind == IPV4:
@@ -229,7 +232,7 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
         return _Next(signed(tables.transport[1, nxt]), stop, True, NO_LENGTH)
     if kind == SNAPPED:
         value = two_octets(buffer, start + tables.next_at[layer])
-        if value in _BEHIND_SNAP:
+        if tables.snapped[value]:
             return _announced(buffer, value, end, stop, tables)
         return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
     if kind == COOKED:

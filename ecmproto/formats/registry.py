@@ -40,6 +40,9 @@ FORMATS: tuple[type[Layer], ...] = (
     HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP, MSDU, SLL, SLL2, Data,
 )  # fmt: skip
 
+MOST_FORMATS = 60
+"""How many formats compiled code has room for; it is the same whatever formats there are."""
+
 BY_PREFIX: dict[str, type[Layer]] = {cls.prefix: cls for cls in FORMATS}
 
 

@@ -32,7 +32,7 @@ from ecmproto.columns.walk import decoded_frame
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.registry import FORMATS, MOST_FORMATS
 from ecmproto.kernel import released
 
 Int32 = NDArray[np.int32]
@@ -40,7 +40,7 @@ Int64 = NDArray[np.int64]
 
 TAILS = 4
 """Marks behind the layers: padding, trailer, FCS, end."""
-_FORMATS = len(FORMATS)
+_FORMATS = MOST_FORMATS
 _MOST_LAYERS = 10
 _BITS = 6
 _MANY_LAYERS = -1
@@ -50,7 +50,7 @@ _DENSE_PAIRS = 1 << 16
 UNTOLD = -1
 """Instead of the number of a path: that of a frame with more layers, or of one more path, than are told."""
 
-assert len(FORMATS) < 1 << _BITS, "more formats than a path's key can tell apart"
+assert MOST_FORMATS < 1 << _BITS, "more formats than a path's key can tell apart"
 
 
 @released
