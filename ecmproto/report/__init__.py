@@ -8,7 +8,7 @@ Matplotlib, the extra ``report``, is loaded when something is drawn.
 
 from __future__ import annotations
 
-from ecmproto.report.output import report_form, report_html, report_png, report_svg, write_report
+from ecmproto.report.html import report_form, report_html, report_png, report_svg, write_report
 from ecmproto.report.run import (
     Drops,
     Feedback,

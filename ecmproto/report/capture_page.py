@@ -1,22 +1,202 @@
-"""The statistics of a capture as one self-contained HTML page."""
+"""The statistics of a capture as one self-contained HTML page, as a PNG, an SVG or JSON, by the file's
+name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from ecmproto.formats.text import mac_text
-from ecmproto.report.canvas import drawn_svg
-from ecmproto.report.capture_figures import HEADINGS, PANELS, Name, panel_of, single
-from ecmproto.report.capture_words import READING, extent, lost_to_pause, whom
-from ecmproto.report.html import POLICY, pairs, section
-from ecmproto.report.markup import Markup, element, joined
-from ecmproto.report.printable import shortened
-from ecmproto.report.scale import ABSENT, value_text
-from ecmproto.report.sheet import NARROW, WIDE
-from ecmproto.report.stylesheet import stylesheet
-from ecmproto.report.vector import page_svg
-from ecmproto.stats import Statistics
+from ecmproto.report.capture_panels import (
+    AdvertisedPanel,
+    HistogramPanel,
+    KindPanel,
+    LatencyPanel,
+    Panel,
+    PanelKind,
+    PausePanel,
+    PointPanel,
+    RatePanel,
+)
+from ecmproto.report.figures import TIME_PX, Place, time_numbers
+from ecmproto.report.html import POLICY, Markup, element, form_of, joined, pairs, section, stylesheet
+from ecmproto.report.panels import TimeAxis
+from ecmproto.report.run import ABSENT, time_scale, value_text
+from ecmproto.report.sheet import (
+    MUTED,
+    NARROW,
+    WIDE,
+    Format,
+    Sheet,
+    drawn_png,
+    drawn_svg,
+    legend_px,
+    page_svg,
+    require_matplotlib,
+    shortened,
+    standalone_svg,
+)
+from ecmproto.stats import ClassPause, Statistics, document_text
 from ecmproto.units import format_octets, format_rate, format_time
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Name = Literal["rate", "pauses", "kinds", "points", "feedback", "advertised", "latency"]
+
+PANELS: Mapping[Name, PanelKind] = {
+    "rate": RatePanel,
+    "pauses": PausePanel,
+    "kinds": KindPanel,
+    "points": PointPanel,
+    "feedback": HistogramPanel,
+    "advertised": AdvertisedPanel,
+    "latency": LatencyPanel,
+}
+"""Every kind of panel, in the order in which a report shows them."""
+
+HEADINGS: Mapping[Name, str] = {
+    "rate": "Rate of all frames",
+    "pauses": "Time stopped by PAUSE and PFC",
+    "kinds": "Messages and flow control",
+    "points": "CNMs by congestion point",
+    "feedback": "CNMs by quantized feedback",
+    "advertised": "Advertised rates",
+    "latency": "Latency measured by E²CM probes",
+}
+
+_PAD_PX = 6.0
+_READOUT_PX = 24.0
+_BASE_PX = 9.0
+_MARGIN_PX = 24.0
+_TITLE_PX = 62.0
+_LEAD_PX = 24.0
+_HEADING_PX = 34.0
+
+
+def panel_of(name: Name, statistics: Statistics, form: Format) -> Panel:
+    """Return one panel; whether there is anything to show is in its ``shown``."""
+    intervals = statistics.intervals
+    span_ns = intervals.count * intervals.width_ns
+    return PANELS[name](statistics, TimeAxis(span_ns=span_ns, scale=time_scale(span_ns)), form)
+
+
+def single(name: Name, statistics: Statistics, form: Format) -> Figure:
+    """Draw one panel by itself; call it inside of ``canvas.drawn_svg`` or its PNG twin."""
+    panel = panel_of(name, statistics, form)
+    sheet = Sheet(form, _PAD_PX + _height_px(panel, form.left_px, form.width_px))
+    _put(sheet, panel, _PAD_PX, left_px=0.0, right_px=form.width_px)
+    return sheet.figure
+
+
+def whole(statistics: Statistics, capture: str, lead: Sequence[str]) -> Figure:
+    """Draw all panels under one another, below the capture's name and lines of text."""
+    width_px = 2 * _MARGIN_PX + WIDE.width_px
+    panels = {name: panel_of(name, statistics, WIDE) for name in PANELS}
+    shown = {name: panel for name, panel in panels.items() if panel.shown}
+    right_px = width_px - _MARGIN_PX
+    heights_px = [_HEADING_PX + _height_px(panel, _MARGIN_PX, right_px) for panel in shown.values()]
+    top_px = _TITLE_PX + _LEAD_PX * len(lead)
+    sheet = Sheet(WIDE, top_px + sum(heights_px) + _MARGIN_PX, width_px=width_px)
+    room_px = width_px - 2 * _MARGIN_PX
+    sheet.text(_MARGIN_PX, 34, capture, bold=True, size_px=19, room_px=room_px)
+    for line, text in enumerate(lead):
+        sheet.text(_MARGIN_PX, _TITLE_PX + _LEAD_PX * line, text, size_px=15, room_px=room_px)
+    for (name, panel), height_px in zip(shown.items(), heights_px, strict=True):
+        sheet.text(_MARGIN_PX, top_px + 24, HEADINGS[name], bold=True)
+        _put(sheet, panel, top_px + _HEADING_PX, left_px=_MARGIN_PX, right_px=right_px)
+        top_px += height_px
+    return sheet.figure
+
+
+def _height_px(panel: Panel, left_px: float, right_px: float) -> float:
+    legend = legend_px(panel.entries(), panel.form, left_px, right_px)
+    return legend + _READOUT_PX + panel.height_px + TIME_PX
+
+
+def _put(sheet: Sheet, panel: Panel, top_px: float, *, left_px: float, right_px: float) -> None:
+    """Put a panel on a sheet between ``left_px`` and ``right_px``, its legend and readout above it."""
+    form, small_px = panel.form, panel.form.text_px - 1
+    sheet.legend(panel.entries(), left_px, top_px, right_px)
+    top_px += legend_px(panel.entries(), form, left_px, right_px) + _READOUT_PX
+    place = Place(left_px=left_px + panel.left_px, top_px=top_px, right_px=right_px - panel.right_px)
+    axes = sheet.axes(place.left_px, top_px, place.right_px - place.left_px, panel.height_px)
+    panel.draw(axes)
+    base_px = top_px - _BASE_PX
+    sheet.text(place.left_px - 6, base_px, panel.unit, align="right", colour=MUTED, size_px=small_px)
+    room_px = place.right_px - place.left_px
+    sheet.text(
+        place.right_px, base_px, panel.readout, align="right", colour=MUTED, size_px=small_px, room_px=room_px
+    )
+    if panel.timed:
+        panel.time.put_on(axes)
+        time_numbers(sheet, axes, panel.time, place, panel.height_px)
+    else:
+        base_px = top_px + panel.height_px + TIME_PX - 7
+        sheet.text(
+            place.right_px, base_px, "quantized feedback", align="right", colour=MUTED, size_px=small_px
+        )
+
+
+READING: Mapping[Name, str] = {
+    "rate": (
+        "Octets of frames as they were on the wire, times eight. The line is the mean of each short span "
+        "of time, the shaded area reaches up to the peak in it."
+    ),
+    "pauses": (
+        "For how much of each short span of time a pause was in force; the figure at the right is the part "
+        "of the whole capture. Whoever is named sent the pause frames: who stood still is the other end of "
+        "the link. No drop counter shows this time."
+    ),
+    "kinds": "Congestion messages and pause frames a second, kind by kind.",
+    "points": "Congestion notification messages a second of the congestion points that sent most.",
+    "feedback": (
+        "How strongly CNMs asked for less, from 0 to 63. The farther to the right, the more congested the "
+        "queues were when they were sampled."
+    ),
+    "advertised": (
+        "The rates that switches allow rate-limited queues, as RD tags collect them and as they come back; "
+        "tags that no switch has lowered yet are not drawn."
+    ),
+    "latency": (
+        "The time that forward probes took, as the replies carry it: the destination's clock less the "
+        "source's timestamp, so a difference of the two clocks is in it."
+    ),
+}
+"""How to read each panel."""
+
+
+def extent(statistics: Statistics) -> str:
+    """Return a sentence with the frames, octets and rate of the capture."""
+    frames = value_text(statistics.frames, "frames")
+    if not statistics.frames:
+        return "There is no frame in it."
+    size = f"{frames} frames, {format_octets(statistics.octets)}"
+    rate = statistics.span.per_second(8 * statistics.octets)
+    if rate is not None:
+        size += f" in {format_time(statistics.span.duration_ns)} ({format_rate(rate)})"
+    return f"{size}."
+
+
+def lost_to_pause(statistics: Statistics) -> str:
+    """Return a sentence on what the worst sender of pauses cost; nothing where nobody paused."""
+    if statistics.pauses is None or not statistics.pauses.senders[0].paused_ns:
+        return ""
+    sender = statistics.pauses.senders[0]
+    worst = max(sender.classes, key=lambda each: each.paused_ns)
+    share = statistics.share(sender.paused_ns)
+    part = "" if share is None else f"{value_text(share, 'share')} of the time, "
+    source = "a sender" if sender.source is None else mac_text(sender.source)
+    most = ", most of all" if worst.paused_ns != sender.paused_ns else ""
+    stopped = f"{source} stopped its link partner{most}: {whom(worst)}"
+    return f"Lost to pause: {part}{format_time(sender.paused_ns)}. {stopped[0].upper()}{stopped[1:]}."
+
+
+def whom(each: ClassPause) -> str:
+    """Return whom pauses of a class stop."""
+    return "the whole link" if each.priority is None else f"priority {each.priority}"
+
 
 _MOST_ROWS = 50
 _MOST_CHARACTERS = 40
@@ -152,3 +332,50 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
     more = len(rows) - _MOST_ROWS
     rest = element("p", f"And {more} more.") if more > 0 else Markup()
     return joined(element("div", table, class_="scroll"), rest)
+
+
+def statistics_html(statistics: Statistics, capture: str) -> bytes:
+    """Return a self-contained HTML page; raises MissingDependencyError without matplotlib."""
+    return statistics_page(statistics, capture).encode()
+
+
+def statistics_png(statistics: Statistics, capture: str) -> bytes:
+    """Return all panels as one PNG; raises MissingDependencyError without matplotlib."""
+    return drawn_png(lambda: whole(statistics, capture, _lead(statistics)))
+
+
+def statistics_svg(statistics: Statistics, capture: str) -> bytes:
+    """Return all panels as one SVG; raises MissingDependencyError without matplotlib."""
+    return standalone_svg(drawn_svg(lambda: whole(statistics, capture, _lead(statistics))), title=capture)
+
+
+def _lead(statistics: Statistics) -> list[str]:
+    return [*filter(None, [lost_to_pause(statistics)]), extent(statistics)]
+
+
+def statistics_json(statistics: Statistics, capture: str) -> bytes:
+    """Return the JSON document."""
+    return document_text(statistics, capture).encode()
+
+
+Form = Callable[[Statistics, str], bytes]
+
+FORMS: Mapping[str, Form] = {
+    ".html": statistics_html,
+    ".htm": statistics_html,
+    ".png": statistics_png,
+    ".svg": statistics_svg,
+    ".json": statistics_json,
+}
+
+
+def statistics_form(path: str) -> Form:
+    """Return the function that makes the octets of a file ``path``, with .gz or .zst behind it or not.
+
+    Call it before the work.  Raises OutputError for another suffix and MissingDependencyError where
+    matplotlib is needed and missing.
+    """
+    form = form_of(path, FORMS)
+    if form is not statistics_json:
+        require_matplotlib()
+    return form

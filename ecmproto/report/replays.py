@@ -13,7 +13,7 @@ from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, SILENT
 from ecmproto.replay.series import to_flows
 from ecmproto.replay.session import Outcome
 from ecmproto.replay.summary import PortSummary, ReplaySummary, StationsSummary
-from ecmproto.report.reduction import Pause, paused_shares
+from ecmproto.report.panels import Pause, paused_shares
 from ecmproto.report.run import (
     FLOWS_SHOWN,
     Drops,

@@ -1,4 +1,4 @@
-"""What a report is drawn from: replays of one capture as plain values and arrays.
+"""The replays that a report is drawn from, as plain values and arrays, their measures compared and as text.
 
 Times are ns from the first arrival of the replay.  Curves are given in slots, already reduced to what a
 page can show: a few hundred to a few thousand slots a run, whatever the capture's size.  Everything may be
@@ -7,14 +7,19 @@ empty: a capture without frames makes a report as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_time
+
 Unit = Literal["octets", "frames", "bit/s", "ns", "share", "index", "count"]
-"""What a measure counts; "share" is a part of 1, "index" a number of its own such as Jain's."""
+"""The unit of a measure; "share" is a part of 1, "index" a number of its own such as Jain's."""
 
 FLOWS_SHOWN = 16
 """The most flows of a run that a figure can tell apart; whoever makes a Run folds the rest into one."""
@@ -70,7 +75,7 @@ class QueueCurve:
     peak_octets: NDArray[np.float64] = field(default_factory=_floats)
 
     def __post_init__(self) -> None:
-        _slots(self.edges_ns, self.mean_octets, self.peak_octets)
+        _check_slots(self.edges_ns, self.mean_octets, self.peak_octets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,19 +89,19 @@ class FlowCurves:
     label: str
     edges_ns: NDArray[np.int64] = field(default_factory=_integers)
     sent_bps: NDArray[np.float64] = field(default_factory=_floats)
-    """What the flow put on the wire towards the congestion point."""
+    """The rate that the flow put on the wire towards the congestion point."""
     delivered_bps: NDArray[np.float64] = field(default_factory=_floats)
-    """What of it left the congestion point's port."""
+    """The part of it that left the congestion point's port."""
     limit_bps: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         limit = (self.limit_bps,) if self.limit_bps is not None else ()
-        _slots(self.edges_ns, self.sent_bps, self.delivered_bps, *limit)
+        _check_slots(self.edges_ns, self.sent_bps, self.delivered_bps, *limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Feedback:
-    """What the congestion point computed, one entry per sample, all of one length."""
+    """The feedback that the congestion point computed, one entry per sample, all of one length."""
 
     time_ns: NDArray[np.int64] = field(default_factory=_integers)
     value: NDArray[np.float64] = field(default_factory=_floats)
@@ -104,7 +109,7 @@ class Feedback:
     """0 to 7; −1 for a congestion point that serves all priorities together."""
 
     def __post_init__(self) -> None:
-        _equal(self.time_ns, self.value, self.priority)
+        _check_lengths(self.time_ns, self.value, self.priority)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,7 +130,7 @@ class Messages:
     def __post_init__(self) -> None:
         if self.totals is not None and len(self.totals) != len(self.labels):
             raise ValueError(f"totals of messages: needed {len(self.labels)}, got {len(self.totals)}")
-        _equal(self.time_ns, self.row, *((self.strength,) if self.strength is not None else ()))
+        _check_lengths(self.time_ns, self.row, *((self.strength,) if self.strength is not None else ()))
         if self.row.size and not (self.row.min() >= 0 and self.row.max() < len(self.labels)):
             raise ValueError(f"rows of messages: needed 0 to {len(self.labels) - 1}")
 
@@ -138,7 +143,7 @@ class Drops:
     count: NDArray[np.int64] = field(default_factory=_integers)
 
     def __post_init__(self) -> None:
-        _equal(self.time_ns, self.count)
+        _check_lengths(self.time_ns, self.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,7 +156,7 @@ class PauseCurve:
     stopped_ns: NDArray[np.float64] = field(default_factory=_floats)
 
     def __post_init__(self) -> None:
-        _slots(self.edges_ns, self.stopped_ns)
+        _check_slots(self.edges_ns, self.stopped_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -165,7 +170,7 @@ class Run:
     duration_ns: int
     """From the first arrival to the end of the run: how far the time axis reaches."""
     variant: str = ""
-    """What it is called beside other runs of its mechanism, "qcn:w=4"; empty for the mechanism's name."""
+    """Its name beside other runs of its mechanism, "qcn:w=4"; empty for the mechanism's name."""
     facts: tuple[tuple[str, str], ...] = ()
     """(label, text): port rate, seed, loop, feedback delay and so on."""
     parameters: tuple[tuple[str, str, str], ...] = ()
@@ -176,7 +181,7 @@ class Run:
     set_point_octets: int | None = None
     feedback: Feedback = field(default_factory=Feedback)
     feedback_label: str = "feedback"
-    """What the feedback is, with its unit in parentheses: "Fb (octets)", "advertised rate (bit/s)"."""
+    """The name of the feedback, with its unit in parentheses: "Fb (octets)", "advertised rate (bit/s)"."""
     flows: tuple[FlowCurves, ...] = ()
     """At most FLOWS_SHOWN, the last one being "others" where flows were folded."""
     messages: Messages = field(default_factory=Messages)
@@ -196,12 +201,170 @@ class Report:
     """Sentences that belong to the whole report: what was left out, warnings, the command line."""
 
 
-def _slots(edges_ns: NDArray[np.int64], *curves: NDArray[Any]) -> None:
+def _check_slots(edges_ns: NDArray[np.int64], *curves: NDArray[Any]) -> None:
     needed = max(0, len(edges_ns) - 1)
     if any(len(curve) != needed for curve in curves):
         raise ValueError(f"curves: needed one value per slot, {needed}, got {[len(c) for c in curves]}")
 
 
-def _equal(*columns: NDArray[Any]) -> None:
+def _check_lengths(*columns: NDArray[Any]) -> None:
     if len({len(column) for column in columns}) > 1:
         raise ValueError(f"columns: needed one length, got {[len(column) for column in columns]}")
+
+
+ABSENT = "–"
+"""The text for a value that is no number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How an axis is labelled: values are divided by ``factor`` and are then in ``unit``."""
+
+    factor: float
+    unit: str
+
+
+def octet_scale(greatest: float) -> Scale:
+    """Return the scale on which octets up to ``greatest`` are read best."""
+    return _prefixed(greatest, "B")
+
+
+def rate_scale(greatest: float) -> Scale:
+    """Return the scale on which bit/s up to ``greatest`` are read best."""
+    return _prefixed(greatest, "b/s")
+
+
+def time_scale(span_ns: float) -> Scale:
+    """Return the scale on which a time axis of ``span_ns`` is read best."""
+    for unit, factor in (("s", NS_PER_S), ("ms", 10**6), ("µs", 10**3)):
+        if span_ns >= factor:
+            return Scale(factor=factor, unit=unit)
+    return Scale(factor=1, unit="ns")
+
+
+def labelled_scale(label: str, greatest: float) -> tuple[str, Scale]:
+    """Split ``label`` ("Fb (octets)") into what it names and the scale for values up to ``greatest``."""
+    match = _IN_PARENTHESES.fullmatch(label.strip())
+    if match is None:
+        return label.strip(), Scale(factor=1, unit="")
+    name, unit = match.groups()
+    scale = _SCALES.get(unit)
+    return name, scale(greatest) if scale else Scale(factor=1, unit=unit)
+
+
+_IN_PARENTHESES = re.compile(r"(.*?)\s*\(([^()]+)\)")
+_SCALES: dict[str, Callable[[float], Scale]] = {
+    "octets": octet_scale,
+    "bit/s": rate_scale,
+    "ns": time_scale,
+}
+
+
+def _prefixed(greatest: float, unit: str) -> Scale:
+    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if greatest >= factor:
+            return Scale(factor=factor, unit=f"{prefix}{unit}")
+    return Scale(factor=1, unit=unit)
+
+
+def measure_text(measure: Measure) -> str:
+    """Return a measure's value with its unit for a person; ``ABSENT`` if it is no number."""
+    return value_text(measure.value, measure.unit)
+
+
+def value_text(value: float, unit: Unit) -> str:
+    """Return ``value`` with its unit for a person; ``ABSENT`` if it is no number."""
+    return _TEXTS[unit](value) if finite(value) else ABSENT
+
+
+def finite(value: float) -> bool:
+    """Return whether ``value`` is a number that can be shown and compared."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def greatest(values: Iterable[float]) -> float:
+    """Return the greatest finite one of ``values``, at least 0."""
+    return max((value for value in values if finite(value)), default=0.0)
+
+
+def _grouped(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
+
+
+def _share(value: float) -> str:
+    percent = 100 * value
+    decimals = 0 if percent in (0, 100) else 1 if abs(percent) >= 1 else 3
+    return f"{percent:.{decimals}f} %"
+
+
+_TEXTS: dict[Unit, Callable[[float], str]] = {
+    "octets": format_octets,
+    "frames": _grouped,
+    "bit/s": format_rate,
+    "ns": format_time,
+    "share": _share,
+    "index": format_index,
+    "count": _grouped,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A value in words; whether it is the best of its row; its part of the row's greatest, 0 to 1.
+
+    Values that read alike are best together, unless more than half of the row do: that tells none of them
+    apart.
+    """
+
+    text: str
+    best: bool
+    part: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRow:
+    """One measure of every run; ``better`` as in Measure."""
+
+    label: str
+    better: str
+    cells: tuple[Cell, ...]
+
+
+def comparison(runs: Sequence[Run]) -> list[ComparisonRow]:
+    """Return a row per measure, in the order in which the runs name them.
+
+    The best values of a row are marked if some run did worse; a value that is no number is never best.
+    """
+    by_run = [{measure.key: measure for measure in run.measures} for run in runs]
+    keys = dict.fromkeys(key for measures in by_run for key in measures)
+    return [_comparison_row([measures.get(key) for measures in by_run]) for key in keys]
+
+
+def measured(run: Run, key: str) -> float | int | None:
+    """Return the value of the run's measure ``key`` if it has one that is a number."""
+    return next((m.value for m in run.measures if m.key == key and finite(m.value)), None)
+
+
+def _comparison_row(measures: list[Measure | None]) -> ComparisonRow:
+    known = [measure for measure in measures if measure is not None]
+    values = [measure.value for measure in known if finite(measure.value)]
+    better = known[0].better
+    best = ""
+    if better and len(values) > 1:
+        ends = value_text(min(values), known[0].unit), value_text(max(values), known[0].unit)
+        best = ends[better == "high"] if ends[0] != ends[1] else ""
+    most = max(map(abs, values), default=0)
+    cells = tuple(_comparison_cell(measure, best, most) for measure in measures)
+    if 2 * sum(cell.best for cell in cells) > len(cells):
+        cells = tuple(replace(cell, best=False) for cell in cells)
+    return ComparisonRow(label=known[0].label, better=better or "", cells=cells)
+
+
+def _comparison_cell(measure: Measure | None, best: str, most: float) -> Cell:
+    if measure is None or not finite(measure.value):
+        return Cell(text=ABSENT, best=False, part=0.0)
+    text = measure_text(measure)
+    return Cell(text=text, best=text == best, part=abs(measure.value) / most if most else 0.0)

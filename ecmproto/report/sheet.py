@@ -1,20 +1,189 @@
-"""A sheet of paper measured in px from its top left corner, on which panels and texts are laid out."""
+"""A sheet of paper measured in px from its top left corner, on which panels and texts are laid out.
+
+Below it: colours and markers, texts made printable, matplotlib in one look with the same octets every time,
+and its SVG made ready for a page, small and in the page's own colours.
+
+The colours are told apart with each of the usual colour deficiencies and stand out from their ground; they
+never carry meaning alone, every line of several has a marker of its own too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import re
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
-from ecmproto.report.canvas import new_figure
-from ecmproto.report.palette import INK, MUTED, Colour
-from ecmproto.report.printable import printable, shortened, width_em
+from ecmproto.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
     from matplotlib.transforms import Transform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Colour:
+    """A role of colour: the CSS variable that holds it on a page, and its two values."""
+
+    variable: str
+    light: str
+    dark: str
+
+
+INK = Colour(variable="--ink", light="#1b1f24", dark="#e9edf2")
+MUTED = Colour(variable="--muted", light="#59626d", dark="#a3adb9")
+GRID = Colour(variable="--grid", light="#e2e6ea", dark="#313942")
+PAPER = Colour(variable="--paper", light="#fefefe", dark="#14181d")
+QUEUE = Colour(variable="--queue", light="#0a6cab", dark="#5cb6ee")
+ALERT = Colour(variable="--alert", light="#bf4a02", dark="#ff965c")
+OTHERS = Colour(variable="--others", light="#7d8690", dark="#8e99a5")
+
+_LINES = (
+    Colour(variable="--line-1", light="#0072b2", dark="#56b4e9"),
+    Colour(variable="--line-2", light="#c85200", dark="#ff9a57"),
+    Colour(variable="--line-3", light="#00845e", dark="#34cfa0"),
+    Colour(variable="--line-4", light="#b04a87", dark="#eca3cf"),
+    Colour(variable="--line-5", light="#9c7400", dark="#efc04c"),
+    Colour(variable="--line-6", light="#2b93c9", dark="#9bdcff"),
+    Colour(variable="--line-7", light="#6a51a8", dark="#b9a6f5"),
+    Colour(variable="--line-8", light="#6b6e00", dark="#c9cc5e"),
+)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "d", "8", "H", "|")
+
+COLOURS = (INK, MUTED, GRID, PAPER, QUEUE, ALERT, OTHERS, *_LINES)
+"""Every role; no two have the same light value, so that a picture's colours lead back to their roles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineStyle:
+    """How one line of several is drawn."""
+
+    colour: Colour
+    marker: str
+
+
+def line_style(position: int) -> LineStyle:
+    """Return the style of line number ``position``; the first sixteen differ from one another."""
+    return LineStyle(colour=_LINES[position % len(_LINES)], marker=_MARKERS[position % len(_MARKERS)])
+
+
+_ELLIPSIS = "…"
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with everything that is no visible character replaced.
+
+    White space becomes a space; control characters, lone surrogates and marks that turn the direction of
+    writing round become U+FFFD: XML has no place for the first, and the last falsify what stands beside.
+    """
+    return "".join(_visible(character) for character in text)
+
+
+def _visible(character: str) -> str:
+    if character.isspace():
+        return " "
+    return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(character) in _UNSEEN else character
+
+
+_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Co"))
+
+
+def shortened(text: str, most: int) -> str:
+    """Return ``text`` printable and, if it is longer than ``most`` characters, cut in its middle."""
+    text = printable(text).strip()
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 2
+    return f"{text[: most - 1 - tail]}{_ELLIPSIS}{text[len(text) - tail :]}"
+
+
+def width_em(text: str) -> float:
+    """Return about how wide ``text`` is in a sans-serif typeface, in units of its size."""
+    return sum(1.0 if unicodedata.east_asian_width(character) in "WF" else 0.6 for character in text)
+
+
+_DPI = 72
+"""One point of matplotlib's is one CSS px."""
+_PNG_DPI = 144
+
+_LOOK = {
+    "svg.fonttype": "none",  # text stays text: it can be searched, and takes the page's typeface
+    "svg.hashsalt": "ecmproto",
+    "text.parse_math": False,  # a label with two dollar signs is no formula
+    "axes.unicode_minus": True,
+    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so that layouts are the same everywhere
+    "figure.dpi": _DPI,
+    "path.simplify": True,
+    "text.color": INK.light,
+    "axes.edgecolor": MUTED.light,
+    "axes.labelcolor": MUTED.light,
+    "axes.facecolor": "none",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": GRID.light,
+    "grid.linewidth": 0.8,
+    "xtick.color": MUTED.light,
+    "ytick.color": MUTED.light,
+    "lines.solid_joinstyle": "round",
+}
+
+
+def require_matplotlib() -> None:
+    """Raise MissingDependencyError unless matplotlib can be imported; costs its import, about 0.5 s."""
+    try:
+        import matplotlib.figure
+        import matplotlib.style  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(
+            package="matplotlib", extra="report", purpose="figures of a report"
+        ) from error
+
+
+def new_figure(width_px: float, height_px: float) -> Figure:
+    """Return an empty figure; call it and draw on it inside of :func:`rendered_svg` or its PNG twin."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width_px / _DPI, height_px / _DPI), dpi=_DPI, facecolor=PAPER.light)
+
+
+def drawn_svg(draw: Callable[[], Figure]) -> bytes:
+    """Return the picture that ``draw`` makes as SVG, as matplotlib writes it, without a ground."""
+    return _drawn(draw, "svg", _DPI, {"Date": None, "Creator": None, "Format": None, "Type": None})
+
+
+def drawn_png(draw: Callable[[], Figure]) -> bytes:
+    """Return the picture that ``draw`` makes as PNG, two pixels for each px of its layout."""
+    return _drawn(draw, "png", _PNG_DPI, {"Software": None})
+
+
+def _drawn(draw: Callable[[], Figure], form: str, dpi: int, metadata: dict[str, None]) -> bytes:
+    require_matplotlib()
+    with _look():
+        figure = draw()
+        stream = io.BytesIO()
+        figure.savefig(stream, format=form, dpi=dpi, metadata=metadata, transparent=form == "svg")
+        return stream.getvalue()
+
+
+@contextmanager
+def _look() -> Iterator[None]:
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", _LOOK]), warnings.catch_warnings():
+        # A label in a script that the typeface lacks shows as boxes in a PNG; that is no one's mistake.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +311,7 @@ _LEGEND_BELOW_PX = 6
 
 
 def legend_px(entries: Sequence[Entry], form: Format, left_px: float, right_px: float) -> float:
-    """Return how high a legend set from ``left_px`` to ``right_px`` is."""
+    """Return the height of a legend set from ``left_px`` to ``right_px`` is."""
     x_px, lines = left_px, 1
     for entry in entries:
         width = _entry_px(entry, form.text_px - 1)
@@ -179,3 +348,142 @@ def fitting(text: str, room_px: float, size_px: float) -> str:
     while most > 1 and width_em(shortened(text, most)) * size_px > room_px:
         most -= 1
     return shortened(text, most)
+
+
+_XML_NAMESPACE = re.compile(r"\{[^}]*\}")
+_REFERENCE = re.compile(r"url\(#([^)]*)\)")
+_HEX = re.compile(r"#[0-9a-f]{6}\b")
+_DECIMALS = re.compile(r"-?\d+\.\d+")
+_FRACTION_OF_LONG, _FRACTION_OF_SHORT, _LONG = 1, 2, 120
+_NO_TURN = re.compile(r"rotate\(-?0 [^)]*\)")
+
+_VARIABLES = {colour.light: f"var({colour.variable})" for colour in COLOURS}
+
+
+def page_svg(svg: bytes, *, name: str, description: str, css_class: str) -> str:
+    """Return ``svg`` as an element for an HTML page.
+
+    Its colours become the page's variables, its ids start with ``name`` so that those of several pictures
+    stay apart, and ``description`` is what a screen reader says instead of it.
+    """
+    root = _tidied(svg, prefix=f"{name}-", colours=_VARIABLES, typeface=False)
+    root.attrib = {
+        "class": css_class,
+        "viewBox": root.attrib["viewBox"],
+        "role": "img",
+        "aria-label": printable(description),
+    }
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def standalone_svg(svg: bytes, *, title: str) -> bytes:
+    """Return ``svg`` as a file of its own, named ``title``, on a ground of its own."""
+    root = _tidied(svg, prefix="", colours={}, typeface=True)
+    view = root.attrib["viewBox"]
+    _, _, width, height = view.split()
+    root.attrib = {
+        "xmlns": "http://www.w3.org/2000/svg",
+        "width": width,
+        "height": height,
+        "viewBox": view,
+        "role": "img",
+    }
+    ground = Element("rect", {"width": "100%", "height": "100%", "fill": _GROUND})
+    named = Element("title")
+    named.text = printable(title)
+    style = Element("style")
+    style.text = "*{stroke-linejoin:round}"
+    root[:0] = [named, style, ground]
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
+
+
+_GROUND = next(colour.light for colour in COLOURS if colour.variable == "--paper")
+
+
+def _tidied(svg: bytes, *, prefix: str, colours: Mapping[str, str], typeface: bool) -> Element:
+    root = ElementTree.fromstring(svg)  # ours, made a moment ago
+    for element in root.iter():
+        element.tag = _XML_NAMESPACE.sub("", element.tag)
+        element.attrib = {_XML_NAMESPACE.sub("", key): value for key, value in element.attrib.items()}
+        element.tail = None
+        if element.text is not None and not element.text.strip():
+            element.text = None
+    _drop(root, "style")
+    names = {old: f"{prefix}{place}" for place, old in enumerate(_referenced(root), 1)}
+    for element in root.iter():
+        _tidy(element, names, colours, typeface)
+    _flatten(root)
+    return root
+
+
+def _drop(root: Element, tag: str) -> None:
+    for parent in root.iter():
+        for child in [child for child in parent if child.tag == tag]:
+            parent.remove(child)
+
+
+def _referenced(root: Element) -> list[str]:
+    """Return the ids that something refers to, in the order of the first reference."""
+    names: dict[str, None] = {}
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            if key == "href":
+                names[value.removeprefix("#")] = None
+            names.update(dict.fromkeys(_REFERENCE.findall(value)))
+    return list(names)
+
+
+def _tidy(element: Element, names: Mapping[str, str], colours: Mapping[str, str], typeface: bool) -> None:
+    attributes: dict[str, str] = {}
+    for key, value in element.attrib.items():
+        if key == "id":
+            if value in names:
+                attributes[key] = names[value]
+        elif key == "href":
+            attributes[key] = f"#{names[value.removeprefix('#')]}"
+        elif key == "style":
+            attributes[key] = _css(value, colours, typeface)
+        elif key == "d":
+            attributes[key] = _path(value)
+        elif key == "transform" and _NO_TURN.fullmatch(value):
+            continue
+        else:
+            value = _REFERENCE.sub(lambda match: f"url(#{names[match[1]]})", value)
+            attributes[key] = _rounded(value, _FRACTION_OF_SHORT) if key in ("x", "y") else value
+    element.attrib = attributes
+
+
+def _css(text: str, colours: Mapping[str, str], typeface: bool) -> str:
+    declarations = [part.strip() for part in text.split(";") if part.strip()]
+    kept = [part for part in declarations if typeface or not part.startswith("font-family")]
+    shown = ";".join(re.sub(r":\s+", ":", part, count=1) for part in kept)
+    return _HEX.sub(lambda match: colours.get(match[0], match[0]), shown)
+
+
+def _path(text: str) -> str:
+    words = " ".join(text.split())
+    return _rounded(words, _FRACTION_OF_LONG if len(words) > _LONG else _FRACTION_OF_SHORT)
+
+
+def _rounded(text: str, decimals: int) -> str:
+    def short(match: re.Match[str]) -> str:
+        number = f"{float(match[0]):.{decimals}f}"
+        return (number.rstrip("0").rstrip(".") if "." in number else number) or "0"
+
+    return _DECIMALS.sub(short, text)
+
+
+def _flatten(element: Element) -> None:
+    """Replace groups that say nothing by what is in them, and drop those that hold nothing."""
+    children: list[Element] = []
+    for child in list(element):
+        _flatten(child)
+        if child.tag == "g" and not child.attrib:
+            children.extend(child)
+        elif child.tag not in _CONTAINERS or len(child):
+            children.append(child)
+    element[:] = children
+
+
+_CONTAINERS = ("g", "defs")

@@ -12,15 +12,19 @@ import pytest
 from ecmproto.capture import Batch, Interface
 from ecmproto.codec import CNM, E2CM, Ethernet, Frame, RDTag, encode
 from ecmproto.errors import OutputError
-from ecmproto.report.capture_figures import HEADINGS, PANELS, Name, panel_of
-from ecmproto.report.capture_output import (
+from ecmproto.report.capture_page import (
+    HEADINGS,
+    PANELS,
+    Name,
+    extent,
+    lost_to_pause,
+    panel_of,
     statistics_form,
     statistics_html,
     statistics_json,
     statistics_png,
     statistics_svg,
 )
-from ecmproto.report.capture_words import extent, lost_to_pause
 from ecmproto.report.sheet import WIDE
 from ecmproto.stats import Accumulator, Statistics, capture_stats
 from pcaps.manifest import FOLDER

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ecmproto.report.comparison import comparison
-from ecmproto.report.names import listed, short_names
-from ecmproto.report.run import Measure, Run
-from ecmproto.report.scale import ABSENT
-from ecmproto.report.summary import summary
+from ecmproto.report.figures import listed, short_names
+from ecmproto.report.html import summary
+from ecmproto.report.run import ABSENT, Measure, Run, comparison
 from tests.report.sample import full_run, measure, measures, report_of
 
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ecmproto.report.html import html_page
-from ecmproto.report.markup import Markup, element, joined
-from ecmproto.report.palette import COLOURS
+from ecmproto.report.html import Markup, element, html_page, joined
 from ecmproto.report.run import Report
+from ecmproto.report.sheet import COLOURS
 from tests.report.sample import full_run, measure, measures, report_of
 from tests.report.wellformed import Page, check_page
 

@@ -11,15 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.report.canvas import new_figure
-from ecmproto.report.feedback_panels import FeedbackPanels
-from ecmproto.report.html import html_page
-from ecmproto.report.output import report_svg
-from ecmproto.report.palette import COLOURS
+from ecmproto.report.html import html_page, report_svg
 from ecmproto.report.panels import Panels, time_axis
-from ecmproto.report.queue_panels import QueuePanels
+from ecmproto.report.replay_panels import FeedbackPanels, QueuePanels
 from ecmproto.report.run import Feedback, QueueCurve, Run
-from ecmproto.report.sheet import NARROW, WIDE, Format, wrapped
+from ecmproto.report.sheet import COLOURS, NARROW, WIDE, Format, new_figure, wrapped
 from tests.report.sample import full_run, integers, measure, report_of
 
 SLOTS = 200

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.report.printable import printable, shortened
-from ecmproto.report.sheet import fitting
+from ecmproto.report.sheet import fitting, printable, shortened
 
 ANY = st.text(st.characters(codec=None, exclude_categories=()))
 

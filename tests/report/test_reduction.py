@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ecmproto.report.canvas import new_figure
-from ecmproto.report.panels import time_axis
-from ecmproto.report.rate_panels import RatePanels
-from ecmproto.report.reduction import (
+from ecmproto.report.panels import (
     Pause,
     bin_of,
     coarse_edges,
@@ -21,9 +18,11 @@ from ecmproto.report.reduction import (
     highest,
     paused_shares,
     shares_of,
+    time_axis,
 )
+from ecmproto.report.replay_panels import RatePanels
 from ecmproto.report.run import FlowCurves, Run
-from ecmproto.report.sheet import WIDE
+from ecmproto.report.sheet import WIDE, new_figure
 from tests.report.sample import floats, integers
 
 SLOTS = st.lists(st.tuples(st.integers(1, 1000), st.floats(0, 1e9)), min_size=1, max_size=60)

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from ecmproto.report.run import Unit
-from ecmproto.report.scale import (
+from ecmproto.report.run import (
     ABSENT,
+    Unit,
     greatest,
     labelled_scale,
     octet_scale,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ecmproto.mechanisms import registry
-from ecmproto.report.words import MECHANISMS
+from ecmproto.report.html import MECHANISMS
 
 
 def test_every_mechanism_has_its_sentence() -> None:

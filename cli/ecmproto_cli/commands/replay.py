@@ -322,7 +322,7 @@ def replay_all(request: ReplayRequest) -> None:
 def _check_reports(paths: tuple[str, ...]) -> None:
     """Find out before the work whether reports can be drawn."""
     if paths:
-        from ecmproto.report.output import report_form
+        from ecmproto.report.html import report_form
 
         for path in paths:
             report_form(path)
@@ -432,7 +432,7 @@ def _show(request: ReplayRequest, outcomes: list[Outcome]) -> None:
 def _report(request: ReplayRequest, path: str, outcomes: list[Outcome]) -> None:
     from ecmproto.capture import open_sink
     from ecmproto.mechanisms.registry import find_mechanism
-    from ecmproto.report.output import report_form
+    from ecmproto.report.html import report_form
     from ecmproto.report.replays import replay_report
 
     titles = [find_mechanism(variant.name).title for variant in request.variants]

@@ -134,7 +134,7 @@ def _writers(names: tuple[str, ...]) -> list[Callable[[Statistics, str], bytes]]
     """Return what makes the octets of each report; found out before the work."""
     if not names:
         return []
-    from ecmproto.report.capture_output import statistics_form
+    from ecmproto.report.capture_page import statistics_form
 
     return [statistics_form(name) for name in names]
 
