@@ -22,8 +22,8 @@ from ecmproto.capture import PcapWriter
 from ecmproto.engine.arrivals import Arrivals
 from ecmproto.engine.config import PortConfig
 from ecmproto.engine.port import lengthen_ring, new_port
-from ecmproto.mechanisms.machine import Place, machine_of
-from ecmproto.mechanisms.protocol import new_outbox
+from ecmproto.mechanisms.api.machine import Place, machine_of
+from ecmproto.mechanisms.api.protocol import new_outbox
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.open_loop import Outcomes
 from ecmproto.replay.open_loop import run_port as run_port

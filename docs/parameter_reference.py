@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ecmproto.mechanisms.mechanism import Mechanism, Role
-from ecmproto.mechanisms.parameters import Parameters
+from ecmproto.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.mechanisms.api.parameters import Parameters
 from ecmproto.mechanisms.registry import MECHANISMS
 
 PATH = Path(__file__).with_name("parameters.md")
@@ -34,7 +34,7 @@ def _mechanism(mechanism: Mechanism) -> str:
     parts = [f"## {mechanism.title}\n\n`{mechanism.name}` — {mechanism.source}\n"]
     for role, heading in ROLES.items():
         if role in mechanism.roles:
-            parts.append(f"### {heading}\n\n{_table(mechanism.role(role).parameters)}\n")
+            parts.append(f"### {heading}\n\n{_table(mechanism.role(role))}\n")
     return "\n".join(parts)
 
 

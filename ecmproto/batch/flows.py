@@ -30,7 +30,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.text import mac_text
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.machine import FlowHash, FlowKey
+from ecmproto.mechanisms.api.machine import FlowHash, FlowKey
 from ecmproto.record import new_record
 
 NO_NUMBER = -1
@@ -315,7 +315,7 @@ def _key_low(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowK
 
 @compiled
 def _hash_of(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
-    """Return the hash of the key that `ecmproto.mechanisms.aimd.flow.flow_of` gives the frame."""
+    """Return the hash of the key that `ecmproto.mechanisms.aimd.messages.flow_of` gives the frame."""
     crc = _CRC_BITS
     if key.vlan:
         vlan = _NO_VLAN_HASHED if headers.vlan == NO_VLAN else int(headers.vlan)

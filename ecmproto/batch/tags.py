@@ -4,10 +4,10 @@
 of frames, puts others in and writes over them, as a `Splice` says.
 
 A frame may carry several of a kind.  The newest counts, which is the outermost.  What counts as a tag agrees
-with the functions for single frames: CM-Tags and RRT tags with `ecmproto.mechanisms.aimd.tags`, which look at
-a frame's first 256 octets and take a tag for whole if only the EtherType behind it was cut off; RD tags with
-`ecmproto.mechanisms.fecn.messages` and CN-TAGs with `ecmproto.mechanisms.qcn.tags`, which look at all of it
-and want that EtherType too: `_is_replaced` is that rule.
+with the functions for single frames: CM-Tags and RRT tags with `ecmproto.mechanisms.aimd.messages`, which
+look at a frame's first 256 octets and take a tag for whole if only the EtherType behind it was cut off; RD
+tags with `ecmproto.mechanisms.fecn.messages` and CN-TAGs with `ecmproto.mechanisms.qcn.edge`, which look at
+all of it and want that EtherType too: `_is_replaced` is that rule.
 
 Places are octets from a frame's first, in the frame as it came.  A tag goes in front of an EtherType: it is
 inserted with the EtherType that announces it and without the one behind it, which stands there already; a tag
@@ -99,7 +99,7 @@ class TagOffsets(NamedTuple):
 
 
 class OwnTag(NamedTuple):
-    """Whether a frame has such a tag, and its tag and mark (`ecmproto.mechanisms.protocol.Arrival`).
+    """Whether a frame has such a tag, and its tag and mark (`ecmproto.mechanisms.api.protocol.Arrival`).
 
     ``rate_at`` is where the Rate of an RD tag stands, in octets from the frame's first; −1 without one.
     """
@@ -312,7 +312,7 @@ def own_tag(buffer: Octets, start: int, octets: int, roles: Octets, protocol: in
 
 @inlined
 def _cpid(buffer: Octets, start: int) -> int:
-    """Return the CPID at ``start`` as `ecmproto.mechanisms.cpid` has it."""
+    """Return the CPID at ``start`` as `ecmproto.mechanisms.api.protocol` has it."""
     # The first octet has the sign, so that no number has more than 64 bits, as plain Python's would.
     cpid = signed(buffer[start]) - ((signed(buffer[start]) & 0x80) << 1)
     for octet in range(start + 1, start + _CPID_OCTETS):

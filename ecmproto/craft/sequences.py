@@ -37,13 +37,13 @@ from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.lldp import CongestionNotificationTLV
 from ecmproto.formats.mac_control import PFC, Pause
 from ecmproto.formats.text import text_of
-from ecmproto.mechanisms.qcn.edge import Edge, PortRules, defence_modes, port_rules, receive, transmit
-from ecmproto.mechanisms.qcn.edge_parameters import (
+from ecmproto.mechanisms.qcn.edge import DefenceRules, QCNEdge, defence_modes, port_rules, receive, transmit
+from ecmproto.mechanisms.qcn.parameters import (
     AUTOMATIC,
     AUTOMATIC_ALTERNATE,
     PRIORITIES,
     DefenceMode,
-    EdgeParameters,
+    QCNEdgeParameters,
 )
 from ecmproto.record import new_record
 from ecmproto.units import (
@@ -212,7 +212,7 @@ _DATA_OCTETS = 32
 class _Check:
     """What is under test and how it is talked to."""
 
-    parameters: EdgeParameters
+    parameters: QCNEdgeParameters
     ethertypes: EtherTypes
     vlan: int
     addresses: str
@@ -261,7 +261,7 @@ def _announcement(
 
 
 def _data(
-    check: _Check, rules: PortRules, priority: int | None, tagged: bool, number: int, time_ns: int
+    check: _Check, rules: DefenceRules, priority: int | None, tagged: bool, number: int, time_ns: int
 ) -> Step:
     """Return the step of a data frame; its number is its flow id and stands in its payload."""
     vlan = "" if priority is None else f"vlan id={check.vlan} priority={priority} "
@@ -269,9 +269,9 @@ def _data(
     data = number.to_bytes(4, "big").hex().ljust(2 * _DATA_OCTETS, "0")
     line = f"{check.addresses}{vlan}{tag}ip udp data data={data}"
     octets = encode(build(line, ethertypes=check.ethertypes))
-    received, becomes = receive(new_record(Edge), rules, octets, ethertypes=check.ethertypes)
+    received, becomes = receive(new_record(QCNEdge), rules, octets, ethertypes=check.ethertypes)
     counted = priority or 0
-    transmitted = transmit(new_record(Edge), rules, octets, counted, ethertypes=check.ethertypes)
+    transmitted = transmit(new_record(QCNEdge), rules, octets, counted, ethertypes=check.ethertypes)
     mode = rules.modes[counted]
     expected = {
         "kind": "data",
@@ -313,7 +313,7 @@ def _check(values: Values, ethertypes: EtherTypes) -> _Check:
     if settle_ns > _LONGEST_SETTLING_NS:
         raise ParameterError(name="settle", needed="at most a day", got=shown(values["settle"]))
     return _Check(
-        parameters=EdgeParameters(
+        parameters=QCNEdgeParameters(
             cnpv=frozenset(number_of(each.strip(), "cnpv", 7) for each in values["cnpv"].split(",")),
             mode=MODES[values["mode"]],
             alternate_priority=number_of(given, "alternate", 7) if given else AUTOMATIC_ALTERNATE,

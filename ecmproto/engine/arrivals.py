@@ -19,7 +19,7 @@ from ecmproto.batch.tags import CN, NONE, own_tag
 from ecmproto.capture.batch import Batch, Interface
 from ecmproto.codec import CMTag, CNTag, EtherTypes, RDTag, RRTTag
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.machine import Machine
+from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.record import new_record
 
 
@@ -27,7 +27,7 @@ class Arrivals(NamedTuple):
     """A batch as the port sees it: time in ns from the first arrival of all, octets without FCS, classes.
 
     Times never run backwards, within a batch or from one to the next.
-    ``tag`` and ``mark`` are those of `ecmproto.mechanisms.protocol.Arrival`.
+    ``tag`` and ``mark`` are those of `ecmproto.mechanisms.api.protocol.Arrival`.
     """
 
     time_ns: NDArray[np.int64]

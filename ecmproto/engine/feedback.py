@@ -25,10 +25,10 @@ from ecmproto.batch.headers import ADDRESS_OCTETS
 from ecmproto.codec import EtherTypes
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.gauge import PRIORITIES
-from ecmproto.mechanisms.machine import AboutFlow, Machine, Place
-from ecmproto.mechanisms.pause.messages import Refusals
-from ecmproto.mechanisms.pause.messages import heard as heard_flow_control
-from ecmproto.mechanisms.protocol import EVERY_STATION, NO_CAUSE, Message
+from ecmproto.mechanisms.api.machine import AboutFlow, Machine, Place
+from ecmproto.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, Message
+from ecmproto.mechanisms.pause.messages import PauseDiscards
+from ecmproto.mechanisms.pause.messages import parse_flow_control as heard_flow_control
 from ecmproto.record import columns, new_record, new_records
 
 _NONE = -1
@@ -54,7 +54,7 @@ class FeedbackCounters(NamedTuple):
     counts: CapturedFeedbackCounts
     mechanism: Any
     """Of the machine's ``refusal_record``."""
-    flow_control: Refusals
+    flow_control: PauseDiscards
 
 
 class CapturedFeedback(NamedTuple):
@@ -72,7 +72,7 @@ class CapturedFeedback(NamedTuple):
 def new_feedback_counters(machine: Machine) -> FeedbackCounters:
     """Return counters at 0."""
     return FeedbackCounters(
-        new_record(CapturedFeedbackCounts), new_record(machine.refusal_record), new_record(Refusals)
+        new_record(CapturedFeedbackCounts), new_record(machine.refusal_record), new_record(PauseDiscards)
     )
 
 

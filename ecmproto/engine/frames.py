@@ -16,9 +16,9 @@ from ecmproto.codec import CNTag, EtherTypes, Layer
 from ecmproto.columns.building.frames import pack
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.statistics import kind_name
-from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.protocol import NO_CAUSE, PAUSE_KIND, PFC_KIND
 from ecmproto.mechanisms.pause.messages import flow_control_frame
-from ecmproto.mechanisms.protocol import NO_CAUSE, PAUSE_KIND, PFC_KIND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,9 +38,7 @@ from ecmproto.engine.network import (
 )
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, arrive, depart
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.gate import is_sending, obey, opens_ns, starts_sending
-from ecmproto.mechanisms.protocol import (
+from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_AVERAGE,
     NO_CAUSE,
@@ -58,6 +56,8 @@ from ecmproto.mechanisms.protocol import (
     Senders,
     has_room,
 )
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.pause.gate import is_sending, obey, opens_ns, starts_sending
 from ecmproto.units import NS_PER_S
 
 if TYPE_CHECKING:

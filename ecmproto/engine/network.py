@@ -16,12 +16,12 @@ from ecmproto.engine.event_heap import EventHeap, new_event_heap
 from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.engine.port import Port, lengthen_ring, new_port
 from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.api.machine import Machine
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import Message, Outbox, new_outbox
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Machine
-from ecmproto.mechanisms.mechanism import Role
 from ecmproto.mechanisms.pause.gate import Gates, new_gates
 from ecmproto.mechanisms.pause.parameters import PFCReactionParameters
-from ecmproto.mechanisms.protocol import Message, Outbox, new_outbox
 from ecmproto.record import columns, new_record, new_records
 from ecmproto.structs import Draws, Struct
 

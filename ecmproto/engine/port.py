@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from ecmproto.engine.config import LARGEST_BUFFER_OCTETS, PortConfig
 from ecmproto.engine.gauge import PRIORITIES, TOTAL, Gauge, change, new_gauge
 from ecmproto.kernel import inlined
-from ecmproto.mechanisms.layered import Layered
-from ecmproto.mechanisms.machine import Machine, machine_of
+from ecmproto.mechanisms.api.machine import Machine, StackedMachine, machine_of
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.record import new_record
 from ecmproto.structs import Struct
@@ -282,4 +281,4 @@ def machine_on_port(
     if flow_control is None or name in FLOW_CONTROLS:
         return machine
     beneath = find_mechanism(flow_control)
-    return Layered(machine, machine_of(beneath, beneath.parse(thresholds)))
+    return StackedMachine(machine, machine_of(beneath, beneath.parse(thresholds)))

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT
-from ecmproto.mechanisms.machine import Machine
-from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT
+from ecmproto.mechanisms.api.machine import Machine
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT
 from ecmproto.units import NS_PER_S
 
 MOST_BINS = 512

@@ -28,27 +28,33 @@ from ecmproto.formats.lldp import DESTINATION, TLV
 from ecmproto.kernel import compiled
 from ecmproto.live.device import Send, Snapshot
 from ecmproto.live.tagging import stripped, with_vlan, without_vlan
-from ecmproto.mechanisms.aimd.parameters import EdgeParameters as StrippingParameters
-from ecmproto.mechanisms.aimd.tags import outer_vlan
-from ecmproto.mechanisms.e2cm.edge_receiver import EdgeCounters
-from ecmproto.mechanisms.e2cm.messages import type_of
-from ecmproto.mechanisms.e2cm.probes import Probe, read_probe, replied_priority
-from ecmproto.mechanisms.idle import IdleReceivers
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
-from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.protocol import (
+from ecmproto.mechanisms.aimd.messages import outer_vlan
+from ecmproto.mechanisms.aimd.parameters import AIMDEdgeParameters as StrippingParameters
+from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import (
     NO_CAUSE,
     PROBE_KIND,
     Delivery,
+    NullReceivers,
     Outbox,
     Receivers,
     has_room,
     new_outbox,
 )
-from ecmproto.mechanisms.qcn.edge import Edge as EdgeRecord
-from ecmproto.mechanisms.qcn.edge import PortRules, advertisement, convert, defence_modes, port_rules, receive
-from ecmproto.mechanisms.qcn.edge_parameters import EdgeParameters
+from ecmproto.mechanisms.e2cm.edge import E2CMEdgeCounters
+from ecmproto.mechanisms.e2cm.messages import Probe, read_probe, replied_priority, type_of
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.qcn.edge import (
+    DefenceRules,
+    advertisement,
+    convert,
+    defence_modes,
+    port_rules,
+    receive,
+)
+from ecmproto.mechanisms.qcn.edge import QCNEdge as EdgeRecord
+from ecmproto.mechanisms.qcn.parameters import QCNEdgeParameters
 from ecmproto.record import new_record
 from ecmproto.structs import as_interface
 from ecmproto.units import NS_PER_S
@@ -94,7 +100,7 @@ class Probes:
     """Finds the probes of a mechanism that has some; ``counters`` tell which were refused."""
 
     def __init__(self, machine: Machine, ethertypes: EtherTypes) -> None:
-        self.counters = new_record(EdgeCounters)
+        self.counters = new_record(E2CMEdgeCounters)
         self._ethertypes = ethertypes
         self._looks = PROBE_KIND in machine.kinds
 
@@ -154,7 +160,9 @@ class Defence:
     The last speaker decides.  There should be one alone: two that are heard in turn are in ``warnings``.
     """
 
-    def __init__(self, parameters: EdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes) -> None:
+    def __init__(
+        self, parameters: QCNEdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes
+    ) -> None:
         self.parameters = parameters
         self.changes = self.heard = self.malformed = 0
         self.speaker_changes = 0
@@ -167,9 +175,9 @@ class Defence:
         self._neighbour: CongestionNotificationTLV | None = None
         self._expires_ns = NEVER_NS
         self._says_ns = 0
-        self.rules: PortRules = self._rules()
+        self.rules: DefenceRules = self._rules()
 
-    def _rules(self) -> PortRules:
+    def _rules(self) -> DefenceRules:
         return port_rules(self.parameters, defence_modes(self.parameters, self._neighbour))
 
     @property
@@ -325,7 +333,7 @@ class Edge:
         self._examples: dict[int, bytes] = {}
         own = machine.parameters.get(Role.EDGE)
         self._strips = not isinstance(own, StrippingParameters) or own.strip
-        self._parameters = own if isinstance(own, EdgeParameters) else EdgeParameters()
+        self._parameters = own if isinstance(own, QCNEdgeParameters) else QCNEdgeParameters()
         self.defence: Defence | None = None
         if self._parameters.cnpv:
             self.defence = Defence(self._parameters, mac=mac, port=port, ethertypes=ethertypes)
@@ -361,7 +369,7 @@ class Edge:
     def _from_net(self, batch: Batch, time_ns: int) -> None:
         self.counts.net_frames += len(batch)
         kept = np.ones(len(batch), np.bool_)
-        if not isinstance(self.receivers, IdleReceivers):
+        if not isinstance(self.receivers, NullReceivers):
             kept = ~self._delivered(batch, time_ns)
         chosen = None
         if self.machine.tag is CNTag:

@@ -46,13 +46,8 @@ from ecmproto.live.switching import (
     obey,
     release,
 )
-from ecmproto.mechanisms.dbp.messages import rate_of, with_rate
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
-from ecmproto.mechanisms.pause.messages import read
-from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
-from ecmproto.mechanisms.pause.reaction import PauseFrame, State, paused_ns, settings_record
-from ecmproto.mechanisms.protocol import (
+from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_CAUSE,
     NO_STATION,
@@ -60,6 +55,16 @@ from ecmproto.mechanisms.protocol import (
     PFC_KIND,
     CongestionPoint,
     new_outbox,
+)
+from ecmproto.mechanisms.dbp.machine import rate_of, with_rate
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.pause.messages import read_flow_control
+from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
+from ecmproto.mechanisms.pause.reaction_point import (
+    PauseFrame,
+    PauseTimers,
+    pause_reaction_settings,
+    paused_ns,
 )
 from ecmproto.record import new_record
 from ecmproto.structs import as_interface
@@ -123,7 +128,7 @@ class _Watchdog:
     ignored until nothing has tried to for as long.
     """
 
-    def __init__(self, limit_ns: int, state: State) -> None:
+    def __init__(self, limit_ns: int, state: PauseTimers) -> None:
         self.limit_ns = limit_ns
         self.trips = 0
         self.ignored = 0
@@ -191,11 +196,11 @@ class Downstream:
     ) -> None:
         self._switch = switch
         self._watchdog = _Watchdog(watchdog_ns, switch.pauses) if watchdog_ns is not None else None
-        self._settings = settings_record(_PARAMETERS[kind], rate_bps=rate_bps)
+        self._settings = pause_reaction_settings(_PARAMETERS[kind], rate_bps=rate_bps)
         self._ethertypes = ethertypes
 
     @property
-    def _state(self) -> State:
+    def _state(self) -> PauseTimers:
         return self._switch.pauses
 
     @property
@@ -211,7 +216,7 @@ class Downstream:
         at = batch.offset[long] + TYPE_AT
         high, low = self._ethertypes.mac_control.to_bytes(2)
         for position in long[(batch.buffer[at] == high) & (batch.buffer[at + 1] == low)].tolist():
-            yield read(batch.frame(position), ethertypes=self._ethertypes)
+            yield read_flow_control(batch.frame(position), ethertypes=self._ethertypes)
 
     def obey(self, frame: PauseFrame, now_ns: int) -> None:
         """Do what a frame says; all that was due by ``now_ns`` has happened."""
@@ -455,7 +460,7 @@ def _new_switch(
         facts=fixed,
         counts=new_record(SwitchCounts),
         port=port,
-        pauses=new_record(State),
+        pauses=new_record(PauseTimers),
         pool=new_pool(frames),
         store=new_store(frames, largest_octets),
         addresses=new_addresses(_ADDRESSES),

@@ -35,10 +35,16 @@ from ecmproto.engine.port import HELD_OUT, PASSED_BY
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.device import Send, Snapshot
 from ecmproto.live.tagging import Tagger, with_vlan, without_vlan
-from ecmproto.mechanisms.idle import IdlePoint, IdleReceivers
+from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.protocol import (
+    PROBE_KIND,
+    CongestionPoint,
+    NullCongestionPoint,
+    NullReceivers,
+    Receivers,
+    Senders,
+)
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
-from ecmproto.mechanisms.protocol import PROBE_KIND, CongestionPoint, Receivers, Senders
 from ecmproto.record import columns
 from ecmproto.structs import as_interface
 
@@ -154,8 +160,8 @@ class ReactionPoint:
         self._nothing = self._intakes[NET].take(Batch.from_frames([]))
         self._feedback_counters = new_feedback_counters(machine)
         self.senders = machine.senders(self.place, np.random.default_rng(seed))
-        self._point = as_interface(IdlePoint(), CongestionPoint)
-        self._receivers = as_interface(IdleReceivers(), Receivers)
+        self._point = as_interface(NullCongestionPoint(), CongestionPoint)
+        self._receivers = as_interface(NullReceivers(), Receivers)
         self.network = new_network(
             port, with_obeyed(config, machine), stations=LARGEST_STATIONS, limiters=self.senders.limiters()
         )

@@ -28,9 +28,9 @@ from ecmproto.engine.gauge import PRIORITIES, TOTAL
 from ecmproto.engine.network import Pool, give_back, is_used_up, take
 from ecmproto.engine.port import Port, arrive, depart, departs, stop
 from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.api.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.reaction import PauseFrame, Settings, State, on_frame
-from ecmproto.mechanisms.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
+from ecmproto.mechanisms.pause.reaction_point import PauseFrame, PauseReactionSettings, PauseTimers, on_frame
 
 NOWHERE = -1
 
@@ -241,7 +241,7 @@ class Switch(NamedTuple):
     facts: SwitchFacts
     counts: SwitchCounts
     port: Port
-    pauses: State
+    pauses: PauseTimers
     pool: Pool
     store: Store
     addresses: Addresses
@@ -309,7 +309,7 @@ def _review(switch: Switch, now_ns: int) -> None:
 
 
 @compiled
-def obey(switch: Switch, settings: Settings, frame: PauseFrame, now_ns: int) -> None:
+def obey(switch: Switch, settings: PauseReactionSettings, frame: PauseFrame, now_ns: int) -> None:
     """Take a PAUSE or PFC frame from the output's far end; all that was due by ``now_ns`` has happened."""
     on_frame(switch.pauses, settings, now_ns, frame)
     _review(switch, now_ns)

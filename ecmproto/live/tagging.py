@@ -15,7 +15,7 @@ from ecmproto.batch.tags import Splice, older_cn_tags, older_tags, spliced_batch
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CNTag, EtherTypes
 from ecmproto.formats.experimental import Word
-from ecmproto.mechanisms.machine import Machine
+from ecmproto.mechanisms.api.machine import Machine
 
 _TAG_OCTETS = 4
 _NOWHERE = -1

@@ -13,7 +13,7 @@ from ecmproto.live.edge import Edge
 from ecmproto.live.port import SwitchPort
 from ecmproto.live.reaction_point import ReactionPoint
 from ecmproto.live.tagging import Tagger, stripped, with_vlan, without_vlan
-from ecmproto.mechanisms.machine import Machine
+from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.units import NS_PER_S
 
 _DATA = bytes.fromhex("020000000002020000000001810000010800")

@@ -1,23 +1,32 @@
 """The mechanisms, one line each.  Adding one: a folder beside ``qcn/`` and its line in ``MECHANISMS``.
 
 Other packages add theirs through the entry-point group ``ecmproto.mechanisms``: the entry point's name is
-the mechanism's name, its value a `ecmproto.mechanisms.mechanism.Mechanism`.  A name listed here cannot be
+the mechanism's name, its value a `ecmproto.mechanisms.api.mechanism.Mechanism`.  A name listed here cannot be
 taken over, and a foreign package is imported only when its mechanism is asked for by name.
 """
 
 from __future__ import annotations
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.bcn.mechanism import BCN
-from ecmproto.mechanisms.dbp.mechanism import DBP
-from ecmproto.mechanisms.e2cm.mechanism import E2CM
-from ecmproto.mechanisms.ecm.mechanism import ECM
-from ecmproto.mechanisms.fecn.mechanism import FECN
-from ecmproto.mechanisms.mechanism import Mechanism
-from ecmproto.mechanisms.none.mechanism import NONE
-from ecmproto.mechanisms.parameters import unknown_name
-from ecmproto.mechanisms.pause.mechanism import PAUSE, PFC
-from ecmproto.mechanisms.qcn.mechanism import QCN
+from ecmproto.mechanisms.api.mechanism import Mechanism
+from ecmproto.mechanisms.api.parameters import unknown_name
+from ecmproto.mechanisms.bcn.parameters import BCN
+from ecmproto.mechanisms.dbp.parameters import DBP
+from ecmproto.mechanisms.e2cm.parameters import E2CM
+from ecmproto.mechanisms.ecm.parameters import ECM
+from ecmproto.mechanisms.fecn.parameters import FECN
+from ecmproto.mechanisms.pause.parameters import PAUSE, PFC
+from ecmproto.mechanisms.qcn.parameters import QCN
+
+NONE = Mechanism(
+    name="none",
+    title="No congestion management (baseline)",
+    source="algorithms §6",
+    machine="ecmproto.mechanisms.api.machine:NoControl",
+    roles={},
+)
+"""No control."""
+
 
 MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, PAUSE, PFC, NONE)
 """The mechanisms that ecmproto itself brings."""

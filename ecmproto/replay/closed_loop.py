@@ -43,16 +43,15 @@ from ecmproto.engine.network import (
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, set_rate
 from ecmproto.engine.statistics import FlowSeries, PortCounts, second_half_ns
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.mechanisms.idle import IdlePoint
-from ecmproto.mechanisms.machine import Machine, Place
-from ecmproto.mechanisms.mechanism import Role
+from ecmproto.mechanisms.api.machine import Machine, Place
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import CongestionPoint, NullCongestionPoint, Receivers, Senders
 from ecmproto.mechanisms.pause.gate import (
     ANY_PRIORITY,
     STANDSTILL_SPANS,
     paused_ns,
     settle_standstill,
 )
-from ecmproto.mechanisms.protocol import CongestionPoint, Receivers, Senders
 from ecmproto.record import columns
 from ecmproto.replay.summary import (
     PauseTrace,
@@ -141,7 +140,7 @@ class ClosedLoopReplay:
 
     def _new_point(self, generator: np.random.Generator) -> CongestionPoint:
         if self._feedback_counters is not None:
-            return IdlePoint()
+            return NullCongestionPoint()
         return self.machine.congestion_point(self.place, generator)
 
     def _place(self, stations: int, ethertypes: EtherTypes) -> Place:

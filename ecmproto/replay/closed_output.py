@@ -17,8 +17,8 @@ from ecmproto.codec import EtherTypes
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.frames import GeneratedFrame, comment_of, octets_of, tagged_frames
 from ecmproto.engine.port import DROPPED, HELD_OUT
-from ecmproto.mechanisms.machine import SampledFrame
-from ecmproto.mechanisms.protocol import PROBE_KIND
+from ecmproto.mechanisms.api.machine import SampledFrame
+from ecmproto.mechanisms.api.protocol import PROBE_KIND
 from ecmproto.replay.closed_loop import ClosedLoopReplay, Piece
 
 

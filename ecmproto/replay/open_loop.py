@@ -43,8 +43,8 @@ from ecmproto.filter import compile_filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.text import mac_text
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
-from ecmproto.mechanisms.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room, new_outbox
+from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room, new_outbox
 from ecmproto.record import columns
 from ecmproto.replay.summary import PortSummary, ReplaySummary, flow_labels, port_summary
 

@@ -19,8 +19,8 @@ from ecmproto.capture import open_sink
 from ecmproto.capture.writer import Sink
 from ecmproto.engine.statistics import kind_name
 from ecmproto.errors import MissingDependencyError, OutputError
-from ecmproto.mechanisms.machine import Machine
-from ecmproto.mechanisms.protocol import PAUSE_KIND
+from ecmproto.mechanisms.api.machine import Machine
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND
 from ecmproto.replay.summary import ReplaySummary
 
 LARGEST_ROWS = 20_000

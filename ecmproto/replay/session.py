@@ -18,7 +18,7 @@ from ecmproto.engine.port import machine_on_port
 from ecmproto.errors import ParameterError
 from ecmproto.filter import Filter, compile_filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.mechanisms.machine import Machine
+from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.closed_loop import replay_closed_loop
 from ecmproto.replay.closed_output import ClosedLoopOutput

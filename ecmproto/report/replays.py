@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.engine.statistics import FlowRates
-from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, SILENT
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, SILENT
 from ecmproto.replay.series import to_flows
 from ecmproto.replay.session import Outcome
 from ecmproto.replay.summary import PortSummary, ReplaySummary, StationsSummary

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from ecmproto.batch.flows import EMPTY, Flow, FlowTable, Keys, has_room, larger_keys, new_keys, slot_of
 from ecmproto.codec import CNTag, EtherTypes
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.aimd.flow import flow_of
-from ecmproto.mechanisms.aimd.tags import headers, outer_vlan, priority_of, tags
-from ecmproto.mechanisms.ecm.parameters import ReactionPointParameters
-from ecmproto.mechanisms.machine import FlowHash, FlowKey
+from ecmproto.mechanisms.aimd.messages import flow_of, headers, outer_vlan, priority_of, tags
+from ecmproto.mechanisms.api.machine import FlowHash, FlowKey
+from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
 from tests.batch.frames import CUT, ORDINARY, STACKS, batch_of
 
 KEYS = st.builds(FlowKey, st.booleans(), st.booleans(), st.booleans(), st.booleans())
@@ -100,7 +99,7 @@ def test_flows_are_those_of_the_reaction_points(frames: list[bytes]) -> None:
     frames = [octets for octets in frames if len(octets) >= 14]
     table = FlowTable(FlowKey(vlan=True, dst=True, priority=True, cn_tag=False))
     batch = table.number(*batch_of(frames))
-    parameters = ReactionPointParameters()
+    parameters = ECMReactionPointParameters()
     for (i, one), (j, other) in itertools.combinations(enumerate(frames), 2):
         if batch.station[i] >= 0 and batch.station[j] >= 0:
             same = (batch.station[i], batch.flow[i]) == (batch.station[j], batch.flow[j])
@@ -116,7 +115,7 @@ def test_with_hash_bits_flows_of_one_hash_are_one_flow(bits: int, src: bool) -> 
         for station in (1, 2)
         for head in heads
     ]
-    parameters = ReactionPointParameters(hash_bits=bits, key_src=src)
+    parameters = ECMReactionPointParameters(hash_bits=bits, key_src=src)
     table = FlowTable(FlowKey(True, True, True, False), hashed=FlowHash(bits, src))
     batch = table.number(*batch_of(frames))
     keys: dict[int, dict[bytes, int]] = {0: {}, 1: {}}

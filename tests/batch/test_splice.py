@@ -22,9 +22,9 @@ from ecmproto.batch.tags import (
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CMTag, CNTag, Layer, RDTag, RRTTag
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.aimd.tags import with_tag, without_tags
+from ecmproto.mechanisms.aimd.messages import with_tag, without_tags
 from ecmproto.mechanisms.fecn.messages import rd_tag, tagged, untagged, with_rate
-from ecmproto.mechanisms.qcn.tags import insert_cn_tag
+from ecmproto.mechanisms.qcn.edge import insert_cn_tag
 from tests.batch.frames import ANY, DA, ORDINARY, SA, batch_of, texts
 
 FRAMES = st.lists(ANY, min_size=1, max_size=6)

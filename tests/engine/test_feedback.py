@@ -23,11 +23,11 @@ from ecmproto.engine.feedback import (
     read_feedback,
 )
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
-from ecmproto.mechanisms.pause.generation import Signal
+from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, PAUSE_KIND, PFC_KIND, Message
+from ecmproto.mechanisms.pause.congestion_point import Signal
 from ecmproto.mechanisms.pause.messages import pause_frame, pfc_frame
-from ecmproto.mechanisms.protocol import EVERY_STATION, NO_CAUSE, PAUSE_KIND, PFC_KIND, Message
-from ecmproto.mechanisms.qcn.machine import LAST_FLOW_ID
+from ecmproto.mechanisms.qcn.reaction_point import LAST_FLOW_ID
 from ecmproto.record import columns, new_record
 from tests.replay.loops import CP_MAC, HOST, START_NS, machine
 

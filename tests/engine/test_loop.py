@@ -13,7 +13,7 @@ import pytest
 from ecmproto.capture.batch import Batch
 from ecmproto.engine.config import LoopConfig, PortConfig
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
-from ecmproto.mechanisms.layered import Layered
+from ecmproto.mechanisms.api.machine import StackedMachine
 from ecmproto.replay import closed_loop
 from tests.replay.loops import BUSY, Loop, Sent, incast, machine, run
 
@@ -106,7 +106,7 @@ def test_rule_1_a_limiters_queue_is_finite() -> None:
 
 def test_rule_1_a_limiter_waits_for_its_priority_too() -> None:
     frames = [Sent(0, 1, 976), Sent(0, 2, 976), Sent(100, 1, 976)]
-    both = Layered(machine("fecn", "rp.N0=1"), machine("pfc", *STOPS))
+    both = StackedMachine(machine("fecn", "rp.N0=1"), machine("pfc", *STOPS))
     loop = run(frames, both, delay_ns=100)
     # Behind its limiter it could leave at 789; tagged frames of 986 octets are through at 808 and 1616.
     assert times_of(loop, 0) == [0, 1_716]

@@ -10,9 +10,10 @@ import pytest
 from ecmproto.codec import CNM, decode_lax
 from ecmproto.fuzz.checks.messages import MessageCheck
 from ecmproto.fuzz.subjects import template_frames
-from ecmproto.mechanisms.ecm.machine import ECMMachine
-from ecmproto.mechanisms.machine import Heard
-from ecmproto.mechanisms.qcn.machine import QCNMachine, Stations
+from ecmproto.mechanisms.api.machine import Heard
+from ecmproto.mechanisms.ecm.messages import ECMMachine
+from ecmproto.mechanisms.qcn.messages import QCNMachine
+from ecmproto.mechanisms.qcn.reaction_point import QCNStations
 
 CNM_FRAME = next(octets for octets in template_frames() if CNM in decode_lax(octets))
 HEARD = Heard({"kind": 1, "priority": 0, "qntz_fb": 9}, None)
@@ -35,7 +36,7 @@ def test_frames_of_every_kind_and_none_are_heard_rightly() -> None:
     ],
 )
 def test_what_does_not_fit_a_message(heard: Heard, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Stations, "heed", lambda *given: None)
+    monkeypatch.setattr(QCNStations, "heed", lambda *given: None)
     monkeypatch.setattr(QCNMachine, "heard", lambda self, octets, mac, *rest, **more: heard if mac else None)
     assert told() == {what}
 
@@ -65,7 +66,7 @@ def test_a_frame_refused_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rates_and_timers(
     name: str, planted: Callable[..., float], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Stations, name, planted)
+    monkeypatch.setattr(QCNStations, name, planted)
     assert told() == {what}
 
 
@@ -73,6 +74,6 @@ def test_what_heeding_raises_comes_through(monkeypatch: pytest.MonkeyPatch) -> N
     def planted(*given: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Stations, "heed", planted)
+    monkeypatch.setattr(QCNStations, "heed", planted)
     with pytest.raises(ZeroDivisionError):
         told()

@@ -14,8 +14,8 @@ from ecmproto.live.device import Device
 from ecmproto.live.edge import Edge
 from ecmproto.live.port import SwitchPort
 from ecmproto.live.reaction_point import ReactionPoint
+from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Machine
 from tests.live.virtual import CP_MAC, START_NS, frame, machine_for
 
 RECEIVER = 250

@@ -94,8 +94,8 @@ def test_probes_are_answered_and_not_handed_on() -> None:
     device = edge(clock, "e2cm")
     data = frame(7, RECEIVER, 1000, head=VLAN_HEAD)
     take(device, clock, NET, data)
-    from ecmproto.mechanisms.e2cm.probes import probe_frame
-    from ecmproto.mechanisms.mechanism import Role
+    from ecmproto.mechanisms.api.mechanism import Role
+    from ecmproto.mechanisms.e2cm.messages import probe_frame
 
     replies = []
     for elapsed_ns in (1_000_000, 2_000_000):

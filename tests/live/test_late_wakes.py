@@ -7,10 +7,10 @@ from ecmproto.codec import E2CM, decode
 from ecmproto.engine.config import LoopConfig
 from ecmproto.formats.e2cm import PROBE_FWD
 from ecmproto.live.reaction_point import HOST, NET, ReactionPoint
+from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND
 from ecmproto.mechanisms.e2cm.messages import e2cm_frame
-from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters
-from ecmproto.mechanisms.e2cm.switch import BCN_KIND
-from ecmproto.mechanisms.ecm.congestion_point import Feedback
+from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
+from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback
 from tests.live.virtual import CP_MAC, START_NS, Clock, frame, machine_for
 
 LINK_BPS = 10**9
@@ -29,8 +29,8 @@ def limited(clock: Clock) -> tuple[ReactionPoint, float]:
     clock.now_ns = START_NS
     frames = [frame(1, 250, 1000, number=n) for n in range(FRAMES)]
     point.take(Batch.from_frames(frames[:1]), HOST, clock.now_ns)
-    severe = Feedback(kind=BCN_KIND, qoff_octets=0, qdelta_octets=0, q_off=-2048, q_delta=2048, q=0)
-    message = e2cm_frame(frames[0], severe, cpid=1, cp_mac=CP_MAC, parameters=CongestionPointParameters())
+    severe = ECMFeedback(kind=BCN_KIND, qoff_octets=0, qdelta_octets=0, q_off=-2048, q_delta=2048, q=0)
+    message = e2cm_frame(frames[0], severe, cpid=1, cp_mac=CP_MAC, parameters=E2CMCongestionPointParameters())
     assert message is not None
     for _ in range(20):
         point.take(Batch.from_frames([message]), NET, clock.now_ns)

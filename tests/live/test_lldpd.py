@@ -13,7 +13,7 @@ import pytest
 
 from ecmproto.codec import VLAN, CNTag, Ethernet, Frame, decode
 from ecmproto.fuzz.checks.tshark import Sample, write_pcap
-from ecmproto.mechanisms.qcn.edge_parameters import DefenceMode
+from ecmproto.mechanisms.qcn.parameters import DefenceMode
 from tests.live.lldpd import Agent, lldpd
 from tests.live.virtual import HOST, frame
 from tests.live.wires import Wires, all_received, wires, with_tag

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.mechanisms.pause.generation import Signal
+from ecmproto.mechanisms.pause.congestion_point import Signal
 from ecmproto.mechanisms.pause.messages import pause_frame
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame

@@ -16,7 +16,7 @@ from ecmproto.engine.config import PortConfig
 from ecmproto.engine.port import ENQUEUED
 from ecmproto.live.port import SwitchPort, buffer_of
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.generation import Signal
+from ecmproto.mechanisms.pause.congestion_point import Signal
 from ecmproto.mechanisms.pause.messages import pause_frame, pfc_frame
 from ecmproto.replay.open_loop import replay_open_loop
 from ecmproto.units import serialisation_ns

@@ -12,8 +12,8 @@ from ecmproto.capture.batch import Batch
 from ecmproto.engine.config import PortConfig
 from ecmproto.live.device import Device
 from ecmproto.live.port import SwitchPort
+from ecmproto.mechanisms.api.machine import Machine, machine_of
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Machine, machine_of
 from ecmproto.mechanisms.registry import find_mechanism
 
 START_NS = 5_000_000_000_000

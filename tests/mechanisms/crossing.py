@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled
-from ecmproto.mechanisms.protocol import Arrival, CongestionPoint, Message, Outbox, new_outbox
+from ecmproto.mechanisms.api.protocol import Arrival, CongestionPoint, Message, Outbox, new_outbox
 from ecmproto.record import columns
 
 PRIORITIES = 8

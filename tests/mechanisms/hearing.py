@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ecmproto.mechanisms.machine import Heard, Machine, Place
+from ecmproto.mechanisms.api.machine import Heard, Machine, Place
 from ecmproto.record import new_record
 
 

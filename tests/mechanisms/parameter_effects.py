@@ -27,12 +27,12 @@ from ecmproto.errors import ParameterError
 from ecmproto.formats.text import cpid
 from ecmproto.live.edge import HOST as TO_HOST
 from ecmproto.live.edge import NET, Edge
-from ecmproto.mechanisms.cpid import NO_CPID, signed_cpid
-from ecmproto.mechanisms.machine import Machine, Place, SampledFrame
-from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.parameters import UNITS, Parameter
-from ecmproto.mechanisms.protocol import (
+from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.parameters import UNITS, Parameter
+from ecmproto.mechanisms.api.protocol import (
     NO_CAUSE,
+    NO_CPID,
     NO_LIMITER,
     PROBE_KIND,
     Arrival,
@@ -42,6 +42,7 @@ from ecmproto.mechanisms.protocol import (
     Senders,
     clear,
     new_outbox,
+    signed_cpid,
 )
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.record import new_record
@@ -333,7 +334,7 @@ def effects(name: str) -> dict[str, str | None]:
     return {
         f"{role.value}.{parameter.name}": effect(name, role, parameter)
         for role, part in find_mechanism(name).roles.items()
-        for parameter in part.parameters.describe()
+        for parameter in part.describe()
     }
 
 

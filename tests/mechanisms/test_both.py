@@ -12,18 +12,23 @@ import pytest
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled
-from ecmproto.mechanisms.both import Both
-from ecmproto.mechanisms.idle import IdlePoint
+from ecmproto.mechanisms.api.machine import Place, StackedCongestionPoint, machine_of
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import (
+    PFC_KIND,
+    SILENT,
+    Arrival,
+    CongestionPoint,
+    NullCongestionPoint,
+    Outbox,
+    new_outbox,
+    post,
+)
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Place, machine_of
-from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.pause.machine import Point
-from ecmproto.mechanisms.pause.mechanism import PFC
-from ecmproto.mechanisms.pause.parameters import PFCGenerationParameters
-from ecmproto.mechanisms.protocol import PFC_KIND, SILENT, Arrival, CongestionPoint, Outbox, new_outbox, post
-from ecmproto.mechanisms.qcn.machine import CNM_KIND, Points
-from ecmproto.mechanisms.qcn.mechanism import QCN
-from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.pause.congestion_point import FlowControlPoint
+from ecmproto.mechanisms.pause.parameters import PFC, PFCGenerationParameters
+from ecmproto.mechanisms.qcn.congestion_point import CNM_KIND, QCNPoints
+from ecmproto.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
 from ecmproto.record import columns
 from ecmproto.structs import Struct
 from tests.conftest import REPOSITORY
@@ -34,7 +39,7 @@ FRAMES = crossing(5, steps=1500, stations=3, buffer_octets=60_000, gap_ns=2_000)
 
 
 def qcn() -> CongestionPoint:
-    parameters = CongestionPointParameters(qeq_octets=10_000)
+    parameters = QCNCongestionPointParameters(qeq_octets=10_000)
     machine = machine_of(QCN, {Role.CONGESTION_POINT: parameters})
     return machine.congestion_point(PLACE, np.random.default_rng(3))
 
@@ -47,21 +52,24 @@ def pfc() -> CongestionPoint:
 
 def both_ways() -> list[Any]:
     """Return what QCN over PFC says about the crossing, and PFC over QCN."""
-    return [said(shown(Both(qcn(), pfc()), FRAMES)), said(shown(Both(pfc(), qcn()), FRAMES))]
+    return [
+        said(shown(StackedCongestionPoint(qcn(), pfc()), FRAMES)),
+        said(shown(StackedCongestionPoint(pfc(), qcn()), FRAMES)),
+    ]
 
 
 def states(point: CongestionPoint) -> list[bytes]:
     """Return the octets of what a point remembers."""
-    if isinstance(point, Points):
+    if isinstance(point, QCNPoints):
         return [columns(point.states).tobytes()]
-    assert isinstance(point, Point)
+    assert isinstance(point, FlowControlPoint)
     return [columns(point.links).tobytes(), columns(point.meters).tobytes(), point.octets.tobytes()]
 
 
 def test_qcn_over_pfc_says_what_each_says_alone() -> None:
     alone_qcn, alone_pfc = qcn(), pfc()
     expected_qcn, expected_pfc = said(shown(alone_qcn, FRAMES)), said(shown(alone_pfc, FRAMES))
-    both = Both(qcn(), pfc())
+    both = StackedCongestionPoint(qcn(), pfc())
     outbox = shown(both, FRAMES)
     assert said(outbox, CNM_KIND, SILENT) == expected_qcn
     assert said(outbox, PFC_KIND) == expected_pfc
@@ -74,7 +82,7 @@ def test_qcn_over_pfc_says_what_each_says_alone() -> None:
 def test_the_crossing_makes_pfc_refresh() -> None:
     # Or the equality above would say nothing about ticks.
     outbox = new_outbox(4 * FRAMES.now_ns.size)
-    assert show(Both(qcn(), pfc()), FRAMES, outbox) > 3
+    assert show(StackedCongestionPoint(qcn(), pfc()), FRAMES, outbox) > 3
 
 
 def test_compiled_and_plain_runs_are_identical() -> None:
@@ -143,7 +151,7 @@ def seen_by(diary: Diary) -> list[int]:
 
 def test_both_see_every_frame_and_the_first_comes_first() -> None:
     first, second = diaries()
-    both, outbox = Both(first, second), new_outbox(8)
+    both, outbox = StackedCongestionPoint(first, second), new_outbox(8)
     arrival = Arrival(5, 1, 2, 3, 100, True, True, True, True, 9, 8, 100, 200)
     both.arrived(arrival, outbox)
     both.left(7, 1, 3, 100, 100, outbox)
@@ -152,7 +160,7 @@ def test_both_see_every_frame_and_the_first_comes_first() -> None:
 
 
 def test_a_tag_passes_the_first_and_then_the_second() -> None:
-    assert Both(*diaries()).forwarded(3, 5) == (5 * 2 + 1) * 10 + 1
+    assert StackedCongestionPoint(*diaries()).forwarded(3, 5) == (5 * 2 + 1) * 10 + 1
 
 
 @pytest.mark.parametrize(
@@ -163,7 +171,7 @@ def test_the_earlier_tick_calls_those_that_are_due(
     first_due_ns: int, second_due_ns: int, called: list[int]
 ) -> None:
     first, second = diaries(first_due_ns, second_due_ns)
-    both, outbox = Both(first, second), new_outbox(8)
+    both, outbox = StackedCongestionPoint(first, second), new_outbox(8)
     assert both.tick_ns() == 10
     both.tick(10, np.arange(8), outbox)
     assert [int(outbox.messages[index].kind) for index in range(int(outbox.posted.count))] == called
@@ -172,4 +180,9 @@ def test_the_earlier_tick_calls_those_that_are_due(
 
 
 def test_two_that_say_nothing_need_no_tick() -> None:
-    assert Both(IdlePoint(), Both(IdlePoint(), IdlePoint())).tick_ns() == NEVER_NS
+    assert (
+        StackedCongestionPoint(
+            NullCongestionPoint(), StackedCongestionPoint(NullCongestionPoint(), NullCongestionPoint())
+        ).tick_ns()
+        == NEVER_NS
+    )

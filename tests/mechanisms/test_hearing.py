@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.layered import Layered
-from ecmproto.mechanisms.machine import Machine, SampledFrame
-from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, Message
+from ecmproto.mechanisms.api.machine import Machine, SampledFrame, StackedMachine
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, Message
 from ecmproto.mechanisms.registry import MECHANISMS
 from ecmproto.record import new_record
 from tests.mechanisms.fecn.driver import made, place
@@ -104,7 +103,7 @@ def test_without_messages_nothing_is_heard(name: str) -> None:
 
 
 def test_a_mechanism_over_another_hears_its_own() -> None:
-    over = Layered(made("qcn"), made("pfc"))
+    over = StackedMachine(made("qcn"), made("pfc"))
     for of, octets in FRAMES.items():
         assert hear_frame(over, octets, OWN, PLACE) == hear_frame(made("qcn"), octets, OWN, PLACE)
         assert (hear_frame(over, octets, OWN, PLACE).heard is not None) == (of[0] == "qcn")

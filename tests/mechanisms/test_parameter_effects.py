@@ -17,7 +17,7 @@ DECLARED = [
     (mechanism.name, f"{role.value}.{parameter.name}")
     for mechanism in MECHANISMS
     for role, part in mechanism.roles.items()
-    for parameter in part.parameters.describe()
+    for parameter in part.describe()
 ]
 
 

@@ -8,11 +8,9 @@ from importlib.metadata import EntryPoint, EntryPoints
 import pytest
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.mechanism import Mechanism, Role
-from ecmproto.mechanisms.none.mechanism import NONE
-from ecmproto.mechanisms.qcn.mechanism import QCN
-from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
-from ecmproto.mechanisms.registry import ENTRY_POINT_GROUP, MECHANISMS, find_mechanism, mechanism_names
+from ecmproto.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
+from ecmproto.mechanisms.registry import ENTRY_POINT_GROUP, MECHANISMS, NONE, find_mechanism, mechanism_names
 
 
 @pytest.fixture
@@ -20,7 +18,7 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
     points = EntryPoints(
         EntryPoint(name=name, value=value, group=ENTRY_POINT_GROUP)
         for name, value in [
-            ("theirs", "ecmproto.mechanisms.qcn.mechanism:QCN"),
+            ("theirs", "ecmproto.mechanisms.qcn.parameters:QCN"),
             ("qcn", "nowhere:AT_ALL"),
             ("broken", "nowhere:AT_ALL"),
             ("wrong", "ecmproto.errors:ParameterError"),
@@ -32,18 +30,16 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_qcn_is_found_with_its_congestion_point() -> None:
     qcn = find_mechanism("qcn")
     assert qcn is QCN
-    assert qcn.role(Role.CONGESTION_POINT).parameters is CongestionPointParameters
-    assert hasattr(qcn.role(Role.CONGESTION_POINT).load(), "sample")
+    assert qcn.role(Role.CONGESTION_POINT) is QCNCongestionPointParameters
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
-def test_every_mechanism_has_roles_that_load_and_parameters_that_read_back(mechanism: Mechanism) -> None:
+def test_every_mechanism_has_parameters_that_read_back(mechanism: Mechanism) -> None:
     assert find_mechanism(mechanism.name) is mechanism
     for part in mechanism.roles.values():
-        assert part.load().__doc__
-        defaults = part.parameters()
-        assert part.parameters.parse(defaults.as_text()) == defaults
-        assert all(each.doc and each.source for each in part.parameters.describe())
+        defaults = part()
+        assert part.parse(defaults.as_text()) == defaults
+        assert all(each.doc and each.source for each in part.describe())
 
 
 def test_a_role_that_a_mechanism_lacks_is_refused() -> None:

@@ -10,10 +10,9 @@ import numpy as np
 from ecmproto.capture.batch import Batch
 from ecmproto.engine.config import PortConfig, RateChange
 from ecmproto.engine.frames import GeneratedFrame
-from ecmproto.mechanisms.machine import machine_of
-from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.qcn.mechanism import QCN
-from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.api.machine import machine_of
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
 from ecmproto.replay.open_loop import OpenLoopReplay, merged, replay_open_loop
 from tests.replay.slow_port import Arriving
 
@@ -47,7 +46,7 @@ def replay(
     buffer_frames: int = 0,
     overhead_octets: int = 24,
     rate_changes: tuple[RateChange, ...] = (),
-    parameters: CongestionPointParameters | None = None,
+    parameters: QCNCongestionPointParameters | None = None,
     seed: int = 1,
     **options: Any,
 ) -> OpenLoopReplay:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
 from ecmproto.engine.config import LoopConfig, PortConfig, RateChange
-from ecmproto.mechanisms.machine import Machine, machine_of
+from ecmproto.mechanisms.api.machine import Machine, machine_of
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.closed_loop import ClosedLoopReplay, replay_closed_loop
 from ecmproto.replay.summary import ReplaySummary, StationsSummary

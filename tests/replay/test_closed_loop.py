@@ -16,9 +16,8 @@ import pytest
 from ecmproto.engine import network
 from ecmproto.engine.config import PortConfig, RateChange
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
-from ecmproto.mechanisms.fecn.machine import FECNMachine
-from ecmproto.mechanisms.layered import Layered
-from ecmproto.mechanisms.machine import Machine
+from ecmproto.mechanisms.api.machine import Machine, StackedMachine
+from ecmproto.mechanisms.fecn.messages import FECNMachine
 from ecmproto.replay import closed_loop
 from ecmproto.replay.open_loop import replay_open_loop
 from tests.replay.loops import (
@@ -53,7 +52,7 @@ def busy(name: str | Machine, frames: list[Sent], *, seed: int = 1, sizes: list[
 
 
 def layered() -> Machine:
-    return Layered(machine("qcn", *BUSY["qcn"]), machine("pause", *BUSY["pause"]))
+    return StackedMachine(machine("qcn", *BUSY["qcn"]), machine("pause", *BUSY["pause"]))
 
 
 def text_of(loop: Loop) -> str:
@@ -266,7 +265,7 @@ SLOWER = (RateChange(1_000_000, 10**9), RateChange(3_000_000, 10**10))
 @pytest.mark.parametrize("over", ["", "pause"])
 def test_fecn_learns_at_the_next_tick_that_its_line_became_slower(over: str) -> None:
     fecn = machine("fecn", *BUSY["fecn"])
-    own = Layered(fecn, machine("pause", "cp.pause_on=output", "cp.high=999kB")) if over else fecn
+    own = StackedMachine(fecn, machine("pause", "cp.pause_on=output", "cp.high=999kB")) if over else fecn
     rates = ticks(run(incast(4), own, rate_changes=SLOWER, buffer_octets=10**6))
     steady = ticks(run(incast(4), own, buffer_octets=10**6))
     assert all(rates[time_ns] == steady[time_ns] for time_ns in steady if time_ns < 1_000_000)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch
-from ecmproto.mechanisms.machine import FlowKey
+from ecmproto.mechanisms.api.machine import FlowKey
 from ecmproto.replay.summary import flow_labels
 
 

@@ -13,7 +13,7 @@ from ecmproto.capture.batch import Batch, Interface
 from ecmproto.engine.config import PortConfig
 from ecmproto.engine.port import DROPPED, ENQUEUED, PASSED_BY
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
 from tests.replay.captures import batch_of, overload, replay
 from tests.replay.slow_port import Arriving
 
@@ -63,7 +63,7 @@ def test_empty_frames_pass_by() -> None:
 
 
 def test_only_the_cn_priorities_have_a_congestion_point() -> None:
-    run = replay(batch_of(overload(3_000)), parameters=CongestionPointParameters.parse(["cnpv=3"]))
+    run = replay(batch_of(overload(3_000)), parameters=QCNCongestionPointParameters.parse(["cnpv=3"]))
     (part,) = run
     assert set(part.messages["priority"].tolist()) == {3}
 

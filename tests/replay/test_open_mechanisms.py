@@ -14,7 +14,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.engine.config import PortConfig
 from ecmproto.engine.frames import GeneratedFrame
 from ecmproto.engine.port import DROPPED, ENQUEUED
-from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND
 from ecmproto.replay.open_loop import OpenLoopReplay, ReplayedBatch, merged, replay_open_loop
 from tests.replay.loops import BUSY, CP_MAC, HOST, machine
 from tests.replay.many_kinds import TAGS

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ecmproto.capture.batch import Batch
 from ecmproto.engine.config import RateChange
 from ecmproto.engine.port import DROPPED, ENQUEUED, PASSED_BY
-from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
 from ecmproto.replay.open_loop import ReplayedBatch
 from tests.replay.captures import batch_of, octets_of, overload, replay
 from tests.replay.slow_port import Arriving, Level, SlowPort
@@ -218,7 +218,7 @@ def test_thousands_of_waiting_frames_of_every_priority_keep_their_order() -> Non
 
 def test_more_samples_in_a_batch_than_are_kept_at_once() -> None:
     frames = [Arriving(i * 100, 60_000, 0) for i in range(9_000)]
-    parameters = CongestionPointParameters(sample_base_octets=10_000)
+    parameters = QCNCongestionPointParameters(sample_base_octets=10_000)
     (part,) = replay(batch_of(frames), buffer_octets=10**9, parameters=parameters)
     assert part.messages["cause"].tolist() == list(range(9_000))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CNM, decode
-from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
 from tests.replay.captures import CP_MAC, batch_of, output, overload, replay
 
 
@@ -59,9 +59,9 @@ def test_what_may_not_be_answered_is_sampled_but_gets_no_cnm() -> None:
 
 
 def test_frames_without_cn_tag_are_answered_by_choice() -> None:
-    silent = CongestionPointParameters(cnm_without_cn_tag=False)
+    silent = QCNCongestionPointParameters(cnm_without_cn_tag=False)
     counts = []
-    for parameters in (CongestionPointParameters(), silent):
+    for parameters in (QCNCongestionPointParameters(), silent):
         run = replay(batch_of(overload(2_000)), parameters=parameters)
         list(run)
         (port,) = run.summary().ports

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.protocol import Message, post
-from ecmproto.mechanisms.protocol import new_outbox as outbox_of
+from ecmproto.mechanisms.api.protocol import Message, post
+from ecmproto.mechanisms.api.protocol import new_outbox as outbox_of
 from ecmproto.record import columns
 from ecmproto.replay import series
 from ecmproto.replay.series import SAMPLE, Samples, sample_rows

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ecmproto.capture.batch import Batch
 from ecmproto.engine.arrivals import Intake, Taken
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.machine import machine_of
-from ecmproto.mechanisms.none.mechanism import NONE
+from ecmproto.mechanisms.api.machine import machine_of
+from ecmproto.mechanisms.registry import NONE
 from ecmproto.replay.closed_output import FramesInFlight
 
 

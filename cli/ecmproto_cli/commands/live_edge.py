@@ -50,7 +50,7 @@ def command(
     from ecmproto.formats.text import mac_of
     from ecmproto.live.edge import Edge
     from ecmproto.live.warming import warm_edge
-    from ecmproto.mechanisms.machine import machine_of
+    from ecmproto.mechanisms.api.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
     from ecmproto.units import parse_rate
 

@@ -53,7 +53,7 @@ def command(
     from ecmproto.engine.config import LoopConfig
     from ecmproto.live.reaction_point import ReactionPoint
     from ecmproto.live.warming import warm_reaction_point
-    from ecmproto.mechanisms.machine import machine_of
+    from ecmproto.mechanisms.api.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
     from ecmproto.units import parse_octets, parse_rate
 

@@ -208,7 +208,7 @@ def _warm(request: TestbedRequest, name: str, assignments: tuple[str, ...]) -> N
     from ecmproto.formats.ethertypes import DEFAULT
     from ecmproto.live.port import buffer_of
     from ecmproto.live.warming import warm_edge, warm_port, warm_reaction_point
-    from ecmproto.mechanisms.machine import machine_of
+    from ecmproto.mechanisms.api.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
 
     mechanism = find_mechanism(name)
@@ -226,7 +226,7 @@ def _run(
     request: TestbedRequest, name: str, assignments: tuple[str, ...], folder: Path, ending: _Ending
 ) -> Outcome:
     from ecmproto.live.testbed.run import Given, outcome_of, run
-    from ecmproto.mechanisms.machine import machine_of
+    from ecmproto.mechanisms.api.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
 
     given = Given(

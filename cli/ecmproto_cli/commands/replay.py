@@ -44,8 +44,8 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
         return
 
     for role, part in find_mechanism(mechanism).roles.items():
-        defaults = part.parameters().as_text()
-        for parameter in part.parameters.describe():
+        defaults = part().as_text()
+        for parameter in part.describe():
             click.echo(f"{role.value}.{parameter.name}={defaults[parameter.name]}  {parameter.doc}")
             click.echo(f"    {parameter.range_text}; {parameter.source}")
     ctx.exit()

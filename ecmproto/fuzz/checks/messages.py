@@ -12,11 +12,11 @@ from typing import Any, cast
 import numpy as np
 
 from ecmproto.fuzz.checks.base import Difference
+from ecmproto.mechanisms.api.machine import Machine, Place, machine_of
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, Message
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Machine, Place, machine_of
-from ecmproto.mechanisms.pause.messages import Refusals
-from ecmproto.mechanisms.pause.messages import heard as flow_control_heard
-from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, Message
+from ecmproto.mechanisms.pause.messages import PauseDiscards
+from ecmproto.mechanisms.pause.messages import parse_flow_control as flow_control_heard
 from ecmproto.mechanisms.registry import MECHANISMS
 from ecmproto.record import new_record
 
@@ -65,7 +65,7 @@ def _wrong(machine: Machine, octets: bytes, refusals: Any) -> Iterator[tuple[str
         if heard is not None and not mac:
             yield "a station hears what is for nobody", str(heard)
     if {PAUSE_KIND, PFC_KIND} & set(machine.kinds):
-        for fields in flow_control_heard(octets, new_record(Refusals)):
+        for fields in flow_control_heard(octets, new_record(PauseDiscards)):
             yield from _misheeded(machine, fields)
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.parameters import Parameters, documented
+from ecmproto.mechanisms.api.parameters import Parameters, documented
 from ecmproto.units import QUEUE_UNIT_OCTETS, format_octets
 
 PRIORITIES = 8
@@ -76,7 +76,7 @@ class SamplingParameters(Parameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CongestionPointParameters(SamplingParameters):
+class AIMDCongestionPointParameters(SamplingParameters):
     """Thresholds and messages of a congestion point."""
 
     qeq_octets: int = field(
@@ -180,7 +180,7 @@ class CongestionPointParameters(SamplingParameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReactionPointParameters(Parameters):
+class AIMDReactionPointParameters(Parameters):
     """Gains and limiters of a reaction point.  Gains are per unit of 64 octets of feedback."""
 
     increase_gain: float = field(
@@ -320,7 +320,7 @@ class ReactionPointParameters(Parameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeParameters(Parameters):
+class AIMDEdgeParameters(Parameters):
     """What the edge of a domain is set to."""
 
     strip: bool = field(

@@ -6,15 +6,16 @@ from dataclasses import dataclass, field
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.aimd import parameters as aimd
-from ecmproto.mechanisms.aimd.parameters import UNSET, WEIGHT_DENOMINATOR
-from ecmproto.mechanisms.parameters import documented
+from ecmproto.mechanisms.aimd.parameters import UNSET, WEIGHT_DENOMINATOR, AIMDEdgeParameters
+from ecmproto.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.mechanisms.api.parameters import documented
 from ecmproto.units import format_octets
 
 _MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CongestionPointParameters(aimd.CongestionPointParameters):
+class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     """What a BCN congestion point is set to.  Raises ParameterError on values that do not go together."""
 
     weight: float = field(
@@ -68,7 +69,7 @@ class CongestionPointParameters(aimd.CongestionPointParameters):
         """Check the fields and Qsc < Qst; raises ParameterError."""
         if self.qst_low_octets is UNSET:
             object.__setattr__(self, "qst_low_octets", self.qsc_octets or self.qeq_octets)
-        aimd.CongestionPointParameters.__post_init__(self)
+        aimd.AIMDCongestionPointParameters.__post_init__(self)
         if not self.qst_octets:
             return
         for name, octets in (("qsc", self.qsc_octets), ("qst_low", self.qst_low_octets)):
@@ -78,7 +79,7 @@ class CongestionPointParameters(aimd.CongestionPointParameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReactionPointParameters(aimd.ReactionPointParameters):
+class BCNReactionPointParameters(aimd.AIMDReactionPointParameters):
     """What a BCN reaction point is set to.  Raises ParameterError on a value out of its range."""
 
     rate_unit_bps: int = field(
@@ -124,3 +125,16 @@ class ReactionPointParameters(aimd.ReactionPointParameters):
             doc="what a limiter gains at each self-increase; 0 turns it off",
         ),
     )
+
+
+BCN = Mechanism(
+    name="bcn",
+    title="Backward Congestion Notification, enhanced with the link's capacity",
+    source="S004",
+    machine="ecmproto.mechanisms.bcn.messages:BCNMachine",
+    roles={
+        Role.CONGESTION_POINT: BCNCongestionPointParameters,
+        Role.REACTION_POINT: BCNReactionPointParameters,
+        Role.EDGE: AIMDEdgeParameters,
+    },
+)

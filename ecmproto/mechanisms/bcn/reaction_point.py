@@ -1,34 +1,43 @@
 """The BCN reaction point: algorithms §2, on the table of limiters that it shares with ECM.
 
 For each BCN message about one of its flows the caller does ``receive(...)``; how frames and timers go stands
-in `ecmproto.mechanisms.aimd.limiters`.
+in `ecmproto.mechanisms.aimd.reaction_point`.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ecmproto.formats.bcn import STOP as STOP_TYPE
 from ecmproto.kernel import compiled
-from ecmproto.mechanisms.aimd.departure import depart, departure_ns
-from ecmproto.mechanisms.aimd.limiters import (
+from ecmproto.mechanisms.aimd.reaction_point import (
+    DECREASE,
+    INCREASE,
+    NOTHING,
+    STOP,
+    Demand,
     Limiter,
     Limiters,
+    Stations,
     TableSettings,
-    join,
+    limiters_at,
     new_limiters,
-    route,
+    react,
+    send,
     set_table,
 )
-from ecmproto.mechanisms.aimd.reaction import DECREASE, INCREASE, NOTHING, STOP, Demand, react
-from ecmproto.mechanisms.aimd.timers import next_timer_ns, on_timer
-from ecmproto.mechanisms.bcn.messages import Message
-from ecmproto.mechanisms.bcn.parameters import ReactionPointParameters
+from ecmproto.mechanisms.api.protocol import (
+    Departure,
+    Message,
+    Outbox,
+    Sent,
+)
+from ecmproto.mechanisms.bcn.congestion_point import (
+    KIND_OF_TYPE,
+)
+from ecmproto.mechanisms.bcn.parameters import BCNReactionPointParameters
 from ecmproto.record import new_record
 from ecmproto.structs import Random
-
-__all__ = [
-    "Limiter", "Limiters", "Settings", "depart", "departure_ns", "join", "new_reaction_point",
-    "next_timer_ns", "on_timer", "receive", "route", "settings_record",
-]  # fmt: skip
 
 REFERENCE_CAPACITY_BPS = 10_000_000_000
 """The capacity that Ru is given for."""
@@ -39,7 +48,19 @@ _RESTART_SHARE = 0.01
 _KILO = 1000.0
 
 
-class Settings(TableSettings):
+class BCNFields(NamedTuple):
+    """A BCN message's fields as a reaction point reads them, in the units of the wire."""
+
+    type: int
+    """NORMAL or STOP."""
+    cpid: int
+    """As `ecmproto.mechanisms.api.protocol` has it."""
+    e: int
+    capacity: int
+    """C in kb/s; 0 stands for the reaction point's own link."""
+
+
+class BCNStationSettings(TableSettings):
     """The parameters as the kernels read them; a record."""
 
     step_bps: float
@@ -49,12 +70,12 @@ class Settings(TableSettings):
     capacity_scaling: int
 
 
-def settings_record(parameters: ReactionPointParameters, link_rate_bps: int) -> Settings:
+def settings_record(parameters: BCNReactionPointParameters, link_rate_bps: int) -> BCNStationSettings:
     """Return the record of settings for a link of ``link_rate_bps``.
 
     Raises ParameterError if the floor is above the initial rate on such a link.
     """
-    record = new_record(Settings)
+    record = new_record(BCNStationSettings)
     set_table(
         record,
         parameters,
@@ -69,7 +90,9 @@ def settings_record(parameters: ReactionPointParameters, link_rate_bps: int) -> 
     return record
 
 
-def new_reaction_point(parameters: ReactionPointParameters, settings: Settings, now_ns: int) -> Limiters:
+def new_reaction_point(
+    parameters: BCNReactionPointParameters, settings: BCNStationSettings, now_ns: int
+) -> Limiters:
     """Return a reaction point without active limiters, started at ``now_ns``."""
     return new_limiters(Limiter, parameters.limiters, settings, now_ns)
 
@@ -77,9 +100,9 @@ def new_reaction_point(parameters: ReactionPointParameters, settings: Settings, 
 @compiled
 def receive(
     limiters: Limiters,
-    settings: Settings,
+    settings: BCNStationSettings,
     generator: Random,
-    message: Message,
+    message: BCNFields,
     flow: int,
     priority: int,
     now_ns: int,
@@ -92,7 +115,7 @@ def receive(
 
 
 @compiled
-def demanded(settings: Settings, message: Message) -> Demand:
+def demanded(settings: BCNStationSettings, message: BCNFields) -> Demand:
     """Return what ``message`` asks for: the sign of e decides, whatever queue length made it be sent.
 
     The rate after a STOP does not back off, since each STOP sets it.
@@ -111,3 +134,29 @@ def demanded(settings: Settings, message: Message) -> Demand:
         False,
         capacity_bps * _RESTART_SHARE,
     )
+
+
+TAG_OCTETS = 12
+"""What an RRT tag adds to a frame."""
+_NO_MARK = 0
+
+
+class BCNStations(Stations[BCNStationSettings]):
+    """The reaction points of stations."""
+
+    settings: BCNStationSettings
+
+    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Give a frame that a limiter let through its RRT tag."""
+        return send(self, departure, TAG_OCTETS, _NO_MARK)
+
+    def heed(self, message: Message, now_ns: int) -> None:
+        """React to a BCN message; one without the capacity that Ru is to follow is malformed."""
+        if message.station < 0:
+            return
+        if message.capacity == 0 and self.settings.capacity_scaling == 1:
+            self.points[message.station].malformed += 1
+            return
+        feedback = BCNFields(message.kind - KIND_OF_TYPE, message.cpid, message.e, message.capacity)
+        limiters = limiters_at(self, message.station)
+        receive(limiters, self.settings, self.generator, feedback, message.flow, message.priority, now_ns)

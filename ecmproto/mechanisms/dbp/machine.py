@@ -1,30 +1,352 @@
-"""DBP as replay, laboratory and live drive it (`ecmproto.mechanisms.protocol`)."""
+"""DBP as replay, laboratory and live drive it (`ecmproto.mechanisms.api.protocol`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ecmproto.codec import DBPRateReport
-from ecmproto.mechanisms.dbp.congestion_point import set_capacity
-from ecmproto.mechanisms.dbp.messages import received
-from ecmproto.mechanisms.dbp.parameters import (
-    CongestionPointParameters,
-    EdgeParameters,
-    ReactionPointParameters,
+from ecmproto.codec import DBPRateReport, Ethernet, EtherTypes, decode_lax
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.api.machine import FlowKey, Heard, Machine, Place, SampledFrame, total
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import (
+    CongestionPoint,
+    Delivery,
+    Message,
+    Outbox,
+    Receivers,
+    Senders,
+    has_room,
+    post,
 )
-from ecmproto.mechanisms.dbp.reaction_point import on_report, settings_record
-from ecmproto.mechanisms.dbp.receivers import REPORT_KIND, DBPReceivers, new_destinations
-from ecmproto.mechanisms.fecn.messages import answer, answering
-from ecmproto.mechanisms.fecn.reaction_point import Refusals
-from ecmproto.mechanisms.fecn.stations import FECNStations, new_stations, queues_of, station_counters
-from ecmproto.mechanisms.fecn.switch import FECNPort, new_port, port_counters
-from ecmproto.mechanisms.machine import FlowKey, Heard, Machine, Place, SampledFrame, total
-from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.protocol import CongestionPoint, Message, Receivers, Senders
+from ecmproto.mechanisms.dbp.parameters import (
+    DBPCongestionPointParameters,
+    DBPEdgeParameters,
+    DBPReactionPointParameters,
+)
+from ecmproto.mechanisms.fecn.congestion_point import (
+    LARGEST_RATE,
+    FECNPort,
+    new_port,
+    port_counters,
+    set_capacity,
+)
+from ecmproto.mechanisms.fecn.messages import (
+    answer,
+    answering,
+    is_answerable,
+    is_malformed,
+    reply,
+    with_layer,
+)
+from ecmproto.mechanisms.fecn.reaction_point import (
+    FECNDiscards,
+    FECNFields,
+    FECNQueue,
+    FECNSource,
+    FECNSourceSettings,
+    FECNStations,
+    new_stations,
+    on_return,
+    queue_index,
+    queues_of,
+    source_settings_record,
+    station_counters,
+)
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.record import new_record, new_records
+from ecmproto.structs import Draws, Random, Struct
+
+
+class DBPDestination:
+    """What a destination remembers; a record (``ecmproto.record``)."""
+
+    timer_ns: int
+    """When the next reports are due; NEVER_NS while no source is active."""
+    phase_ns: int
+    """When reports are due: at multiples of their interval plus this."""
+    last_source: int
+    """The largest number of a source heard, −1 before the first."""
+    reports: int
+    """Reports that became due."""
+    unheard_frames: int
+    """Data frames from sources beyond the table, who get no reports."""
+    unanswerable: int
+    """Reports not made, since the source is a group address or this station itself."""
+
+
+class DBPSource:
+    """When data last came from one source; a record."""
+
+    heard_ns: int
+
+
+class DBPDestinationSettings:
+    """The parameters as the kernels read them; a record."""
+
+    report_interval_ns: int
+    active_ns: int
+    random_phase: int
+
+
+def destination_settings(parameters: DBPEdgeParameters) -> DBPDestinationSettings:
+    """Return the record of settings for ``parameters``."""
+    record = new_record(DBPDestinationSettings)
+    record.report_interval_ns = parameters.report_interval_ns
+    record.active_ns = parameters.active_ns
+    record.random_phase = parameters.random_phase
+    return record
+
+
+def heard_records(parameters: DBPEdgeParameters) -> Sequence[DBPSource]:
+    """Return the table of sources, none of them heard yet."""
+    return new_records(DBPSource, parameters.sources)
+
+
+@compiled
+def start(
+    destination: DBPDestination,
+    heard: Sequence[DBPSource],
+    settings: DBPDestinationSettings,
+    generator: Random,
+) -> None:
+    """Bring ``destination`` to its start; draws once from ``generator`` if the phase is random."""
+    destination.timer_ns = NEVER_NS
+    destination.last_source = -1
+    destination.phase_ns = 0
+    if settings.random_phase:
+        destination.phase_ns = math.floor(generator.random() * settings.report_interval_ns)
+    for index in range(len(heard)):
+        heard[index].heard_ns = -NEVER_NS
+
+
+@inlined
+def next_timer_ns(destination: DBPDestination) -> int:
+    """Return when the next reports are due; NEVER_NS while no source is active."""
+    return destination.timer_ns
+
+
+@compiled
+def hear(
+    destination: DBPDestination,
+    heard: Sequence[DBPSource],
+    settings: DBPDestinationSettings,
+    source: int,
+    now_ns: int,
+) -> None:
+    """Note a data frame of the source numbered ``source`` (−1: more than can be numbered) at ``now_ns``."""
+    if source < 0 or source >= len(heard):
+        destination.unheard_frames += 1
+        return
+    heard[source].heard_ns = now_ns
+    destination.last_source = max(destination.last_source, source)
+    if destination.timer_ns == NEVER_NS:
+        intervals = (now_ns - destination.phase_ns) // settings.report_interval_ns + 1
+        destination.timer_ns = destination.phase_ns + intervals * settings.report_interval_ns
+
+
+@compiled
+def on_timer(
+    destination: DBPDestination,
+    heard: Sequence[DBPSource],
+    settings: DBPDestinationSettings,
+    now_ns: int,
+    due: NDArray[np.int64],
+) -> int:
+    """Put the numbers of the sources that get a report into ``due``, one entry a source; return how many.
+
+    Handles one due time a call: when late, the caller calls again while :func:`next_timer_ns` has passed.
+    """
+    if now_ns < destination.timer_ns:
+        return 0
+    earliest_ns = destination.timer_ns - settings.active_ns
+    count = 0
+    for index in range(destination.last_source + 1):
+        if heard[index].heard_ns >= earliest_ns:
+            due[count] = index
+            count += 1
+    destination.reports += count
+    destination.timer_ns = NEVER_NS if count == 0 else destination.timer_ns + settings.report_interval_ns
+    return count
+
+
+_BPS_PER_KBPS = 1000
+_GROUP_BIT = 1
+
+
+class DBPReport(NamedTuple):
+    """A rate report: the address of the destination that it comes from, and its rate in kb/s."""
+
+    destination_mac: bytes
+    rate: int
+
+
+def report(
+    octets: bytes,
+    destination: DBPDestination,
+    *,
+    station_mac: bytes,
+    link_rate_bps: int,
+    priority: int,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes | None:
+    """Return the rate report of ``station_mac`` to the source of the data frame ``octets``, padded to 60.
+
+    It starts with the destination's receiving link speed (S002).  None, counted in ``destination``, for a
+    source that is a group address or this station itself.  Of ``octets`` the headers are enough.
+    """
+    if not is_answerable(octets, station_mac=station_mac):
+        destination.unanswerable += 1
+        return None
+    body = DBPRateReport(rate=receiving_rate(link_rate_bps))
+    return reply(octets, body, station_mac=station_mac, priority=priority, ethertypes=ethertypes)
+
+
+def receiving_rate(link_rate_bps: int) -> int:
+    """Return the rate that a report starts with: the receiving link's speed in kb/s, always a finite one."""
+    return min(LARGEST_RATE, link_rate_bps // _BPS_PER_KBPS)
+
+
+def rate_of(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> int | None:
+    """Return the rate, in kb/s, of the rate report ``octets``; None for any other frame."""
+    found = decode_lax(octets, ethertypes=ethertypes).get(DBPRateReport)
+    return None if found is None else found.rate
+
+
+def with_rate(octets: bytes, rate: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the rate report ``octets`` with ``rate``, in kb/s; any other frame as it is."""
+    frame = decode_lax(octets, ethertypes=ethertypes)
+    for index, layer in enumerate(frame.layers):
+        if isinstance(layer, DBPRateReport):
+            return with_layer(octets, frame, index, layer.replace(rate=rate))
+    return octets
+
+
+def received(
+    octets: bytes, source: FECNDiscards, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
+) -> DBPReport | None:
+    """Return what the rate report ``octets`` says to the source with ``station_mac``.
+
+    None, counted in ``source``, for one to a group or another station or from a group, and for one that
+    cannot be decoded; None for any other frame.
+    """
+    frame = decode_lax(octets, ethertypes=ethertypes)
+    found = frame.get(DBPRateReport)
+    if found is None:
+        source.malformed_returns += is_malformed(frame, DBPRateReport)
+        return None
+    header = frame[Ethernet]
+    if header.dst != station_mac or header.src[0] & _GROUP_BIT:
+        source.foreign_returns += 1
+        return None
+    return DBPReport(header.src, found.rate)
+
+
+def settings_record(parameters: DBPReactionPointParameters) -> FECNSourceSettings:
+    """Return the record of settings for ``parameters``."""
+    return source_settings_record(parameters)
+
+
+@compiled
+def on_report(
+    source: FECNSource,
+    queues: Sequence[FECNQueue],
+    settings: FECNSourceSettings,
+    flow: int,
+    rate: int,
+    now_ns: int,
+) -> None:
+    """Set the queue of the destination numbered ``flow`` (−1: unknown) to ``rate``, kb/s as on the wire."""
+    rlq_id = queue_index(queues, flow) + 1 if flow >= 0 else 0
+    on_return(source, queues, settings, FECNFields(rlq_id, rate), now_ns)
+
+
+REPORT_KIND = 1
+
+
+class DBPRound:
+    """Reports that are due and not yet posted: entries ``posted`` to ``count`` − 1 of a list; a record."""
+
+    due_ns: int
+    posted: int
+    count: int
+
+
+class DBPReceivers(Struct):
+    """All destinations behind the port; source s · ``flows_each`` + f is flow f of station s."""
+
+    destination: DBPDestination
+    heard: Sequence[DBPSource]
+    flows_each: int
+    settings: DBPDestinationSettings
+    round: DBPRound
+    due: NDArray[np.int64]
+    rate: int
+    """What reports start with: the destinations' receiving link speed, in kb/s."""
+
+    def delivered(self, delivery: Delivery, outbox: Outbox) -> None:
+        """Note where a data frame came from, after the reports that are due by then."""
+        begin(self.destination, self.heard, self.settings, self.round, self.due, delivery.now_ns)
+        source = delivery.station * self.flows_each + delivery.flow
+        hear(self.destination, self.heard, self.settings, source, delivery.now_ns)
+
+    def report_ns(self) -> int:
+        """Return when reports are due next."""
+        if self.round.posted < self.round.count:
+            return self.round.due_ns
+        return next_timer_ns(self.destination)
+
+    def report(self, now_ns: int, outbox: Outbox) -> None:
+        """Post the reports that are due, as far as there is room; they are about no priority."""
+        begin(self.destination, self.heard, self.settings, self.round, self.due, now_ns)
+        while self.round.posted < self.round.count and has_room(outbox, 1):
+            source = self.due[self.round.posted]
+            self.round.posted += 1
+            station, flow = source // self.flows_each, source % self.flows_each
+            post(outbox, REPORT_KIND, now_ns, station, flow, 0)
+            # Plain Python gets a copy of a record that a compiled function returns.
+            outbox.messages[outbox.posted.count - 1].rate = self.rate
+
+
+@compiled
+def begin(
+    destination: DBPDestination,
+    heard: Sequence[DBPSource],
+    settings: DBPDestinationSettings,
+    round: DBPRound,
+    due: NDArray[np.int64],
+    now_ns: int,
+) -> None:
+    """Put the sources whose reports are due at ``now_ns`` into ``due``, unless others still wait there."""
+    if round.posted < round.count or now_ns < destination.timer_ns:
+        return
+    round.due_ns = destination.timer_ns
+    round.posted = 0
+    round.count = on_timer(destination, heard, settings, now_ns, due)
+
+
+def new_destinations(
+    parameters: DBPEdgeParameters, place: Place, generator: np.random.Generator
+) -> DBPReceivers:
+    """Return destinations that have heard nothing; they have no room for stations beyond ``sources``."""
+    sources = min(place.stations, parameters.sources) * place.flows
+    destinations = DBPReceivers(
+        new_record(DBPDestination),
+        new_records(DBPSource, sources),
+        place.flows,
+        destination_settings(parameters),
+        new_record(DBPRound),
+        np.zeros(sources, np.int64),
+        receiving_rate(place.link_rate_bps),
+    )
+    start(destinations.destination, destinations.heard, destinations.settings, Draws(generator))
+    return destinations
 
 
 class DBPStations(FECNStations):
@@ -44,13 +366,13 @@ class DBPMachine(Machine):
     flow_key = FlowKey(vlan=False, dst=True, priority=False, cn_tag=False)
     kinds = MappingProxyType({REPORT_KIND: "DBP rate report"})
     answers = frozenset({REPORT_KIND})
-    refusal_record = Refusals
+    refusal_record = FECNDiscards
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
-        self._cp: CongestionPointParameters = parameters[Role.CONGESTION_POINT]
-        self._rp: ReactionPointParameters = parameters[Role.REACTION_POINT]
-        self._edge: EdgeParameters = parameters[Role.EDGE]
+        self._cp: DBPCongestionPointParameters = parameters[Role.CONGESTION_POINT]
+        self._rp: DBPReactionPointParameters = parameters[Role.REACTION_POINT]
+        self._edge: DBPEdgeParameters = parameters[Role.EDGE]
         self.set_point_octets = self._cp.qeq_octets
 
     def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
@@ -85,7 +407,7 @@ class DBPMachine(Machine):
         octets: bytes,
         station_mac: bytes,
         place: Place,
-        refusals: Refusals,
+        refusals: FECNDiscards,
         *,
         length_octets: int | None = None,
     ) -> Heard | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.fecn.parameters import CongestionPointParameters as FECNCongestionPointParameters
-from ecmproto.mechanisms.fecn.parameters import SourceParameters
-from ecmproto.mechanisms.parameters import Parameters, documented
+from ecmproto.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.mechanisms.api.parameters import Parameters, documented
+from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters, SourceParameters
 
 _S002 = "S002 (M. Seaman's proposal; 10 ms here)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CongestionPointParameters(FECNCongestionPointParameters):
+class DBPCongestionPointParameters(FECNCongestionPointParameters):
     """What a switch is set to: FECN's parameters, T at 10 ms.
 
     Raises ParameterError on a value out of its range, or if Qeq is not below Qsc.
@@ -33,7 +33,7 @@ class CongestionPointParameters(FECNCongestionPointParameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReactionPointParameters(SourceParameters):
+class DBPReactionPointParameters(SourceParameters):
     """What a source is set to: as in FECN, but it tags nothing.
 
     Raises ParameterError on a value out of its range.
@@ -53,7 +53,7 @@ class ReactionPointParameters(SourceParameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeParameters(Parameters):
+class DBPEdgeParameters(Parameters):
     """What a destination is set to.
 
     Raises ParameterError on a value out of its range, or if sources would be forgotten between two reports.
@@ -122,3 +122,16 @@ class EdgeParameters(Parameters):
                 needed=f"at least report_interval ({self.report_interval_ns} ns)",
                 got=f"{self.active_ns} ns",
             )
+
+
+DBP = Mechanism(
+    name="dbp",
+    title="Destination-based probing: rate reports on the way back",
+    source="S002 (M. Seaman's proposal), with the switch of S003",
+    machine="ecmproto.mechanisms.dbp.machine:DBPMachine",
+    roles={
+        Role.CONGESTION_POINT: DBPCongestionPointParameters,
+        Role.REACTION_POINT: DBPReactionPointParameters,
+        Role.EDGE: DBPEdgeParameters,
+    },
+)

@@ -2,7 +2,8 @@
 
 Rate-limited frames, those with an E²CM CM-Tag, are counted and sampled by themselves and more often: one
 counter for all starves a fast flow of the samples that its limiter needs.  Per enabled priority of an output
-queue there is one :class:`Point`.  For each **arriving** frame, enqueued or dropped, that may be sampled::
+queue there is one :class:`E2CMPoint`.  For each **arriving** frame, enqueued or dropped, that may be
+sampled::
 
     if count_arrival(point, settings, tagged, octets, qlen_octets, enqueued):
         feedback = sample(point, settings, generator, tagged, qlen_octets, tag_cpid)
@@ -16,41 +17,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.aimd.measurement import set_thresholds
-from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
-from ecmproto.mechanisms.aimd.sampling import Sampler, SamplerSettings, count, draw, set_sampling
-from ecmproto.mechanisms.cpid import signed_cpid
-from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.formats.text import cpid
+from ecmproto.kernel import compiled, expanded, inlined
+from ecmproto.mechanisms.aimd.congestion_point import (
+    Sampler,
+    SamplerSettings,
+    count,
+    draw,
+    set_sampling,
+    set_thresholds,
+)
+from ecmproto.mechanisms.aimd.parameters import PRIORITIES, WEIGHT_DENOMINATOR
+from ecmproto.mechanisms.api.machine import Place
+from ecmproto.mechanisms.api.protocol import NO_CPID, Arrival, Outbox, post, signed_cpid
+from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
 from ecmproto.mechanisms.ecm.congestion_point import (
     REGULAR,
     SATURATED,
     SEVERE,
     SILENT,
-    Feedback,
-    Meter,
-    MeterSettings,
+    ECMFeedback,
+    ECMMeter,
+    ECMMeterSettings,
     measure,
 )
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record, new_records
-from ecmproto.structs import Random, Struct
-
-__all__ = [
-    "REGULAR", "SATURATED", "SEVERE", "SILENT", "Feedback", "Point", "Settings", "count_arrival", "new_point",
-    "sample", "settings_record", "start",
-]  # fmt: skip
+from ecmproto.structs import Draws, Random, Struct
 
 _KINDS_OF_FRAMES = 2
 
 
-class State(Meter):
+class E2CMPointState(ECMMeter):
     """What measuring remembers, as ECM's; a record."""
 
     withheld: int
     """Regular messages not sent because they would increase a rate; ``regular`` does not count them."""
 
 
-class PointSettings(MeterSettings):
+class PointSettings(ECMMeterSettings):
     """A record."""
 
     increase_signals: int
@@ -58,21 +66,21 @@ class PointSettings(MeterSettings):
     """w in 1/8."""
 
 
-class Point(NamedTuple):
+class E2CMPoint(NamedTuple):
     """One congestion point: its meter, and its samplers for other (0) and tagged (1) frames."""
 
-    meter: State
+    meter: E2CMPointState
     samplers: Sequence[Sampler]
 
 
-class Settings(Struct):
+class E2CMPointSettings(Struct):
     """The parameters as the kernels read them: records."""
 
     meter: PointSettings
     samplers: Sequence[SamplerSettings]
 
 
-def settings_record(parameters: CongestionPointParameters) -> Settings:
+def settings_record(parameters: E2CMCongestionPointParameters) -> E2CMPointSettings:
     """Return the records of settings for ``parameters``."""
     meter = new_record(PointSettings)
     set_thresholds(meter, parameters)
@@ -82,18 +90,18 @@ def settings_record(parameters: CongestionPointParameters) -> Settings:
     samplers = new_records(SamplerSettings, _KINDS_OF_FRAMES)
     set_sampling(samplers[0], parameters, parameters.qmc_octets)
     set_sampling(samplers[1], parameters.tagged_sampling(), parameters.qmc_octets)
-    return Settings(meter, samplers)
+    return E2CMPointSettings(meter, samplers)
 
 
-def new_point(cpid: int) -> Point:
+def new_point(cpid: int) -> E2CMPoint:
     """Return a congestion point with the 64-bit identifier ``cpid``; `start` it."""
-    meter = new_record(State)
+    meter = new_record(E2CMPointState)
     meter.cpid = signed_cpid(cpid)
-    return Point(meter, new_records(Sampler, _KINDS_OF_FRAMES))
+    return E2CMPoint(meter, new_records(Sampler, _KINDS_OF_FRAMES))
 
 
 @compiled
-def start(point: Point, settings: Settings, generator: Random) -> None:
+def start(point: E2CMPoint, settings: E2CMPointSettings, generator: Random) -> None:
     """Bring ``point`` to its start: an interval of its own for each counter and a previous Qlen of 0."""
     point.meter.qlen_old_octets = 0
     for tagged in range(_KINDS_OF_FRAMES):
@@ -102,7 +110,7 @@ def start(point: Point, settings: Settings, generator: Random) -> None:
 
 @inlined
 def count_arrival(
-    point: Point, settings: Settings, tagged: int, octets: int, qlen_octets: int, enqueued: bool
+    point: E2CMPoint, settings: E2CMPointSettings, tagged: int, octets: int, qlen_octets: int, enqueued: bool
 ) -> bool:
     """Count an arrived frame of ``octets`` by its kind; True makes it a sample.
 
@@ -113,13 +121,13 @@ def count_arrival(
 
 @compiled
 def sample(
-    point: Point,
-    settings: Settings,
+    point: E2CMPoint,
+    settings: E2CMPointSettings,
     generator: Random,
     tagged: int,
     qlen_octets: int,
     tag_cpid: int,
-) -> Feedback:
+) -> ECMFeedback:
     """Return the feedback of a sampled frame, and set up the next sample of its kind.
 
     ``tag_cpid`` is the CPID of the frame's CM-Tag, 0 without one.  Qdelta is the change since the previous
@@ -133,4 +141,96 @@ def sample(
         return found
     point.meter.regular -= 1
     point.meter.withheld += 1
-    return Feedback(SILENT, found.qoff_octets, found.qdelta_octets, 0, 0, 0)
+    return ECMFeedback(SILENT, found.qoff_octets, found.qdelta_octets, 0, 0, 0)
+
+
+BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND = REGULAR, SATURATED, SEVERE
+
+
+class E2CMPoints(Struct):
+    """The congestion points of a port, one for each priority."""
+
+    meters: Sequence[E2CMPointState]
+    samplers: Sequence[Sampler]
+    """By priority, for frames that are not rate limited and for those that are."""
+    enabled: NDArray[np.bool_]
+    settings: E2CMPointSettings
+    generator: Draws
+
+    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled."""
+        priority = arrival.priority
+        if not (arrival.sampled and self.enabled[priority]):
+            return
+        tagged = 1 if arrival.tagged else 0
+        point, octets, qlen_octets = _point(self, priority), arrival.octets, arrival.qlen_octets
+        if not count_arrival(point, self.settings, tagged, octets, qlen_octets, arrival.enqueued):
+            return
+        tag_cpid = arrival.tag if arrival.tagged else NO_CPID
+        found = sample(point, self.settings, self.generator, tagged, qlen_octets, tag_cpid)
+        message = post(outbox, found.kind, arrival.now_ns, arrival.station, arrival.flow, priority)
+        message.qlen_octets = qlen_octets
+        message.qoff_octets = found.qoff_octets
+        message.qdelta_octets = found.qdelta_octets
+        message.fb_octets = feedback_octets(self.settings, found)
+        message.cpid = point.meter.cpid
+        message.q = found.q
+        message.q_off = found.q_off
+        message.q_delta = found.q_delta
+        if arrival.tagged:
+            message.tagged = 1
+            message.timestamp = arrival.mark & 0xFFFF
+            message.unit = arrival.mark >> 16
+        if message.sent == 1 and not arrival.answerable:
+            message.sent = 0
+            point.meter.unanswerable += 1
+
+    def forwarded(self, priority: int, tag: int) -> int:
+        """Return the CM-Tag's CPID as it came."""
+        return tag
+
+    def left(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Do nothing: departures are none of its business."""
+
+    def tick_ns(self) -> int:
+        """Return NEVER_NS: it has no timers."""
+        return NEVER_NS
+
+    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        """Do nothing."""
+
+
+@expanded
+def _point(points: E2CMPoints, priority: int) -> E2CMPoint:
+    first = priority * _KINDS_OF_FRAMES
+    return E2CMPoint(points.meters[priority], points.samplers[first : first + _KINDS_OF_FRAMES])
+
+
+@inlined
+def feedback_octets(settings: E2CMPointSettings, found: ECMFeedback) -> float:
+    """Return Fb = −(Qoff + w·Qdelta) of the clamped values; BCN_ZERO's is the least there is."""
+    qoff, qdelta = found.qoff_octets, found.qdelta_octets
+    if found.kind == SEVERE:
+        qoff, qdelta = settings.meter.qeq_octets, 2 * settings.meter.qeq_octets
+    return -(qoff * WEIGHT_DENOMINATOR + settings.meter.weight_8 * qdelta) / WEIGHT_DENOMINATOR
+
+
+def new_points(
+    parameters: E2CMCongestionPointParameters, place: Place, generator: np.random.Generator
+) -> E2CMPoints:
+    """Return the congestion points of a port, started; priorities that are not enabled stay silent."""
+    points = E2CMPoints(
+        new_records(E2CMPointState, PRIORITIES),
+        new_records(Sampler, PRIORITIES * _KINDS_OF_FRAMES),
+        np.isin(np.arange(PRIORITIES), list(parameters.enabled)),
+        settings_record(parameters),
+        Draws(generator),
+    )
+    for priority in sorted(parameters.enabled):
+        first = priority * _KINDS_OF_FRAMES
+        samplers = points.samplers[first : first + _KINDS_OF_FRAMES]
+        points.meters[priority].cpid = signed_cpid(cpid(place.cp_mac, priority + 1))
+        start(E2CMPoint(points.meters[priority], samplers), points.settings, points.generator)
+    return points

@@ -2,46 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ecmproto.codec import E2CM, CMTag, Ethernet, EtherTypes, Frame, decode_lax
-from ecmproto.formats.e2cm import BCN_TYPES, flow_id
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.codec import E2CM, CMTag, Ethernet, EtherTypes, Frame, decode, decode_lax
+from ecmproto.errors import DecodeError
+from ecmproto.formats.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV, flow_id
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.envelope import Received, Refusals, answer, received
-from ecmproto.mechanisms.aimd.flow import Flow
-from ecmproto.mechanisms.aimd.tags import headers, priority_of, tag_of, with_tag, without_tags
-from ecmproto.mechanisms.cpid import NO_CPID, signed_cpid, unsigned_cpid
-from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.aimd.messages import (
+    AIMDDiscards,
+    Flow,
+    Received,
+    answer,
+    framed,
+    headers,
+    is_group,
+    outer_vlan,
+    priority_of,
+    received,
+    tag_of,
+    with_tag,
+    without_tags,
+)
+from ecmproto.mechanisms.aimd.parameters import PRIORITIES
+from ecmproto.mechanisms.aimd.reaction_point import about_flow, flow_hash_of, flow_key_of, rtt_gauges
+from ecmproto.mechanisms.api.machine import UNKNOWN_NS, AboutFlow, Heard, Machine, Place, SampledFrame, total
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import (
+    NO_CPID,
+    PROBE_KIND,
+    CongestionPoint,
+    Message,
+    Receivers,
+    Senders,
+    signed_cpid,
+    unsigned_cpid,
+)
+from ecmproto.mechanisms.e2cm.congestion_point import (
+    BCN_KIND,
+    BCN_MAX_KIND,
+    BCN_ZERO_KIND,
+    E2CMPoints,
+    new_points,
+)
+from ecmproto.mechanisms.e2cm.edge import REPLY_KIND, E2CMReceivers, ProbeReply, new_destinations
+from ecmproto.mechanisms.e2cm.parameters import (
+    OWN_PRIORITY,
+    E2CMCongestionPointParameters,
+    E2CMEdgeParameters,
+    E2CMReactionPointParameters,
+)
+from ecmproto.mechanisms.e2cm.reaction_point import (
+    TAG_OCTETS,
+    UNIT_SHIFT,
+    E2CMFields,
+    E2CMStations,
+    new_stations,
+    set_flight,
+)
+from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback
 
 if TYPE_CHECKING:
-    from ecmproto.mechanisms.aimd.limiters import Limiter, Point
-    from ecmproto.mechanisms.e2cm.congestion_point import State
-    from ecmproto.mechanisms.ecm.congestion_point import Feedback
+    from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+    from ecmproto.mechanisms.e2cm.congestion_point import E2CMPointState
+    from ecmproto.mechanisms.e2cm.edge import E2CMEdgeCounters, ProbeReply
+    from ecmproto.mechanisms.e2cm.reaction_point import ProbeCounters
 
 PROTOCOL = 2
 """E²CM in the discriminator word."""
 
-BCN, BCN_MAX, BCN_ZERO = BCN_TYPES
 NO_TYPE = -1
-
-
-class Message(NamedTuple):
-    """A congestion point's message as a reaction point reads it, in the units of the wire."""
-
-    type: int
-    """BCN, BCN_MAX or BCN_ZERO."""
-    cpid: int
-    """As `ecmproto.mechanisms.cpid` has it."""
-    q_off: int
-    q_delta: int
-    q: int
-    timestamp: int
-    """Of the CM-Tag that its payload shows; the message itself has none."""
-    unit: int
-    tagged: bool
-    """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
 
 
 def type_of(octets: bytes, ethertypes: EtherTypes = DEFAULT, *, length_octets: int | None = None) -> int:
@@ -58,11 +92,11 @@ def tag_cpid(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
 
 def e2cm_message(
     sampled: bytes,
-    feedback: Feedback,
+    feedback: ECMFeedback,
     *,
-    meter: State,
+    meter: E2CMPointState,
     cp_mac: bytes,
-    parameters: CongestionPointParameters,
+    parameters: E2CMCongestionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes | None:
     """Return the message that answers a sampled frame, as `e2cm_frame`; it is counted if none may be sent."""
@@ -76,17 +110,17 @@ def e2cm_message(
 
 def e2cm_frame(
     sampled: bytes,
-    feedback: Feedback,
+    feedback: ECMFeedback,
     *,
     cpid: int,
     cp_mac: bytes,
-    parameters: CongestionPointParameters,
+    parameters: E2CMCongestionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes | None:
     """Return the message that answers a sampled frame, without FCS; None if none may be sent.
 
     ``sampled`` is what was captured of the frame from its DA on.  ``feedback`` is not SILENT: the kinds of
-    messages are in the order of their types.  ``cpid`` is as `ecmproto.mechanisms.cpid` has it.
+    messages are in the order of their types.  ``cpid`` is as `ecmproto.mechanisms.api.protocol` has it.
     """
     frame = headers(sampled, ethertypes)
     ethernet = frame.get(Ethernet) or Ethernet()
@@ -105,10 +139,10 @@ def read(
     octets: bytes,
     *,
     stations: Collection[bytes],
-    point: Refusals,
-    parameters: ReactionPointParameters,
+    point: AIMDDiscards,
+    parameters: E2CMReactionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
-) -> tuple[Message, Flow] | None:
+) -> tuple[E2CMFields, Flow] | None:
     """Return a received message's fields and the flow it is about; None, counted, if it is refused.
 
     ``stations`` are the addresses whose frames this reaction point limits.  Any Version is read as 0.
@@ -121,11 +155,11 @@ def open_message(
     octets: bytes,
     *,
     stations: Collection[bytes],
-    point: Refusals,
-    parameters: ReactionPointParameters,
+    point: AIMDDiscards,
+    parameters: E2CMReactionPointParameters,
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
-) -> Received[Message] | None:
+) -> Received[E2CMFields] | None:
     """Return what `read` does, and the headers of the sampled frame.
 
     ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
@@ -143,9 +177,9 @@ def open_message(
     )
 
 
-def _fields(e2cm: E2CM, sampled: Frame) -> Message:
+def _fields(e2cm: E2CM, sampled: Frame) -> E2CMFields:
     tag = tag_of(sampled, CMTag, PROTOCOL)
-    return Message(
+    return E2CMFields(
         type=e2cm.type,
         cpid=signed_cpid(e2cm.cpid),
         q_off=e2cm.q_off,
@@ -161,7 +195,7 @@ def tagged(
     octets: bytes,
     limiter: Limiter,
     *,
-    point: Point,
+    point: LimiterTable,
     timestamp: int,
     unit: int,
     ethertypes: EtherTypes = DEFAULT,
@@ -179,3 +213,386 @@ def tagged(
 def untagged(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
     """Return a frame as its destination hands it on: without CM-Tag."""
     return without_tags(octets, CMTag, PROTOCOL, ethertypes)[0]
+
+
+_TIMESTAMPS = 2**32
+_LOCAL_IDENTIFIER_BITS = 16
+
+
+class ProbedFlow(NamedTuple):
+    """What probes call a flow, at the source and at the destination alike."""
+
+    dst: bytes
+    src: bytes
+    flow_id: int
+
+
+class Probe(NamedTuple):
+    """A forward probe that a destination is to answer."""
+
+    flow: ProbedFlow
+    timestamp_ns: int
+    """The source's clock, modulo 2^32."""
+    frame: Frame
+
+
+class Reply(NamedTuple):
+    """A reply that is for a source, fields as on the wire."""
+
+    flow: ProbedFlow
+    latency_ns: int
+    throughput_kbps: int
+
+
+def probed_flow_of(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> ProbedFlow:
+    """Return what probes call the flow of a data frame; ``octets`` are its first ones, from its DA on."""
+    return _probed_flow(headers(octets, ethertypes))
+
+
+def _probed_flow(frame: Frame) -> ProbedFlow:
+    dst, src = frame[Ethernet].dst, frame[Ethernet].src
+    return ProbedFlow(dst, src, flow_id(dst, src, priority_of(frame)))
+
+
+def forward_probe(
+    data: bytes,
+    *,
+    now_ns: int,
+    counters: ProbeCounters,
+    parameters: E2CMReactionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes | None:
+    """Return the probe that follows the data frame ``data``, as `probe_frame`.
+
+    None, counted, if the flow's destination is a group, which has no one latency.
+    """
+    if is_group(headers(data, ethertypes)[Ethernet].dst):
+        counters.unprobeable += 1
+        return None
+    return probe_frame(data, timestamp_ns=now_ns, parameters=parameters, ethertypes=ethertypes)
+
+
+def probe_frame(
+    data: bytes,
+    *,
+    timestamp_ns: int,
+    parameters: E2CMReactionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes:
+    """Return a probe of the flow of the data frame ``data``, without FCS.
+
+    ``timestamp_ns`` is the source's clock as the probe leaves.
+    """
+    frame = headers(data, ethertypes)
+    flow = _probed_flow(frame)
+    message = E2CM(
+        type=PROBE_FWD,
+        cpid=_destination_cpid(flow.dst),
+        latency=timestamp_ns % _TIMESTAMPS,
+        flow_id=flow.flow_id,
+    )
+    priority = priority_of(frame) if parameters.probe_priority == OWN_PRIORITY else parameters.probe_priority
+    return framed(message, frame, dst=flow.dst, src=flow.src, priority=priority, ethertypes=ethertypes)
+
+
+def read_probe(
+    octets: bytes,
+    *,
+    stations: Collection[bytes],
+    counters: E2CMEdgeCounters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Probe | None:
+    """Return a forward probe that one of ``stations`` received; None, counted, if it is refused."""
+    frame = _received(octets, PROBE_FWD, stations, counters, ethertypes)
+    if frame is None:
+        return None
+    dst, src = frame[Ethernet].dst, frame[Ethernet].src
+    if is_group(src) or src == dst:
+        counters.unanswerable += 1
+        return None
+    message = frame[E2CM]
+    return Probe(ProbedFlow(dst, src, message.flow_id), message.latency, frame)
+
+
+def probe_reply(
+    probe: Probe, reply: ProbeReply, *, parameters: E2CMEdgeParameters, ethertypes: EtherTypes = DEFAULT
+) -> bytes:
+    """Return the answer to ``probe``, without FCS."""
+    message = E2CM(
+        type=PROBE_REV,
+        cpid=_destination_cpid(probe.flow.dst),
+        latency=reply.latency_ns,
+        flow_id=probe.flow.flow_id,
+        throughput=reply.throughput_kbps,
+    )
+    return framed(
+        message,
+        probe.frame,
+        dst=probe.flow.src,
+        src=probe.flow.dst,
+        priority=parameters.reply_priority,
+        ethertypes=ethertypes,
+    )
+
+
+def read_reply(
+    octets: bytes,
+    *,
+    stations: Collection[bytes],
+    counters: AIMDDiscards,
+    length_octets: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Reply | None:
+    """Return a probe's reply that one of ``stations`` received; None, counted, if it is refused.
+
+    ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
+
+    Its flow is told by the CPID's MAC and the flow id (wire-formats 6): whether the station has sent
+    probes of it is the caller's to know.
+    """
+    frame = _received(octets, PROBE_REV, stations, counters, ethertypes, length_octets)
+    if frame is None:
+        return None
+    message = frame[E2CM]
+    dst = (message.cpid >> _LOCAL_IDENTIFIER_BITS).to_bytes(6)
+    flow = ProbedFlow(dst, frame[Ethernet].dst, message.flow_id)
+    return Reply(flow, message.latency, message.throughput)
+
+
+def replied_priority(octets: bytes, flow: ProbedFlow, ethertypes: EtherTypes = DEFAULT) -> int | None:
+    """Return the priority of the data that a reply about ``flow`` speaks of; None if its flow id lies.
+
+    A reply has a priority of its own in the VLAN tag that the data have too: the flow id tells theirs.
+    """
+    candidates = range(1) if outer_vlan(headers(octets, ethertypes)) is None else range(PRIORITIES)
+    return next((p for p in candidates if flow_id(flow.dst, flow.src, p) == flow.flow_id), None)
+
+
+def _received(
+    octets: bytes,
+    type: int,
+    stations: Collection[bytes],
+    counters: AIMDDiscards,
+    ethertypes: EtherTypes,
+    length_octets: int | None = None,
+) -> Frame | None:
+    try:
+        frame = decode(octets, original_octets=length_octets, ethertypes=ethertypes)
+    except DecodeError:
+        frame = None
+    message = None if frame is None else frame.get(E2CM)
+    if frame is None or message is None or message.type != type:
+        counters.malformed += 1
+        return None
+    station = frame[Ethernet].dst
+    if is_group(station):
+        counters.group_address += 1
+        return None
+    if station not in stations:
+        counters.foreign_address += 1
+        return None
+    return frame
+
+
+def _destination_cpid(dst: bytes) -> int:
+    return int.from_bytes(dst) << _LOCAL_IDENTIFIER_BITS
+
+
+class E2CMDiscards(AIMDDiscards):
+    """What became of messages that came as frames; a record."""
+
+    forward_probes: int
+    """For a destination, not a reaction point."""
+    lying_replies: int
+    """With a flow id that the station has no flow for, whatever it sends."""
+
+
+class E2CMMachine(Machine):
+    """E²CM with its parameters set."""
+
+    tag = CMTag
+    tag_octets = TAG_OCTETS
+    tag_protocol = PROTOCOL
+    kinds = MappingProxyType(
+        {
+            BCN_KIND: "BCN",
+            BCN_MAX_KIND: "BCN_MAX",
+            BCN_ZERO_KIND: "BCN_ZERO",
+            REPLY_KIND: "BCN_PROBE_REV",
+            PROBE_KIND: "BCN_PROBE_FWD",
+        }
+    )
+    answers = frozenset({REPLY_KIND})
+    feedback_label = "Fb"
+    refusal_record = E2CMDiscards
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: E2CMCongestionPointParameters = parameters[Role.CONGESTION_POINT]
+        self._rp: E2CMReactionPointParameters = parameters[Role.REACTION_POINT]
+        self._edge: E2CMEdgeParameters = parameters[Role.EDGE]
+        self.set_point_octets = self._cp.qeq_octets
+        self.flow_key = flow_key_of(self._rp)
+        self.flow_hash = flow_hash_of(self._rp)
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return one congestion point for each enabled priority."""
+        return new_points(self._cp, place, generator)
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return reaction points without active limiters."""
+        stations = new_stations(self._rp, place, generator)
+        if place.flight_ns != UNKNOWN_NS:
+            set_flight(stations, place.flight_ns)
+        return stations
+
+    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+        """Return edge receivers that no probe has come to."""
+        return new_destinations(self._edge, place)
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the message of a congestion point, the probe or its reply.
+
+        Raises ValueError for another kind, and for a message that ``about``'s source may not get.
+        """
+        if message.kind == PROBE_KIND:
+            return probe_frame(
+                about.octets,
+                timestamp_ns=int(message.latency),
+                parameters=self._rp,
+                ethertypes=place.ethertypes,
+            )
+        if message.kind == REPLY_KIND:
+            return self._reply(message, about, place)
+        if BCN_KIND <= message.kind <= BCN_ZERO_KIND:
+            return self._feedback(message, about, place)
+        raise ValueError(f"E²CM sends no message of kind {message.kind}")
+
+    def _feedback(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        feedback = ECMFeedback(
+            kind=int(message.kind),
+            qoff_octets=int(message.qoff_octets),
+            qdelta_octets=int(message.qdelta_octets),
+            q_off=int(message.q_off),
+            q_delta=int(message.q_delta),
+            q=int(message.q),
+        )
+        octets = e2cm_frame(
+            about.octets,
+            feedback,
+            cpid=int(message.cpid),
+            cp_mac=place.cp_mac,
+            parameters=self._cp,
+            ethertypes=place.ethertypes,
+        )
+        if octets is None:
+            raise ValueError("the source of the sampled frame takes no messages")
+        return octets
+
+    def _reply(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        flow, ethertypes = probed_flow_of(about.octets, place.ethertypes), place.ethertypes
+        # What a reply takes from its probe, the probe took from the data frame.
+        probe = Probe(flow, 0, headers(about.octets, ethertypes))
+        measured = ProbeReply(int(message.latency), int(message.throughput))
+        return probe_reply(probe, measured, parameters=self._edge, ethertypes=ethertypes)
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: E2CMDiscards,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what a congestion point's message says, or a probe's reply."""
+        type = type_of(octets, place.ethertypes, length_octets=length_octets)
+        if type == PROBE_FWD:
+            refusals.forward_probes += 1
+            return None
+        if type == PROBE_REV:
+            return self._heard_reply(octets, station_mac, place, refusals, length_octets)
+        found = open_message(
+            octets,
+            stations=(station_mac,),
+            point=refusals,
+            parameters=self._rp,
+            length_octets=length_octets,
+            ethertypes=place.ethertypes,
+        )
+        if found is None:
+            return None
+        fields = found.fields._asdict()
+        fields["kind"] = BCN_KIND + BCN_TYPES.index(fields.pop("type"))
+        fields["priority"] = found.flow.priority
+        fields["tagged"] = int(found.fields.tagged)
+        return Heard(fields, about_flow(found.sampled))
+
+    def _heard_reply(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: E2CMDiscards,
+        length_octets: int | None,
+    ) -> Heard | None:
+        reply = read_reply(
+            octets,
+            stations=(station_mac,),
+            counters=refusals,
+            length_octets=length_octets,
+            ethertypes=place.ethertypes,
+        )
+        if reply is None:
+            return None
+        about, priority = None, replied_priority(octets, reply.flow, place.ethertypes)
+        if priority is None:
+            refusals.lying_replies += 1
+        else:
+            vlan = outer_vlan(headers(octets, place.ethertypes))
+            about = AboutFlow(reply.flow.dst, None if vlan is None else vlan.id, priority)
+        fields = {
+            "kind": REPLY_KIND,
+            "priority": priority or 0,
+            "latency": reply.latency_ns,
+            "throughput": reply.throughput_kbps,
+        }
+        return Heard(fields, about)
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the CM-Tags' CPIDs, timestamps and units."""
+        return {
+            "cpid": tag.astype(np.int64).view(np.uint64),
+            "timestamp": mark & 0xFFFF,
+            "unit": mark >> UNIT_SHIFT,
+        }
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return what one of the machines has counted; replies' own limiters as ``allocated_by_replies``."""
+        if isinstance(machine, E2CMPoints):
+            return total(
+                machine.meters, "samples", "regular", "saturated", "severe", "balanced", "unassociated",
+                "truncated", "withheld", "unanswerable",
+            )  # fmt: skip
+        if isinstance(machine, E2CMStations):
+            return _stations_counters(machine)
+        if isinstance(machine, E2CMReceivers):
+            return total(machine.edge, "probes", "unmeasured_probes") | {"flows": int(machine.edge.taken)}
+        return {}
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return the reaction points' average round-trip time."""
+        return rtt_gauges(machine.slots) if isinstance(machine, E2CMStations) else {}
+
+
+def _stations_counters(stations: E2CMStations) -> dict[str, int]:
+    heeded = total(
+        stations.points, "messages", "allocated", "decreased", "increased", "stopped", "neutral",
+        "in_time_out", "unassociated", "unlimited", "unknown_flow", "disabled", "time_outs", "restarts",
+        "coarse_allocated", "released", "floored", "capped", "saturated", "replaced_tags",
+    )  # fmt: skip
+    probed = total(
+        stations.counters, "probes", "reactions", "unknown_replies", "idle_replies", "first_replies",
+        "unmeasured_replies", "held_replies",
+    )  # fmt: skip
+    return heeded | probed | {"allocated_by_replies": total(stations.counters, "allocated")["allocated"]}

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from typing import Any
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.aimd import parameters as aimd
-from ecmproto.mechanisms.aimd.parameters import UNSET, WEIGHT_DENOMINATOR, SamplingParameters
-from ecmproto.mechanisms.parameters import Parameters, documented
-from ecmproto.units import format_octets
+from ecmproto.mechanisms.aimd.parameters import (
+    LARGEST_FIELD_UNITS,
+    PACKET_OCTETS,
+    UNSET,
+    WEIGHT_DENOMINATOR,
+    SamplingParameters,
+)
+from ecmproto.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.mechanisms.api.parameters import Parameters, documented
+from ecmproto.mechanisms.ecm import parameters as ecm
+from ecmproto.units import QUEUE_UNIT_OCTETS, format_octets
 
 S002 = "S002 Simulation Setup & Parameters"
 QEQ_OCTETS = 75_000
@@ -27,27 +36,27 @@ def redeclared(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CongestionPointParameters(aimd.CongestionPointParameters):
+class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     """What an E²CM congestion point is set to: ECM's parameters with S002's values, and its own.
 
     Raises ParameterError on values that do not go together.
     """
 
     fixed_octets: int = redeclared(
-        aimd.CongestionPointParameters,
+        aimd.AIMDCongestionPointParameters,
         "fixed_octets",
         75_000,
         doc="fixed part of the sampling interval of frames without CM-Tag",
     )
-    qeq_octets: int = redeclared(aimd.CongestionPointParameters, "qeq_octets", QEQ_OCTETS)
+    qeq_octets: int = redeclared(aimd.AIMDCongestionPointParameters, "qeq_octets", QEQ_OCTETS)
     qmc_octets: int = redeclared(
-        aimd.CongestionPointParameters,
+        aimd.AIMDCongestionPointParameters,
         "qmc_octets",
         280_000,
         doc="threshold above which BCN_MAX is sent; 0 turns it off",
     )
     qsc_octets: int = redeclared(
-        aimd.CongestionPointParameters,
+        aimd.AIMDCongestionPointParameters,
         "qsc_octets",
         0,
         doc="threshold above which BCN_ZERO is sent; 0 turns it off",
@@ -110,7 +119,7 @@ class CongestionPointParameters(aimd.CongestionPointParameters):
         """Check the fields and their relations; raises ParameterError."""
         if self.tagged_random_octets is UNSET and isinstance(self.tagged_fixed_octets, int):
             object.__setattr__(self, "tagged_random_octets", min(self.tagged_fixed_octets * 3 // 10, 64_000))
-        aimd.CongestionPointParameters.__post_init__(self)
+        aimd.AIMDCongestionPointParameters.__post_init__(self)
         if self.tagged_random_octets > self.tagged_fixed_octets > 0:
             raise ParameterError(
                 name="tagged_sr",
@@ -128,7 +137,7 @@ class CongestionPointParameters(aimd.CongestionPointParameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeParameters(Parameters):
+class E2CMEdgeParameters(Parameters):
     """What an E²CM edge receiver is set to."""
 
     max_flows: int = field(
@@ -153,3 +162,248 @@ class EdgeParameters(Parameters):
             doc="priority of a probe's reply in its outermost VLAN tag",
         ),
     )
+
+
+OWN_PRIORITY = -1
+"""Probes travel with their flow's priority."""
+
+_MB = 1_000_000
+_LARGEST_QUEUE_OCTETS = LARGEST_FIELD_UNITS * QUEUE_UNIT_OCTETS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gains:
+    """The four gains per octet of feedback; increases in units of R_unit, decreases in shares of the rate."""
+
+    increase: float
+    """Gi, of the congestion points' messages."""
+    decrease: float
+    """Gd."""
+    flow_increase: float
+    """Gi of probes."""
+    flow_decrease: float
+    """Gd of probes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
+    """What an E²CM reaction point is set to: ECM's parameters with S002's values, and those of its probes.
+
+    Raises ParameterError on a value out of its range, if nothing would ever make a probe due, or if Qmax
+    is not above the flow's Qeq.
+    """
+
+    increase_gain: float = redeclared(
+        ecm.ECMReactionPointParameters,
+        "increase_gain",
+        0.005,
+        maximum=100,
+        doc="increase gain Gi in units of Gi0 = (R_link/R_unit) / ((2w + 1)·qeq)",
+    )
+    decrease_gain: float = redeclared(
+        ecm.ECMReactionPointParameters,
+        "decrease_gain",
+        0.5,
+        maximum=100,
+        doc="decrease gain Gd in units of 1 / ((2w + 1)·qeq): the share taken by the largest feedback",
+    )
+    rate_unit_bps: int = redeclared(
+        ecm.ECMReactionPointParameters,
+        "rate_unit_bps",
+        _MB,
+        doc="rate unit R_unit, which cancels out of an increase, since Gi0 is divided by it; floor's default",
+    )
+    self_increase_bps: int = redeclared(
+        ecm.ECMReactionPointParameters,
+        "self_increase_bps",
+        0,
+        minimum=0,
+        doc="what a limiter gains at each self-increase; 0 for none",
+    )
+    qeq_octets: int = field(
+        default=QEQ_OCTETS,
+        metadata=documented(
+            "qeq",
+            unit="octets",
+            minimum=1,
+            maximum=_LARGEST_QUEUE_OCTETS,
+            source=S002,
+            doc="Qeq of the congestion points, which all four gains are relative to",
+        ),
+    )
+    flow_increase_gain: float = field(
+        default=0.025,
+        metadata=documented(
+            "flow_gi",
+            unit="ratio",
+            minimum=0,
+            maximum=100,
+            source=S002,
+            doc="increase gain of probes, in units of Gi0 as gi",
+        ),
+    )
+    flow_decrease_gain: float = field(
+        default=2.5,
+        metadata=documented(
+            "flow_gd",
+            unit="ratio",
+            minimum=0,
+            maximum=100,
+            source=S002,
+            doc="decrease gain of probes, in units of 1 / ((2w + 1)·qeq) as gd, five times that",
+        ),
+    )
+    flow_qeq_octets: int = field(
+        default=15_000,
+        metadata=documented(
+            "flow_qeq",
+            unit="octets",
+            minimum=1,
+            maximum=_LARGEST_QUEUE_OCTETS,
+            source=S002,
+            doc="octets that a flow is steered to have in the queues of its path, if these are one hop",
+        ),
+    )
+    flow_qmax_octets: int = field(
+        default=56_000,
+        metadata=documented(
+            "flow_qmax",
+            unit="octets",
+            minimum=1,
+            maximum=100 * _LARGEST_QUEUE_OCTETS,
+            source=S002,
+            doc="octets above which a flow is cut as far as it goes; follows flow_qeq from flow to flow",
+        ),
+    )
+    hops_exponent: int = field(
+        default=0,
+        metadata=documented(
+            "hops_exponent",
+            unit="count",
+            minimum=-1,
+            maximum=1,
+            source="S002 Parking Lot Scenario, Conclusion (user-defined fairness); algorithms §4, 6",
+            doc="fairness: a flow over n congested hops is given flow_qeq·n^hops_exponent: 0 is proportional "
+            "fairness, 1 max-min fairness, -1 favours throughput",
+        ),
+    )
+    probe_octets: int = field(
+        default=75_000,
+        metadata=documented(
+            "probe_octets",
+            unit="octets",
+            minimum=0,
+            maximum=100_000_000,
+            source="S002 E²CM Operation (X KB, e.g. 75 or 15)",
+            doc="octets that a flow sends for one probe; 0 does not count them",
+        ),
+    )
+    probe_frames: int = field(
+        default=0,
+        metadata=documented(
+            "probe_frames",
+            unit="count",
+            minimum=0,
+            maximum=1_000_000,
+            source="S002 Proposed Compromise Scheme details (n-pkts)",
+            doc="frames that a flow sends for one probe; 0 does not count them",
+        ),
+    )
+    probe_interval_ns: int = field(
+        default=0,
+        metadata=documented(
+            "probe_interval",
+            unit="ns",
+            minimum=0,
+            maximum=10_000_000_000,
+            source="S002 Proposed Compromise Scheme details (t)",
+            doc="time from probe to probe of a flow; 0 for none by time",
+        ),
+    )
+    autonomous: bool = field(
+        default=False,
+        metadata=documented(
+            "autonomous",
+            unit="flag",
+            source="S002 Critique 2 (triggered by BCN, or autonomous: congestion avoidance)",
+            doc="whether flows are probed from their first frame on, not from the first message on",
+        ),
+    )
+    probe_priority: int = field(
+        default=OWN_PRIORITY,
+        metadata=documented(
+            "probe_priority",
+            unit="count",
+            minimum=OWN_PRIORITY,
+            maximum=7,
+            source="wire-formats 1.2",
+            doc="priority of forward probes in their outermost VLAN tag; -1 is the flow's own",
+        ),
+    )
+    max_flows: int = field(
+        default=4_096,
+        metadata=documented(
+            "max_flows",
+            unit="count",
+            minimum=1,
+            maximum=65_536,
+            source="choice",
+            doc="flows that have a record for their probes; others are never probed",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        """Check the fields and their relations; raises ParameterError."""
+        ecm.ECMReactionPointParameters.__post_init__(self)
+        if not (self.probe_octets or self.probe_frames or self.probe_interval_ns):
+            needed = "one of probe_octets, probe_frames and probe_interval above 0"
+            raise ParameterError(name="probe_octets", needed=needed, got="0 for all three")
+        if self.flow_qmax_octets <= self.flow_qeq_octets:
+            raise ParameterError(
+                name="flow_qmax",
+                needed=f"more than flow_qeq ({format_octets(self.flow_qeq_octets)})",
+                got=format_octets(self.flow_qmax_octets),
+            )
+
+    def gains(self, link_rate_bps: int) -> Gains:
+        """Return the gains per octet on a link of ``link_rate_bps``.
+
+        S002's slide multiplies by (2w + 1)·Qeq in Gi0; its figures, and its Gd, divide.
+        """
+        full_scale_octets = (2 * self.weight + 1) * self.qeq_octets
+        gi0 = link_rate_bps / self.rate_unit_bps / full_scale_octets
+        return Gains(
+            increase=self.increase_gain * gi0,
+            decrease=self.decrease_gain / full_scale_octets,
+            flow_increase=self.flow_increase_gain * gi0,
+            flow_decrease=self.flow_decrease_gain / full_scale_octets,
+        )
+
+    def path_qeq_octets(self, congested_hops: int, *, frame_octets: int = PACKET_OCTETS) -> int:
+        """Return the Qeq of a flow over ``congested_hops`` (1 or more); at least one frame.
+
+        Raises ParameterError for fewer hops.
+        """
+        if congested_hops < 1:
+            raise ParameterError(name="congested_hops", needed="1 or more", got=str(congested_hops))
+        if self.hops_exponent == 0:
+            return self.flow_qeq_octets
+        octets = int(self.flow_qeq_octets * Fraction(congested_hops) ** self.hops_exponent)
+        return max(octets, min(frame_octets, self.flow_qeq_octets))
+
+    def path_qmax_octets(self, qeq_octets: int) -> int:
+        """Return the Qmax that goes with a flow's ``qeq_octets``: in the same proportion as flow_qmax."""
+        return self.flow_qmax_octets * qeq_octets // self.flow_qeq_octets
+
+
+E2CM = Mechanism(
+    name="e2cm",
+    title="Extended Ethernet Congestion Management (IBM's proposal of 2007)",
+    source="S002",
+    machine="ecmproto.mechanisms.e2cm.messages:E2CMMachine",
+    roles={
+        Role.CONGESTION_POINT: E2CMCongestionPointParameters,
+        Role.REACTION_POINT: E2CMReactionPointParameters,
+        Role.EDGE: E2CMEdgeParameters,
+    },
+)

@@ -1,7 +1,7 @@
 """The E²CM reaction point: algorithms §4, rules 2 and 4, on the shared table of limiters.
 
-A :class:`Source` is ECM's table and, by flow, what probes know.  One limiter serves both kinds of feedback:
-messages of congestion points, which associate it, and replies to probes, which never do::
+A :class:`E2CMStation` is ECM's table and, by flow, what probes know.  One limiter serves both kinds of
+feedback: messages of congestion points, which associate it, and replies to probes, which never do::
 
     receive(source, settings, generator, message, flow, priority, now_ns)     # BCN, BCN_MAX, BCN_ZERO
     receive_reply(source, settings, flow, latency_ns, throughput_kbps, now_ns)    # BCN_PROBE_REV
@@ -16,66 +16,281 @@ Where frames queue (`route`, `join`) and the limiters' own timers (`on_timer`, `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ecmproto.errors import ParameterError
-from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.aimd import departure
-from ecmproto.mechanisms.aimd.limiters import (
+from ecmproto.formats.e2cm import BCN_TYPES
+from ecmproto.kernel import compiled, expanded, inlined
+from ecmproto.mechanisms.aimd import reaction_point
+from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
+from ecmproto.mechanisms.aimd.reaction_point import (
     FREE,
     NO_FLOW,
-    NO_LIMITER,
+    NOTHING,
+    STOP,
     TIMED_OUT,
+    Demand,
     Limiter,
     Limiters,
+    LimiterTable,
     allocate,
+    decrease,
     find_fine,
     fine_count,
+    increase,
     join,
     limiter_of,
     new_limiters,
+    next_timer_ns,
+    on_timer,
+    react,
     route,
     set_table,
 )
-from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
-from ecmproto.mechanisms.aimd.reaction import NOTHING, STOP, Demand, decrease, increase, react
-from ecmproto.mechanisms.aimd.timers import next_timer_ns, on_timer
-from ecmproto.mechanisms.cpid import NO_CPID
-from ecmproto.mechanisms.e2cm.messages import BCN_ZERO, Message
-from ecmproto.mechanisms.e2cm.probing import (
-    NO_LATENCY,
-    ProbeCounters,
-    ProbeSettings,
-    Probing,
-    Reaction,
-    next_probe_ns,
-    on_departure,
-    on_probe_timer,
-    on_reply,
-    set_probing,
-    start_probing,
-    stop_probing,
+from ecmproto.mechanisms.api.machine import Place
+from ecmproto.mechanisms.api.protocol import (
+    NO_CPID,
+    NO_LIMITER,
+    PROBE_KIND,
+    Departure,
+    Message,
+    Outbox,
+    Sent,
+    post,
 )
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND, BCN_ZERO_KIND
+from ecmproto.mechanisms.e2cm.edge import REPLY_KIND
+from ecmproto.mechanisms.e2cm.parameters import OWN_PRIORITY, E2CMReactionPointParameters
 from ecmproto.mechanisms.ecm import reaction_point as ecm
-from ecmproto.mechanisms.ecm.messages import Message as ECMMessage
-from ecmproto.mechanisms.ecm.reaction_point import average_rtt, demanded
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_record, new_records
-from ecmproto.structs import Random
+from ecmproto.mechanisms.ecm.reaction_point import ECMFields as ECMMessage
+from ecmproto.mechanisms.ecm.reaction_point import average_rtt, demanded, ticks
+from ecmproto.mechanisms.limiter import NEVER_NS, leaves_ns
+from ecmproto.record import columns, new_record, new_records
+from ecmproto.structs import Draws, Random, Struct
 from ecmproto.units import QUEUE_UNIT_OCTETS
 
-__all__ = [
-    "Limiter", "Limiters", "Settings", "Source", "depart", "join", "new_source", "next_probe",
-    "next_timer_ns", "on_timer", "pass_by", "probe_on_timer", "receive", "receive_reply", "route", "set_path",
-    "settings_record",
-]  # fmt: skip
+NO_LATENCY = -1
+"""Instead of a latency: it is not known."""
 
 _LATENCIES = 2**32
-_depart = departure.depart
+_KBPS_NS_PER_OCTET = 8e6
+"""An octet in a ns is 8 Gb/s."""
 
 
-class Settings(ecm.Settings, ProbeSettings):
+class Probing:
+    """What the source knows and remembers of one flow; a record (``ecmproto.record``)."""
+
+    priority: int
+    qeq_octets: int
+    """The flow's own Qeq: its fairness setting."""
+    qmax_octets: int
+    known_flight_ns: int
+    """The latency of the unloaded path, where source and destination share a clock, else NO_LATENCY."""
+    active: int
+    """1 while the flow is probed."""
+    sent_octets: int
+    """Data octets that left since the last probe was due."""
+    sent_frames: int
+    due_ns: int
+    """When the next probe is due, if they are sent per time."""
+    replies: int
+    """Since probing started."""
+    flight_ns: int
+    """The least latency seen, modulo 2^32, or NO_LATENCY."""
+    queue_octets: float
+    """flowQ at the last reaction (flowLastQ)."""
+
+
+class ProbeCounters:
+    """What became of probes and replies, over all flows; a record."""
+
+    probes: int
+    """Sent."""
+    reactions: int
+    """Replies that measured the flow's queue."""
+    unprobeable: int
+    """Probes not sent: the flow's destination is a group."""
+    unknown_replies: int
+    """For no flow of this source."""
+    idle_replies: int
+    """For a flow that is not probed (any more)."""
+    first_replies: int
+    """The first since probing started: they measure no throughput of this time."""
+    unmeasured_replies: int
+    """Others without a throughput."""
+    allocated: int
+    """Limiters that a reply gave its flow; only if autonomous."""
+    held_replies: int
+    """For a limiter that is in a time-out, or gives way to its priority's."""
+
+
+class ProbeSettings:
+    """A record."""
+
+    probe_octets: int
+    """A probe is due after so many octets of data; 0: they do not count."""
+    probe_frames: int
+    """After so many frames; 0: they do not count."""
+    probe_interval_ns: int
+    """After so long; 0: time does not count."""
+    weight_8: int
+    """W in 1/8."""
+
+
+class Reaction(NamedTuple):
+    """What a reply says: flowQ, and the feedback for the AIMD, both in octets; nothing if not ``reacts``."""
+
+    reacts: bool
+    queue_octets: float
+    feedback_octets: float
+
+
+def set_probing(record: ProbeSettings, parameters: E2CMReactionPointParameters) -> None:
+    """Fill ``record``."""
+    record.probe_octets = parameters.probe_octets
+    record.probe_frames = parameters.probe_frames
+    record.probe_interval_ns = parameters.probe_interval_ns
+    record.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
+
+
+@compiled
+def start_probing(probing: Probing, settings: ProbeSettings, now_ns: int) -> None:
+    """Start probing a flow at ``now_ns``, with nothing left of what earlier probes said (rule 4).
+
+    Where the flow's flight time is not known, the least latency seen stands for it, and a standing queue
+    that the first probe meets is taken for a part of the path.
+    """
+    probing.active = 1
+    probing.sent_octets = 0
+    probing.sent_frames = 0
+    probing.due_ns = now_ns + settings.probe_interval_ns if settings.probe_interval_ns > 0 else NEVER_NS
+    probing.replies = 0
+    probing.flight_ns = probing.known_flight_ns
+    probing.queue_octets = 0.0
+
+
+@inlined
+def stop_probing(probing: Probing) -> None:
+    """Probe the flow no more; replies that are still under way are ignored."""
+    probing.active = 0
+    probing.due_ns = NEVER_NS
+
+
+@inlined
+def on_departure(probing: Probing, counters: ProbeCounters, settings: ProbeSettings, octets: int) -> bool:
+    """Count a data frame of ``octets`` that left; True: a probe follows it."""
+    if probing.active == 0:
+        return False
+    probing.sent_octets += octets
+    probing.sent_frames += 1
+    due = False
+    if settings.probe_octets > 0 and probing.sent_octets >= settings.probe_octets:
+        due = True
+        # What went beyond counts towards the next one: one probe per X octets, whatever the lengths.
+        probing.sent_octets %= settings.probe_octets
+    if settings.probe_frames > 0 and probing.sent_frames >= settings.probe_frames:
+        due = True
+        probing.sent_frames = 0
+    if due:
+        counters.probes += 1
+    return due
+
+
+@compiled
+def on_probe_timer(probing: Probing, counters: ProbeCounters, settings: ProbeSettings, now_ns: int) -> bool:
+    """Return whether a probe is due by time; a late timer gives one probe and keeps to its beat."""
+    if probing.active == 0 or settings.probe_interval_ns == 0 or probing.due_ns > now_ns:
+        return False
+    missed = (now_ns - probing.due_ns) // settings.probe_interval_ns
+    probing.due_ns += (missed + 1) * settings.probe_interval_ns
+    counters.probes += 1
+    return True
+
+
+@inlined
+def next_probe_ns(probing: Probing) -> int:
+    """Return when `on_probe_timer` has something to do, NEVER_NS if nothing is probed by time."""
+    return int(probing.due_ns) if probing.active == 1 else NEVER_NS
+
+
+@inlined
+def signed_difference(latency_ns: int, other_ns: int) -> int:
+    """Return ``latency_ns`` − ``other_ns`` as a signed 32-bit number."""
+    return (latency_ns - other_ns + _LATENCIES // 2) % _LATENCIES - _LATENCIES // 2
+
+
+@compiled
+def on_reply(
+    probing: Probing,
+    counters: ProbeCounters,
+    settings: ProbeSettings,
+    latency_ns: int,
+    throughput_kbps: int,
+) -> Reaction:
+    """Take a reply for a flow: ``latency_ns`` (modulo 2^32) and ``throughput_kbps`` as on the wire.
+
+    The flight time follows every reply.  The first one measures nothing (rule 3); nor does any other
+    without a throughput.
+    """
+    if probing.active == 0:
+        counters.idle_replies += 1
+        return Reaction(False, 0.0, 0.0)
+    first = probing.replies == 0
+    probing.replies += 1
+    if probing.flight_ns == NO_LATENCY or signed_difference(latency_ns, probing.flight_ns) < 0:
+        probing.flight_ns = latency_ns
+    if first:
+        counters.first_replies += 1
+        return Reaction(False, 0.0, 0.0)
+    if throughput_kbps == 0:
+        counters.unmeasured_replies += 1
+        return Reaction(False, 0.0, 0.0)
+    counters.reactions += 1
+    waited_ns = float(signed_difference(latency_ns, probing.flight_ns))
+    queue_octets = float(throughput_kbps) * waited_ns / _KBPS_NS_PER_OCTET
+    feedback_octets = _feedback_octets(probing, settings, queue_octets)
+    probing.queue_octets = queue_octets
+    return Reaction(True, queue_octets, feedback_octets)
+
+
+@compiled
+def _feedback_octets(probing: Probing, settings: ProbeSettings, queue_octets: float) -> float:
+    weight = float(settings.weight_8) / WEIGHT_DENOMINATOR
+    qeq = float(probing.qeq_octets)
+    if queue_octets > float(probing.qmax_octets):
+        return -(1.0 + 2.0 * weight) * qeq
+    offset = max(-qeq, min(qeq, qeq - queue_octets))
+    change = max(-2.0 * qeq, min(2.0 * qeq, queue_octets - float(probing.queue_octets)))
+    return offset - weight * change
+
+
+_depart = reaction_point.depart
+
+
+BCN, BCN_MAX, BCN_ZERO = BCN_TYPES
+
+
+class E2CMFields(NamedTuple):
+    """A congestion point's message as a reaction point reads it, in the units of the wire."""
+
+    type: int
+    """BCN, BCN_MAX or BCN_ZERO."""
+    cpid: int
+    """As `ecmproto.mechanisms.api.protocol` has it."""
+    q_off: int
+    q_delta: int
+    q: int
+    timestamp: int
+    """Of the CM-Tag that its payload shows; the message itself has none."""
+    unit: int
+    tagged: bool
+    """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
+
+
+class E2CMStationSettings(ecm.ECMStationSettings, ProbeSettings):
     """The parameters as the kernels read them; a record."""
 
     flow_step_bps: float
@@ -85,7 +300,7 @@ class Settings(ecm.Settings, ProbeSettings):
     autonomous: int
 
 
-class Source(NamedTuple):
+class E2CMStation(NamedTuple):
     """A reaction point: its limiters, and by flow what probes know."""
 
     limiters: Limiters
@@ -100,12 +315,12 @@ class ProbeDue(NamedTuple):
     due_ns: int
 
 
-def settings_record(parameters: ReactionPointParameters, link_rate_bps: int) -> Settings:
+def settings_record(parameters: E2CMReactionPointParameters, link_rate_bps: int) -> E2CMStationSettings:
     """Return the record of settings for a link of ``link_rate_bps``.
 
     Raises ParameterError if the floor is above the initial rate on such a link.
     """
-    record = new_record(Settings)
+    record = new_record(E2CMStationSettings)
     set_table(
         record,
         parameters,
@@ -127,19 +342,23 @@ def settings_record(parameters: ReactionPointParameters, link_rate_bps: int) -> 
 
 
 def new_source(
-    parameters: ReactionPointParameters, settings: Settings, now_ns: int, *, congested_hops: int = 1
-) -> Source:
+    parameters: E2CMReactionPointParameters,
+    settings: E2CMStationSettings,
+    now_ns: int,
+    *,
+    congested_hops: int = 1,
+) -> E2CMStation:
     """Return a reaction point without active limiters, started at ``now_ns``; all paths are alike."""
     limiters = new_limiters(Limiter, parameters.limiters, settings, now_ns)
-    source = Source(limiters, new_record(ProbeCounters), new_records(Probing, parameters.max_flows))
+    source = E2CMStation(limiters, new_record(ProbeCounters), new_records(Probing, parameters.max_flows))
     for flow in range(parameters.max_flows):
         set_path(source, parameters, flow, priority=0, congested_hops=congested_hops)
     return source
 
 
 def set_path(
-    source: Source,
-    parameters: ReactionPointParameters,
+    source: E2CMStation,
+    parameters: E2CMReactionPointParameters,
     flow: int,
     *,
     priority: int,
@@ -163,10 +382,10 @@ def set_path(
 
 @compiled
 def receive(
-    source: Source,
-    settings: Settings,
+    source: E2CMStation,
+    settings: E2CMStationSettings,
     generator: Random,
-    message: Message,
+    message: E2CMFields,
     flow: int,
     priority: int,
     now_ns: int,
@@ -192,7 +411,7 @@ def receive(
 
 
 @inlined
-def _as_ecm(message: Message) -> ECMMessage:
+def _as_ecm(message: E2CMFields) -> ECMMessage:
     return ECMMessage(
         message.cpid,
         message.q_off,
@@ -205,7 +424,7 @@ def _as_ecm(message: Message) -> ECMMessage:
 
 
 @compiled
-def _demand(settings: Settings, message: Message) -> Demand:
+def _demand(settings: E2CMStationSettings, message: E2CMFields) -> Demand:
     # The type says what ECM tells by (0,0).
     demand = demanded(settings, _as_ecm(message))
     if message.type == BCN_ZERO:
@@ -217,7 +436,12 @@ def _demand(settings: Settings, message: Message) -> Demand:
 
 @compiled
 def receive_reply(
-    source: Source, settings: Settings, flow: int, latency_ns: int, throughput_kbps: int, now_ns: int
+    source: E2CMStation,
+    settings: E2CMStationSettings,
+    flow: int,
+    latency_ns: int,
+    throughput_kbps: int,
+    now_ns: int,
 ) -> Reaction:
     """React to a probe's reply, fields as on the wire (rule 4); return what it says.
 
@@ -240,7 +464,12 @@ def receive_reply(
 
 @compiled
 def _adjust(
-    source: Source, settings: Settings, flow: int, index: int, feedback_octets: float, now_ns: int
+    source: E2CMStation,
+    settings: E2CMStationSettings,
+    flow: int,
+    index: int,
+    feedback_octets: float,
+    now_ns: int,
 ) -> None:
     limiters, counters, probings = source
     if index == NO_LIMITER:
@@ -263,7 +492,7 @@ def _adjust(
 
 
 @compiled
-def depart(source: Source, settings: Settings, index: int, now_ns: int, octets: int) -> bool:
+def depart(source: E2CMStation, settings: E2CMStationSettings, index: int, now_ns: int, octets: int) -> bool:
     """Let the head of limiter ``index``'s queue, a frame of ``octets``, leave; True: a probe follows it.
 
     The caller has fired the timers due by then and `leaves_ns` says now.
@@ -279,7 +508,7 @@ def depart(source: Source, settings: Settings, index: int, now_ns: int, octets: 
 
 
 @compiled
-def pass_by(source: Source, settings: Settings, flow: int, now_ns: int, octets: int) -> bool:
+def pass_by(source: E2CMStation, settings: E2CMStationSettings, flow: int, now_ns: int, octets: int) -> bool:
     """Note that a data frame left which no limiter held; True: a probe follows it (only if autonomous)."""
     probings = source.probings
     if flow < 0 or flow >= len(probings):
@@ -292,7 +521,7 @@ def pass_by(source: Source, settings: Settings, flow: int, now_ns: int, octets: 
 
 
 @compiled
-def probe_on_timer(source: Source, settings: Settings, flow: int, now_ns: int) -> bool:
+def probe_on_timer(source: E2CMStation, settings: E2CMStationSettings, flow: int, now_ns: int) -> bool:
     """Return whether a probe of ``flow`` is due by time; its limiter may be gone, and with it its probes."""
     limiters, counters, probings = source
     if flow < 0 or flow >= len(probings):
@@ -303,7 +532,7 @@ def probe_on_timer(source: Source, settings: Settings, flow: int, now_ns: int) -
 
 
 @compiled
-def next_probe(source: Source, settings: Settings) -> ProbeDue:
+def next_probe(source: E2CMStation, settings: E2CMStationSettings) -> ProbeDue:
     """Return which flow's probe is next by time, and when; it takes a look at every flow."""
     flow = NO_FLOW
     due_ns = NEVER_NS
@@ -313,3 +542,165 @@ def next_probe(source: Source, settings: Settings) -> ProbeDue:
                 flow = candidate
                 due_ns = next_probe_ns(source.probings[candidate])
     return ProbeDue(flow, due_ns)
+
+
+TAG_OCTETS = 16
+"""What a CM-Tag adds to a frame."""
+UNIT_SHIFT = 16
+"""The mark of a frame is the tag's unit above the 16 bits of its timestamp."""
+
+_TIMESTAMPS = 2**32
+
+
+class E2CMStations(Struct):
+    """The reaction points of stations, their records one station after the other."""
+
+    points: Sequence[LimiterTable]
+    slots: Sequence[Limiter]
+    counters: Sequence[ProbeCounters]
+    probings: Sequence[Probing]
+    slots_each: int
+    probings_each: int
+    """Flows of a station that can be probed: its first ones."""
+    timestamp_unit: int
+    probe_priority: int
+    settings: E2CMStationSettings
+    generator: Draws
+
+    def limiters(self) -> int:
+        """Return how many limiters a station has, the coarse ones included."""
+        return self.slots_each
+
+    def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
+        """Return the limiter of ``flow``, its own or its priority's."""
+        return route(_limiters(self, station), flow, priority)
+
+    def join(self, station: int, limiter: int) -> None:
+        """Take note that a frame queues behind ``limiter``."""
+        join(_limiters(self, station), limiter)
+
+    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+        """Return when the head of the queue may leave."""
+        return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
+
+    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Give a rate-limited frame its CM-Tag; post the probe that follows the frame, if one is due.
+
+        The limiter counts the frame with its tag, and probes not at all.  A probe that is due by time goes
+        behind the flow's next frame.
+        """
+        station, flow, now_ns = departure.station, departure.flow, departure.now_ns
+        source = _source(self, station)
+        if 0 <= flow < self.probings_each:
+            source.probings[flow].priority = departure.priority
+        tagged, tag, mark, added = departure.tagged, departure.tag, departure.mark, 0
+        if departure.limiter == NO_LIMITER:
+            probed = pass_by(source, self.settings, flow, now_ns, departure.octets)
+        else:
+            # Before it leaves: a limiter that it releases has no congestion point any more.
+            tag = self.slots[station * self.slots_each + departure.limiter].cpid
+            mark = self.timestamp_unit << UNIT_SHIFT | ticks(now_ns, self.timestamp_unit)
+            added = 0 if tagged else TAG_OCTETS
+            self.points[station].replaced_tags += 1 if tagged else 0
+            tagged = True
+            octets = departure.octets + added
+            probed = depart(source, self.settings, departure.limiter, now_ns, octets)
+        if not probed and self.settings.probe_interval_ns > 0:
+            probed = probe_on_timer(source, self.settings, flow, now_ns)
+        if probed:
+            own = self.probe_priority == OWN_PRIORITY
+            priority = departure.priority if own else self.probe_priority
+            probe = post(outbox, PROBE_KIND, now_ns, station, flow, priority)
+            probe.latency = now_ns % _TIMESTAMPS
+        return Sent(tagged, tag, mark, added)
+
+    def heed(self, message: Message, now_ns: int) -> None:
+        """React to a congestion point's message, or to a probe's reply."""
+        if message.station < 0:
+            return
+        source = _source(self, message.station)
+        if message.kind == REPLY_KIND:
+            receive_reply(source, self.settings, message.flow, message.latency, message.throughput, now_ns)
+        elif BCN_KIND <= message.kind <= BCN_ZERO_KIND:
+            feedback = E2CMFields(
+                message.kind - BCN_KIND,
+                message.cpid,
+                message.q_off,
+                message.q_delta,
+                message.q,
+                message.timestamp,
+                message.unit,
+                message.tagged == 1,
+            )
+            flow, priority = message.flow, message.priority
+            receive(source, self.settings, self.generator, feedback, flow, priority, now_ns)
+
+    def timer_ns(self, station: int) -> int:
+        """Return when the first timer of the station's limiters is due."""
+        return next_timer_ns(_limiters(self, station))
+
+    def expire(self, station: int, now_ns: int) -> None:
+        """Let the timers that are due expire."""
+        on_timer(_limiters(self, station), self.settings, now_ns)
+
+    def limit_bps(self, station: int, limiter: int) -> float:
+        """Return the limiter's current rate."""
+        return self.slots[station * self.slots_each + limiter].rate_bps
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return RTTavg (S000), NO_AVERAGE before the first sample and where tags have no timestamps."""
+        return self.slots[station * self.slots_each + limiter].rtt_average_ns
+
+
+@expanded
+def _limiters(stations: E2CMStations, station: int) -> Limiters:
+    slot = station * stations.slots_each
+    return Limiters(stations.points[station], stations.slots[slot : slot + stations.slots_each])
+
+
+@expanded
+def _source(stations: E2CMStations, station: int) -> E2CMStation:
+    probing = station * stations.probings_each
+    return E2CMStation(
+        _limiters(stations, station),
+        stations.counters[station],
+        stations.probings[probing : probing + stations.probings_each],
+    )
+
+
+def new_stations(
+    parameters: E2CMReactionPointParameters, place: Place, generator: np.random.Generator
+) -> E2CMStations:
+    """Return stations without active limiters, whose paths have ``place.hops`` and unknown flight times.
+
+    Raises ParameterError if the floor is above the initial rate on such a link.
+    """
+    settings = settings_record(parameters, place.link_rate_bps)
+    probed = max(1, min(place.flows, parameters.max_flows))
+    one = new_source(replace(parameters, max_flows=probed), settings, 0, congested_hops=place.hops)
+    stations = E2CMStations(
+        new_records(LimiterTable, place.stations),
+        new_records(Limiter, place.stations * len(one.limiters.slots)),
+        new_records(ProbeCounters, place.stations),
+        new_records(Probing, place.stations * probed),
+        len(one.limiters.slots),
+        probed,
+        parameters.timestamp_unit,
+        parameters.probe_priority,
+        settings,
+        Draws(generator),
+    )
+    point: Any = one.limiters.point
+    columns(stations.points)[:] = np.asarray(point)
+    columns(stations.slots)[:] = np.tile(columns(one.limiters.slots), place.stations)
+    columns(stations.probings)[:] = np.tile(columns(one.probings), place.stations)
+    return stations
+
+
+def set_flight(stations: E2CMStations, flight_ns: int) -> None:
+    """Say what latency the unloaded path has, NO_LATENCY if the clocks at its ends are not one.
+
+    It holds for all flows, each from when its probing next starts (algorithms §4, rule 4).
+    """
+    known_ns = NO_LATENCY if flight_ns == NO_LATENCY else flight_ns % _TIMESTAMPS
+    columns(stations.probings)["known_flight_ns"] = known_ns

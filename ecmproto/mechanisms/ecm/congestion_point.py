@@ -1,7 +1,8 @@
 """The ECM congestion point: algorithms §1, rules CP 1-5, on a plain state record.
 
-Per enabled priority of an output queue there is one record of :class:`State`; all share one of
-:class:`Settings`.  For each **arriving** frame, enqueued or dropped, that may be sampled the caller does::
+Per enabled priority of an output queue there is one record of :class:`ECMPointState`; all share one of
+:class:`ECMPointSettings`.  For each **arriving** frame, enqueued or dropped, that may be sampled the caller
+does::
 
     if count(state, settings, octets, qlen_octets, enqueued):
         feedback = sample(state, settings, generator, qlen_octets, tag_cpid)
@@ -11,36 +12,56 @@ and sends an ECM frame if ``feedback.kind`` is not SILENT.  Every decision is ex
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ecmproto.kernel import compiled
-from ecmproto.mechanisms.aimd.measurement import (
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.aimd.congestion_point import (
+    Sampler,
+    SamplerSettings,
     Thresholds,
+    count,
     delta_octets,
+    draw,
+    has_point,
+    new_states,
     offset_octets,
     scaled_units,
+    set_sampling,
     set_thresholds,
+    withhold,
 )
-from ecmproto.mechanisms.aimd.sampling import Sampler, SamplerSettings, count, draw, set_sampling
-from ecmproto.mechanisms.cpid import signed_cpid
-from ecmproto.mechanisms.ecm.parameters import CongestionPointParameters
+from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
+from ecmproto.mechanisms.api.machine import Place, total
+from ecmproto.mechanisms.api.protocol import (
+    NO_CPID,
+    Arrival,
+    Outbox,
+    post,
+    signed_cpid,
+)
+from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters
+from ecmproto.mechanisms.ecm.reaction_point import TIMESTAMP_BITS, TIMESTAMP_MASK
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
-from ecmproto.structs import Random
-
-__all__ = [
-    "REGULAR", "SATURATED", "SEVERE", "SILENT", "Feedback", "Meter", "MeterSettings", "Settings", "State",
-    "count", "measure", "new_state", "sample", "settings_record", "start",
-]  # fmt: skip
+from ecmproto.structs import Draws, Random, Struct
 
 SILENT, REGULAR, SATURATED, SEVERE = range(4)
 """What a sample makes the congestion point send: nothing, Qoff and Qdelta, ECM-Max, ECM(0,0)."""
 
 
-class Meter:
+LEAST_SHOWN_OCTETS = 32
+"""The payload that shows a whole CM-Tag behind one VLAN tag (wire-formats 4)."""
+
+
+class ECMMeter:
     """What measuring remembers, and what became of the samples; a record (``ecmproto.record``)."""
 
     cpid: int
-    """Its own identifier, as `ecmproto.mechanisms.cpid` has it."""
+    """Its own identifier, as `ecmproto.mechanisms.api.protocol` has it."""
     qlen_old_octets: int
     """Qlen at the previous sample."""
     samples: int
@@ -60,22 +81,22 @@ class Meter:
     """Messages not sent because the sampled frame's source is a group or the congestion point itself."""
 
 
-class State(Sampler, Meter):
+class ECMPointState(Sampler, ECMMeter):
     """What one congestion point remembers; a record."""
 
 
-class MeterSettings(Thresholds):
+class ECMMeterSettings(Thresholds):
     """A record."""
 
     q_bit: int
     """1 if messages say that Qdelta is saturated."""
 
 
-class Settings(SamplerSettings, MeterSettings):
+class ECMPointSettings(SamplerSettings, ECMMeterSettings):
     """The parameters as the kernels read them; a record."""
 
 
-class Feedback(NamedTuple):
+class ECMFeedback(NamedTuple):
     """What one sample found: Qoff and Qdelta clamped, in octets, and the fields of the message."""
 
     kind: int
@@ -87,38 +108,40 @@ class Feedback(NamedTuple):
     q: int
 
 
-def settings_record(parameters: CongestionPointParameters) -> Settings:
+def settings_record(parameters: ECMCongestionPointParameters) -> ECMPointSettings:
     """Return the record of settings for ``parameters``."""
-    record = new_record(Settings)
+    record = new_record(ECMPointSettings)
     set_sampling(record, parameters, parameters.qmc_octets)
     set_thresholds(record, parameters)
     record.q_bit = int(parameters.q_bit)
     return record
 
 
-def new_state(cpid: int) -> State:
+def new_state(cpid: int) -> ECMPointState:
     """Return the record of a congestion point with the 64-bit identifier ``cpid``; `start` it."""
-    record = new_record(State)
+    record = new_record(ECMPointState)
     record.cpid = signed_cpid(cpid)
     return record
 
 
 @compiled
-def start(state: State, settings: Settings, generator: Random) -> None:
+def start(state: ECMPointState, settings: ECMPointSettings, generator: Random) -> None:
     """Bring ``state`` to its start: an interval of its own and a previous Qlen of 0."""
     state.qlen_old_octets = 0
     draw(state, settings, generator)
 
 
 @compiled
-def sample(state: State, settings: Settings, generator: Random, qlen_octets: int, tag_cpid: int) -> Feedback:
+def sample(
+    state: ECMPointState, settings: ECMPointSettings, generator: Random, qlen_octets: int, tag_cpid: int
+) -> ECMFeedback:
     """Return the feedback of a sampled frame, and set up the next sample; arguments as in `measure`."""
     draw(state, settings, generator)
     return measure(state, settings, qlen_octets, tag_cpid)
 
 
 @compiled
-def measure(meter: Meter, settings: MeterSettings, qlen_octets: int, tag_cpid: int) -> Feedback:
+def measure(meter: ECMMeter, settings: ECMMeterSettings, qlen_octets: int, tag_cpid: int) -> ECMFeedback:
     """Return what a sample with ``qlen_octets`` in the queue says (rules 2 to 4).
 
     ``tag_cpid`` is the CPID of the sampled frame's CM-Tag, 0 without one.  The previous Qlen follows at
@@ -130,12 +153,12 @@ def measure(meter: Meter, settings: MeterSettings, qlen_octets: int, tag_cpid: i
     meter.samples += 1
     if qlen_octets > settings.qsc_octets:
         meter.severe += 1
-        return Feedback(SEVERE, 0, 0, 0, 0, 0)
+        return ECMFeedback(SEVERE, 0, 0, 0, 0, 0)
     if qlen_octets > settings.qmc_octets:
         meter.saturated += 1
         return _feedback(settings, SATURATED, settings.qeq_octets, 2 * settings.qeq_octets)
     found = _feedback(settings, REGULAR, qoff, qdelta)
-    silent = Feedback(SILENT, qoff, qdelta, 0, 0, 0)
+    silent = ECMFeedback(SILENT, qoff, qdelta, 0, 0, 0)
     if qoff == 0 and qdelta == 0:
         meter.balanced += 1
         return silent
@@ -150,6 +173,97 @@ def measure(meter: Meter, settings: MeterSettings, qlen_octets: int, tag_cpid: i
 
 
 @compiled
-def _feedback(settings: MeterSettings, kind: int, qoff: int, qdelta: int) -> Feedback:
+def _feedback(settings: ECMMeterSettings, kind: int, qoff: int, qdelta: int) -> ECMFeedback:
     q = settings.q_bit if abs(qdelta) >= 2 * settings.qeq_octets else 0
-    return Feedback(kind, qoff, qdelta, scaled_units(settings, qoff), scaled_units(settings, qdelta), q)
+    return ECMFeedback(kind, qoff, qdelta, scaled_units(settings, qoff), scaled_units(settings, qdelta), q)
+
+
+ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND = REGULAR, SATURATED, SEVERE
+
+
+class ECMPoints(Struct):
+    """The congestion points of a port, by priority."""
+
+    states: Sequence[ECMPointState]
+    has_point: NDArray[np.bool_]
+    shows_tags: bool
+    """Whether messages carry so much of the sampled frame that its CM-Tag is in it, behind one VLAN tag."""
+    weight_8: int
+    """The reaction points' w in 1/8."""
+    settings: ECMPointSettings
+    generator: Draws
+
+    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled."""
+        priority, qlen_octets = arrival.priority, arrival.qlen_octets
+        if not (arrival.sampled and self.has_point[priority]):
+            return
+        state = self.states[priority]
+        if not count(state, self.settings, arrival.octets, qlen_octets, arrival.enqueued):
+            return
+        tag_cpid = arrival.tag if arrival.tagged else NO_CPID
+        found = sample(state, self.settings, self.generator, qlen_octets, tag_cpid)
+        message = post(outbox, found.kind, arrival.now_ns, arrival.station, arrival.flow, priority)
+        message.qlen_octets = qlen_octets
+        message.qoff_octets = found.qoff_octets
+        message.qdelta_octets = found.qdelta_octets
+        message.fb_octets = feedback_octets(self.settings, self.weight_8, found)
+        message.cpid = state.cpid
+        message.q_off = found.q_off
+        message.q_delta = found.q_delta
+        message.q = found.q
+        if arrival.tagged:
+            message.timestamp = arrival.mark & TIMESTAMP_MASK
+            message.unit = arrival.mark >> TIMESTAMP_BITS
+            message.tagged = int(self.shows_tags)
+        withhold(message, arrival, state)
+
+    def forwarded(self, priority: int, tag: int) -> int:
+        """Return the CM-Tag's CPID as it came."""
+        return tag
+
+    def left(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Do nothing: departures are none of its business."""
+
+    def tick_ns(self) -> int:
+        """Return NEVER_NS: it has no timers."""
+        return NEVER_NS
+
+    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        """Do nothing."""
+
+
+@inlined
+def feedback_octets(settings: ECMPointSettings, weight_8: int, found: ECMFeedback) -> float:
+    """Return Fb = −(Qoff + w·Qdelta) of the clamped values; that of ECM(0,0) is the least there is."""
+    qoff, qdelta = found.qoff_octets, found.qdelta_octets
+    if found.kind == SEVERE:
+        qoff, qdelta = settings.qeq_octets, 2 * settings.qeq_octets
+    return -(qoff * WEIGHT_DENOMINATOR + weight_8 * qdelta) / WEIGHT_DENOMINATOR
+
+
+def new_points(
+    parameters: ECMCongestionPointParameters, weight: float, place: Place, generator: np.random.Generator
+) -> ECMPoints:
+    """Return the congestion points of a port, started; ``weight`` is the reaction points' w."""
+    points = ECMPoints(
+        new_states(ECMPointState, place.cp_mac),
+        has_point(parameters.enabled),
+        parameters.payload_octets >= LEAST_SHOWN_OCTETS,
+        int(weight * WEIGHT_DENOMINATOR),
+        settings_record(parameters),
+        Draws(generator),
+    )
+    for priority in sorted(parameters.enabled):
+        start(points.states[priority], points.settings, points.generator)
+    return points
+
+
+def point_counters(points: ECMPoints) -> dict[str, int]:
+    """Return what the congestion points have counted together, by name."""
+    return total(
+        points.states, "samples", "regular", "saturated", "severe", "balanced", "unassociated", "truncated",
+        "unanswerable",
+    )  # fmt: skip

@@ -2,40 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ecmproto.codec import ECM, CMTag, EtherTypes, Frame
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.envelope import Received, Refusals, answer, received
-from ecmproto.mechanisms.aimd.flow import Flow
-from ecmproto.mechanisms.aimd.tags import headers, tag_of, with_tag, without_tags
-from ecmproto.mechanisms.cpid import NO_CPID, signed_cpid, unsigned_cpid
-from ecmproto.mechanisms.ecm.parameters import CongestionPointParameters, ReactionPointParameters
+from ecmproto.mechanisms.aimd.messages import (
+    AIMDDiscards,
+    Flow,
+    Received,
+    answer,
+    headers,
+    received,
+    tag_of,
+    with_tag,
+    without_tags,
+)
+from ecmproto.mechanisms.aimd.reaction_point import (
+    about_flow,
+    flow_hash_of,
+    flow_key_of,
+    new_stations,
+    rtt_gauges,
+    station_counters,
+)
+from ecmproto.mechanisms.api.machine import Heard, Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import (
+    NO_CPID,
+    CongestionPoint,
+    Message,
+    Receivers,
+    Senders,
+    signed_cpid,
+    unsigned_cpid,
+)
+from ecmproto.mechanisms.ecm.congestion_point import (
+    ECM_KIND,
+    ECM_MAX_KIND,
+    ECM_ZERO_KIND,
+    ECMPoints,
+    new_points,
+    point_counters,
+)
+from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
+from ecmproto.mechanisms.ecm.reaction_point import (
+    TAG_OCTETS,
+    TIMESTAMP_BITS,
+    TIMESTAMP_MASK,
+    ECMFields,
+    ECMStations,
+    settings_record,
+)
 
 if TYPE_CHECKING:
-    from ecmproto.mechanisms.aimd.limiters import Limiter, Point
-    from ecmproto.mechanisms.ecm.congestion_point import Feedback, State
+    from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+    from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback, ECMPointState
 
 PROTOCOL = 0
 """ECM in the discriminator word."""
-
-LEAST_SHOWN_OCTETS = 32
-"""The payload that shows a whole CM-Tag behind one VLAN tag (wire-formats 4)."""
-
-
-class Message(NamedTuple):
-    """An ECM frame's fields as a reaction point reads them, in the units of the wire."""
-
-    cpid: int
-    """As `ecmproto.mechanisms.cpid` has it."""
-    q_off: int
-    q_delta: int
-    q: int
-    timestamp: int
-    unit: int
-    tagged: bool
-    """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
 
 
 def tag_cpid(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
@@ -46,11 +75,11 @@ def tag_cpid(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
 
 def ecm_frame(
     sampled: bytes,
-    feedback: Feedback,
+    feedback: ECMFeedback,
     *,
-    state: State,
+    state: ECMPointState,
     cp_mac: bytes,
-    parameters: CongestionPointParameters,
+    parameters: ECMCongestionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes | None:
     """Return the ECM frame that answers a sampled frame, without FCS; None, counted, if none may be sent.
@@ -58,7 +87,7 @@ def ecm_frame(
     ``sampled`` is what was captured of the frame from its DA on.  Timestamp and Unit come from its CM-Tag.
     """
     tag = tag_of(headers(sampled, ethertypes), CMTag, PROTOCOL)
-    message = Message(
+    message = ECMFields(
         cpid=state.cpid,
         q_off=feedback.q_off,
         q_delta=feedback.q_delta,
@@ -74,11 +103,11 @@ def ecm_frame(
 
 
 def frame_of(
-    message: Message,
+    message: ECMFields,
     sampled: bytes,
     *,
     cp_mac: bytes,
-    parameters: CongestionPointParameters,
+    parameters: ECMCongestionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes | None:
     """Return the frame that carries ``message`` to the source of ``sampled``; None if none may be sent."""
@@ -97,10 +126,10 @@ def read(
     octets: bytes,
     *,
     stations: Collection[bytes],
-    point: Refusals,
-    parameters: ReactionPointParameters,
+    point: AIMDDiscards,
+    parameters: ECMReactionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
-) -> tuple[Message, Flow] | None:
+) -> tuple[ECMFields, Flow] | None:
     """Return a received ECM frame's fields and the flow it is about; None, counted, if it is refused.
 
     ``stations`` are the addresses whose frames this reaction point limits.  Any Version is read as 0.
@@ -113,11 +142,11 @@ def open_message(
     octets: bytes,
     *,
     stations: Collection[bytes],
-    point: Refusals,
-    parameters: ReactionPointParameters,
+    point: AIMDDiscards,
+    parameters: ECMReactionPointParameters,
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
-) -> Received[Message] | None:
+) -> Received[ECMFields] | None:
     """Return what `read` does, and the headers of the sampled frame.
 
     ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
@@ -134,8 +163,8 @@ def open_message(
     )
 
 
-def _fields(ecm: ECM, sampled: Frame) -> Message:
-    return Message(
+def _fields(ecm: ECM, sampled: Frame) -> ECMFields:
+    return ECMFields(
         cpid=signed_cpid(ecm.cpid),
         q_off=ecm.q_off,
         q_delta=ecm.q_delta,
@@ -150,7 +179,7 @@ def tagged(
     octets: bytes,
     limiter: Limiter,
     *,
-    point: Point,
+    point: LimiterTable,
     timestamp: int,
     unit: int,
     ethertypes: EtherTypes = DEFAULT,
@@ -168,3 +197,102 @@ def tagged(
 def untagged(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
     """Return a frame as its destination hands it on: without CM-Tag."""
     return without_tags(octets, CMTag, PROTOCOL, ethertypes)[0]
+
+
+class ECMMachine(Machine):
+    """ECM with its parameters set."""
+
+    tag = CMTag
+    tag_octets = TAG_OCTETS
+    tag_protocol = PROTOCOL
+    kinds = MappingProxyType({ECM_KIND: "ECM", ECM_MAX_KIND: "ECM-Max", ECM_ZERO_KIND: "ECM(0,0)"})
+    feedback_label = "Fb"
+    refusal_record = AIMDDiscards
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: ECMCongestionPointParameters = parameters[Role.CONGESTION_POINT]
+        self._rp: ECMReactionPointParameters = parameters[Role.REACTION_POINT]
+        self.set_point_octets = self._cp.qeq_octets
+        self.flow_key = flow_key_of(self._rp)
+        self.flow_hash = flow_hash_of(self._rp)
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return one congestion point for each enabled priority."""
+        return new_points(self._cp, self._rp.weight, place, generator)
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return reaction points without active limiters.
+
+        Raises ParameterError if the floor is above the initial rate on the stations' links.
+        """
+        settings = settings_record(self._rp, place.link_rate_bps)
+        return new_stations(
+            ECMStations, self._rp, settings, place, generator, timestamp_unit=self._rp.timestamp_unit
+        )
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the ECM frame; raises ValueError if the source of ``about`` may not get one."""
+        feedback = ECMFields(
+            cpid=int(message.cpid),
+            q_off=int(message.q_off),
+            q_delta=int(message.q_delta),
+            q=int(message.q),
+            timestamp=int(message.timestamp),
+            unit=int(message.unit),
+            tagged=bool(message.tagged),
+        )
+        octets = frame_of(
+            feedback, about.octets, cp_mac=place.cp_mac, parameters=self._cp, ethertypes=place.ethertypes
+        )
+        if octets is None:
+            raise ValueError("the source of the sampled frame takes no messages")
+        return octets
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: AIMDDiscards,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what an ECM frame says.  That it is an ECM-Max shows in its numbers alone: it is an ECM."""
+        found = open_message(
+            octets,
+            stations=(station_mac,),
+            point=refusals,
+            parameters=self._rp,
+            length_octets=length_octets,
+            ethertypes=place.ethertypes,
+        )
+        if found is None:
+            return None
+        message = found.fields
+        severe = message.q_off == 0 and message.q_delta == 0
+        fields = {
+            **message._asdict(),
+            "kind": ECM_ZERO_KIND if severe else ECM_KIND,
+            "priority": found.flow.priority,
+            "tagged": int(message.tagged),
+        }
+        return Heard(fields, about_flow(found.sampled))
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the CM-Tags' CPIDs, timestamps and units."""
+        return {
+            "cpid": tag.astype(np.uint64),
+            "timestamp": mark & TIMESTAMP_MASK,
+            "unit": mark >> TIMESTAMP_BITS,
+        }
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return what the congestion points or the reaction points have counted."""
+        if isinstance(machine, ECMPoints):
+            return point_counters(machine)
+        return station_counters(machine) if isinstance(machine, ECMStations) else {}
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return the reaction points' average round-trip time."""
+        return rtt_gauges(machine.slots) if isinstance(machine, ECMStations) else {}

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ecmproto.mechanisms.aimd import parameters as aimd
-from ecmproto.mechanisms.aimd.parameters import UNSET, WEIGHT_DENOMINATOR
-from ecmproto.mechanisms.parameters import Parameters, documented
+from ecmproto.mechanisms.aimd.parameters import UNSET, WEIGHT_DENOMINATOR, AIMDEdgeParameters
+from ecmproto.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.mechanisms.api.parameters import Parameters, documented
 
 _MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CongestionPointParameters(aimd.CongestionPointParameters):
+class ECMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     """What an ECM congestion point is set to.  Raises ParameterError on values that do not go together."""
 
     q_bit: bool = field(
@@ -27,7 +28,7 @@ class CongestionPointParameters(aimd.CongestionPointParameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReactionPointParameters(aimd.ReactionPointParameters):
+class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
     """What an ECM reaction point is set to.  Raises ParameterError on a value out of its range."""
 
     weight: float = field(
@@ -117,3 +118,16 @@ class ReactionPointParameters(aimd.ReactionPointParameters):
         if self.floor_bps is UNSET:
             object.__setattr__(self, "floor_bps", self.rate_unit_bps)
         Parameters.__post_init__(self)
+
+
+ECM = Mechanism(
+    name="ecm",
+    title="Ethernet Congestion Manager (Cisco's proposal of 2007)",
+    source="S000",
+    machine="ecmproto.mechanisms.ecm.messages:ECMMachine",
+    roles={
+        Role.CONGESTION_POINT: ECMCongestionPointParameters,
+        Role.REACTION_POINT: ECMReactionPointParameters,
+        Role.EDGE: AIMDEdgeParameters,
+    },
+)

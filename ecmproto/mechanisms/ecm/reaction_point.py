@@ -1,49 +1,62 @@
 """The ECM reaction point: algorithms §1, rules RP 1-9, on the shared table of limiters.
 
 For each ECM frame about one of its flows the caller does ``receive(...)``; how frames and timers go stands
-in `ecmproto.mechanisms.aimd.limiters`.
+in `ecmproto.mechanisms.aimd.reaction_point`.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.aimd.departure import depart, departure_ns
-from ecmproto.mechanisms.aimd.limiters import (
-    NO_AVERAGE,
-    NO_LIMITER,
-    Limiter,
-    Limiters,
-    TableSettings,
-    join,
-    new_limiters,
-    route,
-    set_table,
-)
 from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
-from ecmproto.mechanisms.aimd.reaction import (
+from ecmproto.mechanisms.aimd.reaction_point import (
     DECREASE,
     INCREASE,
     NOTHING,
     STOP,
     Demand,
+    Limiter,
+    Limiters,
+    Stations,
+    TableSettings,
+    limiters_at,
+    new_limiters,
     react,
+    send,
+    set_table,
 )
-from ecmproto.mechanisms.aimd.timers import next_timer_ns, on_timer
-from ecmproto.mechanisms.ecm.messages import Message
-from ecmproto.mechanisms.ecm.parameters import ReactionPointParameters
+from ecmproto.mechanisms.api.protocol import (
+    NO_AVERAGE,
+    NO_LIMITER,
+    Departure,
+    Message,
+    Outbox,
+    Sent,
+)
+from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
 from ecmproto.record import new_record
 from ecmproto.structs import Random
-
-__all__ = [
-    "Limiter", "Limiters", "Settings", "depart", "departure_ns", "join", "new_reaction_point",
-    "next_timer_ns", "on_timer", "receive", "route", "settings_record", "ticks",
-]  # fmt: skip
 
 _TICK_NS = 1000
 _TIMESTAMP_MASK = 0xFFFF
 
 
-class Settings(TableSettings):
+class ECMFields(NamedTuple):
+    """An ECM frame's fields as a reaction point reads them, in the units of the wire."""
+
+    cpid: int
+    """As `ecmproto.mechanisms.api.protocol` has it."""
+    q_off: int
+    q_delta: int
+    q: int
+    timestamp: int
+    unit: int
+    tagged: bool
+    """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
+
+
+class ECMStationSettings(TableSettings):
     """The parameters as the kernels read them; a record."""
 
     weight_8: int
@@ -56,12 +69,12 @@ class Settings(TableSettings):
     """2^-Wrtt."""
 
 
-def settings_record(parameters: ReactionPointParameters, link_rate_bps: int) -> Settings:
+def settings_record(parameters: ECMReactionPointParameters, link_rate_bps: int) -> ECMStationSettings:
     """Return the record of settings for a link of ``link_rate_bps``.
 
     Raises ParameterError if the floor is above the initial rate on such a link.
     """
-    record = new_record(Settings)
+    record = new_record(ECMStationSettings)
     set_table(
         record,
         parameters,
@@ -77,7 +90,9 @@ def settings_record(parameters: ReactionPointParameters, link_rate_bps: int) -> 
     return record
 
 
-def new_reaction_point(parameters: ReactionPointParameters, settings: Settings, now_ns: int) -> Limiters:
+def new_reaction_point(
+    parameters: ECMReactionPointParameters, settings: ECMStationSettings, now_ns: int
+) -> Limiters:
     """Return a reaction point without active limiters, started at ``now_ns``."""
     return new_limiters(Limiter, parameters.limiters, settings, now_ns)
 
@@ -85,9 +100,9 @@ def new_reaction_point(parameters: ReactionPointParameters, settings: Settings, 
 @compiled
 def receive(
     limiters: Limiters,
-    settings: Settings,
+    settings: ECMStationSettings,
     generator: Random,
-    message: Message,
+    message: ECMFields,
     flow: int,
     priority: int,
     now_ns: int,
@@ -104,7 +119,7 @@ def receive(
 
 
 @compiled
-def demanded(settings: Settings, message: Message) -> Demand:
+def demanded(settings: ECMStationSettings, message: ECMFields) -> Demand:
     """Return what ``message`` asks for (rules 1, 3 and 4); integers decide, floats only measure."""
     fb_8 = -(message.q_off * WEIGHT_DENOMINATOR + settings.weight_8 * message.q_delta)
     # With the Q bit Qdelta alone decides, twice as strongly as otherwise possible (S000 3.3.2).
@@ -124,7 +139,7 @@ def ticks(now_ns: int, unit: int) -> int:
 
 
 @inlined
-def average_rtt(limiter: Limiter, settings: Settings, message: Message, now_ns: int) -> None:
+def average_rtt(limiter: Limiter, settings: ECMStationSettings, message: ECMFields, now_ns: int) -> None:
     """Let the round-trip time that ``message`` shows into the limiter's average (rule 7)."""
     elapsed = (ticks(now_ns, message.unit) - message.timestamp) & _TIMESTAMP_MASK
     rtt_ns = float(elapsed * (_TICK_NS << message.unit))
@@ -132,3 +147,37 @@ def average_rtt(limiter: Limiter, settings: Settings, message: Message, now_ns: 
         limiter.rtt_average_ns = rtt_ns
     else:
         limiter.rtt_average_ns += settings.rtt_weight * (rtt_ns - limiter.rtt_average_ns)
+
+
+TAG_OCTETS = 16
+"""What a CM-Tag adds to a frame."""
+TIMESTAMP_BITS = 16
+"""A frame's mark is the tag's unit above the timestamp."""
+TIMESTAMP_MASK = 0xFFFF
+
+
+class ECMStations(Stations[ECMStationSettings]):
+    """The reaction points of stations."""
+
+    settings: ECMStationSettings
+
+    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Give a frame that a limiter let through its CM-Tag."""
+        unit = self.timestamp_unit
+        return send(self, departure, TAG_OCTETS, unit << TIMESTAMP_BITS | ticks(departure.now_ns, unit))
+
+    def heed(self, message: Message, now_ns: int) -> None:
+        """React to an ECM frame."""
+        if message.station < 0:
+            return
+        feedback = ECMFields(
+            message.cpid,
+            message.q_off,
+            message.q_delta,
+            message.q,
+            message.timestamp,
+            message.unit,
+            message.tagged == 1,
+        )
+        limiters = limiters_at(self, message.station)
+        receive(limiters, self.settings, self.generator, feedback, message.flow, message.priority, now_ns)

@@ -1,8 +1,9 @@
 """The FECN congestion point: the switch of algorithms §5 item 2, with S003's enhancements 1 to 4.
 
-Per output queue there is one record of :class:`State`; all share one of :class:`Settings`.  Every arriving
-data frame, a dropped one too, goes through :func:`count`; :func:`on_timer` runs when :func:`next_timer_ns`
-has come, before the arrivals of that time; a forward RD tag that passes gets what :func:`lowered` returns.
+Per output queue there is one record of :class:`FECNPointState`; all share one of :class:`FECNPointSettings`.
+Every arriving data frame, a dropped one too, goes through :func:`count`; :func:`on_timer` runs when
+:func:`next_timer_ns` has come, before the arrivals of that time; a forward RD tag that passes gets what
+:func:`lowered` returns.
 
 The advertised rate is the same for all flows, so the switch knows none of them.
 """
@@ -11,10 +12,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.fecn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.api.machine import Place, total
+from ecmproto.mechanisms.api.protocol import EVERY_STATION, SILENT, Arrival, Outbox, has_room, post
+from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters
 from ecmproto.record import new_record
-from ecmproto.structs import Random
+from ecmproto.structs import Draws, Random, Struct
 from ecmproto.units import NS_PER_S, RATE_INFINITY
 
 LARGEST_RATE = RATE_INFINITY - 1
@@ -24,7 +30,7 @@ _OCTET_BITS = 8
 _BPS_PER_KBPS = 1000
 
 
-class State:
+class FECNPointState:
     """What one congestion point remembers; a record (``ecmproto.record``)."""
 
     capacity_bps: float
@@ -57,7 +63,7 @@ class State:
     """RD tags whose rate was lowered."""
 
 
-class Settings:
+class FECNPointSettings:
     """The parameters as the kernels read them; a record."""
 
     interval_ns: int
@@ -78,9 +84,9 @@ class Settings:
     random_phase: int
 
 
-def settings_record(parameters: CongestionPointParameters) -> Settings:
+def settings_record(parameters: FECNCongestionPointParameters) -> FECNPointSettings:
     """Return the record of settings for ``parameters``."""
-    record = new_record(Settings)
+    record = new_record(FECNPointSettings)
     record.interval_ns = parameters.interval_ns
     record.initial_sources = parameters.initial_sources
     record.averaging = parameters.averaging
@@ -101,7 +107,9 @@ def settings_record(parameters: CongestionPointParameters) -> Settings:
 
 
 @compiled
-def start(state: State, settings: Settings, generator: Random, now_ns: int, capacity_bps: float) -> None:
+def start(
+    state: FECNPointState, settings: FECNPointSettings, generator: Random, now_ns: int, capacity_bps: float
+) -> None:
     """Bring ``state`` to its start at ``now_ns``: r = ΔR = C/N0, the first tick at the next multiple of T.
 
     ``capacity_bps`` is above 0.  Draws once from ``generator`` if the phase is random.
@@ -120,25 +128,25 @@ def start(state: State, settings: Settings, generator: Random, now_ns: int, capa
 
 
 @inlined
-def count(state: State, octets: int) -> None:
+def count(state: FECNPointState, octets: int) -> None:
     """Count a data frame of ``octets`` that arrived for the queue, whether or not it was dropped."""
     state.arrived_octets += octets
 
 
 @inlined
-def set_capacity(state: State, capacity_bps: float) -> None:
+def set_capacity(state: FECNPointState, capacity_bps: float) -> None:
     """Change C, above 0; the advertised rate follows a decrease at the next tick (enhancement 4)."""
     state.capacity_bps = capacity_bps
 
 
 @inlined
-def next_timer_ns(state: State) -> int:
+def next_timer_ns(state: FECNPointState) -> int:
     """Return when the next tick is due."""
     return state.timer_ns
 
 
 @compiled
-def on_timer(state: State, settings: Settings, now_ns: int, qlen_octets: int) -> None:
+def on_timer(state: FECNPointState, settings: FECNPointSettings, now_ns: int, qlen_octets: int) -> None:
     """Run the ticks that are due at ``now_ns`` with ``qlen_octets`` in the queue.
 
     What was counted arrived before the first of them, so the others find an idle interval.
@@ -152,7 +160,7 @@ def on_timer(state: State, settings: Settings, now_ns: int, qlen_octets: int) ->
 
 
 @compiled
-def tick(state: State, settings: Settings, qlen_octets: int) -> None:
+def tick(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int) -> None:
     """Update the advertised rate after an interval T; nothing is updated when nothing arrived in it."""
     if state.capacity_bps < state.settled_capacity_bps:
         scale(state, settings)
@@ -175,7 +183,7 @@ def tick(state: State, settings: Settings, qlen_octets: int) -> None:
 
 
 @inlined
-def scale(state: State, settings: Settings) -> None:
+def scale(state: FECNPointState, settings: FECNPointSettings) -> None:
     """Lower the rates in the ratio in which C decreased (enhancement 4)."""
     ratio = state.capacity_bps / state.settled_capacity_bps
     state.rate_bps = bounded(settings, state.capacity_bps, ratio * state.rate_bps)
@@ -185,7 +193,7 @@ def scale(state: State, settings: Settings) -> None:
 
 
 @inlined
-def limited(state: State, settings: Settings, qlen_octets: int, rate_bps: float) -> float:
+def limited(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, rate_bps: float) -> float:
     """Move ΔR by the queue, and return ``rate_bps`` with its increase limited to ΔR (enhancement 3)."""
     if qlen_octets < settings.qeq_octets:
         state.increase_bps *= settings.increase_growth
@@ -199,13 +207,13 @@ def limited(state: State, settings: Settings, qlen_octets: int, rate_bps: float)
 
 
 @inlined
-def bounded(settings: Settings, capacity_bps: float, rate_bps: float) -> float:
+def bounded(settings: FECNPointSettings, capacity_bps: float, rate_bps: float) -> float:
     """Return ``rate_bps`` within its bounds: at least the least rate, and in any case at most C."""
     return float(min(capacity_bps, max(settings.least_rate_bps, rate_bps)))
 
 
 @compiled
-def queue_control(settings: Settings, qlen_octets: int) -> float:
+def queue_control(settings: FECNPointSettings, qlen_octets: int) -> float:
     """Return f(q), 1 at Qeq (enhancement 1).
 
     The hyperbolas a·Qeq/((a − 1)·q + Qeq) are written around q − Qeq, which is 0 at Qeq without rounding.
@@ -220,13 +228,13 @@ def queue_control(settings: Settings, qlen_octets: int) -> float:
 
 
 @inlined
-def advertised(state: State) -> int:
+def advertised(state: FECNPointState) -> int:
     """Return the advertised rate as on the wire: whole kb/s, at most the largest finite rate."""
     return int(min(LARGEST_RATE, math.floor(state.rate_bps / _BPS_PER_KBPS)))
 
 
 @compiled
-def lowered(state: State, rate: int) -> int:
+def lowered(state: FECNPointState, rate: int) -> int:
     """Return what an RD tag with ``rate`` carries on: the lesser of it and the advertised rate, in kb/s.
 
     ``rate`` is unsigned, as on the wire: infinity is more than any advertised rate.
@@ -237,3 +245,57 @@ def lowered(state: State, rate: int) -> int:
         return rate
     state.lowered_tags += 1
     return least
+
+
+class FECNPort(Struct):
+    """One congestion point for all priorities: they share the port's output queue, whose octets add up."""
+
+    state: FECNPointState
+    settings: FECNPointSettings
+
+    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Count a data frame, a dropped one too."""
+        if arrival.sampled:
+            count(self.state, arrival.octets)
+
+    def forwarded(self, priority: int, tag: int) -> int:
+        """Return the lesser of the rate ``tag`` and the advertised one."""
+        return lowered(self.state, tag)
+
+    def left(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Do nothing: it measures at its ticks."""
+
+    def tick_ns(self) -> int:
+        """Return when the advertised rate is next updated."""
+        return next_timer_ns(self.state)
+
+    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        """Update the advertised rate; post it, silent, for whoever draws it."""
+        if now_ns < self.state.timer_ns:
+            return
+        qlen_octets = qlens_octets.sum()
+        on_timer(self.state, self.settings, now_ns, qlen_octets)
+        if has_room(outbox, 1):
+            post(outbox, SILENT, now_ns, EVERY_STATION, -1, 0)
+            # Plain Python gets a copy of a record that a compiled function returns.
+            message = outbox.messages[outbox.posted.count - 1]
+            message.qlen_octets = qlen_octets
+            message.rate = advertised(self.state)
+
+
+def new_port(
+    parameters: FECNCongestionPointParameters, place: Place, generator: np.random.Generator
+) -> FECNPort:
+    """Return the congestion point of a port at its start."""
+    port = FECNPort(new_record(FECNPointState), settings_record(parameters))
+    start(port.state, port.settings, Draws(generator), 0, float(place.rate_bps))
+    return port
+
+
+def port_counters(port: FECNPort) -> dict[str, int]:
+    """Return what the congestion point has counted, by name."""
+    return total(
+        port.state, "updates", "idle_ticks", "limited_updates", "bounded_updates", "tags", "lowered_tags"
+    )

@@ -6,6 +6,13 @@ Tags are put in, changed and taken out without touching any other octet: what a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
 from ecmproto.codec import (
     VLAN,
     CMTag,
@@ -21,11 +28,39 @@ from ecmproto.codec import (
     UnknownMessage,
     decode_lax,
 )
+from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.envelope import framed
-from ecmproto.mechanisms.aimd.tags import headers, outer_vlan
-from ecmproto.mechanisms.fecn.reaction_point import Refusals, Return
-from ecmproto.mechanisms.machine import AboutFlow
+from ecmproto.mechanisms.aimd.messages import framed, headers, outer_vlan
+from ecmproto.mechanisms.api.machine import AboutFlow, FlowKey, Heard, Machine, Place, SampledFrame, total
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import (
+    CongestionPoint,
+    Delivery,
+    Message,
+    Outbox,
+    Receivers,
+    Senders,
+    post,
+)
+from ecmproto.mechanisms.fecn.congestion_point import FECNPort, new_port, port_counters, set_capacity
+from ecmproto.mechanisms.fecn.parameters import (
+    FECNCongestionPointParameters,
+    FECNEdgeParameters,
+    FECNReactionPointParameters,
+)
+from ecmproto.mechanisms.fecn.reaction_point import (
+    TAG_OCTETS,
+    FECNDiscards,
+    FECNFields,
+    FECNStations,
+    new_stations,
+    queues_each,
+    settings_record,
+    station_counters,
+)
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.record import new_record
+from ecmproto.structs import Struct
 from ecmproto.units import RATE_INFINITY
 
 _TYPE_OCTETS = 2
@@ -86,7 +121,7 @@ def with_rate(octets: bytes, rate: int, *, ethertypes: EtherTypes = DEFAULT) -> 
 
 
 def with_layer(octets: bytes, frame: Frame, index: int, layer: Layer) -> bytes:
-    """Return ``octets``, which decoded to ``frame``, with ``layer`` in place of its layer ``index``."""
+    """FECNFields ``octets``, which decoded to ``frame``, with ``layer`` in place of its layer ``index``."""
     start, end = frame.boundaries()[index : index + 2]
     return octets[:start] + layer.build() + octets[end:]
 
@@ -137,8 +172,8 @@ def answer(
 
 
 def received(
-    octets: bytes, source: Refusals, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
-) -> Return | None:
+    octets: bytes, source: FECNDiscards, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
+) -> FECNFields | None:
     """Return what the returning frame ``octets`` says to the source with ``station_mac``.
 
     None, counted in ``source``, for one to a group or another station or from a group, and for one that
@@ -153,7 +188,7 @@ def received(
     if header.dst != station_mac or header.src[0] & _GROUP_BIT:
         source.foreign_returns += 1
         return None
-    return Return(found.rlq_id, found.rate)
+    return FECNFields(found.rlq_id, found.rate)
 
 
 def answering(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> AboutFlow:
@@ -185,3 +220,175 @@ def _tag_run(frame: Frame) -> int:
 def _rd_tag_index(frame: Frame) -> int:
     """Return the index of the outermost RD tag among the layers, 0 if there is none."""
     return next((i for i in range(_tag_run(frame)) if isinstance(frame.layers[i], RDTag)), 0)
+
+
+_ADDRESS_OCTETS2 = 6
+_GROUP_BIT2 = 1
+
+
+class FECNEdge:
+    """What an edge receiver counts; a record (``ecmproto.record``)."""
+
+    stripped: int
+    """Data frames whose RD tag was taken out."""
+    returns: int
+    """Returning frames made."""
+    unanswerable: int
+    """Tagged frames stripped without an answer: from a group address or from this station itself."""
+    foreign: int
+    """Frames for another station, left as they are."""
+
+
+class FECNDelivered(NamedTuple):
+    """What became of a data frame: the frame without its RD tag, and the returning frame, if any."""
+
+    octets: bytes
+    returning: bytes | None
+
+
+def edge_timer_ns(edge: FECNEdge) -> int:
+    """Return NEVER_NS: an edge receiver has no timers."""
+    return NEVER_NS
+
+
+def receive(
+    edge: FECNEdge,
+    octets: bytes,
+    *,
+    station_mac: bytes,
+    parameters: FECNEdgeParameters,
+    length_octets: int = 0,
+    ethertypes: EtherTypes = DEFAULT,
+) -> FECNDelivered:
+    """Take the RD tag out of a data frame that reached ``station_mac``, and make the frame that returns it.
+
+    ``octets`` is the frame from its DA on, without FCS, as far as it was captured; ``length_octets`` its
+    length on the wire if that is more.  A whole frame is padded to 60 octets again.
+    """
+    destination = octets[:_ADDRESS_OCTETS2]
+    bare = untagged(octets, ethertypes=ethertypes)
+    if bare == octets:
+        return FECNDelivered(octets, None)
+    if destination != station_mac and not destination[0] & _GROUP_BIT2:
+        edge.foreign += 1
+        return FECNDelivered(octets, None)
+    edge.stripped += 1
+    if length_octets <= len(octets):
+        bare = bare.ljust(MIN_OCTETS, b"\0")
+    if not is_answerable(octets, station_mac=station_mac):
+        edge.unanswerable += 1
+        return FECNDelivered(bare, None)
+    answer = returning(
+        octets, station_mac=station_mac, priority=parameters.return_priority, ethertypes=ethertypes
+    )
+    edge.returns += 1
+    return FECNDelivered(bare, answer)
+
+
+RETURN_KIND = 1
+
+
+class FECNReceivers(Struct):
+    """The edge receivers behind the port: each strips RD tags and sends them back."""
+
+    edge: FECNEdge
+
+    def delivered(self, delivery: Delivery, outbox: Outbox) -> None:
+        """Post the returning frame of a tagged one."""
+        if not delivery.tagged:
+            return
+        self.edge.stripped += 1
+        self.edge.returns += 1
+        post(outbox, RETURN_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority)
+        # Plain Python gets a copy of a record that a compiled function returns.
+        message = outbox.messages[outbox.posted.count - 1]
+        message.rlq_id = delivery.mark
+        message.rate = delivery.tag
+
+    def report_ns(self) -> int:
+        """Return NEVER_NS."""
+        return NEVER_NS
+
+    def report(self, now_ns: int, outbox: Outbox) -> None:
+        """Do nothing: receivers speak only when a tag comes."""
+
+
+class FECNMachine(Machine):
+    """FECN with its parameters set."""
+
+    flow_key = FlowKey(vlan=False, dst=True, priority=True, cn_tag=False)
+    tag = RDTag
+    tag_octets = TAG_OCTETS
+    tag_protocol = 3
+    kinds = MappingProxyType({RETURN_KIND: "FECN return"})
+    answers = frozenset({RETURN_KIND})
+    refusal_record = FECNDiscards
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: FECNCongestionPointParameters = parameters[Role.CONGESTION_POINT]
+        self._rp: FECNReactionPointParameters = parameters[Role.REACTION_POINT]
+        self._edge: FECNEdgeParameters = parameters[Role.EDGE]
+        self.set_point_octets = self._cp.qeq_octets
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return the port's congestion point, one for all priorities."""
+        return new_port(self._cp, place, generator)
+
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Have the advertised rate follow the line's, at the next tick (enhancement 4)."""
+        if isinstance(point, FECNPort):
+            set_capacity(point.state, float(capacity_bps))
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return sources of which no queue was used yet."""
+        return new_stations(self._rp, settings_record(self._rp), place, generator)
+
+    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+        """Return edge receivers."""
+        return FECNReceivers(new_record(FECNEdge))
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the returning frame."""
+        body = FECNReturn(rlq_id=int(message.rlq_id), rate=int(message.rate))
+        return answer(
+            about.octets,
+            body,
+            port_mac=place.cp_mac,
+            priority=self._edge.return_priority,
+            ethertypes=place.ethertypes,
+        )
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: FECNDiscards,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what a returning frame says: it is about a flow of the queue that it names."""
+        found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
+        if found is None:
+            return None
+        fields = {"kind": RETURN_KIND, "rlq_id": found.rlq_id, "rate": found.rate}
+        queues = queues_each(self._rp, place)
+        index = found.rlq_id - 1
+        # Flows beyond the table share its last queue.
+        flows = range(index, index + 1 if index < queues - 1 else max(queues, place.flows))
+        return Heard(fields, answering(octets, place.ethertypes)._replace(among=flows))
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the RD tags' rates and RLQ-IDs."""
+        return {"rlq_id": mark, "rate": tag}
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return what the congestion point, the sources or the receivers have counted."""
+        if isinstance(machine, FECNPort):
+            return port_counters(machine)
+        if isinstance(machine, FECNStations):
+            return station_counters(machine)
+        if isinstance(machine, FECNReceivers):
+            return total(machine.edge, "stripped", "returns")
+        return {}

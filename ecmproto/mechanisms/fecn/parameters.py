@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.parameters import Parameters, documented
+from ecmproto.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.mechanisms.api.parameters import Parameters, documented
 
 _S003 = "S003"
 _CHOICE = "choice (algorithms 5)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CongestionPointParameters(Parameters):
+class FECNCongestionPointParameters(Parameters):
     """What the switch is set to; one set serves every output queue.
 
     Raises ParameterError on a value out of its range, or if Qeq is not below Qsc.
@@ -257,7 +258,7 @@ class SourceParameters(Parameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReactionPointParameters(SourceParameters):
+class FECNReactionPointParameters(SourceParameters):
     """What a FECN source is set to.  Raises ParameterError on a value out of its range."""
 
     tag_interval_ns: int = field(
@@ -296,7 +297,7 @@ class ReactionPointParameters(SourceParameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeParameters(Parameters):
+class FECNEdgeParameters(Parameters):
     """What an edge receiver is set to.  Raises ParameterError on a value out of its range."""
 
     return_priority: int = field(
@@ -310,3 +311,16 @@ class EdgeParameters(Parameters):
             doc="priority of a returning frame in its outermost VLAN tag",
         ),
     )
+
+
+FECN = Mechanism(
+    name="fecn",
+    title="Forward Explicit Congestion Notification",
+    source="S003 (Jiang, Jain and So-In, IEEE 802.1au, March 2007)",
+    machine="ecmproto.mechanisms.fecn.messages:FECNMachine",
+    roles={
+        Role.CONGESTION_POINT: FECNCongestionPointParameters,
+        Role.REACTION_POINT: FECNReactionPointParameters,
+        Role.EDGE: FECNEdgeParameters,
+    },
+)

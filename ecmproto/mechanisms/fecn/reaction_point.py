@@ -1,7 +1,7 @@
 """The FECN reaction point: the source of algorithms §5 item 1, with S003's enhancement 5.
 
-A source has one record of :class:`Source` and a table of :class:`Queue`, rate-limited queues (RLQ) per
-destination and priority; the RLQ-ID of ``queues[i]`` is i + 1.  The frames wait at the caller, who asks
+A source has one record of :class:`FECNSource` and a table of :class:`FECNQueue`, rate-limited queues (RLQ)
+per destination and priority; the RLQ-ID of ``queues[i]`` is i + 1.  The frames wait at the caller, who asks
 :func:`route` where one belongs when it comes and calls :func:`join` when it waits there, asks
 ``limiter.leaves_ns`` when the first may go, and calls :func:`leave` when it goes, which says whether to tag
 it.  Returning frames go through :func:`on_return`.
@@ -13,12 +13,16 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.fecn.parameters import ReactionPointParameters, SourceParameters
-from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, set_rate
+import numpy as np
+
+from ecmproto.kernel import compiled, expanded, inlined
+from ecmproto.mechanisms.api.machine import Place, total
+from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
+from ecmproto.mechanisms.fecn.parameters import FECNReactionPointParameters, SourceParameters
+from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leaves_ns, set_rate
 from ecmproto.mechanisms.limiter import leave as indebt
 from ecmproto.record import new_record, new_records
-from ecmproto.structs import Random
+from ecmproto.structs import Draws, Random, Struct
 from ecmproto.units import RATE_INFINITY
 
 TAG_OCTETS = 10
@@ -27,7 +31,7 @@ TAG_OCTETS = 10
 _BPS_PER_KBPS = 1000
 
 
-class Refusals:
+class FECNDiscards:
     """What counts refused frames; a part of a source's record (``ecmproto.record``)."""
 
     foreign_returns: int
@@ -36,7 +40,7 @@ class Refusals:
     """Returning frames that cannot be decoded: ignored."""
 
 
-class Source(Refusals):
+class FECNSource(FECNDiscards):
     """What a source remembers besides its queues; a record."""
 
     link_rate_bps: float
@@ -64,7 +68,7 @@ class Source(Refusals):
     ignored."""
 
 
-class Queue(RateLimiter):
+class FECNQueue(RateLimiter):
     """One rate-limited queue; a record."""
 
     used: int
@@ -79,7 +83,7 @@ class Queue(RateLimiter):
     """Frames that leave before the next tagged one, when tags go by frames."""
 
 
-class Settings:
+class FECNSourceSettings:
     """The parameters as the kernels read them; a record."""
 
     tag_interval_ns: int
@@ -91,14 +95,14 @@ class Settings:
     random_phase: int
 
 
-class Return(NamedTuple):
+class FECNFields(NamedTuple):
     """A returning frame, its fields as on the wire: ``rate`` in kb/s, all ones is infinity."""
 
     rlq_id: int
     rate: int
 
 
-def settings_record(parameters: ReactionPointParameters) -> Settings:
+def settings_record(parameters: FECNReactionPointParameters) -> FECNSourceSettings:
     """Return the record of settings for ``parameters``."""
     record = source_settings_record(parameters)
     record.tag_interval_ns = parameters.tag_interval_ns
@@ -107,34 +111,34 @@ def settings_record(parameters: ReactionPointParameters) -> Settings:
     return record
 
 
-def source_settings_record(parameters: SourceParameters) -> Settings:
+def source_settings_record(parameters: SourceParameters) -> FECNSourceSettings:
     """Return the record of settings of a source that never tags."""
-    record = new_record(Settings)
+    record = new_record(FECNSourceSettings)
     record.initial_sources = parameters.initial_sources
     record.idle_ns = parameters.idle_ns
     record.least_rate_bps = parameters.least_rate_bps
     return record
 
 
-def queue_records(parameters: SourceParameters) -> Sequence[Queue]:
+def queue_records(parameters: SourceParameters) -> Sequence[FECNQueue]:
     """Return the table of queues, none of them used yet."""
-    return new_records(Queue, parameters.queues)
+    return new_records(FECNQueue, parameters.queues)
 
 
 @inlined
-def start(source: Source, link_rate_bps: float) -> None:
+def start(source: FECNSource, link_rate_bps: float) -> None:
     """Bring ``source`` to its start; ``link_rate_bps`` is above 0."""
     source.link_rate_bps = link_rate_bps
 
 
 @inlined
-def next_timer_ns(source: Source) -> int:
-    """Return NEVER_NS: a source has no timers but the departures of its limiters."""
+def next_timer_ns(source: FECNSource) -> int:
+    """FECNFields NEVER_NS: a source has no timers but the departures of its limiters."""
     return NEVER_NS
 
 
 @inlined
-def route(source: Source, queues: Sequence[Queue], flow: int, now_ns: int) -> int:
+def route(source: FECNSource, queues: Sequence[FECNQueue], flow: int, now_ns: int) -> int:
     """Return the index of the queue for a frame of ``flow`` that comes at ``now_ns``.
 
     ``flow`` is the dense number of a destination and priority, −1 when the caller ran out of them.  Nothing
@@ -146,7 +150,13 @@ def route(source: Source, queues: Sequence[Queue], flow: int, now_ns: int) -> in
 
 
 @compiled
-def join(source: Source, queues: Sequence[Queue], settings: Settings, generator: Random, index: int) -> None:
+def join(
+    source: FECNSource,
+    queues: Sequence[FECNQueue],
+    settings: FECNSourceSettings,
+    generator: Random,
+    index: int,
+) -> None:
     """Let the frame that was routed last join ``queues[index]``, where it was routed to.
 
     A queue that is new or was empty long enough starts anew, which draws from ``generator`` if the phase is
@@ -162,14 +172,16 @@ def join(source: Source, queues: Sequence[Queue], settings: Settings, generator:
 
 
 @inlined
-def queue_index(queues: Sequence[Queue], flow: int) -> int:
+def queue_index(queues: Sequence[FECNQueue], flow: int) -> int:
     """Return the index of the queue that serves ``flow``: its own, or the last one beyond the table."""
     last = len(queues) - 1
     return flow if 0 <= flow < last else last
 
 
 @compiled
-def restart(source: Source, queue: Queue, settings: Settings, generator: Random, now_ns: int) -> None:
+def restart(
+    source: FECNSource, queue: FECNQueue, settings: FECNSourceSettings, generator: Random, now_ns: int
+) -> None:
     """Start ``queue`` at r0 = C/N0; its next frame is tagged, or with a random phase one within τ."""
     initial_bps = source.link_rate_bps / settings.initial_sources
     set_rate(queue, now_ns, min(source.link_rate_bps, max(settings.least_rate_bps, initial_bps)))
@@ -184,7 +196,12 @@ def restart(source: Source, queue: Queue, settings: Settings, generator: Random,
 
 @compiled
 def leave(
-    source: Source, queue: Queue, settings: Settings, now_ns: int, octets: int, tag_octets: int = TAG_OCTETS
+    source: FECNSource,
+    queue: FECNQueue,
+    settings: FECNSourceSettings,
+    now_ns: int,
+    octets: int,
+    tag_octets: int = TAG_OCTETS,
 ) -> bool:
     """Let a frame of ``octets`` leave at ``now_ns``; True tells the caller to tag it with rate infinity.
 
@@ -201,7 +218,7 @@ def leave(
 
 
 @inlined
-def takes_tag(queue: Queue, settings: Settings, now_ns: int) -> bool:
+def takes_tag(queue: FECNQueue, settings: FECNSourceSettings, now_ns: int) -> bool:
     """Return whether the frame that leaves at ``now_ns`` is to be tagged, and set up the next tag."""
     if settings.frames_per_tag > 0:
         if queue.frames_to_tag > 0:
@@ -217,7 +234,11 @@ def takes_tag(queue: Queue, settings: Settings, now_ns: int) -> bool:
 
 @compiled
 def on_return(
-    source: Source, queues: Sequence[Queue], settings: Settings, returned: Return, now_ns: int
+    source: FECNSource,
+    queues: Sequence[FECNQueue],
+    settings: FECNSourceSettings,
+    returned: FECNFields,
+    now_ns: int,
 ) -> None:
     """Set the queue that ``returned`` names to the rate it brings, within the least rate and the link's.
 
@@ -239,3 +260,99 @@ def on_return(
         source.floored_returns += 1
         rate_bps = min(source.link_rate_bps, settings.least_rate_bps)
     set_rate(queues[index], now_ns, rate_bps)
+
+
+class FECNStations(Struct):
+    """The sources of stations, their records one station after the other; a limiter is a queue."""
+
+    sources: Sequence[FECNSource]
+    queues: Sequence[FECNQueue]
+    queues_each: int
+    settings: FECNSourceSettings
+    generator: Draws
+
+    def limiters(self) -> int:
+        """Return how many rate-limited queues a station has."""
+        return self.queues_each
+
+    def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
+        """Return the queue of ``flow``: no frame of a source goes without one."""
+        return route(self.sources[station], queues_of(self.queues, self.queues_each, station), flow, now_ns)
+
+    def join(self, station: int, limiter: int) -> None:
+        """Take note that the frame that was routed last queues there; a queue may start anew by it."""
+        queues = queues_of(self.queues, self.queues_each, station)
+        join(self.sources[station], queues, self.settings, self.generator, limiter)
+
+    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+        """Return when the head of the queue may leave."""
+        return leaves_ns(self.queues[station * self.queues_each + limiter], now_ns)
+
+    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Let the limiter count a frame; tag it, at rate infinity, if the queue's next tag is due."""
+        if departure.limiter != NO_LIMITER:
+            queue = self.queues[departure.station * self.queues_each + departure.limiter]
+            added = 0 if departure.tagged else TAG_OCTETS
+            source = self.sources[departure.station]
+            if leave(source, queue, self.settings, departure.now_ns, departure.octets, added):
+                return Sent(True, RATE_INFINITY, departure.limiter + 1, added)
+        return Sent(departure.tagged, departure.tag, departure.mark, 0)
+
+    def heed(self, message: Message, now_ns: int) -> None:
+        """Take the rate that a returning frame brings, if the queue that it names serves its flow."""
+        queues = queues_of(self.queues, self.queues_each, message.station)
+        if message.flow < 0 or queue_index(queues, message.flow) + 1 != message.rlq_id:
+            self.sources[message.station].unknown_returns += 1
+            return
+        returned = FECNFields(message.rlq_id, message.rate)
+        on_return(self.sources[message.station], queues, self.settings, returned, now_ns)
+
+    def timer_ns(self, station: int) -> int:
+        """FECNFields NEVER_NS."""
+        return next_timer_ns(self.sources[station])
+
+    def expire(self, station: int, now_ns: int) -> None:
+        """Do nothing: a source has no timers."""
+
+    def limit_bps(self, station: int, limiter: int) -> float:
+        """Return the queue's current rate."""
+        return self.queues[station * self.queues_each + limiter].rate_bps
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """FECNFields NO_AVERAGE: sources measure no round-trip time."""
+        return NO_AVERAGE
+
+
+@expanded
+def queues_of(queues: Sequence[FECNQueue], queues_each: int, station: int) -> Sequence[FECNQueue]:
+    """Return the queues of one station, of which each has ``queues_each``."""
+    return queues[station * queues_each : (station + 1) * queues_each]
+
+
+def new_stations(
+    parameters: SourceParameters, settings: FECNSourceSettings, place: Place, generator: np.random.Generator
+) -> FECNStations:
+    """Return sources at their start.
+
+    Flows are numbered densely, so queues beyond a station's flows would stay unused; they are left out.
+    """
+    each = queues_each(parameters, place)
+    sources = new_records(FECNSource, place.stations)
+    for source in sources:
+        start(source, float(place.link_rate_bps))
+    return FECNStations(
+        sources, new_records(FECNQueue, place.stations * each), each, settings, Draws(generator)
+    )
+
+
+def queues_each(parameters: SourceParameters, place: Place) -> int:
+    """Return how many queues a station has."""
+    return min(parameters.queues, max(1, place.flows))
+
+
+def station_counters(stations: FECNStations) -> dict[str, int]:
+    """Return what the sources have counted together, by name."""
+    return total(
+        stations.sources, "restarts", "shared_arrivals", "tags", "returns", "infinite_returns",
+        "capped_returns", "floored_returns", "unknown_returns",
+    )  # fmt: skip

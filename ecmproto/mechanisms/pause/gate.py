@@ -19,21 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.machine import total
+from ecmproto.mechanisms.api.machine import total
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, Message
 from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
-from ecmproto.mechanisms.pause.reaction import (
+from ecmproto.mechanisms.pause.reaction_point import (
     ALL_PRIORITIES,
     KIND_PAUSE,
     KIND_PFC,
     KIND_REFUSED,
     PRIORITIES,
     PauseFrame,
-    Settings,
-    State,
+    PauseReactionSettings,
+    PauseTimers,
     on_frame,
-    settings_record,
+    pause_reaction_settings,
 )
-from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, Message
 from ecmproto.record import new_record, new_records
 from ecmproto.structs import Struct
 
@@ -80,10 +80,10 @@ class Gates(Struct):
 
     stopped: Sequence[Stopped]
     standstill: Standstill
-    pause_states: Sequence[State]
-    pfc_states: Sequence[State]
-    pause_settings: Settings
-    pfc_settings: Settings
+    pause_states: Sequence[PauseTimers]
+    pfc_states: Sequence[PauseTimers]
+    pause_settings: PauseReactionSettings
+    pfc_settings: PauseReactionSettings
 
 
 def new_gates(stations: int, *, rate_bps: int, pause: bool, pfc_priorities: frozenset[int]) -> Gates:
@@ -92,10 +92,12 @@ def new_gates(stations: int, *, rate_bps: int, pause: bool, pfc_priorities: froz
     ``pause`` says whether they obey PAUSE, ``pfc_priorities`` for which priorities they obey PFC, none of it
     if that is empty.  What they do not obey is counted as ignored.
     """
-    pause_settings = settings_record(PauseReactionParameters(), rate_bps=rate_bps)
+    pause_settings = pause_reaction_settings(PauseReactionParameters(), rate_bps=rate_bps)
     if not pause:
         pause_settings.kind = KIND_REFUSED
-    pfc_settings = settings_record(PFCReactionParameters(priorities=pfc_priorities), rate_bps=rate_bps)
+    pfc_settings = pause_reaction_settings(
+        PFCReactionParameters(priorities=pfc_priorities), rate_bps=rate_bps
+    )
     if not pfc_priorities:
         pfc_settings.kind = KIND_REFUSED
     standstill = new_record(Standstill)
@@ -103,8 +105,8 @@ def new_gates(stations: int, *, rate_bps: int, pause: bool, pfc_priorities: froz
     return Gates(
         new_records(Stopped, stations),
         standstill,
-        new_records(State, stations),
-        new_records(State, stations),
+        new_records(PauseTimers, stations),
+        new_records(PauseTimers, stations),
         pause_settings,
         pfc_settings,
     )

@@ -1,17 +1,38 @@
-"""PAUSE and PFC frames made from signals, and read for the reaction (wire-formats 8)."""
+"""PAUSE and PFC frames made from signals, and read_flow_control for the reaction (wire-formats 8)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
+
+import numpy as np
 
 from ecmproto.codec import PFC, Ethernet, EtherTypes, Frame, Pause, decode, encode
 from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.errors import DecodeError, ParameterError
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.mac_control import DESTINATION
-from ecmproto.mechanisms.pause.generation import Signal
-from ecmproto.mechanisms.pause.reaction import (
+from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame, total
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import (
+    PAUSE_KIND,
+    PFC_KIND,
+    CongestionPoint,
+    Message,
+    Receivers,
+    Senders,
+)
+from ecmproto.mechanisms.pause.congestion_point import (
+    CLASSES,
+    FlowControlPoint,
+    FlowControlState,
+    OccupancyMeter,
+    RefreshClock,
+    Signal,
+    flow_control_settings,
+)
+from ecmproto.mechanisms.pause.parameters import GenerationParameters
+from ecmproto.mechanisms.pause.reaction_point import (
     ALL_PRIORITIES,
     KIND_PAUSE,
     KIND_PFC,
@@ -19,10 +40,10 @@ from ecmproto.mechanisms.pause.reaction import (
     PRIORITIES,
     PauseFrame,
 )
-from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, Message
+from ecmproto.record import new_record, new_records
 
 
-class Refusals:
+class PauseDiscards:
     """What counts refused frames as `reaction.State` does; a record (``ecmproto.record``)."""
 
     refused_frames: int
@@ -67,7 +88,7 @@ def _frame(message: Pause | PFC, src: bytes, ethertypes: EtherTypes) -> bytes:
     return encode(Frame(layers=(header, message), ethertypes=ethertypes)).ljust(MIN_OCTETS, b"\0")
 
 
-def read(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> PauseFrame:
+def read_flow_control(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> PauseFrame:
     """Return what the MAC Control frame ``octets`` (without FCS) says; never raises.
 
     Anything but a whole, untagged PAUSE or PFC frame to 01-80-C2-00-00-01 is of KIND_REFUSED.
@@ -88,13 +109,15 @@ def read(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> PauseFrame:
             return _REFUSED
 
 
-def heard(octets: bytes, refusals: Refusals, *, ethertypes: EtherTypes = DEFAULT) -> list[Mapping[str, int]]:
+def parse_flow_control(
+    octets: bytes, refusals: PauseDiscards, *, ethertypes: EtherTypes = DEFAULT
+) -> list[Mapping[str, int]]:
     """Return the fields of the messages that a MAC Control frame (without FCS) is; none, counted, if refused.
 
     A PFC frame is as many messages as it has different times.  They are for whoever the frame came to:
     station and flow are the caller's to set.
     """
-    frame = read(octets, ethertypes=ethertypes)
+    frame = read_flow_control(octets, ethertypes=ethertypes)
     if frame.kind == KIND_REFUSED:
         refusals.refused_frames += 1
         return []
@@ -109,3 +132,57 @@ def heard(octets: bytes, refusals: Refusals, *, ethertypes: EtherTypes = DEFAULT
         {"kind": kind, "enable_vector": vector, "quanta": quanta}
         for quanta, vector in (vectors or {0: 0}).items()
     ]
+
+
+class FlowControlMachine(Machine):
+    """PAUSE or PFC with its parameters set; no mechanism by itself.
+
+    A message's ``priority`` is its class, the lowest if it refreshes several; its ``qlen_octets`` the
+    occupancy that was judged: of the station's frames at the port, or of all.
+    """
+
+    kind: int
+    by_priority: bool
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: GenerationParameters = parameters[Role.CONGESTION_POINT]
+        self.knows_stations = self._cp.pause_on == "input"
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return the port's occupancy, watched against the marks; nothing is stopped."""
+        links = place.stations if self.knows_stations else 1
+        return FlowControlPoint(
+            octets=np.zeros(links * CLASSES, np.int64),
+            meters=new_records(OccupancyMeter, links * CLASSES),
+            links=new_records(FlowControlState, links),
+            clock=new_record(RefreshClock),
+            settings=flow_control_settings(self._cp, rate_bps=place.link_rate_bps),
+            kind=self.kind,
+            by_priority=self.by_priority,
+            by_station=self.knows_stations,
+        )
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the PAUSE or PFC frame; ``about`` has no part in it."""
+        return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return how many frames the congestion point has sent."""
+        if not isinstance(machine, FlowControlPoint):
+            return {}
+        return total(machine.links, "xoff_frames", "xon_frames", "refresh_frames")
+
+
+class PauseMachine(FlowControlMachine):
+    """PAUSE with its parameters set."""
+
+    kind = PAUSE_KIND
+    by_priority = False
+
+
+class PFCMachine(FlowControlMachine):
+    """PFC with its parameters set."""
+
+    kind = PFC_KIND
+    by_priority = True

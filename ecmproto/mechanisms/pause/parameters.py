@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.parameters import Parameters, documented
+from ecmproto.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.mechanisms.api.parameters import Parameters, documented
 from ecmproto.units import NS_PER_S
 
 _SECTION = "algorithms §6"
@@ -153,3 +154,26 @@ def rule_of_thumb(*, rate_bps: int, rtt_ns: int) -> RuleOfThumb:
         -(-round_trips * rate_bps * rtt_ns // (_OCTET_BITS * NS_PER_S)) for round_trips in (1, 2, 3)
     )
     return RuleOfThumb(high_octets=two, low_octets=one, buffer_octets=three)
+
+
+PAUSE = Mechanism(
+    name="pause",
+    title="PAUSE: stop the whole link (802.3 Annex 31B)",
+    source="802.3 Annex 31B; S002, S003 and S004; algorithms §6",
+    machine="ecmproto.mechanisms.pause.messages:PauseMachine",
+    roles={
+        Role.CONGESTION_POINT: GenerationParameters,
+        Role.REACTION_POINT: PauseReactionParameters,
+    },
+)
+
+PFC = Mechanism(
+    name="pfc",
+    title="Priority-based flow control: stop priorities one by one (802.3 Annex 31D)",
+    source="802.3 Annex 31D; algorithms §6",
+    machine="ecmproto.mechanisms.pause.messages:PFCMachine",
+    roles={
+        Role.CONGESTION_POINT: PFCGenerationParameters,
+        Role.REACTION_POINT: PFCReactionParameters,
+    },
+)

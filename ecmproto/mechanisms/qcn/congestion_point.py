@@ -1,7 +1,7 @@
 """The QCN congestion point: algorithms §3, rules CP 1-3, on a plain state record.
 
-Per CN priority of an output queue there is one record of :class:`State`; all share one of :class:`Settings`.
-For each **enqueued** frame the caller does::
+Per CN priority of an output queue there is one record of :class:`QCNPointState`; all share one of
+:class:`QCNPointSettings`. For each **enqueued** frame the caller does::
 
     if count(state, octets):
         feedback = sample(state, settings, generator, qlen_octets)
@@ -16,6 +16,7 @@ so both go negative at the same frame.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Annotated, NamedTuple
 
@@ -23,17 +24,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.qcn.jitter import spread
-from ecmproto.mechanisms.qcn.parameters import SAMPLE_OCTETS, WEIGHT_DENOMINATOR, CongestionPointParameters
+from ecmproto.mechanisms.api.protocol import SILENT, Arrival, Outbox, post
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.qcn.parameters import SAMPLE_OCTETS, WEIGHT_DENOMINATOR, QCNCongestionPointParameters
 from ecmproto.record import new_record
-from ecmproto.structs import Random
+from ecmproto.structs import Draws, Random, Struct
+
+
+@inlined
+def spread(jitter: float, generator: Random) -> float:
+    """Return U(1 − jitter, 1 + jitter).
+
+    Draws once from ``generator``; ``random()`` gives the same numbers in compiled and plain code.
+    """
+    return 1.0 - jitter + 2.0 * jitter * generator.random()
+
 
 LARGEST_QNTZ_FB = 63
 _STEPS = len(SAMPLE_OCTETS)
 _QNTZ_FB_PER_STEP = 8
 
 
-class State:
+class QCNPointState:
     """What one congestion point remembers; a record (``ecmproto.record``)."""
 
     countdown_octets: int
@@ -42,7 +54,7 @@ class State:
     """Qlen at the last sampling instant."""
 
 
-class Settings:
+class QCNPointSettings:
     """The parameters as the kernels read them; a record."""
 
     qeq_octets: int
@@ -53,7 +65,7 @@ class Settings:
     jitter: float
 
 
-class Feedback(NamedTuple):
+class QCNFeedback(NamedTuple):
     """What one sample found, in octets: ``fb_1024`` is Fb in units of 1/1024 octet, exact for every w."""
 
     qoff_octets: int
@@ -62,9 +74,9 @@ class Feedback(NamedTuple):
     qntz_fb: int
 
 
-def settings_record(parameters: CongestionPointParameters) -> Settings:
+def settings_record(parameters: QCNCongestionPointParameters) -> QCNPointSettings:
     """Return the record of settings for ``parameters``."""
-    record = new_record(Settings)
+    record = new_record(QCNPointSettings)
     record.qeq_octets = parameters.qeq_octets
     record.weight_1024 = int(parameters.weight * WEIGHT_DENOMINATOR)
     base = parameters.sample_base_octets
@@ -74,21 +86,23 @@ def settings_record(parameters: CongestionPointParameters) -> Settings:
 
 
 @compiled
-def start(state: State, settings: Settings, generator: Random) -> None:
+def start(state: QCNPointState, settings: QCNPointSettings, generator: Random) -> None:
     """Bring ``state`` to its start (rule 3): a full, jittered countdown and Qlen_old 0."""
     state.qlen_old_octets = 0
     state.countdown_octets = reload_octets(settings, generator, 0)
 
 
 @inlined
-def count(state: State, octets: int) -> bool:
+def count(state: QCNPointState, octets: int) -> bool:
     """Count one enqueued frame of ``octets``; True makes this frame a sample (rule 1)."""
     state.countdown_octets -= octets
     return bool(state.countdown_octets < 0)
 
 
 @compiled
-def sample(state: State, settings: Settings, generator: Random, qlen_octets: int) -> Feedback:
+def sample(
+    state: QCNPointState, settings: QCNPointSettings, generator: Random, qlen_octets: int
+) -> QCNFeedback:
     """Return the feedback at a sampling instant with ``qlen_octets`` in the queue, and set up the next.
 
     Qlen_old follows at every sampling instant and the reload replaces what is left of the countdown,
@@ -100,11 +114,11 @@ def sample(state: State, settings: Settings, generator: Random, qlen_octets: int
     qntz_fb = quantize(settings, fb_1024)
     state.qlen_old_octets = qlen_octets
     state.countdown_octets = reload_octets(settings, generator, qntz_fb)
-    return Feedback(qoff, qdelta, fb_1024, qntz_fb)
+    return QCNFeedback(qoff, qdelta, fb_1024, qntz_fb)
 
 
 @compiled
-def quantize(settings: Settings, fb_1024: int) -> int:
+def quantize(settings: QCNPointSettings, fb_1024: int) -> int:
     """Return QntzFb of a feedback (rule 2): min(63, ⌊−Fb·63 / (Qeq·(2w + 1))⌋), 0 unless Fb < 0."""
     if fb_1024 >= 0:
         return 0
@@ -113,7 +127,56 @@ def quantize(settings: Settings, fb_1024: int) -> int:
 
 
 @compiled
-def reload_octets(settings: Settings, generator: Random, qntz_fb: int) -> int:
+def reload_octets(settings: QCNPointSettings, generator: Random, qntz_fb: int) -> int:
     """Return the octets to the next sample (rule 3): base[QntzFb div 8] × U(1 − jitter, 1 + jitter)."""
     base = float(settings.reload_octets[qntz_fb // _QNTZ_FB_PER_STEP])
     return math.floor(base * spread(settings.jitter, generator))
+
+
+CNM_KIND = 1
+PRIORITIES = 8
+
+
+class QCNPoints(Struct):
+    """The congestion points of a port, one a CN priority."""
+
+    states: Sequence[QCNPointState]
+    has_point: NDArray[np.bool_]
+    without_cn_tag: bool
+    """Whether a frame without CN-TAG is answered."""
+    settings: QCNPointSettings
+    generator: Draws
+
+    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Count an enqueued frame; post a CNM, or a silent sample, if it was sampled."""
+        priority = arrival.priority
+        if not (arrival.enqueued and arrival.sampled and self.has_point[priority]):
+            return
+        if not count(self.states[priority], arrival.octets):
+            return
+        found = sample(self.states[priority], self.settings, self.generator, arrival.qlen_octets)
+        kind = CNM_KIND if found.qntz_fb > 0 else SILENT
+        message = post(outbox, kind, arrival.now_ns, arrival.station, arrival.flow, priority)
+        message.qlen_octets = arrival.qlen_octets
+        message.qoff_octets = found.qoff_octets
+        message.qdelta_octets = found.qdelta_octets
+        message.fb_octets = found.fb_1024 / WEIGHT_DENOMINATOR
+        message.qntz_fb = found.qntz_fb
+        if not (arrival.answerable and (arrival.tagged or self.without_cn_tag)):
+            message.sent = 0
+
+    def forwarded(self, priority: int, tag: int) -> int:
+        """Return the CN-TAG as it came."""
+        return tag
+
+    def left(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Do nothing: departures are none of its business."""
+
+    def tick_ns(self) -> int:
+        """Return NEVER_NS: it has no timers."""
+        return NEVER_NS
+
+    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        """Do nothing."""

@@ -1,7 +1,7 @@
 """The edge of a QCN domain: CND defence modes (wire-formats 9) and the backbone edge's CNMs (3.1).
 
-A port has one :class:`Edge` record of counters and, as long as nothing about its neighbour changes, one
-:class:`PortRules`, which say per priority what is done.  A driver of whole batches reads the rules' tables
+A port has one :class:`QCNEdge` record of counters and, as long as nothing about its neighbour changes, one
+:class:`DefenceRules`, which say per priority what is done.  A driver of whole batches reads the rules' tables
 and calls `receive` and `transmit` only for the frames that they change.
 """
 
@@ -9,20 +9,128 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
-from ecmproto.codec import CongestionNotificationTLV, Ethernet, EtherTypes, encode
+from ecmproto.codec import (
+    VLAN,
+    CMTag,
+    CNTag,
+    CongestionNotificationTLV,
+    Ethernet,
+    EtherTypes,
+    Frame,
+    RDTag,
+    RRTTag,
+    STag,
+    decode_lax,
+    encode,
+)
+from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.codec.pbb import convert_cnm
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.qcn.edge_parameters import (
+from ecmproto.mechanisms.qcn.messages import CNMReceiver, ReceivedCNM, read_cnm
+from ecmproto.mechanisms.qcn.parameters import (
     AUTOMATIC,
     AUTOMATIC_ALTERNATE,
     PRIORITIES,
     DefenceMode,
-    EdgeParameters,
+    QCNEdgeParameters,
 )
-from ecmproto.mechanisms.qcn.messages import CNMReceiver, ReceivedCNM, read_cnm
-from ecmproto.mechanisms.qcn.tags import received_priority, strip_cn_tag, with_priority
+
+_Tag: TypeAlias = VLAN | STag | CNTag | CMTag | RRTTag | RDTag
+_UNBOUNDED = 1 << 32
+
+
+class _Head(NamedTuple):
+    """A frame's header: each tag stands with the EtherType that announces it, as old tags have old ones."""
+
+    ethernet: Ethernet
+    tags: list[tuple[int, _Tag]]
+    payload_type: int
+    payload: bytes
+
+
+def insert_cn_tag(octets: bytes, flow_id: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the frame with a CN-TAG for ``flow_id`` behind its VLAN stack, in place of any it had.
+
+    Raises EncodeError unless ``flow_id`` is in 0..65535.
+    """
+    head = _head(octets, ethertypes)
+    if head is None:
+        return octets
+    tags = _without_cn_tags(head)
+    behind = max((n for n, (_, tag) in enumerate(tags, 1) if isinstance(tag, VLAN | STag)), default=0)
+    tags.insert(behind, (ethertypes.cn_tag, CNTag(flow_id=flow_id)))
+    return _joined(head, tags, ethertypes)
+
+
+def strip_cn_tag(
+    octets: bytes, *, length_octets: int | None = None, ethertypes: EtherTypes = DEFAULT
+) -> bytes:
+    """Return the frame without CN-TAG, padded to 60 octets if that made it shorter.
+
+    ``length_octets`` is the frame's length where a snap length may have cut it: such a frame is not padded.
+    """
+    head = _head(octets, ethertypes)
+    if head is None:
+        return octets
+    tags = _without_cn_tags(head)
+    if len(tags) == len(head.tags):
+        return octets
+    stripped = _joined(head, tags, ethertypes)
+    if len(octets) < max(MIN_OCTETS, length_octets or 0):
+        return stripped
+    return stripped.ljust(MIN_OCTETS, b"\0")
+
+
+def with_priority(octets: bytes, priority: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the frame with ``priority`` in its outermost VLAN tag; an untagged one as it is."""
+    head = _head(octets, ethertypes)
+    if head is None:
+        return octets
+    for index, (announced_by, tag) in enumerate(head.tags):
+        if isinstance(tag, VLAN | STag):
+            tags = list(head.tags)
+            tags[index] = (announced_by, tag.replace(priority=priority))
+            return _joined(head, tags, ethertypes)
+    return octets
+
+
+def received_priority(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> int:
+    """Return the priority in the outermost VLAN tag, 0 for an untagged frame."""
+    head = _head(octets, ethertypes)
+    tags = [] if head is None else [tag for _, tag in head.tags if isinstance(tag, VLAN | STag)]
+    return tags[0].priority if tags else 0
+
+
+def _head(octets: bytes, ethertypes: EtherTypes) -> _Head | None:
+    frame = decode_lax(octets, original_octets=_UNBOUNDED, ethertypes=ethertypes)
+    if not frame.layers or not isinstance(frame.layers[0], Ethernet):
+        return None
+    ethernet = frame.layers[0]
+    tags: list[tuple[int, _Tag]] = []
+    announced = ethernet.type
+    for layer in frame.layers[1:]:
+        if not isinstance(layer, _Tag):
+            break
+        tags.append((announced, layer))
+        announced = layer.etype
+    return _Head(ethernet, tags, announced, octets[frame.boundaries()[1 + len(tags)] :])
+
+
+def _without_cn_tags(head: _Head) -> list[tuple[int, _Tag]]:
+    return [(announced_by, tag) for announced_by, tag in head.tags if not isinstance(tag, CNTag)]
+
+
+def _joined(head: _Head, tags: list[tuple[int, _Tag]], ethertypes: EtherTypes) -> bytes:
+    types = [*(announced_by for announced_by, _ in tags), head.payload_type]
+    layers = (
+        head.ethernet.replace(type=types[0]),
+        *(tag.replace(etype=etype) for (_, tag), etype in zip(tags, types[1:], strict=True)),
+    )
+    return encode(Frame(layers=layers, ethertypes=ethertypes)) + head.payload
+
 
 UNCHANGED = tuple(range(PRIORITIES))
 """The priority regeneration table that changes nothing (802.1Q 6.9.4)."""
@@ -30,7 +138,7 @@ UNCHANGED = tuple(range(PRIORITIES))
 _GROUP_BIT = 0x01
 
 
-class Edge(CNMReceiver):
+class QCNEdge(CNMReceiver):
     """Counters of one port; a record (``ecmproto.record``)."""
 
     remapped_frames: int
@@ -46,7 +154,7 @@ class Edge(CNMReceiver):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PortRules:
+class DefenceRules:
     """What a port does, per priority 0 to 7.
 
     ``modes``: its defence mode (disabled for what is no CNPV).  ``received``: the priority that a frame
@@ -61,7 +169,7 @@ class PortRules:
 
 
 def defence_modes(
-    parameters: EdgeParameters, neighbour: CongestionNotificationTLV | None
+    parameters: QCNEdgeParameters, neighbour: CongestionNotificationTLV | None
 ) -> tuple[DefenceMode, ...]:
     """Return the mode of each priority, given what the neighbour last advertised; None if nothing."""
     cnpv = 0 if neighbour is None else neighbour.cnpv
@@ -82,7 +190,7 @@ def _automatic(neighbour_cnpv: int, neighbour_ready: int) -> DefenceMode:
     return DefenceMode.INTERIOR_READY if neighbour_ready else DefenceMode.INTERIOR
 
 
-def advertisement(parameters: EdgeParameters, modes: Sequence[DefenceMode]) -> CongestionNotificationTLV:
+def advertisement(parameters: QCNEdgeParameters, modes: Sequence[DefenceMode]) -> CongestionNotificationTLV:
     """Return the TLV that tells the neighbour the CNPVs, Ready where they are not remapped (802.1Q 33.5)."""
     enabled = [p for p in sorted(parameters.cnpv) if modes[p] is not DefenceMode.DISABLED]
     ready = [p for p in enabled if modes[p] is not DefenceMode.EDGE]
@@ -96,7 +204,7 @@ def _mask(priorities: Sequence[int]) -> int:
     return mask
 
 
-def alternate_priority(parameters: EdgeParameters, priority: int) -> int:
+def alternate_priority(parameters: QCNEdgeParameters, priority: int) -> int:
     """Return what ``priority``, a CNPV, is remapped to: next lower that is no CNPV, else next higher."""
     if parameters.alternate_priority != AUTOMATIC_ALTERNATE:
         return parameters.alternate_priority
@@ -105,11 +213,11 @@ def alternate_priority(parameters: EdgeParameters, priority: int) -> int:
 
 
 def port_rules(
-    parameters: EdgeParameters,
+    parameters: QCNEdgeParameters,
     modes: Sequence[DefenceMode],
     *,
     regeneration: Sequence[int] = UNCHANGED,
-) -> PortRules:
+) -> DefenceRules:
     """Return what a port with these modes and this priority regeneration table does.
 
     Raises ParameterError unless ``regeneration`` has eight priorities.
@@ -118,7 +226,7 @@ def port_rules(
         raise ParameterError(name="regeneration", needed="eight priorities 0 to 7", got=str(regeneration))
     defended = {p for p in range(PRIORITIES) if modes[p] is not DefenceMode.DISABLED}
     kept_out = tuple(p not in defended and regeneration[p] in defended for p in range(PRIORITIES))
-    return PortRules(
+    return DefenceRules(
         modes=tuple(modes),
         received=tuple(
             alternate_priority(parameters, p)
@@ -134,7 +242,7 @@ def port_rules(
 
 
 def receive(
-    edge: Edge, rules: PortRules, octets: bytes, *, ethertypes: EtherTypes = DEFAULT
+    edge: QCNEdge, rules: DefenceRules, octets: bytes, *, ethertypes: EtherTypes = DEFAULT
 ) -> tuple[bytes, int]:
     """Return a frame that the port received, with its outermost VLAN priority as ruled, and that priority.
 
@@ -150,8 +258,8 @@ def receive(
 
 
 def transmit(
-    edge: Edge,
-    rules: PortRules,
+    edge: QCNEdge,
+    rules: DefenceRules,
     octets: bytes,
     priority: int,
     *,
@@ -167,8 +275,8 @@ def transmit(
 
 
 def convert(
-    edge: Edge,
-    parameters: EdgeParameters,
+    edge: QCNEdge,
+    parameters: QCNEdgeParameters,
     octets: bytes,
     own_mac: bytes,
     *,

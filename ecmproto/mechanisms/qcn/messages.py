@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
 
-from ecmproto.codec import CNM, CNTag, Ethernet, EtherTypes, Frame, ITag, decode_lax
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.codec import CNM, VLAN, CNTag, Ethernet, EtherTypes, Frame, ITag, STag, decode_lax, encode
+from ecmproto.codec.frame import MIN_OCTETS
+from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import MAX_MSDU
-from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
+from ecmproto.formats.text import cpid
+from ecmproto.mechanisms.aimd.messages import outer_vlan
+from ecmproto.mechanisms.api.machine import AboutFlow, FlowKey, Heard, Machine, Place, SampledFrame, total
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import CongestionPoint, Message, Receivers, Senders, signed_cpid
+from ecmproto.mechanisms.qcn import congestion_point as cp
+from ecmproto.mechanisms.qcn import reaction_point as rp
+from ecmproto.mechanisms.qcn.congestion_point import CNM_KIND, PRIORITIES, QCNPoints, start
+from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters, QCNReactionPointParameters
+from ecmproto.mechanisms.qcn.reaction_point import (
+    LAST_FLOW_ID,
+    TAG_OCTETS,
+    CNMFeedback,
+    QCNFlow,
+    QCNLimiter,
+    QCNStation,
+    QCNStations,
+)
+from ecmproto.record import columns, new_records
+from ecmproto.structs import Draws
+from ecmproto.units import QUEUE_UNIT_OCTETS, queue_units
 
 _GROUP_BIT = 0x01
-
-
-class CNMFeedback(NamedTuple):
-    """What the reaction point algorithm takes from a CNM, named as on the wire.
-
-    The key of the limiter is (``encap_prio``, ``flow_id``).  CPID, cnmQOffset and cnmQDelta are not used
-    by it (S001).
-    """
-
-    flow_id: int
-    encap_prio: int
-    qntz_fb: int
 
 
 class Discard(Enum):
@@ -114,3 +131,200 @@ def _announces_cnm(frame: Frame) -> bool:
 
 def _add(receiver: CNMReceiver, counter: str) -> None:
     setattr(receiver, counter, getattr(receiver, counter) + 1)
+
+
+_INT16 = (-(2**15), 2**15 - 1)
+_TYPE_OCTETS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifiedFrame:
+    """A sampled frame as far as a CNM is concerned.
+
+    ``octets``: what was captured of it from its DA on, its whole Ethernet header at least; ``length_octets``:
+    on the wire; both without FCS.  ``msdu_offset``: where its payload EtherType or length stands.
+    ``priority``: of its queue.
+    """
+
+    octets: bytes
+    length_octets: int
+    msdu_offset: int
+    priority: int
+
+
+def notification(
+    sampled: NotifiedFrame,
+    *,
+    qntz_fb: int,
+    qoff_octets: int,
+    qdelta_octets: int,
+    cpid: int,
+    cp_mac: bytes,
+    parameters: QCNCongestionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes:
+    """Return the octets of the CNM that answers ``sampled``, padded to 60, without FCS.
+
+    ``qoff_octets`` is Qlen − Qeq as the congestion point has it; the message carries its opposite.
+    Whether a CNM is to be sent at all is the caller's to know.
+    """
+    header = sampled.octets[: sampled.msdu_offset + _TYPE_OCTETS].ljust(
+        sampled.msdu_offset + _TYPE_OCTETS, b"\0"
+    )
+    layers = decode_lax(header, original_octets=sampled.length_octets, ethertypes=ethertypes).layers
+    msdu = _msdu(sampled, parameters.msdu_limit_octets)
+    message = CNM(
+        qntz_fb=qntz_fb,
+        cpid=cpid,
+        q_offset=_field_units(-qoff_octets),
+        q_delta=_field_units(qdelta_octets),
+        encap_prio=sampled.priority,
+        encap_dst=sampled.octets[:6],
+        msdu_length=len(msdu),
+        msdu=msdu,
+    )
+    tags = _cnm_tags(layers, parameters.cnm_priority, ethertypes)
+    # Each header's type announces what follows it.
+    types = [*(announced for announced, _ in tags), ethertypes.cnm]
+    frame = (
+        Ethernet(dst=sampled.octets[6:12], src=cp_mac, type=types[0]),
+        *(tag.replace(etype=etype) for (_, tag), etype in zip(tags, types[1:], strict=True)),
+        message,
+    )
+    octets = encode(Frame(layers=frame, ethertypes=ethertypes))
+    return octets.ljust(MIN_OCTETS, b"\0")
+
+
+def _cnm_tags(
+    layers: tuple[Layer, ...], cnm_priority: int, ethertypes: EtherTypes
+) -> list[tuple[int, VLAN | STag | CNTag]]:
+    """Return the CNM's tags, each with the EtherType that announces it: the VLAN stack, then the CN-TAG."""
+    stack: list[tuple[int, VLAN | STag | CNTag]] = []
+    cn_tag = CNTag(flow_id=0)
+    found = False
+    for before, layer in pairwise(layers):
+        if isinstance(layer, VLAN | STag):
+            outermost = layer.replace(priority=cnm_priority, dei=0) if not stack else layer
+            stack.append((int(getattr(before, before.next_key)), outermost))
+        elif isinstance(layer, CNTag) and not found:
+            cn_tag, found = layer, True
+    return [*stack, (ethertypes.cn_tag, cn_tag)]
+
+
+def _msdu(sampled: NotifiedFrame, limit_octets: int) -> bytes:
+    start = sampled.msdu_offset
+    type_or_length = int.from_bytes(sampled.octets[start : start + _TYPE_OCTETS])
+    stop = min(start + limit_octets, sampled.length_octets)
+    if type_or_length <= MAX_LENGTH:
+        # A length tells padding apart (802.3 3.2.6).
+        stop = min(stop, start + _TYPE_OCTETS + type_or_length)
+    return sampled.octets[start:stop]
+
+
+def _field_units(octets: int) -> int:
+    least, most = _INT16
+    return max(least, min(most, queue_units(octets)))
+
+
+class QCNMachine(Machine):
+    """QCN with its parameters set."""
+
+    flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
+    tag = CNTag
+    tag_octets = TAG_OCTETS
+    kinds = MappingProxyType({CNM_KIND: "CNM"})
+    feedback_label = "Fb"
+    refusal_record = CNMReceiver
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: QCNCongestionPointParameters = parameters[Role.CONGESTION_POINT]
+        self._rp: QCNReactionPointParameters = parameters[Role.REACTION_POINT]
+        self.set_point_octets = self._cp.qeq_octets
+        self._has_point = np.isin(np.arange(PRIORITIES), list(self._cp.cnpv))
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return one congestion point for each CN priority."""
+        states = new_records(cp.QCNPointState, PRIORITIES)
+        settings, draws = cp.settings_record(self._cp), Draws(generator)
+        for priority in sorted(self._cp.cnpv):
+            start(states[priority], settings, draws)
+        return QCNPoints(states, self._has_point, self._cp.cnm_without_cn_tag, settings, draws)
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return reaction points without active limiters."""
+        settings = rp.settings_record(self._rp, link_rate_bps=place.link_rate_bps)
+        one = rp.new_reaction_point(self._rp, flows=place.flows)
+        slots = new_records(QCNLimiter, place.stations * len(one.slots))
+        columns(slots)[:] = np.tile(columns(one.slots), place.stations)
+        points = new_records(QCNStation, place.stations)
+        columns(points)[:] = np.asarray(one.point)
+        flows = new_records(QCNFlow, place.stations * place.flows)
+        return QCNStations(
+            points, slots, flows, len(one.slots), place.flows, self._has_point, settings, Draws(generator)
+        )
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the CNM."""
+        return notification(
+            NotifiedFrame(
+                octets=about.octets,
+                length_octets=about.length_octets,
+                msdu_offset=about.msdu_offset,
+                priority=message.priority,
+            ),
+            qntz_fb=message.qntz_fb,
+            qoff_octets=message.qoff_octets,
+            qdelta_octets=message.qdelta_octets,
+            cpid=cpid(place.cp_mac, int(message.priority) + 1),
+            cp_mac=place.cp_mac,
+            parameters=self._cp,
+            ethertypes=place.ethertypes,
+        )
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: CNMReceiver,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what a CNM says; its queue lengths in octets, as exactly as it tells them."""
+        found = read_cnm(
+            refusals, octets, station_mac, length_octets=length_octets, ethertypes=place.ethertypes
+        )
+        if isinstance(found, Discard):
+            return None
+        feedback, cnm, vlan = found.feedback, found.frame[CNM], outer_vlan(found.frame)
+        about = AboutFlow(
+            destination=cnm.encap_dst,
+            vlan=None if vlan is None else vlan.id,
+            priority=feedback.encap_prio,
+            cn_flow=feedback.flow_id,
+            # QCNFlow ID 0 also stands for frames without CN-TAG.
+            given=LAST_FLOW_ID - feedback.flow_id if feedback.flow_id else None,
+        )
+        fields = {
+            "kind": CNM_KIND,
+            "priority": feedback.encap_prio,
+            "cpid": signed_cpid(cnm.cpid),
+            "qntz_fb": feedback.qntz_fb,
+            "qoff_octets": -QUEUE_UNIT_OCTETS * cnm.q_offset,
+            "qdelta_octets": QUEUE_UNIT_OCTETS * cnm.q_delta,
+        }
+        return Heard(fields, about)
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the CN-TAGs' QCNFlow IDs."""
+        return {"flow_id": tag}
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return what the reaction points have counted."""
+        if not isinstance(machine, QCNStations):
+            return {}
+        return total(
+            machine.points, "messages", "decreased", "without_feedback", "unknown_flow", "created",
+            "released", "sharing", "byte_expiries", "time_expiries",
+        )  # fmt: skip

@@ -1,6 +1,6 @@
 """The QCN reaction point: algorithms §3, rules RP 1-3, on plain state records.
 
-A station has one :class:`Limiters`.  Its driver maps the key of a frame, (priority, flow id), to a small
+A station has one :class:`QCNLimiters`.  Its driver maps the key of a frame, (priority, flow id), to a small
 dense ``flow``, −1 being a key that the station never sent, and holds the queues::
 
     index = route(limiters, flow)               # NO_LIMITER: the frame leaves at once and is never queued
@@ -23,15 +23,16 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, set_rate
-from ecmproto.mechanisms.qcn.jitter import spread
-from ecmproto.mechanisms.qcn.messages import CNMFeedback
-from ecmproto.mechanisms.qcn.reaction_parameters import ReactionPointParameters
-from ecmproto.record import new_record, new_records
-from ecmproto.structs import Random
+import numpy as np
+from numpy.typing import NDArray
 
-NO_LIMITER = -1
+from ecmproto.kernel import compiled, expanded, inlined
+from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
+from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
+from ecmproto.mechanisms.qcn.congestion_point import spread
+from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
+from ecmproto.record import new_record, new_records
+from ecmproto.structs import Draws, Random, Struct
 
 _FULL = 1.0 - 1e-6
 """A rate within this of the maximum counts as the maximum (rule 2)."""
@@ -39,7 +40,19 @@ _TARGET_EXCESS = 10.0
 _TARGET_CUT = 8.0
 
 
-class Limiter(RateLimiter):
+class CNMFeedback(NamedTuple):
+    """What the reaction point algorithm takes from a CNM, named as on the wire.
+
+    The key of the limiter is (``encap_prio``, ``flow_id``).  CPID, cnmQOffset and cnmQDelta are not used
+    by it (S001).
+    """
+
+    flow_id: int
+    encap_prio: int
+    qntz_fb: int
+
+
+class QCNLimiter(RateLimiter):
     """One rate limiter; a record (``ecmproto.record``).  The last one of a station is shared."""
 
     target_bps: float
@@ -57,14 +70,14 @@ class Limiter(RateLimiter):
     """1 in use, 0 free."""
 
 
-class Flow:
+class QCNFlow:
     """Which limiter a flow goes through, if ``lease`` is still the limiter's; a record."""
 
     index: int
     lease: int
 
 
-class Point:
+class QCNStation:
     """What belongs to no single limiter, and the counters; a record."""
 
     due_ns: int
@@ -96,7 +109,7 @@ class Point:
     """Increases of a target that the maximum rate cut short."""
 
 
-class Settings:
+class QCNStationSettings:
     """The parameters as the kernels read them; a record."""
 
     max_rate_bps: float
@@ -114,17 +127,17 @@ class Settings:
     halves_in_hyper_only: int
 
 
-class Limiters(NamedTuple):
+class QCNLimiters(NamedTuple):
     """A station's reaction points: ``max_rps`` limiters and the shared one, and the flows it may send."""
 
-    point: Point
-    slots: Sequence[Limiter]
-    flows: Sequence[Flow]
+    point: QCNStation
+    slots: Sequence[QCNLimiter]
+    flows: Sequence[QCNFlow]
 
 
-def settings_record(parameters: ReactionPointParameters, *, link_rate_bps: int) -> Settings:
+def settings_record(parameters: QCNReactionPointParameters, *, link_rate_bps: int) -> QCNStationSettings:
     """Return the record of settings for ``parameters`` on a link; raises ParameterError if it is too slow."""
-    record = new_record(Settings)
+    record = new_record(QCNStationSettings)
     record.max_rate_bps = parameters.highest_rate_bps(link_rate_bps)
     record.min_rate_bps = parameters.min_rate_bps
     record.ai_rate_bps = parameters.ai_rate_bps
@@ -139,19 +152,19 @@ def settings_record(parameters: ReactionPointParameters, *, link_rate_bps: int) 
     return record
 
 
-def new_reaction_point(parameters: ReactionPointParameters, *, flows: int) -> Limiters:
+def new_reaction_point(parameters: QCNReactionPointParameters, *, flows: int) -> QCNLimiters:
     """Return a station's reaction points at their start, for flows 0 to ``flows`` − 1."""
-    point = new_record(Point)
+    point = new_record(QCNStation)
     point.due_ns = NEVER_NS
-    slots = new_records(Limiter, parameters.max_rps + 1)
+    slots = new_records(QCNLimiter, parameters.max_rps + 1)
     for limiter in slots:
         limiter.expires_ns = NEVER_NS
         limiter.lease = 1
-    return Limiters(point, slots, new_records(Flow, flows))
+    return QCNLimiters(point, slots, new_records(QCNFlow, flows))
 
 
 @inlined
-def route(limiters: Limiters, flow: int) -> int:
+def route(limiters: QCNLimiters, flow: int) -> int:
     """Return the index of the limiter that ``flow`` goes through, or NO_LIMITER."""
     if flow < 0 or flow >= len(limiters.flows):
         return NO_LIMITER
@@ -160,15 +173,15 @@ def route(limiters: Limiters, flow: int) -> int:
 
 
 @inlined
-def join(limiters: Limiters, index: int) -> None:
+def join(limiters: QCNLimiters, index: int) -> None:
     """Note that a frame queues behind limiter ``index``; it is not released before that frame departs."""
     limiters.slots[index].waiting += 1
 
 
 @compiled
 def receive(
-    limiters: Limiters,
-    settings: Settings,
+    limiters: QCNLimiters,
+    settings: QCNStationSettings,
     generator: Random,
     feedback: CNMFeedback,
     flow: int,
@@ -209,8 +222,8 @@ def receive(
 
 @compiled
 def depart(
-    limiters: Limiters,
-    settings: Settings,
+    limiters: QCNLimiters,
+    settings: QCNStationSettings,
     generator: Random,
     index: int,
     now_ns: int,
@@ -237,13 +250,13 @@ def depart(
 
 
 @inlined
-def next_timer_ns(limiters: Limiters) -> int:
+def next_timer_ns(limiters: QCNLimiters) -> int:
     """Return when `on_timer` is next needed, or NEVER_NS."""
     return limiters.point.due_ns
 
 
 @compiled
-def on_timer(limiters: Limiters, settings: Settings, generator: Random, now_ns: int) -> None:
+def on_timer(limiters: QCNLimiters, settings: QCNStationSettings, generator: Random, now_ns: int) -> None:
     """Let every timer that is due by ``now_ns`` expire at its own time, the earliest first (rule 2)."""
     point = limiters.point
     while point.due_ns <= now_ns:
@@ -260,7 +273,7 @@ def on_timer(limiters: Limiters, settings: Settings, generator: Random, now_ns: 
 
 
 @compiled
-def release(limiters: Limiters, settings: Settings, index: int) -> bool:
+def release(limiters: QCNLimiters, settings: QCNStationSettings, index: int) -> bool:
     """Free limiter ``index`` if it is at the maximum rate with an empty queue (rule 3); return whether."""
     limiter = limiters.slots[index]
     if not limiter.active or limiter.waiting > 0 or limiter.rate_bps < settings.max_rate_bps:
@@ -275,7 +288,7 @@ def release(limiters: Limiters, settings: Settings, index: int) -> bool:
 
 
 @compiled
-def _place(limiters: Limiters, flow: int) -> int:
+def _place(limiters: QCNLimiters, flow: int) -> int:
     """Give ``flow`` the first free limiter, or the shared one, and return its index."""
     shared = len(limiters.slots) - 1
     index = 0
@@ -289,7 +302,7 @@ def _place(limiters: Limiters, flow: int) -> int:
 
 
 @inlined
-def _create(point: Point, settings: Settings, limiter: Limiter, now_ns: int) -> None:
+def _create(point: QCNStation, settings: QCNStationSettings, limiter: QCNLimiter, now_ns: int) -> None:
     limiter.rate_bps = settings.max_rate_bps
     limiter.debt_bits = 0.0
     limiter.drained_ns = now_ns
@@ -300,7 +313,9 @@ def _create(point: Point, settings: Settings, limiter: Limiter, now_ns: int) -> 
 
 
 @inlined
-def _lower(point: Point, settings: Settings, limiter: Limiter, now_ns: int, qntz_fb: int) -> None:
+def _lower(
+    point: QCNStation, settings: QCNStationSettings, limiter: QCNLimiter, now_ns: int, qntz_fb: int
+) -> None:
     factor = 1.0 - settings.gd * qntz_fb
     if factor < settings.least_factor:
         factor = settings.least_factor
@@ -313,7 +328,7 @@ def _lower(point: Point, settings: Settings, limiter: Limiter, now_ns: int, qntz
 
 
 @compiled
-def _recover(point: Point, settings: Settings, limiter: Limiter, now_ns: int) -> None:
+def _recover(point: QCNStation, settings: QCNStationSettings, limiter: QCNLimiter, now_ns: int) -> None:
     """Raise the rate at the end of a stage: fast recovery, active or hyper-active increase (rule 2)."""
     low = min(limiter.byte_stage, limiter.time_stage)
     high = max(limiter.byte_stage, limiter.time_stage)
@@ -337,7 +352,7 @@ def _recover(point: Point, settings: Settings, limiter: Limiter, now_ns: int) ->
 
 
 @inlined
-def _period(settings: Settings, limiter: Limiter, stage: int, reset: float) -> float:
+def _period(settings: QCNStationSettings, limiter: QCNLimiter, stage: int, reset: float) -> float:
     """Return the period that follows the counter's new ``stage``: ``reset``, or half of it."""
     if settings.halves_in_hyper_only:
         stage = min(limiter.byte_stage, limiter.time_stage)
@@ -345,13 +360,13 @@ def _period(settings: Settings, limiter: Limiter, stage: int, reset: float) -> f
 
 
 @inlined
-def _reload(settings: Settings, generator: Random, period: float) -> int:
+def _reload(settings: QCNStationSettings, generator: Random, period: float) -> int:
     # The whole octet or ns in which the real period ends.
     return math.ceil(period * spread(settings.jitter, generator))
 
 
 @compiled
-def _schedule(limiters: Limiters) -> None:
+def _schedule(limiters: QCNLimiters) -> None:
     """Find the timer that is due first; of several, the lowest index's."""
     due_ns = NEVER_NS
     for index in range(len(limiters.slots)):
@@ -359,3 +374,82 @@ def _schedule(limiters: Limiters) -> None:
             due_ns = limiters.slots[index].expires_ns
             limiters.point.due_index = index
     limiters.point.due_ns = due_ns
+
+
+TAG_OCTETS = 4
+"""What a CN-TAG adds to a frame."""
+LAST_FLOW_ID = 0xFFFF
+"""Flow ids that a station gives count down from here: those that frames bring along usually count up."""
+
+
+class QCNStations(Struct):
+    """The reaction points of stations, their records one station after the other."""
+
+    points: Sequence[QCNStation]
+    slots: Sequence[QCNLimiter]
+    flows: Sequence[QCNFlow]
+    slots_each: int
+    flows_each: int
+    has_point: NDArray[np.bool_]
+    """By priority: whether frames get a CN-TAG."""
+    settings: QCNStationSettings
+    generator: Draws
+
+    def limiters(self) -> int:
+        """Return how many limiters a station has, the shared one included."""
+        return self.slots_each
+
+    def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
+        """Return the limiter of ``flow``."""
+        return route(_limiters(self, station), flow)
+
+    def join(self, station: int, limiter: int) -> None:
+        """Take note that a frame queues behind ``limiter``."""
+        join(_limiters(self, station), limiter)
+
+    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+        """Return when the head of the queue may leave."""
+        return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
+
+    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Give a frame of a CN priority its CN-TAG, and let the limiter count it with that."""
+        added, tagged, tag = 0, departure.tagged, departure.tag
+        if not tagged and self.has_point[departure.priority]:
+            added, tagged, tag = TAG_OCTETS, True, LAST_FLOW_ID - departure.flow
+        if departure.limiter != NO_LIMITER:
+            octets = departure.octets + added
+            limiters = _limiters(self, departure.station)
+            depart(limiters, self.settings, self.generator, departure.limiter, departure.now_ns, octets)
+        return Sent(tagged, tag, 0, added)
+
+    def heed(self, message: Message, now_ns: int) -> None:
+        """React to a CNM."""
+        feedback = CNMFeedback(0, message.priority, message.qntz_fb)
+        limiters = _limiters(self, message.station)
+        receive(limiters, self.settings, self.generator, feedback, message.flow, now_ns)
+
+    def timer_ns(self, station: int) -> int:
+        """Return when the first timer of the station's limiters is due."""
+        return next_timer_ns(_limiters(self, station))
+
+    def expire(self, station: int, now_ns: int) -> None:
+        """Let the timers that are due expire."""
+        on_timer(_limiters(self, station), self.settings, self.generator, now_ns)
+
+    def limit_bps(self, station: int, limiter: int) -> float:
+        """Return the limiter's current rate."""
+        return self.slots[station * self.slots_each + limiter].rate_bps
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return NO_AVERAGE: QCN measures no round-trip time."""
+        return NO_AVERAGE
+
+
+@expanded
+def _limiters(stations: QCNStations, station: int) -> QCNLimiters:
+    slot, flow = station * stations.slots_each, station * stations.flows_each
+    return QCNLimiters(
+        stations.points[station],
+        stations.slots[slot : slot + stations.slots_each],
+        stations.flows[flow : flow + stations.flows_each],
+    )

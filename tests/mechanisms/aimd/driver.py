@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import allocating, compiled
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Machine, Place, machine_of
-from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.protocol import (
+from ecmproto.mechanisms.api.machine import Machine, Place, machine_of
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_LIMITER,
     Arrival,
@@ -26,6 +25,7 @@ from ecmproto.mechanisms.protocol import (
     Senders,
     new_outbox,
 )
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.record import columns, new_records, record_dtype
 
@@ -199,7 +199,7 @@ def made(name: str, **parameters: dict[str, Any]) -> Machine:
     mechanism = find_mechanism(name)
     return machine_of(
         mechanism,
-        {Role(role): mechanism.role(Role(role)).parameters(**given) for role, given in parameters.items()},
+        {Role(role): mechanism.role(Role(role))(**given) for role, given in parameters.items()},
     )
 
 

@@ -11,26 +11,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecmproto.mechanisms.aimd.departure import depart, departure_ns
-from ecmproto.mechanisms.aimd.limiters import (
+from ecmproto.mechanisms.aimd.reaction_point import (
     ACTIVE,
     FREE,
     NO_FLOW,
-    NO_LIMITER,
     TIMED_OUT,
-    Counters,
     Limiter,
+    LimiterCounters,
     Limiters,
     TableSettings,
+    depart,
+    departure_ns,
     join,
+    next_timer_ns,
+    on_timer,
     route,
 )
-from ecmproto.mechanisms.aimd.timers import next_timer_ns, on_timer
+from ecmproto.mechanisms.api.protocol import NO_LIMITER
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import record_dtype
 
 Receive = Callable[[Limiters, Any, np.random.Generator, Any, int, int, int], int]
-OUTCOMES = [name for name in record_dtype(Counters).names or () if name != "messages"]
+OUTCOMES = [name for name in record_dtype(LimiterCounters).names or () if name != "messages"]
 
 
 class Sent(NamedTuple):

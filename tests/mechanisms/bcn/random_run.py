@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ecmproto.mechanisms.aimd.congestion_point import count
 from ecmproto.mechanisms.bcn import congestion_point, reaction_point
-from ecmproto.mechanisms.bcn.messages import Message
-from ecmproto.mechanisms.bcn.parameters import CongestionPointParameters, ReactionPointParameters
+from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
+from ecmproto.mechanisms.bcn.reaction_point import BCNFields
 from tests.mechanisms.aimd.station import Station
 
 
 def samples(seed: int) -> list[str]:
-    parameters = CongestionPointParameters(
+    parameters = BCNCongestionPointParameters(
         fixed_octets=10_000, oversampling_shift=2, qsc_octets=60_000, qscale=1.5
     )
     settings = congestion_point.settings_record(parameters)
@@ -22,14 +23,14 @@ def samples(seed: int) -> list[str]:
     qlen = 0
     for octets, step, tag in choices.integers((64, -3000, 0), (1519, 3100, 2), (3_000, 3)).tolist():
         qlen = max(octets, qlen + step)
-        if congestion_point.count(state, settings, octets, qlen, True):
+        if count(state, settings, octets, qlen, True):
             feedback = congestion_point.sample(state, settings, generator, qlen, tag * int(state.cpid))
             found.append(repr(tuple(map(int, feedback))))
     return found
 
 
 def reactions(seed: int) -> list[str]:
-    parameters = ReactionPointParameters(limiters=3, largest_decrease=0.5, largest_increase=0.2)
+    parameters = BCNReactionPointParameters(limiters=3, largest_decrease=0.5, largest_increase=0.2)
     settings = reaction_point.settings_record(parameters, 10_000_000_000)
     limiters = reaction_point.new_reaction_point(parameters, settings, 0)
     subject = Station(limiters, settings, reaction_point.receive, seed)
@@ -39,7 +40,7 @@ def reactions(seed: int) -> list[str]:
             (0, 1, -300, 1, 0), (5, 3, 301, 40_000_000, 40_000)
         ).tolist()
         subject.advance(wait_ns)
-        subject.receive(Message(int(step % 19 == 0), cpid, e, capacity), flow, flow % 2)
+        subject.receive(BCNFields(int(step % 19 == 0), cpid, e, capacity), flow, flow % 2)
         for _ in range(3):
             subject.send(flow, flow % 2)
     return [repr(np.asarray(subject.slots).tolist()), repr(subject.point.tolist()), repr(subject.sent)]

@@ -12,23 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import ParameterError
+from ecmproto.formats.bcn import NORMAL, STOP
+from ecmproto.mechanisms.aimd.congestion_point import count
+from ecmproto.mechanisms.api.protocol import EVERY_STATION, PAUSE_KIND, new_outbox
 from ecmproto.mechanisms.bcn.congestion_point import (
-    NORMAL,
     SILENT,
-    STOP,
-    Feedback,
-    count,
+    BCNFeedback,
+    PauseThreshold,
     is_sample,
     new_state,
+    new_threshold,
+    refresh,
     sample,
     settings_record,
     start,
+    watch,
 )
-from ecmproto.mechanisms.bcn.parameters import CongestionPointParameters
-from ecmproto.mechanisms.bcn.pause_threshold import Threshold, new_threshold, refresh, watch
+from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.generation import next_timer_ns
-from ecmproto.mechanisms.protocol import EVERY_STATION, PAUSE_KIND, new_outbox
+from ecmproto.mechanisms.pause.congestion_point import next_timer_ns
 from tests.mechanisms.bcn import literal
 
 CPID = 0xF200_0000_00CC_0001
@@ -41,18 +43,18 @@ class Point:
 
     def __init__(self, *, seed: int = 1, **options: Any) -> None:
         chosen = {"fixed_octets": 0, "qeq_octets": QEQ, "qsc_octets": 5 * QEQ} | options
-        self.settings = settings_record(CongestionPointParameters(**chosen))
+        self.settings = settings_record(BCNCongestionPointParameters(**chosen))
         self.state = new_state(CPID)
         self.generator = np.random.default_rng(seed)
         start(self.state, self.settings, self.generator)
 
-    def arrive(self, octets: int, qlen: int, tag: int | None = None) -> Feedback | None:
+    def arrive(self, octets: int, qlen: int, tag: int | None = None) -> BCNFeedback | None:
         if not count(self.state, self.settings, octets, qlen, True):
             return None
         cpid = 0 if tag is None else tag - 2**64
         return sample(self.state, self.settings, self.generator, qlen, cpid)
 
-    def sample(self, qlen: int, tag: int | None = None) -> Feedback:
+    def sample(self, qlen: int, tag: int | None = None) -> BCNFeedback:
         found = self.arrive(64, qlen, tag)
         assert found is not None
         return found
@@ -96,7 +98,7 @@ def test_e_is_positive_when_the_queue_is_short() -> None:
 def test_a_positive_condition_may_carry_a_negative_e() -> None:
     point = Point()
     point.sample(0)
-    assert point.sample(QEQ - 64, CPID) == Feedback(
+    assert point.sample(QEQ - 64, CPID) == BCNFeedback(
         NORMAL, -64, QEQ - 64, 8 * (64 - 2 * (QEQ - 64)), 1 - 2 * 99
     )
 
@@ -111,10 +113,10 @@ def test_both_parts_are_clamped(before: int, qlen: int, e: int) -> None:
 def test_e_0_is_not_sent_neither_exact_nor_truncated() -> None:
     point = Point(weight=1.0)
     point.sample(QEQ // 2)
-    assert point.sample(QEQ // 2 + QEQ // 4, CPID) == Feedback(SILENT, -QEQ // 4, QEQ // 4, 0, 0)
+    assert point.sample(QEQ // 2 + QEQ // 4, CPID) == BCNFeedback(SILENT, -QEQ // 4, QEQ // 4, 0, 0)
     assert point.state.balanced == 1
     point.sample(QEQ)
-    assert point.sample(QEQ + 31) == Feedback(SILENT, 31, 31, -8 * 62, 0)
+    assert point.sample(QEQ + 31) == BCNFeedback(SILENT, 31, 31, -8 * 62, 0)
     assert point.state.truncated == 1
     assert point.sample(QEQ + 64).e == -1
 
@@ -182,7 +184,7 @@ def test_equals_the_literal_transcription(
     assert state.samples == state.normal + state.stops + suppressed
 
 
-def paused(threshold: Threshold, now_ns: int, port_octets: int, step: Any = watch) -> int | None:
+def paused(threshold: PauseThreshold, now_ns: int, port_octets: int, step: Any = watch) -> int | None:
     """Return the quanta that ``step`` makes the upstream ports be told, None if nothing."""
     outbox = new_outbox(1)
     step(threshold, now_ns, port_octets, outbox)
@@ -195,7 +197,7 @@ def paused(threshold: Threshold, now_ns: int, port_octets: int, step: Any = watc
 
 
 def test_pause_above_qst_and_resume_at_the_lower_mark() -> None:
-    parameters = CongestionPointParameters(qst_octets=135_000, qst_low_octets=60_000)
+    parameters = BCNCongestionPointParameters(qst_octets=135_000, qst_low_octets=60_000)
     threshold = new_threshold(parameters, LINK)
     levels = [0, 135_000, 135_001, 140_000, 60_001, 60_000, 59_000, 135_001]
     expected = [None, None, 0xFFFF, None, None, 0, None, 0xFFFF]
@@ -204,7 +206,7 @@ def test_pause_above_qst_and_resume_at_the_lower_mark() -> None:
 
 
 def test_a_pause_is_refreshed_at_half_its_time() -> None:
-    threshold = new_threshold(CongestionPointParameters(qst_octets=135_000), LINK)
+    threshold = new_threshold(BCNCongestionPointParameters(qst_octets=135_000), LINK)
     half_ns = 0xFFFF * 512 // 10 // 2
     assert paused(threshold, 7, 140_000) == 0xFFFF
     assert next_timer_ns(threshold.told) == 7 + half_ns
@@ -219,14 +221,14 @@ def test_a_pause_is_refreshed_at_half_its_time() -> None:
 
 
 def test_pause_is_off_unless_asked_for() -> None:
-    assert paused(new_threshold(CongestionPointParameters(), LINK), 0, 10**9) is None
+    assert paused(new_threshold(BCNCongestionPointParameters(), LINK), 0, 10**9) is None
 
 
 def test_thresholds_must_be_in_order() -> None:
-    assert CongestionPointParameters(qst_octets=135_000).qst_low_octets == 120_000
+    assert BCNCongestionPointParameters(qst_octets=135_000).qst_low_octets == 120_000
     with pytest.raises(ParameterError, match=r"qsc: needed less than qst \(120 kB\), got 120 kB"):
-        CongestionPointParameters(qst_octets=120_000)
+        BCNCongestionPointParameters(qst_octets=120_000)
     with pytest.raises(ParameterError, match=r"qst_low: needed less than qst \(135 kB\), got 135 kB"):
-        CongestionPointParameters(qst_octets=135_000, qst_low_octets=135_000)
-    texts = CongestionPointParameters(qst_octets=135_000).as_text()
-    assert CongestionPointParameters.parse(texts) == CongestionPointParameters(qst_octets=135_000)
+        BCNCongestionPointParameters(qst_octets=135_000, qst_low_octets=135_000)
+    texts = BCNCongestionPointParameters(qst_octets=135_000).as_text()
+    assert BCNCongestionPointParameters.parse(texts) == BCNCongestionPointParameters(qst_octets=135_000)

@@ -10,26 +10,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.codec import RRTTag, decode
-from ecmproto.mechanisms.aimd.flow import flow_of
-from ecmproto.mechanisms.aimd.limiters import Limiter, Point
-from ecmproto.mechanisms.bcn import congestion_point as cp
-from ecmproto.mechanisms.bcn import reaction_point as rp
-from ecmproto.mechanisms.bcn.messages import bcn_message, read, tag_cpid, tagged
-from ecmproto.mechanisms.bcn.parameters import CongestionPointParameters, ReactionPointParameters
-from ecmproto.mechanisms.bcn.stations import TAG_OCTETS
-from ecmproto.mechanisms.bcn.switch import BCN_KIND, BCN_STOP_KIND, KIND_OF_TYPE
-from ecmproto.mechanisms.cpid import NO_CPID
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import AboutFlow, SampledFrame
-from ecmproto.mechanisms.pause.messages import read as read_pause
-from ecmproto.mechanisms.protocol import (
+from ecmproto.mechanisms.aimd.congestion_point import count
+from ecmproto.mechanisms.aimd.messages import flow_of
+from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.mechanisms.api.machine import AboutFlow, SampledFrame
+from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
+    NO_CPID,
     NO_LIMITER,
     PAUSE_KIND,
     SILENT,
     Arrival,
     new_outbox,
 )
+from ecmproto.mechanisms.bcn import congestion_point as cp
+from ecmproto.mechanisms.bcn import reaction_point as rp
+from ecmproto.mechanisms.bcn.congestion_point import BCN_KIND, BCN_STOP_KIND, KIND_OF_TYPE
+from ecmproto.mechanisms.bcn.messages import bcn_message, read, tag_cpid, tagged
+from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
+from ecmproto.mechanisms.bcn.reaction_point import TAG_OCTETS
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.pause.messages import read_flow_control as read_pause
 from ecmproto.record import columns, new_record
 from tests.mechanisms.aimd.driver import CP, LINK, PRIORITY, arrive, check_alone, drive, heed, made, place
 from tests.mechanisms.aimd.other_mode import output_in_other_mode
@@ -194,12 +195,12 @@ def test_numbers_equal_the_frames_on_a_wire(
     senders: Any = machine.senders(where, np.random.default_rng(2))
     outbox = new_outbox(1)
     # The same octet by octet.
-    cp_parameters = CongestionPointParameters(**for_cp)
+    cp_parameters = BCNCongestionPointParameters(**for_cp)
     cp_settings, cp_generator = cp.settings_record(cp_parameters), np.random.default_rng(1)
     states = {priority: cp.new_state(cpid) for priority, cpid in CPIDS.items()}
     for state in states.values():
         cp.start(state, cp_settings, cp_generator)
-    rp_parameters = ReactionPointParameters(**for_rp)
+    rp_parameters = BCNReactionPointParameters(**for_rp)
     rp_settings, rp_generator = rp.settings_record(rp_parameters, LINK), np.random.default_rng(2)
     limiters = rp.new_reaction_point(rp_parameters, rp_settings, 0)
     flows: dict[bytes, int] = {}
@@ -221,7 +222,7 @@ def test_numbers_equal_the_frames_on_a_wire(
         assert outbox.posted.count == 1
         outbox.posted.count = 0
         message = outbox.messages[0]
-        assert cp.count(states[priority], cp_settings, len(octets), qlen, True)
+        assert count(states[priority], cp_settings, len(octets), qlen, True)
         feedback = cp.sample(states[priority], cp_settings, cp_generator, qlen, own_tag)
         assert (message.kind, message.e) == (feedback.kind + KIND_OF_TYPE, feedback.e)
         assert (message.qoff_octets, message.qdelta_octets) == feedback[1:3]
@@ -299,7 +300,7 @@ def test_tags_from_numbers_are_those_inserted_octet_by_octet(cpid: int, stack: s
     limiter = new_record(Limiter)
     limiter.cpid = cpid
     bare = sampled(stack, 1, "none", SOURCE)
-    frame = tagged(bare, limiter, point=new_record(Point))
+    frame = tagged(bare, limiter, point=new_record(LimiterTable))
     at = 12 + len(stack) // 2
     packed = b"\x88\xb6" + RRTTag(**values, etype=0x9000).build()[:-2]
     assert frame == bare[:at] + packed + bare[at:]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ecmproto.formats.bcn import NORMAL, STOP
-from ecmproto.mechanisms.aimd.limiters import Limiter, Point
-from ecmproto.mechanisms.bcn.congestion_point import Feedback, new_state
-from ecmproto.mechanisms.bcn.edge import untagged
-from ecmproto.mechanisms.bcn.messages import Message, bcn_message, read, tag_cpid, tagged
-from ecmproto.mechanisms.bcn.parameters import CongestionPointParameters, ReactionPointParameters
+from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.mechanisms.bcn.congestion_point import BCNFeedback, new_state
+from ecmproto.mechanisms.bcn.messages import bcn_message, read, tag_cpid, tagged, untagged
+from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
+from ecmproto.mechanisms.bcn.reaction_point import BCNFields
 from ecmproto.record import new_record
 
 DA, SA, CP = "020000000001", "020000000002", "0200000000cc"
@@ -24,8 +24,8 @@ def sampled(header: str = "") -> bytes:
 
 def answered(frame: bytes, kind: int = NORMAL, e: int = -75, capacity_bps: int = 10_000_000_999) -> bytes:
     found = bcn_message(
-        frame, Feedback(kind, 0, 0, 0, e), capacity_bps=capacity_bps, state=new_state(CPID),
-        cp_mac=bytes.fromhex(CP), parameters=CongestionPointParameters(),
+        frame, BCNFeedback(kind, 0, 0, 0, e), capacity_bps=capacity_bps, state=new_state(CPID),
+        cp_mac=bytes.fromhex(CP), parameters=BCNCongestionPointParameters(),
     )  # fmt: skip
     assert found is not None
     return found
@@ -51,31 +51,31 @@ def test_no_message_goes_to_a_group() -> None:
     state = new_state(CPID)
     frame = bytes.fromhex(DA + "030000000002" + PAYLOAD)
     found = bcn_message(
-        frame, Feedback(STOP, 0, 0, 0, 0), capacity_bps=10**10, state=state, cp_mac=bytes.fromhex(CP),
-        parameters=CongestionPointParameters(),
+        frame, BCNFeedback(STOP, 0, 0, 0, 0), capacity_bps=10**10, state=state, cp_mac=bytes.fromhex(CP),
+        parameters=BCNCongestionPointParameters(),
     )  # fmt: skip
     assert found is None
     assert state.unanswerable == 1
 
 
-def received(frame: bytes, point: Point, *, scaling: bool = True) -> Message | None:
-    parameters = ReactionPointParameters(capacity_scaling=scaling)
+def received(frame: bytes, point: LimiterTable, *, scaling: bool = True) -> BCNFields | None:
+    parameters = BCNReactionPointParameters(capacity_scaling=scaling)
     found = read(frame, stations=(bytes.fromhex(SA),), point=point, parameters=parameters)
     return None if found is None else found[0]
 
 
 def test_a_message_reads_back() -> None:
-    point = new_record(Point)
-    assert received(answered(sampled()), point) == Message(NORMAL, CPID, -75, 10_000_000)
-    assert received(answered(sampled(), STOP, 0), point) == Message(STOP, CPID, 0, 10_000_000)
+    point = new_record(LimiterTable)
+    assert received(answered(sampled()), point) == BCNFields(NORMAL, CPID, -75, 10_000_000)
+    assert received(answered(sampled(), STOP, 0), point) == BCNFields(STOP, CPID, 0, 10_000_000)
 
 
 def test_a_message_without_capacity_is_malformed_where_the_capacity_counts() -> None:
-    point = new_record(Point)
+    point = new_record(LimiterTable)
     frame = answered(sampled(), capacity_bps=0)
     assert received(frame, point) is None
     assert point.malformed == 1
-    assert received(frame, point, scaling=False) == Message(NORMAL, CPID, -75, 0)
+    assert received(frame, point, scaling=False) == BCNFields(NORMAL, CPID, -75, 0)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_message_without_capacity_is_malformed_where_the_capacity_counts() -> 
 def test_what_is_not_for_this_station_is_refused_and_counted(at: int, value: int, counter: str) -> None:
     frame = bytearray(answered(sampled()))
     frame[at] = value
-    point = new_record(Point)
+    point = new_record(LimiterTable)
     assert received(bytes(frame), point) is None
     assert getattr(point, counter) == 1
 
@@ -93,7 +93,7 @@ def test_what_is_not_for_this_station_is_refused_and_counted(at: int, value: int
 def test_the_rrt_tag_goes_in_behind_the_vlan_stack_and_is_stripped_at_the_edge() -> None:
     limiter = new_record(Limiter)
     limiter.cpid = CPID
-    point = new_record(Point)
+    point = new_record(LimiterTable)
     frame = sampled("88a8 0001 22e9 0003")
     once = tagged(frame, limiter, point=point)
     assert once == sampled("88a8 0001 22e9 0003" + RRT_TAG)

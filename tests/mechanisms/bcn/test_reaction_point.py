@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.formats.bcn import NORMAL, STOP
-from ecmproto.mechanisms.aimd.limiters import NO_LIMITER, TIMED_OUT
-from ecmproto.mechanisms.bcn.messages import Message
-from ecmproto.mechanisms.bcn.parameters import ReactionPointParameters
-from ecmproto.mechanisms.bcn.reaction_point import new_reaction_point, receive, settings_record
+from ecmproto.mechanisms.aimd.reaction_point import TIMED_OUT
+from ecmproto.mechanisms.api.protocol import NO_LIMITER
+from ecmproto.mechanisms.bcn.parameters import BCNReactionPointParameters
+from ecmproto.mechanisms.bcn.reaction_point import BCNFields, new_reaction_point, receive, settings_record
 from tests.mechanisms.aimd.station import Station
 from tests.mechanisms.bcn.literal import LiteralRegulator
 
@@ -25,13 +25,13 @@ C10, C1 = 10_000_000, 1_000_000
 
 
 def station(*, seed: int = 1, link: int = LINK, **options: Any) -> Station:
-    parameters = ReactionPointParameters(**({"limiters": 4} | options))
+    parameters = BCNReactionPointParameters(**({"limiters": 4} | options))
     settings = settings_record(parameters, link)
     return Station(new_reaction_point(parameters, settings, 0), settings, receive, seed)
 
 
-def message(e: int, *, cpid: int = CP, c: int = C10, stop: bool = False) -> Message:
-    return Message(STOP if stop else NORMAL, cpid, e, c)
+def message(e: int, *, cpid: int = CP, c: int = C10, stop: bool = False) -> BCNFields:
+    return BCNFields(STOP if stop else NORMAL, cpid, e, c)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_messages_during_a_time_out_are_ignored() -> None:
 
 
 _MESSAGES = st.builds(
-    Message,
+    BCNFields,
     type=st.sampled_from([NORMAL, NORMAL, NORMAL, STOP]),
     cpid=st.sampled_from([CP, OTHER_CP]),
     e=st.one_of(st.sampled_from([-(2**31), 0, 2**31 - 1]), st.integers(-300, 300)),
@@ -145,7 +145,7 @@ _MESSAGES = st.builds(
     scaling=st.booleans(),
     events=st.lists(st.one_of(_MESSAGES, st.integers(0, 50_000)), max_size=60),
 )
-def test_equals_the_literal_transcription(seed: int, scaling: bool, events: list[Message | int]) -> None:
+def test_equals_the_literal_transcription(seed: int, scaling: bool, events: list[BCNFields | int]) -> None:
     subject = station(seed=seed, capacity_scaling=scaling, self_increase_bps=0, self_increase_ns=10 * MS)
     slow = LiteralRegulator(
         urand=np.random.default_rng(seed).random, link=LINK, gi=4 * 64 / 1500, gd=0.0124 * 64 / 1500, ru=4e6,

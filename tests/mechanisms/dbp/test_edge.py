@@ -6,16 +6,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.dbp.edge import (
-    Destination,
+from ecmproto.mechanisms.dbp.machine import (
+    DBPDestination,
+    destination_settings,
     hear,
     heard_records,
     next_timer_ns,
     on_timer,
-    settings_record,
     start,
 )
-from ecmproto.mechanisms.dbp.parameters import EdgeParameters
+from ecmproto.mechanisms.dbp.parameters import DBPEdgeParameters
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 
@@ -25,10 +25,10 @@ MS = 1_000_000
 class Receiver:
     """A destination whose caller runs every timer when it is due."""
 
-    def __init__(self, parameters: EdgeParameters | None = None, *, seed: int = 1) -> None:
-        parameters = parameters or EdgeParameters(sources=4)
-        self.settings = settings_record(parameters)
-        self.destination: Destination = new_record(Destination)
+    def __init__(self, parameters: DBPEdgeParameters | None = None, *, seed: int = 1) -> None:
+        parameters = parameters or DBPEdgeParameters(sources=4)
+        self.settings = destination_settings(parameters)
+        self.destination: DBPDestination = new_record(DBPDestination)
         self.heard = heard_records(parameters)
         self.due = np.zeros(parameters.sources, np.int64)
         start(self.destination, self.heard, self.settings, np.random.default_rng(seed))
@@ -101,7 +101,7 @@ def test_sources_beyond_the_table_are_counted_and_get_nothing() -> None:
 def test_item_4_reports_fall_on_multiples_of_their_interval_or_keep_a_random_phase() -> None:
     phases = set()
     for seed in range(50):
-        receiver = Receiver(EdgeParameters(sources=1, random_phase=True), seed=seed)
+        receiver = Receiver(DBPEdgeParameters(sources=1, random_phase=True), seed=seed)
         receiver.hear(0, 100 * MS)
         first_ns = int(next_timer_ns(receiver.destination))
         assert 100 * MS < first_ns <= 110 * MS

@@ -9,14 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.dbp.congestion_point import lowered
-from ecmproto.mechanisms.dbp.edge import Destination
-from ecmproto.mechanisms.dbp.messages import Report, received, report, with_rate
-from ecmproto.mechanisms.dbp.reaction_point import Source
-from ecmproto.mechanisms.dbp.receivers import REPORT_KIND
+from ecmproto.mechanisms.api.machine import Place, SampledFrame
+from ecmproto.mechanisms.api.protocol import Delivery, Departure, Outbox, Sent, new_outbox
+from ecmproto.mechanisms.dbp.machine import (
+    REPORT_KIND,
+    DBPDestination,
+    DBPReport,
+    received,
+    report,
+    with_rate,
+)
+from ecmproto.mechanisms.fecn.congestion_point import lowered
+from ecmproto.mechanisms.fecn.reaction_point import FECNSource
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Place, SampledFrame
-from ecmproto.mechanisms.protocol import Delivery, Departure, Outbox, Sent, new_outbox
 from ecmproto.record import new_record
 from tests.mechanisms.fecn.driver import DROPPED, MS, PORT_MAC, drive, greedy, made, place
 from tests.mechanisms.hearing import hear_frame
@@ -190,7 +195,11 @@ def test_numbers_equal_the_frames_on_a_wire(
     receivers.report(10 * MS, outbox)
     message = outbox.messages[0]
     made_here = report(
-        data, new_record(Destination), station_mac=macs[flow], link_rate_bps=rates_bps[1], priority=priority
+        data,
+        new_record(DBPDestination),
+        station_mac=macs[flow],
+        link_rate_bps=rates_bps[1],
+        priority=priority,
     )
     assert made_here is not None
     about = SampledFrame(data, len(data), 12)
@@ -199,8 +208,8 @@ def test_numbers_equal_the_frames_on_a_wire(
     message.rate = point.forwarded(message.priority, message.rate)
     built = machine.frame(message, about, where)
     assert built == on_the_way
-    source = new_record(Source)
-    assert received(built, source, station_mac=A) == Report(macs[message.flow], message.rate)
+    source = new_record(FECNSource)
+    assert received(built, source, station_mac=A) == DBPReport(macs[message.flow], message.rate)
     assert source.foreign_returns == source.malformed_returns == 0
     heard, refused = hear_frame(machine, built, A, where)
     assert refused == {}

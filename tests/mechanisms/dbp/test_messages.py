@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ecmproto.mechanisms.dbp.congestion_point import State, lowered, start
-from ecmproto.mechanisms.dbp.congestion_point import settings_record as switch_settings
-from ecmproto.mechanisms.dbp.edge import Destination
-from ecmproto.mechanisms.dbp.messages import Report, rate_of, received, report, with_rate
-from ecmproto.mechanisms.dbp.parameters import CongestionPointParameters, ReactionPointParameters
-from ecmproto.mechanisms.dbp.reaction_point import (
-    Source,
-    join,
-    leave,
+from ecmproto.mechanisms.dbp.machine import (
+    DBPDestination,
+    DBPReport,
     on_report,
-    queue_records,
-    route,
+    rate_of,
+    received,
+    report,
     settings_record,
+    with_rate,
 )
-from ecmproto.mechanisms.dbp.reaction_point import start as start_source
+from ecmproto.mechanisms.dbp.parameters import DBPCongestionPointParameters, DBPReactionPointParameters
+from ecmproto.mechanisms.fecn.congestion_point import FECNPointState, lowered, start
+from ecmproto.mechanisms.fecn.congestion_point import settings_record as switch_settings
+from ecmproto.mechanisms.fecn.reaction_point import FECNSource, join, leave, queue_records, route
+from ecmproto.mechanisms.fecn.reaction_point import start as start_source
 from ecmproto.record import new_record
 
 A, B = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
@@ -28,12 +28,12 @@ DATA = B + A + bytes.fromhex("81006005") + bytes.fromhex("1234") + bytes(60)
 REPORT = A + B + bytes.fromhex("8100e005 88b5 0400 0000 00989680")
 
 
-def made(frame: bytes, destination: Destination, link_rate_bps: int = 10**10) -> bytes | None:
+def made(frame: bytes, destination: DBPDestination, link_rate_bps: int = 10**10) -> bytes | None:
     return report(frame, destination, station_mac=B, link_rate_bps=link_rate_bps, priority=7)
 
 
 def test_item_5_a_report_starts_with_the_receiving_link_speed() -> None:
-    destination = new_record(Destination)
+    destination = new_record(DBPDestination)
     assert made(DATA, destination) == REPORT.ljust(60, b"\0")
     assert rate_of(REPORT) == 10_000_000
     fast = made(DATA, destination, 10**14)
@@ -43,7 +43,7 @@ def test_item_5_a_report_starts_with_the_receiving_link_speed() -> None:
 
 @pytest.mark.parametrize("source", [GROUP, B])
 def test_no_report_goes_to_a_group_or_to_the_destination_itself(source: bytes) -> None:
-    destination = new_record(Destination)
+    destination = new_record(DBPDestination)
     assert made(B + source + DATA[12:], destination) is None
     assert destination.unanswerable == 1
 
@@ -51,8 +51,10 @@ def test_no_report_goes_to_a_group_or_to_the_destination_itself(source: bytes) -
 def test_item_5_every_switch_on_the_way_back_lowers_the_rate() -> None:
     frame = REPORT.ljust(60, b"\0")
     for capacity_bps, expected in ((4e10, 2_000_000), (1e10, 500_000), (2e10, 500_000)):
-        state = new_record(State)
-        start(state, switch_settings(CongestionPointParameters()), np.random.default_rng(1), 0, capacity_bps)
+        state = new_record(FECNPointState)
+        start(
+            state, switch_settings(DBPCongestionPointParameters()), np.random.default_rng(1), 0, capacity_bps
+        )
         rate = rate_of(frame)
         assert rate is not None
         frame = with_rate(frame, lowered(state, rate))
@@ -67,14 +69,14 @@ def test_other_frames_have_no_rate() -> None:
 
 
 def test_item_5_the_switch_updates_every_10_ms() -> None:
-    state = new_record(State)
-    start(state, switch_settings(CongestionPointParameters()), np.random.default_rng(1), 0, 1e10)
+    state = new_record(FECNPointState)
+    start(state, switch_settings(DBPCongestionPointParameters()), np.random.default_rng(1), 0, 1e10)
     assert state.timer_ns == 10_000_000
 
 
 def test_a_report_for_others_or_from_a_group_is_refused_and_counted() -> None:
-    source = new_record(Source)
-    assert received(REPORT, source, station_mac=A) == Report(B, 10_000_000)
+    source = new_record(FECNSource)
+    assert received(REPORT, source, station_mac=A) == DBPReport(B, 10_000_000)
     for frame in (GROUP + REPORT[6:], B + REPORT[6:], A + GROUP + REPORT[12:]):
         assert received(frame, source, station_mac=A) is None
     assert source.foreign_returns == 3
@@ -84,8 +86,8 @@ def test_a_report_for_others_or_from_a_group_is_refused_and_counted() -> None:
 
 
 def test_item_5_a_source_takes_the_rate_for_all_that_it_sends_there_and_tags_nothing() -> None:
-    parameters = ReactionPointParameters(queues=2)
-    record, queues, source = settings_record(parameters), queue_records(parameters), new_record(Source)
+    parameters = DBPReactionPointParameters(queues=2)
+    record, queues, source = settings_record(parameters), queue_records(parameters), new_record(FECNSource)
     start_source(source, 1e10)
     generator = np.random.default_rng(1)
     assert route(source, queues, 0, 0) == 0
@@ -105,8 +107,8 @@ def test_item_5_a_source_takes_the_rate_for_all_that_it_sends_there_and_tags_not
 
 @pytest.mark.parametrize(("flow", "unknown"), [(-1, 1), (0, 0), (1, 1), (5, 1)])
 def test_a_report_from_a_destination_without_queue_is_ignored(flow: int, unknown: int) -> None:
-    parameters = ReactionPointParameters(queues=2)
-    record, queues, source = settings_record(parameters), queue_records(parameters), new_record(Source)
+    parameters = DBPReactionPointParameters(queues=2)
+    record, queues, source = settings_record(parameters), queue_records(parameters), new_record(FECNSource)
     start_source(source, 1e10)
     join(source, queues, record, np.random.default_rng(1), route(source, queues, 0, 0))
     on_report(source, queues, record, flow, 1_000_000, 0)

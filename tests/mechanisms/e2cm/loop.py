@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from ecmproto.kernel import compiled
-from ecmproto.mechanisms.e2cm.machine import E2CMMachine
-from ecmproto.mechanisms.e2cm.mechanism import E2CM
-from ecmproto.mechanisms.machine import Place, machine_of
-from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.parameters import Parameters
-from ecmproto.mechanisms.protocol import (
+from ecmproto.mechanisms.api.machine import Place, machine_of
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.parameters import Parameters
+from ecmproto.mechanisms.api.protocol import (
     NO_LIMITER,
     PROBE_KIND,
     Arrival,
@@ -27,6 +25,8 @@ from ecmproto.mechanisms.protocol import (
     Sent,
     new_outbox,
 )
+from ecmproto.mechanisms.e2cm.messages import E2CMMachine
+from ecmproto.mechanisms.e2cm.parameters import E2CM
 
 PLACE = Place(
     rate_bps=10_000_000_000,

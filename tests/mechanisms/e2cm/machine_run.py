@@ -6,20 +6,23 @@ import sys
 
 import numpy as np
 
-from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters, EdgeParameters
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
-from ecmproto.mechanisms.mechanism import Role
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.e2cm.parameters import (
+    E2CMCongestionPointParameters,
+    E2CMEdgeParameters,
+    E2CMReactionPointParameters,
+)
 from ecmproto.record import columns
 from tests.mechanisms.e2cm.loop import Loop, machine
 
 SMALL = {
-    Role.CONGESTION_POINT: CongestionPointParameters(
+    Role.CONGESTION_POINT: E2CMCongestionPointParameters(
         fixed_octets=6_000, tagged_fixed_octets=3_000, qeq_octets=20_000, qmc_octets=60_000, qsc_octets=90_000
     ),
-    Role.REACTION_POINT: ReactionPointParameters(
+    Role.REACTION_POINT: E2CMReactionPointParameters(
         limiters=2, probe_octets=6_000, probe_interval_ns=100_000, timestamp_unit=3
     ),
-    Role.EDGE: EdgeParameters(max_flows=4),
+    Role.EDGE: E2CMEdgeParameters(max_flows=4),
 }
 
 

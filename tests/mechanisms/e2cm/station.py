@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ecmproto.mechanisms.aimd.limiters import Limiter
+from ecmproto.mechanisms.aimd.reaction_point import Limiter, join, route
 from ecmproto.mechanisms.e2cm import reaction_point as rp
-from ecmproto.mechanisms.e2cm.messages import BCN, BCN_MAX, BCN_ZERO, Message
-from ecmproto.mechanisms.e2cm.probing import NO_LATENCY, Probing, Reaction
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.e2cm.parameters import E2CMReactionPointParameters
+from ecmproto.mechanisms.e2cm.reaction_point import (
+    BCN,
+    BCN_MAX,
+    BCN_ZERO,
+    NO_LATENCY,
+    E2CMFields,
+    Probing,
+    Reaction,
+)
 from ecmproto.mechanisms.limiter import leaves_ns
 
 LINK = 10_000_000_000
@@ -16,8 +23,8 @@ CPID, OTHER = 0x0200_0000_00CC_0001, 0x0200_0000_00DD_0001
 PRIORITY = 3
 
 
-def bcn(q_off: int, q_delta: int = 0, cpid: int = CPID, type: int = BCN) -> Message:
-    return Message(type, cpid, q_off, q_delta, 0, 0, 0, False)
+def bcn(q_off: int, q_delta: int = 0, cpid: int = CPID, type: int = BCN) -> E2CMFields:
+    return E2CMFields(type, cpid, q_off, q_delta, 0, 0, 0, False)
 
 
 LARGEST = bcn(1171, 2343, type=BCN_MAX)
@@ -27,8 +34,8 @@ STOP = bcn(0, 0, type=BCN_ZERO)
 class Station:
     """Flows 0 to 15, all of one priority; flow n's limiter is found by ``limiter(n)``."""
 
-    def __init__(self, parameters: ReactionPointParameters | None = None, seed: int = 1) -> None:
-        self.parameters = parameters or ReactionPointParameters(max_flows=16)
+    def __init__(self, parameters: E2CMReactionPointParameters | None = None, seed: int = 1) -> None:
+        self.parameters = parameters or E2CMReactionPointParameters(max_flows=16)
         self.settings = rp.settings_record(self.parameters, LINK)
         self.source = rp.new_source(self.parameters, self.settings, 0)
         self.generator = np.random.default_rng(seed)
@@ -45,7 +52,7 @@ class Station:
             flight_ns=flight_ns,
         )
 
-    def message(self, now_ns: int, message: Message, flow: int = 0) -> int:
+    def message(self, now_ns: int, message: E2CMFields, flow: int = 0) -> int:
         return rp.receive(self.source, self.settings, self.generator, message, flow, PRIORITY, now_ns)
 
     def reply(
@@ -54,7 +61,7 @@ class Station:
         return rp.receive_reply(self.source, self.settings, flow, latency_ns, throughput_kbps, now_ns)
 
     def index(self, flow: int = 0) -> int:
-        return rp.route(self.source.limiters, flow, PRIORITY)
+        return route(self.source.limiters, flow, PRIORITY)
 
     def limiter(self, flow: int = 0) -> Limiter:
         index = self.index(flow)
@@ -72,6 +79,6 @@ class Station:
         index = self.index(flow)
         if index < 0:
             return rp.pass_by(self.source, self.settings, flow, now_ns, octets)
-        rp.join(self.source.limiters, index)
+        join(self.source.limiters, index)
         left_ns = max(now_ns, leaves_ns(self.source.limiters.slots[index], now_ns))
         return rp.depart(self.source, self.settings, index, left_ns, octets)

@@ -6,41 +6,31 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.e2cm.congestion_point import (
-    REGULAR,
-    SATURATED,
-    SEVERE,
-    SILENT,
-    Feedback,
-    count_arrival,
-    new_point,
-    sample,
-    settings_record,
-    start,
-)
-from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters
+from ecmproto.mechanisms.e2cm.congestion_point import count_arrival, new_point, sample, settings_record, start
+from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
+from ecmproto.mechanisms.ecm.congestion_point import REGULAR, SATURATED, SEVERE, SILENT, ECMFeedback
 from tests.mechanisms.e2cm.literal import LiteralCongestionPoint
 
 CPID = 0x0200_0000_00CC_0001
-FIXED = CongestionPointParameters(random_octets=0, tagged_random_octets=0)
+FIXED = E2CMCongestionPointParameters(random_octets=0, tagged_random_octets=0)
 
 
 class Queue:
     """One congestion point with its own generator."""
 
-    def __init__(self, parameters: CongestionPointParameters = FIXED, seed: int = 1) -> None:
+    def __init__(self, parameters: E2CMCongestionPointParameters = FIXED, seed: int = 1) -> None:
         self.settings = settings_record(parameters)
         self.point = new_point(CPID)
         self.generator = np.random.default_rng(seed)
         start(self.point, self.settings, self.generator)
 
-    def arrival(self, tag: int | None, octets: int, qlen_octets: int) -> Feedback | None:
+    def arrival(self, tag: int | None, octets: int, qlen_octets: int) -> ECMFeedback | None:
         tagged = int(tag is not None)
         if not count_arrival(self.point, self.settings, tagged, octets, qlen_octets, True):
             return None
         return sample(self.point, self.settings, self.generator, tagged, qlen_octets, tag or 0)
 
-    def sampled(self, qlen_octets: int, tag: int | None = None) -> Feedback:
+    def sampled(self, qlen_octets: int, tag: int | None = None) -> ECMFeedback:
         feedback = self.arrival(tag, 400_000, qlen_octets)
         assert feedback is not None
         return feedback
@@ -80,13 +70,13 @@ def test_1_bcn_max_above_280_kb() -> None:
     queue = Queue()
     assert queue.sampled(280_000).kind == REGULAR
     saturated = queue.sampled(280_001)
-    assert saturated == Feedback(SATURATED, 75_000, 150_000, 75_000 // 64, 150_000 // 64, 0)
+    assert saturated == ECMFeedback(SATURATED, 75_000, 150_000, 75_000 // 64, 150_000 // 64, 0)
 
 
 def test_1_no_bcn_zero_unless_it_is_turned_on() -> None:
     assert Queue().sampled(10**9).kind == SATURATED
-    queue = Queue(CongestionPointParameters(qsc_octets=290_000))
-    assert queue.sampled(290_001) == Feedback(SEVERE, 0, 0, 0, 0, 0)
+    queue = Queue(E2CMCongestionPointParameters(qsc_octets=290_000))
+    assert queue.sampled(290_001) == ECMFeedback(SEVERE, 0, 0, 0, 0, 0)
 
 
 def test_1_qdelta_is_since_the_previous_sample_of_either_kind() -> None:
@@ -105,7 +95,7 @@ def test_1_increase_signals_are_sent_to_the_associated_alone() -> None:
 
 
 def test_1_bridges_need_not_send_increase_signals() -> None:
-    queue = Queue(CongestionPointParameters(increase_signals=False))
+    queue = Queue(E2CMCongestionPointParameters(increase_signals=False))
     meter = queue.point.meter
     queue.sampled(60_000)
     assert queue.sampled(50_000, CPID).kind == SILENT
@@ -120,7 +110,7 @@ def test_1_bridges_need_not_send_increase_signals() -> None:
 
 
 def test_every_sample_is_counted_once() -> None:
-    queue = Queue(CongestionPointParameters(increase_signals=False, qsc_octets=300_000), seed=5)
+    queue = Queue(E2CMCongestionPointParameters(increase_signals=False, qsc_octets=300_000), seed=5)
     draw = np.random.default_rng(6)
     for _ in range(500):
         queue.sampled(int(draw.integers(0, 320_000)), [None, CPID, CPID + 1][draw.integers(3)])
@@ -145,7 +135,7 @@ def test_every_sample_is_counted_once() -> None:
     ),
 )
 def test_equals_the_literal_transcription(seed: int, frames: list[tuple[int | None, int, int]]) -> None:
-    queue = Queue(CongestionPointParameters(), seed)
+    queue = Queue(E2CMCongestionPointParameters(), seed)
     literal = LiteralCongestionPoint(np.random.default_rng(seed).random, cpid=CPID)
     for tag, octets, qlen in frames:
         expected = literal.arrival(tag, octets, qlen)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.e2cm.edge_receiver import (
-    EdgeCounters,
-    Flow,
+from ecmproto.mechanisms.e2cm.edge import (
+    E2CMEdgeCounters,
+    MeasuredFlow,
     ProbeReply,
     on_data,
     on_probe,
@@ -19,8 +19,8 @@ from tests.mechanisms.e2cm.literal import LiteralEdge
 
 class Edge:
     def __init__(self) -> None:
-        self.flow: Flow = new_record(Flow)
-        self.counters: EdgeCounters = new_record(EdgeCounters)
+        self.flow: MeasuredFlow = new_record(MeasuredFlow)
+        self.counters: E2CMEdgeCounters = new_record(E2CMEdgeCounters)
 
     def data(self, octets: int) -> None:
         on_data(self.flow, octets)

@@ -10,31 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.codec import E2CM, CMTag, decode
-from ecmproto.mechanisms.aimd.flow import flow_of
-from ecmproto.mechanisms.aimd.limiters import NO_LIMITER, Limiter, Point
-from ecmproto.mechanisms.cpid import signed_cpid
-from ecmproto.mechanisms.e2cm.edge_receiver import EdgeCounters, ProbeReply
-from ecmproto.mechanisms.e2cm.machine import E2CMMachine
-from ecmproto.mechanisms.e2cm.messages import read, tagged
-from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters, EdgeParameters
-from ecmproto.mechanisms.e2cm.probes import (
-    Reply,
-    forward_probe,
-    probe_reply,
-    probed_flow_of,
-    read_probe,
-    read_reply,
-)
-from ecmproto.mechanisms.e2cm.probing import ProbeCounters
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
-from ecmproto.mechanisms.e2cm.receivers import REPLY_KIND
-from ecmproto.mechanisms.e2cm.stations import TAG_OCTETS, set_flight
-from ecmproto.mechanisms.e2cm.switch import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import AboutFlow, Place, SampledFrame
-from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.protocol import (
+from ecmproto.mechanisms.aimd.messages import flow_of
+from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.mechanisms.api.machine import AboutFlow, Place, SampledFrame
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
+    NO_LIMITER,
     PROBE_KIND,
     SILENT,
     Arrival,
@@ -42,7 +24,28 @@ from ecmproto.mechanisms.protocol import (
     Departure,
     Message,
     new_outbox,
+    signed_cpid,
 )
+from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND
+from ecmproto.mechanisms.e2cm.edge import REPLY_KIND, E2CMEdgeCounters, ProbeReply
+from ecmproto.mechanisms.e2cm.messages import (
+    E2CMMachine,
+    Reply,
+    forward_probe,
+    probe_reply,
+    probed_flow_of,
+    read,
+    read_probe,
+    read_reply,
+    tagged,
+)
+from ecmproto.mechanisms.e2cm.parameters import (
+    E2CMCongestionPointParameters,
+    E2CMEdgeParameters,
+    E2CMReactionPointParameters,
+)
+from ecmproto.mechanisms.e2cm.reaction_point import TAG_OCTETS, ProbeCounters, set_flight
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import columns, new_record
 from tests.mechanisms.aimd.other_mode import output_in_other_mode
 from tests.mechanisms.e2cm import machine_run
@@ -53,7 +56,7 @@ from tests.replay.loops import machine as loops_machine
 DST, SRC = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 CPID = 0x0200_0000_00CC_0004
 """Of PRIORITY's congestion point."""
-SMALL_CP = CongestionPointParameters(random_octets=0, tagged_random_octets=0)
+SMALL_CP = E2CMCongestionPointParameters(random_octets=0, tagged_random_octets=0)
 EAGER: dict[str, Any] = {
     "fixed_octets": 0, "tagged_fixed_octets": 0, "qeq_octets": 30_000, "qmc_octets": 100_000, "q_bit": True,
 }  # fmt: skip
@@ -186,20 +189,20 @@ def sampled(
     ],
 )
 def test_feedback_in_octets_and_silent_samples(qlen: int, kind: int, fb: float) -> None:
-    made = machine({Role.CONGESTION_POINT: CongestionPointParameters(**EAGER, qsc_octets=200_000)})
+    made = machine({Role.CONGESTION_POINT: E2CMCongestionPointParameters(**EAGER, qsc_octets=200_000)})
     message = sampled(made, [qlen])
     assert (message.kind, message.fb_octets, message.sent) == (kind, fb, int(kind != SILENT))
     assert message.qlen_octets == qlen
 
 
 def test_a_source_that_takes_no_messages_gets_none() -> None:
-    made = machine({Role.CONGESTION_POINT: CongestionPointParameters(**EAGER)})
+    made = machine({Role.CONGESTION_POINT: E2CMCongestionPointParameters(**EAGER)})
     message = sampled(made, [90_000], answerable=False)
     assert (message.kind, message.sent) == (BCN_KIND, 0)
 
 
 def test_unsampled_frames_and_disabled_priorities_are_passed_over() -> None:
-    made = machine({Role.CONGESTION_POINT: CongestionPointParameters(**EAGER, enabled=frozenset({1}))})
+    made = machine({Role.CONGESTION_POINT: E2CMCongestionPointParameters(**EAGER, enabled=frozenset({1}))})
     point: Any = made.congestion_point(PLACE, np.random.default_rng(1))
     outbox = new_outbox(4)
     for sampled_, priority in ((False, 1), (True, PRIORITY)):
@@ -213,7 +216,7 @@ def test_unsampled_frames_and_disabled_priorities_are_passed_over() -> None:
 
 
 def test_octets_are_counted_by_priority() -> None:
-    cp = CongestionPointParameters(fixed_octets=3_000, random_octets=0)
+    cp = E2CMCongestionPointParameters(fixed_octets=3_000, random_octets=0)
     point: Any = machine({Role.CONGESTION_POINT: cp}).congestion_point(PLACE, np.random.default_rng(1))
     outbox, found = new_outbox(4), []
     for priority in (1, 2, 2, 1):
@@ -227,9 +230,9 @@ def test_octets_are_counted_by_priority() -> None:
 # The stations
 
 
-def limited(parameters: ReactionPointParameters | None = None) -> Loop:
+def limited(parameters: E2CMReactionPointParameters | None = None) -> Loop:
     """Return a loop whose station 0 has a limiter for flow 0."""
-    loop = Loop(machine({Role.REACTION_POINT: parameters or ReactionPointParameters()}))
+    loop = Loop(machine({Role.REACTION_POINT: parameters or E2CMReactionPointParameters()}))
     heed(loop.senders, bcn(), 0)
     return loop
 
@@ -237,7 +240,7 @@ def limited(parameters: ReactionPointParameters | None = None) -> Loop:
 def test_probes_are_charged_to_nobody() -> None:
     debts = []
     for probe_frames in (0, 1):
-        loop = limited(ReactionPointParameters(probe_frames=probe_frames))
+        loop = limited(E2CMReactionPointParameters(probe_frames=probe_frames))
         posted = loop.data(0)
         assert len([message for message in posted if message.kind == PROBE_KIND]) == probe_frames
         debts.append(float(loop.senders.slots[0].debt_bits))
@@ -245,7 +248,7 @@ def test_probes_are_charged_to_nobody() -> None:
 
 
 def test_an_older_tag_is_replaced_and_adds_nothing() -> None:
-    loop = limited(ReactionPointParameters(timestamp_unit=4))
+    loop = limited(E2CMReactionPointParameters(timestamp_unit=4))
     assert limiter_of(loop.senders, 0, 0, PRIORITY, 0) == 0
     departure = Departure(80_000, 0, 0, 0, PRIORITY, 1_516, True, 77, 5)
     assert send(loop.senders, departure, loop.outbox) == (True, signed_cpid(CPID), 4 << 16 | 5, 0)
@@ -263,7 +266,7 @@ def test_the_frame_that_releases_its_limiter_still_names_the_congestion_point() 
 
 
 def test_a_probe_by_time_follows_the_next_frame_after_it_is_due() -> None:
-    loop = limited(ReactionPointParameters(probe_octets=0, probe_interval_ns=100_000))
+    loop = limited(E2CMReactionPointParameters(probe_octets=0, probe_interval_ns=100_000))
     assert PROBE_KIND not in [message.kind for message in loop.data(0, after_ns=90_000)]
     assert PROBE_KIND in [message.kind for message in loop.data(0, after_ns=30_000)]
     assert PROBE_KIND not in [message.kind for message in loop.data(0, after_ns=70_000)]
@@ -271,7 +274,7 @@ def test_a_probe_by_time_follows_the_next_frame_after_it_is_due() -> None:
 
 
 def test_flows_without_a_record_are_limited_but_not_probed() -> None:
-    loop = Loop(machine({Role.REACTION_POINT: ReactionPointParameters(max_flows=1, probe_frames=1)}))
+    loop = Loop(machine({Role.REACTION_POINT: E2CMReactionPointParameters(max_flows=1, probe_frames=1)}))
     for flow in (0, 1):
         heed(loop.senders, bcn(flow=flow), 0)
     assert PROBE_KIND in [message.kind for message in loop.data(0, 0)]
@@ -280,20 +283,20 @@ def test_flows_without_a_record_are_limited_but_not_probed() -> None:
 
 
 def test_probes_may_travel_with_a_priority_of_their_own() -> None:
-    loop = limited(ReactionPointParameters(probe_frames=1, probe_priority=5))
+    loop = limited(E2CMReactionPointParameters(probe_frames=1, probe_priority=5))
     (probe,) = [message for message in loop.data(0) if message.kind == PROBE_KIND]
     assert probe.priority == 5
 
 
 def test_a_probe_tells_the_time_modulo_2_to_the_32() -> None:
-    loop = limited(ReactionPointParameters(probe_frames=1))
+    loop = limited(E2CMReactionPointParameters(probe_frames=1))
     loop.now_ns = 2**32 + 5
     (probe,) = [message for message in loop.data(0) if message.kind == PROBE_KIND]
     assert (probe.latency, probe.time_ns) == (5, 2**32 + 5)
 
 
 def test_a_reply_may_limit_an_autonomous_flow_in_its_own_priority() -> None:
-    rp = ReactionPointParameters(autonomous=True, probe_frames=1, enabled=frozenset({PRIORITY}))
+    rp = E2CMReactionPointParameters(autonomous=True, probe_frames=1, enabled=frozenset({PRIORITY}))
     loop = Loop(machine({Role.REACTION_POINT: rp}))
     loop.data(0, flow=2)
     reply = bcn(flow=2, kind=REPLY_KIND)
@@ -325,7 +328,7 @@ def test_what_is_for_no_station_or_of_no_known_kind_is_not_heeded() -> None:
 
 
 def test_flows_have_records_as_far_as_there_are_some() -> None:
-    made = machine({Role.EDGE: EdgeParameters(max_flows=2)})
+    made = machine({Role.EDGE: E2CMEdgeParameters(max_flows=2)})
     receivers: Any = made.receivers(PLACE, np.random.default_rng(1))
     outbox = new_outbox(16)
     found = []
@@ -362,7 +365,7 @@ HALF_TAGS = st.tuples(
 def test_a_message_is_what_its_frame_is_read_as(
     qlens: list[int], carried: tuple[int, int] | None, own: bool, header: str, payload: int, qscale: float
 ) -> None:
-    cp = CongestionPointParameters(**EAGER, qsc_octets=300_000, payload_octets=payload, qscale=qscale)
+    cp = E2CMCongestionPointParameters(**EAGER, qsc_octets=300_000, payload_octets=payload, qscale=qscale)
     made, tag = machine({Role.CONGESTION_POINT: cp}), None
     cpid, mark = carried or (0, 0)
     cpid = signed_cpid(CPID) if own else cpid
@@ -378,8 +381,8 @@ def test_a_message_is_what_its_frame_is_read_as(
             made.frame(message, about(frame), PLACE)
         return
     octets = made.frame(message, about(frame), PLACE)
-    rp = ReactionPointParameters()
-    found = read(octets, stations={SRC}, point=new_record(Point), parameters=rp)
+    rp = E2CMReactionPointParameters()
+    found = read(octets, stations={SRC}, point=new_record(LimiterTable), parameters=rp)
     assert found is not None
     numbers, flow = found
     heard, counted = hear_frame(made, octets, SRC, PLACE)
@@ -407,35 +410,35 @@ def test_a_message_is_what_its_frame_is_read_as(
 
 @given(st.integers(0, 2**50), st.sampled_from(HEADERS), st.sampled_from((-1, 5)))
 def test_a_probe_is_what_its_frame_is_read_as(now_ns: int, header: str, probe_priority: int) -> None:
-    rp = ReactionPointParameters(probe_priority=probe_priority)
+    rp = E2CMReactionPointParameters(probe_priority=probe_priority)
     frame, message = data(header, CMTag(protocol=2, cpid=CPID)), new_record(Message)
     message.kind, message.latency = PROBE_KIND, now_ns % 2**32
     octets = machine({Role.REACTION_POINT: rp}).frame(message, about(frame), PLACE)
     assert octets == forward_probe(frame, now_ns=now_ns, counters=new_record(ProbeCounters), parameters=rp)
-    found = read_probe(octets, stations={DST}, counters=new_record(EdgeCounters))
+    found = read_probe(octets, stations={DST}, counters=new_record(E2CMEdgeCounters))
     assert found is not None
     assert (found.flow, found.timestamp_ns) == (probed_flow_of(frame), message.latency)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.sampled_from(HEADERS), st.integers(0, 7))
 def test_a_reply_is_what_its_frame_is_read_as(latency: int, rate: int, header: str, priority: int) -> None:
-    edge = EdgeParameters(reply_priority=priority)
+    edge = E2CMEdgeParameters(reply_priority=priority)
     frame, message = data(header, CMTag(protocol=2, cpid=CPID)), new_record(Message)
     message.kind, message.latency, message.throughput = REPLY_KIND, latency, rate
     octets = machine({Role.EDGE: edge}).frame(message, about(frame), PLACE)
     probe_octets = forward_probe(
-        frame, now_ns=0, counters=new_record(ProbeCounters), parameters=ReactionPointParameters()
+        frame, now_ns=0, counters=new_record(ProbeCounters), parameters=E2CMReactionPointParameters()
     )
     assert probe_octets is not None
-    probe = read_probe(probe_octets, stations={DST}, counters=new_record(EdgeCounters))
+    probe = read_probe(probe_octets, stations={DST}, counters=new_record(E2CMEdgeCounters))
     assert probe is not None
     assert octets == probe_reply(probe, ProbeReply(latency, rate), parameters=edge)
-    found = read_reply(octets, stations={SRC}, counters=new_record(Point))
+    found = read_reply(octets, stations={SRC}, counters=new_record(LimiterTable))
     assert found == Reply(probed_flow_of(frame), latency, rate)
     heard, counted = hear_frame(machine(), octets, SRC, PLACE)
     assert counted == {}
     assert heard is not None
-    data_priority = flow_of(frame, ReactionPointParameters()).priority
+    data_priority = flow_of(frame, E2CMReactionPointParameters()).priority
     assert heard.fields == {
         "kind": REPLY_KIND, "latency": latency, "throughput": rate, "priority": data_priority,
     }  # fmt: skip
@@ -493,18 +496,18 @@ def test_tags_packed_by_hand_are_what_a_limiter_inserts(carried: tuple[int, int]
     assert made.tag is CMTag
     tag = CMTag(protocol=made.tag_protocol, **{name: int(value[0]) for name, value in fields.items()})
     inserted = tagged(
-        data(header), limiter, point=new_record(Point), timestamp=mark & 0xFFFF, unit=mark >> 16
+        data(header), limiter, point=new_record(LimiterTable), timestamp=mark & 0xFFFF, unit=mark >> 16
     )
     assert inserted == data(header, tag)
     assert len(inserted) - len(data(header)) == TAG_OCTETS
 
 
 def test_what_the_machine_says_of_itself() -> None:
-    made = machine({Role.CONGESTION_POINT: CongestionPointParameters(qeq_octets=50_000)})
+    made = machine({Role.CONGESTION_POINT: E2CMCongestionPointParameters(qeq_octets=50_000)})
     assert made.set_point_octets == 50_000
     assert made.feedback_label == "Fb"
     assert made.flow_key == (True, True, True, False)
-    key = machine({Role.REACTION_POINT: ReactionPointParameters(key_vlan=False)}).flow_key
+    key = machine({Role.REACTION_POINT: E2CMReactionPointParameters(key_vlan=False)}).flow_key
     assert key == (False, True, True, False)
     point = made.congestion_point(PLACE, np.random.default_rng(1))
     receivers = made.receivers(PLACE, np.random.default_rng(1))

@@ -9,29 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.codec import E2CM, CMTag, EtherTypes, decode
-from ecmproto.mechanisms.aimd.limiters import Limiter, Point
-from ecmproto.mechanisms.cpid import NO_CPID
-from ecmproto.mechanisms.e2cm.congestion_point import REGULAR, SATURATED, SEVERE, Feedback, new_point
-from ecmproto.mechanisms.e2cm.messages import (
-    BCN,
-    BCN_MAX,
-    BCN_ZERO,
-    NO_TYPE,
-    Message,
-    e2cm_message,
-    read,
-    tag_cpid,
-    tagged,
-    type_of,
-    untagged,
-)
-from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.mechanisms.api.protocol import NO_CPID
+from ecmproto.mechanisms.e2cm.congestion_point import new_point
+from ecmproto.mechanisms.e2cm.messages import NO_TYPE, e2cm_message, read, tag_cpid, tagged, type_of, untagged
+from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters, E2CMReactionPointParameters
+from ecmproto.mechanisms.e2cm.reaction_point import BCN, BCN_MAX, BCN_ZERO, E2CMFields
+from ecmproto.mechanisms.ecm.congestion_point import REGULAR, SATURATED, SEVERE, ECMFeedback
 from ecmproto.record import new_record
 
 DST, SRC, CP = "020000000002", "020000000001", "0200000000cc"
 CPID = 0x0200_0000_00CC_0001
-FOUND = Feedback(REGULAR, 4_000, -30_000, 62, -468, 0)
+FOUND = ECMFeedback(REGULAR, 4_000, -30_000, 62, -468, 0)
 PAYLOAD = "0800" + "45" * 80
 
 
@@ -39,9 +28,9 @@ def data(header: str = "8100 6005", payload: str = PAYLOAD, src: str = SRC) -> b
     return bytes.fromhex(DST + src + header.replace(" ", "") + payload)
 
 
-def message_for(sampled: bytes, feedback: Feedback = FOUND, **options: Any) -> bytes | None:
+def message_for(sampled: bytes, feedback: ECMFeedback = FOUND, **options: Any) -> bytes | None:
     options.setdefault("meter", new_point(CPID).meter)
-    options.setdefault("parameters", CongestionPointParameters())
+    options.setdefault("parameters", E2CMCongestionPointParameters())
     return e2cm_message(sampled, feedback, cp_mac=bytes.fromhex(CP), **options)
 
 
@@ -51,12 +40,12 @@ def sent(sampled: bytes, *arguments: Any, **options: Any) -> bytes:
     return octets
 
 
-def received(octets: bytes, point: Point | None = None) -> tuple[Message, tuple[bytes, int]] | None:
+def received(octets: bytes, point: LimiterTable | None = None) -> tuple[E2CMFields, tuple[bytes, int]] | None:
     return read(
         octets,
         stations={bytes.fromhex(SRC)},
-        point=new_record(Point) if point is None else point,
-        parameters=ReactionPointParameters(),
+        point=new_record(LimiterTable) if point is None else point,
+        parameters=E2CMReactionPointParameters(),
     )
 
 
@@ -77,11 +66,11 @@ def test_a_message_octet_by_octet() -> None:
 
 @pytest.mark.parametrize(("kind", "type"), [(REGULAR, BCN), (SATURATED, BCN_MAX), (SEVERE, BCN_ZERO)])
 def test_the_type_says_what_the_sample_found(kind: int, type: int) -> None:
-    octets = sent(data(), Feedback(kind, 0, 0, 1, 2, 1))
+    octets = sent(data(), ECMFeedback(kind, 0, 0, 1, 2, 1))
     assert (type_of(octets), decode(octets)[E2CM].q) == (type, 1)
     found = received(octets)
     assert found is not None
-    assert found[0] == Message(type, CPID, 1, 2, 1, 0, 0, False)
+    assert found[0] == E2CMFields(type, CPID, 1, 2, 1, 0, 0, False)
 
 
 def test_what_is_sent_is_what_is_read() -> None:
@@ -89,7 +78,7 @@ def test_what_is_sent_is_what_is_read() -> None:
     found = received(sent(data("8100 6005 88b6", payload=tag.build().hex() + "45" * 60)))
     assert found is not None
     message, flow = found
-    assert message == Message(BCN, CPID, 62, -468, 0, 7, 3, True)
+    assert message == E2CMFields(BCN, CPID, 62, -468, 0, 7, 3, True)
     assert flow == (bytes.fromhex("0005" + DST + SRC + "03"), 3)
 
 
@@ -123,7 +112,7 @@ def test_no_message_goes_to_a_group_or_to_the_congestion_point_itself(src: str) 
 def test_what_is_not_for_this_station_is_refused_and_counted(replace: tuple[int, str], counter: str) -> None:
     at, octets = replace[0], bytes.fromhex(replace[1])
     whole = sent(data())
-    point = new_record(Point)
+    point = new_record(LimiterTable)
     assert received(whole[:at] + octets + whole[at + len(octets) :], point) is None
     assert getattr(point, counter) == 1
     assert point.malformed + point.foreign_address + point.group_address == 1
@@ -138,13 +127,13 @@ def test_reserved_bits_and_the_version_are_ignored() -> None:
 def test_hostile_octets_are_read_or_counted(junk: bytes, cut: int) -> None:
     whole = sent(data())
     for octets in (junk, whole[:cut], whole[:18] + junk, whole[:30] + junk):
-        point = new_record(Point)
+        point = new_record(LimiterTable)
         if received(octets, point) is None:
             assert point.malformed + point.foreign_address + point.group_address == 1
 
 
 def test_the_cm_tag_has_protocol_2_and_replaces_its_own_old_one() -> None:
-    limiter, point = new_record(Limiter), new_record(Point)
+    limiter, point = new_record(Limiter), new_record(LimiterTable)
     limiter.cpid = CPID
     once = tagged(data(), limiter, point=point, timestamp=0x1234, unit=5)
     assert (

@@ -9,18 +9,19 @@ import pytest
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.aimd import parameters as aimd
-from ecmproto.mechanisms.e2cm.mechanism import E2CM
-from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters, EdgeParameters
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.api.parameters import Parameters
+from ecmproto.mechanisms.e2cm.parameters import (
+    E2CMCongestionPointParameters,
+    E2CMEdgeParameters,
+    E2CMReactionPointParameters,
+)
 from ecmproto.mechanisms.ecm import parameters as ecm
-from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.parameters import Parameters
 
 LINK = 10_000_000_000
 
 
 def test_5_the_congestion_points_defaults_are_those_of_s002() -> None:
-    parameters = CongestionPointParameters()
+    parameters = E2CMCongestionPointParameters()
     assert (parameters.qeq_octets, parameters.qmc_octets, parameters.qsc_octets) == (75_000, 280_000, 0)
     assert (parameters.fixed_octets, parameters.tagged_fixed_octets) == (75_000, 15_000)
     assert (parameters.random_octets, parameters.tagged_random_octets) == (22_500, 4_500)
@@ -29,7 +30,7 @@ def test_5_the_congestion_points_defaults_are_those_of_s002() -> None:
 
 
 def test_5_the_reaction_points_defaults_are_those_of_s002() -> None:
-    parameters = ReactionPointParameters()
+    parameters = E2CMReactionPointParameters()
     assert (parameters.weight, parameters.rate_unit_bps, parameters.floor_bps) == (2.0, 1_000_000, 1_000_000)
     assert (parameters.flow_qeq_octets, parameters.flow_qmax_octets) == (15_000, 56_000)
     assert parameters.self_increase_bps == 0
@@ -38,7 +39,7 @@ def test_5_the_reaction_points_defaults_are_those_of_s002() -> None:
 
 
 def test_5_the_gains_of_s002() -> None:
-    gains = ReactionPointParameters().gains(LINK)
+    gains = E2CMReactionPointParameters().gains(LINK)
     # "Gd = 1.333*10^-6" is printed.
     assert gains.decrease == pytest.approx(1.3333e-6, rel=1e-4)
     assert gains.flow_decrease == pytest.approx(5 * gains.decrease)
@@ -48,7 +49,7 @@ def test_5_the_gains_of_s002() -> None:
 
 
 def test_5_gi0_divides_where_the_slide_multiplies() -> None:
-    gains = ReactionPointParameters().gains(LINK)
+    gains = E2CMReactionPointParameters().gains(LINK)
     gi0 = 10_000 / 375_000
     assert gains.increase == pytest.approx(0.005 * gi0)
     assert gains.flow_increase == pytest.approx(0.025 * gi0)
@@ -57,10 +58,10 @@ def test_5_gi0_divides_where_the_slide_multiplies() -> None:
 
 
 def test_5_the_gains_follow_the_link_and_not_the_rate_unit() -> None:
-    one = ReactionPointParameters().gains(10**9)
-    other = ReactionPointParameters(rate_unit_bps=2_000_000).gains(10**9)
+    one = E2CMReactionPointParameters().gains(10**9)
+    other = E2CMReactionPointParameters(rate_unit_bps=2_000_000).gains(10**9)
     assert one.increase * 1_000_000 == pytest.approx(other.increase * 2_000_000)
-    assert ReactionPointParameters().gains(10**10).increase == pytest.approx(10 * one.increase)
+    assert E2CMReactionPointParameters().gains(10**10).increase == pytest.approx(10 * one.increase)
 
 
 @pytest.mark.parametrize(
@@ -73,42 +74,46 @@ def test_5_the_gains_follow_the_link_and_not_the_rate_unit() -> None:
     ],
 )  # fmt: skip
 def test_6_the_three_fairness_settings(exponent: int, hops: int, qeq: int) -> None:
-    parameters = ReactionPointParameters(hops_exponent=exponent)
+    parameters = E2CMReactionPointParameters(hops_exponent=exponent)
     assert parameters.path_qeq_octets(hops) == qeq
 
 
 def test_6_qmax_keeps_its_distance_from_the_flows_qeq() -> None:
-    parameters = ReactionPointParameters(hops_exponent=1)
+    parameters = E2CMReactionPointParameters(hops_exponent=1)
     assert parameters.path_qmax_octets(parameters.path_qeq_octets(5)) == 280_000
 
 
 def test_6_a_frame_may_be_longer_than_the_whole_queue() -> None:
-    parameters = ReactionPointParameters(flow_qeq_octets=900, hops_exponent=-1)
+    parameters = E2CMReactionPointParameters(flow_qeq_octets=900, hops_exponent=-1)
     assert parameters.path_qeq_octets(3) == 900
 
 
 def test_6_fewer_hops_than_one_are_refused() -> None:
     with pytest.raises(ParameterError, match="congested_hops: needed 1 or more, got 0"):
-        ReactionPointParameters().path_qeq_octets(0)
+        E2CMReactionPointParameters().path_qeq_octets(0)
 
 
 @pytest.mark.parametrize(
     ("kind", "assignments", "message"),
     [
-        (CongestionPointParameters, ["qeq=280kB"], "qmc: needed more than qeq (280 kB), or 0, got 280 kB"),
-        (CongestionPointParameters, ["qsc=280kB"], "qsc: needed more than qmc (280 kB), or 0, got 280 kB"),
-        (CongestionPointParameters, ["tagged_sf=300kB"], "tagged_sf: needed 0 B to 256 kB, got 300 kB"),
-        (CongestionPointParameters, ["tagged_sr=15001B"],
+        (E2CMCongestionPointParameters,
+         ["qeq=280kB"], "qmc: needed more than qeq (280 kB), or 0, got 280 kB"),
+        (E2CMCongestionPointParameters,
+         ["qsc=280kB"], "qsc: needed more than qmc (280 kB), or 0, got 280 kB"),
+        (E2CMCongestionPointParameters,
+         ["tagged_sf=300kB"], "tagged_sf: needed 0 B to 256 kB, got 300 kB"),
+        (E2CMCongestionPointParameters,
+         ["tagged_sr=15001B"],
          "tagged_sr: needed at most tagged_sf (15 kB), got 15001 octets"),
-        (ReactionPointParameters, ["flow_qmax=15kB"],
+        (E2CMReactionPointParameters, ["flow_qmax=15kB"],
          "flow_qmax: needed more than flow_qeq (15 kB), got 15 kB"),
-        (ReactionPointParameters, ["probe_octets=0"],
+        (E2CMReactionPointParameters, ["probe_octets=0"],
          "probe_octets: needed one of probe_octets, probe_frames and probe_interval above 0, "
          "got 0 for all three"),
-        (ReactionPointParameters, ["hops_exponent=2"], "hops_exponent: needed -1 to 1, got 2"),
-        (ReactionPointParameters, ["probe_priority=8"], "probe_priority: needed -1 to 7, got 8"),
-        (ReactionPointParameters, ["w=0.3"], "w: needed 0.125 to 8 in steps of 0.125, got 0.3"),
-        (EdgeParameters, ["reply_priority=8"], "reply_priority: needed 0 to 7, got 8"),
+        (E2CMReactionPointParameters, ["hops_exponent=2"], "hops_exponent: needed -1 to 1, got 2"),
+        (E2CMReactionPointParameters, ["probe_priority=8"], "probe_priority: needed -1 to 7, got 8"),
+        (E2CMReactionPointParameters, ["w=0.3"], "w: needed 0.125 to 8 in steps of 0.125, got 0.3"),
+        (E2CMEdgeParameters, ["reply_priority=8"], "reply_priority: needed 0 to 7, got 8"),
     ],
 )  # fmt: skip
 def test_bad_texts_are_refused_in_one_sentence(
@@ -119,7 +124,9 @@ def test_bad_texts_are_refused_in_one_sentence(
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("kind", [CongestionPointParameters, ReactionPointParameters, EdgeParameters])
+@pytest.mark.parametrize(
+    "kind", [E2CMCongestionPointParameters, E2CMReactionPointParameters, E2CMEdgeParameters]
+)
 def test_text_form_reads_back_and_everything_is_documented(kind: type[Parameters]) -> None:
     assert kind.parse(kind().as_text()) == kind()
     for parameter in kind.describe():
@@ -129,20 +136,14 @@ def test_text_form_reads_back_and_everything_is_documented(kind: type[Parameters
 
 
 def test_ecm_keeps_its_own_defaults() -> None:
-    assert ecm.CongestionPointParameters().qeq_octets == 24_000
-    assert ecm.ReactionPointParameters().self_increase_bps == 1_000_000
+    assert ecm.ECMCongestionPointParameters().qeq_octets == 24_000
+    assert ecm.ECMReactionPointParameters().self_increase_bps == 1_000_000
     assert aimd.SamplingParameters().fixed_octets == 150_000
-
-
-def test_the_roles_name_their_code() -> None:
-    assert hasattr(E2CM.role(Role.CONGESTION_POINT).load(), "sample")
-    assert hasattr(E2CM.role(Role.REACTION_POINT).load(), "receive_reply")
-    assert hasattr(E2CM.role(Role.EDGE).load(), "on_probe")
 
 
 def test_describing_it_imports_no_compiler() -> None:
     script = (
-        "import sys, ecmproto.mechanisms.e2cm.mechanism;"
+        "import sys, ecmproto.mechanisms.e2cm.parameters;"
         "print([name for name in ('numba', 'scapy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

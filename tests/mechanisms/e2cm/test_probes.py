@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.aimd.envelope import Refusals
-from ecmproto.mechanisms.aimd.limiters import Point
-from ecmproto.mechanisms.e2cm.edge_receiver import EdgeCounters, ProbeReply
-from ecmproto.mechanisms.e2cm.parameters import EdgeParameters
-from ecmproto.mechanisms.e2cm.probes import (
+from ecmproto.mechanisms.aimd.messages import AIMDDiscards
+from ecmproto.mechanisms.aimd.reaction_point import LimiterTable
+from ecmproto.mechanisms.e2cm.edge import E2CMEdgeCounters, ProbeReply
+from ecmproto.mechanisms.e2cm.messages import (
     Probe,
     ProbedFlow,
     Reply,
@@ -20,8 +19,8 @@ from ecmproto.mechanisms.e2cm.probes import (
     read_probe,
     read_reply,
 )
-from ecmproto.mechanisms.e2cm.probing import ProbeCounters
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.e2cm.parameters import E2CMEdgeParameters, E2CMReactionPointParameters
+from ecmproto.mechanisms.e2cm.reaction_point import ProbeCounters
 from ecmproto.record import new_record
 
 DST, SRC = "020000000002", "020000000001"
@@ -34,35 +33,37 @@ def data(header: str = "8100 7005", dst: str = DST) -> bytes:
 
 
 def sent(
-    frame: bytes, now_ns: int = 2**32 + 0x01020304, parameters: ReactionPointParameters | None = None
+    frame: bytes, now_ns: int = 2**32 + 0x01020304, parameters: E2CMReactionPointParameters | None = None
 ) -> bytes:
     octets = forward_probe(
         frame,
         now_ns=now_ns,
         counters=new_record(ProbeCounters),
-        parameters=parameters or ReactionPointParameters(),
+        parameters=parameters or E2CMReactionPointParameters(),
     )
     assert octets is not None
     return octets
 
 
-def arrived(octets: bytes, counters: EdgeCounters | None = None) -> Probe | None:
+def arrived(octets: bytes, counters: E2CMEdgeCounters | None = None) -> Probe | None:
     return read_probe(
         octets,
         stations={bytes.fromhex(DST)},
-        counters=new_record(EdgeCounters) if counters is None else counters,
+        counters=new_record(E2CMEdgeCounters) if counters is None else counters,
     )
 
 
 def answered(octets: bytes) -> bytes:
     probe = arrived(octets)
     assert probe is not None
-    return probe_reply(probe, ProbeReply(0xFFFFFFFE, 10_000_000), parameters=EdgeParameters())
+    return probe_reply(probe, ProbeReply(0xFFFFFFFE, 10_000_000), parameters=E2CMEdgeParameters())
 
 
-def back(octets: bytes, counters: Refusals | None = None) -> Reply | None:
+def back(octets: bytes, counters: AIMDDiscards | None = None) -> Reply | None:
     return read_reply(
-        octets, stations={bytes.fromhex(SRC)}, counters=new_record(Point) if counters is None else counters
+        octets,
+        stations={bytes.fromhex(SRC)},
+        counters=new_record(LimiterTable) if counters is None else counters,
     )
 
 
@@ -132,7 +133,7 @@ def test_other_tags_are_not_copied() -> None:
 
 
 def test_the_priority_of_probes_is_configurable() -> None:
-    probe = sent(data(), parameters=ReactionPointParameters(probe_priority=5))
+    probe = sent(data(), parameters=E2CMReactionPointParameters(probe_priority=5))
     assert probe[14:16].hex() == "a005"
     # Its flow is still that of the data.
     assert back(answered(probe)) == Reply(FLOW, 0xFFFFFFFE, 10_000_000)
@@ -141,7 +142,7 @@ def test_the_priority_of_probes_is_configurable() -> None:
 def test_no_probe_goes_to_a_group() -> None:
     counters = new_record(ProbeCounters)
     frame = data(dst="0300000000ff")
-    assert forward_probe(frame, now_ns=0, counters=counters, parameters=ReactionPointParameters()) is None
+    assert forward_probe(frame, now_ns=0, counters=counters, parameters=E2CMReactionPointParameters()) is None
     assert counters.unprobeable == 1
 
 
@@ -159,7 +160,7 @@ def test_no_probe_goes_to_a_group() -> None:
 )
 def test_probes_not_to_be_answered_are_counted(at: int, octets: str, counter: str) -> None:
     whole, change = sent(data()), bytes.fromhex(octets)
-    counters = new_record(EdgeCounters)
+    counters = new_record(E2CMEdgeCounters)
     assert arrived(whole[:at] + change + whole[at + len(change) :], counters) is None
     assert getattr(counters, counter) == 1
 
@@ -175,7 +176,7 @@ def test_probes_not_to_be_answered_are_counted(at: int, octets: str, counter: st
 )
 def test_replies_not_for_this_station_are_counted(at: int, octets: str, counter: str) -> None:
     whole, change = answered(sent(data())), bytes.fromhex(octets)
-    counters = new_record(Point)
+    counters = new_record(LimiterTable)
     assert back(whole[:at] + change + whole[at + len(change) :], counters) is None
     assert getattr(counters, counter) == 1
 
@@ -184,7 +185,7 @@ def test_replies_not_for_this_station_are_counted(at: int, octets: str, counter:
 def test_hostile_octets_are_read_or_counted(junk: bytes, cut: int) -> None:
     whole = sent(data())
     for octets in (junk, whole[:cut], whole[:18] + junk, whole[:20] + junk):
-        counters, point = new_record(EdgeCounters), new_record(Point)
+        counters, point = new_record(E2CMEdgeCounters), new_record(LimiterTable)
         if arrived(octets, counters) is None:
             refused = counters.malformed + counters.foreign_address + counters.group_address
             assert refused + counters.unanswerable == 1

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.e2cm.probing import (
+from ecmproto.mechanisms.e2cm.parameters import E2CMReactionPointParameters
+from ecmproto.mechanisms.e2cm.reaction_point import (
     NO_LATENCY,
     ProbeCounters,
     ProbeSettings,
@@ -21,7 +22,6 @@ from ecmproto.mechanisms.e2cm.probing import (
     start_probing,
     stop_probing,
 )
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 
@@ -34,10 +34,10 @@ class Flow:
     """One flow whose probing has started at time 0."""
 
     def __init__(
-        self, parameters: ReactionPointParameters | None = None, *, flight_ns: int = NO_LATENCY
+        self, parameters: E2CMReactionPointParameters | None = None, *, flight_ns: int = NO_LATENCY
     ) -> None:
         self.settings: ProbeSettings = new_record(ProbeSettings)
-        set_probing(self.settings, parameters or ReactionPointParameters())
+        set_probing(self.settings, parameters or E2CMReactionPointParameters())
         self.counters: ProbeCounters = new_record(ProbeCounters)
         self.probing: Probing = new_record(Probing)
         self.probing.qeq_octets = 15_000
@@ -64,14 +64,14 @@ class Flow:
 
 @pytest.mark.parametrize(("x", "frames"), [(75_000, 50), (15_000, 10)])
 def test_2_one_probe_per_x_kb_sent(x: int, frames: int) -> None:
-    flow = Flow(ReactionPointParameters(probe_octets=x))
+    flow = Flow(E2CMReactionPointParameters(probe_octets=x))
     due = [index + 1 for index in range(4 * frames) if flow.sends(1_500)]
     assert due == [frames, 2 * frames, 3 * frames, 4 * frames]
     assert flow.counters.probes == 4
 
 
 def test_2_one_probe_per_x_whatever_the_lengths() -> None:
-    flow = Flow(ReactionPointParameters(probe_octets=10_000))
+    flow = Flow(E2CMReactionPointParameters(probe_octets=10_000))
     assert sum(flow.sends(9_000) for _ in range(100)) == 90
     assert sum(flow.sends(64) for _ in range(10_000)) == 64
     # A frame longer than X is followed by one probe, not by several.
@@ -80,12 +80,12 @@ def test_2_one_probe_per_x_whatever_the_lengths() -> None:
 
 
 def test_2_per_n_frames_as_an_option() -> None:
-    flow = Flow(ReactionPointParameters(probe_octets=0, probe_frames=3))
+    flow = Flow(E2CMReactionPointParameters(probe_octets=0, probe_frames=3))
     assert [flow.sends(64) for _ in range(7)] == [False, False, True, False, False, True, False]
 
 
 def test_2_per_time_as_an_option_in_step_even_when_late() -> None:
-    flow = Flow(ReactionPointParameters(probe_octets=0, probe_interval_ns=1_000))
+    flow = Flow(E2CMReactionPointParameters(probe_octets=0, probe_interval_ns=1_000))
     assert next_probe_ns(flow.probing) == 1_000
     assert not flow.timer(999)
     assert flow.timer(1_000)
@@ -98,13 +98,13 @@ def test_2_per_time_as_an_option_in_step_even_when_late() -> None:
 
 
 def test_2_octets_and_frames_may_both_count_and_make_one_probe_when_they_meet() -> None:
-    flow = Flow(ReactionPointParameters(probe_octets=3_000, probe_frames=4))
+    flow = Flow(E2CMReactionPointParameters(probe_octets=3_000, probe_frames=4))
     assert [flow.sends(1_000) for _ in range(6)] == [False, False, True, True, False, True]
     assert [flow.sends(1_000) for _ in range(6)] == [False, True, True, False, False, True]
 
 
 def test_2_what_is_not_probed_has_no_timer_and_sends_no_probe() -> None:
-    flow = Flow(ReactionPointParameters(probe_interval_ns=1_000))
+    flow = Flow(E2CMReactionPointParameters(probe_interval_ns=1_000))
     stop_probing(flow.probing)
     assert next_probe_ns(flow.probing) == NEVER_NS
     assert not flow.timer(10**9)

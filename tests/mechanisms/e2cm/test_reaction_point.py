@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.aimd.limiters import ACTIVE, FREE, TIMED_OUT
-from ecmproto.mechanisms.cpid import NO_CPID
+from ecmproto.mechanisms.aimd.reaction_point import ACTIVE, FREE, TIMED_OUT, join, on_timer
+from ecmproto.mechanisms.api.protocol import NO_CPID
 from ecmproto.mechanisms.e2cm import reaction_point as rp
-from ecmproto.mechanisms.e2cm.messages import BCN, BCN_ZERO, Message
-from ecmproto.mechanisms.e2cm.probing import NO_LATENCY, Reaction
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.e2cm.parameters import E2CMReactionPointParameters
+from ecmproto.mechanisms.e2cm.reaction_point import BCN, BCN_ZERO, NO_LATENCY, E2CMFields, Reaction
 from ecmproto.mechanisms.limiter import NEVER_NS, leaves_ns
 from ecmproto.record import columns
 from tests.conftest import REPOSITORY
@@ -29,7 +28,7 @@ FULL_UNITS = 1171 + 2 * 2343
 """The largest feedback of a message: 5·75 KB in units of 64 octets, each field truncated."""
 
 
-def limited(parameters: ReactionPointParameters | None = None, flight_ns: int = NO_LATENCY) -> Station:
+def limited(parameters: E2CMReactionPointParameters | None = None, flight_ns: int = NO_LATENCY) -> Station:
     """Return a station whose flow 0 is rate limited at C/2 and has had its first reply."""
     station = Station(parameters)
     station.path(0, flight_ns=flight_ns)
@@ -77,18 +76,18 @@ def test_2_probing_ends_with_the_limiter() -> None:
 
 
 def test_2_a_limiter_that_a_timer_released_takes_its_probing_along() -> None:
-    station = limited(ReactionPointParameters(max_flows=4, probe_interval_ns=1_000_000))
+    station = limited(E2CMReactionPointParameters(max_flows=4, probe_interval_ns=1_000_000))
     assert rp.next_probe(station.source, station.settings) == (0, 1_000_000)
     station.limiter().rate_bps = LINK
     # The next tick of Td finds the queue empty.
-    rp.on_timer(station.source.limiters, station.settings, 999_999 + 1)
+    on_timer(station.source.limiters, station.settings, 999_999 + 1)
     assert station.index() == -1
     assert not rp.probe_on_timer(station.source, station.settings, 0, 1_000_000)
     assert rp.next_probe(station.source, station.settings) == (-1, NEVER_NS)
 
 
 def test_2_probes_by_time() -> None:
-    parameters = ReactionPointParameters(max_flows=4, probe_octets=0, probe_interval_ns=1_000)
+    parameters = E2CMReactionPointParameters(max_flows=4, probe_octets=0, probe_interval_ns=1_000)
     station = Station(parameters)
     station.message(500, LARGEST, flow=2)
     station.message(700, LARGEST, flow=1)
@@ -98,7 +97,7 @@ def test_2_probes_by_time() -> None:
 
 
 def test_2_autonomous_probes_start_with_the_first_frame_and_limit_on_need() -> None:
-    station = Station(ReactionPointParameters(max_flows=16, autonomous=True))
+    station = Station(E2CMReactionPointParameters(max_flows=16, autonomous=True))
     station.path(0, flight_ns=1_000)
     assert sum(station.sends(0) for _ in range(100)) == 2
     assert queued(station, 0) == SKIPPED
@@ -212,7 +211,7 @@ def test_4_a_first_probe_that_meets_a_standing_queue_is_corrected_by_a_known_fli
 
 
 def test_6_flow_qeq_by_congested_hops() -> None:
-    station = Station(ReactionPointParameters(max_flows=3, hops_exponent=1))
+    station = Station(E2CMReactionPointParameters(max_flows=3, hops_exponent=1))
     for flow, hops in ((0, 1), (1, 2), (2, 4)):
         station.path(flow, hops, flight_ns=1_000)
         station.message(0, LARGEST, flow)
@@ -247,15 +246,15 @@ def test_a_time_out_ignores_replies_as_it_does_messages() -> None:
 def test_no_self_increase() -> None:
     station = limited()
     before = station.rate_bps()
-    rp.on_timer(station.source.limiters, station.settings, 10**10)
+    on_timer(station.source.limiters, station.settings, 10**10)
     assert station.rate_bps() == before
 
 
 def test_flows_without_a_limiter_of_their_own_are_not_probed() -> None:
-    station = Station(ReactionPointParameters(max_flows=4, limiters=1))
+    station = Station(E2CMReactionPointParameters(max_flows=4, limiters=1))
     station.path(0, flight_ns=1_000)
     station.message(0, LARGEST, flow=0)
-    rp.join(station.source.limiters, 0)
+    join(station.source.limiters, 0)
     station.message(0, LARGEST, flow=1)
     assert station.probing(1).active == 0
     assert not any(station.sends(0, flow=1) for _ in range(200))
@@ -277,9 +276,9 @@ def test_replies_for_unknown_flows_are_counted_and_change_nothing() -> None:
 
 
 def test_flows_beyond_the_table_are_limited_but_not_probed() -> None:
-    station = Station(ReactionPointParameters(max_flows=1))
+    station = Station(E2CMReactionPointParameters(max_flows=1))
     assert station.message(0, LARGEST, flow=7) == 0
-    rp.join(station.source.limiters, 0)
+    join(station.source.limiters, 0)
     assert not rp.depart(station.source, station.settings, 0, 0, 100_000)
     with pytest.raises(ParameterError, match="flow: needed 0 to 0, got 7"):
         station.path(7)
@@ -287,7 +286,7 @@ def test_flows_beyond_the_table_are_limited_but_not_probed() -> None:
 
 def test_the_round_trip_time_is_averaged_from_the_tag_in_the_payload() -> None:
     station = limited()
-    station.message(50_000, Message(BCN, CPID, 1, 0, 0, 20, 0, True))
+    station.message(50_000, E2CMFields(BCN, CPID, 1, 0, 0, 20, 0, True))
     assert station.limiter().rtt_average_ns == 30_000
 
 
@@ -302,7 +301,7 @@ _REPLIES = st.lists(
 
 @given(replies=_REPLIES, known=st.booleans(), hops=st.integers(1, 4))
 def test_equals_the_literal_transcription(replies: list[tuple[int, int]], known: bool, hops: int) -> None:
-    station = Station(ReactionPointParameters(max_flows=1, hops_exponent=1))
+    station = Station(E2CMReactionPointParameters(max_flows=1, hops_exponent=1))
     station.path(0, hops, flight_ns=1_000 if known else NO_LATENCY)
     station.message(0, LARGEST)
     gi0 = 10_000 / 375_000
@@ -350,7 +349,7 @@ def test_whatever_happens_rates_keep_their_bounds_and_everything_is_counted(
     autonomous: bool, events: list[tuple[int, int, tuple[str, object]]]
 ) -> None:
     station = Station(
-        ReactionPointParameters(
+        E2CMReactionPointParameters(
             max_flows=6, limiters=3, autonomous=autonomous, probe_octets=3_000, probe_interval_ns=40_000
         )
     )
@@ -359,7 +358,7 @@ def test_whatever_happens_rates_keep_their_bounds_and_everything_is_counted(
     silent_until_ns: dict[int, int] = {}
     for gap_ns, flow, (what, detail) in events:
         now_ns += gap_ns
-        if what == "message" and isinstance(detail, Message):
+        if what == "message" and isinstance(detail, E2CMFields):
             station.message(now_ns, detail, flow)
             messages += 1
         elif what == "reply" and isinstance(detail, tuple):
@@ -371,7 +370,7 @@ def test_whatever_happens_rates_keep_their_bounds_and_everything_is_counted(
                 probes += station.sends(now_ns, detail, flow)
         elif isinstance(detail, int):
             now_ns += detail
-            rp.on_timer(source.limiters, station.settings, now_ns)
+            on_timer(source.limiters, station.settings, now_ns)
             probes += rp.probe_on_timer(source, station.settings, flow, now_ns)
         for index, slot in enumerate(source.limiters.slots):
             assert slot.waiting == 0

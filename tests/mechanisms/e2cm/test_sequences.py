@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from ecmproto.mechanisms.e2cm import congestion_point as cp
 from ecmproto.mechanisms.e2cm import edge
-from ecmproto.mechanisms.e2cm.messages import BCN, BCN_MAX, e2cm_message, read, tag_cpid, tagged, type_of
-from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters, EdgeParameters
-from ecmproto.mechanisms.e2cm.probes import ProbedFlow, forward_probe, probed_flow_of, read_reply
-from ecmproto.mechanisms.e2cm.probing import Reaction
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.e2cm.messages import (
+    ProbedFlow,
+    e2cm_message,
+    forward_probe,
+    probe_reply,
+    probed_flow_of,
+    read,
+    read_probe,
+    read_reply,
+    tag_cpid,
+    tagged,
+    type_of,
+    untagged,
+)
+from ecmproto.mechanisms.e2cm.parameters import (
+    E2CMCongestionPointParameters,
+    E2CMEdgeParameters,
+    E2CMReactionPointParameters,
+)
+from ecmproto.mechanisms.e2cm.reaction_point import BCN, BCN_MAX, Reaction
+from ecmproto.mechanisms.ecm.congestion_point import SILENT
 from ecmproto.record import new_record
 from tests.mechanisms.e2cm.station import CPID, LINK, PRIORITY, Station
 
@@ -23,12 +39,14 @@ class Network:
     """One source, one queue, one destination; every frame between them is made of octets and read again."""
 
     def __init__(self) -> None:
-        self.station = Station(ReactionPointParameters(max_flows=1))
+        self.station = Station(E2CMReactionPointParameters(max_flows=1))
         self.point = cp.new_point(CPID)
-        self.settings = cp.settings_record(CongestionPointParameters(random_octets=0, tagged_random_octets=0))
+        self.settings = cp.settings_record(
+            E2CMCongestionPointParameters(random_octets=0, tagged_random_octets=0)
+        )
         cp.start(self.point, self.settings, self.station.generator)
-        self.flow = new_record(edge.Flow)
-        self.counters = new_record(edge.EdgeCounters)
+        self.flow = new_record(edge.MeasuredFlow)
+        self.counters = new_record(edge.E2CMEdgeCounters)
         self.flow_of: dict[ProbedFlow, int] = {probed_flow_of(DATA): 0}
 
     def data(self, now_ns: int, qlen_octets: int) -> tuple[bytes | None, bool]:
@@ -45,16 +63,16 @@ class Network:
             found = cp.sample(
                 self.point, self.settings, self.station.generator, int(limited), qlen_octets, cpid
             )
-            if found.kind != cp.SILENT:
+            if found.kind != SILENT:
                 message = e2cm_message(
                     frame,
                     found,
                     meter=self.point.meter,
                     cp_mac=CP_MAC,
-                    parameters=CongestionPointParameters(),
+                    parameters=E2CMCongestionPointParameters(),
                 )
         edge.on_data(self.flow, len(frame))
-        assert edge.untagged(frame) == DATA
+        assert untagged(frame) == DATA
         return message, probe_follows
 
     def message(self, now_ns: int, octets: bytes | None) -> None:
@@ -76,11 +94,11 @@ class Network:
             DATA, now_ns=now_ns, counters=self.station.source.counters, parameters=self.station.parameters
         )
         assert octets is not None
-        probe = edge.read_probe(octets, stations={DESTINATION}, counters=self.counters)
+        probe = read_probe(octets, stations={DESTINATION}, counters=self.counters)
         assert probe is not None
         there_ns = now_ns + delay_ns + CLOCKS_APART_NS
         measured = edge.on_probe(self.flow, self.counters, there_ns, probe.timestamp_ns)
-        answer = edge.probe_reply(probe, measured, parameters=EdgeParameters())
+        answer = probe_reply(probe, measured, parameters=E2CMEdgeParameters())
         reply = read_reply(answer, stations={SOURCE}, counters=self.station.source.limiters.point)
         assert reply is not None
         return self.station.reply(

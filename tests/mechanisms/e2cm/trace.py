@@ -8,10 +8,10 @@ import numpy as np
 
 from ecmproto.mechanisms.e2cm import congestion_point as cp
 from ecmproto.mechanisms.e2cm import reaction_point as rp
-from ecmproto.mechanisms.e2cm.edge_receiver import EdgeCounters, Flow, on_data, on_probe
-from ecmproto.mechanisms.e2cm.messages import BCN, Message
-from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters
-from ecmproto.mechanisms.e2cm.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.e2cm.edge import E2CMEdgeCounters, MeasuredFlow, on_data, on_probe
+from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters, E2CMReactionPointParameters
+from ecmproto.mechanisms.e2cm.reaction_point import BCN, E2CMFields
+from ecmproto.mechanisms.ecm.congestion_point import SILENT
 from ecmproto.record import columns, new_record
 from tests.mechanisms.e2cm.station import CPID, Station
 
@@ -19,13 +19,16 @@ from tests.mechanisms.e2cm.station import CPID, Station
 def trace(seed: int) -> list[str]:
     draw = np.random.default_rng(seed)
     station = Station(
-        ReactionPointParameters(max_flows=6, limiters=4, probe_octets=3_000, probe_interval_ns=50_000), seed
+        E2CMReactionPointParameters(max_flows=6, limiters=4, probe_octets=3_000, probe_interval_ns=50_000),
+        seed,
     )
-    settings = cp.settings_record(CongestionPointParameters(fixed_octets=6_000, tagged_fixed_octets=3_000))
+    settings = cp.settings_record(
+        E2CMCongestionPointParameters(fixed_octets=6_000, tagged_fixed_octets=3_000)
+    )
     point, generator = cp.new_point(CPID), np.random.default_rng(seed + 1)
     cp.start(point, settings, generator)
-    flows: list[Flow] = [new_record(Flow) for _ in range(6)]
-    counters = new_record(EdgeCounters)
+    flows: list[MeasuredFlow] = [new_record(MeasuredFlow) for _ in range(6)]
+    counters = new_record(E2CMEdgeCounters)
     lines, now_ns = [], 0
     for _ in range(600):
         now_ns += int(draw.integers(1, 30_000))
@@ -43,8 +46,8 @@ def trace(seed: int) -> list[str]:
         if cp.count_arrival(point, settings, tagged, octets, qlen, True):
             found = cp.sample(point, settings, generator, tagged, qlen, CPID * tagged)
             said.append(tuple(int(value) for value in found))
-            if found.kind != cp.SILENT:
-                message = Message(
+            if found.kind != SILENT:
+                message = E2CMFields(
                     BCN + int(found.kind) - 1, CPID, int(found.q_off), int(found.q_delta), 0, 5, 1, True
                 )
                 said.append(int(station.message(now_ns, message, flow)))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ecmproto.mechanisms.aimd.congestion_point import count
 from ecmproto.mechanisms.ecm import congestion_point, reaction_point
-from ecmproto.mechanisms.ecm.messages import Message
-from ecmproto.mechanisms.ecm.parameters import CongestionPointParameters, ReactionPointParameters
+from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
+from ecmproto.mechanisms.ecm.reaction_point import ECMFields
 from tests.mechanisms.aimd.station import Station
 
 
 def samples(seed: int) -> list[str]:
-    parameters = CongestionPointParameters(
+    parameters = ECMCongestionPointParameters(
         fixed_octets=10_000, oversampling_shift=2, qmc_octets=60_000, qsc_octets=90_000, qscale=1.5,
         q_bit=True,
     )  # fmt: skip
@@ -23,14 +24,14 @@ def samples(seed: int) -> list[str]:
     qlen = 0
     for octets, step, tag in choices.integers((64, -3000, 0), (1519, 3100, 2), (3_000, 3)).tolist():
         qlen = max(octets, qlen + step)
-        if congestion_point.count(state, settings, octets, qlen, True):
+        if count(state, settings, octets, qlen, True):
             feedback = congestion_point.sample(state, settings, generator, qlen, tag * int(state.cpid))
             found.append(repr(tuple(map(int, feedback))))
     return found
 
 
 def reactions(seed: int) -> list[str]:
-    parameters = ReactionPointParameters(limiters=3, largest_decrease=0.5, largest_increase=0.2)
+    parameters = ECMReactionPointParameters(limiters=3, largest_decrease=0.5, largest_increase=0.2)
     settings = reaction_point.settings_record(parameters, 10_000_000_000)
     limiters = reaction_point.new_reaction_point(parameters, settings, 0)
     subject = Station(limiters, settings, reaction_point.receive, seed)
@@ -42,7 +43,7 @@ def reactions(seed: int) -> list[str]:
         if step % 19 == 0:
             q_off = q_delta = 0
         subject.advance(wait_ns)
-        subject.receive(Message(cpid, q_off, q_delta, q * (step % 7 == 0), step, 1, q == 1), flow, flow % 2)
+        subject.receive(ECMFields(cpid, q_off, q_delta, q * (step % 7 == 0), step, 1, q == 1), flow, flow % 2)
         for _ in range(3):
             subject.send(flow, flow % 2)
     return [repr(np.asarray(subject.slots).tolist()), repr(subject.point.tolist()), repr(subject.sent)]

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ecmproto.mechanisms.aimd.congestion_point import count
 from ecmproto.mechanisms.ecm.congestion_point import (
     REGULAR,
     SATURATED,
     SEVERE,
     SILENT,
-    Feedback,
-    count,
+    ECMFeedback,
     new_state,
     sample,
     settings_record,
     start,
 )
-from ecmproto.mechanisms.ecm.parameters import CongestionPointParameters
+from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters
 from tests.mechanisms.ecm.literal import LiteralCongestionPoint
 
 CPID = 0xF200_0000_00CC_0001
@@ -34,20 +34,20 @@ class Point:
 
     def __init__(self, *, seed: int = 1, **options: Any) -> None:
         chosen = {"fixed_octets": 0, "qeq_octets": QEQ, "qsc_octets": 10 * QEQ} | options
-        self.settings = settings_record(CongestionPointParameters(**chosen))
+        self.settings = settings_record(ECMCongestionPointParameters(**chosen))
         self.state = new_state(CPID)
         self.generator = np.random.default_rng(seed)
         start(self.state, self.settings, self.generator)
 
     def arrive(
         self, octets: int, qlen: int, *, own_tag: bool = False, enqueued: bool = True
-    ) -> Feedback | None:
+    ) -> ECMFeedback | None:
         if not count(self.state, self.settings, octets, qlen, enqueued):
             return None
         tag_cpid = int(self.state.cpid) if own_tag else 0
         return sample(self.state, self.settings, self.generator, qlen, tag_cpid)
 
-    def sample(self, qlen: int, *, own_tag: bool = False) -> Feedback:
+    def sample(self, qlen: int, *, own_tag: bool = False) -> ECMFeedback:
         found = self.arrive(64, qlen, own_tag=own_tag)
         assert found is not None
         return found
@@ -143,13 +143,13 @@ def test_rule_1_over_sampling_divides_exactly() -> None:
 
 def test_rule_2_above_qsc_is_ecm_0_0() -> None:
     point = Point(qsc_octets=4 * QEQ, qmc_octets=3 * QEQ)
-    assert point.sample(4 * QEQ + 1) == Feedback(SEVERE, 0, 0, 0, 0, 0)
+    assert point.sample(4 * QEQ + 1) == ECMFeedback(SEVERE, 0, 0, 0, 0, 0)
     assert point.sample(4 * QEQ).kind == SATURATED
 
 
 def test_rule_2_above_qmc_is_ecm_max() -> None:
     point = Point(qsc_octets=4 * QEQ, qmc_octets=3 * QEQ)
-    assert point.sample(3 * QEQ + 1) == Feedback(SATURATED, QEQ, 2 * QEQ, 100, 200, 0)
+    assert point.sample(3 * QEQ + 1) == ECMFeedback(SATURATED, QEQ, 2 * QEQ, 100, 200, 0)
     assert point.sample(3 * QEQ).kind == REGULAR
 
 
@@ -190,7 +190,7 @@ def test_rule_2_the_q_bit_says_that_qdelta_is_saturated_and_never_that_qoff_is()
     assert point.sample(4 * QEQ - 64).q == 0
     assert point.sample(4 * QEQ).q == 0
     assert point.sample(2 * QEQ).q == 1
-    assert point.sample(9 * QEQ) == Feedback(SATURATED, QEQ, 2 * QEQ, 100, 200, 1)
+    assert point.sample(9 * QEQ) == ECMFeedback(SATURATED, QEQ, 2 * QEQ, 100, 200, 1)
 
 
 def test_rule_2_the_q_bit_is_off_unless_asked_for() -> None:
@@ -251,7 +251,7 @@ def test_rule_4_scaling_comes_before_truncation() -> None:
 def test_rule_4_a_regular_message_never_becomes_ecm_0_0() -> None:
     point = Point()
     point.sample(QEQ)
-    assert point.sample(QEQ + 63) == Feedback(SILENT, 63, 63, 0, 0, 0)
+    assert point.sample(QEQ + 63) == ECMFeedback(SILENT, 63, 63, 0, 0, 0)
     assert point.state.truncated == 1
     assert point.sample(QEQ + 64).kind == REGULAR
 
@@ -312,7 +312,7 @@ def test_equals_the_literal_transcription(
     for octets, others, enqueued, tag in frames:
         qlen = others + octets * enqueued
         expected = literal.frame_arrival(octets, qlen, others == 0, tag or None)
-        found: Feedback | None = None
+        found: ECMFeedback | None = None
         if count(point.state, point.settings, octets, qlen, enqueued):
             cpid = tag - 2**64 if tag else 0
             found = sample(point.state, point.settings, point.generator, qlen, cpid)

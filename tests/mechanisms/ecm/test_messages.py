@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from ecmproto.codec import ECM, VLAN, CMTag, EtherTypes, STag, decode
-from ecmproto.mechanisms.aimd.limiters import Limiter, Point
-from ecmproto.mechanisms.ecm.congestion_point import REGULAR, Feedback, new_state
-from ecmproto.mechanisms.ecm.messages import Message, ecm_frame, read, tag_cpid, tagged, untagged
-from ecmproto.mechanisms.ecm.parameters import CongestionPointParameters, ReactionPointParameters
+from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.mechanisms.ecm.congestion_point import REGULAR, ECMFeedback, new_state
+from ecmproto.mechanisms.ecm.messages import ecm_frame, read, tag_cpid, tagged, untagged
+from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
+from ecmproto.mechanisms.ecm.reaction_point import ECMFields
 from ecmproto.record import new_record
 
 DA, SA, CP = "020000000001", "020000000002", "0200000000cc"
@@ -18,22 +19,22 @@ STATION = bytes.fromhex(SA)
 CPID = 0xF200_0000_00CC_0004
 PAYLOAD = "9000" + "45" * 80
 CM_TAG = "88b6 0000 f2000000 00cc0004 1234 5000"
-FEEDBACK = Feedback(REGULAR, 6400, -1280, 100, -20, 0)
+FEEDBACK = ECMFeedback(REGULAR, 6400, -1280, 100, -20, 0)
 
 
 def sampled(header: str = "", payload: str = PAYLOAD) -> bytes:
     return bytes.fromhex((DA + SA + header + payload).replace(" ", ""))
 
 
-def answer(frame: bytes, feedback: Feedback = FEEDBACK, **options: Any) -> bytes | None:
-    parameters = CongestionPointParameters(**options)
+def answer(frame: bytes, feedback: ECMFeedback = FEEDBACK, **options: Any) -> bytes | None:
+    parameters = ECMCongestionPointParameters(**options)
     state = new_state(CPID)
     found = ecm_frame(frame, feedback, state=state, cp_mac=bytes.fromhex(CP), parameters=parameters)
     assert state.unanswerable == (found is None)
     return found
 
 
-def answered(frame: bytes, feedback: Feedback = FEEDBACK, **options: Any) -> bytes:
+def answered(frame: bytes, feedback: ECMFeedback = FEEDBACK, **options: Any) -> bytes:
     found = answer(frame, feedback, **options)
     assert found is not None
     return found
@@ -41,7 +42,7 @@ def answered(frame: bytes, feedback: Feedback = FEEDBACK, **options: Any) -> byt
 
 def test_an_ecm_frame_octet_by_octet() -> None:
     frame = sampled("8100 7123" + CM_TAG)
-    assert answered(frame, Feedback(REGULAR, 0, 0, 100, -20, 1)).hex() == (
+    assert answered(frame, ECMFeedback(REGULAR, 0, 0, 100, -20, 1)).hex() == (
         SA + CP
         + "8100" + "e123"  # priority 7, DEI 0, the VLAN id kept
         + "88b5" + "0800"  # version 0, Q, protocol 0, type 0
@@ -118,12 +119,14 @@ def test_a_cm_tag_cut_off_behind_its_last_octet_counts() -> None:
     assert tag_cpid(frame[: whole - 1]) == 0
 
 
-def received(frame: bytes, point: Point | None = None, **options: Any) -> tuple[Message, bytes, int] | None:
+def received(
+    frame: bytes, point: LimiterTable | None = None, **options: Any
+) -> tuple[ECMFields, bytes, int] | None:
     found = read(
         frame,
         stations=(STATION,),
-        point=new_record(Point) if point is None else point,
-        parameters=ReactionPointParameters(**options),
+        point=new_record(LimiterTable) if point is None else point,
+        parameters=ECMReactionPointParameters(**options),
     )
     return None if found is None else (found[0], found[1].key, found[1].priority)
 
@@ -131,11 +134,11 @@ def received(frame: bytes, point: Point | None = None, **options: Any) -> tuple[
 def test_a_message_reads_back_with_its_flow() -> None:
     found = received(answered(sampled("8100 7123" + CM_TAG)))
     assert found == (
-        Message(CPID - 2**64, 100, -20, 0, 0x1234, 5, True), bytes.fromhex("0123" + DA + SA + "03"), 3
+        ECMFields(CPID - 2**64, 100, -20, 0, 0x1234, 5, True), bytes.fromhex("0123" + DA + SA + "03"), 3
     )  # fmt: skip
     found = received(answered(sampled()))
     assert found == (
-        Message(CPID - 2**64, 100, -20, 0, 0, 0, False),
+        ECMFields(CPID - 2**64, 100, -20, 0, 0, 0, False),
         bytes.fromhex("ffff" + DA + SA + "00"),
         0,
     )
@@ -167,14 +170,14 @@ def test_32_octets_show_a_cm_tag_behind_one_vlan_tag() -> None:
 def test_what_is_not_for_this_station_is_refused_and_counted(at: int, value: int, counter: str) -> None:
     frame = bytearray(answered(sampled()))
     frame[at] = value
-    point = new_record(Point)
+    point = new_record(LimiterTable)
     assert received(bytes(frame), point) is None
     assert getattr(point, counter) == 1
 
 
 def test_every_truncation_is_refused_and_counted_or_read() -> None:
     frame = answered(sampled("8100 7123"))
-    point = new_record(Point)
+    point = new_record(LimiterTable)
     refused = sum(received(frame[:octets], point) is None for octets in range(len(frame)))
     assert refused == point.malformed + point.foreign_address + point.group_address == 18 + 18 + 24
 
@@ -191,8 +194,8 @@ def limiter(cpid: int = CPID) -> Limiter:
     return record
 
 
-def tag(frame: bytes, point: Point | None = None, **options: Any) -> bytes:
-    record = new_record(Point) if point is None else point
+def tag(frame: bytes, point: LimiterTable | None = None, **options: Any) -> bytes:
+    record = new_record(LimiterTable) if point is None else point
     return tagged(frame, limiter(), point=record, timestamp=0x1234, unit=5, **options)
 
 
@@ -214,7 +217,7 @@ def test_rule_9_the_tag_stands_behind_vlan_stack_and_cn_tag(before: str, after: 
 
 
 def test_rule_9_an_older_tag_is_replaced_and_counted() -> None:
-    point = new_record(Point)
+    point = new_record(LimiterTable)
     older = "88b6 0000 0202030405060708 0001 0000"
     assert tag(sampled("8100 0001" + older), point) == sampled("8100 0001" + CM_TAG)
     assert tag(sampled(older + "8100 0001" + older), point) == sampled("8100 0001" + CM_TAG)
@@ -234,13 +237,13 @@ def test_other_ethertypes_are_used_throughout() -> None:
     assert frame[16:18].hex() == "9abd"
     state = new_state(CPID)
     found = ecm_frame(
-        frame, FEEDBACK, state=state, cp_mac=bytes.fromhex(CP), parameters=CongestionPointParameters(),
+        frame, FEEDBACK, state=state, cp_mac=bytes.fromhex(CP), parameters=ECMCongestionPointParameters(),
         ethertypes=ethertypes,
     )  # fmt: skip
     assert found is not None
     assert decode(found, ethertypes=ethertypes)[ECM].timestamp == 0x1234
     again = read(
-        found, stations=(STATION,), point=new_record(Point), parameters=ReactionPointParameters(),
+        found, stations=(STATION,), point=new_record(LimiterTable), parameters=ECMReactionPointParameters(),
         ethertypes=ethertypes,
     )  # fmt: skip
     assert again is not None

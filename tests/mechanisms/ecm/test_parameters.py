@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.e2cm.parameters import CongestionPointParameters as E2CMParameters
-from ecmproto.mechanisms.ecm.parameters import CongestionPointParameters, ReactionPointParameters
-from ecmproto.mechanisms.parameters import Parameters
+from ecmproto.mechanisms.api.parameters import Parameters
+from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters as E2CMParameters
+from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
 
 
 def test_defaults_of_the_congestion_point() -> None:
-    assert CongestionPointParameters().as_text() == {
+    assert ECMCongestionPointParameters().as_text() == {
         "sf": "150 kB", "sr": "45 kB", "sscale": "0", "qeq": "24 kB", "qmc": "0 B", "qsc": "120 kB",
         "qscale": "1.0", "payload": "48 B", "message_priority": "7", "keep_priority": "no",
         "enabled": "0,1,2,3,4,5,6,7", "q_bit": "no",
@@ -22,7 +22,7 @@ def test_defaults_of_the_congestion_point() -> None:
 
 
 def test_defaults_of_the_reaction_point() -> None:
-    parameters = ReactionPointParameters()
+    parameters = ECMReactionPointParameters()
     assert parameters.increase_gain * 1500 / 64 == pytest.approx(4)
     assert parameters.decrease_gain * 1500 / 64 == pytest.approx(0.0124)
     texts = parameters.as_text()
@@ -36,19 +36,19 @@ def test_defaults_of_the_reaction_point() -> None:
 
 
 def test_what_follows_from_others_follows_unless_it_is_set() -> None:
-    assert CongestionPointParameters(fixed_octets=30_000).random_octets == 9_000
-    assert CongestionPointParameters(fixed_octets=256_000).random_octets == 64_000
-    assert CongestionPointParameters(random_octets=0).random_octets == 0
-    assert ReactionPointParameters(rate_unit_bps=8_000_000).floor_bps == 8_000_000
-    assert ReactionPointParameters(floor_bps=1_000_000).floor_bps == 1_000_000
+    assert ECMCongestionPointParameters(fixed_octets=30_000).random_octets == 9_000
+    assert ECMCongestionPointParameters(fixed_octets=256_000).random_octets == 64_000
+    assert ECMCongestionPointParameters(random_octets=0).random_octets == 0
+    assert ECMReactionPointParameters(rate_unit_bps=8_000_000).floor_bps == 8_000_000
+    assert ECMReactionPointParameters(floor_bps=1_000_000).floor_bps == 1_000_000
 
 
 def test_an_interval_without_fixed_part_may_have_all_of_the_random_one() -> None:
-    assert CongestionPointParameters.parse(["sf=0", "sr=64kB"]).random_octets == 64_000
+    assert ECMCongestionPointParameters.parse(["sf=0", "sr=64kB"]).random_octets == 64_000
     assert E2CMParameters.parse(["tagged_sf=0", "tagged_sr=64kB"]).tagged_random_octets == 64_000
 
 
-@pytest.mark.parametrize("parameters", [CongestionPointParameters(), ReactionPointParameters()])
+@pytest.mark.parametrize("parameters", [ECMCongestionPointParameters(), ECMReactionPointParameters()])
 def test_text_form_reads_back(parameters: Parameters) -> None:
     assert type(parameters).parse(parameters.as_text()) == parameters
 
@@ -56,27 +56,28 @@ def test_text_form_reads_back(parameters: Parameters) -> None:
 @pytest.mark.parametrize(
     ("kind", "assignments", "message"),
     [
-        (CongestionPointParameters, ["sf=256001B"], "sf: needed 0 B to 256 kB, got 256001 B"),
-        (CongestionPointParameters, ["sr=64001B"], "sr: needed 0 B to 64 kB, got 64001 B"),
-        (CongestionPointParameters, ["sf=1kB", "sr=2kB"], "sr: needed at most sf (1 kB), got 2 kB"),
-        (CongestionPointParameters, ["qmc=24kB"], "qmc: needed more than qeq (24 kB), or 0, got 24 kB"),
-        (CongestionPointParameters, ["qmc=120kB"], "qsc: needed more than qmc (120 kB), or 0, got 120 kB"),
-        (CongestionPointParameters, ["qsc=24kB"], "qsc: needed more than qeq (24 kB), or 0, got 24 kB"),
-        (CongestionPointParameters, ["qeq=63B"],
+        (ECMCongestionPointParameters, ["sf=256001B"], "sf: needed 0 B to 256 kB, got 256001 B"),
+        (ECMCongestionPointParameters, ["sr=64001B"], "sr: needed 0 B to 64 kB, got 64001 B"),
+        (ECMCongestionPointParameters, ["sf=1kB", "sr=2kB"], "sr: needed at most sf (1 kB), got 2 kB"),
+        (ECMCongestionPointParameters, ["qmc=24kB"], "qmc: needed more than qeq (24 kB), or 0, got 24 kB"),
+        (ECMCongestionPointParameters, ["qmc=120kB"], "qsc: needed more than qmc (120 kB), or 0, got 120 kB"),
+        (ECMCongestionPointParameters, ["qsc=24kB"], "qsc: needed more than qeq (24 kB), or 0, got 24 kB"),
+        (ECMCongestionPointParameters, ["qeq=63B"],
          "qeq: needed qeq·qscale of 1 to 16383 units of 64, got 63 B"),
-        (CongestionPointParameters, ["qeq=1048513B", "qsc=0"],
+        (ECMCongestionPointParameters, ["qeq=1048513B", "qsc=0"],
          "qeq: needed qeq·qscale of 1 to 16383 units of 64, got 1.049 MB"),
-        (CongestionPointParameters, ["qscale=0.3"],
+        (ECMCongestionPointParameters, ["qscale=0.3"],
          "qscale: needed 0.125 to 1024 in steps of 0.125, got 0.3"),
-        (CongestionPointParameters, ["payload=23B"], "payload: needed 24 B to 1.4 kB, got 23 B"),
-        (ReactionPointParameters, ["w=0.3"], "w: needed 0.125 to 8 in steps of 0.125, got 0.3"),
-        (ReactionPointParameters, ["w=8.125"], "w: needed 0.125 to 8 in steps of 0.125, got 8.125"),
-        (ReactionPointParameters, ["tmax=999ns"], "tmax: needed 1 µs to 1 s in steps of 1 µs, got 999 ns"),
-        (ReactionPointParameters, ["alpha=1.1"], "alpha: needed 0 to 1, got 1.1"),
-        (ReactionPointParameters, ["ru=1500k"],
+        (ECMCongestionPointParameters, ["payload=23B"], "payload: needed 24 B to 1.4 kB, got 23 B"),
+        (ECMReactionPointParameters, ["w=0.3"], "w: needed 0.125 to 8 in steps of 0.125, got 0.3"),
+        (ECMReactionPointParameters, ["w=8.125"], "w: needed 0.125 to 8 in steps of 0.125, got 8.125"),
+        (ECMReactionPointParameters, ["tmax=999ns"], "tmax: needed 1 µs to 1 s in steps of 1 µs, got 999 ns"),
+        (ECMReactionPointParameters, ["alpha=1.1"], "alpha: needed 0 to 1, got 1.1"),
+        (ECMReactionPointParameters, ["ru=1500k"],
          "ru: needed 1 Mb/s to 100 Mb/s in steps of 1 Mb/s, got 1.5 Mb/s"),
-        (ReactionPointParameters, ["rd=0"], "rd: needed 1 Mb/s to 100 Mb/s in steps of 1 Mb/s, got 0 b/s"),
-        (ReactionPointParameters, ["td=10001us"], "td: needed 1 µs to 10 ms in steps of 1 µs, got 10001 µs"),
+        (ECMReactionPointParameters, ["rd=0"], "rd: needed 1 Mb/s to 100 Mb/s in steps of 1 Mb/s, got 0 b/s"),
+        (ECMReactionPointParameters,
+         ["td=10001us"], "td: needed 1 µs to 10 ms in steps of 1 µs, got 10001 µs"),
     ],
 )  # fmt: skip
 def test_bad_values_are_refused_in_one_sentence(
@@ -89,18 +90,18 @@ def test_bad_values_are_refused_in_one_sentence(
 
 def test_wrong_types_are_refused() -> None:
     with pytest.raises(ParameterError):
-        CongestionPointParameters(fixed_octets="150000")  # type: ignore[arg-type]
+        ECMCongestionPointParameters(fixed_octets="150000")  # type: ignore[arg-type]
     with pytest.raises(ParameterError):
-        ReactionPointParameters(rate_unit_bps=4e6)  # type: ignore[arg-type]
+        ECMReactionPointParameters(rate_unit_bps=4e6)  # type: ignore[arg-type]
 
 
 def test_qeq_reaches_as_far_as_its_field() -> None:
-    assert CongestionPointParameters(qeq_octets=16_383 * 64, qsc_octets=0).qeq_octets == 1_048_512
+    assert ECMCongestionPointParameters(qeq_octets=16_383 * 64, qsc_octets=0).qeq_octets == 1_048_512
 
 
 def test_reading_parameters_imports_neither_numba_nor_scapy() -> None:
     script = (
-        "import sys, ecmproto.mechanisms.ecm.mechanism, ecmproto.mechanisms.bcn.mechanism;"
+        "import sys, ecmproto.mechanisms.ecm.parameters, ecmproto.mechanisms.bcn.parameters;"
         "print([name for name in ('numba', 'scapy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -10,12 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.aimd.departure import depart
-from ecmproto.mechanisms.aimd.limiters import ACTIVE, FREE, NO_AVERAGE, NO_LIMITER, TIMED_OUT, join
-from ecmproto.mechanisms.aimd.timers import next_timer_ns, on_timer
-from ecmproto.mechanisms.ecm.messages import Message
-from ecmproto.mechanisms.ecm.parameters import ReactionPointParameters
-from ecmproto.mechanisms.ecm.reaction_point import new_reaction_point, receive, settings_record, ticks
+from ecmproto.mechanisms.aimd.reaction_point import (
+    ACTIVE,
+    FREE,
+    TIMED_OUT,
+    depart,
+    join,
+    next_timer_ns,
+    on_timer,
+)
+from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER
+from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
+from ecmproto.mechanisms.ecm.reaction_point import (
+    ECMFields,
+    new_reaction_point,
+    receive,
+    settings_record,
+    ticks,
+)
 from ecmproto.mechanisms.limiter import NEVER_NS
 from tests.mechanisms.aimd.station import Station
 from tests.mechanisms.ecm import literal
@@ -26,14 +38,14 @@ MS = 1_000_000
 
 
 def station(*, seed: int = 1, link: int = LINK, **options: Any) -> Station:
-    parameters = ReactionPointParameters(**({"limiters": 4} | options))
+    parameters = ECMReactionPointParameters(**({"limiters": 4} | options))
     settings = settings_record(parameters, link)
     return Station(new_reaction_point(parameters, settings, 0), settings, receive, seed)
 
 
 def message(q_off: int = 0, q_delta: int = 0, *, cpid: int = CP, q: int = 0, stamp: int | None = None,
-            unit: int = 0) -> Message:  # fmt: skip
-    return Message(cpid, q_off, q_delta, q, stamp or 0, unit, stamp is not None)
+            unit: int = 0) -> ECMFields:  # fmt: skip
+    return ECMFields(cpid, q_off, q_delta, q, stamp or 0, unit, stamp is not None)
 
 
 STOP = message()
@@ -246,7 +258,7 @@ def test_rule_4_a_stopped_limiter_sends_nothing_and_restarts_at_rmin() -> None:
 
 
 @pytest.mark.parametrize("ignored", [STOP, SLOWER, FASTER, message(100, cpid=OTHER_CP), message(0, 9, q=1)])
-def test_rule_4_trap_during_a_time_out_every_message_is_ignored(ignored: Message) -> None:
+def test_rule_4_trap_during_a_time_out_every_message_is_ignored(ignored: ECMFields) -> None:
     subject = station(tmax_ns=MS // 2)
     subject.receive(STOP)
     before = subject.limiter().tolist()  # type: ignore[attr-defined]
@@ -581,7 +593,7 @@ def test_a_flood_of_messages_about_many_flows_stays_within_the_table() -> None:
 
 
 def test_a_floor_above_the_initial_rate_of_a_slow_link_is_refused() -> None:
-    parameters = ReactionPointParameters(rate_unit_bps=4_000_000)
+    parameters = ECMReactionPointParameters(rate_unit_bps=4_000_000)
     with pytest.raises(ParameterError, match=r"floor: needed at most the initial rate ri·C \(500 kb/s\)"):
         settings_record(parameters, 1_000_000)
 
@@ -672,7 +684,7 @@ def test_equals_the_literal_transcription(
         else:
             flow, cpid, q_off, q_delta, q, stamp = values
             subject.advance(0)
-            subject.receive(Message(cpid, q_off, q_delta, q, stamp or 0, 2, stamp is not None), flow)
+            subject.receive(ECMFields(cpid, q_off, q_delta, q, stamp or 0, 2, stamp is not None), flow)
             slow.advance(slow.now)
             slow.process_ecm_frame(flow, cpid, q_off, q_delta, q, stamp, 2)
         for flow, rl in slow.rl.items():

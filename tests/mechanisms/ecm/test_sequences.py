@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ecmproto.codec import ECM, CMTag, decode
-from ecmproto.mechanisms.aimd.limiters import NO_LIMITER, TIMED_OUT
+from ecmproto.mechanisms.aimd.congestion_point import count
+from ecmproto.mechanisms.aimd.reaction_point import TIMED_OUT, route
+from ecmproto.mechanisms.api.protocol import NO_LIMITER
 from ecmproto.mechanisms.ecm import congestion_point, reaction_point
 from ecmproto.mechanisms.ecm.congestion_point import REGULAR, SEVERE, SILENT
-from ecmproto.mechanisms.ecm.edge import untagged
-from ecmproto.mechanisms.ecm.messages import ecm_frame, read, tag_cpid, tagged
-from ecmproto.mechanisms.ecm.parameters import CongestionPointParameters, ReactionPointParameters
+from ecmproto.mechanisms.ecm.messages import ecm_frame, read, tag_cpid, tagged, untagged
+from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
 from tests.mechanisms.aimd.station import Station
 
 SOURCE = bytes.fromhex("020000000002")
@@ -23,7 +24,7 @@ class Bridge:
 
     def __init__(self, number: int) -> None:
         self.mac = bytes([2, 0, 0, 0, 0xCC, number])
-        self.parameters = CongestionPointParameters(fixed_octets=0)
+        self.parameters = ECMCongestionPointParameters(fixed_octets=0)
         self.settings = congestion_point.settings_record(self.parameters)
         self.state = congestion_point.new_state(int.from_bytes(self.mac) << 16 | 1)
         self.generator = np.random.default_rng(1)
@@ -31,7 +32,7 @@ class Bridge:
         self.said = SILENT
 
     def forward(self, frame: bytes, qlen: int) -> bytes | None:
-        assert congestion_point.count(self.state, self.settings, len(frame), qlen, True)
+        assert count(self.state, self.settings, len(frame), qlen, True)
         feedback = congestion_point.sample(self.state, self.settings, self.generator, qlen, tag_cpid(frame))
         self.said = feedback.kind
         if feedback.kind == SILENT:
@@ -41,14 +42,14 @@ class Bridge:
 
 class Sender:
     def __init__(self) -> None:
-        self.parameters = ReactionPointParameters()
+        self.parameters = ECMReactionPointParameters()
         settings = reaction_point.settings_record(self.parameters, LINK)
         limiters = reaction_point.new_reaction_point(self.parameters, settings, 0)
         self.station = Station(limiters, settings, reaction_point.receive)
 
     def sends(self) -> bytes:
         """A frame of its one flow, tagged if a limiter let it through."""
-        index = reaction_point.route(self.station.limiters, 1, 3)
+        index = route(self.station.limiters, 1, 3)
         if index == NO_LIMITER:
             return FRAME
         stamp = reaction_point.ticks(self.station.now_ns, 0)

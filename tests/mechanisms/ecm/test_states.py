@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.ecm.messages import Message
-from ecmproto.mechanisms.ecm.parameters import ReactionPointParameters
+from ecmproto.mechanisms.api.protocol import Message
+from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
 from ecmproto.mechanisms.ecm.reaction_point import new_reaction_point, receive, settings_record
 from tests.mechanisms.aimd.station import Station
 
@@ -34,7 +34,7 @@ EVENTS = st.lists(
     max_size=80,
 )
 PARAMETERS = st.builds(
-    ReactionPointParameters,
+    ECMReactionPointParameters,
     limiters=st.integers(0, 3),
     largest_decrease=st.sampled_from([0.1, 1.0]),
     largest_increase=st.sampled_from([0.01, 1.0]),
@@ -48,7 +48,7 @@ LINKS = st.sampled_from([10_000_000, 1_000_000_000, 10_000_000_000])
 
 @given(parameters=PARAMETERS, link=LINKS, seed=st.integers(0, 2**32), events=EVENTS)
 def test_promises_hold_in_every_state(
-    parameters: ReactionPointParameters, link: int, seed: int, events: list[tuple[Any, ...]]
+    parameters: ECMReactionPointParameters, link: int, seed: int, events: list[tuple[Any, ...]]
 ) -> None:
     settings = settings_record(parameters, link)
     subject = Station(new_reaction_point(parameters, settings, 0), settings, receive, seed)

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import allocating
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Machine, Place, machine_of
-from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.protocol import (
+from ecmproto.mechanisms.api.machine import Machine, Place, machine_of
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import (
     Arrival,
     CongestionPoint,
     Delivery,
@@ -25,6 +24,7 @@ from ecmproto.mechanisms.protocol import (
     Senders,
     new_outbox,
 )
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.registry import find_mechanism
 
 MS = 1_000_000
@@ -180,7 +180,7 @@ def made(name: str, **texts: dict[str, str]) -> Machine:
     mechanism = find_mechanism(name)
     return machine_of(
         mechanism,
-        {Role(role): mechanism.role(Role(role)).parameters.parse(given) for role, given in texts.items()},
+        {Role(role): mechanism.role(Role(role)).parse(given) for role, given in texts.items()},
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ecmproto.mechanisms.fecn import congestion_point as cp
 from ecmproto.mechanisms.fecn import reaction_point as rp
-from ecmproto.mechanisms.fecn.parameters import CongestionPointParameters, ReactionPointParameters
+from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters, FECNReactionPointParameters
 from ecmproto.mechanisms.limiter import leaves_ns
 from ecmproto.record import new_record
 from ecmproto.units import NS_PER_S, RATE_INFINITY
@@ -42,13 +42,13 @@ class Loop:
         self.capacity_bps = capacity_bps
         self.buffer_octets = buffer_octets
         self.generator = np.random.default_rng(seed)
-        switch = CongestionPointParameters(initial_sources=n0, random_phase=random_phase)
-        source = ReactionPointParameters(initial_sources=n0, queues=1, random_phase=random_phase)
+        switch = FECNCongestionPointParameters(initial_sources=n0, random_phase=random_phase)
+        source = FECNReactionPointParameters(initial_sources=n0, queues=1, random_phase=random_phase)
         self.switch_settings = cp.settings_record(switch)
-        self.switch = new_record(cp.State)
+        self.switch = new_record(cp.FECNPointState)
         cp.start(self.switch, self.switch_settings, self.generator, 0, capacity_bps)
         self.settings = rp.settings_record(source)
-        self.sources = [new_record(rp.Source) for _ in range(sources)]
+        self.sources = [new_record(rp.FECNSource) for _ in range(sources)]
         self.tables = [rp.queue_records(source) for _ in range(sources)]
         self.queues = [table[0] for table in self.tables]
         self.idle_at_ns = 0
@@ -82,7 +82,7 @@ class Loop:
                 cp.on_timer(self.switch, self.switch_settings, now_ns, self.qlen_octets(now_ns))
                 self.push(cp.next_timer_ns(self.switch), _TICK, 0, 0)
             elif kind == _RETURN:
-                returned = rp.Return(1, value)
+                returned = rp.FECNFields(1, value)
                 rp.on_return(self.sources[index], self.tables[index], self.settings, returned, now_ns)
                 self.push(leaves_ns(self.queues[index], now_ns), _DEPARTURE, index, 0)
             elif kind == _ARRIVAL:

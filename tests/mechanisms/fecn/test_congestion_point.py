@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ecmproto.mechanisms.fecn.congestion_point import (
     LARGEST_RATE,
-    Settings,
-    State,
+    FECNPointSettings,
+    FECNPointState,
     count,
     lowered,
     next_timer_ns,
@@ -22,7 +22,7 @@ from ecmproto.mechanisms.fecn.congestion_point import (
     settings_record,
     start,
 )
-from ecmproto.mechanisms.fecn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters
 from ecmproto.record import new_record
 from ecmproto.units import RATE_INFINITY
 from tests.mechanisms.fecn.literal import LiteralSwitch
@@ -38,14 +38,14 @@ class Switch:
 
     def __init__(
         self,
-        parameters: CongestionPointParameters | None = None,
+        parameters: FECNCongestionPointParameters | None = None,
         *,
         capacity_bps: float = C,
         now_ns: int = 0,
         seed: int = 1,
     ) -> None:
-        self.settings: Settings = settings_record(parameters or CongestionPointParameters())
-        self.state: State = new_record(State)
+        self.settings: FECNPointSettings = settings_record(parameters or FECNCongestionPointParameters())
+        self.state: FECNPointState = new_record(FECNPointState)
         start(self.state, self.settings, np.random.default_rng(seed), now_ns, capacity_bps)
 
     def interval(self, octets: int, qlen_octets: int) -> float:
@@ -58,7 +58,7 @@ class Switch:
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("qeq", [64, 1_000, 23_999, QEQ, 33_333, 119_999])
 def test_known_answer_of_section_7_f_is_1_at_qeq_on_both_branches(linear: bool, qeq: int) -> None:
-    record = settings_record(CongestionPointParameters(qeq_octets=qeq, linear=linear))
+    record = settings_record(FECNCongestionPointParameters(qeq_octets=qeq, linear=linear))
     assert queue_control(record, qeq) == 1.0
     assert queue_control(record, qeq - 1) > 1.0 > queue_control(record, qeq + 1)
     # Both branches come to 1 where they meet.
@@ -77,30 +77,30 @@ def test_known_answer_of_section_7_f_is_1_at_qeq_on_both_branches(linear: bool, 
     ],
 )
 def test_enhancement_1_hyperbolic_queue_control_ends_at_c(qlen: int, expected: float) -> None:
-    assert queue_control(settings_record(CongestionPointParameters()), qlen) == pytest.approx(expected)
+    assert queue_control(settings_record(FECNCongestionPointParameters()), qlen) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
     ("qlen", "expected"), [(0, 1.1), (12_000, 1.05), (48_000, 0.9), (240_000, 0.1), (10**9, 0.1)]
 )
 def test_enhancement_1_linear_queue_control_ends_at_c_too(qlen: int, expected: float) -> None:
-    record = settings_record(CongestionPointParameters(linear=True))
+    record = settings_record(FECNCongestionPointParameters(linear=True))
     assert queue_control(record, qlen) == pytest.approx(expected)
 
 
 def test_item_2_the_switch_starts_at_c_over_n0_and_so_does_its_largest_increase() -> None:
-    state = Switch(CongestionPointParameters(initial_sources=200)).state
+    state = Switch(FECNCongestionPointParameters(initial_sources=200)).state
     assert state.rate_bps == state.previous_rate_bps == state.increase_bps == C / 200
 
 
 def test_item_2_a_balanced_load_keeps_the_rate() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=4))
+    switch = Switch(FECNCongestionPointParameters(initial_sources=4))
     assert switch.interval(FULL, QEQ) == 2.5e9
     assert switch.interval(FULL, QEQ) == 2.5e9
 
 
 def test_item_2_overload_divides_the_rate_by_the_load_and_averages_two_steps_back() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=4))
+    switch = Switch(FECNCongestionPointParameters(initial_sources=4))
     assert switch.interval(2 * FULL, QEQ) == 0.5 * 2.5e9 / 2 + 0.5 * 2.5e9
     # With "one step back" this would be 0.5·r1/2 + 0.5·r1.
     first = 1.875e9
@@ -108,18 +108,18 @@ def test_item_2_overload_divides_the_rate_by_the_load_and_averages_two_steps_bac
 
 
 def test_enhancement_2_alpha_weighs_what_was_found() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=4, averaging=0.25))
+    switch = Switch(FECNCongestionPointParameters(initial_sources=4, averaging=0.25))
     assert switch.interval(2 * FULL, QEQ) == 0.25 * 1.25e9 + 0.75 * 2.5e9
 
 
 def test_enhancement_1_a_long_queue_lowers_the_rate_at_full_load() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=4))
+    switch = Switch(FECNCongestionPointParameters(initial_sources=4))
     f = 1.1 * 24 / (0.1 * 48 + 24)
     assert switch.interval(FULL, 48_000) == pytest.approx(0.5 * 2.5e9 * f + 0.5 * 2.5e9)
 
 
 def test_enhancement_3_increases_are_limited_and_the_limit_grows_below_qeq() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=100))
+    switch = Switch(FECNCongestionPointParameters(initial_sources=100))
     assert switch.interval(1_500, QEQ - 1) == pytest.approx(1e8 + 1.414e8)
     assert switch.interval(1_500, QEQ - 1) == pytest.approx(1e8 + 1.414e8 + 1.414**2 * 1e8)
     assert switch.state.limited_updates == 2
@@ -133,7 +133,7 @@ def test_enhancement_3_the_largest_increase_by_queue(qlen: int, factor: float) -
 
 
 def test_enhancement_3_limits_the_increase_over_the_last_rate() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=4, averaging=1.0))
+    switch = Switch(FECNCongestionPointParameters(initial_sources=4, averaging=1.0))
     switch.state.increase_bps = 3e8
     switch.state.previous_rate_bps = 1e9
     # 0.25 Gb/s more than r_i, though 1.75 Gb/s more than r_{i−1}: not limited.
@@ -142,7 +142,7 @@ def test_enhancement_3_limits_the_increase_over_the_last_rate() -> None:
 
 
 def test_enhancement_3_decreases_are_not_limited() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=2, averaging=1.0))
+    switch = Switch(FECNCongestionPointParameters(initial_sources=2, averaging=1.0))
     switch.state.increase_bps = 1e6
     assert switch.interval(10 * FULL, QEQ) == pytest.approx(5e8)
     assert switch.state.limited_updates == 0
@@ -173,7 +173,7 @@ def test_trap_an_interval_without_arrivals_updates_nothing() -> None:
 
 def test_item_2_the_load_has_a_floor() -> None:
     # One octet in T is a load of 8e-7: without the floor the rate would jump to C.
-    parameters = CongestionPointParameters(initial_sources=100_000, averaging=1.0, increase_growth=1.0)
+    parameters = FECNCongestionPointParameters(initial_sources=100_000, averaging=1.0, increase_growth=1.0)
     switch = Switch(parameters)
     switch.state.increase_bps = C
     assert switch.interval(1, QEQ) == pytest.approx(1e5 * 1_000)
@@ -189,7 +189,7 @@ def test_item_2_the_rate_stays_within_a_tenth_of_a_mbps_and_c(octets: int, qlen:
 
 
 def test_enhancement_4_a_lost_capacity_scales_both_rates_at_the_tick() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=4))
+    switch = Switch(FECNCongestionPointParameters(initial_sources=4))
     switch.interval(2 * FULL, QEQ)
     set_capacity(switch.state, 1e9)
     assert switch.state.rate_bps == 1.875e9
@@ -200,20 +200,20 @@ def test_enhancement_4_a_lost_capacity_scales_both_rates_at_the_tick() -> None:
 
 
 def test_enhancement_4_a_gained_capacity_scales_nothing() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=4), capacity_bps=1e9)
+    switch = Switch(FECNCongestionPointParameters(initial_sources=4), capacity_bps=1e9)
     set_capacity(switch.state, 1e10)
     assert switch.interval(FULL, QEQ) == 2.5e8
     assert switch.state.capacity_losses == 0
 
 
 def test_enhancement_4_happens_in_an_idle_interval_too() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=1))
+    switch = Switch(FECNCongestionPointParameters(initial_sources=1))
     set_capacity(switch.state, 1e9)
     assert switch.interval(0, 0) == 1e9
 
 
 def test_item_2_an_rd_tag_gets_the_lesser_rate() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=4))
+    switch = Switch(FECNCongestionPointParameters(initial_sources=4))
     assert lowered(switch.state, 2_500_001) == 2_500_000
     assert lowered(switch.state, 2_500_000) == 2_500_000
     assert lowered(switch.state, 7) == 7
@@ -224,12 +224,12 @@ def test_item_2_an_rd_tag_gets_the_lesser_rate() -> None:
 def test_item_2_infinity_in_an_rd_tag_is_more_than_any_rate() -> None:
     assert lowered(Switch().state, RATE_INFINITY) == 500_000
     # 10 Tb/s does not fit into the field, and is still less than infinity.
-    fast = Switch(CongestionPointParameters(initial_sources=1), capacity_bps=1e13)
+    fast = Switch(FECNCongestionPointParameters(initial_sources=1), capacity_bps=1e13)
     assert lowered(fast.state, RATE_INFINITY) == LARGEST_RATE == 0xFFFFFFFE
 
 
 def test_item_2_a_rate_is_floored_to_kbps() -> None:
-    switch = Switch(CongestionPointParameters(initial_sources=3))
+    switch = Switch(FECNCongestionPointParameters(initial_sources=3))
     assert lowered(switch.state, RATE_INFINITY) == 3_333_333
 
 
@@ -260,7 +260,7 @@ def test_item_4_ticks_are_aligned_to_multiples_of_t() -> None:
 
 
 def test_item_4_a_random_phase_is_an_option() -> None:
-    parameters = CongestionPointParameters(random_phase=True)
+    parameters = FECNCongestionPointParameters(random_phase=True)
     phases = [
         next_timer_ns(Switch(parameters, now_ns=5 * MS, seed=seed).state) - 5 * MS for seed in range(400)
     ]
@@ -290,7 +290,7 @@ _INTERVALS = st.lists(
 def test_equals_the_literal_transcription(
     n0: int, linear: bool, alpha: float, intervals: list[tuple[int, int, float | None, int]]
 ) -> None:
-    parameters = CongestionPointParameters(initial_sources=n0, linear=linear, averaging=alpha)
+    parameters = FECNCongestionPointParameters(initial_sources=n0, linear=linear, averaging=alpha)
     switch = Switch(parameters)
     literal = LiteralSwitch(C, n0, linear=linear, alpha=alpha)
     for octets, qlen, capacity_bps, rate in intervals:

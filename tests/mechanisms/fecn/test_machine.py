@@ -13,15 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.codec import RDTag, decode
-from ecmproto.mechanisms.fecn.congestion_point import lowered
-from ecmproto.mechanisms.fecn.edge import Edge, receive
-from ecmproto.mechanisms.fecn.machine import RETURN_KIND
-from ecmproto.mechanisms.fecn.messages import received, tagged, with_rate
-from ecmproto.mechanisms.fecn.parameters import EdgeParameters
-from ecmproto.mechanisms.fecn.reaction_point import Return, Source
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Place, SampledFrame
-from ecmproto.mechanisms.protocol import (
+from ecmproto.mechanisms.api.machine import Place, SampledFrame
+from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_LIMITER,
     SILENT,
@@ -32,6 +25,11 @@ from ecmproto.mechanisms.protocol import (
     Sent,
     new_outbox,
 )
+from ecmproto.mechanisms.fecn.congestion_point import lowered
+from ecmproto.mechanisms.fecn.messages import RETURN_KIND, FECNEdge, receive, received, tagged, with_rate
+from ecmproto.mechanisms.fecn.parameters import FECNEdgeParameters
+from ecmproto.mechanisms.fecn.reaction_point import FECNFields, FECNSource
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from ecmproto.units import RATE_INFINITY
 from tests.mechanisms.fecn.driver import DROPPED, HELD_OUT, MS, PORT_MAC, drive, greedy, made, place, trace
@@ -314,14 +312,18 @@ def test_numbers_equal_the_frames_on_a_wire(
     length += sent.added_octets
     receivers.delivered(Delivery(9, 0, flow, 3, length, False, sent.tagged, rate, sent.mark), outbox)
     message = outbox.messages[0]
-    edge = new_record(Edge)
+    edge = new_record(FECNEdge)
     got = receive(
-        edge, behind, station_mac=B, parameters=EdgeParameters(return_priority=priority), length_octets=length
+        edge,
+        behind,
+        station_mac=B,
+        parameters=FECNEdgeParameters(return_priority=priority),
+        length_octets=length,
     )
     built = machine.frame(message, SampledFrame(frame, length, 12), where)
     assert built == got.returning
     assert machine.counters(receivers) == {"stripped": int(edge.stripped), "returns": int(edge.returns)}
-    assert received(built, new_record(Source), station_mac=A) == Return(message.rlq_id, message.rate)
+    assert received(built, new_record(FECNSource), station_mac=A) == FECNFields(message.rlq_id, message.rate)
     heard, refused = hear_frame(machine, built, A, where)
     assert refused == {}
     assert heard is not None

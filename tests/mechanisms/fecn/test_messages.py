@@ -8,11 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.codec import VLAN, CMTag, CNTag, Ethernet, EtherTypes, FECNReturn, RDTag, RRTTag, STag, decode
-from ecmproto.mechanisms.fecn.congestion_point import State, lowered, settings_record, start
-from ecmproto.mechanisms.fecn.edge import Edge, Received, next_timer_ns, receive
-from ecmproto.mechanisms.fecn.messages import rd_tag, received, reply, returning, tagged, untagged, with_rate
-from ecmproto.mechanisms.fecn.parameters import CongestionPointParameters, EdgeParameters
-from ecmproto.mechanisms.fecn.reaction_point import Return, Source
+from ecmproto.mechanisms.fecn.congestion_point import FECNPointState, lowered, settings_record, start
+from ecmproto.mechanisms.fecn.messages import (
+    FECNDelivered,
+    FECNEdge,
+    edge_timer_ns,
+    rd_tag,
+    receive,
+    received,
+    reply,
+    returning,
+    tagged,
+    untagged,
+    with_rate,
+)
+from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters, FECNEdgeParameters
+from ecmproto.mechanisms.fecn.reaction_point import FECNFields, FECNSource
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from ecmproto.units import RATE_INFINITY
@@ -27,10 +38,10 @@ def octets(*parts: str) -> bytes:
     return bytes.fromhex("".join(parts).replace(" ", ""))
 
 
-def at_receiver(frame: bytes, *, station: str = B, length_octets: int = 0) -> tuple[Edge, Received]:
-    edge = new_record(Edge)
+def at_receiver(frame: bytes, *, station: str = B, length_octets: int = 0) -> tuple[FECNEdge, FECNDelivered]:
+    edge = new_record(FECNEdge)
     got = receive(
-        edge, frame, station_mac=octets(station), parameters=EdgeParameters(), length_octets=length_octets
+        edge, frame, station_mac=octets(station), parameters=FECNEdgeParameters(), length_octets=length_octets
     )
     return edge, got
 
@@ -102,8 +113,8 @@ def test_what_was_captured_is_enough() -> None:
 
 
 def test_item_2_a_switch_lowers_the_rate_and_touches_nothing_else() -> None:
-    state = new_record(State)
-    record = settings_record(CongestionPointParameters())
+    state = new_record(FECNPointState)
+    record = settings_record(FECNCongestionPointParameters())
     start(state, record, np.random.default_rng(1), 0, 1e9)
     # A version, a Q bit and reserved bits that this version of the word does not know stay as they are.
     frame = octets(B, A, "8100 6005 88b6 1b0f 0007 ffffffff", PAYLOAD)
@@ -179,33 +190,33 @@ def test_item_3_a_frame_without_tag_passes() -> None:
         edge, got = at_receiver(frame)
         assert got == (frame, None)
         assert (edge.stripped, edge.foreign, edge.unanswerable) == (0, 0, 0)
-    assert next_timer_ns(edge) == NEVER_NS
+    assert edge_timer_ns(edge) == NEVER_NS
 
 
 def test_item_1_the_source_reads_what_the_receiver_sent() -> None:
-    source = new_record(Source)
+    source = new_record(FECNSource)
     _, (_, back) = at_receiver(with_rate(tag(octets(B, A, "8100 6005", PAYLOAD)), 12_345))
     assert back is not None
-    assert received(back, source, station_mac=octets(A)) == Return(7, 12_345)
+    assert received(back, source, station_mac=octets(A)) == FECNFields(7, 12_345)
 
 
 @pytest.mark.parametrize("destination", [OTHER, GROUP, "ffffffffffff"])
 def test_a_return_for_another_station_or_a_group_is_refused_and_counted(destination: str) -> None:
-    source = new_record(Source)
+    source = new_record(FECNSource)
     frame = octets(destination, B, "88b5 0310 0007 0000c350").ljust(60, b"\0")
     assert received(frame, source, station_mac=octets(A)) is None
     assert (source.foreign_returns, source.malformed_returns) == (1, 0)
 
 
 def test_a_return_from_a_group_address_is_refused_and_counted() -> None:
-    source = new_record(Source)
+    source = new_record(FECNSource)
     frame = octets(A, GROUP, "88b5 0310 0007 0000c350").ljust(60, b"\0")
     assert received(frame, source, station_mac=octets(A)) is None
     assert (source.foreign_returns, source.malformed_returns) == (1, 0)
 
 
 def test_a_return_that_cannot_be_decoded_is_refused_and_counted() -> None:
-    source = new_record(Source)
+    source = new_record(FECNSource)
     for length in range(14, 22):
         frame = octets(A, B, "88b5 0310 0007 0000c350")[:length]
         assert received(frame, source, station_mac=octets(A)) is None
@@ -213,7 +224,7 @@ def test_a_return_that_cannot_be_decoded_is_refused_and_counted() -> None:
 
 
 def test_other_frames_than_returns_are_not_counted_as_any() -> None:
-    source = new_record(Source)
+    source = new_record(FECNSource)
     bad_ip, other_message = octets(A, B, "0800 4f"), octets(A, B, "88b5 0320 0007 0000c350").ljust(60, b"\0")
     for other in (octets(A, B, PAYLOAD), bad_ip, other_message, octets(A, B), b""):
         assert received(other, source, station_mac=octets(A)) is None
@@ -229,9 +240,9 @@ def test_other_ethertypes_are_used_throughout() -> None:
     back = returning(frame, station_mac=octets(B), priority=7, ethertypes=ethertypes)
     assert back is not None
     assert back[12:14] == octets("9abd")
-    source = new_record(Source)
+    source = new_record(FECNSource)
     got = received(back, source, station_mac=octets(A), ethertypes=ethertypes)
-    assert got == Return(7, RATE_INFINITY)
+    assert got == FECNFields(7, RATE_INFINITY)
 
 
 def test_a_reply_needs_no_more_than_the_headers() -> None:
@@ -272,7 +283,7 @@ def test_tagging_and_stripping_in_any_stack_gives_the_frame_back(
 
 @given(st.binary(max_size=90))
 def test_no_octets_at_all_make_trouble(data: bytes) -> None:
-    source = new_record(Source)
+    source = new_record(FECNSource)
     for header in ("", B + A, B + A + "88b6 0300", A + B + "88b5 0310"):
         frame = octets(header) + data
         made = tagged(frame, rlq_id=1)

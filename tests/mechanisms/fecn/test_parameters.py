@@ -8,34 +8,35 @@ import sys
 import pytest
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.fecn.mechanism import FECN
 from ecmproto.mechanisms.fecn.parameters import (
-    CongestionPointParameters,
-    EdgeParameters,
-    ReactionPointParameters,
+    FECN,
+    FECNCongestionPointParameters,
+    FECNEdgeParameters,
+    FECNReactionPointParameters,
 )
-from ecmproto.mechanisms.mechanism import Role
 
 
 def test_defaults_are_those_of_s003() -> None:
-    assert CongestionPointParameters().as_text() == {
+    assert FECNCongestionPointParameters().as_text() == {
         "T": "1 ms", "N0": "20", "alpha": "0.5", "linear": "no", "a": "1.1", "b": "1.002", "c": "0.1",
         "k": "0.1", "qeq": "24 kB", "qsc": "120 kB", "rho_min": "0.001", "r_min": "100 kb/s",
         "dr_min": "1 Mb/s", "dr_up": "1.414", "dr_down": "0.707", "random_phase": "no",
     }  # fmt: skip
-    assert ReactionPointParameters().as_text() == {
+    assert FECNReactionPointParameters().as_text() == {
         "N0": "20", "idle": "2 ms", "r_min": "100 kb/s", "queues": "1024", "tau": "1 ms",
         "tag_frames": "0", "random_phase": "no",
     }  # fmt: skip
-    assert EdgeParameters().as_text() == {"return_priority": "7"}
+    assert FECNEdgeParameters().as_text() == {"return_priority": "7"}
 
 
 def test_texts_set_parameters() -> None:
-    parameters = CongestionPointParameters.parse(["T=500us", "N0=200", "linear=yes", "qeq=30kB", "qsc=90kB"])
-    assert parameters == CongestionPointParameters(
+    parameters = FECNCongestionPointParameters.parse(
+        ["T=500us", "N0=200", "linear=yes", "qeq=30kB", "qsc=90kB"]
+    )
+    assert parameters == FECNCongestionPointParameters(
         interval_ns=500_000, initial_sources=200, linear=True, qeq_octets=30_000, qsc_octets=90_000
     )
-    assert CongestionPointParameters.parse(parameters.as_text()) == parameters
+    assert FECNCongestionPointParameters.parse(parameters.as_text()) == parameters
 
 
 @pytest.mark.parametrize(
@@ -52,33 +53,27 @@ def test_texts_set_parameters() -> None:
 )
 def test_bad_values_are_refused_in_one_sentence(assignments: list[str], message: str) -> None:
     with pytest.raises(ParameterError) as caught:
-        CongestionPointParameters.parse(assignments)
+        FECNCongestionPointParameters.parse(assignments)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("assignment", ["queues=65536", "queues=0", "tau=1ns", "idle=0", "r_min=1"])
 def test_a_source_refuses_what_is_out_of_range(assignment: str) -> None:
     with pytest.raises(ParameterError):
-        ReactionPointParameters.parse([assignment])
+        FECNReactionPointParameters.parse([assignment])
 
 
 def test_every_parameter_is_documented() -> None:
     for part in FECN.roles.values():
-        for parameter in part.parameters.describe():
+        for parameter in part.describe():
             assert parameter.doc
             assert parameter.source
             assert parameter.range_text
 
 
-def test_the_mechanism_names_the_code_of_its_roles() -> None:
-    assert hasattr(FECN.role(Role.CONGESTION_POINT).load(), "lowered")
-    assert hasattr(FECN.role(Role.REACTION_POINT).load(), "on_return")
-    assert hasattr(FECN.role(Role.EDGE).load(), "receive")
-
-
 def test_knowing_the_mechanism_needs_no_compiler() -> None:
     script = (
-        "import sys, ecmproto.mechanisms.fecn.mechanism, ecmproto.mechanisms.dbp.mechanism;"
+        "import sys, ecmproto.mechanisms.fecn.parameters, ecmproto.mechanisms.dbp.parameters;"
         "print([name for name in ('numba', 'scapy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

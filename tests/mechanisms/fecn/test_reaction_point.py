@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ecmproto.mechanisms.fecn.parameters import ReactionPointParameters
+from ecmproto.mechanisms.fecn.parameters import FECNReactionPointParameters
 from ecmproto.mechanisms.fecn.reaction_point import (
     TAG_OCTETS,
-    Queue,
-    Return,
-    Source,
+    FECNFields,
+    FECNQueue,
+    FECNSource,
     join,
     leave,
     next_timer_ns,
@@ -38,20 +38,20 @@ R0 = C / 20
 class Station:
     """A source whose frames leave when they may."""
 
-    def __init__(self, parameters: ReactionPointParameters | None = None, *, seed: int = 1) -> None:
-        parameters = parameters or ReactionPointParameters(queues=8)
+    def __init__(self, parameters: FECNReactionPointParameters | None = None, *, seed: int = 1) -> None:
+        parameters = parameters or FECNReactionPointParameters(queues=8)
         self.settings = settings_record(parameters)
-        self.source: Source = new_record(Source)
+        self.source: FECNSource = new_record(FECNSource)
         self.queues = queue_records(parameters)
         self.generator = np.random.default_rng(seed)
         start(self.source, C)
 
-    def arrive(self, flow: int, now_ns: int) -> Queue:
+    def arrive(self, flow: int, now_ns: int) -> FECNQueue:
         index = route(self.source, self.queues, flow, now_ns)
         join(self.source, self.queues, self.settings, self.generator, index)
         return self.queues[index]
 
-    def leave(self, queue: Queue, now_ns: int, octets: int = 1_500) -> bool:
+    def leave(self, queue: FECNQueue, now_ns: int, octets: int = 1_500) -> bool:
         return bool(leave(self.source, queue, self.settings, now_ns, octets))
 
     def pass_through(self, flow: int, now_ns: int) -> bool:
@@ -59,7 +59,7 @@ class Station:
         return self.leave(self.arrive(flow, now_ns), now_ns)
 
     def on_return(self, rlq_id: int, rate: int, now_ns: int) -> None:
-        on_return(self.source, self.queues, self.settings, Return(rlq_id, rate), now_ns)
+        on_return(self.source, self.queues, self.settings, FECNFields(rlq_id, rate), now_ns)
 
 
 def test_item_1_each_flow_has_its_queue_and_ids_count_from_1() -> None:
@@ -73,7 +73,7 @@ def test_item_1_each_flow_has_its_queue_and_ids_count_from_1() -> None:
 
 def test_trap_a_queue_starts_at_c_over_n0_not_at_line_rate() -> None:
     assert Station().arrive(0, 0).rate_bps == C / 20
-    assert Station(ReactionPointParameters(initial_sources=200)).arrive(0, 0).rate_bps == C / 200
+    assert Station(FECNReactionPointParameters(initial_sources=200)).arrive(0, 0).rate_bps == C / 200
 
 
 def test_item_1_a_frame_leaves_when_its_predecessors_debt_is_paid() -> None:
@@ -108,7 +108,7 @@ def test_item_1_a_frame_is_tagged_when_tau_has_passed_since_the_queues_last_tag(
 
 
 def test_item_1_every_nth_frame_is_an_option() -> None:
-    station = Station(ReactionPointParameters(frames_per_tag=3, queues=2))
+    station = Station(FECNReactionPointParameters(frames_per_tag=3, queues=2))
     tagged = [station.pass_through(0, n) for n in range(7)]
     assert tagged == [True, False, False, True, False, False, True]
     assert [station.pass_through(0, MS + n) for n in range(3)] == [False, False, True]
@@ -165,7 +165,7 @@ def test_item_1_the_rate_stays_between_the_least_rate_and_the_links() -> None:
 
 
 def test_item_1_flows_beyond_the_table_share_the_last_queue() -> None:
-    station = Station(ReactionPointParameters(queues=2))
+    station = Station(FECNReactionPointParameters(queues=2))
     station.arrive(0, 0)
     for flow in (1, 2, 700, -1):
         station.arrive(flow, 0)
@@ -178,7 +178,7 @@ def test_item_4_a_queues_first_frame_is_tagged_at_once() -> None:
 
 
 def test_item_4_a_random_phase_is_an_option() -> None:
-    parameters = ReactionPointParameters(random_phase=True, queues=1)
+    parameters = FECNReactionPointParameters(random_phase=True, queues=1)
     due_ns = [Station(parameters, seed=seed).arrive(0, 5 * MS).tag_due_ns - 5 * MS for seed in range(400)]
     assert 0 <= min(due_ns) < MS // 20
     assert MS - MS // 20 < max(due_ns) < MS
@@ -206,7 +206,7 @@ def test_a_source_has_no_timers() -> None:
     ),
 )
 def test_equals_the_literal_transcription(n0: int, every_n: int, events: list[tuple[str, int, int]]) -> None:
-    station = Station(ReactionPointParameters(initial_sources=n0, frames_per_tag=every_n, queues=1))
+    station = Station(FECNReactionPointParameters(initial_sources=n0, frames_per_tag=every_n, queues=1))
     literal = LiteralSource(C / 1e6, n0, every_n)
     queue, now_ns, waiting = station.queues[0], 0, 0
     for kind, pause_ns, rate in events:
@@ -230,7 +230,7 @@ class AnyEvents(RuleBasedStateMachine):
 
     @initialize(random_phase=st.booleans(), every_n=st.integers(0, 3), seed=st.integers(0, 99))
     def begin(self, random_phase: bool, every_n: int, seed: int) -> None:
-        parameters = ReactionPointParameters(queues=3, random_phase=random_phase, frames_per_tag=every_n)
+        parameters = FECNReactionPointParameters(queues=3, random_phase=random_phase, frames_per_tag=every_n)
         self.station = Station(parameters, seed=seed)
         self.now_ns = 0
         self.returns = 0

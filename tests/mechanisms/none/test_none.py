@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.mechanism import Mechanism, Role
-from ecmproto.mechanisms.none.mechanism import NONE
+from ecmproto.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.mechanisms.registry import NONE
 
 
 def test_none_is_a_mechanism_with_a_name_and_no_roles() -> None:

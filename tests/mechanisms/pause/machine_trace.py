@@ -6,12 +6,11 @@ import sys
 
 import numpy as np
 
-from ecmproto.mechanisms.machine import Place, machine_of
-from ecmproto.mechanisms.mechanism import Role
+from ecmproto.mechanisms.api.machine import Place, machine_of
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import EVERY_STATION
 from ecmproto.mechanisms.pause.gate import counters, new_gates, obey, opens_ns, paused_ns
-from ecmproto.mechanisms.pause.mechanism import PAUSE, PFC
-from ecmproto.mechanisms.pause.parameters import GenerationParameters, PFCGenerationParameters
-from ecmproto.mechanisms.protocol import EVERY_STATION
+from ecmproto.mechanisms.pause.parameters import PAUSE, PFC, GenerationParameters, PFCGenerationParameters
 from tests.mechanisms.crossing import crossing, said, shown
 
 

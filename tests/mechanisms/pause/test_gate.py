@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, SILENT, Message
 from ecmproto.mechanisms.pause.gate import (
     ANY_PRIORITY,
     Gates,
@@ -17,7 +18,6 @@ from ecmproto.mechanisms.pause.gate import (
     settle_standstill,
     starts_sending,
 )
-from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND, SILENT, Message
 from ecmproto.record import new_record
 from tests.mechanisms.pause.literal import LiteralReceiver
 

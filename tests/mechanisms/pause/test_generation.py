@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.generation import (
-    Meter,
-    Settings,
+from ecmproto.mechanisms.pause.congestion_point import (
+    FlowControlSettings,
+    FlowControlState,
+    OccupancyMeter,
     Signal,
-    State,
     demand,
+    flow_control_settings,
     judge,
     next_timer_ns,
     on_timer,
-    settings_record,
     stopped_ns,
 )
 from ecmproto.mechanisms.pause.parameters import (
@@ -43,12 +43,14 @@ class Sender:
     """One link and what it is asked to do by meters of one class each."""
 
     def __init__(self, parameters: GenerationParameters | None = None) -> None:
-        self.settings: Settings = settings_record(parameters or GenerationParameters(), rate_bps=RATE)
-        self.state: State = new_record(State)
-        self.meters: dict[tuple[int, int], Meter] = {}
+        self.settings: FlowControlSettings = flow_control_settings(
+            parameters or GenerationParameters(), rate_bps=RATE
+        )
+        self.state: FlowControlState = new_record(FlowControlState)
+        self.meters: dict[tuple[int, int], OccupancyMeter] = {}
 
     def occupancy(self, now_ns: int, octets: int, *, number: int = 0, meter: int = 0) -> Signal:
-        watching = self.meters.setdefault((number, meter), new_record(Meter))
+        watching = self.meters.setdefault((number, meter), new_record(OccupancyMeter))
         change = judge(watching, self.settings, octets)
         return demand(self.state, self.settings, now_ns, number, change) if change else NOTHING
 
@@ -81,8 +83,8 @@ def test_xoff_carries_0xffff_and_is_refreshed_at_half_its_time() -> None:
 
 
 def test_the_refresh_follows_the_links_rate() -> None:
-    assert settings_record(GenerationParameters(), rate_bps=10**9).refresh_after_ns == 65_535 * 512 // 2
-    assert settings_record(GenerationParameters(), rate_bps=10**11).refresh_after_ns == 335_540 // 2
+    assert flow_control_settings(GenerationParameters(), rate_bps=10**9).refresh_after_ns == 65_535 * 512 // 2
+    assert flow_control_settings(GenerationParameters(), rate_bps=10**11).refresh_after_ns == 335_540 // 2
 
 
 def test_a_late_refresh_counts_on_from_when_it_was_sent() -> None:

@@ -13,21 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.machine import Place, SampledFrame, machine_of
-from ecmproto.mechanisms.mechanism import Role
-from ecmproto.mechanisms.pause.gate import new_gates, obey, opens_ns
-from ecmproto.mechanisms.pause.machine import FlowControlMachine, PauseMachine, PFCMachine, Point
-from ecmproto.mechanisms.pause.mechanism import PAUSE, PFC
-from ecmproto.mechanisms.pause.messages import read
-from ecmproto.mechanisms.pause.parameters import (
-    GenerationParameters,
-    PauseReactionParameters,
-    PFCGenerationParameters,
-    PFCReactionParameters,
-)
-from ecmproto.mechanisms.pause.reaction import KIND_PAUSE, KIND_PFC
-from ecmproto.mechanisms.protocol import (
+from ecmproto.mechanisms.api.machine import Place, SampledFrame, machine_of
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
     PAUSE_KIND,
     PFC_KIND,
@@ -37,6 +25,19 @@ from ecmproto.mechanisms.protocol import (
     Outbox,
     new_outbox,
 )
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.pause.congestion_point import FlowControlPoint
+from ecmproto.mechanisms.pause.gate import new_gates, obey, opens_ns
+from ecmproto.mechanisms.pause.messages import FlowControlMachine, PauseMachine, PFCMachine, read_flow_control
+from ecmproto.mechanisms.pause.parameters import (
+    PAUSE,
+    PFC,
+    GenerationParameters,
+    PauseReactionParameters,
+    PFCGenerationParameters,
+    PFCReactionParameters,
+)
+from ecmproto.mechanisms.pause.reaction_point import KIND_PAUSE, KIND_PFC
 from ecmproto.record import new_record
 from ecmproto.units import quanta_to_ns
 from tests.conftest import REPOSITORY
@@ -73,7 +74,7 @@ class Port:
 
     def __init__(self, machine: FlowControlMachine, room: int = 64) -> None:
         point = machine.congestion_point(PLACE, np.random.default_rng(1))
-        assert isinstance(point, Point)
+        assert isinstance(point, FlowControlPoint)
         self.machine, self.point = machine, point
         self.outbox = new_outbox(room)
 
@@ -327,7 +328,7 @@ def test_a_message_does_what_its_frame_says(
     octets = (pfc() if by_priority else pause()).frame(message, ABOUT, PLACE)
     assert len(octets) == 60
     assert octets[6:12] == PLACE.cp_mac
-    frame = read(octets)
+    frame = read_flow_control(octets)
     assert frame.kind == (KIND_PFC if by_priority else KIND_PAUSE)
     assert frame.enable_vector == message.enable_vector
     named = [time for number, time in enumerate(frame.times_quanta) if frame.enable_vector >> number & 1]

@@ -11,10 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.codec import EtherTypes
-from ecmproto.mechanisms.pause.generation import Signal
-from ecmproto.mechanisms.pause.messages import Refusals, heard, pause_frame, pfc_frame, read
-from ecmproto.mechanisms.pause.reaction import KIND_PAUSE, KIND_PFC, KIND_REFUSED
-from ecmproto.mechanisms.protocol import PAUSE_KIND, PFC_KIND
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND
+from ecmproto.mechanisms.pause.congestion_point import Signal
+from ecmproto.mechanisms.pause.messages import (
+    PauseDiscards,
+    parse_flow_control,
+    pause_frame,
+    pfc_frame,
+    read_flow_control,
+)
+from ecmproto.mechanisms.pause.reaction_point import KIND_PAUSE, KIND_PFC, KIND_REFUSED
 from ecmproto.record import new_record
 
 SRC = bytes.fromhex("0200000000cc")
@@ -39,16 +45,16 @@ def test_a_pfc_frame_octet_by_octet_has_all_eight_times() -> None:
 
 @given(st.integers(0, 0xFF), st.integers(0, 0xFFFF))
 def test_what_is_sent_is_what_is_read(vector: int, quanta: int) -> None:
-    got = read(pfc_frame(Signal(vector, quanta), src=SRC))
+    got = read_flow_control(pfc_frame(Signal(vector, quanta), src=SRC))
     assert got.kind == KIND_PFC
     assert got.enable_vector == vector
     assert got.times_quanta == tuple(quanta if vector >> priority & 1 else 0 for priority in range(8))
-    got = read(pause_frame(Signal(1, quanta), src=SRC))
+    got = read_flow_control(pause_frame(Signal(1, quanta), src=SRC))
     assert got == (KIND_PAUSE, 0xFF, (quanta,) * 8)
 
 
 def test_the_high_octet_of_the_enable_vector_does_not_count() -> None:
-    assert read(frame(HEADER + "0101 ff02" + "0005" * 8)).enable_vector == 0x02
+    assert read_flow_control(frame(HEADER + "0101 ff02" + "0005" * 8)).enable_vector == 0x02
 
 
 @pytest.mark.parametrize(
@@ -67,43 +73,43 @@ def test_the_high_octet_of_the_enable_vector_does_not_count() -> None:
 )
 def test_what_is_no_pause_frame_is_refused(text: str) -> None:
     octets = bytes.fromhex(text.replace(" ", ""))
-    assert read(octets if len(octets) < 14 else octets.ljust(60, b"\0")).kind == KIND_REFUSED
+    assert read_flow_control(octets if len(octets) < 14 else octets.ljust(60, b"\0")).kind == KIND_REFUSED
 
 
 @pytest.mark.parametrize("good", [HEADER + "0001 ffff", HEADER + "0101 00ff" + "ffff" * 8])
 def test_a_frame_cut_anywhere_in_its_fields_is_refused(good: str) -> None:
     octets = bytes.fromhex(good.replace(" ", ""))
-    assert read(octets).kind != KIND_REFUSED
+    assert read_flow_control(octets).kind != KIND_REFUSED
     for length in range(len(octets)):
-        assert read(octets[:length]).kind == KIND_REFUSED
+        assert read_flow_control(octets[:length]).kind == KIND_REFUSED
 
 
 @given(st.binary(max_size=70))
 def test_reading_never_raises(octets: bytes) -> None:
-    assert read(octets).kind in (KIND_PAUSE, KIND_PFC, KIND_REFUSED)
-    assert read(bytes.fromhex(HEADER) + octets).kind in (KIND_PAUSE, KIND_PFC, KIND_REFUSED)
+    assert read_flow_control(octets).kind in (KIND_PAUSE, KIND_PFC, KIND_REFUSED)
+    assert read_flow_control(bytes.fromhex(HEADER) + octets).kind in (KIND_PAUSE, KIND_PFC, KIND_REFUSED)
 
 
 def test_a_frame_is_heard_as_the_messages_that_make_it() -> None:
-    counted = new_record(Refusals)
-    assert heard(pause_frame(Signal(1, 7), src=SRC), counted) == [
+    counted = new_record(PauseDiscards)
+    assert parse_flow_control(pause_frame(Signal(1, 7), src=SRC), counted) == [
         {"kind": PAUSE_KIND, "enable_vector": 0xFF, "quanta": 7}
     ]
-    assert heard(pfc_frame(Signal(0x88, 9), src=SRC), counted) == [
+    assert parse_flow_control(pfc_frame(Signal(0x88, 9), src=SRC), counted) == [
         {"kind": PFC_KIND, "enable_vector": 0x88, "quanta": 9}
     ]
     # A message has one time: times that differ are told apart, those not enabled do not count.
     mixed = frame(HEADER + "0101 001b 0005 0000 0006 0005 0000 0007 0007 0007")
-    assert heard(mixed, counted) == [
+    assert parse_flow_control(mixed, counted) == [
         {"kind": PFC_KIND, "enable_vector": 0x09, "quanta": 5},
         {"kind": PFC_KIND, "enable_vector": 0x12, "quanta": 0},
     ]
-    assert heard(pfc_frame(Signal(0, 9), src=SRC), counted) == [
+    assert parse_flow_control(pfc_frame(Signal(0, 9), src=SRC), counted) == [
         {"kind": PFC_KIND, "enable_vector": 0, "quanta": 0}
     ]
     assert counted.refused_frames == 0
-    assert heard(frame(HEADER + "0002 ffff"), counted) == []
-    assert heard(b"", counted) == []
+    assert parse_flow_control(frame(HEADER + "0002 ffff"), counted) == []
+    assert parse_flow_control(b"", counted) == []
     assert counted.refused_frames == 2
 
 
@@ -111,8 +117,8 @@ def test_other_ethertypes_are_used_throughout() -> None:
     ethertypes = EtherTypes(mac_control=0x9ABC)
     octets = pause_frame(Signal(1, 7), src=SRC, ethertypes=ethertypes)
     assert octets[12:14].hex() == "9abc"
-    assert read(octets, ethertypes=ethertypes).kind == KIND_PAUSE
-    assert read(octets).kind == KIND_REFUSED
+    assert read_flow_control(octets, ethertypes=ethertypes).kind == KIND_PAUSE
+    assert read_flow_control(octets).kind == KIND_REFUSED
 
 
 def test_tshark_reads_them_without_complaint(tshark: str, tmp_path: Path) -> None:

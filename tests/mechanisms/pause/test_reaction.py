@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns
 from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
-from ecmproto.mechanisms.pause.reaction import (
+from ecmproto.mechanisms.pause.reaction_point import (
     KIND_PAUSE,
     KIND_PFC,
     KIND_REFUSED,
     PauseFrame,
-    Settings,
-    State,
+    PauseReactionSettings,
+    PauseTimers,
     next_timer_ns,
     on_frame,
+    pause_reaction_settings,
     paused_ns,
-    settings_record,
     starts_ns,
 )
 from ecmproto.record import columns, new_record, new_records
@@ -46,8 +46,10 @@ class Receiver:
         parameters: PauseReactionParameters | PFCReactionParameters | None = None,
         rate_bps: int = 10_000_000_000,
     ) -> None:
-        self.settings: Settings = settings_record(parameters or PFCReactionParameters(), rate_bps=rate_bps)
-        self.records = new_records(State, 1)
+        self.settings: PauseReactionSettings = pause_reaction_settings(
+            parameters or PFCReactionParameters(), rate_bps=rate_bps
+        )
+        self.records = new_records(PauseTimers, 1)
         self.state = self.records[0]
 
     def receive(self, now_ns: int, frame: PauseFrame) -> int:
@@ -220,5 +222,6 @@ def test_whatever_comes_every_frame_is_counted_once_and_no_pause_outlasts_the_lo
     counted = state.pause_frames + state.pfc_frames + state.ignored_frames + state.refused_frames
     assert counted == len(steps)
     assert all(
-        np_field.min() >= 0 for np_field in map(columns(receiver.records).__getitem__, State.__annotations__)
+        np_field.min() >= 0
+        for np_field in map(columns(receiver.records).__getitem__, PauseTimers.__annotations__)
     )

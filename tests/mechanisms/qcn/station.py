@@ -6,12 +6,12 @@ from collections import deque
 
 import numpy as np
 
+from ecmproto.mechanisms.api.protocol import NO_LIMITER
 from ecmproto.mechanisms.limiter import leaves_ns
-from ecmproto.mechanisms.qcn.messages import CNMFeedback
-from ecmproto.mechanisms.qcn.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
 from ecmproto.mechanisms.qcn.reaction_point import (
-    NO_LIMITER,
-    Limiter,
+    CNMFeedback,
+    QCNLimiter,
     depart,
     join,
     new_reaction_point,
@@ -27,9 +27,9 @@ LINK_BPS = 10_000_000_000
 
 class Station:
     def __init__(
-        self, parameters: ReactionPointParameters | None = None, *, flows: int = 8, seed: int = 1
+        self, parameters: QCNReactionPointParameters | None = None, *, flows: int = 8, seed: int = 1
     ) -> None:
-        self.parameters = parameters or ReactionPointParameters()
+        self.parameters = parameters or QCNReactionPointParameters()
         self.settings = settings_record(self.parameters, link_rate_bps=LINK_BPS)
         self.limiters = new_reaction_point(self.parameters, flows=flows)
         self.generator = np.random.default_rng(seed)
@@ -42,7 +42,7 @@ class Station:
     def point(self) -> object:
         return self.limiters.point
 
-    def limiter(self, flow: int) -> Limiter:
+    def limiter(self, flow: int) -> QCNLimiter:
         index = route(self.limiters, flow)
         assert index != NO_LIMITER, f"flow {flow} is not limited"
         return self.limiters.slots[index]

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.mechanisms.qcn.congestion_point import (
-    Feedback,
-    Settings,
-    State,
+    QCNFeedback,
+    QCNPointSettings,
+    QCNPointState,
     count,
     quantize,
     sample,
     settings_record,
     start,
 )
-from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
 from ecmproto.record import new_record
 from tests.mechanisms.qcn.literal import LiteralCongestionPoint
 
@@ -27,18 +27,18 @@ from tests.mechanisms.qcn.literal import LiteralCongestionPoint
 class Point:
     """One congestion point with its own generator."""
 
-    def __init__(self, parameters: CongestionPointParameters | None = None, seed: int = 1) -> None:
-        self.settings: Settings = settings_record(parameters or CongestionPointParameters())
-        self.state: State = new_record(State)
+    def __init__(self, parameters: QCNCongestionPointParameters | None = None, seed: int = 1) -> None:
+        self.settings: QCNPointSettings = settings_record(parameters or QCNCongestionPointParameters())
+        self.state: QCNPointState = new_record(QCNPointState)
         self.generator = np.random.default_rng(seed)
         start(self.state, self.settings, self.generator)
 
-    def enqueue(self, octets: int, qlen_octets: int) -> Feedback | None:
+    def enqueue(self, octets: int, qlen_octets: int) -> QCNFeedback | None:
         if not count(self.state, octets):
             return None
         return sample(self.state, self.settings, self.generator, qlen_octets)
 
-    def sample_now(self, qlen_octets: int) -> Feedback:
+    def sample_now(self, qlen_octets: int) -> QCNFeedback:
         feedback = self.enqueue(int(self.state.countdown_octets) + 1, qlen_octets)
         assert feedback is not None
         return feedback
@@ -46,23 +46,23 @@ class Point:
 
 @pytest.mark.parametrize(("fb", "expected"), [(-26_000, 12), (-65_000, 31), (-130_000, 63), (-(10**9), 63)])
 def test_known_answers_of_section_7(fb: int, expected: int) -> None:
-    assert quantize(settings_record(CongestionPointParameters()), fb * 1024) == expected
+    assert quantize(settings_record(QCNCongestionPointParameters()), fb * 1024) == expected
 
 
 @pytest.mark.parametrize(("fb", "expected"), [(0, 0), (1, 0), (26_000, 0), (-1, 0), (-2_063, 0), (-2_064, 1)])
 def test_rule_2_feedback_that_is_not_negative_enough_is_0(fb: int, expected: int) -> None:
     # 130 000 / 63 = 2063.49…
-    assert quantize(settings_record(CongestionPointParameters()), fb * 1024) == expected
+    assert quantize(settings_record(QCNCongestionPointParameters()), fb * 1024) == expected
 
 
 def test_rule_2_quantization_floors_just_under_full_scale() -> None:
-    record = settings_record(CongestionPointParameters())
+    record = settings_record(QCNCongestionPointParameters())
     assert quantize(record, -129_999 * 1024) == 62
     assert quantize(record, -130_000 * 1024) == 63
 
 
 def test_rule_1_the_frame_that_brings_the_countdown_to_0_is_no_sample() -> None:
-    point = Point(CongestionPointParameters(jitter=0.0))
+    point = Point(QCNCongestionPointParameters(jitter=0.0))
     assert point.state.countdown_octets == 150_000
     assert point.enqueue(150_000, 30_000) is None
     assert point.state.countdown_octets == 0
@@ -87,7 +87,7 @@ def test_rule_3_the_first_qlen_old_is_0() -> None:
 
 
 def test_rule_3_a_reload_replaces_what_is_left() -> None:
-    point = Point(CongestionPointParameters(jitter=0.0))
+    point = Point(QCNCongestionPointParameters(jitter=0.0))
     assert point.enqueue(1_000_000, 0) is not None
     assert point.state.countdown_octets == 150_000
 
@@ -98,7 +98,7 @@ def test_rule_3_a_reload_replaces_what_is_left() -> None:
      (48, 21_500), (56, 18_500), (63, 18_500)],
 )  # fmt: skip
 def test_rule_3_reloads_by_quantized_feedback_div_8(qntz_fb: int, base: int) -> None:
-    point = Point(CongestionPointParameters(jitter=0.0))
+    point = Point(QCNCongestionPointParameters(jitter=0.0))
     # An unchanged queue: Fb = −Qoff, and full scale is 5·Qeq.
     point.sample_now(26_000 + -(-qntz_fb * 130_000 // 63))
     assert point.sample_now(26_000 + -(-qntz_fb * 130_000 // 63)).qntz_fb == qntz_fb
@@ -106,7 +106,7 @@ def test_rule_3_reloads_by_quantized_feedback_div_8(qntz_fb: int, base: int) -> 
 
 
 def test_rule_3_the_table_scales_with_the_minimum_sample_base() -> None:
-    record = settings_record(CongestionPointParameters(sample_base_octets=15_000))
+    record = settings_record(QCNCongestionPointParameters(sample_base_octets=15_000))
     assert record.reload_octets.tolist() == [15_000, 7_500, 5_000, 3_750, 3_000, 2_500, 2_150, 1_850]
 
 
@@ -137,7 +137,7 @@ _WEIGHTS = st.sampled_from([0.125, 0.5, 1.0, 1.375, 2.0, 8.0, 1024.0, 1 / 1024])
 def test_equals_the_literal_transcription(
     seed: int, qeq: int, weight: float, base: int, frames: list[tuple[int, int]]
 ) -> None:
-    parameters = CongestionPointParameters(qeq_octets=qeq, weight=weight, sample_base_octets=base)
+    parameters = QCNCongestionPointParameters(qeq_octets=qeq, weight=weight, sample_base_octets=base)
     point = Point(parameters, seed)
     literal = LiteralCongestionPoint(
         np.random.default_rng(seed).random, qeq=qeq, w=Fraction(weight), minimum_sample_base=base
@@ -148,5 +148,5 @@ def test_equals_the_literal_transcription(
         assert (got is None) == (expected is None)
         if got is not None and expected is not None:
             qoff, qdelta, fb, qntz_fb = expected
-            assert got == Feedback(qoff, qdelta, int(fb * 1024), qntz_fb)
+            assert got == QCNFeedback(qoff, qdelta, int(fb * 1024), qntz_fb)
             assert (fb * 1024).denominator == 1

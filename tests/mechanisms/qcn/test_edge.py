@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ecmproto.codec import CongestionNotificationTLV, decode
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.qcn.edge import (
-    Edge,
-    PortRules,
+    DefenceRules,
+    QCNEdge,
     advertisement,
     alternate_priority,
     convert,
@@ -21,7 +21,7 @@ from ecmproto.mechanisms.qcn.edge import (
     receive,
     transmit,
 )
-from ecmproto.mechanisms.qcn.edge_parameters import DefenceMode, EdgeParameters
+from ecmproto.mechanisms.qcn.parameters import DefenceMode, QCNEdgeParameters
 from ecmproto.record import new_record
 
 MACS = "020000000001 020000000002 "
@@ -32,16 +32,16 @@ def frame(header: str) -> bytes:
     return bytes.fromhex(MACS + header + IP)
 
 
-def parameters(*cnpv: int, **options: Any) -> EdgeParameters:
-    return EdgeParameters(cnpv=frozenset(cnpv), **options)
+def parameters(*cnpv: int, **options: Any) -> QCNEdgeParameters:
+    return QCNEdgeParameters(cnpv=frozenset(cnpv), **options)
 
 
-def rules_of(mode: DefenceMode, *cnpv: int, **options: Any) -> PortRules:
+def rules_of(mode: DefenceMode, *cnpv: int, **options: Any) -> DefenceRules:
     chosen = parameters(*cnpv, mode=int(mode))
     return port_rules(chosen, defence_modes(chosen, None), **options)
 
 
-def counted(edge: Edge) -> dict[str, int]:
+def counted(edge: QCNEdge) -> dict[str, int]:
     names = edge.dtype.names  # type: ignore[attr-defined]
     return {name: int(getattr(edge, name)) for name in names if getattr(edge, name)}
 
@@ -57,7 +57,7 @@ def counted(edge: Edge) -> dict[str, int]:
 )
 def test_the_table_of_defence_modes(mode: DefenceMode, received: int, strips: bool) -> None:
     rules = rules_of(mode, 3)
-    edge = new_record(Edge)
+    edge = new_record(QCNEdge)
     octets, priority = receive(edge, rules, frame("8100 6123 22e9 0005"))
     assert priority == received
     assert octets == frame(f"8100 {received << 1:x}123 22e9 0005")
@@ -72,7 +72,7 @@ def test_the_table_of_defence_modes(mode: DefenceMode, received: int, strips: bo
 @pytest.mark.parametrize("mode", DefenceMode)
 def test_other_priorities_and_untagged_frames_pass_as_they_are(mode: DefenceMode) -> None:
     rules = rules_of(mode, 3)
-    edge = new_record(Edge)
+    edge = new_record(QCNEdge)
     for header, priority in (("8100 a123 22e9 0005", 5), ("", 0)):
         assert receive(edge, rules, frame(header)) == (frame(header), priority)
         assert transmit(edge, rules, frame(header), priority) == frame(header)
@@ -81,7 +81,7 @@ def test_other_priorities_and_untagged_frames_pass_as_they_are(mode: DefenceMode
 
 
 def test_an_untagged_frame_in_a_cnpv_of_0_gets_the_next_higher_priority_beside_it() -> None:
-    edge = new_record(Edge)
+    edge = new_record(QCNEdge)
     assert receive(edge, rules_of(DefenceMode.EDGE, 0, 1), frame("")) == (frame(""), 2)
     assert counted(edge) == {"remapped_frames": 1}
 
@@ -152,7 +152,7 @@ def test_an_alternate_priority_may_be_set() -> None:
 def test_no_frame_is_remapped_into_a_cnpv(mode: DefenceMode) -> None:
     rules = rules_of(mode, 3, regeneration=(3, 1, 2, 5, 4, 5, 0, 3))
     assert rules.received == (0, 1, 2, 2 if mode is DefenceMode.EDGE else 3, 4, 5, 0, 7)
-    edge = new_record(Edge)
+    edge = new_record(QCNEdge)
     assert receive(edge, rules, frame("8100 e123")) == (frame("8100 e123"), 7)
     assert counted(edge) == {"kept_out_frames": 1}
 
@@ -210,8 +210,8 @@ def i_tagged(c_sa: str = C_SA) -> str:
 
 
 def converted(octets: bytes, **options: Any) -> tuple[bytes | None, dict[str, int]]:
-    edge = new_record(Edge)
-    return convert(edge, EdgeParameters(**options), octets, BACKBONE_EDGE), counted(edge)
+    edge = new_record(QCNEdge)
+    return convert(edge, QCNEdgeParameters(**options), octets, BACKBONE_EDGE), counted(edge)
 
 
 def test_a_backbone_cnm_becomes_the_customers_octet_by_octet() -> None:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.cpid import signed_cpid
-from ecmproto.mechanisms.machine import AboutFlow, Machine, Place, SampledFrame, machine_of
-from ecmproto.mechanisms.protocol import Message
-from ecmproto.mechanisms.qcn.machine import CNM_KIND, LAST_FLOW_ID
-from ecmproto.mechanisms.qcn.mechanism import QCN
+from ecmproto.mechanisms.api.machine import AboutFlow, Machine, Place, SampledFrame, machine_of
+from ecmproto.mechanisms.api.protocol import Message, signed_cpid
+from ecmproto.mechanisms.qcn.congestion_point import CNM_KIND
+from ecmproto.mechanisms.qcn.parameters import QCN
+from ecmproto.mechanisms.qcn.reaction_point import LAST_FLOW_ID
 from ecmproto.record import new_record
 from tests.mechanisms.hearing import hear_frame
 

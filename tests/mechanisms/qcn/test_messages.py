@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.codec import CNM, EtherTypes
-from ecmproto.mechanisms.qcn.messages import CNMFeedback, CNMReceiver, Discard, ReceivedCNM, read_cnm
+from ecmproto.mechanisms.qcn.messages import CNMReceiver, Discard, ReceivedCNM, read_cnm
+from ecmproto.mechanisms.qcn.reaction_point import CNMFeedback
 from ecmproto.record import new_record
 
 OWN = bytes.fromhex("020000000002")

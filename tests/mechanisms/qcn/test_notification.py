@@ -8,8 +8,8 @@ import pytest
 
 from ecmproto.codec import CNM, VLAN, CNTag, Ethernet, EtherTypes, STag, decode
 from ecmproto.formats.text import cpid
-from ecmproto.mechanisms.qcn.notification import SampledFrame, notification
-from ecmproto.mechanisms.qcn.parameters import CongestionPointParameters
+from ecmproto.mechanisms.qcn.messages import NotifiedFrame, notification
+from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
 
 DA = "020000000001"
 SA = "020000000002"
@@ -20,14 +20,14 @@ PAYLOAD = "0800" + "45" * 80
 def cnm_for(header: str, *, payload: str = PAYLOAD, length: int | None = None, **options: Any) -> bytes:
     """Return the CNM for DA SA ``header`` ``payload``; the MSDU starts at ``payload``."""
     octets = bytes.fromhex(DA + SA + header.replace(" ", "") + payload)
-    sampled = SampledFrame(
+    sampled = NotifiedFrame(
         octets=octets,
         length_octets=length or len(octets),
         msdu_offset=12 + len(header.replace(" ", "")) // 2,
         priority=options.pop("priority", 3),
     )
     found = {"qntz_fb": 31, "qoff_octets": 4_000, "qdelta_octets": -30_000} | options
-    found.setdefault("parameters", CongestionPointParameters())
+    found.setdefault("parameters", QCNCongestionPointParameters())
     return notification(sampled, cpid=cpid(CP, 4), cp_mac=CP, **found)
 
 
@@ -75,7 +75,7 @@ def test_the_fields_saturate_at_16_bits() -> None:
 
 @pytest.mark.parametrize(("limit", "expected"), [(64, 64), (63, 63), (2, 2), (0, 0)])
 def test_the_msdu_limit(limit: int, expected: int) -> None:
-    cnm = cnm_for("8100 6001", parameters=CongestionPointParameters(msdu_limit_octets=limit))
+    cnm = cnm_for("8100 6001", parameters=QCNCongestionPointParameters(msdu_limit_octets=limit))
     assert decode(cnm)[CNM].msdu_length == expected
     assert len(cnm) == max(60, 12 + 4 + 4 + 2 + 24 + expected)
 

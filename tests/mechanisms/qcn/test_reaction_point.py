@@ -9,7 +9,7 @@ import pytest
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.limiter import NEVER_NS, leaves_ns
-from ecmproto.mechanisms.qcn.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
 from ecmproto.mechanisms.qcn.reaction_point import next_timer_ns, settings_record
 from tests.mechanisms.qcn.station import LINK_BPS, Station
 
@@ -19,7 +19,7 @@ GBPS = 1e9
 
 def exact(**changes: Any) -> Station:
     """A station without jitter."""
-    return Station(ReactionPointParameters(jitter=0.0, **changes))
+    return Station(QCNReactionPointParameters(jitter=0.0, **changes))
 
 
 def stages(station: Station, flow: int) -> tuple[int, int]:
@@ -256,7 +256,7 @@ def test_rule_2_within_a_millionth_of_the_maximum_counts_as_the_maximum() -> Non
 
 
 def test_rule_2_the_margin_is_15_percent_to_each_side() -> None:
-    station = Station(ReactionPointParameters(threshold=10**6), seed=5)
+    station = Station(QCNReactionPointParameters(threshold=10**6), seed=5)
     periods_ns, octets = [], []
     for _ in range(1_000):
         station.cnm(3, 1)
@@ -378,7 +378,7 @@ class TestStandardVariant:
 
     @staticmethod
     def station() -> Station:
-        return Station(ReactionPointParameters(variant="standard"))
+        return Station(QCNReactionPointParameters(variant="standard"))
 
     def test_no_jitter(self) -> None:
         station = self.station()
@@ -416,7 +416,7 @@ class TestStandardVariant:
 
 def test_the_maximum_is_the_links_rate_or_a_lower_one() -> None:
     def highest(max_rate_bps: int) -> float:
-        parameters = ReactionPointParameters(max_rate_bps=max_rate_bps)
+        parameters = QCNReactionPointParameters(max_rate_bps=max_rate_bps)
         return settings_record(parameters, link_rate_bps=LINK_BPS).max_rate_bps
 
     assert highest(0) == highest(10**12) == LINK_BPS
@@ -427,4 +427,4 @@ def test_a_link_below_the_minimum_rate_is_refused() -> None:
     with pytest.raises(
         ParameterError, match="min_rate: needed at most the maximum rate, 5 Mb/s, got 10 Mb/s"
     ):
-        settings_record(ReactionPointParameters(), link_rate_bps=5_000_000)
+        settings_record(QCNReactionPointParameters(), link_rate_bps=5_000_000)

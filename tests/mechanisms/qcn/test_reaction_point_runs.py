@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from ecmproto.mechanisms.api.protocol import NO_LIMITER
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.qcn.reaction_parameters import ReactionPointParameters
-from ecmproto.mechanisms.qcn.reaction_point import NO_LIMITER, next_timer_ns, route
+from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
+from ecmproto.mechanisms.qcn.reaction_point import next_timer_ns, route
 from tests.mechanisms.qcn.literal_reaction_point import LiteralReactionPoint
 from tests.mechanisms.qcn.station import LINK_BPS, Station
 
@@ -42,7 +43,7 @@ class Pair:
     """A station and its literal twin; a frame that leaves the one leaves the other at the same time."""
 
     def __init__(self, seed: int, *, standard: bool, max_rps: int, threshold: int) -> None:
-        parameters = ReactionPointParameters(
+        parameters = QCNReactionPointParameters(
             variant="standard" if standard else "pseudocode", max_rps=max_rps, threshold=threshold
         )
         self.station = Station(parameters, flows=FLOWS, seed=seed)
@@ -127,7 +128,7 @@ class AnyEvents(RuleBasedStateMachine):
 
     @initialize(standard=st.booleans(), max_rps=st.integers(1, 3), seed=st.integers(0, 99))
     def begin(self, standard: bool, max_rps: int, seed: int) -> None:
-        parameters = ReactionPointParameters(
+        parameters = QCNReactionPointParameters(
             variant="standard" if standard else "pseudocode", max_rps=max_rps, min_rate_bps=50_000_000
         )
         self.station = Station(parameters, flows=FLOWS, seed=seed)
@@ -225,11 +226,11 @@ _RUN = """
 import json
 import numpy as np
 from tests.mechanisms.qcn.station import Station
-from ecmproto.mechanisms.qcn.reaction_parameters import ReactionPointParameters
+from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
 events = np.random.default_rng(77)
 found = []
 for variant in ("pseudocode", "standard"):
-    station = Station(ReactionPointParameters(variant=variant, max_rps=3), flows=6, seed=4)
+    station = Station(QCNReactionPointParameters(variant=variant, max_rps=3), flows=6, seed=4)
     for kind, flow, number in zip(events.integers(0, 10, 1500), events.integers(-1, 7, 1500),
                                   events.integers(0, 64, 1500)):
         if kind < 1:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ecmproto.codec import EtherTypes
 from ecmproto.errors import EncodeError
-from ecmproto.mechanisms.qcn.tags import insert_cn_tag, received_priority, strip_cn_tag, with_priority
+from ecmproto.mechanisms.qcn.edge import insert_cn_tag, received_priority, strip_cn_tag, with_priority
 
 MACS = "020000000001 020000000002 "
 IP = " 0800 " + "45" * 60

@@ -1,23 +1,157 @@
-"""The frame around a message: to the source of a sampled frame, and back out of it (wire-formats 1.2, 4).
-
-ECM, BCN and E²CM messages share it: addresses, the sampled frame's VLAN stack, the message, and the sampled
-frame's first octets as payload.
-"""
+"""The tags of a data frame: found, inserted, taken out, octet by octet (wire-formats 1.2)."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Collection
-from itertools import pairwise
+from functools import lru_cache
+from itertools import pairwise, takewhile
 from typing import Generic, NamedTuple, TypeVar
 
-from ecmproto.codec import BCN, E2CM, ECM, VLAN, Ethernet, EtherTypes, Frame, STag, decode, encode
+from ecmproto.codec import (
+    BCN,
+    E2CM,
+    ECM,
+    VLAN,
+    CMTag,
+    CNTag,
+    Ethernet,
+    EtherTypes,
+    Frame,
+    RDTag,
+    RRTTag,
+    STag,
+    decode,
+    decode_lax,
+    encode,
+)
 from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.flow import Flow, flow_of_frame
-from ecmproto.mechanisms.aimd.parameters import CongestionPointParameters, ReactionPointParameters
-from ecmproto.mechanisms.aimd.tags import headers, outer_vlan, tags
+from ecmproto.mechanisms.aimd.parameters import AIMDCongestionPointParameters, AIMDReactionPointParameters
+
+_Tag = TypeVar("_Tag", CMTag, RRTTag)
+
+_TYPE_OCTETS = 2
+_SHOWN_OCTETS = 256
+"""More than any sane stack of tags; what follows needs no decoding."""
+
+
+def headers(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Frame:
+    """Return the frame's addresses and tags, decoded laxly; the rest is not looked at.
+
+    The last tag counts as whole even where what follows it was cut off with its EtherType.
+    """
+    return _headers(octets[:_SHOWN_OCTETS], ethertypes)
+
+
+@lru_cache(maxsize=16)
+def _headers(shown: bytes, ethertypes: EtherTypes) -> Frame:
+    # Who asks for a frame's priority asks for its addresses next.
+    return decode_lax(shown + bytes(_TYPE_OCTETS), original_octets=1 << 30, ethertypes=ethertypes)
+
+
+def tags(frame: Frame) -> list[Layer]:
+    """Return the tags that follow the addresses, outermost first."""
+    kinds = (VLAN, STag, CNTag, CMTag, RRTTag, RDTag)
+    return list(takewhile(lambda layer: isinstance(layer, kinds), frame.layers[1:]))
+
+
+def tag_of(frame: Frame, kind: type[_Tag], protocol: int) -> _Tag | None:
+    """Return the newest tag of ``kind`` and ``protocol``, None without one."""
+    for layer in tags(frame):
+        if isinstance(layer, kind) and layer.protocol == protocol:
+            return layer
+    return None
+
+
+def outer_vlan(frame: Frame) -> VLAN | STag | None:
+    """Return the outermost VLAN tag, None on an untagged frame."""
+    return next((layer for layer in tags(frame) if isinstance(layer, VLAN | STag)), None)
+
+
+def priority_of(frame: Frame) -> int:
+    """Return the priority that a frame counts for: its outermost VLAN tag's, else 0."""
+    vlan = outer_vlan(frame)
+    return 0 if vlan is None else vlan.priority
+
+
+def without_tags(
+    octets: bytes, kind: type[Layer], protocol: int, ethertypes: EtherTypes = DEFAULT
+) -> tuple[bytes, int]:
+    """Return ``octets`` without the tags of ``kind`` and ``protocol``, and how many there were.
+
+    A tag goes with the EtherType before it; the type or length after it takes that one's place.
+    """
+    frame = headers(octets, ethertypes)
+    starts = frame.boundaries()
+    found = [
+        index
+        for index, layer in enumerate(tags(frame), start=1)
+        if isinstance(layer, kind) and getattr(layer, "protocol", protocol) == protocol
+    ]
+    for index in reversed(found):
+        octets = octets[: starts[index] - _TYPE_OCTETS] + octets[starts[index + 1] - _TYPE_OCTETS :]
+    return octets, len(found)
+
+
+def with_tag(octets: bytes, tag: CMTag | RRTTag, ethertypes: EtherTypes = DEFAULT) -> tuple[bytes, int]:
+    """Return ``octets`` with ``tag`` behind the VLAN stack and CN-TAG, and how many of its kind it replaced.
+
+    Frames cut off before their first EtherType are returned as they are.
+    """
+    octets, replaced = without_tags(octets, type(tag), tag.protocol, ethertypes)
+    if len(octets) < _HEADER_OCTETS:
+        return octets, replaced
+    frame = headers(octets, ethertypes)
+    outer = list(takewhile(lambda layer: isinstance(layer, VLAN | STag | CNTag), frame.layers[1:]))
+    at = frame.boundaries()[1 + len(outer)] - _TYPE_OCTETS
+    # The tag's own last field announces what it was put in front of: those octets stand there already.
+    inserted = ethertypes.tag.to_bytes(_TYPE_OCTETS) + tag.build()[:-_TYPE_OCTETS]
+    return octets[:at] + inserted + octets[at:], replaced
+
+
+_NO_VLAN = b"\xff\xff"
+_HASH_OCTETS = 4
+
+
+class Flow(NamedTuple):
+    """A flow's key, matched exactly, and the priority of the frame it was found in."""
+
+    key: bytes
+    priority: int
+
+
+def flow_of(octets: bytes, parameters: AIMDReactionPointParameters, ethertypes: EtherTypes = DEFAULT) -> Flow:
+    """Return the flow of a frame; ``octets`` are its first ones, from its DA to the VLAN tag at least."""
+    return flow_of_frame(headers(octets, ethertypes), parameters)
+
+
+def flow_of_frame(frame: Frame, parameters: AIMDReactionPointParameters) -> Flow:
+    """Return the flow of a decoded frame.
+
+    The key is made of VLAN id (or none), DA, SA and priority (0 when untagged), as far as the parameters
+    ask for them; with ``hash_bits``, of a CRC-32 of that.
+    """
+    ethernet = frame[Ethernet]
+    vlan = outer_vlan(frame)
+    priority = 0 if vlan is None else vlan.priority
+    parts = []
+    if parameters.key_vlan:
+        parts.append(_NO_VLAN if vlan is None else vlan.id.to_bytes(2))
+    if parameters.key_dst:
+        parts.append(ethernet.dst)
+    if parameters.key_src:
+        parts.append(ethernet.src)
+    if parameters.key_priority:
+        parts.append(bytes([priority]))
+    key = b"".join(parts)
+    if parameters.hash_bits:
+        hashed = zlib.crc32(key) & ((1 << parameters.hash_bits) - 1)
+        key = hashed.to_bytes(_HASH_OCTETS)
+    return Flow(key, priority)
+
 
 _Message = TypeVar("_Message", bound=ECM | BCN | E2CM)
 _Fields = TypeVar("_Fields")
@@ -31,7 +165,7 @@ _LEAST_PAYLOAD_UNTAGGED_OCTETS = 28
 """What makes a whole frame of 60 octets without the four of a VLAN tag (wire-formats 4)."""
 
 
-class Refusals:
+class AIMDDiscards:
     """What counts refused messages; a part of a reaction point's record."""
 
     group_address: int
@@ -64,7 +198,7 @@ def answer(
     message: _Message,
     *,
     cp_mac: bytes,
-    parameters: CongestionPointParameters,
+    parameters: AIMDCongestionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes | None:
     """Return the octets, without FCS, of ``message`` on its way to the source of a sampled frame.
@@ -125,8 +259,8 @@ def received(
     fields: Callable[[_Message, Frame], _Fields],
     *,
     stations: Collection[bytes],
-    counters: Refusals,
-    parameters: ReactionPointParameters,
+    counters: AIMDDiscards,
+    parameters: AIMDReactionPointParameters,
     admits: Callable[[_Message], bool] = _admits_all,
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,

@@ -1,9 +1,10 @@
 """Who receives PAUSE and PFC: a timer per priority (algorithms §6), on a plain state record.
 
-One record of :class:`State` per link.  A frame received overwrites the timers of its enabled priorities, from
-the end of its reception on; 0 resumes.  Before it starts a frame the sender asks ``starts_ns``; a frame that
-is on the wire is never stopped, and nothing but the start of frames is: rate limiters drain, and every other
-timer runs on.  A resume needs no action but to look again, at ``next_timer_ns``.
+One record of :class:`PauseTimers` per link.  A frame received overwrites the timers of its enabled
+priorities, from the end of its reception on; 0 resumes.  Before it starts a frame the sender asks
+``starts_ns``; a frame that is on the wire is never stopped, and nothing but the start of frames is: rate
+limiters drain, and every other timer runs on.  A resume needs no action but to look again, at
+``next_timer_ns``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ KIND_PAUSE, KIND_PFC, KIND_REFUSED = 0, 1, 2
 _quanta_to_ns = compiled(quanta_to_ns)
 
 
-class State:
+class PauseTimers:
     """What one link's sending end remembers, per priority; a record.  Zeroed, it is at its start."""
 
     until_ns: Annotated[NDArray[np.int64], PRIORITIES]
@@ -47,7 +48,7 @@ class State:
     """Malformed, tagged, of an unknown opcode or to a foreign address."""
 
 
-class Settings:
+class PauseReactionSettings:
     """The parameters as the kernels read them; a record."""
 
     rate_bps: int
@@ -65,11 +66,11 @@ class PauseFrame(NamedTuple):
     times_quanta: tuple[int, int, int, int, int, int, int, int]
 
 
-def settings_record(
+def pause_reaction_settings(
     parameters: PauseReactionParameters | PFCReactionParameters, *, rate_bps: int
-) -> Settings:
+) -> PauseReactionSettings:
     """Return the record of settings for ``parameters`` on a link of ``rate_bps``."""
-    record = new_record(Settings)
+    record = new_record(PauseReactionSettings)
     record.rate_bps = rate_bps
     record.kind = KIND_PFC if isinstance(parameters, PFCReactionParameters) else KIND_PAUSE
     record.priority_mask = sum(1 << priority for priority in parameters.priorities)
@@ -77,7 +78,7 @@ def settings_record(
 
 
 @compiled
-def on_frame(state: State, settings: Settings, received_ns: int, frame: PauseFrame) -> int:
+def on_frame(state: PauseTimers, settings: PauseReactionSettings, received_ns: int, frame: PauseFrame) -> int:
     """Take a frame whose reception ended at ``received_ns``; return the mask of the timers it overwrote."""
     if frame.kind == KIND_REFUSED:
         state.refused_frames += 1
@@ -105,13 +106,13 @@ def on_frame(state: State, settings: Settings, received_ns: int, frame: PauseFra
 
 
 @inlined
-def starts_ns(state: State, priority: int, now_ns: int) -> int:
+def starts_ns(state: PauseTimers, priority: int, now_ns: int) -> int:
     """Return when a frame of ``priority`` that is ready at ``now_ns`` may start: now, or at the resume."""
     return int(max(now_ns, state.until_ns[priority]))
 
 
 @compiled
-def next_timer_ns(state: State, now_ns: int) -> int:
+def next_timer_ns(state: PauseTimers, now_ns: int) -> int:
     """Return when the next priority resumes, NEVER_NS if none is paused at ``now_ns``."""
     first_ns = NEVER_NS
     for priority in range(PRIORITIES):
@@ -121,14 +122,14 @@ def next_timer_ns(state: State, now_ns: int) -> int:
 
 
 @compiled
-def paused_ns(state: State, priority: int, now_ns: int) -> int:
+def paused_ns(state: PauseTimers, priority: int, now_ns: int) -> int:
     """Return how long ``priority`` was paused in all, up to ``now_ns``."""
     _settle(state, priority, now_ns)
     return int(state.paused_ns[priority])
 
 
 @inlined
-def _settle(state: State, priority: int, now_ns: int) -> None:
+def _settle(state: PauseTimers, priority: int, now_ns: int) -> None:
     # A timer that ran out before now has paused for less than all the time since.
     counted_ns = min(now_ns, state.until_ns[priority]) - state.settled_ns[priority]
     if counted_ns > 0:

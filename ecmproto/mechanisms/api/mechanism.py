@@ -5,14 +5,12 @@ The code of a role is named, not imported: kernels need numba, and listing mecha
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from types import ModuleType
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.parameters import Parameters, unknown_name
+from ecmproto.mechanisms.api.parameters import Parameters, unknown_name
 
 
 class Role(Enum):
@@ -29,18 +27,6 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RolePart:
-    """One role of a mechanism: the type of its ``parameters`` and the dotted name of its ``module``."""
-
-    parameters: type[Parameters]
-    module: str
-
-    def load(self) -> ModuleType:
-        """Import and return the role's code (this may import numba)."""
-        return importlib.import_module(self.module)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism:
     """A congestion management mechanism.
 
@@ -52,8 +38,8 @@ class Mechanism:
     title: str
     source: str
     machine: str
-    """``package.module:Class`` of its `ecmproto.mechanisms.machine.Machine`."""
-    roles: Mapping[Role, RolePart]
+    """``package.module:Class`` of its `ecmproto.mechanisms.api.machine.Machine`."""
+    roles: Mapping[Role, type[Parameters]]
 
     def parse(self, assignments: Iterable[str]) -> dict[Role, Parameters]:
         """Return the parameters of all roles that texts such as ``qeq=33kB`` or ``rp.w=2`` set.
@@ -64,7 +50,7 @@ class Mechanism:
         for assignment in assignments:
             for role, text in self._addressed(assignment):
                 chosen[role].append(text)
-        return {role: part.parameters.parse(chosen[role]) for role, part in self.roles.items()}
+        return {role: part.parse(chosen[role]) for role, part in self.roles.items()}
 
     def _addressed(self, assignment: str) -> list[tuple[Role, str]]:
         """Return which roles an assignment is for."""
@@ -76,7 +62,7 @@ class Mechanism:
             needed = f"none: {self.name} has no parameters"
             raise ParameterError(name="parameter", needed=needed, got=assignment)
         name, equals, _ = assignment.partition("=")
-        described = {role: part.parameters.describe() for role, part in self.roles.items()}
+        described = {role: part.describe() for role, part in self.roles.items()}
         found = [
             role
             for role, known in described.items()
@@ -87,7 +73,7 @@ class Mechanism:
             raise unknown_name(name, names, kind=f"parameter of {self.name}")
         return [(role, assignment) for role in found or list(self.roles)[:1]]
 
-    def role(self, role: Role) -> RolePart:
+    def role(self, role: Role) -> type[Parameters]:
         """Return the part for ``role``; raises ParameterError if the mechanism has none."""
         part = self.roles.get(role)
         if part is None:

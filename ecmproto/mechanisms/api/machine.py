@@ -1,7 +1,7 @@
 """How the machines of a mechanism are made, and how what they say becomes octets.
 
 `machine_of` gives a :class:`Machine` for a mechanism of the registry with its parameters.  What that makes is
-driven as `ecmproto.mechanisms.protocol` says; frames go through the mechanism's own messages.
+driven as `ecmproto.mechanisms.api.protocol` says; frames go through the mechanism's own messages.
 """
 
 from __future__ import annotations
@@ -17,12 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.codec import EtherTypes
+from ecmproto.errors import ParameterError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.idle import IdlePoint, IdleReceivers, IdleSenders
-from ecmproto.mechanisms.mechanism import Mechanism, Role
-from ecmproto.mechanisms.parameters import Parameters
-from ecmproto.mechanisms.protocol import CongestionPoint, Message, Receivers, Senders
+from ecmproto.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.mechanisms.api.parameters import Parameters
+from ecmproto.mechanisms.api.protocol import (
+    Arrival,
+    CongestionPoint,
+    Message,
+    NullCongestionPoint,
+    NullReactionPoints,
+    NullReceivers,
+    Outbox,
+    Receivers,
+    Senders,
+)
+from ecmproto.structs import Struct
 
 UNKNOWN_NS = -1
 
@@ -147,15 +158,15 @@ class Machine(ABC):
 
     def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of a port, at its start at time 0."""
-        return IdlePoint()
+        return NullCongestionPoint()
 
     def senders(self, place: Place, generator: np.random.Generator) -> Senders:
         """Return the reaction points of ``place.stations`` stations, at their start at time 0."""
-        return IdleSenders()
+        return NullReactionPoints()
 
     def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
         """Return the destinations behind the port, at their start at time 0."""
-        return IdleReceivers()
+        return NullReceivers()
 
     @abstractmethod
     def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
@@ -203,7 +214,7 @@ def machine_of(mechanism: Mechanism, parameters: Mapping[Role, Parameters]) -> M
     """Return ``mechanism`` with ``parameters``; a role that they lack has its defaults."""
     module, _, name = mechanism.machine.rpartition(":")
     kind: type[Any] = getattr(importlib.import_module(module), name)
-    chosen = {role: parameters.get(role, part.parameters()) for role, part in mechanism.roles.items()}
+    chosen = {role: parameters.get(role, part()) for role, part in mechanism.roles.items()}
     made: Machine = kind(chosen)
     made.name = mechanism.name
     return made
@@ -213,3 +224,112 @@ def total(records: Any, *names: str) -> dict[str, int]:
     """Return the sums of the integer fields of ``records`` called ``names``."""
     columns = np.asarray(records)
     return {name: int(columns[name].sum()) for name in names}
+
+
+class StackedCongestionPoint(Struct):
+    """Two congestion points that know nothing of one another; ``first`` always comes first.
+
+    Each sees every frame as it came to the port.  Where one may post so many messages, both may post twice
+    as many.  Either may be two again.
+    """
+
+    first: CongestionPoint
+    second: CongestionPoint
+
+    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Let both count, sample and answer the frame."""
+        self.first.arrived(arrival, outbox)
+        self.second.arrived(arrival, outbox)
+
+    def forwarded(self, priority: int, tag: int) -> int:
+        """Return what the second makes of what the first makes of the tag."""
+        return self.second.forwarded(priority, self.first.forwarded(priority, tag))
+
+    def left(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Let both take note."""
+        self.first.left(now_ns, station, priority, octets, port_octets, outbox)
+        self.second.left(now_ns, station, priority, octets, port_octets, outbox)
+
+    def tick_ns(self) -> int:
+        """Return when the earlier of both needs `tick`."""
+        return min(self.first.tick_ns(), self.second.tick_ns())
+
+    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        """Let those do what is due whose time has come."""
+        if self.first.tick_ns() <= now_ns:
+            self.first.tick(now_ns, qlens_octets, outbox)
+        if self.second.tick_ns() <= now_ns:
+            self.second.tick(now_ns, qlens_octets, outbox)
+
+
+class StackedMachine(Machine):
+    """``upper`` on a port that ``lower`` watches too; all else is ``upper``'s."""
+
+    def __init__(self, upper: Machine, lower: Machine) -> None:
+        super().__init__(upper.parameters)
+        self.name = f"{upper.name} over {lower.name}"
+        self.knows_stations = upper.knows_stations or lower.knows_stations
+        for name in (
+            "flow_key", "flow_hash", "tag", "tag_protocol", "tag_octets", "kinds", "answers",
+            "feedback_label", "set_point_octets", "refusal_record",
+        ):  # fmt: skip
+            setattr(self, name, getattr(upper, name))
+        self._upper, self._lower = upper, lower
+
+    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+        """Return both congestion points as one."""
+        return StackedCongestionPoint(
+            self._upper.congestion_point(place, generator), self._lower.congestion_point(place, generator)
+        )
+
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Tell both."""
+        if isinstance(point, StackedCongestionPoint):
+            self._upper.set_capacity(point.first, capacity_bps)
+            self._lower.set_capacity(point.second, capacity_bps)
+
+    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+        """Return the upper one's."""
+        return self._upper.senders(place, generator)
+
+    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+        """Return the upper one's."""
+        return self._upper.receivers(place, generator)
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Return the upper one's frame."""
+        return self._upper.frame(message, about, place)
+
+    def heard(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: Place,
+        refusals: Any,
+        *,
+        length_octets: int | None = None,
+    ) -> Heard | None:
+        """Return what the upper one hears."""
+        return self._upper.heard(octets, station_mac, place, refusals, length_octets=length_octets)
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
+        """Return the upper one's tags."""
+        return self._upper.tags(tag, mark)
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the upper one's counters."""
+        return self._upper.counters(machine)
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return the upper one's gauges."""
+        return self._upper.gauges(machine)
+
+
+class NoControl(Machine):
+    """All roles are idle."""
+
+    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+        """Raise ParameterError: there are no messages."""
+        raise ParameterError(name="message", needed="none without a mechanism", got=f"kind {message.kind}")

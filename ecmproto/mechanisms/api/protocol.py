@@ -8,7 +8,7 @@ drives them asks for the next timer and calls it when its time has come, before 
     Senders             the reaction points of many stations, each with limiters of its own
     Receivers           what the destinations behind the port do with tags and probes
 
-They run compiled, called by their addresses, and as plain Python.  `ecmproto.mechanisms.machine` has how
+They run compiled, called by their addresses, and as plain Python.  `ecmproto.mechanisms.api.machine` has how
 they are made, and how what they say becomes octets.
 """
 
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record, new_records
 from ecmproto.structs import Struct, interface
 
@@ -62,7 +63,7 @@ class Message:
     fb_octets: float
     """The feedback as its mechanism's rules have it, below 0 for congestion."""
     cpid: int
-    """As `ecmproto.mechanisms.cpid` has it."""
+    """As `ecmproto.mechanisms.api.protocol` has it."""
     qntz_fb: int
     q_off: int
     q_delta: int
@@ -272,3 +273,96 @@ class Receivers(Protocol):
 
     def report(self, now_ns: int, outbox: Outbox) -> None:
         """Post the reports that are due, as far as there is room."""
+
+
+class NullCongestionPoint(Struct):
+    """A congestion point that says nothing."""
+
+    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Do nothing."""
+
+    def forwarded(self, priority: int, tag: int) -> int:
+        """Return the tag as it came."""
+        return tag
+
+    def left(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Do nothing."""
+
+    def tick_ns(self) -> int:
+        """Return NEVER_NS."""
+        return NEVER_NS
+
+    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        """Do nothing."""
+
+
+class NullReactionPoints(Struct):
+    """Stations without rate limiters."""
+
+    def limiters(self) -> int:
+        """Return 0."""
+        return 0
+
+    def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
+        """Return NO_LIMITER."""
+        return NO_LIMITER
+
+    def join(self, station: int, limiter: int) -> None:
+        """Do nothing."""
+
+    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+        """Return now."""
+        return now_ns
+
+    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Leave the frame as it is."""
+        return Sent(departure.tagged, departure.tag, departure.mark, 0)
+
+    def heed(self, message: Message, now_ns: int) -> None:
+        """Do nothing."""
+
+    def timer_ns(self, station: int) -> int:
+        """Return NEVER_NS."""
+        return NEVER_NS
+
+    def expire(self, station: int, now_ns: int) -> None:
+        """Do nothing."""
+
+    def limit_bps(self, station: int, limiter: int) -> float:
+        """Return 0."""
+        return 0.0
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return NO_AVERAGE."""
+        return NO_AVERAGE
+
+
+class NullReceivers(Struct):
+    """Destinations that answer nothing."""
+
+    def delivered(self, delivery: Delivery, outbox: Outbox) -> None:
+        """Do nothing."""
+
+    def report_ns(self) -> int:
+        """Return NEVER_NS."""
+        return NEVER_NS
+
+    def report(self, now_ns: int, outbox: Outbox) -> None:
+        """Do nothing."""
+
+
+NO_CPID = 0
+
+_BITS = 64
+
+
+def signed_cpid(cpid: int) -> int:
+    """Return an unsigned 64-bit ``cpid`` as kernels hold it: the signed number of the same bits."""
+    return cpid - (1 << _BITS) if cpid >> (_BITS - 1) else cpid
+
+
+def unsigned_cpid(number: int) -> int:
+    """Return the CPID as messages carry it, of what `signed_cpid` gave."""
+    return int(number) % (1 << _BITS)

@@ -1,0 +1,1 @@
+"""What a mechanism is made of: parameters, congestion points, reaction points, receivers, messages, tags."""

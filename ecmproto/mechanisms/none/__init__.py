@@ -1,1 +1,0 @@
-"""No control at all: the baseline that every mechanism is compared with."""
