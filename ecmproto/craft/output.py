@@ -15,8 +15,8 @@ from ecmproto.capture.writer import SNAPLEN
 from ecmproto.codec.document import json_text
 from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.craft.recipe import CaptureInfo, Chunk
+from ecmproto.dissect.form import Record, records
 from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA, interface_document, record_document
-from ecmproto.dissect.record import Record, records
 from ecmproto.errors import SpecError
 from ecmproto.formats.ethernet import Data
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes

@@ -22,20 +22,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ecmproto.dissect.fields import Csv, FieldReader, Tabs
-    from ecmproto.dissect.form import Form, plain
+    from ecmproto.dissect.form import Form, Record, plain, records
     from ecmproto.dissect.hexdump import WithHex, hex_text
     from ecmproto.dissect.json import Json, NdJson, capture_document, record_document
-    from ecmproto.dissect.record import Record, records
-    from ecmproto.dissect.summary import Lines, describe
+    from ecmproto.dissect.lines import Lines, describe
     from ecmproto.dissect.tree import Trees, tree_text
 
 _MODULES = {
     "fields": ("Csv", "FieldReader", "Tabs"),
-    "form": ("Form", "plain"),
+    "form": ("Form", "Record", "plain", "records"),
     "hexdump": ("WithHex", "hex_text"),
     "json": ("Json", "NdJson", "capture_document", "record_document"),
-    "record": ("Record", "records"),
-    "summary": ("Lines", "describe"),
+    "lines": ("Lines", "describe"),
     "tree": ("Trees", "tree_text"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from ecmproto.capture import CaptureReader
 from ecmproto.codec.document import nearest
 from ecmproto.codec.frame import Frame, encapsulated
-from ecmproto.dissect.form import Listing, seconds_text
-from ecmproto.dissect.record import Record
+from ecmproto.dissect.form import Listing, Record, seconds_text
 from ecmproto.errors import SpecError
 from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import Layer
@@ -172,7 +171,7 @@ class _Rows(Listing):
 
     def _rendering(self, between: str, *, quoted: bool) -> Renderer:
         from ecmproto.columns.text.renderer import Renderer
-        from ecmproto.dissect.field_pieces import row_pieces
+        from ecmproto.dissect.data_pieces import row_pieces
 
         asked = self._reader.asked
         return Renderer(

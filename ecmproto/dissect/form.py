@@ -1,10 +1,14 @@
-"""What every form of output has in common: text before the frames, for each frame, and after them.
+"""The frames of a capture one by one, and what every form of showing them has in common.
 
-A form gives the text of one frame after the other, and that of whole batches, which is the same text.
+A `Record` is what a capture says of one frame, its octets, and what they mean; of link types other than
+Ethernet only Linux cooked and raw IP are understood, and nothing is invented for the addresses that these
+do not have. A form gives the text before the frames, of one frame after the other and behind them; that of
+whole batches is the same text.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,13 +17,17 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture import Batch, CaptureReader, Interface
-from ecmproto.dissect.record import Record, records
+from ecmproto.batch.beginnings import first_format
+from ecmproto.capture import Batch, CaptureReader, Interface, comments
+from ecmproto.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, SIMPLE_PACKET
+from ecmproto.capture.pcapng import COMMENT, END_OF_OPTIONS
+from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.units import NS_PER_S
 
 if TYPE_CHECKING:
     from ecmproto.columns.text.renderer import Renderer
+
 
 Paint = Callable[[str, str], str]
 """Puts text into a named style: title, name, dim, congestion, pause, tag, error."""
@@ -125,6 +133,88 @@ class Listing(ABC):
         return None
 
 
+_REPEATED_OCTETS = 128
+_REPEATED_FRAMES = 256
+"""A link under pause repeats itself: short frames of a batch are decoded once, and share their `Frame`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A captured frame.
+
+    ``number`` counts from 1 as in Wireshark; ``time_ns`` is since 1970, None where the capture has no time
+    for the frame; ``original_octets`` is its length on the wire.  ``interface`` counts over the whole
+    capture, ``interface_id`` over its section, as Wireshark's does.  ``frame`` is what the octets mean,
+    decoded laxly.
+    """
+
+    number: int
+    time_ns: int | None
+    octets: bytes
+    original_octets: int
+    interface: int
+    linktype: int
+    frame: Frame
+    comments: tuple[str, ...] = ()
+    interface_id: int = 0
+
+    @property
+    def is_ethernet(self) -> bool:
+        """Whether the frame starts with an Ethernet header."""
+        return self.linktype == ETHERNET
+
+    @property
+    def cut(self) -> bool:
+        """Whether octets are missing from the capture."""
+        return self.original_octets > len(self.octets)
+
+
+def records(
+    batch: Batch,
+    interfaces: Sequence[Interface],
+    *,
+    ethertypes: EtherTypes = DEFAULT,
+    commented: bool = False,
+) -> Iterator[Record]:
+    """Yield the frames of ``batch`` one by one, with their comments when ``commented``.
+
+    ``interfaces`` are the capture's: they say which link type a frame has, and whether it ends in an FCS.
+    """
+    times: list[int | None] = batch.time_ns.tolist()
+    if batch.timed is not None:
+        times = [time if timed else None for time, timed in zip(times, batch.timed.tolist(), strict=True)]
+    repeated: dict[tuple[int, bytes], Frame] = {}
+    links, used = batch.links(interfaces)
+    linked = [(each.linktype, each.fcs_octets, each.local_index) for each in links]
+    rows = zip(
+        batch.numbers.tolist(), times, batch.original.tolist(), batch.interface.tolist(), used.tolist(),
+        batch.frames(), strict=True,
+    )  # fmt: skip
+    for index, (number, time_ns, original, interface, link, octets) in enumerate(rows):
+        linktype, fcs_octets, interface_id = linked[link]
+        if linktype == ETHERNET:
+            whole = original == len(octets) <= _REPEATED_OCTETS
+            found = repeated.get((fcs_octets, octets)) if whole else None
+            frame = found or decode_lax(
+                octets, original_octets=original, fcs_octets=fcs_octets, ethertypes=ethertypes
+            )
+            if whole and found is None and len(repeated) < _REPEATED_FRAMES:
+                repeated[fcs_octets, octets] = frame
+        else:
+            frame = decode_linktype(linktype, octets, original_octets=original, ethertypes=ethertypes)
+        yield Record(
+            number=number + 1,
+            time_ns=time_ns,
+            octets=octets,
+            original_octets=original,
+            interface=interface,
+            linktype=linktype,
+            frame=frame,
+            comments=comments(batch, index) if commented else (),
+            interface_id=interface_id,
+        )
+
+
 def printable(text: str) -> str:
     """Return ``text`` from a capture without what a terminal would obey or a line could not hold."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
@@ -135,3 +225,52 @@ def seconds_text(time_ns: int) -> str:
     seconds, ns = divmod(abs(time_ns), NS_PER_S)
     text = f"{seconds}.{ns:09d}"
     return text if time_ns >= 0 else f"-{text}"
+
+
+KNOWN_LINKTYPES = frozenset((ETHERNET,)) | COOKED_TYPES | RAW_IP_TYPES
+"""The link types of which something can be said."""
+
+
+def decode_linktype(
+    linktype: int, octets: bytes, *, original_octets: int = 0, ethertypes: EtherTypes = DEFAULT
+) -> Frame:
+    """Decode a frame of a link type other than Ethernet as far as its headers are known here, laxly."""
+    first = first_format(linktype, octets)
+    frame = decode_lax(octets, first=first, original_octets=original_octets, ethertypes=ethertypes)
+    # the 60 octets that padding fills up to are Ethernet's
+    return dataclasses.replace(frame, padding=b"", trailer=frame.padding + frame.trailer)
+
+
+_BLOCK_OCTETS = 28
+"""In front of the frame in an enhanced packet block."""
+_END_OCTETS = 4
+
+
+def commented(batch: Batch) -> NDArray[np.bool_]:
+    """Return for each frame of ``batch`` whether `ecmproto.capture.comments` gives any."""
+    mask = np.zeros(len(batch), np.bool_)
+    if batch.records is None or batch.records.format != "pcapng":
+        return mask
+    buffer, little = batch.buffer, batch.records.byte_order == "little"
+
+    def number(at: NDArray[np.int64], octets: int) -> NDArray[np.int64]:
+        parts = [buffer[at + octet].astype(np.int64) for octet in range(octets)]
+        number = np.zeros(len(at), np.int64)
+        for part in reversed(parts) if little else parts:
+            number = number << 8 | part
+        return number
+
+    at = batch.record_offset + _BLOCK_OCTETS + (batch.captured + 3 & ~np.int64(3))
+    end = batch.record_offset + batch.record_length - _END_OCTETS
+    rows = np.flatnonzero(at + 4 <= end)
+    rows = rows[number(batch.record_offset[rows], 4) != SIMPLE_PACKET]
+    at, end = at[rows], end[rows]
+    # an option of all blocks at a time
+    while len(rows):
+        code, octets = number(at, 2), number(at + 2, 2)
+        whole = (code != END_OF_OPTIONS) & (at + 4 + octets <= end)
+        mask[rows[whole & (code == COMMENT)]] = True
+        at = at + 4 + (octets + 3 & ~np.int64(3))
+        on = whole & (code != COMMENT) & (at + 4 <= end)
+        rows, at, end = rows[on], at[on], end[on]
+    return mask

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from ecmproto.capture import CaptureReader
 from ecmproto.codec.frame import Frame, encapsulated
-from ecmproto.dissect.form import Form, Paint, plain
-from ecmproto.dissect.record import Record
+from ecmproto.dissect.form import Form, Paint, Record, plain
 
 _ROW = 16
 _STYLES = ("name", "tag", "congestion", "pause")

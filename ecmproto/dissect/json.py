@@ -47,9 +47,7 @@ from ecmproto.capture import Batch, CaptureReader, Interface, linktype_name
 from ecmproto.codec.document import Json as Document
 from ecmproto.codec.document import json_text, to_document
 from ecmproto.codec.frame import Frame
-from ecmproto.dissect.comments import commented
-from ecmproto.dissect.form import Listing
-from ecmproto.dissect.record import Record
+from ecmproto.dissect.form import Listing, Record, commented
 from ecmproto.formats.ethernet import Data
 
 if TYPE_CHECKING:
@@ -81,7 +79,7 @@ class _Documents(Listing):
 
     def _rendering(self, head: str, tail: str) -> Renderer:
         from ecmproto.columns.text.renderer import Renderer
-        from ecmproto.dissect.json_pieces import error_text, frame_pieces
+        from ecmproto.dissect.data_pieces import error_text, frame_pieces
 
         def pieces(path: Path) -> list[Piece] | None:
             frame = frame_pieces(path, head)

@@ -21,9 +21,8 @@ from ecmproto.craft import build
 from ecmproto.craft.output import output_of
 from ecmproto.craft.recipe import Chunk, chunks
 from ecmproto.craft.spec import Reading, read_json
-from ecmproto.dissect.form import Form
+from ecmproto.dissect.form import Form, records
 from ecmproto.dissect.json import Json, NdJson
-from ecmproto.dissect.record import records
 from ecmproto.errors import SpecError
 from ecmproto.formats.registry import FORMATS
 

@@ -18,8 +18,7 @@ from ecmproto.capture import Batch, Interface, open_capture
 from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.columns.text import renderer
 from ecmproto.dissect import Csv, Json, NdJson, Tabs, Trees, records
-from ecmproto.dissect.comments import commented
-from ecmproto.dissect.form import Listing
+from ecmproto.dissect.form import Listing, commented
 from ecmproto.errors import CaptureError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import catalogue

@@ -16,7 +16,7 @@ from ecmproto.codec.document import from_document
 from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.dissect import Lines, NdJson, Record, Tabs, hex_text, record_document, records, tree_text
 from ecmproto.dissect.hexdump import segments
-from ecmproto.dissect.summary import fcs_holds
+from ecmproto.dissect.lines import fcs_holds
 from ecmproto.formats.registry import catalogue
 from ecmproto.fuzz.checks.frames import TextCheck
 from tests.dissect.sample import FRAMES

@@ -6,7 +6,7 @@ from string import Formatter
 
 from ecmproto.codec import ECM, Ethernet, Frame, decode_lax
 from ecmproto.dissect import describe
-from ecmproto.dissect.summary_templates import CLAUSES, STYLES
+from ecmproto.dissect.lines import CLAUSES, STYLES
 from ecmproto.formats.registry import FORMATS
 from tests.dissect.sample import CP1, SINK, SOURCE, octets
 

@@ -25,7 +25,7 @@ from ecmproto.codec import (
     RDTag,
     STag,
 )
-from ecmproto.dissect.record import Record, records
+from ecmproto.dissect.form import Record, records
 from ecmproto.formats.bcn import TYPES as BCN_TYPES
 from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.stats.accumulator import DEFAULT_SPEED_BPS

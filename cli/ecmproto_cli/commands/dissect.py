@@ -435,9 +435,10 @@ class Output:
             self._stdout.write(form.begin(self._reader))
 
     def _count_unknown(self, batch: Batch) -> None:
-        from ecmproto.dissect.linktype import KNOWN
+        from ecmproto.dissect.form import KNOWN_LINKTYPES
 
-        odd = {each.index: each.linktype for each in self._reader.interfaces if each.linktype not in KNOWN}
+        interfaces = self._reader.interfaces
+        odd = {each.index: each.linktype for each in interfaces if each.linktype not in KNOWN_LINKTYPES}
         for index, linktype in odd.items():
             count = int((batch.interface == index).sum())
             if count:

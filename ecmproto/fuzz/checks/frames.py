@@ -20,10 +20,9 @@ from ecmproto.codec.document import from_document, to_document
 from ecmproto.codec.frame import Frame, encapsulated, encode
 from ecmproto.columns import Columns, every_name, extract
 from ecmproto.dissect.fields import Csv
-from ecmproto.dissect.form import Listing
+from ecmproto.dissect.form import Listing, Record, records
 from ecmproto.dissect.json import NdJson
-from ecmproto.dissect.record import Record, records
-from ecmproto.dissect.summary import Lines
+from ecmproto.dissect.lines import Lines
 from ecmproto.errors import DecodeError, SpecError
 from ecmproto.filter.evaluation import Captured, FrameReader, Reader, part_of, values_in_frame, values_of
 from ecmproto.filter.fields import Field, Source, find

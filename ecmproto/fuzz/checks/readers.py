@@ -12,7 +12,7 @@ from ecmproto.capture.source import CHUNK_OCTETS
 from ecmproto.columns.selection import selected
 from ecmproto.craft.recipe import chunks
 from ecmproto.craft.spec import Reading, read_json, read_toml
-from ecmproto.dissect.record import records
+from ecmproto.dissect.form import records
 from ecmproto.errors import CaptureError, EncodeError, FilterError, ParameterError, SpecError
 from ecmproto.filter import compile_filter
 from ecmproto.fuzz.checks.base import Difference

@@ -1,17 +1,27 @@
-"""What a frame's tree is made of: the lines of its record and of its layers as pieces that kernels render."""
+"""The batch forms of lines and trees, as pieces of text that kernels render.
+
+For frames with the same layers (a `Path`) the text that `ecmproto.dissect.lines` and
+`ecmproto.dissect.tree` give of one frame is taken apart into constant text and values.  This module loads
+numba, so that the forms import it for large captures alone.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from itertools import islice
+from typing import Any, TypeAlias
 
 from ecmproto.capture.batch import ETHERNET, linktype_name
 from ecmproto.codec.frame import SUSPICIOUS
 from ecmproto.columns.layers import SHOWN_AS
 from ecmproto.columns.text.pieces import (
     Binary,
+    Bits,
     Decimal,
+    Dotted,
+    Grouped,
     Hex,
     HexNumber,
     Mark,
@@ -24,6 +34,7 @@ from ecmproto.columns.text.pieces import (
     Power,
     RecordNumber,
     Seconds,
+    Significant,
     Size,
     Stretch,
     Sum,
@@ -31,24 +42,34 @@ from ecmproto.columns.text.pieces import (
     Widest,
     Word,
 )
+from ecmproto.dissect.data_pieces import MOST, if_suspicious, octets_piece
 from ecmproto.dissect.form import Paint
-from ecmproto.dissect.json_pieces import if_suspicious, octets_piece
-from ecmproto.dissect.line_pieces import painted, prefixed
-from ecmproto.dissect.meaning import (
-    LENGTH,
-    NO_LIMIT,
-    NOT_ENABLED,
-    ethertype_text,
-    pause_text,
-    told_by,
+from ecmproto.dissect.lines import (
+    ADDRESSES_WIDTH,
+    NAME_WIDTH,
+    STYLES,
+    Choice,
+    Element,
+    Elements,
+    Reference,
+    Text,
+    Value,
+    compiled_summary,
+    unknown_text,
 )
 from ecmproto.dissect.tree import (
     INDENT,
+    LENGTH,
     MOST_VALUE_WIDTH,
+    NO_LIMIT,
+    NOT_ENABLED,
     SHOWN_OCTETS,
     TAILS,
     bit_pattern,
+    ethertype_text,
     of_message,
+    pause_text,
+    special_meaning,
     word_of,
 )
 from ecmproto.formats.base import Layer
@@ -61,7 +82,215 @@ from ecmproto.formats.schema import Field
 from ecmproto.formats.text import meaning_of
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, RATE_UNITS, TIME_UNITS
 
-_MOST = (1 << 62) - 1
+
+class _UnsaidError(Exception):
+    """No program says this."""
+
+
+def line_pieces(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece] | None:
+    """Return the pieces of the lines of frames with a path; None where no program says them.
+
+    ``label`` fills up and paints what a frame is.
+    """
+    inner = path.sampled
+    if inner is not None and inner.layers[-1] in SHOWN_AS:
+        return None  # it may show a frame itself
+    summary = compiled_summary((path.layers,) if inner is None else (path.layers, inner.layers))
+    try:
+        told = _elements_pieces(path, summary.detail)
+        name = label(summary.name[0]) if isinstance(summary.name[0], str) else _line_name(path, summary.name)
+        addresses = _line_addresses(path, summary.addresses)
+    except _UnsaidError:
+        return None
+    return [
+        Decimal(RecordNumber.NUMBER, width=5), " ",
+        When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_NS, width=12)], [f"{'-':>12}"]), " ",
+        *addresses, " ", Decimal(RecordNumber.ORIGINAL, width=5), " ", name, " ", *told,
+        When(RecordNumber.FLAWED, 1, 1, _line_flaws(paint)), *([] if told else [Mark.STRIP]), "\n",
+    ]  # fmt: skip
+
+
+def _line_flaws(paint: Paint) -> list[Piece]:
+    octets = (Decimal(RecordNumber.CAPTURED), " of ", Decimal(RecordNumber.ORIGINAL))
+    cut = painted(paint, "dim", "[cut: ", *octets, " octets]")
+    malformed = painted(paint, "error", "[malformed: ", Mark.ERROR, "]")
+    return [
+        When(RecordNumber.CUT, 1, MOST, [" ", *cut]), When(RecordNumber.ERROR, 1, MOST, [" ", *malformed])
+    ]  # fmt: skip
+
+
+def painted(paint: Paint, style: str, *pieces: Piece) -> list[Piece]:
+    """Return pieces in a style."""
+    before, _, behind = paint(_HERE, style).partition(_HERE)
+    return [before, *pieces, behind]
+
+
+_HERE = "."
+"""Painted to see what a style puts in front of a text and behind it."""
+
+
+def _line_addresses(path: Path, elements: Elements) -> list[Piece]:
+    if path.layers[:1] == (Ethernet,):
+        return [Hex(path.stretch(0, "src"), ":"), " → ", Hex(path.stretch(0, "dst"), ":")]
+    parts, values = _word_parts(path, elements)
+    return [Word(_addresses_word(parts), (*values, RecordNumber.LINKTYPE))]
+
+
+def _elements_pieces(path: Path, elements: Elements) -> list[Piece]:
+    return [piece for element in elements for piece in _element_pieces(path, element)]
+
+
+def _element_pieces(path: Path, element: Element) -> list[Piece]:
+    match element:
+        case str():
+            return [element]
+        case Choice():
+            then, otherwise = _elements_pieces(path, element.then), _elements_pieces(path, element.otherwise)
+            return [When(_number(path, element.value), element.low, element.high, then, otherwise)]
+        case Text():
+            return _text_pieces(path, element)
+    raise _UnsaidError
+
+
+def _text_pieces(path: Path, text: Text) -> list[Piece]:
+    """Return values in a style: those that kernels write themselves, words for all others."""
+    value = text.values[0]
+    match text.style:
+        case "decimal" | "signed":
+            plus = text.style == "signed"
+            (times, reference), *others = value.terms
+            if others or value.more:
+                return [Decimal(_number(path, value), plus=plus)]
+            return [Decimal(_term(path, reference), plus=plus, times=times)]
+        case "hex":
+            return ["0x", HexNumber(_number(path, value), 4)]
+        case "mac":
+            return [Hex(_stretch(path, value), ":")]
+        case "ipv4":
+            return [Dotted(_stretch(path, value))]
+        case "ipv6":
+            return [Grouped(_stretch(path, value))]
+        case "capacity":
+            return prefixed(_number(path, value), 1000, RATE_UNITS)
+        case "time":
+            return prefixed(_number(path, value), 1, TIME_UNITS)
+        case "ticks":
+            ticks, unit = (_term(path, each.terms[0][1]) for each in text.values)
+            return prefixed(Power(ticks, unit), timestamp_ns(1, 0), TIME_UNITS)
+    return [Word(STYLES[text.style], tuple(_argument(path, each) for each in text.values))]
+
+
+def prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> list[Piece]:
+    """Return ``times`` a number in the largest unit of which it has, rounded, at least one."""
+    (exponent, unit), *smaller = units
+    pieces: list[Piece] = [Significant(number, exponent, times), f" {unit}"]
+    if not smaller:
+        return pieces
+    # what four digits round up to a whole unit is written in it: 0.99995 of it and more
+    least, whole = -(-99_995 * 10**exponent // (100_000 * times)), -(-(10**exponent) // times)
+    below = prefixed(number, times, smaller)
+    if least < whole:
+        below = [When(number, least, whole - 1, [f"1 {unit}"], below)]
+    return [When(number, whole, MOST, pieces, below)]
+
+
+def _argument(path: Path, value: Value) -> Number | Stretch:
+    reference = value.plain
+    if reference is None or reference.size or (reference.field is not None and reference.field.is_number):
+        return _number(path, value)
+    return _stretch(path, value)
+
+
+def _number(path: Path, value: Value) -> Number:
+    (times, first), *others = value.terms
+    if times != 1 or len(others) > 1:
+        raise _UnsaidError
+    if not others and not value.more:
+        return _term(path, first)
+    if not others:
+        return Sum(_term(path, first), more=value.more)
+    ((factor, second),) = others
+    return Sum(_term(path, first), _term(path, second), factor, value.more)
+
+
+def _term(path: Path, reference: Reference) -> Bits | Size:
+    path, layer = _layer_of(path, reference)
+    if reference.size:
+        return Size(path.stretch(layer, reference.key))
+    if reference.field is None:
+        raise _UnsaidError
+    if reference.field.is_number:
+        first, last = reference.bits or (0, reference.field.bits or 0)
+        return path.number(layer, reference.key, drop=first, bits=last - first)
+    stretch = path.stretch(layer, reference.key)
+    if stretch.octets is None:
+        raise _UnsaidError
+    return stretch.as_number()
+
+
+def _stretch(path: Path, value: Value) -> Stretch:
+    """Return the octets of a field, or those that some of its bits are."""
+    reference = value.plain
+    if reference is None or reference.field is None:
+        raise _UnsaidError
+    path, layer = _layer_of(path, reference)
+    whole = path.stretch(layer, reference.key)
+    if reference.bits is None:
+        return whole
+    first, last = (bit // 8 for bit in reference.bits)
+    return dataclasses.replace(whole, begin_at=whole.begin_at + first, end_at=whole.begin_at + last)
+
+
+def _layer_of(path: Path, reference: Reference) -> tuple[Path, int]:
+    """Return which frame's path a layer is of, and its place there."""
+    if reference.layer < len(path.layers):
+        return path, reference.layer
+    if path.sampled is None:
+        raise _UnsaidError
+    return path.sampled, reference.layer - len(path.layers)
+
+
+_Parts: TypeAlias = "tuple[str | tuple[Callable[..., str], int], ...]"
+"""Text, and styles with how many values they take."""
+
+
+def _word_parts(path: Path, elements: Elements) -> tuple[_Parts, list[Number | Stretch]]:
+    """Return elements as parts of a single word, and the values that it depends on."""
+    parts: list[str | tuple[Callable[..., str], int]] = []
+    values: list[Number | Stretch] = []
+    for element in elements:
+        if isinstance(element, str):
+            parts.append(element)
+        elif isinstance(element, Text):
+            parts.append((STYLES[element.style], len(element.values)))
+            values += [_argument(path, value) for value in element.values]
+        else:
+            raise _UnsaidError
+    return tuple(parts), values
+
+
+def _line_name(path: Path, elements: Elements) -> Word:
+    parts, values = _word_parts(path, elements)
+    return Word(_name_word(parts), tuple(values))
+
+
+# The same function for the same parts: by that, words are known.
+@functools.cache
+def _name_word(parts: _Parts) -> Callable[..., str]:
+    return lambda *values: f"{_spelt(parts, values):<{NAME_WIDTH}}"
+
+
+@functools.cache
+def _addresses_word(parts: _Parts) -> Callable[..., str]:
+    return lambda *values: f"{_spelt(parts, values[:-1]) or unknown_text(values[-1]):<{ADDRESSES_WIDTH}}"
+
+
+def _spelt(parts: _Parts, values: Sequence[Any]) -> str:
+    left = iter(values)
+    spelt = (part if isinstance(part, str) else part[0](*islice(left, part[1])) for part in parts)
+    return "".join(spelt)
+
+
 _MAC_WIDTH = 17
 _IPV4_WIDTHS, _IPV6_WIDTHS = (7, 15), (2, 39)
 _FCS_OCTETS = 4
@@ -77,21 +306,21 @@ def tree_pieces(path: Path, paint: Paint, ethertypes: EtherTypes) -> list[Piece]
     inner = path.sampled
     if TLV in path.layers or (inner is not None and (inner.layers[-1] in SHOWN_AS or TLV in inner.layers)):
         return None
-    teller = _Teller(paint, ethertypes)
+    teller = _TreeLayers(paint, ethertypes)
     return [
-        *_about(path, paint), *teller.layers(path, ""), *_tail(path, paint),
-        When(RecordNumber.CUT, 1, _MOST, [*_cut(paint), "\n"]),
-        When(RecordNumber.ERROR, 1, _MOST, [*painted(paint, "error", "[malformed: ", Mark.ERROR, "]"), "\n"]),
+        *_tree_head(path, paint), *teller.layers(path, ""), *_tree_tail(path, paint),
+        When(RecordNumber.CUT, 1, MOST, [*_tree_cut(paint), "\n"]),
+        When(RecordNumber.ERROR, 1, MOST, [*painted(paint, "error", "[malformed: ", Mark.ERROR, "]"), "\n"]),
         "\n",
     ]  # fmt: skip
 
 
-def _cut(paint: Paint) -> list[Piece]:
+def _tree_cut(paint: Paint) -> list[Piece]:
     captured, original = Decimal(RecordNumber.CAPTURED), Decimal(RecordNumber.ORIGINAL)
     return painted(paint, "dim", "[cut: ", captured, " of ", original, " octets were captured]")
 
 
-def _about(path: Path, paint: Paint) -> Iterator[Piece]:
+def _tree_head(path: Path, paint: Paint) -> Iterator[Piece]:
     """Yield the lines of the record."""
     yield from painted(paint, "title", "Frame ", Decimal(RecordNumber.NUMBER))
     yield from ("  ", Decimal(RecordNumber.ORIGINAL), " octets on the wire, ")
@@ -125,17 +354,17 @@ def _where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
     return [When(RecordNumber.LINKTYPE, ETHERNET, ETHERNET, then, otherwise)]
 
 
-def _tail(path: Path, paint: Paint) -> Iterator[Piece]:
+def _tree_tail(path: Path, paint: Paint) -> Iterator[Piece]:
     """Yield what stands behind the last layer; frames whose FCS does not hold have no program."""
     for (name, what), stretch in zip(TAILS, (path.padding, path.trailer, path.fcs), strict=True):
         title = _where_ethernet(path, [paint(name, "title")], [paint(name.removeprefix("eth."), "title")])
         where = (Decimal(_at(stretch.begin)), "–", Decimal(_at(stretch.end, -1)))
         pieces = [*title, *painted(paint, "dim", "  octets ", *where, f"  {what}"), f"\n{INDENT}"]
-        pieces += _octets(stretch)
+        pieces += _octets_pieces(stretch)
         if name == "eth.fcs":
             good = When(Size(stretch), _FCS_OCTETS, _FCS_OCTETS, [When(RecordNumber.CUT, 0, 0, ["  good"])])
             pieces += _where_ethernet(path, [good], [])
-        yield When(Size(stretch), 1, _MOST, [*pieces, "\n"])
+        yield When(Size(stretch), 1, MOST, [*pieces, "\n"])
 
 
 def _at(mark: int, more: int = 0) -> Number:
@@ -144,15 +373,15 @@ def _at(mark: int, more: int = 0) -> Number:
     return Sum(size, more=more) if more else size
 
 
-def _octets(stretch: Stretch) -> list[Piece]:
+def _octets_pieces(stretch: Stretch) -> list[Piece]:
     """Return the first octets of a stretch in hex, and how many there are."""
     first = Stretch(stretch.begin, stretch.begin_at, stretch.begin, stretch.begin_at + SHOWN_OCTETS)
-    shown = When(Size(stretch), SHOWN_OCTETS + 1, _MOST, [Hex(first), "…"], [Hex(stretch)])
+    shown = When(Size(stretch), SHOWN_OCTETS + 1, MOST, [Hex(first), "…"], [Hex(stretch)])
     plural = When(Size(stretch), 1, 1, [" octet)"], [" octets)"])
     return [shown, "  (", Decimal(Size(stretch)), plural]
 
 
-class _Row:
+class _TreeRow:
     """A line of a layer: its name, its bits, its value, and what that means."""
 
     def __init__(
@@ -184,7 +413,7 @@ class _Row:
         return bit_pattern(0, offset, bits, width)
 
 
-class _Teller:
+class _TreeLayers:
     """Makes pieces of layers."""
 
     def __init__(self, paint: Paint, ethertypes: EtherTypes) -> None:
@@ -206,7 +435,7 @@ class _Teller:
         yield from if_suspicious(path, inner, warning)
         yield from self.layers(inner, 2 * INDENT)
         rest = Stretch(inner.padding.begin, 0, inner.trailer.end, 0)
-        yield When(Size(rest), 1, _MOST, [f"{2 * INDENT}rest  ", *_octets(rest), "\n"])
+        yield When(Size(rest), 1, MOST, [f"{2 * INDENT}rest  ", *_octets_pieces(rest), "\n"])
 
     def _layer(self, path: Path, layer: int, indent: str) -> Iterator[Piece]:
         cls = path.layers[layer]
@@ -216,11 +445,13 @@ class _Teller:
         where: Pieces = ["  octets ", begin, "–", last]
         if not cls.fixed_octets:
             whole = Size(Stretch(mark, 0, mark + 1, 0))
-            where = [When(whole, 1, _MOST, where, ["  at octet ", begin, ", empty"])]
+            where = [When(whole, 1, MOST, where, ["  at octet ", begin, ", empty"])]
         yield from (*painted(self._paint, "dim", *where, f"  [{cls.source}]"), "\n")
         yield from self._fields(path, layer, indent, list(cls.layout), [])
 
-    def _fields(self, path: Path, layer: int, indent: str, fields: list[Field], rows: list[_Row]) -> Pieces:
+    def _fields(
+        self, path: Path, layer: int, indent: str, fields: list[Field], rows: list[_TreeRow]
+    ) -> Pieces:
         """Return the lines of a layer with ``rows`` of its first fields, and those of the other ``fields``.
 
         Which rows there are, and what they are called, says how wide the columns are: lines with another
@@ -231,12 +462,12 @@ class _Teller:
         field, *left = fields
         if field.bits is None:
             stretch = path.stretch(layer, field.key)
-            row = _Row(field.name, None, _octets(stretch), _octets_widths())
+            row = _TreeRow(field.name, None, _octets_pieces(stretch), _octets_widths())
             there = self._fields(path, layer, indent, left, [*rows, row])
-            return [When(Size(stretch), 1, _MOST, there, self._fields(path, layer, indent, left, rows))]
+            return [When(Size(stretch), 1, MOST, there, self._fields(path, layer, indent, left, rows))]
         if field.meta.length_name and field.meta.base == "hex":
             number = path.number(layer, field.key)
-            length = _Row(
+            length = _TreeRow(
                 field.meta.length_name, None, [Decimal(number)], (1, len(str(MAX_LENGTH))), [LENGTH]
             )
             then = self._fields(path, layer, indent, left, [*rows, length])
@@ -244,7 +475,7 @@ class _Teller:
             return [When(number, 0, MAX_LENGTH, then, other)]
         return self._fields(path, layer, indent, left, [*rows, *self._rows(path, layer, field)])
 
-    def _lines(self, rows: Sequence[_Row], indent: str) -> Pieces:
+    def _lines(self, rows: Sequence[_TreeRow], indent: str) -> Pieces:
         name_width = max((len(row.name) for row in rows), default=0)
         bits_width = max((len(row.pattern) for row in rows), default=0)
         least = min(MOST_VALUE_WIDTH, max((row.widths[0] for row in rows), default=0))
@@ -256,7 +487,7 @@ class _Teller:
         for row in rows:
             pieces.append(f"{indent}{INDENT}{self._paint(f'{row.name:<{name_width}}', 'name')}  ")
             if bits_width:
-                pieces += _pattern(row, bits_width)
+                pieces += _bit_pattern_pieces(row, bits_width)
             if not row.meaning:
                 pieces += row.value
             elif not varies and row.widths[0] == row.widths[1]:
@@ -270,26 +501,26 @@ class _Teller:
             pieces.append("\n")
         return pieces
 
-    def _rows(self, path: Path, layer: int, field: Field) -> Iterator[_Row]:
+    def _rows(self, path: Path, layer: int, field: Field) -> Iterator[_TreeRow]:
         """Yield the rows of a field of fixed size."""
         cls = path.layers[layer]
-        value, widths = _value(path, layer, field)
+        value, widths = _tree_value(path, layer, field)
         word = word_of(cls.layout, field)
         pattern = None
         if word is not None and field.is_number and field.bits is not None:
             first, width = word
             pattern = (path.number(layer, field.key), field.bits, field.bit_offset - first, width)
         meaning, certain = self._meaning(path, layer, field) if field.is_number else ([], True)
-        yield _Row(field.name, pattern, value, widths, meaning, certain=certain)
+        yield _TreeRow(field.name, pattern, value, widths, meaning, certain=certain)
         if field.meta.flags:
             width = field.bits or 0
             for bit in range(8):
                 number = path.number(layer, field.key, drop=width - 1 - bit, bits=1)
                 place = (number, 1, width - 1 - bit, width)
-                yield _Row(field.meta.flags.format(bit), place, [Decimal(number)], (1, 1))
+                yield _TreeRow(field.meta.flags.format(bit), place, [Decimal(number)], (1, 1))
 
     def _meaning(self, path: Path, layer: int, field: Field) -> tuple[Pieces, bool]:
-        """Return what `ecmproto.dissect.meaning.meaning` says of a number, and whether it always does."""
+        """Return what `ecmproto.dissect.tree.meaning` says of a number, and whether it always does."""
         cls = path.layers[layer]
         if field.kind == "cpid":
             octets = path.stretch(layer, field.key)
@@ -309,7 +540,7 @@ class _Teller:
             return [When(enabled, 1, 1, pause, [NOT_ENABLED])], True
         if unit == "8 octets":
             return [f"× {unit} = ", Decimal(number, times=8), " octets"], True
-        tell = told_by(cls, field.key)  # type: ignore[arg-type]  # classes can be hashed
+        tell = special_meaning(cls, field.key)  # type: ignore[arg-type]  # classes can be hashed
         if tell is not None:
             return [Word(tell, (number,))], False
         if issubclass(cls, ECM | CMTag) and field.key == "timestamp":
@@ -334,7 +565,7 @@ def _octets_widths() -> tuple[int, int]:
     return len("00  (1 octet)"), MOST_VALUE_WIDTH
 
 
-def _value(path: Path, layer: int, field: Field) -> tuple[Pieces, tuple[int, int]]:
+def _tree_value(path: Path, layer: int, field: Field) -> tuple[Pieces, tuple[int, int]]:
     """Return a field's value as `ecmproto.formats.text.text_of` has it, and its widths."""
     if field.kind not in ("uint", "sint"):
         stretch = path.stretch(layer, field.key)
@@ -348,7 +579,7 @@ def _value(path: Path, layer: int, field: Field) -> tuple[Pieces, tuple[int, int
     return [Decimal(number)], (1, max(len(str(field.minimum)), len(str(field.maximum))))
 
 
-def _pattern(row: _Row, width: int) -> Iterator[Piece]:
+def _bit_pattern_pieces(row: _TreeRow, width: int) -> Iterator[Piece]:
     """Yield the bits of a row as `bit_pattern` draws them, filled up to a width, and two spaces."""
     pattern = row.pattern
     if row.bits is None:

@@ -1,11 +1,17 @@
-"""What a frame's JSON is made of, layer by layer: `ecmproto.codec.document.to_document` as pieces of text."""
+"""The batch forms of JSON and of rows of fields, as pieces of text that kernels render.
+
+For frames with the same layers (a `Path`) the text that `ecmproto.dissect.json` and
+`ecmproto.dissect.fields` give of one frame is taken apart into constant text and values.  This module loads
+numba, so that the forms import it for large captures alone.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import ipaddress
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ecmproto.capture import linktype_name
 from ecmproto.capture.batch import ETHERNET
@@ -13,26 +19,33 @@ from ecmproto.codec.document import derived_names, error_document, json_text, sc
 from ecmproto.codec.frame import SUSPICIOUS
 from ecmproto.columns.layers import SHOWN_AS
 from ecmproto.columns.text.pieces import (
+    Cell,
     Decimal,
     Dotted,
     Hex,
+    HexNumber,
     Mark,
+    Number,
     Path,
     Piece,
+    Pieces,
     RecordNumber,
+    Seconds,
     Size,
     Stretch,
     Sum,
     When,
     Word,
 )
+from ecmproto.dissect.fields import Asked, Part
 from ecmproto.errors import DecodeError
+from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.formats.schema import Field
 
-_MOST = (1 << 62) - 1
+MOST = (1 << 62) - 1
 
 
 def frame_pieces(path: Path, head: str) -> list[Piece] | None:
@@ -81,8 +94,8 @@ def _linktype_text(number: int) -> str:
     return json_text(linktype_name(number))
 
 
-_CUT = When(RecordNumber.CUT, 1, _MOST, [', "cut": ', Decimal(RecordNumber.CUT)])
-_ERROR = When(RecordNumber.ERROR, 1, _MOST, [', "error": ', Mark.ERROR])
+_CUT = When(RecordNumber.CUT, 1, MOST, [', "cut": ', Decimal(RecordNumber.CUT)])
+_ERROR = When(RecordNumber.ERROR, 1, MOST, [', "error": ', Mark.ERROR])
 
 
 def error_text(wrong: DecodeError) -> str:
@@ -99,7 +112,7 @@ def _document(path: Path) -> Iterator[Piece]:
         yield "}"
     yield "]"
     for key, stretch in (("padding", path.padding), ("trailer", path.trailer), ("fcs", path.fcs)):
-        yield When(Size(stretch), 1, _MOST, [f', "{key}": "', Hex(stretch), '"'])
+        yield When(Size(stretch), 1, MOST, [f', "{key}": "', Hex(stretch), '"'])
     if path.first == 0:  # how much a message leaves out of the frame that it shows is not known
         yield from (_CUT, _ERROR)
     if path.sampled is not None:
@@ -125,20 +138,20 @@ def _layer(cls: type[Layer], mark: int) -> tuple[Piece, ...]:
     path = Path(layers=(cls,), first=mark)
     pieces: list[Piece] = [f'"layer": {json.dumps(cls.prefix)}']
     for field, derived in zip(cls.layout, derived_names(cls), strict=True):  # type: ignore[arg-type]
-        pieces += [", ", *_name(path, field), *_value(path, field)]
+        pieces += [", ", *_json_name(path, field), *_json_value(path, field)]
         if derived:
             pieces += [f", {json.dumps(derived)}: ", _derived(path, cls, field)]
     return tuple(pieces)
 
 
-def _name(path: Path, field: Field) -> list[Piece]:
+def _json_name(path: Path, field: Field) -> list[Piece]:
     name, other = (f"{json.dumps(each)}: " for each in (field.name, field.meta.length_name))
     if field.meta.length_name:
         return [When(path.number(0, field.key), 0, MAX_LENGTH, [other], [name])]
     return [name]
 
 
-def _value(path: Path, field: Field) -> list[Piece]:
+def _json_value(path: Path, field: Field) -> list[Piece]:
     """Return a field's value as `ecmproto.formats.text.json_of` has it."""
     if field.kind in ("uint", "sint"):
         return [Decimal(path.number(0, field.key))]
@@ -183,3 +196,84 @@ def _scaled_time(cls: type[Layer]) -> Callable[[int, int], str]:
     make: Callable[..., Layer] = cls
     field = next(field for field in cls.layout if field.key == "timestamp")
     return lambda timestamp, unit: str(scaled(make(timestamp=timestamp, unit=unit), field))
+
+
+_OF_RECORD: dict[str, Piece] = {
+    "frame.number": Decimal(RecordNumber.NUMBER),
+    "frame.time_epoch": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.TIME_NS)]),
+    "frame.len": Decimal(RecordNumber.ORIGINAL),
+    "frame.cap_len": Decimal(RecordNumber.CAPTURED),
+    "frame.interface_id": Decimal(RecordNumber.INTERFACE_ID),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _CellValue:
+    """A value that a frame has: always, or where a number is in a range."""
+
+    pieces: Pieces
+    number: Number | None = None
+    low: int = 0
+    high: int = 0
+
+    def behind(self, *mark: Piece) -> list[Piece]:
+        """Return what is written of it, behind a mark."""
+        pieces = [*mark, *self.pieces]
+        return pieces if self.number is None else [When(self.number, self.low, self.high, pieces)]
+
+
+def row_pieces(path: Path, asked: Sequence[Asked], between: str, *, quoted: bool) -> list[Piece]:
+    """Return the pieces of a row; ``quoted`` as in CSV."""
+    pieces: list[Piece] = []
+    lone = quoted and len(asked) == 1
+    for column, each in enumerate(asked):
+        values = list(_cell_values(path, each))
+        if column:
+            pieces.append(between)
+        if len(values) > 1 or lone:
+            listed = [piece for value in values for piece in value.behind(Mark.COMMA)]
+            pieces.append(Cell(listed, quoted=quoted, lone=lone))
+        else:
+            pieces += [piece for value in values for piece in value.behind()]
+    return [*pieces, "\n"]
+
+
+def _cell_values(path: Path, asked: Asked) -> Iterator[_CellValue]:
+    if asked.name in _OF_RECORD and not asked.inner:
+        yield _CellValue([_OF_RECORD[asked.name]])
+        return
+    frame = path.sampled if asked.inner else path
+    if frame is None:
+        return
+    whole = {"eth.padding": frame.padding, "eth.trailer": frame.trailer, "eth.fcs": frame.fcs}
+    if asked.name == "frame.protocols":
+        yield _CellValue([protocols(frame)])  # type: ignore[arg-type]  # it asks for the layers alone
+    elif asked.name in whole:
+        yield _unless_empty(whole[asked.name], Hex(whole[asked.name]))
+    for layer, cls in enumerate(frame.layers):
+        for part in asked.parts:
+            if part.format is cls:
+                yield _cell_value(frame, layer, part)
+
+
+def _cell_value(frame: Path, layer: int, part: Part) -> _CellValue:
+    """Return what `Part.read` gives."""
+    field = part.field
+    if not field.is_number:
+        stretch = frame.stretch(layer, field.key)
+        return _unless_empty(stretch, octets_piece(field, stretch))
+    if field.kind == "cpid":
+        return _CellValue([Hex(frame.stretch(layer, field.key))])
+    number = frame.number(layer, field.key)
+    if part.bit is not None:
+        return _CellValue([Decimal(frame.number(layer, field.key, drop=number.bits - 1 - part.bit, bits=1))])
+    if part.named and part.named == field.meta.length_name:
+        return _CellValue([Decimal(number)], number, 0, MAX_LENGTH)
+    text: list[Piece] = [Decimal(number)]
+    if field.meta.base == "hex":
+        text = ["0x", HexNumber(number, -(-number.bits // 4))]
+    return _CellValue(text, number, MAX_LENGTH + 1, MOST) if part.named else _CellValue(text)
+
+
+def _unless_empty(stretch: Stretch, piece: Piece) -> _CellValue:
+    return _CellValue([piece], None if stretch.octets else Size(stretch), 1, MOST)
