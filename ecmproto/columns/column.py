@@ -1,4 +1,4 @@
-"""One field of a batch's frames: which frames have it, and its values, typed."""
+"""One field of a batch's frames: which frames have it, and its values, typed; the names of all columns."""
 
 from __future__ import annotations
 

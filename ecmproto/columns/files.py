@@ -1,4 +1,8 @@
-"""Columns into files: Parquet, Arrow's IPC file format and stream."""
+"""Whole captures, batch by batch in bounded memory: columns, record batches, a table, files of them.
+
+`write_columns` writes Parquet, Arrow's IPC file format or its stream; `fields_present` finds which fields the
+frames of a capture have at all.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 THREADS = 2
 """How many threads find the columns of batches unless told otherwise; the caller's reads ahead of them."""
 
-Path: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+CapturePath: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 
 def column_batches(
@@ -83,7 +87,7 @@ def _columns_of(
 
 
 def record_batches(
-    path: Path,
+    path: CapturePath,
     fields: Iterable[str] | None = None,
     *,
     filter: Filter | str | None = None,
@@ -114,7 +118,7 @@ def _record_batch_of(columns: Callable[[], Columns], schema: pa.Schema) -> pa.Re
 
 
 def read_table(
-    path: Path,
+    path: CapturePath,
     fields: Iterable[str] | None = None,
     filter: Filter | str | None = None,
     *,
@@ -204,7 +208,7 @@ _WRITE_VALUES = 1 << 14
 
 
 def write_columns(
-    path: Path,
+    path: CapturePath,
     out: str,
     form: Form = "parquet",
     fields: Iterable[str] | None = None,

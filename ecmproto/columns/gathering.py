@@ -1,7 +1,9 @@
-"""From shapes to arrays: where the layers of each format stand, and the values of their fields.
+"""From layouts to arrays: where the layers of each format stand, and the values of their fields.
 
-A block of frames at a time: their layers first, then every field of each format in a loop of its own, while
-the places and the octets are in the cache.
+`collect` gathers what is wanted (`Want`) of each kind of layers.  A *kind* is what can be gathered by itself:
+the layers of a format, its variable fields, what stands behind the layers.  The kernel takes a block of
+frames at a time: their layers first, then every field of each format in a loop of its own, steered by where
+the schema says that it stands, while the places and the octets are in the cache.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 from ecmproto.columns.column import every_row
 from ecmproto.columns.layout_cache import FRAMES, FROM_END, LAYERS
 from ecmproto.columns.octets import eight_octets
-from ecmproto.columns.parse_tables import NUMBER_OF, Place, place_of
+from ecmproto.columns.parse_tables import NUMBER_OF, BitField, bit_field
 from ecmproto.columns.threads import together
 from ecmproto.columns.walk import Frames, Part
 from ecmproto.formats.base import Layer
@@ -72,7 +74,7 @@ def how_to_read(cls: type[Layer], field: Field, bit: int | None, *, preceded: bo
 
     ``preceded`` says that there are WORD octets at least in front of each of the layers.
     """
-    place = place_of(field)
+    place = bit_field(field)
     if not field.is_number:
         how = _ADDRESS if place.octets == _ADDRESS_OCTETS else _COPY
         return how, place.at, place.octets, 0, 0, 1
@@ -84,7 +86,7 @@ def how_to_read(cls: type[Layer], field: Field, bit: int | None, *, preceded: bo
     return how, at, place.octets, shift, int(np.uint64(place.mask).astype(np.int64)), width
 
 
-def _window(cls: type[Layer], place: Place, width: int, preceded: bool) -> tuple[int, int, int]:
+def _window(cls: type[Layer], place: BitField, width: int, preceded: bool) -> tuple[int, int, int]:
     """Return how a number is read: the eight octets with it are in the layer, or in what precedes it."""
     stop = place.at + place.octets
     how = (1, 2, 4, 8).index(width)
@@ -192,11 +194,11 @@ Int32 = NDArray[np.int32]
 
 BLOCK_FRAMES = 512
 _RUN_FRAMES = 8
-"""From how many frames of one shape in a row on each of its layers has a loop of its own."""
+"""From how many frames of one layout in a row on each of its layers has a loop of its own."""
 
 KIND, PLACE, LENGTH, STRIDE, NTH = range(5)
-"""A layer of a shape: the number of its kind, its place in the frame and octets (see FROM_END); how many of
-its kind the shape has, and the number of this one among them."""
+"""A layer of a layout: the number of its kind, its place in the frame and octets (see FROM_END); how many of
+its kind the layout has, and the number of this one among them."""
 
 CURSOR, BEFORE, START_TO, BLOCK_START, ROW_TO, LENGTH_TO, FIRST_FIELD, LAST_FIELD = range(8)
 """A kind of layers: how many were gathered, and in front of the block; which places of the outputs the first
@@ -209,7 +211,7 @@ class Layers(NamedTuple):
     """What there is to gather."""
 
     bound: Int64
-    """Where the layers of each shape start among all; then where the last one's end."""
+    """Where the layers of each layout start among all; then where the last one's end."""
     layer: Int64
     kind: Int64
     field: Int64
@@ -230,7 +232,7 @@ def gather(
     buffer: Octets,
     offset: Int64,
     captured: Int64,
-    shape_of: Int32,
+    layout_of: Int32,
     begin: int,
     end: int,
     layers: Layers,
@@ -249,12 +251,12 @@ def gather(
         row = first
         while row < last:
             stop = row + 1
-            shape = shape_of[row]
-            while stop < last and shape_of[stop] == shape:
+            layout = layout_of[row]
+            while stop < last and layout_of[stop] == layout:
                 stop += 1
             begin_layer, end_layer = (
-                layers.bound[np.uint64(shape)],
-                layers.bound[np.uint64(shape) + np.uint64(1)],
+                layers.bound[np.uint64(layout)],
+                layers.bound[np.uint64(layout) + np.uint64(1)],
             )
             if stop - row < _RUN_FRAMES:
                 while row < stop:
@@ -309,7 +311,7 @@ def _place_run(
     end: int,
     gathered: Gathered,
 ) -> None:
-    """Note the layers ``begin`` to ``end`` of frames of one shape."""
+    """Note the layers ``begin`` to ``end`` of frames of one layout."""
     layer, kind = layers.layer, layers.kind
     start, row, octets = gathered.start, gathered.row, gathered.octets
     count = last - first
@@ -340,10 +342,10 @@ def _place_run(
 
 
 @released
-def look_up(table: Int32, shape_of: Int32, out: Int32) -> None:
-    """Fill ``out`` with what a table says of the shape of each frame."""
-    for row in range(len(shape_of)):
-        out[row] = table[shape_of[row]]
+def look_up(table: Int32, layout_of: Int32, out: Int32) -> None:
+    """Fill ``out`` with what a table says of the layout of each frame."""
+    for row in range(len(layout_of)):
+        out[row] = table[layout_of[row]]
 
 
 _KEPT_OCTETS = 64 << 20
@@ -406,12 +408,12 @@ class Collected:
 
 
 class Census:
-    """What there is in a part of the frames: the layers of its shapes, by kind, and how many of each kind."""
+    """The layers in a part of the frames: those of its layouts, by kind, and how many of each kind."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
-        shape, layer = part.shape, part.layer
-        owner = np.repeat(np.arange(len(shape)), shape[:, LAYERS])
+        layout, layer = part.layouts, part.layer
+        owner = np.repeat(np.arange(len(layout)), layout[:, LAYERS])
         number, place, octets = layer.T
         tails = np.flatnonzero((octets > _FIXED[number]) | ((octets < 0) & (number < MOST_FORMATS)))
         size = _FIXED[number[tails]]
@@ -419,7 +421,7 @@ class Census:
         self._kind = np.concatenate([number, number[tails] + _TAILS])
         self._place = np.concatenate([place, place[tails] + size])
         self._octets = np.concatenate([octets, octets[tails] - size])
-        self._frames = shape[:, FRAMES]
+        self._frames = layout[:, FRAMES]
         self.count = np.bincount(self._kind, self._frames[self._owner], KINDS).astype(np.int64)
         """How many there are of each kind."""
         self.least_at = np.full(KINDS, _FAR)
@@ -427,13 +429,13 @@ class Census:
         np.minimum.at(self.least_at, self._kind, self._place)
 
     def layers(self, kinds: Sequence[int]) -> tuple[Int64, Int64]:
-        """Return the bounds and the layers of each shape that are of some ``kinds``, which are renumbered."""
+        """Return the bounds and the layers of each layout that are of ``kinds``, which are renumbered."""
         new = np.full(KINDS, UNWANTED)
         new[list(kinds)] = np.arange(len(kinds))
         kind = new[self._kind]
         picks = np.flatnonzero(kind != UNWANTED)
         group = self._owner[picks] * len(kinds) + kind[picks]
-        # stable: those of one kind and shape stay in order
+        # stable: those of one kind and layout stay in order
         order = np.argsort(group, kind="stable")
         picks, group = picks[order], group[order]
         heads = np.flatnonzero(np.diff(group, prepend=-1))
@@ -551,7 +553,7 @@ class _Collection:
             self._frames.buffer,
             self._frames.offset,
             self._frames.captured,
-            part.all_shapes,
+            part.all_layouts,
             part.begin,
             part.end,
             Layers(bound, layer, kind, self._fields),

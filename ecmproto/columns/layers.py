@@ -1,4 +1,8 @@
-"""The layers of a batch's frames, format by format, and what else the walk finds."""
+"""The layers of a batch's frames, format by format, and what else the walk finds.
+
+`frames_of` says how each frame is to be walked over: the format it starts with, its FCS, its padding.
+`sampled_frames` are those that messages show.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +98,7 @@ class LayersFound:
         """For each frame the place of its layers in ``paths``."""
         first = [0, *itertools.accumulate(int(part.paths.used[0]) for part in self.parts)]
         return self._each(
-            [part.shape[:, NODE] + add for part, add in zip(self.parts, first[:-1], strict=True)]
+            [part.layouts[:, NODE] + add for part, add in zip(self.parts, first[:-1], strict=True)]
         )
 
     @functools.cached_property
@@ -105,18 +109,18 @@ class LayersFound:
         for part in self.parts:
             words = [protocols(_Path(path)) for path in _paths(part.paths)]  # type: ignore[arg-type]
             code_of = np.array([codes.setdefault(word, len(codes)) for word in words])
-            tables.append(code_of[part.shape[:, NODE]])
+            tables.append(code_of[part.layouts[:, NODE]])
         return Texts(codes=self._each(tables), words=tuple(codes))
 
     @functools.cached_property
     def ends(self) -> Ends:
         """What stands behind the layers of each frame."""
         offset = self.frames.offset
-        shapes = [part.shape for part in self.parts]
+        layouts = [part.layouts for part in self.parts]
         tail = offset + self._places(TAIL)
         return Ends(
             tail=tail,
-            trailer=tail + self._each([shape[:, ZEROS] for shape in shapes]),
+            trailer=tail + self._each([layout[:, ZEROS] for layout in layouts]),
             fcs=offset + self._places(FCS_AT),
             last=self.last,
             path=self.path,
@@ -125,18 +129,18 @@ class LayersFound:
     @functools.cached_property
     def last(self) -> NDArray[np.int8]:
         """The number of each frame's last layer; NO_LAYER without one."""
-        return self._each([part.shape[:, LAST] for part in self.parts]).astype(np.int8)
+        return self._each([part.layouts[:, LAST] for part in self.parts]).astype(np.int8)
 
     def _places(self, column: int) -> Int64:
-        """Return the places in each frame that are a number of its shape."""
-        places = self._each([part.shape[:, column] for part in self.parts])
+        """Return the places in each frame that are a number of its layout."""
+        places = self._each([part.layouts[:, column] for part in self.parts])
         return np.where(places >= 0, places, places + self.frames.captured + FROM_END)
 
     def _each(self, tables: list[Int64]) -> NDArray[np.int32]:
-        """Return for each frame what the tables of the parts say of its shape."""
+        """Return for each frame what the tables of the parts say of its layout."""
         out = np.empty(len(self.frames.offset), np.int32)
         for part, table in zip(self.parts, tables, strict=True):
-            look_up(table.astype(np.int32), part.shape_of, out[part.begin : part.end])
+            look_up(table.astype(np.int32), part.layout_of, out[part.begin : part.end])
         return out
 
 
@@ -156,8 +160,8 @@ def find_layers(
     """Walk over frames and return where the layers of the formats ``wanted`` stand."""
     count = len(frames.offset)
     cuts = (0, count) if pool is None else (0, count // 2, count)
-    shape_of = np.empty(count, np.int32)
-    parts = [Part(frames, begin, end, shape_of, ethertypes) for begin, end in itertools.pairwise(cuts)]
+    layout_of = np.empty(count, np.int32)
+    parts = [Part(frames, begin, end, layout_of, ethertypes) for begin, end in itertools.pairwise(cuts)]
     together([part.find for part in parts], pool)
     found = LayersFound(frames, parts, pool)
     there = [cls for cls in wanted if found.count[NUMBER_OF[cls]]]

@@ -1,13 +1,13 @@
-"""Shapes: what the walk finds of a frame, told once for all frames of which it finds the same.
+"""Layout cache: what the walk finds of a frame, told once for all frames of which it finds the same.
 
 Where the layers of a frame stand depends on few of its octets: EtherTypes, selectors, counts, what formats
-refuse.  A shape is what the walk found of one frame, and the values of those octets in it; a frame that has
-the same ones has the same shape, for a comparison of a few words.  Captures are full of such frames.
+refuse.  A layout is what the walk found of one frame, and the values of those octets in it; a frame that has
+the same ones has the same layout, for a comparison of a few words.  Captures are full of such frames.
 
-Frames of one shape may differ in length, where nothing but their last layer, or what is behind that, is
+Frames of one layout may differ in length, where nothing but their last layer, or what is behind that, is
 longer.  What goes as far as the frame does is told from the frame's end then.  A length in a header that says
-no more than where the frame ends is held to that, whatever it is.  A frame that was cut has a shape that only
-frames of its length have, one that is malformed has a shape of its own.
+no more than where the frame ends is held to that, whatever it is.  A frame that was cut has a layout that
+only frames of its length have, one that is malformed has a layout of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.headers import signed, two_octets
 from ecmproto.columns.octets import eight_octets
-from ecmproto.columns.parse_tables import DECISIVE, NO_DOUBT, NUMBER_OF, Transitions
+from ecmproto.columns.parse_tables import DECISIVE, NO_DOUBT, NUMBER_OF, ParseTables
 from ecmproto.formats.ethernet import Ethernet
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
 from ecmproto.formats.registry import MOST_FORMATS
@@ -33,16 +33,16 @@ _Number = TypeVar("_Number", np.int64, np.uint64)
 BEHIND = PADDING, TRAILER, FCS = range(MOST_FORMATS, MOST_FORMATS + 3)
 """What stands behind the layers, numbered as if it were formats."""
 
-NO_SHAPE = -1
+NO_LAYOUT = -1
 NO_LENGTH, NOWHERE = -1, -2
 _LONGER = -1
 (
     CAPTURED, ORIGINAL, LINK, FIRST_WORD, WORDS, LENGTH_AT, LENGTH_LACKS, ZEROS, FIRST_LAYER, LAYERS, TAIL,
     FCS_AT, LAST, NODE, FRAMES,
 ) = range(15)  # fmt: skip
-"""The numbers that say what a shape is.  A frame has it that has these lengths and comes from such a link,
+"""The numbers that say what a layout is.  A frame has it that has these lengths and comes from such a link,
 whose words are these, and of which ZEROS octets behind the layers are zero; where they are not it has the
-next shape.  With _LONGER for the original length, it was not cut and may be longer than CAPTURED; the length
+next layout.  With _LONGER for the original length, it was not cut and may be longer than CAPTURED; the length
 at LENGTH_AT, unless that is NO_LENGTH, lacks LENGTH_LACKS of what was captured.  Then: the layers, where they
 end and where the FCS starts, the last one's number, their node among the paths, how many frames have it."""
 
@@ -58,36 +58,36 @@ _ETHERNET = NUMBER_OF[Ethernet]
 _LEAST_OCTETS = 24
 
 
-class Shapes(NamedTuple):
-    """The shapes known."""
+class LayoutCache(NamedTuple):
+    """The layouts known so far."""
 
     used: Int64
-    """How many shapes, words and layers there are."""
+    """How many cache, words and layers there are."""
     slot: NDArray[np.int32]
-    """By a hash of their frames: the shapes that frames are compared with."""
-    shape: Int64
-    """A row a shape: the numbers above."""
+    """By a hash of their frames: the layouts that frames are compared with."""
+    layout: Int64
+    """A row a layout: the numbers above."""
     word: Uint64
-    """A row a word of a shape: its place in the frame, the bits of it that decide, and their values."""
+    """A row a word of a layout: its place in the frame, the bits of it that decide, and their values."""
     layer: Int64
-    """A row a layer of a shape: its number, its place in the frame and its octets."""
+    """A row a layer of a layout: its number, its place in the frame and its octets."""
 
 
-def no_shapes() -> Shapes:
-    """Return room for shapes, none known."""
-    return Shapes(
+def new_cache() -> LayoutCache:
+    """Return room for cache, none known."""
+    return LayoutCache(
         used=np.zeros(3, np.int64),
-        slot=np.full(_SLOTS, NO_SHAPE, np.int32),
-        shape=np.empty((1024, FRAMES + 1), np.int64),
+        slot=np.full(_SLOTS, NO_LAYOUT, np.int32),
+        layout=np.empty((1024, FRAMES + 1), np.int64),
         word=np.empty((4096, 3), np.uint64),
         layer=np.empty((8192, 3), np.int64),
     )
 
 
-def roomier(shapes: Shapes) -> Shapes:
-    """Return the shapes with twice the room."""
-    return shapes._replace(
-        shape=_doubled(shapes.shape), word=_doubled(shapes.word), layer=_doubled(shapes.layer)
+def with_more_room(cache: LayoutCache) -> LayoutCache:
+    """Return the layouts with twice the room."""
+    return cache._replace(
+        layout=_doubled(cache.layout), word=_doubled(cache.word), layer=_doubled(cache.layer)
     )
 
 
@@ -98,13 +98,13 @@ def _doubled(rows: NDArray[_Number]) -> NDArray[_Number]:
 
 
 @inlined
-def hashed(tables: Transitions, buffer: Octets, start: int, captured: int, link: int, first: int) -> int:
-    """Return where to look for the shape of a frame that starts with format ``first``.
+def hashed(tables: ParseTables, buffer: Octets, start: int, captured: int, link: int, first: int) -> int:
+    """Return where to look for the layout of a frame that starts with format ``first``.
 
-    NO_SHAPE for one too short to have any but its own.
+    NO_LAYOUT for one too short to have any but its own.
     """
     if captured < _LEAST_OCTETS:
-        return NO_SHAPE
+        return NO_LAYOUT
     if first != _ETHERNET:
         return int(link & (_SLOTS - 1))
     more = eight_octets(buffer, start + 14)
@@ -122,53 +122,53 @@ def hashed(tables: Transitions, buffer: Octets, start: int, captured: int, link:
 
 @inlined
 def hashed_with_lengths(place: int, captured: int, original: int) -> int:
-    """Return where to look for a shape that only frames of some lengths have."""
+    """Return where to look for a layout that only frames of some lengths have."""
     return int((place + captured * 0x9E5 + original * 0x6A7) & (_SLOTS - 1))
 
 
 @inlined
-def find(
-    shapes: Shapes, place: int, buffer: Octets, start: int, captured: int, original: int, link: int
+def find_layout(
+    cache: LayoutCache, place: int, buffer: Octets, start: int, captured: int, original: int, link: int
 ) -> int:
-    """Return the shape of a frame; NO_SHAPE where it is not known."""
-    slot, shape, word = shapes.slot, shapes.shape, shapes.word
+    """Return the layout of a frame; NO_LAYOUT where it is not known."""
+    slot, layout, word = cache.slot, cache.layout, cache.word
     for probe in range(_PROBES):
         number = signed(slot[np.uint64((place + probe) & (_SLOTS - 1))])
-        if number == NO_SHAPE:
+        if number == NO_LAYOUT:
             break
         row = np.uint64(number)
-        if shape[row, LINK] == link and _is_long(shape, row, buffer, start, captured, original):
-            at = np.uint64(shape[row, FIRST_WORD])
-            stop = at + np.uint64(shape[row, WORDS])
+        if layout[row, LINK] == link and _is_long(layout, row, buffer, start, captured, original):
+            at = np.uint64(layout[row, FIRST_WORD])
+            stop = at + np.uint64(layout[row, WORDS])
             while at < stop and (
                 eight_octets(buffer, start + int(np.int64(word[at, 0]))) & word[at, 1] == word[at, 2]
             ):
                 at += np.uint64(1)
             if at == stop:
                 return number
-    return NO_SHAPE
+    return NO_LAYOUT
 
 
 @inlined
-def _is_long(shape: Int64, row: np.uint64, buffer: Octets, start: int, captured: int, original: int) -> bool:
-    """Whether a frame has the lengths of a shape."""
-    if shape[row, ORIGINAL] != _LONGER:
-        return bool(shape[row, CAPTURED] == captured and shape[row, ORIGINAL] == original)
-    if captured < shape[row, CAPTURED] or original > captured:
+def _is_long(layout: Int64, row: np.uint64, buffer: Octets, start: int, captured: int, original: int) -> bool:
+    """Whether a frame has the lengths of a layout."""
+    if layout[row, ORIGINAL] != _LONGER:
+        return bool(layout[row, CAPTURED] == captured and layout[row, ORIGINAL] == original)
+    if captured < layout[row, CAPTURED] or original > captured:
         return False
-    at = shape[row, LENGTH_AT]
+    at = layout[row, LENGTH_AT]
     if at == NO_LENGTH:
         return True
     place = np.uint64(start + at)
     length = signed(buffer[place]) << 8 | signed(buffer[place + np.uint64(1)])
-    return bool(length + shape[row, LENGTH_LACKS] == captured)
+    return bool(length + layout[row, LENGTH_LACKS] == captured)
 
 
 @inlined
-def variant(shapes: Shapes, number: int, buffer: Octets, start: int) -> int:
-    """Return the shape of a frame for which ``number`` was found: that, or the next where octets say so."""
-    zeros = shapes.shape[np.uint64(number), ZEROS]
-    if zeros > 0 and not all_zero(buffer, start + shapes.shape[np.uint64(number), TAIL], zeros):
+def variant(cache: LayoutCache, number: int, buffer: Octets, start: int) -> int:
+    """Return the layout of a frame for which ``number`` was found: that, or the next where octets say so."""
+    zeros = cache.layout[np.uint64(number), ZEROS]
+    if zeros > 0 and not all_zero(buffer, start + cache.layout[np.uint64(number), TAIL], zeros):
         return number + 1
     return number
 
@@ -189,16 +189,16 @@ def all_zero(buffer: Octets, first: int, octets: int) -> bool:
 
 
 @inlined
-def trace(shapes: Shapes, index: int, layer: int, at: int, octets: int) -> None:
+def trace(cache: LayoutCache, index: int, layer: int, at: int, octets: int) -> None:
     """Note layer ``index`` of the frame that is being walked over, as far as there is room."""
-    row = shapes.used[2] + index
-    if row < len(shapes.layer):
-        shapes.layer[row, 0] = layer
-        shapes.layer[row, 1] = at
-        shapes.layer[row, 2] = octets
+    row = cache.used[2] + index
+    if row < len(cache.layer):
+        cache.layer[row, 0] = layer
+        cache.layer[row, 1] = at
+        cache.layer[row, 2] = octets
 
 
-class Found(NamedTuple):
+class WalkResult(NamedTuple):
     """What the walk found of a frame, besides the layers that it traced; places count from its start."""
 
     layers: int
@@ -223,96 +223,96 @@ class Found(NamedTuple):
 
 @inlined
 def learn(
-    shapes: Shapes,
+    cache: LayoutCache,
     place: int,
-    found: Found,
-    tables: Transitions,
+    found: WalkResult,
+    tables: ParseTables,
     buffer: Octets,
     start: int,
     captured: int,
     original: int,
     link: int,
 ) -> int:
-    """Make what was found and traced of a frame a shape, and return it; NO_SHAPE without room for it.
+    """Make what was found and traced of a frame a layout, and return it; NO_LAYOUT without room for it.
 
     It is two where there may be padding; this is the one with padding then.
     """
-    number, first_layer = shapes.used[0], shapes.used[2]
+    number, first_layer = cache.used[0], cache.used[2]
     if (
-        number + 2 > len(shapes.shape)
-        or shapes.used[1] + _MOST_LAYERS * DECISIVE > len(shapes.word)
-        or first_layer + 2 * (found.layers + 3) > len(shapes.layer)
+        number + 2 > len(cache.layout)
+        or cache.used[1] + _MOST_LAYERS * DECISIVE > len(cache.word)
+        or first_layer + 2 * (found.layers + 3) > len(cache.layer)
     ):
-        return NO_SHAPE
+        return NO_LAYOUT
     zeros = max(0, min(found.least, found.fcs) - found.tail)
-    shared = found.settled and place != NO_SHAPE and found.layers <= _MOST_LAYERS
+    shared = found.settled and place != NO_LAYOUT and found.layers <= _MOST_LAYERS
     # nothing but the last layer or what is behind it may grow, and it is there in all of them
     behind = found.fcs > found.tail + zeros and (zeros == 0 or found.fcs >= found.least)
     longer = shared and original <= captured and (found.open_ended or behind) and not found.exact
     length_at = found.length_at if longer else NO_LENGTH
     words = 0
     if shared:
-        words = _decide(shapes, found.layers, tables, buffer, start, captured, length_at)
-        _enter(shapes, place if longer else hashed_with_lengths(place, captured, original), number)
-    shape = shapes.shape
+        words = _decide(cache, found.layers, tables, buffer, start, captured, length_at)
+        _enter(cache, place if longer else hashed_with_lengths(place, captured, original), number)
+    layout = cache.layout
     for row in range(number, number + (2 if zeros > 0 else 1)):
-        shape[row, CAPTURED] = captured
-        shape[row, ORIGINAL] = _LONGER if longer else original
-        shape[row, LINK] = link
-        shape[row, FIRST_WORD] = shapes.used[1] - words
-        shape[row, WORDS] = words
-        shape[row, LENGTH_AT] = length_at
-        shape[row, LENGTH_LACKS] = 0
+        layout[row, CAPTURED] = captured
+        layout[row, ORIGINAL] = _LONGER if longer else original
+        layout[row, LINK] = link
+        layout[row, FIRST_WORD] = cache.used[1] - words
+        layout[row, WORDS] = words
+        layout[row, LENGTH_AT] = length_at
+        layout[row, LENGTH_LACKS] = 0
         if length_at != NO_LENGTH:
-            shape[row, LENGTH_LACKS] = captured - two_octets(buffer, start + length_at)
-        shape[row, LAST] = found.last
-        shape[row, NODE] = found.node
-        shape[row, FRAMES] = 0
-        shape[row, ZEROS] = zeros if row == number else 0
-        _complete(shapes, row, found, captured, longer, first_layer)
+            layout[row, LENGTH_LACKS] = captured - two_octets(buffer, start + length_at)
+        layout[row, LAST] = found.last
+        layout[row, NODE] = found.node
+        layout[row, FRAMES] = 0
+        layout[row, ZEROS] = zeros if row == number else 0
+        _complete(cache, row, found, captured, longer, first_layer)
     return int(number)
 
 
 @inlined
 def _complete(
-    shapes: Shapes, number: int, found: Found, captured: int, longer: bool, first_layer: int
+    cache: LayoutCache, number: int, found: WalkResult, captured: int, longer: bool, first_layer: int
 ) -> None:
-    """Write down the layers of the shape ``number`` and what stands behind them, as far as they may reach."""
-    shape, layer = shapes.shape, shapes.layer
-    layers, zeros = found.layers, shape[number, ZEROS]
-    if shapes.used[2] != first_layer:
+    """Complete layout ``number``: its layers and what stands behind them, as far as they may reach."""
+    layout, layer = cache.layout, cache.layer
+    layers, zeros = found.layers, layout[number, ZEROS]
+    if cache.used[2] != first_layer:
         for index in range(layers):
             for column in range(3):
-                layer[shapes.used[2] + index, column] = layer[first_layer + index, column]
+                layer[cache.used[2] + index, column] = layer[first_layer + index, column]
     # what makes a place one that counts from the end
     from_end = -captured - FROM_END if longer else 0
     tail = found.tail
     if longer and found.open_ended:
-        layer[shapes.used[2] + layers - 1, 2] += from_end
+        layer[cache.used[2] + layers - 1, 2] += from_end
         tail += from_end
-    shape[number, FIRST_LAYER] = shapes.used[2]
-    shape[number, TAIL] = tail
-    shape[number, FCS_AT] = found.fcs + from_end
+    layout[number, FIRST_LAYER] = cache.used[2]
+    layout[number, TAIL] = tail
+    layout[number, FCS_AT] = found.fcs + from_end
     trailer = found.tail + zeros
     if zeros > 0:
-        trace(shapes, layers, PADDING, found.tail, zeros)
+        trace(cache, layers, PADDING, found.tail, zeros)
         layers += 1
     if found.fcs > trailer:
-        trace(shapes, layers, TRAILER, trailer, found.fcs - trailer + from_end)
+        trace(cache, layers, TRAILER, trailer, found.fcs - trailer + from_end)
         layers += 1
     if captured > found.fcs:
-        trace(shapes, layers, FCS, found.fcs + from_end, captured - found.fcs)
+        trace(cache, layers, FCS, found.fcs + from_end, captured - found.fcs)
         layers += 1
-    shape[number, LAYERS] = layers
-    shapes.used[0] = number + 1
-    shapes.used[2] += layers
+    layout[number, LAYERS] = layers
+    cache.used[0] = number + 1
+    cache.used[2] += layers
 
 
 @inlined
 def _decide(
-    shapes: Shapes,
+    cache: LayoutCache,
     layers: int,
-    tables: Transitions,
+    tables: ParseTables,
     buffer: Octets,
     start: int,
     captured: int,
@@ -320,11 +320,11 @@ def _decide(
 ) -> int:
     """Note the words that decide on the layers traced, but for a length; returns how many these are."""
     decisive = tables.decisive
-    word = shapes.word
-    first = shapes.used[1]
+    word = cache.word
+    first = cache.used[1]
     words, last = 0, -_WORD
-    for index in range(shapes.used[2], shapes.used[2] + layers):
-        layer, at, octets = shapes.layer[index, 0], shapes.layer[index, 1], shapes.layer[index, 2]
+    for index in range(cache.used[2], cache.used[2] + layers):
+        layer, at, octets = cache.layer[index, 0], cache.layer[index, 1], cache.layer[index, 2]
         for row in range(layer * DECISIVE, (layer + 1) * DECISIVE):
             if decisive[row, 1] == 0:
                 break
@@ -338,7 +338,7 @@ def _decide(
                 )
     for row in range(first, first + words):
         word[row, 2] = eight_octets(buffer, start + int(np.int64(word[row, 0]))) & word[row, 1]
-    shapes.used[1] = first + words
+    cache.used[1] = first + words
     return words
 
 
@@ -393,14 +393,14 @@ def _mask_cpid(
 
 
 @inlined
-def _enter(shapes: Shapes, place: int, number: int) -> None:
-    """Let frames find a shape, before those that were found there so far, the last of which are forgotten."""
-    slot = shapes.slot
+def _enter(cache: LayoutCache, place: int, number: int) -> None:
+    """Enter a layout in front of those of its slots so far, the last of which are forgotten."""
+    slot = cache.slot
     following = number
     for probe in range(_PROBES):
         at = (place + probe) & (_SLOTS - 1)
         current = signed(slot[at])
         slot[at] = following
-        if current == NO_SHAPE:
+        if current == NO_LAYOUT:
             break
         following = current

@@ -1,6 +1,10 @@
-"""Octets of a buffer taken several at a time, in kernels.
+"""Octets of a buffer taken, copied and written several at a time, in kernels.
 
 Places are unsigned inside: numba looks at every signed one whether it is negative and counts from the end.
+The functions from `copy` on are for kernels that write text: an array's elements are read and written one by
+one there, and a loop over them takes as long for each as for eight.  Each says in Python what it does and,
+compiled, becomes one or two instructions.  None looks whether its octets are inside the array, unless numba
+is asked to: that is its caller's to see to.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ from ecmproto.formats.ip import FragmentHeader, IPv4, IPv6
 from ecmproto.formats.registry import BEHIND_PORTS, FORMATS, Dispatch, announcement, dispatch
 from ecmproto.formats.schema import Field
 
+Int64 = NDArray[np.int64]
+
 NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, SNAPPED, PORT, UNKNOWN = (
     range(13)
 )
@@ -47,8 +49,6 @@ def followed_by(cls: type[Layer]) -> int:
     return _FOLLOWS[cls.follows]
 
 
-Int64 = NDArray[np.int64]
-
 NUMBER_OF: dict[type[Layer], int] = {cls: number for number, cls in enumerate(FORMATS)}
 DATA_NUMBER, SNAP_NUMBER = NUMBER_OF[Data], NUMBER_OF[SNAP]
 
@@ -64,7 +64,7 @@ CONDITIONS = 4
 _ARP_ETHERTYPE = 0x0806
 
 
-class Place(NamedTuple):
+class BitField(NamedTuple):
     """Where a number stands in its layer: the octets it is in, and which bits of those."""
 
     at: int
@@ -73,24 +73,24 @@ class Place(NamedTuple):
     mask: int
 
 
-def place_of(field: Field) -> Place:
+def bit_field(field: Field) -> BitField:
     """Return where a number stands."""
     assert field.bits is not None
     first, last = field.bit_offset // 8, -(-(field.bit_offset + field.bits) // 8)
-    return Place(first, last - first, 8 * last - field.bit_offset - field.bits, (1 << field.bits) - 1)
+    return BitField(first, last - first, 8 * last - field.bit_offset - field.bits, (1 << field.bits) - 1)
 
 
-class Transitions(NamedTuple):
+class ParseTables(NamedTuple):
     """The tables; a row a format in those of formats."""
 
     fixed: Int64
     """Octets of the fixed part."""
     tail: Int64
-    """Of the variable part: NO_TAIL, REST_TAIL or COUNTED_TAIL; then what it is counted by (`Place`), scale
-    and minus; then the place of the field on which it depends, and a bit for each value with which it is
-    there (0: always); then the least octets that it must have."""
+    """Of the variable part: NO_TAIL, REST_TAIL or COUNTED_TAIL; then what it is counted by (`BitField`),
+    scale and minus; then the place of the field on which it depends, and a bit for each value with which it
+    is there (0: always); then the least octets that it must have."""
     within: Int64
-    """What it refuses, CONDITIONS rows a format: a `Place`, low and high; unused ones have no octets."""
+    """What it refuses, CONDITIONS rows a format: a `BitField`, low and high; unused ones have no octets."""
     refuses: NDArray[np.bool_]
     """Whether it refuses anything."""
     doubts: Int64
@@ -98,7 +98,7 @@ class Transitions(NamedTuple):
     whether there is a CPID; the most octets of those types that show no frame, 0 for any number; whether its
     CPID, or what would be one, decides."""
     follows: Int64
-    """What may follow; see `ecmproto.columns.parse_tables`."""
+    """What may follow, see NOTHING."""
     next_at: Int64
     """Where the EtherType, next header or port of what follows stands."""
     run: NDArray[np.bool_]
@@ -131,11 +131,11 @@ class Transitions(NamedTuple):
 
 
 @functools.lru_cache(maxsize=8)
-def transitions(ethertypes: EtherTypes) -> Transitions:
+def parse_tables(ethertypes: EtherTypes) -> ParseTables:
     """Return the tables under an EtherType map."""
     formats = dispatch(ethertypes)
     words, short = _words(ethertypes)
-    return Transitions(
+    return ParseTables(
         fixed=_numbers([cls.fixed_octets for cls in FORMATS]),
         tail=_numbers([_tail(cls) for cls in FORMATS]),
         within=_numbers([row for cls in FORMATS for row in _conditions(cls)]),
@@ -173,13 +173,13 @@ _FIELDS = {(cls, field.key): field for cls in FORMATS for field in cls.layout}
 
 def _tail(cls: type[Layer]) -> tuple[int, ...]:
     count = cls.layout[-1].count
-    nowhere = Place(0, 0, 0, 0)
+    nowhere = BitField(0, 0, 0, 0)
     if count is None:
         return (NO_TAIL, *nowhere, 0, 0, *nowhere, 0, 0)
-    by = place_of(field_of(cls, count.key)) if count.key else nowhere
+    by = bit_field(field_of(cls, count.key)) if count.key else nowhere
     when, values = nowhere, 0
     if count.when is not None:
-        when = place_of(field_of(cls, count.when[0]))
+        when = bit_field(field_of(cls, count.when[0]))
         values = sum(1 << value for value in count.when[1])
     kind = COUNTED_TAIL if count.key else REST_TAIL
     return (kind, *by, count.scale, count.minus, *when, values, cls.least_shown)
@@ -187,7 +187,7 @@ def _tail(cls: type[Layer]) -> tuple[int, ...]:
 
 def _conditions(cls: type[Layer]) -> list[tuple[int, ...]]:
     rows: list[tuple[int, ...]] = [
-        (*place_of(field_of(cls, each.key)), each.low, each.high) for each in cls.limits
+        (*bit_field(field_of(cls, each.key)), each.low, each.high) for each in cls.limits
     ]
     if len(rows) > CONDITIONS:
         raise ParameterError(name=cls.prefix, needed=f"at most {CONDITIONS} limits", got=str(len(rows)))
@@ -214,16 +214,16 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
     """Return the words of a layer that decide how the walk goes on from it or came to it."""
     masks = bytearray(cls.fixed_octets)
     followed = followed_by(cls)
-    places = [place_of(field_of(cls, each.key)) for each in cls.limits]
-    places += [Place(*row[at : at + 4]) for row in [_tail(cls)] for at in (1, 7)]
+    places = [bit_field(field_of(cls, each.key)) for each in cls.limits]
+    places += [BitField(*row[at : at + 4]) for row in [_tail(cls)] for at in (1, 7)]
     places += _ip_places()[:4] if followed == IPV4 else _ip_places()[4:6] if followed == IPV6 else []
     if followed in (ANNOUNCED, COOKED, PORT):
-        places.append(place_of(field_of(cls, cls.next_key or "dstport")))
+        places.append(bit_field(field_of(cls, cls.next_key or "dstport")))
     if followed in (EXTENSION, FRAGMENT):
-        places += [place_of(field_of(cls, key)) for key in ("nxt", "offset")[: 1 + (followed == FRAGMENT)]]
+        places += [bit_field(field_of(cls, key)) for key in ("nxt", "offset")[: 1 + (followed == FRAGMENT)]]
     if cls.announced_by in _SELECTORS:
         at, mask = _SELECTORS[cls.announced_by]
-        places.append(Place(at, 2, 0, mask))
+        places.append(BitField(at, 2, 0, mask))
     for place in places:
         bits = (place.mask << place.shift).to_bytes(place.octets, "big")
         for octet, mask in enumerate(bits, place.at):
@@ -240,12 +240,12 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
 
 def _next_at(cls: type[Layer]) -> int:
     if followed_by(cls) in (EXTENSION, FRAGMENT):
-        place = place_of(field_of(cls, "nxt"))
+        place = bit_field(field_of(cls, "nxt"))
         assert (place.octets, place.shift, place.mask) == (1, 0, 0xFF), f"{cls.prefix}: no next header"
         return place.at
     if followed_by(cls) not in (ANNOUNCED, COOKED, SNAPPED, PORT):
         return 0
-    place = place_of(field_of(cls, cls.next_key or "dstport"))
+    place = bit_field(field_of(cls, cls.next_key or "dstport"))
     assert (place.octets, place.shift) == (2, 0), f"{cls.prefix}: no EtherType"
     return place.at
 
@@ -307,10 +307,10 @@ def _transport(formats: Dispatch) -> NDArray[np.int8]:
     return np.array([[NUMBER_OF[cls] for cls in row if cls is not None] for row in rows], np.int8)
 
 
-def _ip_places() -> list[Place]:
-    version4 = [place_of(field_of(IPv4, key)) for key in ("ihl", "len", "proto", "frag_offset")]
-    version6 = [place_of(field_of(IPv6, key)) for key in ("plen", "nxt")]
-    return version4 + version6 + [place_of(field_of(FragmentHeader, "offset"))]
+def _ip_places() -> list[BitField]:
+    version4 = [bit_field(field_of(IPv4, key)) for key in ("ihl", "len", "proto", "frag_offset")]
+    version6 = [bit_field(field_of(IPv6, key)) for key in ("plen", "nxt")]
+    return version4 + version6 + [bit_field(field_of(FragmentHeader, "offset"))]
 
 
 def repeated_formats(ethertypes: EtherTypes) -> frozenset[type[Layer]]:

@@ -1,4 +1,9 @@
-"""What tests ask of the frames of a batch: values of fields, octets of layers, which layers there are."""
+"""Display filters over whole batches: columns instead of frames.
+
+`selected` says which frames of a batch a filter selects, `count` how many of a capture.  Cheap tests come
+first, the others look at the frames that are still in play.  A `Scope` gives what tests ask of the frames:
+values of fields, octets of layers, which layers there are; operands are taken a portion at a time.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from ecmproto.capture import open_capture
 from ecmproto.capture.batch import Batch, Interface
 from ecmproto.columns.column import Column, Int64, Octets, Stretches, Texts, Values
 from ecmproto.columns.extraction import SHARED_FRAMES, extract
-from ecmproto.columns.files import Path
+from ecmproto.columns.files import CapturePath
 from ecmproto.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
 from ecmproto.columns.relations import (
     both,
@@ -55,281 +60,6 @@ from ecmproto.filter.fields import (
 )
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
-_PROTOCOLS = "frame.protocols"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Listed:
-    """Values, and the row of the frame that each is of; rows ascend."""
-
-    rows: NDArray[np.int32]
-    values: Values
-
-    def select(self, picks: Any) -> Listed:
-        """Return those at positions, or of a slice."""
-        values = self.values
-        picked = values[picks] if isinstance(values, np.ndarray) else values.select(picks)
-        return Listed(rows=self.rows[picks], values=picked)
-
-
-class Scope:
-    """The frames of a batch, seen through fields; what was asked for once is kept."""
-
-    def __init__(
-        self,
-        batch: Batch,
-        interfaces: Sequence[Interface],
-        ethertypes: EtherTypes,
-        pool: ThreadPoolExecutor | None,
-    ) -> None:
-        self._batch = batch
-        self._interfaces = interfaces
-        self._ethertypes = ethertypes
-        self._pool = pool
-        self._columns: dict[str, Column] = {}
-
-    def __len__(self) -> int:
-        return len(self._batch)
-
-    def narrowed(self, rows: NDArray[np.intp]) -> Scope:
-        """Return the frames at ``rows`` only."""
-        return Scope(self._batch.select(rows), self._interfaces, self._ethertypes, self._pool)
-
-    def prepare(self, fields: Iterable[Field]) -> None:
-        """Find the values of ``fields``, and where a layer is, in one walk over the frames."""
-        names = {_column(field) for field in fields} - {""} - self._columns.keys()
-        if names:
-            self._columns |= extract(
-                self._batch,
-                sorted(names),
-                interfaces=self._interfaces,
-                ethertypes=self._ethertypes,
-                pool=self._pool,
-            )
-
-    def present(self, field: Field) -> NDArray[np.bool_]:
-        """Return for each frame whether it has a field or layer."""
-        if field.kind != "layer":
-            return self._column(field).present
-        if field.origin == "record":
-            return np.ones(len(self), np.bool_)
-        paths = self._column(field)
-        if field.origin == "frame":
-            return paths.present
-        assert isinstance(paths.values, Texts)
-        names = {cls.prefix for cls in field.formats}
-        has = np.array([not names.isdisjoint(word.split(":")) for word in paths.values.words], np.bool_)
-        mask = np.zeros(len(self), np.bool_)
-        mask[paths.rows] = has[paths.values.codes]
-        return mask
-
-    def values(self, field: Field) -> Listed:
-        """Return the values of a field; of a layer, its own octets."""
-        if field.kind == "layer":
-            return self._whole() if field.origin == "record" else self._layers(field, to_end=False)
-        column = self._column(field)
-        return Listed(rows=column.rows, values=column.values)
-
-    def octets_from(self, field: Field) -> Listed:
-        """Return the octets from the first of a layer to the end of the frame's last layer."""
-        return self._whole() if field.origin == "record" else self._layers(field, to_end=True)
-
-    def _column(self, field: Field) -> Column:
-        self.prepare([field])
-        return self._columns[_column(field)]
-
-    def _whole(self) -> Listed:
-        batch = self._batch
-        return Listed(
-            rows=np.arange(len(batch), dtype=np.int32),
-            values=Stretches(buffer=batch.buffer, start=batch.offset, octets=batch.captured),
-        )
-
-    def _layers(self, field: Field, *, to_end: bool) -> Listed:
-        frame_of, found = self._found(field)
-        if frame_of is not None and field.origin == "frame":
-            start = found.frames.offset
-            shown = Stretches(buffer=found.frames.buffer, start=start, octets=found.ends.tail - start)
-            return Listed(rows=frame_of, values=shown)
-        entries = [found.entries[cls] for cls in field.formats if cls in found.entries]
-        none = np.empty(0, np.int64)
-        inside = np.concatenate([none, *(each.row for each in entries)]).astype(np.int32)
-        start = np.concatenate([none, *(each.start for each in entries)])
-        own = np.concatenate([none, *(each.octets for each in entries)])
-        octets = found.ends.tail[inside] - start if to_end else own
-        rows = inside if frame_of is None else frame_of[inside]
-        ascending = np.argsort(rows, kind="stable")
-        values = Stretches(buffer=found.frames.buffer, start=start, octets=octets)
-        return Listed(rows=rows, values=values).select(ascending)
-
-    def _found(self, field: Field) -> tuple[NDArray[np.int32] | None, LayersFound]:
-        """Return the layers of a field, of frames or of those that they show: which are shown by which."""
-        pool = self._pool if len(self) >= SHARED_FRAMES else None
-        outer = SHOWN_AS if field.inner else field.formats
-        found = find_layers(frames_of(self._batch, self._interfaces), outer, self._ethertypes, pool)
-        if not field.inner:
-            return None, found
-        rows, frames = sampled_frames(found)
-        return rows, find_layers(frames, field.formats, self._ethertypes, pool)
-
-
-def _column(field: Field) -> str:
-    """Return the name of the column that shows a field, or that a layer is there; none where all have it."""
-    if field.kind != "layer":
-        return field.name
-    if field.origin == "record":
-        return ""
-    return f"{INNER}.{_PROTOCOLS}" if field.inner else _PROTOCOLS
-
-
-AT_ONCE = 1 << 21
-"""Pairs of values, or octets, that are made at once."""
-
-
-def values_of(operand: Operand, scope: Scope) -> Iterator[Listed]:
-    """Yield the values of an operand; each frame's may be spread over what is yielded."""
-    match operand:
-        case Field():
-            yield scope.values(operand)
-        case Slice():
-            for listed in values_of(operand.of, scope):
-                yield from _sliced(listed, operand.ranges)
-        case Masked():
-            for listed in values_of(operand.of, scope):
-                yield from _masked(listed, operand.mask, scope)
-
-
-def searched(operand: Operand, scope: Scope) -> Iterator[Listed]:
-    """Yield what ``contains`` and ``matches`` look at: of a layer, all that follows too."""
-    if isinstance(operand, Field) and operand.kind == "layer":
-        return iter([scope.octets_from(operand)])
-    return values_of(operand, scope)
-
-
-def pairs(left: Listed, right: Listed, frames: int) -> Iterator[tuple[Listed, Listed]]:
-    """Yield each value on the left beside each on the right of the same frame."""
-    if _one_each(left.rows, right.rows):
-        yield left, right
-        return
-    counts = np.bincount(right.rows, minlength=frames)
-    firsts = np.cumsum(counts) - counts
-    partners = counts[left.rows]
-    for part in portions(partners):
-        many = partners[part]
-        ends = np.cumsum(many)
-        first = np.repeat(firsts[left.rows[part]] - (ends - many), many)
-        lefts = np.repeat(np.arange(part.start, part.stop), many)
-        yield left.select(lefts), right.select(first + np.arange(len(first)))
-
-
-def _one_each(left: NDArray[np.int32], right: NDArray[np.int32]) -> bool:
-    """Whether every frame has as many values on either side: one or none."""
-    return len(left) == len(right) and bool((left == right).all() and (left[1:] > left[:-1]).all())
-
-
-def portions(sizes: Int64) -> Iterator[slice]:
-    """Yield runs of what has ``sizes``, each of at most `AT_ONCE` together or of a single one."""
-    ends = np.cumsum(sizes)
-    start = 0
-    while start < len(ends):
-        before = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, before + AT_ONCE, "right")))
-        yield slice(start, stop)
-        start = stop
-
-
-def _sliced(listed: Listed, ranges: Sequence[Range]) -> Iterator[Listed]:
-    values = listed.values
-    if isinstance(values, Texts):
-        words = tuple(cut(word, ranges) for word in values.words)
-        yield Listed(rows=listed.rows, values=Texts(codes=values.codes, words=words))
-    elif isinstance(values, Stretches):
-        yield from _cut(listed.rows, [_part(values, each) for each in ranges])
-    else:
-        if values.ndim == 1:  # a number of 64 bits, as it stands in the frame
-            values = values.astype(">u8").view(np.uint8).reshape(-1, 8)
-        columns = cut(tuple(range(values.shape[1])), ranges)
-        yield Listed(rows=listed.rows, values=values[:, np.array(columns, np.intp)])
-
-
-def _part(values: Stretches, part: Range) -> Stretches:
-    """Return what a range leaves of each: `ecmproto.filter.evaluation.cut` for stretches."""
-    size = values.octets
-    start = size + part.start if part.start < 0 else np.full_like(size, part.start)
-    if part.length is not None:
-        stop = start + part.length
-    elif part.stop is not None:
-        stop = (size + part.stop if part.stop < 0 else np.full_like(size, part.stop)) + 1
-    else:
-        stop = size
-    there = (start >= 0) & (start < stop) & (stop <= size)
-    start = np.where(there, start, 0)
-    return Stretches(
-        buffer=values.buffer, start=values.start + start, octets=np.where(there, stop - start, 0)
-    )
-
-
-def _cut(rows: NDArray[np.int32], parts: Sequence[Stretches]) -> Iterator[Listed]:
-    if len(parts) == 1:
-        yield Listed(rows=rows, values=parts[0])
-        return
-    for portion in portions(lengths(parts)):
-        yield Listed(rows=rows[portion], values=joined([part.select(portion) for part in parts]))
-
-
-def _masked(listed: Listed, mask: Constant | Field | Slice, scope: Scope) -> Iterator[Listed]:
-    if isinstance(mask, Constant):
-        yield from _in_both(listed, _constant(mask.value, listed))
-        return
-    for right in values_of(mask, scope):
-        for one, other in pairs(listed, right, len(scope)):
-            yield from _in_both(one, other.values)
-
-
-def _constant(value: Value, listed: Listed) -> Values:
-    """Return ``value`` once for each of the values."""
-    if isinstance(value, bytes):
-        if isinstance(listed.values, np.ndarray):
-            return np.broadcast_to(np.frombuffer(value, np.uint8), (len(listed.rows), len(value)))
-        return repeated(value, len(listed.rows))
-    assert isinstance(value, int)
-    return np.broadcast_to(np.array(value, np.int64 if value < 0 else np.uint64), len(listed.rows))
-
-
-def _in_both(left: Listed, right: Values) -> Iterator[Listed]:
-    """Yield the bits that values have in common with those beside them."""
-    values = left.values
-    assert not isinstance(values, Texts)
-    assert not isinstance(right, Texts)
-    if isinstance(values, np.ndarray) and isinstance(right, np.ndarray):
-        common = bits_in_both(values, right) if values.ndim == 1 else _rows_in_both(values, right)
-        yield Listed(rows=left.rows, values=common)
-        return
-    one, other = stretches_of(values), stretches_of(right)
-    for part in portions(shorter(one, other)):
-        yield Listed(rows=left.rows[part], values=both(one.select(part), other.select(part)))
-
-
-def _rows_in_both(left: Octets, right: Octets) -> Octets:
-    width = min(left.shape[1], right.shape[1])
-    common: Octets = left[:, :width] & right[:, :width]
-    return common
-
-
-def bits_in_both(left: NDArray[np.integer], right: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return ``left & right`` as of Python's numbers, which have a sign and no end of bits."""
-    if left.dtype.kind == right.dtype.kind:
-        return left & right
-    # one of them has no negative numbers, and so has the result
-    return _unsigned(left) & _unsigned(right)
-
-
-def _unsigned(numbers: NDArray[np.integer]) -> NDArray[np.uint64]:
-    return (
-        numbers.astype(np.int64).view(np.uint64) if numbers.dtype.kind == "i" else numbers.astype(np.uint64)
-    )
-
-
 Mask = NDArray[np.bool_]
 
 _SPARSE = 2
@@ -350,6 +80,26 @@ def selected(
     shares the work.
     """
     return _holds(filter.test, Scope(batch, interfaces, ethertypes, pool))
+
+
+def count(
+    path: CapturePath, filter: Filter | str, *, ethertypes: EtherTypes = DEFAULT, threads: int = 2
+) -> int:
+    """Return how many frames of the capture at ``path`` a filter selects.
+
+    ``threads`` 1 keeps to the calling thread.  Memory does not grow with the capture.  FilterError for a text
+    that is no filter; CaptureError for a capture that cannot be read to its end.
+    """
+    wanted = compile_filter(filter) if isinstance(filter, str) else filter
+    pool = ThreadPoolExecutor(1) if threads > 1 else None
+    frames = 0
+    with pool or contextlib.nullcontext(), open_capture(path) as reader:
+        for batch in reader:
+            mask = selected(batch, wanted, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
+            frames += int(mask.sum())
+        if reader.problem is not None:
+            raise reader.problem
+    return frames
 
 
 def _holds(test: Test, scope: Scope) -> Mask:
@@ -461,19 +211,276 @@ def _cost(test: Test) -> int:
     return _FIELDS
 
 
-def count(path: Path, filter: Filter | str, *, ethertypes: EtherTypes = DEFAULT, threads: int = 2) -> int:
-    """Return how many frames of the capture at ``path`` a filter selects.
+_PROTOCOLS = "frame.protocols"
 
-    ``threads`` 1 keeps to the calling thread.  Memory does not grow with the capture.  FilterError for a text
-    that is no filter; CaptureError for a capture that cannot be read to its end.
-    """
-    wanted = compile_filter(filter) if isinstance(filter, str) else filter
-    pool = ThreadPoolExecutor(1) if threads > 1 else None
-    frames = 0
-    with pool or contextlib.nullcontext(), open_capture(path) as reader:
-        for batch in reader:
-            mask = selected(batch, wanted, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
-            frames += int(mask.sum())
-        if reader.problem is not None:
-            raise reader.problem
-    return frames
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameValues:
+    """Values, and the row of the frame that each is of; rows ascend."""
+
+    rows: NDArray[np.int32]
+    values: Values
+
+    def select(self, picks: Any) -> FrameValues:
+        """Return those at positions, or of a slice."""
+        values = self.values
+        picked = values[picks] if isinstance(values, np.ndarray) else values.select(picks)
+        return FrameValues(rows=self.rows[picks], values=picked)
+
+
+class Scope:
+    """The frames of a batch, seen through fields; what was asked for once is kept."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        interfaces: Sequence[Interface],
+        ethertypes: EtherTypes,
+        pool: ThreadPoolExecutor | None,
+    ) -> None:
+        self._batch = batch
+        self._interfaces = interfaces
+        self._ethertypes = ethertypes
+        self._pool = pool
+        self._columns: dict[str, Column] = {}
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def narrowed(self, rows: NDArray[np.intp]) -> Scope:
+        """Return the frames at ``rows`` only."""
+        return Scope(self._batch.select(rows), self._interfaces, self._ethertypes, self._pool)
+
+    def prepare(self, fields: Iterable[Field]) -> None:
+        """Find the values of ``fields``, and where a layer is, in one walk over the frames."""
+        names = {_column(field) for field in fields} - {""} - self._columns.keys()
+        if names:
+            self._columns |= extract(
+                self._batch,
+                sorted(names),
+                interfaces=self._interfaces,
+                ethertypes=self._ethertypes,
+                pool=self._pool,
+            )
+
+    def present(self, field: Field) -> NDArray[np.bool_]:
+        """Return for each frame whether it has a field or layer."""
+        if field.kind != "layer":
+            return self._column(field).present
+        if field.origin == "record":
+            return np.ones(len(self), np.bool_)
+        paths = self._column(field)
+        if field.origin == "frame":
+            return paths.present
+        assert isinstance(paths.values, Texts)
+        names = {cls.prefix for cls in field.formats}
+        has = np.array([not names.isdisjoint(word.split(":")) for word in paths.values.words], np.bool_)
+        mask = np.zeros(len(self), np.bool_)
+        mask[paths.rows] = has[paths.values.codes]
+        return mask
+
+    def values(self, field: Field) -> FrameValues:
+        """Return the values of a field; of a layer, its own octets."""
+        if field.kind == "layer":
+            return self._whole() if field.origin == "record" else self._layers(field, to_end=False)
+        column = self._column(field)
+        return FrameValues(rows=column.rows, values=column.values)
+
+    def octets_from(self, field: Field) -> FrameValues:
+        """Return the octets from the first of a layer to the end of the frame's last layer."""
+        return self._whole() if field.origin == "record" else self._layers(field, to_end=True)
+
+    def _column(self, field: Field) -> Column:
+        self.prepare([field])
+        return self._columns[_column(field)]
+
+    def _whole(self) -> FrameValues:
+        batch = self._batch
+        return FrameValues(
+            rows=np.arange(len(batch), dtype=np.int32),
+            values=Stretches(buffer=batch.buffer, start=batch.offset, octets=batch.captured),
+        )
+
+    def _layers(self, field: Field, *, to_end: bool) -> FrameValues:
+        frame_of, found = self._found(field)
+        if frame_of is not None and field.origin == "frame":
+            start = found.frames.offset
+            shown = Stretches(buffer=found.frames.buffer, start=start, octets=found.ends.tail - start)
+            return FrameValues(rows=frame_of, values=shown)
+        entries = [found.entries[cls] for cls in field.formats if cls in found.entries]
+        none = np.empty(0, np.int64)
+        inside = np.concatenate([none, *(each.row for each in entries)]).astype(np.int32)
+        start = np.concatenate([none, *(each.start for each in entries)])
+        own = np.concatenate([none, *(each.octets for each in entries)])
+        octets = found.ends.tail[inside] - start if to_end else own
+        rows = inside if frame_of is None else frame_of[inside]
+        ascending = np.argsort(rows, kind="stable")
+        values = Stretches(buffer=found.frames.buffer, start=start, octets=octets)
+        return FrameValues(rows=rows, values=values).select(ascending)
+
+    def _found(self, field: Field) -> tuple[NDArray[np.int32] | None, LayersFound]:
+        """Return the layers of a field, of frames or of those that they show: which are shown by which."""
+        pool = self._pool if len(self) >= SHARED_FRAMES else None
+        outer = SHOWN_AS if field.inner else field.formats
+        found = find_layers(frames_of(self._batch, self._interfaces), outer, self._ethertypes, pool)
+        if not field.inner:
+            return None, found
+        rows, frames = sampled_frames(found)
+        return rows, find_layers(frames, field.formats, self._ethertypes, pool)
+
+
+def _column(field: Field) -> str:
+    """Return the name of the column that shows a field, or that a layer is there; none where all have it."""
+    if field.kind != "layer":
+        return field.name
+    if field.origin == "record":
+        return ""
+    return f"{INNER}.{_PROTOCOLS}" if field.inner else _PROTOCOLS
+
+
+AT_ONCE = 1 << 21
+"""Pairs of values, or octets, that are made at once."""
+
+
+def values_of(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
+    """Yield the values of an operand; each frame's may be spread over what is yielded."""
+    match operand:
+        case Field():
+            yield scope.values(operand)
+        case Slice():
+            for listed in values_of(operand.of, scope):
+                yield from _sliced(listed, operand.ranges)
+        case Masked():
+            for listed in values_of(operand.of, scope):
+                yield from _masked(listed, operand.mask, scope)
+
+
+def searched(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
+    """Yield what ``contains`` and ``matches`` look at: of a layer, all that follows too."""
+    if isinstance(operand, Field) and operand.kind == "layer":
+        return iter([scope.octets_from(operand)])
+    return values_of(operand, scope)
+
+
+def pairs(left: FrameValues, right: FrameValues, frames: int) -> Iterator[tuple[FrameValues, FrameValues]]:
+    """Yield each value on the left beside each on the right of the same frame."""
+    if _one_each(left.rows, right.rows):
+        yield left, right
+        return
+    counts = np.bincount(right.rows, minlength=frames)
+    firsts = np.cumsum(counts) - counts
+    partners = counts[left.rows]
+    for part in portions(partners):
+        many = partners[part]
+        ends = np.cumsum(many)
+        first = np.repeat(firsts[left.rows[part]] - (ends - many), many)
+        lefts = np.repeat(np.arange(part.start, part.stop), many)
+        yield left.select(lefts), right.select(first + np.arange(len(first)))
+
+
+def _one_each(left: NDArray[np.int32], right: NDArray[np.int32]) -> bool:
+    """Whether every frame has as many values on either side: one or none."""
+    return len(left) == len(right) and bool((left == right).all() and (left[1:] > left[:-1]).all())
+
+
+def portions(sizes: Int64) -> Iterator[slice]:
+    """Yield runs of what has ``sizes``, each of at most `AT_ONCE` together or of a single one."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + AT_ONCE, "right")))
+        yield slice(start, stop)
+        start = stop
+
+
+def _sliced(listed: FrameValues, ranges: Sequence[Range]) -> Iterator[FrameValues]:
+    values = listed.values
+    if isinstance(values, Texts):
+        words = tuple(cut(word, ranges) for word in values.words)
+        yield FrameValues(rows=listed.rows, values=Texts(codes=values.codes, words=words))
+    elif isinstance(values, Stretches):
+        yield from _cut(listed.rows, [_part(values, each) for each in ranges])
+    else:
+        if values.ndim == 1:  # a number of 64 bits, as it stands in the frame
+            values = values.astype(">u8").view(np.uint8).reshape(-1, 8)
+        columns = cut(tuple(range(values.shape[1])), ranges)
+        yield FrameValues(rows=listed.rows, values=values[:, np.array(columns, np.intp)])
+
+
+def _part(values: Stretches, part: Range) -> Stretches:
+    """Return what a range leaves of each: `ecmproto.filter.evaluation.cut` for stretches."""
+    size = values.octets
+    start = size + part.start if part.start < 0 else np.full_like(size, part.start)
+    if part.length is not None:
+        stop = start + part.length
+    elif part.stop is not None:
+        stop = (size + part.stop if part.stop < 0 else np.full_like(size, part.stop)) + 1
+    else:
+        stop = size
+    there = (start >= 0) & (start < stop) & (stop <= size)
+    start = np.where(there, start, 0)
+    return Stretches(
+        buffer=values.buffer, start=values.start + start, octets=np.where(there, stop - start, 0)
+    )
+
+
+def _cut(rows: NDArray[np.int32], parts: Sequence[Stretches]) -> Iterator[FrameValues]:
+    if len(parts) == 1:
+        yield FrameValues(rows=rows, values=parts[0])
+        return
+    for portion in portions(lengths(parts)):
+        yield FrameValues(rows=rows[portion], values=joined([part.select(portion) for part in parts]))
+
+
+def _masked(listed: FrameValues, mask: Constant | Field | Slice, scope: Scope) -> Iterator[FrameValues]:
+    if isinstance(mask, Constant):
+        yield from _in_both(listed, _constant(mask.value, listed))
+        return
+    for right in values_of(mask, scope):
+        for one, other in pairs(listed, right, len(scope)):
+            yield from _in_both(one, other.values)
+
+
+def _constant(value: Value, listed: FrameValues) -> Values:
+    """Return ``value`` once for each of the values."""
+    if isinstance(value, bytes):
+        if isinstance(listed.values, np.ndarray):
+            return np.broadcast_to(np.frombuffer(value, np.uint8), (len(listed.rows), len(value)))
+        return repeated(value, len(listed.rows))
+    assert isinstance(value, int)
+    return np.broadcast_to(np.array(value, np.int64 if value < 0 else np.uint64), len(listed.rows))
+
+
+def _in_both(left: FrameValues, right: Values) -> Iterator[FrameValues]:
+    """Yield the bits that values have in common with those beside them."""
+    values = left.values
+    assert not isinstance(values, Texts)
+    assert not isinstance(right, Texts)
+    if isinstance(values, np.ndarray) and isinstance(right, np.ndarray):
+        common = bits_in_both(values, right) if values.ndim == 1 else _rows_in_both(values, right)
+        yield FrameValues(rows=left.rows, values=common)
+        return
+    one, other = stretches_of(values), stretches_of(right)
+    for part in portions(shorter(one, other)):
+        yield FrameValues(rows=left.rows[part], values=both(one.select(part), other.select(part)))
+
+
+def _rows_in_both(left: Octets, right: Octets) -> Octets:
+    width = min(left.shape[1], right.shape[1])
+    common: Octets = left[:, :width] & right[:, :width]
+    return common
+
+
+def bits_in_both(left: NDArray[np.integer], right: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return ``left & right`` as of Python's numbers, which have a sign and no end of bits."""
+    if left.dtype.kind == right.dtype.kind:
+        return left & right
+    # one of them has no negative numbers, and so has the result
+    return _unsigned(left) & _unsigned(right)
+
+
+def _unsigned(numbers: NDArray[np.integer]) -> NDArray[np.uint64]:
+    return (
+        numbers.astype(np.int64).view(np.uint64) if numbers.dtype.kind == "i" else numbers.astype(np.uint64)
+    )

@@ -1,7 +1,9 @@
 """The walk over a frame: which layers it has, where they stand, and what is malformed.
 
-It is `ecmproto.codec.frame` over tables, for a frame at a time; the layers found are traced in the shape
-that the frame is about to get (`ecmproto.columns.layout_cache`).
+It is `ecmproto.codec.frame` over tables, for a frame at a time; the layers found are traced in the layout
+that the frame is about to get (`ecmproto.columns.layout_cache`).  `assign` gives each frame of a batch its
+layout: that of one before it, or a new one from a walk.  A `Part` is a range of a batch's frames with their
+layouts.
 """
 
 from __future__ import annotations
@@ -22,23 +24,23 @@ from ecmproto.columns.layout_cache import (
     FRAMES,
     LAST,
     LAYERS,
+    NO_LAYOUT,
     NO_LENGTH,
-    NO_SHAPE,
     NODE,
     NOWHERE,
     TAIL,
     ZEROS,
-    Found,
-    Shapes,
+    LayoutCache,
+    WalkResult,
     all_zero,
-    find,
+    find_layout,
     hashed,
     hashed_with_lengths,
     learn,
-    no_shapes,
-    roomier,
+    new_cache,
     trace,
     variant,
+    with_more_room,
 )
 from ecmproto.columns.parse_tables import (
     ANNOUNCED,
@@ -66,8 +68,8 @@ from ecmproto.columns.parse_tables import (
     TLVS,
     UNKNOWN,
     WHOLE_ARP,
-    Transitions,
-    transitions,
+    ParseTables,
+    parse_tables,
 )
 from ecmproto.formats.ethernet import SNAP, SNAP_START
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
@@ -129,7 +131,7 @@ class Paths(NamedTuple):
 
 @inlined
 def _number(buffer: Octets, start: int, table: Int64, row: int, column: int) -> int:
-    """Return the number of the layer at ``start`` that the `Place` at ``column`` of a table's row names."""
+    """Return the number in the layer at ``start`` that `BitField` at ``column`` of a table's row says."""
     number = 0
     first = start + table[row, column]
     for octet in range(first, first + table[row, column + 1]):
@@ -180,7 +182,7 @@ def _is_snap(buffer: Octets, pos: int, stop: int) -> bool:
 
 
 @inlined
-def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: Transitions) -> _Next:
+def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTables) -> _Next:
     """Return the format at ``pos`` that EtherType or length ``value`` announces, and how far it may reach."""
     layer = signed(tables.announced[value])
     if layer == DATA_NUMBER:
@@ -209,7 +211,7 @@ def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: Transiti
 
 
 @inlined
-def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tables: Transitions) -> _Next:
+def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
     """Return what follows ``layer`` at ``start``, and how far it may reach."""
     kind = tables.follows[layer]
     if kind == ANNOUNCED:
@@ -248,7 +250,7 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
 
 
 @inlined
-def _after_ipv4(buffer: Octets, start: int, end: int, stop: int, tables: Transitions) -> _Next:
+def _after_ipv4(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
     length = _number(buffer, start, tables.ip, 1, 0)
     bound, at = stop, NO_LENGTH
     if length != 0:
@@ -260,7 +262,7 @@ def _after_ipv4(buffer: Octets, start: int, end: int, stop: int, tables: Transit
 
 
 @inlined
-def _after_ipv6(buffer: Octets, start: int, end: int, stop: int, tables: Transitions) -> _Next:
+def _after_ipv6(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
     length = _number(buffer, start, tables.ip, 4, 0)
     following = _number(buffer, start, tables.ip, 5, 0)
     bound, at = stop, NO_LENGTH
@@ -277,7 +279,7 @@ class _Wrong(NamedTuple):
 
 
 @inlined
-def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: Transitions) -> bool:
+def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: ParseTables) -> bool:
     """Whether octets announced as a format are none of it; see `ecmproto.formats.experimental.Proposed`."""
     behind = start + CPID_AT + CPID_OCTETS
     if tables.doubts[layer, 1] != 0 and stop >= behind:
@@ -292,7 +294,7 @@ def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tabl
 
 
 @inlined
-def _shows(buffer: Octets, layer: int, start: int, stop: int, tables: Transitions) -> bool:
+def _shows(buffer: Octets, layer: int, start: int, stop: int, tables: ParseTables) -> bool:
     """Whether the message at ``start`` is one that shows a frame."""
     if tables.tail[layer, 12] == 0 or stop - start < 2:
         return False
@@ -300,7 +302,7 @@ def _shows(buffer: Octets, layer: int, start: int, stop: int, tables: Transition
 
 
 @inlined
-def _refused(buffer: Octets, layer: int, start: int, tail: int, reach: int, tables: Transitions) -> _Wrong:
+def _refused(buffer: Octets, layer: int, start: int, tail: int, reach: int, tables: ParseTables) -> _Wrong:
     """Return what makes the layer at ``start`` one that its format forbids; ``tail`` octets are variable."""
     within = tables.within
     for index in range(layer * CONDITIONS, (layer + 1) * CONDITIONS):
@@ -353,11 +355,11 @@ def step(paths: Paths, node: int, layer: int) -> int:
 def walk(
     frames: Frames,
     row: int,
-    tables: Transitions,
+    tables: ParseTables,
     errors: Errors,
     paths: Paths,
-    shapes: Shapes,
-) -> Found:
+    cache: LayoutCache,
+) -> WalkResult:
     """Walk over a frame, trace its layers and tell what is malformed.
 
     The names are those of `ecmproto.codec.frame._decode`, whose text this is.
@@ -405,7 +407,7 @@ def walk(
                 missing = max(0, after + max(0, wanted) - stop)
                 got = -1 if wanted < 0 else wanted - missing
                 after += max(0, got)
-            trace(shapes, layers, layer, pos - begin, after - pos)
+            trace(cache, layers, layer, pos - begin, after - pos)
             layers += 1
             open_ended = tables.tail[layer, 0] == REST_TAIL and got > 0 and not bounded
             settled = settled and tables.settled[layer]
@@ -424,7 +426,7 @@ def walk(
         if broken:
             settled = False
             if after < end:
-                trace(shapes, layers, DATA_NUMBER, after - begin, end - after)
+                trace(cache, layers, DATA_NUMBER, after - begin, end - after)
                 layers += 1
                 node = step(paths, node, DATA_NUMBER)
                 last = DATA_NUMBER
@@ -455,7 +457,9 @@ def walk(
     least = MIN_OCTETS if frames.padded[row] else 0
     if bounded:
         length_at = NO_LENGTH
-    return Found(layers, last, node, pos - begin, end - begin, least, settled, open_ended, exact, length_at)
+    return WalkResult(
+        layers, last, node, pos - begin, end - begin, least, settled, open_ended, exact, length_at
+    )
 
 
 @released
@@ -463,38 +467,38 @@ def assign(
     frames: Frames,
     begin: int,
     end: int,
-    tables: Transitions,
+    tables: ParseTables,
     errors: Errors,
     paths: Paths,
-    shapes: Shapes,
-    shape_of: NDArray[np.int32],
+    cache: LayoutCache,
+    layout_of: NDArray[np.int32],
 ) -> int:
-    """Give frames ``begin`` to ``end`` their shapes; returns the first for which there was no more room."""
+    """Give frames ``begin`` to ``end`` their layouts; returns the first for which there was no more room."""
     buffer, offset, lengths, originals = frames.buffer, frames.offset, frames.captured, frames.original
-    firsts, fcs, padded, shape = frames.first, frames.fcs, frames.padded, shapes.shape
+    firsts, fcs, padded, layout = frames.first, frames.fcs, frames.padded, cache.layout
     for row in range(begin, end):
         at = np.uint64(row)
         start, captured, original = offset[at], lengths[at], originals[at]
         first = signed(firsts[at])
         link = (first << 8 | signed(fcs[at])) << 1 | int(padded[at])
         place = hashed(tables, buffer, start, captured, link, first)
-        number = NO_SHAPE
-        if place != NO_SHAPE:
-            number = find(shapes, place, buffer, start, captured, original, link)
-            if number == NO_SHAPE:
+        number = NO_LAYOUT
+        if place != NO_LAYOUT:
+            number = find_layout(cache, place, buffer, start, captured, original, link)
+            if number == NO_LAYOUT:
                 again = hashed_with_lengths(place, captured, original)
-                number = find(shapes, again, buffer, start, captured, original, link)
-        if number == NO_SHAPE:
+                number = find_layout(cache, again, buffer, start, captured, original, link)
+        if number == NO_LAYOUT:
             told = errors.used[0]
-            found = walk(frames, row, tables, errors, paths, shapes)
+            found = walk(frames, row, tables, errors, paths, cache)
             if found.node != NO_NODE:
-                number = learn(shapes, place, found, tables, buffer, start, captured, original, link)
-            if number == NO_SHAPE:
+                number = learn(cache, place, found, tables, buffer, start, captured, original, link)
+            if number == NO_LAYOUT:
                 errors.used[0] = told
                 return row
-        number = variant(shapes, number, buffer, start)
-        shape[np.uint64(number), FRAMES] += 1
-        shape_of[at] = number
+        number = variant(cache, number, buffer, start)
+        layout[np.uint64(number), FRAMES] += 1
+        layout_of[at] = number
     return end
 
 
@@ -521,11 +525,11 @@ class Part:
     """The frames ``begin`` to ``end`` of those of a batch."""
 
     def __init__(
-        self, frames: Frames, begin: int, end: int, shape_of: NDArray[np.int32], ethertypes: EtherTypes
+        self, frames: Frames, begin: int, end: int, layout_of: NDArray[np.int32], ethertypes: EtherTypes
     ) -> None:
         self.begin, self.end = begin, end
-        self.all_shapes, self.shape_of = shape_of, shape_of[begin:end]
-        self.shapes = no_shapes()
+        self.all_layouts, self.layout_of = layout_of, layout_of[begin:end]
+        self.cache = new_cache()
         self.paths = Paths(np.ones(1, np.int64), np.zeros((_SPARE, len(FORMATS)), np.int32))
         self.errors = Errors(
             used=np.zeros(1, np.int64),
@@ -537,32 +541,32 @@ class Part:
         self._frames, self._ethertypes = frames, ethertypes
 
     def find(self) -> None:
-        """Find the shapes of the frames, with more room as often as it takes."""
+        """Find the layouts of the frames, with more room as often as it takes."""
         at = self.begin
-        tables = transitions(self._ethertypes)
+        tables = parse_tables(self._ethertypes)
         while True:
             at = assign(
-                self._frames, at, self.end, tables, self.errors, self.paths, self.shapes, self.all_shapes
+                self._frames, at, self.end, tables, self.errors, self.paths, self.cache, self.all_layouts
             )
             if at == self.end:
                 break
             self._grow()
-        slow = np.flatnonzero(self.shape[self.shape_of, LAST] == SLOW)
+        slow = np.flatnonzero(self.layouts[self.layout_of, LAST] == SLOW)
         for row in slow.tolist():
             self._give_own(self.begin + row)
 
     @property
-    def shape(self) -> NDArray[np.int64]:
-        """The numbers of each shape; see `ecmproto.columns.layout_cache`."""
-        return self.shapes.shape[: self.shapes.used[0]]
+    def layouts(self) -> NDArray[np.int64]:
+        """The numbers of each layout; see `ecmproto.columns.layout_cache`."""
+        return self.cache.layout[: self.cache.used[0]]
 
     @property
     def layer(self) -> NDArray[np.int64]:
-        """The layers of all shapes, one shape's behind the other's."""
-        return self.shapes.layer[: self.shapes.used[2]]
+        """The layers of all cache, one layout's behind the other's."""
+        return self.cache.layer[: self.cache.used[2]]
 
     def _grow(self) -> None:
-        self.shapes = roomier(self.shapes)
+        self.cache = with_more_room(self.cache)
         nodes = self.paths.next
         longer = np.zeros((2 * len(nodes), nodes.shape[1]), np.int32)
         longer[: len(nodes)] = nodes
@@ -573,7 +577,7 @@ class Part:
         return decoded_frame(self._frames, self._ethertypes, row)
 
     def _give_own(self, row: int) -> None:
-        """Give a frame a shape of its own: what the one-frame decoder finds."""
+        """Give a frame a layout of its own: what the one-frame decoder finds."""
         frame = self.decoded[row] = self.decode(row)
         numbers = [NUMBER_OF[type(value)] for value in frame.layers]
         bounds = frame.boundaries()
@@ -585,24 +589,24 @@ class Part:
             for place in zip(BEHIND, itertools.pairwise(stops), strict=True)
             if place[1][0] < place[1][1]
         ]
-        first, number = len(self.layer), len(self.shape)
-        while first + len(layers) > len(self.shapes.layer) or number == len(self.shapes.shape):
+        first, number = len(self.layer), len(self.layouts)
+        while first + len(layers) > len(self.cache.layer) or number == len(self.cache.layout):
             self._grow()
         while (node := self._node(numbers)) == NO_NODE:
             self._grow()
         rows = [(kind, start, stop - start) for kind, (start, stop) in layers]
-        self.shapes.layer[first : first + len(rows)] = np.array(rows, np.int64).reshape(-1, 3)
-        shape = self.shapes.shape[number]
-        shape[:] = 0
-        shape[[FIRST_LAYER, LAYERS, TAIL, FCS_AT]] = first, len(rows), bounds[-1], stops[-2]
-        shape[[ZEROS, LAST, NODE]] = len(frame.padding), numbers[-1] if numbers else NO_LAYER, node
-        self.shapes.used[:] += (1, 0, len(rows))
-        self.shape[self.all_shapes[row], FRAMES] -= 1
-        shape[FRAMES] = 1
-        self.all_shapes[row] = number
+        self.cache.layer[first : first + len(rows)] = np.array(rows, np.int64).reshape(-1, 3)
+        layout = self.cache.layout[number]
+        layout[:] = 0
+        layout[[FIRST_LAYER, LAYERS, TAIL, FCS_AT]] = first, len(rows), bounds[-1], stops[-2]
+        layout[[ZEROS, LAST, NODE]] = len(frame.padding), numbers[-1] if numbers else NO_LAYER, node
+        self.cache.used[:] += (1, 0, len(rows))
+        self.layouts[self.all_layouts[row], FRAMES] -= 1
+        layout[FRAMES] = 1
+        self.all_layouts[row] = number
 
     def _node(self, numbers: list[int]) -> int:
-        run = transitions(self._ethertypes).run
+        run = parse_tables(self._ethertypes).run
         node, last = 0, NO_LAYER
         for number in numbers:
             if not run[number] or last != number:

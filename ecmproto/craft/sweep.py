@@ -21,7 +21,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.columns.building.template import Mold, Place, mold_of
+from ecmproto.columns.building.template import BitRange, FrameTemplate, frame_template
 from ecmproto.craft.builders import Finished, finish
 from ecmproto.craft.stack import Part, Stack
 from ecmproto.errors import SpecError, shown
@@ -228,7 +228,7 @@ class Sweep:
         self._shaping = [axis for axis in plan.axes if _shapes(axis)]
         self._setting = [axis for axis in plan.axes if not _shapes(axis)]
         self._values = [AxisValues(axis) for axis in self._setting]
-        self._molds: dict[tuple[int, ...], Mold] = {}
+        self._templates: dict[tuple[int, ...], FrameTemplate] = {}
         for axis in plan.axes:
             axis.part.values[axis.field.key] = axis.at(0)
         plan.finished()
@@ -238,7 +238,7 @@ class Sweep:
         start = 0
         while start < count:
             digits = self._digits(start, min(_CHUNK_FRAMES, count - start))
-            first = self._mold(tuple(int(axis[0]) for axis in digits[: len(self._shaping)]))
+            first = self._template(tuple(int(axis[0]) for axis in digits[: len(self._shaping)]))
             rows = max(1, min(_CHUNK_FRAMES, _CHUNK_OCTETS // max(1, len(first.octets)), count - start))
             yield self._chunk([axis[:rows] for axis in digits], rows)
             start += rows
@@ -264,12 +264,12 @@ class Sweep:
 
     def _filled(self, shape: tuple[int, ...], setting: list[Int64], rows: int) -> Octets:
         """Return frames of one shape."""
-        mold = self._mold(shape)
-        out = np.empty((rows, len(mold.octets)), dtype=np.uint8)
+        template = self._template(shape)
+        out = np.empty((rows, len(template.octets)), dtype=np.uint8)
         sources = [
             partial(_picked, values, digits) for values, digits in zip(self._values, setting, strict=True)
         ]
-        mold.fill(out, 0, sources)
+        template.fill(out, 0, sources)
         return out
 
     def _mixed(self, shaping: Int64, setting: list[Int64], rows: int) -> list[bytes]:
@@ -284,15 +284,15 @@ class Sweep:
                 frames[place] = matrix[row].tobytes()
         return frames
 
-    def _mold(self, shape: tuple[int, ...]) -> Mold:
-        mold = self._molds.get(shape)
-        if mold is None:
-            if len(self._molds) >= _MOLDS:
-                self._molds.clear()
-            mold = self._molds[shape] = self._make(shape)
-        return mold
+    def _template(self, shape: tuple[int, ...]) -> FrameTemplate:
+        template = self._templates.get(shape)
+        if template is None:
+            if len(self._templates) >= _MOLDS:
+                self._templates.clear()
+            template = self._templates[shape] = self._make(shape)
+        return template
 
-    def _make(self, shape: tuple[int, ...]) -> Mold:
+    def _make(self, shape: tuple[int, ...]) -> FrameTemplate:
         for axis, number in zip(self._shaping, shape, strict=True):
             axis.part.values[axis.field.key] = axis.at(number)
         finished = self.plan.finished()
@@ -301,8 +301,8 @@ class Sweep:
         for axis in self._setting:
             assert axis.field.bits is not None
             bit = 8 * starts[finished.parts.index(axis.part)] + axis.field.bit_offset
-            places.append(Place(bit=bit, bits=axis.field.bits))
-        return mold_of(finished.frame, places, finished.given, checksums=not self.plan.raw)
+            places.append(BitRange(bit=bit, bits=axis.field.bits))
+        return frame_template(finished.frame, places, finished.given, checksums=not self.plan.raw)
 
 
 def _picked(values: AxisValues, digits: Int64, rows: slice) -> NDArray[np.unsignedinteger]:

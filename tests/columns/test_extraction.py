@@ -16,7 +16,7 @@ from ecmproto.capture import Batch, open_capture
 from ecmproto.codec import CNM, TLV, VLAN, EtherTypes, IPv4, Layer
 from ecmproto.columns import extract, walk
 from ecmproto.columns.extraction import SHARED_FRAMES as SHARED_WORK
-from ecmproto.columns.parse_tables import NUMBER_OF, UNKNOWN, transitions
+from ecmproto.columns.parse_tables import NUMBER_OF, UNKNOWN, parse_tables
 from ecmproto.errors import CaptureError, SpecError
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
@@ -102,10 +102,10 @@ def test_other_ethertypes() -> None:
 
 @pytest.mark.parametrize("cls", [VLAN, CNM, IPv4, TLV], ids=lambda cls: cls.prefix)
 def test_formats_that_the_walk_cannot_tell(cls: type[Layer], monkeypatch: pytest.MonkeyPatch) -> None:
-    follows = transitions(DEFAULT).follows.copy()
+    follows = parse_tables(DEFAULT).follows.copy()
     follows[NUMBER_OF[cls]] = UNKNOWN
-    changed = transitions(DEFAULT)._replace(follows=fixed(follows))
-    monkeypatch.setattr(walk, "transitions", lambda ethertypes: changed)
+    changed = parse_tables(DEFAULT)._replace(follows=fixed(follows))
+    monkeypatch.setattr(walk, "parse_tables", lambda ethertypes: changed)
     assert_equal(spoilt_batch(random.Random(cls.prefix), 500), interfaces=INTERFACES)
 
 

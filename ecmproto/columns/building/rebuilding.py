@@ -2,6 +2,9 @@
 
 ``frame.protocols`` says which layers a frame has; frames of the same layers are cast together.  Nothing is
 filled in: a column that a layer's fields need is there, or the error names it.
+
+A path names a run of plain LLDP TLVs once, and an empty information has no value.  The types, the lengths and
+how many octets the values have tell the TLVs apart, but for odd cases; those are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from numpy.typing import NDArray
 from ecmproto.capture.batch import Batch
 from ecmproto.codec.document import nearest
 from ecmproto.codec.frame import Frame
-from ecmproto.columns.building.frames import Cast, Column, batch_of, cast, times_of
+from ecmproto.columns.building.frames import Cast, TargetValues, batch_of, cast, times_of
 from ecmproto.columns.building.template import Finish
 from ecmproto.columns.building.values import (
     TAILS,
@@ -40,258 +43,6 @@ from ecmproto.formats.schema import Field
 
 Int64 = NDArray[np.int64]
 
-ListedValues: TypeAlias = "NDArray[Any] | Strings | Coded"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Listed:
-    """A column: ``values`` one behind the other, those of frame i from ``bounds[i]`` to ``bounds[i + 1]``."""
-
-    name: str
-    values: ListedValues
-    bounds: Int64
-
-    def counts(self, rows: Int64) -> Int64:
-        """Return how many values frames have."""
-        return self.bounds[rows + 1] - self.bounds[rows]
-
-    def take(self, places: Int64) -> ListedValues:
-        """Return the values at places."""
-        if isinstance(self.values, Coded):
-            return Coded(self.values.codes[places], self.values.words)
-        return self.values[places] if isinstance(self.values, np.ndarray) else self.values.select(places)
-
-    def strings(self) -> Strings:
-        """Return the values as octet strings; ColumnError for what is none."""
-        target = octets_target(self.name)
-        try:
-            strings = each(target, self.values, int(self.bounds[-1]))
-        except ColumnError as error:
-            row = error.row if error.row is None else self.row_of(error.row)
-            raise target.error(error.needed, error.got, row) from None
-        assert isinstance(strings, Strings)
-        return strings
-
-    def row_of(self, place: int) -> int:
-        """Return which frame the value at ``place`` is of."""
-        return int(np.searchsorted(self.bounds, place, side="right")) - 1
-
-
-class Sheet:
-    """Columns by name, and how many frames they are of."""
-
-    def __init__(self, frames: int, columns: Mapping[str, Listed]) -> None:
-        self.frames = frames
-        self.columns = columns
-        self._strings: dict[str, Strings] = {}
-
-    def strings(self, name: str) -> Strings:
-        """Return a column's values as octet strings."""
-        if name not in self._strings:
-            self._strings[name] = self.columns[name].strings()
-        return self._strings[name]
-
-    def once(self, name: str) -> ListedValues | None:
-        """Return a column with a value for each frame; None when there is none of that name."""
-        column = self.columns.get(name)
-        if column is None:
-            return None
-        counts = np.diff(column.bounds)
-        if (counts != 1).any():
-            row = int((counts != 1).argmax())
-            raise column_error(name, "one value", f"{int(counts[row])} values", row)
-        return column.values
-
-    def numbers(self, name: str) -> Int64 | None:
-        """Return a column with a number for each frame; None when there is none of that name."""
-        numbers = self.once(name)
-        if numbers is None:
-            return None
-        if not isinstance(numbers, np.ndarray) or numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            raise column_error(name, "integers", f"{getattr(numbers, 'dtype', 'text or octets')}")
-        wrong = numbers.view(np.int64) < 0 if numbers.dtype == np.uint64 else numbers < 0
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise column_error(name, "a number from 0 to 2^63 − 1", str(numbers[row]), row)
-        return numbers.astype(np.int64)
-
-
-def sheet_of(columns: Any) -> Sheet:
-    """Return the columns of an extraction (`Columns`), or of an Arrow table or record batch.
-
-    SpecError, with the nearest name, for a column that no extraction gives.
-    """
-    is_arrow = type(columns).__module__.partition(".")[0] == "pyarrow"
-    names = list(columns.schema.names if is_arrow else columns)
-    for name in names:
-        if name not in _names():
-            raise SpecError(
-                where="columns", needed="names of fields", got=repr(name), hint=nearest(name, _names())
-            )
-        if names.count(name) > 1:
-            raise SpecError(where="columns", needed="each column once", got=f"{name!r} twice")
-    if not is_arrow:
-        # most columns have no values, or one for each frame: their bounds are the same
-        none, every = np.zeros(columns.frames + 1, np.int64), np.arange(columns.frames + 1)
-        found = {}
-        for name, column in columns.items():
-            bounds = none if not len(column) else every if column.is_whole else column.bounds
-            values = plain(octets_target(name), column.values)
-            found[name] = Listed(name=name, values=values, bounds=bounds)
-        return Sheet(columns.frames, found)
-    from ecmproto.columns.building.arrow import listed
-
-    whole = listed(columns, names)
-    return Sheet(columns.num_rows, {name: Listed(name=name, values=v, bounds=b) for name, v, b in whole})
-
-
-@functools.cache
-def _names() -> frozenset[str]:
-    return frozenset(entry.name for entry in catalogue())
-
-
-def missing(name: str, rest: str) -> SpecError:
-    """Return the error for a column that is needed; ``rest`` says what for."""
-    return SpecError(where="columns", needed=f"{name!r}{rest}", got="none of that name")
-
-
-PLAIN, CN = TLV.prefix, CongestionNotificationTLV.prefix
-NO_VALUE = -1
-MOST_TLVS = 512
-
-_CN_TYPE = 127
-
-Told = tuple[tuple[type[Layer], ...], tuple[int, ...]]
-
-
-def told_apart(
-    names: Sequence[str], types: Sequence[int], lengths: Sequence[int], values: Sequence[int]
-) -> Told | None:
-    """Return the format of each TLV and the number of its value, NO_VALUE without one; None if unclear.
-
-    ``names`` are the path's names of TLVs, ``values`` the octets of each value that there is.
-    """
-    if len(types) != len(lengths) or len(types) > MOST_TLVS:
-        return None
-    # for each name reached, the ways to get there: the name of each TLV so far, and the values used
-    ways: dict[int, list[tuple[tuple[str, ...], tuple[int, ...]]]] = {-1: [((), ())]}
-    for index, (type_, length) in enumerate(zip(types, lengths, strict=True)):
-        is_last = index == len(types) - 1
-        following: dict[int, list[tuple[tuple[str, ...], tuple[int, ...]]]] = {}
-        for at, found in ways.items():
-            stays = [at] if at >= 0 and names[at] == PLAIN else []
-            for other in [*stays, *([at + 1] if at + 1 < len(names) else [])]:
-                for chosen, used in found:
-                    value = _value(names[other], type_, length, values, used, is_last)
-                    if value is not None:
-                        following.setdefault(other, []).append(((*chosen, names[other]), (*used, value)))
-        # two ways are as unclear as a hundred
-        ways = {at: found[:2] for at, found in following.items()}
-    ends = [way for way in ways.get(len(names) - 1, []) if max(way[1], default=-1) == len(values) - 1]
-    if len(ends) != 1:
-        return None
-    chosen, used = ends[0]
-    return tuple(TLV if name == PLAIN else CongestionNotificationTLV for name in chosen), used
-
-
-def _value(
-    name: str, type_: int, length: int, values: Sequence[int], used: Sequence[int], is_last: bool
-) -> int | None:
-    """Return the number of the value that a TLV of that name would have; None if it can have none."""
-    if name == CN:
-        return NO_VALUE if type_ == _CN_TYPE else None
-    if not length:
-        return NO_VALUE
-    number = max(used, default=NO_VALUE) + 1
-    if number < len(values):
-        return number if values[number] == length or (is_last and values[number] < length) else None
-    return NO_VALUE if is_last else None
-
-
-_PROTOCOLS = "frame.protocols"
-_TYPE, _LENGTH, _VALUE = "lldp.tlv.type", "lldp.tlv.len", "lldp.tlv.value"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Path:
-    """Frames of the same layers: ``rows`` are their numbers, ``name`` is what ``frame.protocols`` says."""
-
-    name: str
-    rows: Int64
-    layers: tuple[type[Layer], ...]
-    values: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    """For a layer whose octets are one of several values of a frame, which one; NO_VALUE for none."""
-
-    def number(self, index: int, field: Field) -> tuple[int, int]:
-        """Return the how manieth layer with ``field`` layer ``index`` is, from 0, and how many there are."""
-        having = [
-            at for at, cls in enumerate(self.layers) if any(each.name == field.name for each in cls.layout)
-        ]
-        return having.index(index), len(having)
-
-
-def paths_of(sheet: Sheet) -> Iterator[Path]:
-    """Yield the frames of each path; SpecError for one that cannot be."""
-    if sheet.frames and _PROTOCOLS not in sheet.columns:
-        raise missing(_PROTOCOLS, ", which says what layers a frame has")
-    names = sheet.once(_PROTOCOLS) if sheet.frames else None
-    if names is None:
-        return
-    if not isinstance(names, Coded):
-        raise column_error(_PROTOCOLS, "text", "something else")
-    order = np.argsort(names.codes, kind="stable")
-    codes, firsts = np.unique(names.codes[order], return_index=True)
-    for code, rows in zip(codes.tolist(), np.split(order, firsts[1:]), strict=True):
-        name = names.words[code]
-        prefixes = name.split(":") if name else []
-        unknown = [prefix for prefix in prefixes if prefix not in BY_PREFIX]
-        if unknown:
-            raise column_error(_PROTOCOLS, "names of formats", shown(unknown[0]), int(rows[0]))
-        if PLAIN in prefixes or CN in prefixes:
-            yield from _with_tlvs(sheet, name, prefixes, rows)
-        else:
-            yield Path(name=name, rows=rows, layers=tuple(BY_PREFIX[prefix] for prefix in prefixes))
-
-
-def _with_tlvs(sheet: Sheet, name: str, prefixes: Sequence[str], rows: NDArray[Any]) -> Iterator[Path]:
-    """Yield the frames of each sequence of TLVs."""
-    first = next(index for index, prefix in enumerate(prefixes) if prefix in (PLAIN, CN))
-    last = next((i for i in range(first, len(prefixes)) if prefixes[i] not in (PLAIN, CN)), len(prefixes))
-    before, behind = ([BY_PREFIX[each] for each in part] for part in (prefixes[:first], prefixes[last:]))
-    groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
-    for row in rows.tolist():
-        groups.setdefault(
-            tuple(_listed(sheet, column, row) for column in (_TYPE, _LENGTH, _VALUE)), []
-        ).append(row)
-    for told, members in groups.items():
-        apart = told_apart(prefixes[first:last], *told)
-        if apart is None:
-            absent = [column for column in (_TYPE, _LENGTH, _VALUE) if column not in sheet.columns]
-            if absent:
-                raise missing(absent[0], f" for frames of {name}")
-            needed = f"TLVs that types, lengths and values tell apart as {name}"
-            raise column_error(_TYPE, needed, shown(list(told[0])), members[0])
-        layers, numbers = apart
-        yield Path(
-            name=name,
-            rows=np.array(members, np.int64),
-            layers=(*before, *layers, *behind),
-            values={first + index: number for index, number in enumerate(numbers)},
-        )
-
-
-def _listed(sheet: Sheet, name: str, row: int) -> tuple[int, ...]:
-    """Return a frame's numbers, or how many octets its values have."""
-    column = sheet.columns.get(name)
-    if column is None:
-        return ()
-    places = slice(int(column.bounds[row]), int(column.bounds[row + 1]))
-    if name == _VALUE:
-        return tuple(sheet.strings(name).octets[places].tolist())
-    assert isinstance(column.values, np.ndarray)
-    return tuple(column.values[places].tolist())
-
-
 _CAP_LEN = "frame.cap_len"
 _NO_PLACE = 1 << 62
 """The place of a value that no frame has."""
@@ -311,7 +62,7 @@ def batch_from(columns: Any, *, ethertypes: EtherTypes = DEFAULT, fix: bool = Fa
     hold; rows count from 0.
     """
     sheet = sheet_of(columns)
-    paths = list(paths_of(sheet))
+    paths = list(groups_of(sheet))
     parts = [_Rebuilding(sheet, path, ethertypes, Finish(fix=fix)).cast() for path in paths]
     offset, octets = np.zeros(sheet.frames, np.int64), np.zeros(sheet.frames, np.int64)
     end = 0
@@ -329,7 +80,7 @@ def batch_from(columns: Any, *, ethertypes: EtherTypes = DEFAULT, fix: bool = Fa
 class _Rebuilding:
     """The frames of one path in the making."""
 
-    def __init__(self, sheet: Sheet, path: Path, ethertypes: EtherTypes, finish: Finish) -> None:
+    def __init__(self, sheet: Sheet, path: FrameGroup, ethertypes: EtherTypes, finish: Finish) -> None:
         self._sheet = sheet
         self._path = path
         self._finish = finish
@@ -337,7 +88,7 @@ class _Rebuilding:
 
     def cast(self) -> Cast:
         """Return them; errors tell the sheet's rows."""
-        columns: list[Column] = []
+        columns: list[TargetValues] = []
         for index, cls in enumerate(self._path.layers):
             for field in cls.layout:
                 target = Target(name=field.name, layer=index, field=field)
@@ -450,7 +201,7 @@ class _Rebuilding:
             return columns[0].take(columns[0].bounds[rows] + number)
         return self._either(columns, counts, number)
 
-    def _either(self, columns: list[Listed], counts: list[Int64], number: int) -> NDArray[Any]:
+    def _either(self, columns: list[ListColumn], counts: list[Int64], number: int) -> NDArray[Any]:
         """Return EtherTypes or lengths: of a frame's layers, only the last can have a length."""
         rows = self._path.rows
         values = np.zeros(len(rows), np.int64)
@@ -461,7 +212,7 @@ class _Rebuilding:
             values[mask] = taken if isinstance(taken, np.ndarray) else self._wrong(column)
         return values
 
-    def _wrong(self, column: Listed) -> int:
+    def _wrong(self, column: ListColumn) -> int:
         raise column_error(column.name, "integers", "text or octets")
 
     def _is_computed(self, index: int, field: Field) -> bool:
@@ -535,3 +286,255 @@ def _numbers(sheet: Sheet) -> dict[str, Any]:
     column = sheet.columns.get("frame.time_epoch")
     timed = np.ones(0) if column is None else np.diff(column.bounds)
     return said | ({} if timed.all() else {"timed": timed > 0})
+
+
+ListedValues: TypeAlias = "NDArray[Any] | Strings | Coded"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ListColumn:
+    """A column: ``values`` one behind the other, those of frame i from ``bounds[i]`` to ``bounds[i + 1]``."""
+
+    name: str
+    values: ListedValues
+    bounds: Int64
+
+    def counts(self, rows: Int64) -> Int64:
+        """Return how many values frames have."""
+        return self.bounds[rows + 1] - self.bounds[rows]
+
+    def take(self, places: Int64) -> ListedValues:
+        """Return the values at places."""
+        if isinstance(self.values, Coded):
+            return Coded(self.values.codes[places], self.values.words)
+        return self.values[places] if isinstance(self.values, np.ndarray) else self.values.select(places)
+
+    def strings(self) -> Strings:
+        """Return the values as octet strings; ColumnError for what is none."""
+        target = octets_target(self.name)
+        try:
+            strings = each(target, self.values, int(self.bounds[-1]))
+        except ColumnError as error:
+            row = error.row if error.row is None else self.row_of(error.row)
+            raise target.error(error.needed, error.got, row) from None
+        assert isinstance(strings, Strings)
+        return strings
+
+    def row_of(self, place: int) -> int:
+        """Return which frame the value at ``place`` is of."""
+        return int(np.searchsorted(self.bounds, place, side="right")) - 1
+
+
+class Sheet:
+    """Columns by name, and how many frames they are of."""
+
+    def __init__(self, frames: int, columns: Mapping[str, ListColumn]) -> None:
+        self.frames = frames
+        self.columns = columns
+        self._strings: dict[str, Strings] = {}
+
+    def strings(self, name: str) -> Strings:
+        """Return a column's values as octet strings."""
+        if name not in self._strings:
+            self._strings[name] = self.columns[name].strings()
+        return self._strings[name]
+
+    def once(self, name: str) -> ListedValues | None:
+        """Return a column with a value for each frame; None when there is none of that name."""
+        column = self.columns.get(name)
+        if column is None:
+            return None
+        counts = np.diff(column.bounds)
+        if (counts != 1).any():
+            row = int((counts != 1).argmax())
+            raise column_error(name, "one value", f"{int(counts[row])} values", row)
+        return column.values
+
+    def numbers(self, name: str) -> Int64 | None:
+        """Return a column with a number for each frame; None when there is none of that name."""
+        numbers = self.once(name)
+        if numbers is None:
+            return None
+        if not isinstance(numbers, np.ndarray) or numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise column_error(name, "integers", f"{getattr(numbers, 'dtype', 'text or octets')}")
+        wrong = numbers.view(np.int64) < 0 if numbers.dtype == np.uint64 else numbers < 0
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise column_error(name, "a number from 0 to 2^63 − 1", str(numbers[row]), row)
+        return numbers.astype(np.int64)
+
+
+def sheet_of(columns: Any) -> Sheet:
+    """Return the columns of an extraction (`Columns`), or of an Arrow table or record batch.
+
+    SpecError, with the nearest name, for a column that no extraction gives.
+    """
+    is_arrow = type(columns).__module__.partition(".")[0] == "pyarrow"
+    names = list(columns.schema.names if is_arrow else columns)
+    for name in names:
+        if name not in _names():
+            raise SpecError(
+                where="columns", needed="names of fields", got=repr(name), hint=nearest(name, _names())
+            )
+        if names.count(name) > 1:
+            raise SpecError(where="columns", needed="each column once", got=f"{name!r} twice")
+    if not is_arrow:
+        # most columns have no values, or one for each frame: their bounds are the same
+        none, every = np.zeros(columns.frames + 1, np.int64), np.arange(columns.frames + 1)
+        found = {}
+        for name, column in columns.items():
+            bounds = none if not len(column) else every if column.is_whole else column.bounds
+            values = plain(octets_target(name), column.values)
+            found[name] = ListColumn(name=name, values=values, bounds=bounds)
+        return Sheet(columns.frames, found)
+    from ecmproto.columns.building.arrow import listed
+
+    whole = listed(columns, names)
+    return Sheet(columns.num_rows, {name: ListColumn(name=name, values=v, bounds=b) for name, v, b in whole})
+
+
+@functools.cache
+def _names() -> frozenset[str]:
+    return frozenset(entry.name for entry in catalogue())
+
+
+def missing(name: str, rest: str) -> SpecError:
+    """Return the error for a column that is needed; ``rest`` says what for."""
+    return SpecError(where="columns", needed=f"{name!r}{rest}", got="none of that name")
+
+
+PLAIN, CN = TLV.prefix, CongestionNotificationTLV.prefix
+NO_VALUE = -1
+MOST_TLVS = 512
+
+_CN_TYPE = 127
+
+Told = tuple[tuple[type[Layer], ...], tuple[int, ...]]
+
+
+def told_apart(
+    names: Sequence[str], types: Sequence[int], lengths: Sequence[int], values: Sequence[int]
+) -> Told | None:
+    """Return the format of each TLV and the number of its value, NO_VALUE without one; None if unclear.
+
+    ``names`` are the path's names of TLVs, ``values`` the octets of each value that there is.
+    """
+    if len(types) != len(lengths) or len(types) > MOST_TLVS:
+        return None
+    # for each name reached, the ways to get there: the name of each TLV so far, and the values used
+    ways: dict[int, list[tuple[tuple[str, ...], tuple[int, ...]]]] = {-1: [((), ())]}
+    for index, (type_, length) in enumerate(zip(types, lengths, strict=True)):
+        is_last = index == len(types) - 1
+        following: dict[int, list[tuple[tuple[str, ...], tuple[int, ...]]]] = {}
+        for at, found in ways.items():
+            stays = [at] if at >= 0 and names[at] == PLAIN else []
+            for other in [*stays, *([at + 1] if at + 1 < len(names) else [])]:
+                for chosen, used in found:
+                    value = _value(names[other], type_, length, values, used, is_last)
+                    if value is not None:
+                        following.setdefault(other, []).append(((*chosen, names[other]), (*used, value)))
+        # two ways are as unclear as a hundred
+        ways = {at: found[:2] for at, found in following.items()}
+    ends = [way for way in ways.get(len(names) - 1, []) if max(way[1], default=-1) == len(values) - 1]
+    if len(ends) != 1:
+        return None
+    chosen, used = ends[0]
+    return tuple(TLV if name == PLAIN else CongestionNotificationTLV for name in chosen), used
+
+
+def _value(
+    name: str, type_: int, length: int, values: Sequence[int], used: Sequence[int], is_last: bool
+) -> int | None:
+    """Return the number of the value that a TLV of that name would have; None if it can have none."""
+    if name == CN:
+        return NO_VALUE if type_ == _CN_TYPE else None
+    if not length:
+        return NO_VALUE
+    number = max(used, default=NO_VALUE) + 1
+    if number < len(values):
+        return number if values[number] == length or (is_last and values[number] < length) else None
+    return NO_VALUE if is_last else None
+
+
+_PROTOCOLS = "frame.protocols"
+_TYPE, _LENGTH, _VALUE = "lldp.tlv.type", "lldp.tlv.len", "lldp.tlv.value"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameGroup:
+    """Frames of the same layers: ``rows`` are their numbers, ``name`` is what ``frame.protocols`` says."""
+
+    name: str
+    rows: Int64
+    layers: tuple[type[Layer], ...]
+    values: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """For a layer whose octets are one of several values of a frame, which one; NO_VALUE for none."""
+
+    def number(self, index: int, field: Field) -> tuple[int, int]:
+        """Return the how manieth layer with ``field`` layer ``index`` is, from 0, and how many there are."""
+        having = [
+            at for at, cls in enumerate(self.layers) if any(each.name == field.name for each in cls.layout)
+        ]
+        return having.index(index), len(having)
+
+
+def groups_of(sheet: Sheet) -> Iterator[FrameGroup]:
+    """Yield the frames of each path; SpecError for one that cannot be."""
+    if sheet.frames and _PROTOCOLS not in sheet.columns:
+        raise missing(_PROTOCOLS, ", which says what layers a frame has")
+    names = sheet.once(_PROTOCOLS) if sheet.frames else None
+    if names is None:
+        return
+    if not isinstance(names, Coded):
+        raise column_error(_PROTOCOLS, "text", "something else")
+    order = np.argsort(names.codes, kind="stable")
+    codes, firsts = np.unique(names.codes[order], return_index=True)
+    for code, rows in zip(codes.tolist(), np.split(order, firsts[1:]), strict=True):
+        name = names.words[code]
+        prefixes = name.split(":") if name else []
+        unknown = [prefix for prefix in prefixes if prefix not in BY_PREFIX]
+        if unknown:
+            raise column_error(_PROTOCOLS, "names of formats", shown(unknown[0]), int(rows[0]))
+        if PLAIN in prefixes or CN in prefixes:
+            yield from _with_tlvs(sheet, name, prefixes, rows)
+        else:
+            yield FrameGroup(name=name, rows=rows, layers=tuple(BY_PREFIX[prefix] for prefix in prefixes))
+
+
+def _with_tlvs(sheet: Sheet, name: str, prefixes: Sequence[str], rows: NDArray[Any]) -> Iterator[FrameGroup]:
+    """Yield the frames of each sequence of TLVs."""
+    first = next(index for index, prefix in enumerate(prefixes) if prefix in (PLAIN, CN))
+    last = next((i for i in range(first, len(prefixes)) if prefixes[i] not in (PLAIN, CN)), len(prefixes))
+    before, behind = ([BY_PREFIX[each] for each in part] for part in (prefixes[:first], prefixes[last:]))
+    groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+    for row in rows.tolist():
+        groups.setdefault(
+            tuple(_listed(sheet, column, row) for column in (_TYPE, _LENGTH, _VALUE)), []
+        ).append(row)
+    for told, members in groups.items():
+        apart = told_apart(prefixes[first:last], *told)
+        if apart is None:
+            absent = [column for column in (_TYPE, _LENGTH, _VALUE) if column not in sheet.columns]
+            if absent:
+                raise missing(absent[0], f" for frames of {name}")
+            needed = f"TLVs that types, lengths and values tell apart as {name}"
+            raise column_error(_TYPE, needed, shown(list(told[0])), members[0])
+        layers, numbers = apart
+        yield FrameGroup(
+            name=name,
+            rows=np.array(members, np.int64),
+            layers=(*before, *layers, *behind),
+            values={first + index: number for index, number in enumerate(numbers)},
+        )
+
+
+def _listed(sheet: Sheet, name: str, row: int) -> tuple[int, ...]:
+    """Return a frame's numbers, or how many octets its values have."""
+    column = sheet.columns.get(name)
+    if column is None:
+        return ()
+    places = slice(int(column.bounds[row]), int(column.bounds[row + 1]))
+    if name == _VALUE:
+        return tuple(sheet.strings(name).octets[places].tolist())
+    assert isinstance(column.values, np.ndarray)
+    return tuple(column.values[places].tolist())

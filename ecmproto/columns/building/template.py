@@ -1,4 +1,11 @@
-"""Where a field's bits stand in every row of a matrix of frames, and how values get there."""
+"""Frame templates: an encoded frame and what is written into each copy: values, then checksums.
+
+The encoder says what it computes (`Layer.computed`), from the template.  A computed field is the same for all
+frames of a template, whatever its column says, but for two: a checksum, which is computed of each frame, and
+the EtherType or length of what follows, which depends on what it was.  The encoder computes the checksum of
+an IPv4 header alone; here are those that also cover a pseudo header (TCP's and UDP's, but for UDP over IPv4
+that has 0, none), and all of them over many frames (RFC 1071).
+"""
 
 from __future__ import annotations
 
@@ -18,9 +25,143 @@ Octets = NDArray[np.uint8]
 
 _WORDS = (8, 16, 32, 64)
 
+_BLOCK_OCTETS = 1 << 18
+"""How much of a matrix is filled at a time: it stays in the cache for all columns."""
+
+Source: TypeAlias = Callable[[Any], NDArray[Any]]
+"""What returns the values of some frames, numbers or rows of octets: it is given a slice or positions."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameTemplate:
+    """The octets of a frame, the places that are written over in each copy, and the checksums over them."""
+
+    octets: Octets
+    places: tuple[BitRange, ...] = ()
+    checksums: tuple[Checksum, ...] = ()
+
+    def fill(self, out: Octets, rows: Any, sources: Sequence[Source]) -> None:
+        """Make ``out`` (n × length) frames: a copy a row, with the values that the sources have for ``rows``.
+
+        ``rows`` is the number of the first of n frames that follow each other, or an array of n numbers;
+        there is a source for each place.
+        """
+        step = max(1, _BLOCK_OCTETS // max(1, len(self.octets)))
+        for low in range(0, len(out), step):
+            block = out[low : low + step]
+            picks = (
+                rows[low : low + step]
+                if isinstance(rows, np.ndarray)
+                else slice(rows + low, rows + low + len(block))
+            )
+            block[:] = self.octets
+            for place, source in zip(self.places, sources, strict=True):
+                place.put(block, source(picks))
+            for checksum in self.checksums:
+                checksum.write(block)
+
+
+def frame_template(
+    frame: Frame,
+    places: Iterable[BitRange],
+    given: Sequence[Collection[str]],
+    *,
+    checksums: bool = True,
+    transport: bool = True,
+) -> FrameTemplate:
+    """Return the template of ``frame``, which is put right already but for what its places will hold.
+
+    Of the checksums of ``frame`` but those ``given``, the template has those that cover a place, or a
+    checksum that does; with ``checksums`` False none.
+    """
+    places = tuple(places)
+    written = [place.octets for place in places]
+    covering: list[Checksum] = []
+    for checksum in checksums_of(frame, given, transport=transport) if checksums else ():
+        if checksum.covers(written):
+            covering.append(checksum)
+            written.append(range(checksum.at, checksum.at + 2))
+    octets = np.frombuffer(encode(frame), np.uint8)
+    return FrameTemplate(octets=octets, places=places, checksums=tuple(covering))
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Finish:
+    """How frames are finished.
+
+    ``fix`` computes what ``encode(frame, fix=True)`` does, with ``transport`` TCP's and UDP's checksums too.
+    ``keep`` are the keys of each layer's fields that stay as they are.
+    """
+
+    fix: bool = True
+    transport: bool = False
+    keep: tuple[frozenset[str], ...] = ()
+
+    def given(self, frame: Frame) -> tuple[frozenset[str], ...]:
+        """Return ``keep`` with an entry for each layer of ``frame``."""
+        return self.keep or (frozenset(),) * len(frame.layers)
+
+
+def finished(frame: Frame, finish: Finish) -> Frame:
+    """Return ``frame`` as ``finish`` wants it."""
+    if not finish.fix:
+        return frame
+    given = finish.given(frame)
+    frame = fixed(frame, given)
+    # a header checksum that the encoder computed is over what is there, unless something given is wrong
+    is_summed = not finish.transport and not any(given)
+    return frame if is_summed else summed(frame, given, transport=finish.transport)
+
+
+def summed(frame: Frame, given: Sequence[Collection[str]], *, transport: bool) -> Frame:
+    """Return ``frame`` with its checksums computed, except those given."""
+    checksums = checksums_of(frame, given, transport=transport)
+    if not checksums:
+        return frame
+    octets = np.frombuffer(encode(frame), dtype=np.uint8).reshape(1, -1).copy()
+    layers = list(frame.layers)
+    for checksum in checksums:
+        checksum.write(octets)
+        number = int.from_bytes(octets[0, checksum.at : checksum.at + 2].tobytes(), "big")
+        layers[checksum.layer] = layers[checksum.layer].replace(checksum=number)
+    return dataclasses.replace(frame, layers=tuple(layers))
+
+
+class Computing:
+    """The fields that are computed of a finished frame's layers."""
+
+    def __init__(self, frame: Frame, finish: Finish) -> None:
+        self._layers = frame.layers
+        self._given = finish.given(frame)
+        self._formats = dispatch(frame.ethertypes)
+        builds = [layer.build() for layer in frame.layers]
+        self._rests = [b"".join(builds[index + 1 :]) for index in range(len(builds))]
+        self._is_fixed = finish.fix
+
+    def of(self, index: int, layer: Layer | None = None) -> dict[str, int]:
+        """Return what is computed of layer ``index``, or of another layer in its place."""
+        if not self._is_fixed:
+            return {}
+        layer = self._layers[index] if layer is None else layer
+        following = self._layers[index + 1] if index + 1 < len(self._layers) else None
+        computed = layer.computed(self._rests[index], following, self._formats)
+        return {key: value for key, value in computed.items() if key not in self._given[index]}
+
+    def announcing(self, index: int, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return what becomes of EtherTypes or lengths of what follows layer ``index``."""
+        layer = self._layers[index]
+        key = layer.next_key
+        if not self._is_fixed or key in self._given[index]:
+            return numbers
+        used, places = np.unique(numbers, return_inverse=True)
+        becomes = [
+            self.of(index, layer.replace(**{key: number})).get(key, number) for number in used.tolist()
+        ]
+        return np.array(becomes, np.uint16)[places.reshape(-1)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BitRange:
     """``bits`` bits from bit ``bit`` of the frame on, the most significant first."""
 
     bit: int
@@ -151,138 +292,3 @@ def _transport(frame: Frame, starts: tuple[int, ...], index: int) -> Checksum | 
         constant=(PROTO_TCP if is_tcp else PROTO_UDP) + starts[-1] - start,
         never_zero=not is_tcp,
     )
-
-
-Source: TypeAlias = Callable[[Any], NDArray[Any]]
-"""What returns the values of some frames, numbers or rows of octets: it is given a slice or positions."""
-
-_BLOCK_OCTETS = 1 << 18
-"""How much of a matrix is filled at a time: it stays in the cache for all columns."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Mold:
-    """The octets of a frame, the places that are written over in each copy, and the checksums over them."""
-
-    octets: Octets
-    places: tuple[Place, ...] = ()
-    checksums: tuple[Checksum, ...] = ()
-
-    def fill(self, out: Octets, rows: Any, sources: Sequence[Source]) -> None:
-        """Make ``out`` (n × length) frames: a copy a row, with the values that the sources have for ``rows``.
-
-        ``rows`` is the number of the first of n frames that follow each other, or an array of n numbers;
-        there is a source for each place.
-        """
-        step = max(1, _BLOCK_OCTETS // max(1, len(self.octets)))
-        for low in range(0, len(out), step):
-            block = out[low : low + step]
-            picks = (
-                rows[low : low + step]
-                if isinstance(rows, np.ndarray)
-                else slice(rows + low, rows + low + len(block))
-            )
-            block[:] = self.octets
-            for place, source in zip(self.places, sources, strict=True):
-                place.put(block, source(picks))
-            for checksum in self.checksums:
-                checksum.write(block)
-
-
-def mold_of(
-    frame: Frame,
-    places: Iterable[Place],
-    given: Sequence[Collection[str]],
-    *,
-    checksums: bool = True,
-    transport: bool = True,
-) -> Mold:
-    """Return the mold of ``frame``, which is put right already but for what its places will hold.
-
-    Of the checksums of ``frame`` but those ``given``, the mold has those that cover a place, or a checksum
-    that does; with ``checksums`` False none.
-    """
-    places = tuple(places)
-    written = [place.octets for place in places]
-    covering: list[Checksum] = []
-    for checksum in checksums_of(frame, given, transport=transport) if checksums else ():
-        if checksum.covers(written):
-            covering.append(checksum)
-            written.append(range(checksum.at, checksum.at + 2))
-    octets = np.frombuffer(encode(frame), np.uint8)
-    return Mold(octets=octets, places=places, checksums=tuple(covering))
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
-    """How frames are finished.
-
-    ``fix`` computes what ``encode(frame, fix=True)`` does, with ``transport`` TCP's and UDP's checksums too.
-    ``keep`` are the keys of each layer's fields that stay as they are.
-    """
-
-    fix: bool = True
-    transport: bool = False
-    keep: tuple[frozenset[str], ...] = ()
-
-    def given(self, frame: Frame) -> tuple[frozenset[str], ...]:
-        """Return ``keep`` with an entry for each layer of ``frame``."""
-        return self.keep or (frozenset(),) * len(frame.layers)
-
-
-def finished(frame: Frame, finish: Finish) -> Frame:
-    """Return ``frame`` as ``finish`` wants it."""
-    if not finish.fix:
-        return frame
-    given = finish.given(frame)
-    frame = fixed(frame, given)
-    # a header checksum that the encoder computed is over what is there, unless something given is wrong
-    is_summed = not finish.transport and not any(given)
-    return frame if is_summed else summed(frame, given, transport=finish.transport)
-
-
-def summed(frame: Frame, given: Sequence[Collection[str]], *, transport: bool) -> Frame:
-    """Return ``frame`` with its checksums computed, except those given."""
-    checksums = checksums_of(frame, given, transport=transport)
-    if not checksums:
-        return frame
-    octets = np.frombuffer(encode(frame), dtype=np.uint8).reshape(1, -1).copy()
-    layers = list(frame.layers)
-    for checksum in checksums:
-        checksum.write(octets)
-        number = int.from_bytes(octets[0, checksum.at : checksum.at + 2].tobytes(), "big")
-        layers[checksum.layer] = layers[checksum.layer].replace(checksum=number)
-    return dataclasses.replace(frame, layers=tuple(layers))
-
-
-class Computing:
-    """The fields that are computed of a finished frame's layers."""
-
-    def __init__(self, frame: Frame, finish: Finish) -> None:
-        self._layers = frame.layers
-        self._given = finish.given(frame)
-        self._formats = dispatch(frame.ethertypes)
-        builds = [layer.build() for layer in frame.layers]
-        self._rests = [b"".join(builds[index + 1 :]) for index in range(len(builds))]
-        self._is_fixed = finish.fix
-
-    def of(self, index: int, layer: Layer | None = None) -> dict[str, int]:
-        """Return what is computed of layer ``index``, or of another layer in its place."""
-        if not self._is_fixed:
-            return {}
-        layer = self._layers[index] if layer is None else layer
-        following = self._layers[index + 1] if index + 1 < len(self._layers) else None
-        computed = layer.computed(self._rests[index], following, self._formats)
-        return {key: value for key, value in computed.items() if key not in self._given[index]}
-
-    def announcing(self, index: int, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Return what becomes of EtherTypes or lengths of what follows layer ``index``."""
-        layer = self._layers[index]
-        key = layer.next_key
-        if not self._is_fixed or key in self._given[index]:
-            return numbers
-        used, places = np.unique(numbers, return_inverse=True)
-        becomes = [
-            self.of(index, layer.replace(**{key: number})).get(key, number) for number in used.tolist()
-        ]
-        return np.array(becomes, np.uint16)[places.reshape(-1)]

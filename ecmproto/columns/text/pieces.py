@@ -14,7 +14,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ecmproto.columns.parse_tables import field_of, place_of
+from ecmproto.columns.parse_tables import bit_field, field_of
 from ecmproto.formats.base import Layer
 
 
@@ -299,7 +299,7 @@ class Path:
         assert field.bits is not None, f"{field.name} is no number"
         used = field.bits - drop if bits is None else bits
         part = dataclasses.replace(field, bit_offset=field.bit_offset + drop, bits=used)
-        place = place_of(part)
+        place = bit_field(part)
         signed = field.kind == "sint" and used == field.bits
         assert place.octets <= 7, f"{field.name}: more than 56 bits"
         return Bits(self.first + layer, place.at, place.octets, place.shift, used, signed)
@@ -311,6 +311,6 @@ class Path:
         mark = self.first + layer
         if field.bits is None:
             return Stretch(mark, cls.fixed_octets, mark + 1, 0)
-        place = place_of(field)
+        place = bit_field(field)
         assert 8 * place.octets == field.bits, f"{field.name}: no whole octets"
         return Stretch(mark, place.at, mark, place.at + place.octets)

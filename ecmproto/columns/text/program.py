@@ -100,7 +100,7 @@ class Assembler:
 
     def __init__(self) -> None:
         self.functions: list[Callable[..., str]] = []
-        self.shapes: list[tuple[int, ...]] = []
+        self.argument_octets: list[tuple[int, ...]] = []
         """For each function the octets of its values, 0 for a number."""
         self._function_of: dict[tuple[Callable[..., str], tuple[int, ...]], int] = {}
         self._operations: list[tuple[int, ...]] = []
@@ -253,7 +253,7 @@ class Assembler:
         function = self._function_of.setdefault(key, len(self.functions))
         if function == len(self.functions):
             self.functions.append(piece.function)
-            self.shapes.append(tuple(sizes))
+            self.argument_octets.append(tuple(sizes))
         row = (function, len(numbers), *numbers)
         self._add(WORD, len(self._words) - self._word_bounds[-1])
         self._words.append(row + (0,) * (2 + KEY_NUMBERS - len(row)))

@@ -24,7 +24,7 @@ from ecmproto.columns.layers import (
     sampled_frames,
 )
 from ecmproto.columns.layout_cache import FCS_AT, FIRST_LAYER, FROM_END, LAYERS, TAIL, ZEROS
-from ecmproto.columns.parse_tables import transitions
+from ecmproto.columns.parse_tables import parse_tables
 from ecmproto.columns.text.pieces import Path, Pieces, RecordNumber
 from ecmproto.columns.text.program import SPARE_OCTETS, Assembler, Programs, render
 from ecmproto.columns.text.vocabulary import Vocabulary
@@ -54,24 +54,24 @@ assert MOST_FORMATS < 1 << _BITS, "more formats than a path's key can tell apart
 
 
 @released
-def _lay_out(shape: Int64, layer: Int64, marks: Int64, stops: Int64, keys: Int64) -> None:
-    """Give each shape its marks, places as `ecmproto.columns.layout_cache` has them, and its key.
+def _mark_layouts(layout: Int64, layer: Int64, marks: Int64, stops: Int64, keys: Int64) -> None:
+    """Give each layout its marks, places as `ecmproto.columns.layout_cache` has them, and its key.
 
     ``stops`` is given where the marks of each end; the key says which layers it has.
     """
     at = 0
-    for row in range(len(shape)):
-        first = shape[row, FIRST_LAYER]
+    for row in range(len(layout)):
+        first = layout[row, FIRST_LAYER]
         key, layers = np.int64(0), 0
-        for index in range(first, first + shape[row, LAYERS]):
+        for index in range(first, first + layout[row, LAYERS]):
             if layer[index, 0] < _FORMATS:
                 marks[at] = layer[index, 1]
                 key = (key << _BITS) | (layer[index, 0] + 1)
                 layers += 1
                 at += 1
-        marks[at] = shape[row, TAIL]
-        marks[at + 1] = shape[row, TAIL] + shape[row, ZEROS]
-        marks[at + 2] = shape[row, FCS_AT]
+        marks[at] = layout[row, TAIL]
+        marks[at + 1] = layout[row, TAIL] + layout[row, ZEROS]
+        marks[at + 2] = layout[row, FCS_AT]
         marks[at + 3] = -FROM_END
         at += TAILS
         stops[row] = at
@@ -79,7 +79,7 @@ def _lay_out(shape: Int64, layer: Int64, marks: Int64, stops: Int64, keys: Int64
 
 
 @released
-def _join(
+def _join_marks(
     outer: Int64,
     inner: Int64,
     outer_marks: Int64,
@@ -90,7 +90,7 @@ def _join(
     marks: Int64,
     stops: Int64,
 ) -> None:
-    """Give each pair of shapes its marks: those of the outer one, then those of the one that it shows.
+    """Give each pair of layouts its marks: those of the outer one, then those of the one that it shows.
 
     What is shown starts ``shown_at`` octets behind the last layer's start, and ends with it.
     """
@@ -113,25 +113,25 @@ def _join(
 
 
 @released
-def _place(
-    layout_of: Int32,
-    layouts: Int64,
+def _place_marks(
+    marking_of: Int32,
+    markings: Int64,
     stops: Int64,
     offset: Int64,
     captured: Int64,
     marks: Int64,
     mark_at: Int64,
 ) -> None:
-    """Write where the marks of each frame's layout are in the buffer."""
+    """Write where the marks of each frame's marking are in the buffer."""
     at = 0
-    for row in range(len(layout_of)):
-        which = signed(layout_of[row])
+    for row in range(len(marking_of)):
+        which = signed(marking_of[row])
         first = stops[which - 1] if which > 0 else 0
         start = offset[row]
         behind = start + captured[row] + FROM_END
         mark_at[row] = at
         for index in range(first, stops[which]):
-            mark = layouts[index]
+            mark = markings[index]
             marks[at] = mark + (start if mark >= 0 else behind)
             at += 1
 
@@ -182,8 +182,8 @@ class Marked:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Layouts:
-    """The layouts of frames: marks, one layout's behind the other's, and where those of each end."""
+class _Markings:
+    """The markings of frames: marks, one marking's behind the other's, and where those of each end."""
 
     marks: Int64
     stops: Int64
@@ -191,7 +191,7 @@ class _Layouts:
     """The keys that say which layers each has, and which the frame that it shows has (0: none)."""
     inner: Int64
     of: Int32
-    """The layout of each frame."""
+    """The marking of each frame."""
 
 
 class PathBook:
@@ -220,20 +220,22 @@ class PathBook:
         malformed = np.zeros(len(frames.offset), np.bool_)
         malformed[found.error_rows] = True
         shows_malformed = np.zeros_like(malformed)
-        layouts = _layouts(found)
+        markings = _markings(found)
         rows, shown = sampled_frames(found) if sampled else (_NO_ROWS, None)
         if shown is not None and len(rows):
             inside = find_layers(shown, (), ethertypes, None)
             shows_malformed[rows[inside.error_rows]] = True
-            layouts = _paired(layouts, _layouts(inside), rows, ethertypes)
-        paths = np.empty(len(layouts.stops), np.int32)
-        self._used = _identify(layouts.outer, layouts.inner, self._keys, self._slots, self._used, paths)
-        sizes = np.diff(layouts.stops, prepend=0)
-        marks = np.empty(int(sizes[layouts.of].sum()), np.int64)
-        mark_at = np.empty(len(layouts.of), np.int64)
-        _place(layouts.of, layouts.marks, layouts.stops, frames.offset, frames.captured, marks, mark_at)
-        path_of = np.empty(len(layouts.of), np.int32)
-        look_up(paths, layouts.of, path_of)
+            markings = _paired(markings, _markings(inside), rows, ethertypes)
+        paths = np.empty(len(markings.stops), np.int32)
+        self._used = _identify(markings.outer, markings.inner, self._keys, self._slots, self._used, paths)
+        sizes = np.diff(markings.stops, prepend=0)
+        marks = np.empty(int(sizes[markings.of].sum()), np.int64)
+        mark_at = np.empty(len(markings.of), np.int64)
+        _place_marks(
+            markings.of, markings.marks, markings.stops, frames.offset, frames.captured, marks, mark_at
+        )
+        path_of = np.empty(len(markings.of), np.int32)
+        look_up(paths, markings.of, path_of)
         return Marked(
             found=found,
             paths=path_of,
@@ -247,24 +249,24 @@ class PathBook:
 _NO_ROWS = np.empty(0, np.int32)
 
 
-def _layouts(found: LayersFound) -> _Layouts:
-    """Return the shapes of frames as layouts."""
-    counts = [len(part.shape) for part in found.parts]
+def _markings(found: LayersFound) -> _Markings:
+    """Return the layouts of frames as markings."""
+    counts = [len(part.layouts) for part in found.parts]
     of = np.empty(len(found.frames.offset), np.int32)
     marks, stops, keys = [], [], []
     first = 0
     for part, add in zip(found.parts, itertools.accumulate(counts, initial=0), strict=False):
-        np.add(part.shape_of, add, out=of[part.begin : part.end])
-        here = np.empty(len(part.layer) + TAILS * len(part.shape), np.int64)
-        ends, names = np.empty(len(part.shape), np.int64), np.empty(len(part.shape), np.int64)
-        _lay_out(part.shape, part.layer, here, ends, names)
+        np.add(part.layout_of, add, out=of[part.begin : part.end])
+        here = np.empty(len(part.layer) + TAILS * len(part.layouts), np.int64)
+        ends, names = np.empty(len(part.layouts), np.int64), np.empty(len(part.layouts), np.int64)
+        _mark_layouts(part.layouts, part.layer, here, ends, names)
         used = int(ends[-1]) if len(ends) else 0
         marks.append(here[:used])
         stops.append(ends + first)
         keys.append(names)
         first += used
     outer = np.concatenate(keys)
-    return _Layouts(
+    return _Markings(
         marks=np.concatenate(marks),
         stops=np.concatenate(stops),
         outer=outer,
@@ -273,8 +275,8 @@ def _layouts(found: LayersFound) -> _Layouts:
     )
 
 
-def _paired(outer: _Layouts, inner: _Layouts, rows: Int32, ethertypes: EtherTypes) -> _Layouts:
-    """Return the layouts of frames, of which ``rows`` show frames of others."""
+def _paired(outer: _Markings, inner: _Markings, rows: Int32, ethertypes: EtherTypes) -> _Markings:
+    """Return the markings of frames, of which ``rows`` show frames of others."""
     many = len(inner.stops)
     pairs = outer.of[rows] * np.int64(many) + inner.of
     if len(outer.stops) * many <= _DENSE_PAIRS:
@@ -289,11 +291,11 @@ def _paired(outer: _Layouts, inner: _Layouts, rows: Int32, ethertypes: EtherType
     marks, stops = np.empty(int(sizes.sum()), np.int64), np.empty(len(there), np.int64)
     key = outer.outer[first]
     last = np.where(key == _MANY_LAYERS, 0, (key & (1 << _BITS) - 1) - 1)
-    shown_at = transitions(ethertypes).fixed[last]
-    _join(first, second, outer.marks, outer.stops, inner.marks, inner.stops, shown_at, marks, stops)
+    shown_at = parse_tables(ethertypes).fixed[last]
+    _join_marks(first, second, outer.marks, outer.stops, inner.marks, inner.stops, shown_at, marks, stops)
     of = outer.of.copy()
     of[rows] = len(outer.stops) + places
-    return _Layouts(
+    return _Markings(
         marks=np.concatenate([outer.marks, marks]),
         stops=np.concatenate([outer.stops, stops + len(outer.marks)]),
         outer=np.concatenate([outer.outer, outer.outer[first]]),
@@ -332,10 +334,10 @@ class Job:
     """Octets of the longest of ``singles`` that says what is malformed."""
     programs: Programs
     functions: Sequence[Callable[..., str]]
-    shapes: Sequence[tuple[int, ...]]
+    argument_octets: Sequence[tuple[int, ...]]
 
 
-class Desk:
+class RenderBuffers:
     """Room for the text of a share; given to one thread at a time."""
 
     def __init__(self) -> None:
@@ -347,7 +349,7 @@ class Desk:
         programs, marked, words = job.programs, job.marked, self._vocabulary
         frames = marked.found.frames
         codes = words.codes(
-            begin, end, job.program, programs, job.functions, job.shapes, job.record, frames.buffer,
+            begin, end, job.program, programs, job.functions, job.argument_octets, job.record, frames.buffer,
             marked.marks, marked.mark_at,
         )  # fmt: skip
         used = np.zeros(2, np.int64)
@@ -413,7 +415,7 @@ class Renderer:
         self._assembler = Assembler()
         self._programs = self._assembler.programs()
         self._program_of = np.empty(0, np.int32)
-        self._desks: list[Desk] = []
+        self._buffers: list[RenderBuffers] = []
 
     def batch(
         self,
@@ -460,7 +462,7 @@ class Renderer:
             longest_error=int(np.diff(bounds[len(rows) :]).max(initial=0)),
             programs=self._programs,
             functions=self._assembler.functions,
-            shapes=self._assembler.shapes,
+            argument_octets=self._assembler.argument_octets,
         )
         yield from self._shares(job, batch.captured, pool)
 
@@ -494,16 +496,16 @@ class Renderer:
         """Yield the text of the rows, share by share, with threads that are two shares ahead."""
         works = [partial(self._share, job, *share) for share in _shared(captured)]
         shared = pool if len(works) > 1 else None
-        for desk, texts in _done(works, shared):
+        for buffers, texts in _done(works, shared):
             yield from texts
-            self._desks.append(desk)
+            self._buffers.append(buffers)
 
-    def _share(self, job: Job, begin: int, end: int) -> tuple[Desk, list[memoryview]]:
+    def _share(self, job: Job, begin: int, end: int) -> tuple[RenderBuffers, list[memoryview]]:
         try:
-            desk = self._desks.pop()
+            buffers = self._buffers.pop()
         except IndexError:
-            desk = Desk()
-        return desk, desk.texts(job, begin, end)
+            buffers = RenderBuffers()
+        return buffers, buffers.texts(job, begin, end)
 
 
 def _shared(captured: Int64) -> Iterator[tuple[int, int]]:

@@ -123,7 +123,7 @@ class Vocabulary:
         program: Int32,
         programs: Programs,
         functions: Sequence[Callable[..., str]],
-        shapes: Sequence[tuple[int, ...]],
+        argument_octets: Sequence[tuple[int, ...]],
         record: Int64,
         buffer: Octets,
         marks: Int64,
@@ -144,7 +144,7 @@ class Vocabulary:
         )  # fmt: skip
         for entry in range(before, self._known):
             function, *numbers = self._keys[entry].tolist()
-            word = functions[function](*_values(shapes[function], numbers))
+            word = functions[function](*_values(argument_octets[function], numbers))
             self._append(entry, word.encode("utf-8", errors="replace"))
         return codes
 
@@ -172,11 +172,11 @@ class Vocabulary:
         self.longest = max(self.longest, len(word))
 
 
-def _values(shape: tuple[int, ...], numbers: list[int]) -> list[int | bytes]:
+def _values(sizes: tuple[int, ...], numbers: list[int]) -> list[int | bytes]:
     """Return what a function takes: numbers as they are, octets put together of theirs."""
     values: list[int | bytes] = []
     left = iter(numbers)
-    for octets in shape:
+    for octets in sizes:
         if octets:
             values.append(b"".join(next(left).to_bytes(size, "big") for _, size in parts_of(octets)))
         else:

@@ -91,11 +91,11 @@ def test_lengths_that_are_ethertypes_of_longer_frames() -> None:
     assert_equal(Batch.from_frames(frames), NAMES)
 
 
-def test_frames_that_differ_in_length_have_one_shape() -> None:
+def test_frames_that_differ_in_length_have_one_layout() -> None:
     frames = _packets(IPv4(), UDP(), range(40, 400))
     found = find_layers(frames_of(Batch.from_frames(frames), ()), (), DEFAULT, None)
     (part,) = found.parts
-    assert len(part.shape) == 1
+    assert len(part.layouts) == 1
 
 
 def test_memory_is_not_used_again_while_somebody_looks() -> None:
