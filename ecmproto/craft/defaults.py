@@ -8,24 +8,27 @@ and fills the fields left out, so that the bare name of a kind makes a frame tha
 from __future__ import annotations
 
 import functools
-import ipaddress
 from collections.abc import Callable
 
 from ecmproto.codec.frame import Frame, encode
 from ecmproto.craft.stack import VLAN_TAGS, Part, Stack
 from ecmproto.formats.base import Layer
-from ecmproto.formats.bcn import BCN, RRTTag
-from ecmproto.formats.cn import CNM, CNM_PRIORITY, MAX_MSDU, CNTag
+from ecmproto.formats.cn import CNM, MAX_MSDU, CNTag
 from ecmproto.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV, flow_id
-from ecmproto.formats.ecm import ECM, CMTag
 from ecmproto.formats.ethernet import Data, Ethernet, ITag
-from ecmproto.formats.experimental import MESSAGE_PRIORITY
-from ecmproto.formats.fecn import DBPRateReport, FECNReturn
-from ecmproto.formats.ip import ARP, EXTENSIONS, TCP, UDP, IPv4, IPv6
-from ecmproto.formats.lldp import DESTINATION as LLDP_DESTINATION
+from ecmproto.formats.ip import (
+    ARP,
+    DESTINATION_IP,
+    DESTINATION_PORT,
+    EXTENSIONS,
+    SOURCE_IP,
+    SOURCE_PORT,
+    UDP,
+    IPv4,
+    IPv6,
+)
 from ecmproto.formats.lldp import END, TLV, CongestionNotificationTLV
-from ecmproto.formats.mac_control import DESTINATION as MAC_CONTROL_DESTINATION
-from ecmproto.formats.mac_control import PFC, Pause
+from ecmproto.formats.mac_control import PFC
 from ecmproto.formats.text import cpid
 
 SOURCE = bytes.fromhex("020000000001")
@@ -34,17 +37,13 @@ DESTINATION = bytes.fromhex("020000000002")
 """Where they go."""
 CONGESTION_POINT = bytes.fromhex("0200000000c1")
 """The bridge whose queue fills."""
-SOURCE_IP, DESTINATION_IP = (ipaddress.ip_address(f"192.0.2.{i}").packed for i in (1, 2))
-SOURCE_IP6, DESTINATION_IP6 = (ipaddress.ip_address(f"2001:db8::{i}").packed for i in (1, 2))
-SOURCE_PORT, DESTINATION_PORT = 49152, 4791
-"""UDP ports of a sampled frame: an ephemeral one and RoCEv2's."""
 
 SAMPLED_OCTETS = 48
 """How much of a sampled frame an ECM, BCN or E²CM message shows (wire-formats 4)."""
-LINK_KBPS = 10_000_000
 _TTL_S = 120
 _CHASSIS, _PORT, _TTL = 1, 2, 3
 _BY_MAC, _BY_NAME = b"\x04", b"\x05"
+_ADDRESSES = 12
 _SAMPLED_DATA = bytes(64)
 _PAYLOAD = bytes(18)
 
@@ -69,15 +68,21 @@ def complete(stack: Stack) -> list[Values]:
 
 
 def _complete_ip(stack: Stack) -> None:
-    """UDP and TCP need IP under them, and IP something it carries."""
-    for index, part in enumerate(stack.parts):
-        below = stack.parts[index - 1].cls if index else None
-        if part.cls in (UDP, TCP) and below not in (IPv4, IPv6, *EXTENSIONS.values()):
-            stack.parts.insert(index, Part(IPv4))
-            break
+    """What a port announces needs UDP under it, UDP and TCP need IP, and IP something it carries."""
+    _put_under(stack, lambda cls: bool(cls.udp_ports), (UDP,))
+    carried = (IPv4, IPv6, *EXTENSIONS.values())
+    _put_under(stack, lambda cls: cls.ip_protocol is not None and cls.role != "header", carried)
     last = stack.parts[-1]
     if (last.cls is IPv4 and "proto" not in last.values) or (last.cls is IPv6 and "nxt" not in last.values):
         stack.parts += [Part(UDP), Part(Data, {"data": _PAYLOAD})]
+
+
+def _put_under(stack: Stack, needs: Callable[[type[Layer]], bool], under: tuple[type[Layer], ...]) -> None:
+    """Put the first of the formats ``under`` in front of a part that needs one of them and has none."""
+    for index, part in enumerate(stack.parts):
+        if needs(part.cls) and not (index and stack.parts[index - 1].cls in under):
+            stack.parts.insert(index, Part(under[0]))
+            return
 
 
 def _complete_lldp(stack: Stack) -> None:
@@ -100,8 +105,9 @@ def _complete_lldp(stack: Stack) -> None:
 
 def _kind(stack: Stack) -> Part:
     """Return the part that says what kind of frame this is: a message, a control frame, else the last."""
-    kinds = ("cnm", "message", "mac_control", "lldp")  # every LLDPDU ends with a TLV of that announcement
-    return next((part for part in stack.parts if part.cls.announced_by in kinds), stack.parts[-1])
+    kinds = ("message", "flow control")
+    # every LLDPDU ends with a TLV that says nothing
+    return next((part for part in stack.parts if part.cls.role in kinds or part.is_tlv), stack.parts[-1])
 
 
 def _addresses(stack: Stack) -> tuple[bytes, bytes]:
@@ -114,23 +120,16 @@ def _addresses(stack: Stack) -> tuple[bytes, bytes]:
     return da, sa
 
 
+_STATIONS = {
+    "data": (DESTINATION, SOURCE), "feedback": (SOURCE, CONGESTION_POINT), "reply": (SOURCE, DESTINATION),
+    "link": (DESTINATION, CONGESTION_POINT),
+}  # fmt: skip
+"""To whom, and from whom, a frame goes in a direction."""
+
+
 def _default_addresses(kind: Part) -> tuple[bytes, bytes]:
-    if kind.cls.announced_by == "mac_control":
-        return MAC_CONTROL_DESTINATION, CONGESTION_POINT
-    if kind.cls.announced_by == "lldp":
-        return LLDP_DESTINATION, CONGESTION_POINT
-    if kind.cls is E2CM and kind.values.get("type") == PROBE_REV:
-        return SOURCE, DESTINATION
-    if kind.cls in (FECNReturn, DBPRateReport):
-        return SOURCE, DESTINATION
-    if kind.cls is ARP:
-        return b"\xff" * 6, SOURCE
-    is_feedback = kind.cls.announced_by in ("cnm", "message") and not _is_forward_probe(kind)
-    return (SOURCE, CONGESTION_POINT) if is_feedback else (DESTINATION, SOURCE)
-
-
-def _is_forward_probe(part: Part) -> bool:
-    return part.cls is E2CM and part.values.get("type") == PROBE_FWD
+    dst, src = _STATIONS[kind.cls.direction_of(kind.values)]
+    return kind.cls.crafting.destination or dst, src
 
 
 def _values_of(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
@@ -138,13 +137,23 @@ def _values_of(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Valu
         outermost = next(stack.tags()) is part
         return {"priority": _message_priority(_kind(stack))} if outermost else {}
     fill = _FILL.get(part.cls)
-    return fill(part, stack, addresses) if fill else {}
+    return fill(part, stack, addresses) if fill else _declared(part, stack, addresses)
+
+
+def _declared(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
+    """Return what a format's declaration says, the CPID of the congestion point, and the frame it shows."""
+    cls = part.cls
+    values = dict(cls.crafting.values)
+    point = addresses[1] if cls.role == "message" else CONGESTION_POINT
+    values |= {field.key: cpid(point, 1) for field in cls.layout if field.kind == "cpid"}
+    if cls.shows is not None and cls.layout[-1].key not in part.values:
+        start = 0 if cls.shows is Ethernet else _ADDRESSES
+        values[cls.layout[-1].key] = _shown(stack, addresses[0])[start : start + SAMPLED_OCTETS]
+    return values
 
 
 def _message_priority(kind: Part) -> int:
-    if kind.cls is CNM:
-        return CNM_PRIORITY
-    return MESSAGE_PRIORITY if kind.cls.announced_by == "message" and not _is_forward_probe(kind) else 0
+    return 0 if kind.cls.direction_of(kind.values) == "data" else kind.cls.crafting.priority
 
 
 def _ethernet(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
@@ -159,12 +168,12 @@ def _cnm(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
     station, point = addresses
     dst = part.values.get("encap_dst", DESTINATION)
     assert isinstance(dst, bytes)
-    msdu = _sampled((), dst, station)[12 : 12 + MAX_MSDU]
+    msdu = _sampled((), dst, station)[_ADDRESSES : _ADDRESSES + MAX_MSDU]
     return {"cpid": cpid(point, 1), "encap_dst": dst, "msdu": msdu}
 
 
-def _feedback(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    station, point = addresses
+def _shown(stack: Stack, station: bytes) -> bytes:
+    """Return the frame from ``station`` that a message shows, behind tags such as the message has."""
     tags: list[Layer] = []
     for tag in stack.parts:
         if tag.cls in VLAN_TAGS:
@@ -172,16 +181,11 @@ def _feedback(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Value
             tags.append(tag.cls().replace(**_only(tag, "id")))
         elif tag.cls is CNTag:
             tags.append(CNTag().replace(**_only(tag, "flow_id")))
-    payload = _sampled(tuple(tags), DESTINATION, station)[:SAMPLED_OCTETS]
-    return {"cpid": cpid(point, 1), "payload": payload}
+    return _sampled(tuple(tags), DESTINATION, station)
 
 
 def _only(part: Part, key: str) -> Values:
     return {key: part.values[key]} if key in part.values else {}
-
-
-def _bcn(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    return _feedback(part, stack, addresses) | {"capacity": LINK_KBPS}
 
 
 def _e2cm(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
@@ -194,7 +198,7 @@ def _e2cm(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
     assert isinstance(priority, int)
     hashed: Values = {"flow_id": flow_id(flow_dst, flow_src, priority)}
     if kind in BCN_TYPES:
-        return _feedback(part, stack, addresses) | hashed
+        return _declared(part, stack, addresses) | hashed
     return hashed | {"cpid": cpid(flow_dst, 0)}
 
 
@@ -205,14 +209,6 @@ def _sampled(tags: tuple[Layer, ...], dst: bytes, src: bytes) -> bytes:
     udp = UDP(srcport=SOURCE_PORT, dstport=DESTINATION_PORT)
     layers = (Ethernet(dst=dst, src=src), *tags, ip, udp, Data(data=_SAMPLED_DATA))
     return encode(Frame(layers=layers), fix=True)
-
-
-def _tag(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    return {"cpid": cpid(CONGESTION_POINT, 1)}
-
-
-def _pause(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    return {"pause_time": 0xFFFF}
 
 
 def _pfc(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
@@ -231,20 +227,8 @@ def _arp(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
     return {"src_hw": addresses[1], "src_proto": SOURCE_IP, "dst_proto": DESTINATION_IP}
 
 
-def _ip(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    return {"src": SOURCE_IP, "dst": DESTINATION_IP}
-
-
-def _ip6(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    return {"src": SOURCE_IP6, "dst": DESTINATION_IP6}
-
-
-def _ports(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    return {"srcport": SOURCE_PORT, "dstport": DESTINATION_PORT}
-
-
 _FILL: dict[type[Layer], Callable[[Part, Stack, tuple[bytes, bytes]], Values]] = {
-    Ethernet: _ethernet, ITag: _i_tag, CNM: _cnm, ECM: _feedback, BCN: _bcn, E2CM: _e2cm, CMTag: _tag,
-    RRTTag: _tag, Pause: _pause, PFC: _pfc, CongestionNotificationTLV: _cn_tlv, ARP: _arp, IPv4: _ip,
-    IPv6: _ip6, UDP: _ports, TCP: _ports,
+    Ethernet: _ethernet, ITag: _i_tag, CNM: _cnm, E2CM: _e2cm, PFC: _pfc, CongestionNotificationTLV: _cn_tlv,
+    ARP: _arp,
 }  # fmt: skip
+"""What depends on more than a format's declaration."""

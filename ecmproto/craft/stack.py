@@ -90,7 +90,7 @@ class Stack:
     @property
     def is_mac_control(self) -> bool:
         """Whether this is a PAUSE, a PFC or another MAC Control frame."""
-        return any(part.cls.announced_by == "mac_control" for part in self.parts)
+        return any(part.cls.role == "flow control" for part in self.parts)
 
     @property
     def is_lldp(self) -> bool:
@@ -188,7 +188,7 @@ class Stack:
         if self.is_mac_control or self.is_lldp:
             return outside
         # of the messages, only a CNM carries a CN-TAG (wire-formats 3 to 7)
-        message = any(part.cls.announced_by == "message" for part in self.parts)
+        message = any(part.cls.role == "message" for part in self.parts)
         return (Ethernet, VLAN) if message and not self.get(CNM) else (Ethernet, VLAN, CNTag)
 
     def _insert(self, cls: type[Layer]) -> Part:

@@ -7,7 +7,7 @@ the test does (at least) and one that holds only where it does (at most); negati
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
 from ecmproto.capture.batch import ETHERNET
@@ -50,8 +50,8 @@ from ecmproto.filter.fields import (
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import VLAN, Ethernet, STag
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
-from ecmproto.formats.ip import AH, TCP, UDP, Extension, IPv4, IPv6
-from ecmproto.formats.registry import announcement, dispatch
+from ecmproto.formats.ip import Extension, IPv4, IPv6
+from ecmproto.formats.registry import FORMATS, announcement, dispatch
 
 _HEADER_OCTETS = 14
 _TYPE = Value(place=12, octets=2)
@@ -93,7 +93,9 @@ class _Translator:
         self._ethertypes = ethertypes
         self._tags = (ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag)
         # what follows these is not looked for: it may be anything
-        self._opaque = (ethertypes.i_tag, ethertypes.tag)
+        steps = {*self._tags, ethertypes.cn_tag}
+        tags = {announcement(cls, ethertypes) for cls in FORMATS if cls.role == "tag"} - {None}
+        self._opaque = tuple(sorted(value for value in tags if value is not None and value not in steps))
 
     def at_least(self, test: Test) -> Condition:
         """Return a condition that holds wherever the test does."""
@@ -149,11 +151,14 @@ class _Translator:
     def _formats_types(self, field: Field) -> frozenset[int] | None:
         """Return the EtherTypes that a field's layers come behind; None where that is not known."""
         if field.inner:
-            return frozenset((self._ethertypes.cnm, self._ethertypes.message))
+            return self._any_of([cls for cls in FORMATS if cls.shows is not None])
         if field.origin != "layers":
             return None
+        return self._any_of(field.formats or {source.format for source in field.sources})
+
+    def _any_of(self, formats: Collection[type[Layer]]) -> frozenset[int] | None:
         types: set[int] = set()
-        for cls in field.formats or {source.format for source in field.sources}:
+        for cls in formats:
             own = self._types_of(cls)
             if not own:
                 return None
@@ -161,7 +166,7 @@ class _Translator:
         return frozenset(types)
 
     def _types_of(self, cls: type[Layer]) -> set[int]:
-        if cls in (AH, TCP, UDP):
+        if cls.ip_protocol is not None or cls.udp_ports:
             return {type_ for each in (IPv4, IPv6) for type_ in self._types_of(each)}
         if issubclass(cls, Extension):
             return self._types_of(IPv6)

@@ -20,10 +20,11 @@ from __future__ import annotations
 import dataclasses
 import operator
 import struct
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, dataclass_transform
 
-from ecmproto.errors import DecodeError, EncodeError, SpecError
+from ecmproto.errors import DecodeError, EncodeError, ParameterError, SpecError
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.formats.schema import (
     Field,
@@ -388,6 +389,27 @@ def _within(cls: type[Layer]) -> Callable[[Any, int, int], DecodeError | None]:
     exec("\n".join([*lines, " return None"]), scope)
     within: Callable[[Any, int, int], DecodeError | None] = scope["within"]
     return within
+
+
+ADDED: list[type[Layer]] = []
+"""Formats that `register` has taken, for `ecmproto.formats.registry` to read."""
+
+
+def register(cls: L) -> L:
+    """Add a format to those that ecmproto knows, and return it: a class decorator above ``@layer``.
+
+    The tables of formats are made once, with whatever is first decoded or encoded; ParameterError for a
+    format that comes later.  A package's formats are there in every process by the entry point group
+    ``ecmproto.formats``, without this.
+    """
+    if "ecmproto.formats.registry" in sys.modules:
+        raise ParameterError(
+            name=cls.prefix,
+            needed="a format registered before anything of ecmproto but ecmproto.formats.base is imported",
+            got="one that comes later",
+        )
+    ADDED.append(cls)
+    return cls
 
 
 def _with_default(cls: type[Layer], key: str, default: int) -> Any:

@@ -1,15 +1,20 @@
 """Every format, listed once; which of them an EtherType announces; every field by its name.
 
-A new format is one class and one entry in ``FORMATS``.
+A new format is one class and one entry in ``OWN``.  Other packages add theirs through the entry point group
+``ecmproto.formats``: each entry point's value is the class; scripts, with `ecmproto.formats.base.register`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import os
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
-from ecmproto.formats.base import Layer
+from ecmproto.errors import ParameterError
+from ecmproto.formats.base import ADDED, Layer
 from ecmproto.formats.bcn import BCN, RRTTag
 from ecmproto.formats.cn import CNM, CNTag
 from ecmproto.formats.e2cm import E2CM
@@ -34,14 +39,93 @@ from ecmproto.formats.lldp import TLV, CongestionNotificationTLV, tlv_at
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.formats.schema import Field
 
-FORMATS: tuple[type[Layer], ...] = (
+OWN: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
     UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, IPv4, IPv6,
     HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP, MSDU, SLL, SLL2, Data,
 )  # fmt: skip
 
+"""The formats that ecmproto itself brings."""
+
+ENTRY_POINT_GROUP = "ecmproto.formats"
 MOST_FORMATS = 60
 """How many formats compiled code has room for; it is the same whatever formats there are."""
+
+
+def _added() -> Iterator[type[Layer]]:
+    """Yield the formats of other packages, then those that were registered."""
+    if any(map(_names_formats, sys.path)):
+        # imported only where it is needed, since that takes longer than all of this module's other work
+        from importlib.metadata import entry_points
+
+        for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
+            needed = f"a format from the entry point {entry.value}"
+            try:
+                cls = entry.load()
+            except Exception as error:  # whatever a foreign package raises while it is imported
+                got = f"{type(error).__name__}: {error}"
+                raise ParameterError(name=entry.name, needed=needed, got=got) from error
+            if not (isinstance(cls, type) and issubclass(cls, Layer) and hasattr(cls, "layout")):
+                raise ParameterError(name=entry.name, needed=needed, got=repr(cls))
+            yield cls
+    yield from ADDED
+
+
+def _names_formats(folder: str) -> bool:
+    """Return whether a package installed in a folder has entry points for formats."""
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return False
+    for name in names:
+        if name.endswith((".dist-info", ".egg-info")):
+            with suppress(OSError), open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:
+                if f"[{ENTRY_POINT_GROUP}]".encode() in file.read():
+                    return True
+    return False
+
+
+def _with_added(own: tuple[type[Layer], ...]) -> tuple[type[Layer], ...]:
+    """Return all formats; ParameterError for one that takes the name or announcement of another."""
+    formats = list(own)
+    for cls in _added():
+        if cls in formats:
+            continue
+        for other in formats:
+            _refuse_same(cls, other)
+        formats.append(cls)
+    if len(formats) > MOST_FORMATS:
+        raise ParameterError(name="formats", needed=f"at most {MOST_FORMATS}", got=str(len(formats)))
+    return tuple(formats)
+
+
+def _refuse_same(cls: type[Layer], other: type[Layer]) -> None:
+    """Raise ParameterError where two formats cannot be told apart."""
+    same = ""
+    if cls.prefix == other.prefix:
+        same = "name"
+    elif set(cls.udp_ports) & set(other.udp_ports):
+        same = "UDP port"
+    elif cls.ip_protocol is not None and cls.ip_protocol in (other.ip_protocol, other.next_header):
+        same = "IP protocol"
+    elif not cls.selected_by and announcement(cls, DEFAULT) in {announcement(other, DEFAULT)} - {None}:
+        same = "EtherType"
+    if same:
+        raise ParameterError(
+            name=cls.prefix, needed=f"a {same} that no other format has", got=f"that of {other.prefix}"
+        )
+
+
+def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
+    """Return the EtherType that announces a format, None for one that no EtherType does."""
+    role = cls.announced_by
+    if isinstance(role, int):
+        return role
+    return getattr(ethertypes, role) if role else None
+
+
+FORMATS: tuple[type[Layer], ...] = _with_added(OWN)
+"""Every format; their numbers in tables are their places here."""
 
 BY_PREFIX: dict[str, type[Layer]] = {cls.prefix: cls for cls in FORMATS}
 
@@ -85,25 +169,17 @@ class Dispatch:
 
     def behind_ip(self, version: int, protocol: int) -> type[Layer]:
         """Return the format that IPv4's protocol or IPv6's next header announces; `Data` for others."""
-        return (_BEHIND_IPV4 if version == 4 else _BEHIND_IPV6).get(protocol, Data)
+        return (BEHIND_IPV4 if version == 4 else BEHIND_IPV6).get(protocol, Data)
 
     def behind_port(self, port: int) -> type[Layer]:
         """Return the format that a UDP destination port announces; `Data` for others."""
         return BEHIND_PORTS.get(port, Data)
 
 
-def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
-    """Return the EtherType that announces a format, None for one that no EtherType does."""
-    role = cls.announced_by
-    if isinstance(role, int):
-        return role
-    return getattr(ethertypes, role) if role else None
-
-
-_BEHIND_IPV4 = {cls.ip_protocol: cls for cls in FORMATS if cls.ip_protocol is not None}
-_BEHIND_IPV6 = _BEHIND_IPV4 | {cls.next_header: cls for cls in FORMATS if cls.next_header is not None}
+BEHIND_IPV4 = {cls.ip_protocol: cls for cls in FORMATS if cls.ip_protocol is not None}
+BEHIND_IPV6 = BEHIND_IPV4 | {cls.next_header: cls for cls in FORMATS if cls.next_header is not None}
 BEHIND_PORTS = {port: cls for cls in FORMATS for port in cls.udp_ports}
-"""The formats that UDP destination ports announce."""
+"""The formats that IPv4's protocol, IPv6's next header and a UDP destination port announce."""
 
 
 def dispatch(ethertypes: EtherTypes = DEFAULT) -> Dispatch:
@@ -119,6 +195,12 @@ def _dispatch(ethertypes: EtherTypes) -> Dispatch:
         value = announcement(cls, ethertypes)
         if value is not None:
             groups.setdefault(value, []).append(cls)
+            if cls not in OWN and len(groups[value]) > 1 and not cls.selected_by:
+                raise ParameterError(
+                    name="ethertype",
+                    needed="a value no format has",
+                    got=f"{value:#06x}, which is {cls.prefix}'s",
+                )
     plain = {value: members[0] for value, members in groups.items() if len(members) == 1}
     plain[ethertypes.old_s_tag] = VLAN
     del plain[0x0806]

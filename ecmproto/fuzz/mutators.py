@@ -12,12 +12,8 @@ from typing import TypeVar
 from ecmproto.codec.frame import Frame
 from ecmproto.errors import EncodeError
 from ecmproto.formats.base import Layer
-from ecmproto.formats.bcn import RRTTag
-from ecmproto.formats.cn import CNTag
-from ecmproto.formats.ecm import CMTag
-from ecmproto.formats.ethernet import VLAN, ITag, STag
+from ecmproto.formats.ethernet import VLAN, STag
 from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.formats.fecn import RDTag
 from ecmproto.formats.registry import FORMATS, announcement
 from ecmproto.formats.schema import Field
 
@@ -205,7 +201,7 @@ CAPTURE_MUTATORS: tuple[OctetMutator, ...] = (*OCTET_MUTATORS, set_word, set_wor
 TEXT_MUTATORS: tuple[OctetMutator, ...] = (*OCTET_MUTATORS, put_sign, move_word, double_word, set_number)
 
 
-TAGS: tuple[type[Layer], ...] = (VLAN, STag, ITag, CNTag, CMTag, RRTTag, RDTag)
+TAGS: tuple[type[Layer], ...] = tuple(cls for cls in FORMATS if cls.role == "tag" and cls.next_key)
 _DEEPEST = 40
 _FULL_OCTETS = 1514
 _FULL_OF = 24

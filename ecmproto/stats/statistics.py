@@ -9,16 +9,18 @@ have a value for each interval of ``intervals``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.codec.document import json_text
 from ecmproto.errors import CaptureError
+from ecmproto.formats.e2cm import E2CM
 from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
+from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.text import mac_text
 from ecmproto.units import NS_PER_S
 
@@ -35,44 +37,29 @@ class Kind:
     layers: tuple[str, ...] = ()
 
 
-def _kind(name: str, title: str, group: Group, *others: str) -> Kind:
-    return Kind(name=name, title=title, group=group, layers=(name, *others))
-
-
 E2CM_KINDS = tuple(
     Kind(name=f"e2cm.{word.lower()}", title=f"E²CM {word}", group="message") for word in E2CM_TYPES.values()
 )
 """E²CM frames by their type, in the order of the types: the layer alone does not tell them apart."""
 OTHER = Kind(name="other", title="other", group="payload")
 """Frames that hold nothing else that has a kind, tags aside."""
-KINDS: tuple[Kind, ...] = (
-    _kind("cnm", "CNM", "message"),
-    _kind("ecm", "ECM", "message"),
-    _kind("bcn", "BCN", "message"),
-    _kind("e2cm", "E²CM", "message"),
-    *E2CM_KINDS,
-    _kind("fecn", "FECN return", "message"),
-    _kind("dbp", "DBP rate report", "message"),
-    _kind("expmsg", "unknown message", "message"),
-    _kind("pause", "PAUSE", "flow control"),
-    _kind("pfc", "PFC", "flow control"),
-    _kind("macc", "other MAC Control", "flow control"),
-    _kind("cntag", "CN-TAG", "tag"),
-    _kind("cmtag", "CM-Tag", "tag"),
-    _kind("rrttag", "RRT tag", "tag"),
-    _kind("rdtag", "RD tag", "tag"),
-    _kind("exptag", "unknown tag", "tag"),
-    _kind("vlan", "VLAN tag", "tag"),
-    _kind("ieee8021ad", "S-TAG", "tag"),
-    _kind("ieee8021ah", "I-TAG", "tag"),
-    _kind("lldp", "LLDP", "payload", "lldpcn"),
-    _kind("arp", "ARP", "payload"),
-    _kind("ip", "IPv4", "payload"),
-    _kind("ipv6", "IPv6", "payload"),
-    _kind("tcp", "TCP", "payload"),
-    _kind("udp", "UDP", "payload"),
-    OTHER,
-)
+
+
+def _kinds() -> Iterator[Kind]:
+    """Yield the kinds of the formats by their roles, each E²CM type behind E²CM."""
+    for role in get_args(Group):
+        formats = [cls for cls in FORMATS if cls.role == role and cls.counted_as]
+        # VLAN tags behind those of congestion management
+        formats.sort(key=lambda cls: cls.announced_by in ("c_tag", "s_tag", "i_tag"))
+        for title in dict.fromkeys(cls.counted_as for cls in formats):
+            layers = tuple(cls.prefix for cls in formats if cls.counted_as == title)
+            yield Kind(name=layers[0], title=title, group=role, layers=layers)
+            if layers == (E2CM.prefix,):
+                yield from E2CM_KINDS
+    yield OTHER
+
+
+KINDS: tuple[Kind, ...] = tuple(_kinds())
 NUMBER_OF = {kind.name: number for number, kind in enumerate(KINDS)}
 _BY_LAYER = {layer: number for number, kind in enumerate(KINDS) for layer in kind.layers}
 _OTHER = NUMBER_OF[OTHER.name]

@@ -23,7 +23,7 @@ from ecmproto.formats.ethernet import SNAP, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS, UnknownTag
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
-from ecmproto.formats.ip import IPv4, IPv6
+from ecmproto.formats.ip import UDP, IPv4, IPv6
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.formats.schema import Field
@@ -254,7 +254,11 @@ _MESSAGES: tuple[tuple[Layer, ...], ...] = tuple(
 def _message_frames(draw: DrawFn, fcs_octets: int) -> Frame:
     tags = draw(vlan_stacks(max_size=2)) + ([draw(cn_tags())] if draw(st.booleans()) else [])
     header = Ethernet(dst=draw(addresses()), src=draw(addresses()))
-    return frame_of([header, *tags, draw(messages())], fcs_octets=fcs_octets)
+    message = draw(messages())
+    under: list[Layer] = []
+    if message.udp_ports:
+        under = [draw(layers_of(IPv4, frag_offset=0)), UDP(dstport=draw(st.sampled_from(message.udp_ports)))]
+    return frame_of([header, *tags, *under, message], fcs_octets=fcs_octets)
 
 
 def pause_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:

@@ -12,16 +12,15 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from ecmproto.formats import lldp, mac_control
 from ecmproto.formats.base import Layer
 from ecmproto.formats.bcn import BCN, RRTTag
-from ecmproto.formats.cn import CNM, MAX_MSDU, CNTag
+from ecmproto.formats.cn import CNM, CNTag
 from ecmproto.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV
 from ecmproto.formats.ecm import ECM, CMTag
-from ecmproto.formats.ethernet import SNAP
-from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS, Proposed, UnknownMessage, Word, selector
+from ecmproto.formats.experimental import Proposed, UnknownMessage, Word, selector
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
-from ecmproto.formats.ip import AH, ARP, IPv4, IPv6
-from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
-from ecmproto.formats.mac_control import PFC, MACControl, Pause
-from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.ip import UDP, IPv4
+from ecmproto.formats.lldp import TLV
+from ecmproto.formats.mac_control import MACControl
+from ecmproto.formats.registry import BEHIND_PORTS, FORMATS, OWN
 from ecmproto.formats.schema import Count, Field
 
 
@@ -84,22 +83,23 @@ def possible_cpid(number: int) -> int:
 
 _GROUP_BIT = 1 << 56
 
-INSISTED: dict[type[Layer], dict[str, SearchStrategy[Any]]] = {
-    Pause: {"opcode": st.just(mac_control.PAUSE_OPCODE)},
-    PFC: {"opcode": st.just(mac_control.PFC_OPCODE)},
-    CongestionNotificationTLV: {
-        "type": st.just(127),
-        "length": st.just(6),
-        "oui": st.just(lldp.OUI_8021),
-        "subtype": st.just(lldp.CN_SUBTYPE),
-    },
-    ARP: {"hw_size": st.just(6), "proto_size": st.just(4)},
-    IPv4: {"version": st.just(4), "len": st.just(0) | st.integers(60, 0xFFFF)},
-    IPv6: {"version": st.just(6)},
-    SNAP: {"dsap": st.just(0xAA), "ssap": st.just(0xAA), "control": st.just(3), "oui": st.just(0)},
-    AH: {"length": st.integers(1, 255)},
-    **{cls: {"cpid": _possible_cpids(cls)} for cls in FORMATS if issubclass(cls, Proposed) and cls.has_cpid},
-}
+
+def _insisted(cls: type[Layer]) -> dict[str, SearchStrategy[Any]]:
+    fields: dict[str, SearchStrategy[Any]] = {
+        limit.key: st.integers(limit.low, limit.high) if limit.low < limit.high else st.just(limit.low)
+        for limit in cls.limits
+    }
+    fields |= {field.key: st.just(field.meta.default) for field in cls.layout if field.key in cls.constants}
+    if issubclass(cls, Proposed) and cls.has_cpid:
+        fields["cpid"] = _possible_cpids(cls)
+    if cls is IPv4:
+        fields["len"] = st.just(0) | st.integers(60, 0xFFFF)
+    if cls is UDP and BEHIND_PORTS:
+        fields["dstport"] = st.integers(0, 0xFFFF).filter(lambda port: port not in BEHIND_PORTS)
+    return fields
+
+
+INSISTED = {cls: _insisted(cls) for cls in FORMATS}
 """Values that formats insist on."""
 
 
@@ -179,7 +179,8 @@ def _layer(draw: DrawFn, cls: type[T], given: dict[str, SearchStrategy[Any]]) ->
 
 def _counted_octets(cls: type[Layer], count: Count) -> SearchStrategy[bytes]:
     key = next(field for field in cls.layout if field.key == count.key)
-    most = MAX_MSDU if cls is CNM else key.maximum * count.scale - count.minus
+    greatest = min([key.maximum, *(limit.high for limit in cls.limits if limit.key == count.key)])
+    most = greatest * count.scale - count.minus
     if count.scale == 1:
         short = st.binary(max_size=min(most, MAX_DRAWN_OCTETS))
         return short | st.sampled_from([bytes(most), b"\xff" * most])
@@ -199,8 +200,7 @@ def _octets(cls: type[Layer], count: Count, values: dict[str, Any]) -> SearchStr
     if count.key:
         octets = max(0, values[count.key] * count.scale - count.minus)
         return st.binary(min_size=octets, max_size=octets)
-    least = MIN_SAMPLED_OCTETS if cls in (ECM, BCN, E2CM) else 0
-    return st.binary(min_size=least, max_size=MAX_DRAWN_OCTETS)
+    return st.binary(min_size=cls.least_shown, max_size=MAX_DRAWN_OCTETS)
 
 
 def is_other_tlv(tlv: Layer) -> bool:
@@ -270,5 +270,5 @@ def messages() -> SearchStrategy[Layer]:
     """Return the layer of any message: CNM, ECM, BCN, E²CM, FECN return, DBP report, an unassigned one."""
     return st.one_of(
         cnms(), ecm_frames(), bcn_messages(), e2cm_messages(), e2cm_probes(), fecn_returns(), dbp_reports(),
-        layers_of(UnknownMessage),
+        layers_of(UnknownMessage), *(layers_of(cls) for cls in FORMATS[len(OWN):] if cls.role == "message"),
     )  # fmt: skip

@@ -12,8 +12,8 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import CNTag
 from ecmproto.formats.ethernet import SNAP, VLAN, Data, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
-from ecmproto.formats.ip import ARP, EXTENSIONS, NO_NEXT_HEADER, PROTO_TCP, PROTO_UDP, TCP, UDP, IPv4, IPv6
-from ecmproto.formats.registry import FORMATS, announcement
+from ecmproto.formats.ip import ARP, EXTENSIONS, NO_NEXT_HEADER, TCP, UDP, IPv4, IPv6
+from ecmproto.formats.registry import BEHIND_IPV6, FORMATS, OWN, announcement
 from ecmproto.fuzz.strategies.layers import MAX_DRAWN_OCTETS, cm_tags, cn_tags, layers_of, rd_tags, rrt_tags
 
 RESERVED_TYPES = frozenset(
@@ -50,7 +50,14 @@ def tag_stacks(*, max_size: int = 5) -> SearchStrategy[list[Layer]]:
     others in any.
     """
     tag: SearchStrategy[Layer] = st.one_of(
-        layers_of(VLAN), layers_of(STag), cn_tags(), layers_of(ITag), cm_tags(), rrt_tags(), rd_tags()
+        layers_of(VLAN),
+        layers_of(STag),
+        cn_tags(),
+        layers_of(ITag),
+        cm_tags(),
+        rrt_tags(),
+        rd_tags(),
+        *(layers_of(cls) for cls in FORMATS[len(OWN) :] if cls.role == "tag"),
     )
     return _stacks(tag, max_size)
 
@@ -125,7 +132,7 @@ def _extension_headers() -> SearchStrategy[list[int]]:
 
 
 def _no_transport(proto: int) -> bool:
-    return proto not in (PROTO_TCP, PROTO_UDP, *EXTENSIONS)
+    return proto not in BEHIND_IPV6
 
 
 @st.composite
