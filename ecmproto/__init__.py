@@ -1,8 +1,7 @@
 """Layer-2 Ethernet congestion management: codecs, Scapy layers, captures and replay.
 
-The names here are the frame codec's, loaded when first used; `ecmproto.layers` has the Scapy layers,
-`ecmproto.capture` the capture files, `ecmproto.replay` the software congestion points.  Importing this
-package imports neither Scapy nor numba.
+The names here are loaded when first used: the frame codec, captures, columns, replays; `ecmproto.layers` has
+the Scapy layers.  Importing this package imports neither Scapy nor numba.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ from ecmproto.errors import (
 )
 
 if TYPE_CHECKING:
+    from ecmproto.batch.flows import FlowTable
+    from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
     from ecmproto.codec import (
         ARP,
         BCN,
@@ -62,7 +63,31 @@ if TYPE_CHECKING:
         encapsulated,
         encode,
     )
+    from ecmproto.columns import (
+        batch_from,
+        extract,
+        frames_from,
+        read_table,
+        record_batches,
+        selected,
+        tagged_batch,
+        write_columns,
+    )
+    from ecmproto.mechanisms.api.machine import FlowKey
     from ecmproto.replay.session import replay
+
+_MODULES = {
+    "ecmproto.batch.flows": ("FlowTable",),
+    "ecmproto.capture": ("Batch", "PcapWriter", "PcapngWriter", "open_capture"),
+    "ecmproto.columns": (
+        "batch_from", "extract", "frames_from", "read_table", "record_batches", "selected", "tagged_batch",
+        "write_columns",
+    ),
+    "ecmproto.mechanisms.api.machine": ("FlowKey",),
+    "ecmproto.replay": ("replay",),
+}  # fmt: skip
+"""Names of other modules than the codec."""
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "ARP",
@@ -76,6 +101,7 @@ __all__ = [
     "TLV",
     "UDP",
     "VLAN",
+    "Batch",
     "CMTag",
     "CNTag",
     "CaptureError",
@@ -89,6 +115,8 @@ __all__ = [
     "Ethernet",
     "FECNReturn",
     "Field",
+    "FlowKey",
+    "FlowTable",
     "Frame",
     "IPv4",
     "IPv6",
@@ -98,6 +126,8 @@ __all__ = [
     "OutputError",
     "ParameterError",
     "Pause",
+    "PcapWriter",
+    "PcapngWriter",
     "Placed",
     "RDTag",
     "RRTTag",
@@ -107,20 +137,29 @@ __all__ = [
     "UnknownMessage",
     "UnknownTag",
     "__version__",
+    "batch_from",
     "decode",
     "decode_lax",
     "encapsulated",
     "encode",
+    "extract",
+    "frames_from",
+    "open_capture",
+    "read_table",
+    "record_batches",
     "replay",
+    "selected",
+    "tagged_batch",
+    "write_columns",
 ]
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "replay":
-        return importlib.import_module("ecmproto.replay")
-    return getattr(importlib.import_module("ecmproto.codec"), name)
+    module = importlib.import_module(_MODULE_OF.get(name, "ecmproto.codec"))
+    # The package `ecmproto.replay` is called itself.
+    return module if name == "replay" else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ecmproto
-from ecmproto import CNM, VLAN, CNTag, Data, EncodeError, Ethernet, Frame, IPv4, decode, encode
+from ecmproto import CNM, VLAN, CNTag, Data, EncodeError, Ethernet, Frame, IPv4, decode, decode_lax, encode
 from ecmproto.capture import Batch, open_capture
 from ecmproto.columns import extract
 
@@ -120,3 +120,28 @@ def test_several_mechanisms_stand_side_by_side(repository: Path, tmp_path: Path)
 def test_a_replay_that_cannot_be_is_said_to_be_none(repository: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ecmproto.EcmprotoError):
         ecmproto.replay(repository / "pcaps" / "mixed.pcap", "qcn", **options)
+
+
+def test_every_frame_is_tagged_with_one_import(repository: Path) -> None:
+    flows = ecmproto.FlowTable()
+    with ecmproto.open_capture(repository / "pcaps" / "hotspot.pcap.gz") as reader:
+        batch = next(iter(reader))[:40]
+    station, _ = flows.number_batch(batch)
+    tagged = ecmproto.tagged_batch(batch, CNTag, flow_id=station)
+    for before, after, number in zip(batch, tagged, station.tolist(), strict=True):
+        frame = decode_lax(after, original_octets=1504)
+        assert frame[CNTag].flow_id == number
+        layers = tuple(layer for layer in frame.layers if not isinstance(layer, CNTag))
+        etype = frame[CNTag].etype
+        assert encode(Frame(layers=(layers[0].replace(etype=etype), *layers[1:]))) == before
+    again = ecmproto.tagged_batch(tagged, CNTag, only=station == station[0], flow_id=9)
+    assert {decode_lax(octets)["cntag.flow_id"] for octets in again} == {9, *station.tolist()} - {station[0]}
+
+
+def test_only_tags_are_put_into_frames() -> None:
+    batch = Batch.from_frames([encode(ADDRESSES, Data(data=bytes(50)))])
+    with pytest.raises(ecmproto.ParameterError, match="needed a tag of congestion management, got CNM"):
+        ecmproto.tagged_batch(batch, CNM)
+    with pytest.raises(EncodeError, match=r"cntag\.colour"):
+        ecmproto.tagged_batch(batch, CNTag, colour=1)
+    assert decode(ecmproto.tagged_batch(batch, ecmproto.RDTag, rate=5)[0])[ecmproto.RDTag].rate == 5

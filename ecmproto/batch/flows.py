@@ -26,6 +26,7 @@ from ecmproto.batch.headers import (
     is_group,
     roles_of,
 )
+from ecmproto.capture.batch import Batch
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.text import mac_text
@@ -120,7 +121,7 @@ class FlowTable:
 
     def __init__(
         self,
-        key: FlowKey,
+        key: FlowKey = FlowKey(),  # noqa: B008 - it is a tuple
         *,
         hashed: FlowHash = NOT_HASHED,
         max_stations: int = 4096,
@@ -175,6 +176,10 @@ class FlowTable:
             )  # fmt: skip
             self._make_room()
         return numbers
+
+    def number_batch(self, batch: Batch) -> Numbers:
+        """Return the stations and flows of all frames of a batch."""
+        return self.number(batch.buffer, batch.offset, batch.captured)
 
     def find(
         self,

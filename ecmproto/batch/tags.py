@@ -56,6 +56,7 @@ CN = 8
 
 _SHOWN_OCTETS = 256
 _TYPE_OCTETS = 2
+_CN_TAG_OCTETS = 4
 _STACK_TAG_OCTETS = 4
 _CPID_AT, _TIMESTAMP_AT, _UNIT_AT = 4, 12, 14
 _RLQ_ID_AT, RATE_AT = 4, 6
@@ -354,6 +355,43 @@ class Splice:
     written_at: NDArray[np.integer] | None = None
     written: Octets | None = None
     """A row of octets a frame."""
+
+
+def tag_splice(
+    batch: Batch,
+    tags: Octets,
+    *,
+    protocol: int | None,
+    only: NDArray[np.bool_] | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Splice:
+    """Return what puts ``tags``, a row of octets a frame, into the frames of a batch.
+
+    Each takes the place of the tags of its kind that are there.  ``protocol`` is as in `tags_of`; None: they
+    are CN-TAGs.  ``only`` says which frames get one (None: all); one whose header was cut off there gets
+    none.  The rows end with the EtherType of what follows, which stays the one that is there.
+    """
+    where = (batch.buffer, batch.offset, batch.captured)
+    found = tags_of(*where, protocol=protocol, ethertypes=ethertypes)
+    if protocol is None:
+        at, old_at, announced = found.cn_at, found.old_cn_at, ethertypes.cn_tag
+        old_octets = np.full(len(batch), _CN_TAG_OCTETS)
+        more = older_cn_tags(*where, found, ethertypes=ethertypes)
+    else:
+        at, old_at, announced = found.tag_at, found.old_at, ethertypes.tag
+        old_octets = found.old_octets
+        more = older_tags(*where, found, protocol=protocol, ethertypes=ethertypes)
+    changed = at != NOWHERE if only is None else only & (at != NOWHERE)
+    kept = changed[more.frame]
+    types = np.full(len(tags), announced, ">u2").view(np.uint8).reshape(-1, _TYPE_OCTETS)
+    return Splice(
+        at=np.where(changed, at, NOWHERE),
+        # Put in front of an EtherType, that one stands behind the tag.
+        inserted=np.concatenate([types, tags[:, :-_TYPE_OCTETS]], axis=1),
+        removed=np.where(changed & (old_at != NOWHERE), old_octets, 0),
+        removed_at=np.where(changed, old_at, NOWHERE),
+        more=Removals(*(column[kept] for column in more)),
+    )
 
 
 class _Edits(NamedTuple):

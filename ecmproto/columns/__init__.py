@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ecmproto.columns.arrow import as_text, schema_of
-    from ecmproto.columns.building.frames import frames_from
+    from ecmproto.columns.building.frames import frames_from, tagged_batch
     from ecmproto.columns.building.rebuilding import batch_from
     from ecmproto.columns.column import Column, Stretches, Texts, every_name
     from ecmproto.columns.extraction import Columns, extract
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "arrow": ("as_text", "schema_of"),
-    "building.frames": ("frames_from",),
+    "building.frames": ("frames_from", "tagged_batch"),
     "building.rebuilding": ("batch_from",),
     "column": ("Column", "Stretches", "Texts", "every_name"),
     "extraction": ("Columns", "extract"),
@@ -40,7 +40,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "Column", "Columns", "Stretches", "Texts", "as_text", "batch_from", "column_batches", "count",
     "every_name", "extract", "frames_from", "read_table", "record_batches", "schema_of", "selected",
-    "write_columns",
+    "tagged_batch", "write_columns",
 ]  # fmt: skip
 
 

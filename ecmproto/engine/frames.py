@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import FECN
-from ecmproto.batch.tags import RATE_AT, Splice, older_cn_tags, older_tags, spliced_batch, tags_of
+from ecmproto.batch.tags import RATE_AT, spliced_batch, tag_splice, tags_of
 from ecmproto.capture.batch import Batch
-from ecmproto.codec import CNTag, EtherTypes, Layer
+from ecmproto.codec import CNTag, EtherTypes
 from ecmproto.columns.building.frames import pack
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.statistics import kind_name
@@ -65,10 +65,7 @@ def comment_of(machine: Machine, message: Any, cause: int) -> str:
     return f"{kind_name(machine, int(message.kind))}{about}: {', '.join(parts)}"
 
 
-_TYPE_OCTETS = 2
-_CN_TAG_OCTETS = 4
 _RATE_OCTETS = 4
-_NOWHERE = -1
 
 
 def tagged_frames(
@@ -96,49 +93,11 @@ def tagged_frames(
     changed = (passages["tagged"] == 1) & ~same
     if not changed.any():
         return batch
-    return spliced_batch(batch, _splice(batch, changed, passages, machine, machine.tag, ethertypes))
-
-
-def _splice(
-    batch: Batch,
-    changed: NDArray[np.bool_],
-    passages: NDArray[Any],
-    machine: Machine,
-    kind: type[Layer],
-    ethertypes: EtherTypes,
-) -> Splice:
-    """Return what puts the tags of ``passages`` into the frames that are ``changed``."""
-    where = (batch.buffer, batch.offset, batch.captured)
-    protocol = {} if kind is CNTag else {"protocol": machine.tag_protocol}
-    packed = pack(kind, len(batch), **protocol, **machine.tags(passages["tag"], passages["mark"]))
-    if kind is CNTag:
-        tags = tags_of(*where, ethertypes=ethertypes)
-        at, old_at, announced = tags.cn_at, tags.old_cn_at, ethertypes.cn_tag
-        old_octets = np.full(len(batch), _CN_TAG_OCTETS)
-        more = older_cn_tags(*where, tags, ethertypes=ethertypes)
-    else:
-        tags = tags_of(*where, protocol=machine.tag_protocol, ethertypes=ethertypes)
-        at, old_at, announced = tags.tag_at, tags.old_at, ethertypes.tag
-        old_octets = tags.old_octets
-        more = older_tags(*where, tags, protocol=machine.tag_protocol, ethertypes=ethertypes)
-    changed = changed & (at != _NOWHERE)
-    kept = changed[more.frame]
-    return Splice(
-        at=np.where(changed, at, _NOWHERE),
-        inserted=_announced(packed, announced),
-        removed=np.where(changed & (old_at != _NOWHERE), old_octets, 0),
-        removed_at=np.where(changed, old_at, _NOWHERE),
-        more=type(more)(*(column[kept] for column in more)),
-    )
-
-
-def _announced(packed: NDArray[np.uint8], ethertype: int) -> NDArray[np.uint8]:
-    """Return each tag behind the EtherType that announces it, without the one behind it.
-
-    Put in front of an EtherType, that one stands behind it.
-    """
-    types = np.full(len(packed), ethertype, ">u2").view(np.uint8).reshape(-1, _TYPE_OCTETS)
-    return np.concatenate([types, packed[:, :-_TYPE_OCTETS]], axis=1)
+    protocol = None if machine.tag is CNTag else machine.tag_protocol
+    fixed_fields = {} if protocol is None else {"protocol": protocol}
+    packed = pack(machine.tag, len(batch), **fixed_fields, **machine.tags(passages["tag"], passages["mark"]))
+    splice = tag_splice(batch, packed, protocol=protocol, only=changed, ethertypes=ethertypes)
+    return spliced_batch(batch, splice)
 
 
 def with_rates(

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecmproto.batch.tags import spliced_batch, tag_splice
 from ecmproto.capture.batch import Batch
 from ecmproto.codec.frame import Frame, decode, encapsulated
 from ecmproto.columns.building.template import (
@@ -340,3 +341,34 @@ Given: TypeAlias = "int | np.integer | bytes | NDArray[np.integer]"
 Numbers: integers of any width; CPIDs that records hold signed come as ``cpids.view(np.uint64)``.  Addresses:
 octets, a row each.
 """
+
+
+def tagged_batch(
+    batch: Batch,
+    kind: type[Layer],
+    *,
+    only: NDArray[np.bool_] | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+    **columns: Given,
+) -> Batch:
+    """Return ``batch`` with a tag of the format ``kind`` in every frame, or in those that ``only`` says.
+
+    ``columns`` are the tag's fields: an array of one value a frame, or one for all.  Tags of that kind that
+    frames carry are replaced; a CN-TAG goes behind the VLAN tags, any other behind the CN-TAG.  A frame
+    whose header was cut off gets none.  EncodeError as `pack`; ParameterError for a format that is no tag.
+    """
+    if kind.role != "tag" or kind.announced_by not in ("cn_tag", "tag"):
+        raise ParameterError(name="kind", needed="a tag of congestion management", got=kind.__name__)
+    protocol = None if kind.announced_by == "cn_tag" else _protocol(kind, columns)
+    packed = pack(kind, len(batch), **columns)
+    return spliced_batch(
+        batch, tag_splice(batch, packed, protocol=protocol, only=only, ethertypes=ethertypes)
+    )
+
+
+def _protocol(kind: type[Layer], columns: Mapping[str, Given]) -> int:
+    """Return the Protocol of the tags that ``columns`` are of; ParameterError where they differ."""
+    values = np.unique(np.asarray(columns.get("protocol", kind().protocol)))  # type: ignore[attr-defined]
+    if len(values) != 1:
+        raise ParameterError(name="protocol", needed="the same of all tags", got=f"{len(values)} of them")
+    return int(values[0])

@@ -64,10 +64,10 @@ class FlowKey(NamedTuple):
     addresses.
     """
 
-    vlan: bool
-    dst: bool
-    priority: bool
-    cn_tag: bool
+    vlan: bool = True
+    dst: bool = True
+    priority: bool = True
+    cn_tag: bool = False
 
 
 class FlowHash(NamedTuple):
