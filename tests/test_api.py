@@ -131,9 +131,8 @@ def test_every_frame_is_tagged_with_one_import(repository: Path) -> None:
     for before, after, number in zip(batch, tagged, station.tolist(), strict=True):
         frame = decode_lax(after, original_octets=1504)
         assert frame[CNTag].flow_id == number
-        layers = tuple(layer for layer in frame.layers if not isinstance(layer, CNTag))
-        etype = frame[CNTag].etype
-        assert encode(Frame(layers=(layers[0].replace(etype=etype), *layers[1:]))) == before
+        start = frame.spans("cntag.flow_id")[0].start
+        assert after[: start - 2] + after[start + 2 :] == before
     again = ecmproto.tagged_batch(tagged, CNTag, only=station == station[0], flow_id=9)
     assert {decode_lax(octets)["cntag.flow_id"] for octets in again} == {9, *station.tolist()} - {station[0]}
 
