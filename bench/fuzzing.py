@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.contest import rates, show
 from ecmproto.fuzz.cases import Case
-from ecmproto.fuzz.checks.base import Check
+from ecmproto.fuzz.checks.base import BatchCheck
 
 CASES = 512
 _SCAPY_FRAMES = 200
@@ -27,7 +27,7 @@ def run() -> None:
 
     source = Cases(template_frames(), seed=1).starting_at(0)
     frames = _taken(source)
-    checks: list[Check] = [*SUBJECTS["frames"].checks(), ScapyCheck(), TsharkCheck()]
+    checks: list[BatchCheck] = [*SUBJECTS["frames"].checks(), ScapyCheck(), TsharkCheck()]
     always = [check for check in checks if check.every == 1]
 
     def made_and_compared() -> int:
@@ -68,7 +68,7 @@ def _taken(source: Iterator[Case]) -> list[bytes]:
     return [case.octets for case in islice(source, CASES)]
 
 
-def _checked(check: Check, items: list[bytes]) -> int:
+def _checked(check: BatchCheck, items: list[bytes]) -> int:
     assert not list(check.differences(items))
     return len(items)
 

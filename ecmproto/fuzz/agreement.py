@@ -1,4 +1,6 @@
-"""A campaign in this process, or some like it: cases that several views must agree on; what differs is kept.
+"""The campaign of ``fuzz decode``: checks over batches of cases, by one process or more.
+
+A process gets one batch at a time, as numbers: its verdict follows from them, whichever process gives it.
 
 >>> checks = [SchemaCheck(), ColumnCheck(), TextCheck()]
 >>> campaign = AgreementCampaign(checks, Cases(corpus, seed=7), Path("campaign"))
@@ -20,43 +22,43 @@ from pathlib import Path
 
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import CaseSource
-from ecmproto.fuzz.checks.base import Check
-from ecmproto.fuzz.command import Outcome
+from ecmproto.fuzz.checks.base import BatchCheck
+from ecmproto.fuzz.command import RunOutcome
 from ecmproto.fuzz.findings import CampaignState, Finding, Progress
-from ecmproto.fuzz.judgement import Bounds, Disagreement, Judge, Share, Stretch, first_of, reduced
+from ecmproto.fuzz.judgement import Bounds, CaseRange, Disagreement, Judge, ScheduledCheck, first_of, reduced
 from ecmproto.fuzz.minimisation import Budget, unlimited
 
-Verdict = tuple[Stretch, list[Disagreement]]
+Verdict = tuple[CaseRange, list[Disagreement]]
 
 _AHEAD = 8
-"""How many batches for each process there may be that wait for the first of them."""
+"""Batches ahead, for each process, of the first one without a verdict."""
 _ENDING_SECONDS = 10.0
-"""How long a process may take to end after its pipe is closed."""
+"""Time for a process to end after its pipe is closed."""
 
 
-def verdicts(judge: Judge, stretches: Iterator[Stretch], jobs: int) -> Generator[Verdict, None, None]:
-    """Yield what ``judge`` says of each of ``stretches``, in their order, judged by ``jobs`` processes.
+def verdicts(judge: Judge, ranges: Iterator[CaseRange], jobs: int) -> Generator[Verdict, None, None]:
+    """Yield the verdict on each of ``ranges``, in their order, by ``jobs`` processes.
 
-    With one job it is done here.  Of a process that a signal ends it is said that it crashed; RuntimeError
-    where one ends otherwise.
+    With one job this process does it.  A process that a signal ends is a finding, a crash; RuntimeError
+    for one that ends otherwise.
     """
     if jobs == 1:
         judge.load()
-        for stretch in stretches:
-            yield stretch, judge.of(stretch)
+        for batch in ranges:
+            yield batch, judge.of(batch)
         return
     with _started(judge, jobs) as workers:
-        yield from _in_order(workers, stretches)
+        yield from _in_order(workers, ranges)
 
 
 class _Workers:
-    """Processes that judge; those that are ``idle``, and what each of the others is ``busy`` with."""
+    """Processes that judge batches: the ``idle`` ones, and the batch that each ``busy`` one has."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._processes: dict[Connection, BaseProcess] = {}
         self.idle: list[Connection] = []
-        self.busy: dict[Connection, Stretch] = {}
+        self.busy: dict[Connection, CaseRange] = {}
 
     def __len__(self) -> int:
         return len(self._processes)
@@ -77,26 +79,26 @@ class _Workers:
         self._processes[here] = process
         self.idle.append(here)
 
-    def judge(self, stretch: Stretch) -> None:
+    def judge(self, batch: CaseRange) -> None:
         """Give a batch to a process that is idle."""
         worker = self.idle.pop()
-        self.busy[worker] = stretch
+        self.busy[worker] = batch
         # where it has ended, that is seen when its verdict is awaited
         with suppress(BrokenPipeError):
-            worker.send(stretch)
+            worker.send(batch)
 
     def judged(self) -> Iterator[Verdict]:
         """Wait for verdicts, and yield those that have come."""
         for worker in wait(list(self.busy)):
             assert isinstance(worker, Connection)
-            stretch = self.busy.pop(worker)
+            batch = self.busy.pop(worker)
             try:
                 found: list[Disagreement] = worker.recv()
                 self.idle.append(worker)
             except (EOFError, ConnectionResetError):
                 found = [self._crash(worker)]
                 self.start()
-            yield stretch, found
+            yield batch, found
 
     def _crash(self, worker: Connection) -> Disagreement:
         process = self._processes.pop(worker)
@@ -109,7 +111,7 @@ class _Workers:
         return Disagreement(kind="crash", signature=what, detail=what, check="")
 
     def end(self) -> None:
-        """Let each finish its batch and end; end those that do not."""
+        """Close every pipe, wait for each process to finish its batch, and kill those that do not end."""
         for worker in self._processes:
             worker.close()
         for process in self._processes.values():
@@ -133,16 +135,16 @@ def _started(judge: Judge, jobs: int) -> Iterator[_Workers]:
         workers.end()
 
 
-def _in_order(workers: _Workers, stretches: Iterator[Stretch]) -> Iterator[Verdict]:
-    order: deque[Stretch] = deque()
-    done: dict[Stretch, list[Disagreement]] = {}
+def _in_order(workers: _Workers, ranges: Iterator[CaseRange]) -> Iterator[Verdict]:
+    order: deque[CaseRange] = deque()
+    done: dict[CaseRange, list[Disagreement]] = {}
     while True:
         while workers.idle and len(order) < _AHEAD * len(workers):
-            stretch = next(stretches, None)
-            if stretch is None:
+            batch = next(ranges, None)
+            if batch is None:
                 break
-            workers.judge(stretch)
-            order.append(stretch)
+            workers.judge(batch)
+            order.append(batch)
         if not order:
             return
         if order[0] not in done:
@@ -162,7 +164,7 @@ def _work(pipe: Connection, judge: Judge) -> None:
 BATCH_CASES = 512
 DEFAULT_TRIES = 400
 REDUCED_SECONDS = 10.0
-"""How long a finding is reduced at most: a campaign is to go on."""
+"""The longest that a finding is reduced: the campaign has to go on."""
 
 
 class AgreementCampaign:
@@ -174,12 +176,12 @@ class AgreementCampaign:
     The least octets of a finding are kept in a file called ``file``, with ``line``, which shows it again.
 
     ``folder`` holds findings and state; a campaign that is found there goes on where it ended.
-    ParameterError for one of another seed or corpus, and for a share of a check that there is not.
+    ParameterError for one of another seed or corpus, and for ``every`` of a check that there is not.
     """
 
     def __init__(
         self,
-        checks: Sequence[Check],
+        checks: Sequence[BatchCheck],
         cases: CaseSource,
         folder: Path,
         *,
@@ -192,7 +194,9 @@ class AgreementCampaign:
         jobs: int = 1,
     ) -> None:
         self._judge = Judge(
-            shares=_shares(checks, every or {}), cases=cases, bounds=Bounds() if bounds is None else bounds
+            scheduled=_scheduled(checks, every or {}),
+            cases=cases,
+            bounds=Bounds() if bounds is None else bounds,
         )
         self._line = line
         self._file = file
@@ -201,17 +205,17 @@ class AgreementCampaign:
         self._jobs = jobs
         self._left_s: Callable[[], float] = unlimited
         self._state = CampaignState(folder, seed=cases.seed, corpus=cases.corpus)
-        self.executions = dict.fromkeys((share.check.name for share in self._judge.shares), 0)
-        """How many cases each check has seen since the campaign was opened."""
+        self.executions = dict.fromkeys((each.check.name for each in self._judge.scheduled), 0)
+        """Cases that each check has seen since the campaign was opened."""
 
     @property
     def progress(self) -> Progress:
-        """How far it has come."""
+        """The progress of the folder's campaign."""
         return self._state.progress
 
     @property
     def findings(self) -> dict[str, Finding]:
-        """What it found, by signature."""
+        """All findings of the folder, by signature."""
         return self._state.findings
 
     def run(
@@ -226,7 +230,7 @@ class AgreementCampaign:
         It is reduced for as long as ``left_s`` says that there are seconds left.
         """
         self._left_s = left_s
-        with closing(verdicts(self._judge, self._stretches(going_on, most_cases), self._jobs)) as judged:
+        with closing(verdicts(self._judge, self._ranges(going_on, most_cases), self._jobs)) as judged:
             while True:
                 with self._state.running():
                     verdict = next(judged, None)
@@ -235,49 +239,49 @@ class AgreementCampaign:
                     return
                 yield from found
 
-    def _stretches(self, going_on: Callable[[Progress], bool], most_cases: int | None) -> Iterator[Stretch]:
+    def _ranges(self, going_on: Callable[[Progress], bool], most_cases: int | None) -> Iterator[CaseRange]:
         """Yield the batches to come: those that are asked for may be ahead of the progress."""
         run, index, left = self.progress.runs, self.progress.index, most_cases
         while going_on(self.progress):
             count = self._batch_cases if left is None else min(left, self._batch_cases)
             if count <= 0:
                 return
-            yield Stretch(run=run, index=index, count=count)
+            yield CaseRange(run=run, index=index, count=count)
             run, index, left = run + 1, index + count, None if left is None else left - count
 
-    def _noted(self, stretch: Stretch, wrongs: Sequence[Disagreement]) -> list[Finding]:
+    def _noted(self, batch: CaseRange, wrongs: Sequence[Disagreement]) -> list[Finding]:
         """Take note of a batch and what is wrong with it; return what is new."""
-        found = [self._found(wrong, stretch) for wrong in wrongs if not self._state.seen(wrong.signature)]
-        looked = [share.check.name for share in self._judge.shares if share.takes(stretch)]
+        found = [self._found(wrong, batch) for wrong in wrongs if not self._state.seen(wrong.signature)]
+        looked = [each.check.name for each in self._judge.scheduled if each.takes(batch)]
         for name in looked:
-            self.executions[name] += stretch.count
-        self._state.count(stretch.count, failed=bool(wrongs), checks=looked)
+            self.executions[name] += batch.count
+        self._state.count(batch.count, failed=bool(wrongs), checks=looked)
         return found
 
-    def _found(self, wrong: Disagreement, stretch: Stretch) -> Finding:
+    def _found(self, wrong: Disagreement, batch: CaseRange) -> Finding:
         """Reduce what is wrong with a batch, and keep it."""
-        items: Sequence[bytes] = self._judge.items(stretch)
+        items: Sequence[bytes] = self._judge.items(batch)
         bounds, row, told = self._judge.bounds, wrong.row, wrong
-        check = next((share.check for share in self._judge.shares if share.check.name == wrong.check), None)
+        check = next((each.check for each in self._judge.scheduled if each.check.name == wrong.check), None)
         if check is not None:
             budget = Budget(self._tries, seconds=min(REDUCED_SECONDS, self._left_s()))
             row, items = reduced(check, wrong, items, bounds, budget)
             told = first_of(check, wrong, items, bounds) or wrong
         elif row >= 0:
             items = [items[row]]
-        outcome = Outcome(
+        outcome = RunOutcome(
             kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=told.detail + "\n"
         )
-        index = stretch.index + max(row, 0)
+        index = batch.index + max(row, 0)
         finding = Finding(frames=tuple(items), outcome=outcome, seed=self._judge.cases.seed, index=index)
         self._state.keep(finding, self._line, name=self._file)
         return finding
 
 
-def _shares(checks: Sequence[Check], every: Mapping[str, int]) -> tuple[Share, ...]:
+def _scheduled(checks: Sequence[BatchCheck], every: Mapping[str, int]) -> tuple[ScheduledCheck, ...]:
     known = [check.name for check in checks]
     for name in every:
         if name not in known:
             raise ParameterError(name="every", needed=f"one of {', '.join(known)}", got=name)
-    shares = (Share(check=check, every=every.get(check.name, check.every)) for check in checks)
-    return tuple(share for share in shares if share.every)
+    scheduled = (ScheduledCheck(check=check, every=every.get(check.name, check.every)) for check in checks)
+    return tuple(each for each in scheduled if each.every)

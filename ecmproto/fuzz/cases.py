@@ -1,4 +1,4 @@
-"""The cases of a campaign: frames spoilt by chance, each made anew from its seed and index.
+"""The cases of a campaign: frames or other octets spoilt by chance, each made anew from its seed and index.
 
 >>> cases = Cases(corpus, seed=7)
 >>> cases[123].octets           # the same today and tomorrow
@@ -42,7 +42,7 @@ class Case:
     source: int
     """Which frame of the corpus it was made from; −1: from nothing."""
     mutations: tuple[str, ...]
-    """What was done to it, in order, by the names of the mutators."""
+    """The names of the mutators applied, in order."""
 
 
 class CaseSource(Protocol):
@@ -50,11 +50,11 @@ class CaseSource(Protocol):
 
     @property
     def seed(self) -> int:
-        """What the cases follow from."""
+        """The number that all cases follow from."""
 
     @property
     def corpus(self) -> str:
-        """Tells the corpus from others."""
+        """A digest of the corpus, to tell it from others."""
 
     def starting_at(self, index: int) -> Iterator[Case]:
         """Yield every case from ``index`` on."""
@@ -64,7 +64,7 @@ _DIGEST_CHARACTERS = 16
 
 
 def digest_of(items: Sequence[bytes]) -> str:
-    """Return a word that tells a corpus from others."""
+    """Return a short digest of a corpus."""
     sums = b"".join(hashlib.sha256(octets).digest() for octets in items)
     return hashlib.sha256(sums).hexdigest()[:_DIGEST_CHARACTERS]
 
@@ -77,7 +77,7 @@ class Cases:
             raise ParameterError(name="seed", needed="0 or more", got=str(seed))
         self.seed = seed
         self.corpus = digest_of(corpus)
-        """Tells this corpus from others."""
+        """The digest of the corpus, to tell it from others."""
         self._corpus = tuple(corpus)
         self._ethertypes = ethertypes
         self._frames = tuple(decode_lax(octets, ethertypes=ethertypes) for octets in self._corpus)
@@ -140,7 +140,7 @@ class OctetCases:
             raise ParameterError(name="seed", needed="0 or more", got=str(seed))
         self.seed = seed
         self.corpus = digest_of(corpus)
-        """Tells this corpus from others."""
+        """The digest of the corpus, to tell it from others."""
         self._corpus = tuple(corpus) or (b"",)
         self._mutators = tuple(mutators)
 
@@ -168,16 +168,16 @@ class OctetCases:
 
 
 _TOGETHER = 32
-"""So many cases go through the pipe at once."""
+"""Cases that go through the pipe at once."""
 _FIRST = 1000
-"""So many are there before the first is used."""
+"""Cases made before the first is used."""
 _PIPE_OCTETS = 1 << 20
-"""What the pipe holds: some thousand cases, against times in which the other process is not let run."""
+"""Size of the pipe: some thousand cases, for times in which the scheduler does not run the other process."""
 _END_SECONDS = 5.0
 
 
-class MakingAhead:
-    """The octets of ``cases``, made by another process; close it at the end."""
+class PrefetchedCases:
+    """The octets of ``cases``, made ahead by another process, so that a sender never waits; close it."""
 
     def __init__(self, cases: Cases) -> None:
         self._cases = cases

@@ -1,4 +1,4 @@
-"""A program under test: run on a file, watched, and its end told apart into fine and the ways of failing.
+"""A program under test: run on a file, watched, and classified by how it ended and what it printed.
 
 It gets the file by its name where its words have ``{}``, else as standard input.  What it prints is read, so
 that it never waits for its reader, and a bounded part of it is kept.
@@ -23,6 +23,319 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ecmproto.errors import ParameterError
 
+Kind: TypeAlias = Literal["fine", "crash", "report", "exit", "hang", "memory", "difference", "silence"]
+"""``crash``: ended by a signal; ``report``: a sanitizer's report or a traceback; ``exit``: a status that was
+said to be a failure; ``hang``: over its time; ``memory``: over its memory; ``difference``: two views of the
+same octets disagree; ``silence``: a device gave no sign of life."""
+
+PLACE = "{}"
+DEFAULT_SECONDS = 5.0
+DEFAULT_MEMORY_OCTETS = 1 << 30
+
+_SHELL = 128
+"""Exit status of a shell, less the signal that ended the program it ran."""
+_CRASHES = (
+    signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP,
+    signal.SIGXFSZ,
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """How a run ended.  Failures with one ``signature`` are taken for one defect."""
+
+    kind: Kind
+    signature: str
+    status: int
+    """Exit status; below 0 the number of the signal that ended it."""
+    seconds: float
+    output: str
+    """The end of its output, and the part behind the first sign of a failure."""
+    processor_s: float = dataclasses.field(default=0.0, compare=False)
+    """Processor time that it took; not kept with a finding."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run is a finding."""
+        return self.kind != "fine"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A program with its limits.  ``failing`` are exit statuses that count as failures.
+
+    Memory is what is resident, of it and of what it starts; a program with a sanitizer has far more addresses
+    than it uses.
+    """
+
+    words: tuple[str, ...]
+    seconds: float = DEFAULT_SECONDS
+    memory_octets: int = DEFAULT_MEMORY_OCTETS
+    failing: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not self.words:
+            raise ParameterError(name="command", needed="a program and its arguments", got="nothing")
+
+    def run(self, path: Path, *, stop: threading.Event | None = None) -> RunOutcome:
+        """Run it on a file; it is ended once ``stop`` is set.  ParameterError if it cannot be started."""
+        words = [word.replace(PLACE, os.fspath(path)) for word in self.words]
+        start = time.monotonic()
+        with path.open("rb") as file:
+            try:
+                process = subprocess.Popen(
+                    words,
+                    stdin=file,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise ParameterError(
+                    name="command", needed="a program that can be run", got=f"{words[0]}: {error.strerror}"
+                ) from error
+            watched = WatchedProcess(process, seconds=self.seconds, memory_octets=self.memory_octets)
+            over = watched.until_ended(stop)
+        output = watched.printed
+        kind, signature = self._judged(over, process.returncode, output)
+        return RunOutcome(
+            kind=kind,
+            signature=signature,
+            status=process.returncode,
+            seconds=time.monotonic() - start,
+            output=output,
+            processor_s=watched.processor_s,
+        )
+
+    def _judged(self, over: Over, status: int, output: str) -> tuple[Kind, str]:
+        if over != "fine":
+            return over, over
+        signature = signature_of(output)
+        if status < 0 or status - _SHELL in _CRASHES:
+            number = -status if status < 0 else status - _SHELL
+            return "crash", f"{signal.Signals(number).name} {signature}".rstrip()
+        if signature:
+            return "report", signature
+        return ("exit", f"exit status {status}") if status in self.failing else ("fine", "")
+
+
+Over: TypeAlias = Literal["fine", "hang", "memory"]
+"""Which limit a process went over."""
+
+FILE_OCTETS = 1 << 28
+"""No file that a program writes may be longer; its cores are not written at all."""
+
+_WATCH_S = 0.02
+_PIECE_OCTETS = 1 << 16
+_FULL_OCTETS = _PIECE_OCTETS // 2
+_LEFT_PIECES = 16
+"""Octets still read from the pipe when the program has ended."""
+_PATIENCE = 10
+"""A program is ended after so many times its time limit, however busy the machine is."""
+_IDLE_LOOKS = 5
+_PAGE_OCTETS = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_KIB = 1024
+
+
+class WatchedProcess:
+    """A process that leads a session, and all that it starts there.
+
+    At the end everything in its process group is killed; what it printed is in ``printed``.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], *, seconds: float, memory_octets: int) -> None:
+        self._process = process
+        self._start = time.monotonic()
+        self._idle = 0
+        self._processor_s = 0.0
+        self._seconds = seconds
+        self._memory_octets = memory_octets
+        self._peak_octets = 0
+        self._printed = KeptOutput()
+        _limit(process.pid, seconds)
+
+    @property
+    def printed(self) -> str:
+        """The output that was kept."""
+        return self._printed.text
+
+    @property
+    def processor_s(self) -> float:
+        """Processor time that it took; that of a process which was not waited for does not count."""
+        return self._processor_s
+
+    def until_ended(self, stop: threading.Event | None = None) -> Over:
+        """Wait for its end; end it where it takes too much, or once ``stop`` is set."""
+        over: Over = "fine"
+        with self._process:
+            while over == "fine" and not self._ended() and not (stop and stop.is_set()):
+                self._read(_WATCH_S)
+                over = self._exceeded()
+            # what it started in turn is not to outlive it
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            for _ in range(_LEFT_PIECES):
+                if not self._read(0):
+                    break
+        return "memory" if over == "fine" and self._swelled() else over
+
+    def _read(self, seconds: float) -> bool:
+        """Read a piece of output that comes within some time; return whether there was one."""
+        output = self._process.stdout
+        assert output is not None
+        if output.closed:
+            # one that closed its output may go on
+            time.sleep(seconds)
+            return False
+        ready, _, _ = select.select([output], [], [], seconds)
+        if not ready:
+            return False
+        piece = os.read(output.fileno(), _PIECE_OCTETS)
+        self._printed.add(piece)
+        if len(piece) > _FULL_OCTETS:
+            # it waits for its reader
+            self._idle = 0
+        if not piece:
+            output.close()
+            self._ended_soon(seconds)
+        return bool(piece)
+
+    def _ended_soon(self, seconds: float) -> None:
+        """Wait a little for one that closed its output: most do so when they end."""
+        pause = seconds / 64
+        while pause < seconds and not self._ended():
+            time.sleep(pause)
+            pause *= 2
+
+    def _ended(self) -> bool:
+        """Return whether it ended, and how much memory it had taken then."""
+        if self._process.returncode is None:
+            pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
+            if not pid:
+                return False
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+            self._peak_octets = usage.ru_maxrss * _KIB
+            self._processor_s = usage.ru_utime + usage.ru_stime
+        return True
+
+    def _exceeded(self) -> Over:
+        passed = time.monotonic() - self._start
+        if passed > self._seconds and (passed > _PATIENCE * self._seconds or self._had_its_time()):
+            return "hang"
+        return "memory" if _resident_octets(self._process.pid) > self._memory_octets else "fine"
+
+    def _had_its_time(self) -> bool:
+        """Return whether it ran for as long as it may, or waits: a busy machine is not its fault."""
+        activities = [_activity(pid) for pid in _family(str(self._process.pid))]
+        self._idle = 0 if any(activity.runs for activity in activities) else self._idle + 1
+        processor_s = sum(activity.processor_s for activity in activities)
+        return processor_s >= self._seconds or self._idle >= _IDLE_LOOKS
+
+    def _swelled(self) -> bool:
+        """Return whether it had too much memory between two looks at it."""
+        # a process is born with the memory of the one that starts it, which counts as its own
+        born = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+        return self._peak_octets > max(self._memory_octets, born)
+
+
+def _limit(pid: int, seconds: float) -> None:
+    """Bound what a process may write, and its processor time, should nobody be left to watch it."""
+    processor_s = math.ceil(seconds + 1) * (os.cpu_count() or 1)
+    limits = (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, FILE_OCTETS),
+        (resource.RLIMIT_CPU, processor_s),
+    )
+    # it may have ended, or be somebody else's by now
+    with contextlib.suppress(OSError):
+        for which, most in limits:
+            resource.prlimit(pid, which, (most, most))
+
+
+def _resident_octets(pid: int) -> int:
+    """Return the resident memory of a process and those that it started; 0 where there is no /proc."""
+    return sum(_own_octets(each) for each in _family(str(pid)))
+
+
+def _family(pid: str) -> Iterator[str]:
+    yield pid
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in path.read_text(encoding="ascii").split():
+                yield from _family(child)
+
+
+def _own_octets(pid: str) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE_OCTETS
+    except (OSError, IndexError):
+        return 0
+
+
+class _Activity(NamedTuple):
+    runs: bool
+    """Whether it runs, or would if it could."""
+    processor_s: float
+
+
+def _activity(pid: str) -> _Activity:
+    """Return a process's state and processor time; idle and 0 where the system does not tell."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        # a program may have any name, so fields count from behind it
+        state, *fields = text.rpartition(")")[2].split()
+        return _Activity(state in "RD", (int(fields[10]) + int(fields[11])) / _TICKS_PER_S)
+    except (OSError, ValueError, IndexError):
+        return _Activity(False, 0.0)
+
+
+TAIL_OCTETS = 1 << 16
+SIGN_OCTETS = 1 << 14
+_LONGEST_LINE = 1 << 10
+"""Octets before a sign in which the start of its line is looked for."""
+_LEFT_OUT = b"\n[...]\n"
+
+
+class KeptOutput:
+    """Takes what is printed piece by piece, and keeps a bounded part of it."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self._sign = b""
+        self._octets = 0
+        self._since = 0
+        """How much was printed before the line of the sign."""
+
+    def add(self, piece: bytes) -> None:
+        """Take what was printed next."""
+        if not self._sign:
+            self._look(self._tail[-_LONGEST_LINE:], piece)
+        elif len(self._sign) < SIGN_OCTETS:
+            self._sign += piece
+        self._octets += len(piece)
+        self._tail = (self._tail + piece)[-TAIL_OCTETS:]
+
+    def _look(self, before: bytes, piece: bytes) -> None:
+        """Keep what follows the first sign, which may stand across two pieces."""
+        window = before + piece
+        found = [place for place in map(window.find, SIGNS) if place >= 0]
+        if found:
+            start = window.rfind(b"\n", 0, min(found)) + 1
+            self._sign = window[start:]
+            self._since = self._octets - len(before) + start
+
+    @property
+    def text(self) -> str:
+        """The octets kept, in order, with a mark where some were left out between."""
+        head, lost = self._sign[:SIGN_OCTETS], self._octets - len(self._tail)
+        kept = self._tail
+        if head and self._since < lost:
+            met = self._since + len(head) - lost
+            kept = head + (kept[met:] if met >= 0 else _LEFT_OUT + kept)
+        return kept.decode("utf-8", errors="replace")
+
+
 SIGNS = (
     b"Sanitizer: ", b": runtime error: ", b"Traceback (most recent call last)", b"Fatal Python error: ",
     b"Assertion `", b"Assertion failed", b"assertion failed", b"-CRITICAL **", b"panicked at ", b"panic: ",
@@ -41,7 +354,7 @@ _ANYWHERE = re.compile(r"stack-overflow")
 _RUNTIME = re.compile(r"(?:__interceptor_|__asan_|__sanitizer_|__interceptor|mem\w{3,4}$|malloc$|calloc$)")
 _FRAMES = 3
 _PLACED_FRAMES = 2
-"""Of so many the place counts too: what reads an array may be a function, called where the defect is."""
+"""Innermost frames whose line counts too: the first may be a helper that is called where the defect is."""
 
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
 _TRACEBACK_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+)$', re.MULTILINE)
@@ -67,7 +380,7 @@ _LONGEST = 240
 
 
 def signature_of(output: str) -> str:
-    """Return what tells the failure in a program's output from other failures; "" where there is none.
+    """Return the signature of the failure that a program's output tells of; "" where it tells of none.
 
     A sanitizer's error with its innermost functions and places, a Python exception with its innermost place,
     a failed assertion or a panic.
@@ -177,316 +490,3 @@ def _same(what: str) -> str:
 
 
 _TOLD: tuple[Callable[[str], str], ...] = (_sanitizer, _python, _pytest, _tshark, _assertion, _panic)
-
-
-TAIL_OCTETS = 1 << 16
-SIGN_OCTETS = 1 << 14
-_LONGEST_LINE = 1 << 10
-"""So far before a sign the line is looked for that it stands in."""
-_LEFT_OUT = b"\n[...]\n"
-
-
-class Printed:
-    """Takes what is printed piece by piece, and keeps a bounded part of it."""
-
-    def __init__(self) -> None:
-        self._tail = b""
-        self._sign = b""
-        self._octets = 0
-        self._since = 0
-        """How much was printed before the line of the sign."""
-
-    def add(self, piece: bytes) -> None:
-        """Take what was printed next."""
-        if not self._sign:
-            self._look(self._tail[-_LONGEST_LINE:], piece)
-        elif len(self._sign) < SIGN_OCTETS:
-            self._sign += piece
-        self._octets += len(piece)
-        self._tail = (self._tail + piece)[-TAIL_OCTETS:]
-
-    def _look(self, before: bytes, piece: bytes) -> None:
-        """Keep what follows the first sign, which may stand across two pieces."""
-        window = before + piece
-        found = [place for place in map(window.find, SIGNS) if place >= 0]
-        if found:
-            start = window.rfind(b"\n", 0, min(found)) + 1
-            self._sign = window[start:]
-            self._since = self._octets - len(before) + start
-
-    @property
-    def text(self) -> str:
-        """What was kept, in order; where some was left out between, that is said."""
-        head, lost = self._sign[:SIGN_OCTETS], self._octets - len(self._tail)
-        kept = self._tail
-        if head and self._since < lost:
-            met = self._since + len(head) - lost
-            kept = head + (kept[met:] if met >= 0 else _LEFT_OUT + kept)
-        return kept.decode("utf-8", errors="replace")
-
-
-Over: TypeAlias = Literal["fine", "hang", "memory"]
-"""Which limit a process went over."""
-
-FILE_OCTETS = 1 << 28
-"""No file that a program writes may be longer; its cores are not written at all."""
-
-_WATCH_S = 0.02
-_PIECE_OCTETS = 1 << 16
-_FULL_OCTETS = _PIECE_OCTETS // 2
-_LEFT_PIECES = 16
-"""So much is still read of what stands in the pipe when the program has ended."""
-_PATIENCE = 10
-"""How many times as long as it may a program takes at most, however busy the machine is."""
-_IDLE_LOOKS = 5
-_PAGE_OCTETS = os.sysconf("SC_PAGE_SIZE")
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_KIB = 1024
-
-
-class Watched:
-    """A process that leads a session, and all that it starts there.
-
-    At the end everything in its process group is killed; what it printed is in ``printed``.
-    """
-
-    def __init__(self, process: subprocess.Popen[bytes], *, seconds: float, memory_octets: int) -> None:
-        self._process = process
-        self._start = time.monotonic()
-        self._idle = 0
-        self._processor_s = 0.0
-        self._seconds = seconds
-        self._memory_octets = memory_octets
-        self._peak_octets = 0
-        self._printed = Printed()
-        _limit(process.pid, seconds)
-
-    @property
-    def printed(self) -> str:
-        """What was kept of its output."""
-        return self._printed.text
-
-    @property
-    def processor_s(self) -> float:
-        """Processor time that it took; that of a process which was not waited for does not count."""
-        return self._processor_s
-
-    def until_ended(self, stop: threading.Event | None = None) -> Over:
-        """Wait for its end; end it where it takes too much, or once ``stop`` is set."""
-        over: Over = "fine"
-        with self._process:
-            while over == "fine" and not self._ended() and not (stop and stop.is_set()):
-                self._read(_WATCH_S)
-                over = self._exceeded()
-            # what it started in turn is not to outlive it
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            for _ in range(_LEFT_PIECES):
-                if not self._read(0):
-                    break
-        return "memory" if over == "fine" and self._swelled() else over
-
-    def _read(self, seconds: float) -> bool:
-        """Read a piece of output that comes within some time; return whether there was one."""
-        output = self._process.stdout
-        assert output is not None
-        if output.closed:
-            # one that closed its output may go on
-            time.sleep(seconds)
-            return False
-        ready, _, _ = select.select([output], [], [], seconds)
-        if not ready:
-            return False
-        piece = os.read(output.fileno(), _PIECE_OCTETS)
-        self._printed.add(piece)
-        if len(piece) > _FULL_OCTETS:
-            # it waits for its reader
-            self._idle = 0
-        if not piece:
-            output.close()
-            self._ended_soon(seconds)
-        return bool(piece)
-
-    def _ended_soon(self, seconds: float) -> None:
-        """Wait a little for one that closed its output: most do so when they end."""
-        pause = seconds / 64
-        while pause < seconds and not self._ended():
-            time.sleep(pause)
-            pause *= 2
-
-    def _ended(self) -> bool:
-        """Return whether it ended, and how much memory it had taken then."""
-        if self._process.returncode is None:
-            pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
-            if not pid:
-                return False
-            self._process.returncode = os.waitstatus_to_exitcode(status)
-            self._peak_octets = usage.ru_maxrss * _KIB
-            self._processor_s = usage.ru_utime + usage.ru_stime
-        return True
-
-    def _exceeded(self) -> Over:
-        passed = time.monotonic() - self._start
-        if passed > self._seconds and (passed > _PATIENCE * self._seconds or self._had_its_time()):
-            return "hang"
-        return "memory" if _resident_octets(self._process.pid) > self._memory_octets else "fine"
-
-    def _had_its_time(self) -> bool:
-        """Return whether it ran for as long as it may, or waits: a busy machine is not its fault."""
-        activities = [_activity(pid) for pid in _family(str(self._process.pid))]
-        self._idle = 0 if any(activity.runs for activity in activities) else self._idle + 1
-        processor_s = sum(activity.processor_s for activity in activities)
-        return processor_s >= self._seconds or self._idle >= _IDLE_LOOKS
-
-    def _swelled(self) -> bool:
-        """Return whether it had too much memory between two looks at it."""
-        # a process is born with the memory of the one that starts it, which counts as its own
-        born = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
-        return self._peak_octets > max(self._memory_octets, born)
-
-
-def _limit(pid: int, seconds: float) -> None:
-    """Bound what a process may write, and its processor time, should nobody be left to watch it."""
-    processor_s = math.ceil(seconds + 1) * (os.cpu_count() or 1)
-    limits = (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, FILE_OCTETS),
-        (resource.RLIMIT_CPU, processor_s),
-    )
-    # it may have ended, or be somebody else's by now
-    with contextlib.suppress(OSError):
-        for which, most in limits:
-            resource.prlimit(pid, which, (most, most))
-
-
-def _resident_octets(pid: int) -> int:
-    """Return what a process and those that it started have in memory; 0 where there is no /proc."""
-    return sum(_own_octets(each) for each in _family(str(pid)))
-
-
-def _family(pid: str) -> Iterator[str]:
-    yield pid
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in path.read_text(encoding="ascii").split():
-                yield from _family(child)
-
-
-def _own_octets(pid: str) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE_OCTETS
-    except (OSError, IndexError):
-        return 0
-
-
-class _Activity(NamedTuple):
-    runs: bool
-    """Whether it runs, or would if it could."""
-    processor_s: float
-
-
-def _activity(pid: str) -> _Activity:
-    """Return what a process is at; that of one which ended where the system does not tell."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-        # a program may have any name, so fields count from behind it
-        state, *fields = text.rpartition(")")[2].split()
-        return _Activity(state in "RD", (int(fields[10]) + int(fields[11])) / _TICKS_PER_S)
-    except (OSError, ValueError, IndexError):
-        return _Activity(False, 0.0)
-
-
-Kind: TypeAlias = Literal["fine", "crash", "report", "exit", "hang", "memory", "difference", "silence"]
-"""``crash``: ended by a signal; ``report``: a sanitizer's report or a traceback; ``exit``: a status that was
-said to be a failure; ``hang``: over its time; ``memory``: over its memory; ``difference``: two views of the
-same octets disagree; ``silence``: a device gave no sign of life."""
-
-PLACE = "{}"
-DEFAULT_SECONDS = 5.0
-DEFAULT_MEMORY_OCTETS = 1 << 30
-
-_SHELL = 128
-"""What a shell adds to the signal that ended the program it ran."""
-_CRASHES = (
-    signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP,
-    signal.SIGXFSZ,
-)  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a run ended.  Failures with one ``signature`` are taken for one defect."""
-
-    kind: Kind
-    signature: str
-    status: int
-    """Exit status; below 0 the number of the signal that ended it."""
-    seconds: float
-    output: str
-    """What it printed: of much the last, and what stands behind the first sign of a failure."""
-    processor_s: float = dataclasses.field(default=0.0, compare=False)
-    """Processor time that it took; not kept with a finding."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether this is what one looks for."""
-        return self.kind != "fine"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """A program with its limits.  ``failing`` are exit statuses that count as failures.
-
-    Memory is what is resident, of it and of what it starts; a program with a sanitizer has far more addresses
-    than it uses.
-    """
-
-    words: tuple[str, ...]
-    seconds: float = DEFAULT_SECONDS
-    memory_octets: int = DEFAULT_MEMORY_OCTETS
-    failing: frozenset[int] = frozenset()
-
-    def __post_init__(self) -> None:
-        if not self.words:
-            raise ParameterError(name="command", needed="a program and its arguments", got="nothing")
-
-    def run(self, path: Path, *, stop: threading.Event | None = None) -> Outcome:
-        """Run it on a file; it is ended once ``stop`` is set.  ParameterError if it cannot be started."""
-        words = [word.replace(PLACE, os.fspath(path)) for word in self.words]
-        start = time.monotonic()
-        with path.open("rb") as file:
-            try:
-                process = subprocess.Popen(
-                    words,
-                    stdin=file,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise ParameterError(
-                    name="command", needed="a program that can be run", got=f"{words[0]}: {error.strerror}"
-                ) from error
-            watched = Watched(process, seconds=self.seconds, memory_octets=self.memory_octets)
-            over = watched.until_ended(stop)
-        output = watched.printed
-        kind, signature = self._judged(over, process.returncode, output)
-        return Outcome(
-            kind=kind,
-            signature=signature,
-            status=process.returncode,
-            seconds=time.monotonic() - start,
-            output=output,
-            processor_s=watched.processor_s,
-        )
-
-    def _judged(self, over: Over, status: int, output: str) -> tuple[Kind, str]:
-        if over != "fine":
-            return over, over
-        signature = signature_of(output)
-        if status < 0 or status - _SHELL in _CRASHES:
-            number = -status if status < 0 else status - _SHELL
-            return "crash", f"{signal.Signals(number).name} {signature}".rstrip()
-        if signature:
-            return "report", signature
-        return ("exit", f"exit status {status}") if status in self.failing else ("fine", "")

@@ -1,4 +1,9 @@
-"""What a campaign asks of a device that frames are sent to, and how it is asked whether it is alive."""
+"""A campaign against a device: cases sent with heartbeats in between; what silences it is narrowed down.
+
+The cases between two heartbeats are a stretch.  Where a heartbeat stays away the frames of its stretch are
+the suspects.  They, and parts of them, are sent again, with a heartbeat after each part; the device is
+brought back whenever it is silent, so that each trial begins with one that is alive.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from ecmproto.errors import counted
 from ecmproto.formats.ethernet import Data
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.command import Outcome
+from ecmproto.fuzz.command import RunOutcome
 from ecmproto.fuzz.findings import CampaignState, Finding, Progress
 from ecmproto.fuzz.minimisation import Budget, fewest, simplest
 
@@ -30,11 +35,11 @@ class DeviceUnderTest(Protocol):
         """Ask for one sign of life; return "" where it came, else what did not come."""
 
     def settle(self) -> None:
-        """Let it do whatever it does with the frames that it was sent."""
+        """Wait until it has handled the frames that it was sent."""
 
     @property
     def recovers(self) -> bool:
-        """Whether `recover` does something to one that is alive too."""
+        """Whether `recover` resets one that is alive too."""
 
     def recover(self) -> bool:
         """Bring a silent one back; return whether it is alive again."""
@@ -104,9 +109,9 @@ class FrameFitter:
 
 DEFAULT_TRIES = 200
 ATTEMPTS = 2
-"""How often what may silence the device is sent before it is taken not to."""
+"""Attempts before frames are taken not to silence the device."""
 SIMPLER_SECONDS = 10.0
-"""How long the octets of a frame are made simpler at most: it takes many trials, and says little more."""
+"""The longest that the octets of a frame are simplified: it takes many trials, and says little more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +152,9 @@ class Narrowing:
         """The fewest frames so far that silenced the device."""
         self.trials = 0
         self.frames = 0
-        """How many were sent in them."""
+        """Frames sent in them."""
         self.again = 0
-        """How many of `ATTEMPTS` times the least silenced it again at the end."""
+        """Of `ATTEMPTS` times, how often the least silenced it again at the end."""
         self.lost = False
         """Whether the device did not come back, which ended the trials."""
 
@@ -164,7 +169,7 @@ class Narrowing:
 
     @property
     def told(self) -> str:
-        """What came of it, in a few words."""
+        """The result, in a few words."""
         if self.lost:
             return "the device did not come back"
         if not self._ended:
@@ -233,9 +238,9 @@ class Narrowing:
 
 
 PART_FRAMES = 16
-"""How many cases are sent between two looks at the clock."""
+"""Cases sent between two looks at the clock."""
 _REMEMBERED = 4
-"""How many stretches before the suspects' own are suspected when these alone do nothing."""
+"""Earlier stretches that are suspected too when the last one alone does nothing."""
 _TOLD_CASES = 20
 _SAVED_EVERY_S = 1.0
 
@@ -261,7 +266,7 @@ class DeviceCampaign:
         part_frames: int = PART_FRAMES,
         tries: int = DEFAULT_TRIES,
         octets_from: Callable[[int], Iterator[bytes]] | None = None,
-        say: Callable[[str], None] = lambda sentence: None,
+        say: Callable[[str], None] = lambda text: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._device = device
@@ -279,17 +284,17 @@ class DeviceCampaign:
         self.lost = False
         """Whether the device did not come back, which ends the campaign."""
         self.trials = 0
-        """How often suspects were sent again since the campaign was opened."""
+        """Trials of suspects since the campaign was opened."""
         self.trial_frames = 0
 
     @property
     def progress(self) -> Progress:
-        """How far it has come."""
+        """The progress of the folder's campaign."""
         return self._state.progress
 
     @property
     def findings(self) -> dict[str, Finding]:
-        """What it found, by signature."""
+        """All findings of the folder, by signature."""
         return self._state.findings
 
     def run(
@@ -396,7 +401,7 @@ class DeviceCampaign:
             lines += [f"case {index}: {', '.join(mutations)}" for index, mutations in told]
         else:
             suspects = self._suspects(stretch)
-        outcome = Outcome(
+        outcome = RunOutcome(
             kind="silence", signature=signature, status=0, seconds=seconds, output="\n".join(lines) + "\n"
         )
         return Finding(
@@ -408,7 +413,7 @@ class DeviceCampaign:
 
 
 def _layers(frames: list[bytes]) -> str:
-    """Return what tells frames from others that silence a device in another way: their layers."""
+    """Return the signature of frames that silence a device: their layers."""
     kinds = [
         " ".join(value.prefix for value in decode_lax(octets).layers if not isinstance(value, Data))
         for octets in frames

@@ -1,4 +1,6 @@
-"""Where a campaign keeps what it found: a folder a defect, with its capture and how to see it again.
+"""The folder of a campaign: progress, and a folder for each finding with its capture and reproduction.
+
+``campaign.json``      seed, digest of the corpus and progress: the index of the next case, and counts
 
 ``findings/NAME/``
     ``case.pcap``     the least frames that fail; of cases that are no frames, ``case.pcapng`` or ``case.txt``
@@ -22,7 +24,7 @@ from pathlib import Path
 
 from ecmproto.capture import Batch, PcapWriter
 from ecmproto.errors import ParameterError
-from ecmproto.fuzz.command import PLACE, Command, Outcome
+from ecmproto.fuzz.command import PLACE, Command, RunOutcome
 
 FINDING_SCHEMA = "ecmproto/finding/1"
 
@@ -36,10 +38,10 @@ class Finding:
     """A defect: the least frames that show it, and how the program ended on them."""
 
     frames: tuple[bytes, ...]
-    outcome: Outcome
+    outcome: RunOutcome
     seed: int
     index: int
-    """Of the first case of the run that showed it."""
+    """Index of the first case of the run that showed it."""
     count: int = 1
     """How many runs showed it."""
 
@@ -72,7 +74,7 @@ def save(finding: Finding, folder: Path, line: str, *, name: str = "case.pcap") 
 
 
 def write_document(place: Path, finding: Finding) -> None:
-    """Write what a program may want to know of a finding."""
+    """Write ``finding.json``."""
     document = {
         "schema": FINDING_SCHEMA,
         "kind": finding.outcome.kind,
@@ -92,7 +94,7 @@ def findings_in(folder: Path) -> dict[str, Finding]:
     found = {}
     for path in sorted(folder.glob("*/finding.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
-        outcome = Outcome(
+        outcome = RunOutcome(
             kind=document["kind"],
             signature=document["signature"],
             status=document["status"],
@@ -155,9 +157,9 @@ class Progress:
     """How far a campaign has come."""
 
     index: int = 0
-    """Of the next case."""
+    """Index of the next case."""
     runs: int = 0
-    """Of a program, or batches compared."""
+    """Runs of a program, or batches compared."""
     cases: int = 0
     failures: int = 0
     """Runs that failed, those with a known signature too."""

@@ -1,4 +1,4 @@
-"""What checks say of a batch, within bounds of time and memory, and the least octets that show the same."""
+"""Verdicts of checks on a batch, in bounds of time and memory, and the least octets with the same verdict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from itertools import islice
 from types import FrameType
 
 from ecmproto.fuzz.cases import CaseSource
-from ecmproto.fuzz.checks.base import Check, Items
+from ecmproto.fuzz.checks.base import BatchCheck, Items
 from ecmproto.fuzz.command import Kind, signature_of
 from ecmproto.fuzz.minimisation import Budget, fewest, simplest
 
@@ -31,7 +31,7 @@ class TooLargeError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What each check of a batch may take.
+    """Time and memory that each check of a batch may take.
 
     Time is the processor's, so that other programs do not matter; it is watched in the main thread, while
     Python runs.  Memory is what Python and numpy allocate; measuring it takes a multiple of the time.
@@ -72,16 +72,16 @@ def _ring(number: int, frame: FrameType | None) -> None:
 
 
 TRACED_FACTOR = 10
-"""How many times as long work takes at most while its memory is measured."""
+"""Factor on the time limit while memory is measured."""
 MEASURED_EVERY = 128
 MEASURED_CASES = 256
 """Memory is measured with so many cases of one batch in so many: it takes a multiple of the time."""
 LOADING_SECONDS = 120.0
-"""What loading and compiling may take of the processor's time."""
+"""Processor time for loading and compiling."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class CaseRange:
     """The cases of a batch: ``count`` from ``index`` on; ``run`` counts batches: checks go by it."""
 
     run: int
@@ -102,40 +102,40 @@ class Disagreement:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class ScheduledCheck:
     """A check, and that it looks at one batch in ``every``."""
 
-    check: Check
+    check: BatchCheck
     every: int
 
-    def takes(self, stretch: Stretch) -> bool:
+    def takes(self, batch: CaseRange) -> bool:
         """Return whether it looks at a batch."""
-        return stretch.run % self.every == 0
+        return batch.run % self.every == 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
     """Makes cases and checks them; it can be pickled, where its checks can."""
 
-    shares: tuple[Share, ...]
+    scheduled: tuple[ScheduledCheck, ...]
     cases: CaseSource
     bounds: Bounds
 
     def load(self) -> None:
-        """Let the checks load and compile what they need, which is not to count as their time."""
-        items = self.items(Stretch(run=0, index=0, count=1))
+        """Run the checks once, so that loading and compiling do not count as their time."""
+        items = self.items(CaseRange(run=0, index=0, count=1))
         patient = dataclasses.replace(self.bounds, seconds=LOADING_SECONDS)
-        for share in self.shares:
-            disagreements(share.check, items, patient)
+        for each in self.scheduled:
+            disagreements(each.check, items, patient)
 
-    def items(self, stretch: Stretch) -> Items:
+    def items(self, batch: CaseRange) -> Items:
         """Return the octets of a batch; none of cases that cannot be made."""
-        return Items([made if isinstance(made, bytes) else b"" for made in self._made(stretch)])
+        return Items([made if isinstance(made, bytes) else b"" for made in self._made(batch)])
 
-    def _made(self, stretch: Stretch) -> Iterator[bytes | str]:
+    def _made(self, batch: CaseRange) -> Iterator[bytes | str]:
         """Yield the octets of each case, or the traceback of what kept it from being made: of a decoder."""
-        end = stretch.index + stretch.count
-        index = stretch.index
+        end = batch.index + batch.count
+        index = batch.index
         while index < end:
             try:
                 for case in islice(self.cases.starting_at(index), end - index):
@@ -145,22 +145,22 @@ class Judge:
                 yield traceback.format_exc()
                 index += 1
 
-    def of(self, stretch: Stretch) -> list[Disagreement]:
-        """Return what is wrong with a batch."""
-        made = list(self._made(stretch))
+    def of(self, batch: CaseRange) -> list[Disagreement]:
+        """Return the disagreements over a batch."""
+        made = list(self._made(batch))
         items = Items([each if isinstance(each, bytes) else b"" for each in made])
-        traced = Items(items[:MEASURED_CASES]) if stretch.run % MEASURED_EVERY == 0 else None
+        traced = Items(items[:MEASURED_CASES]) if batch.run % MEASURED_EVERY == 0 else None
         unmade = [_unmade(told, row) for row, told in enumerate(made) if isinstance(told, str)]
         found = list({wrong.signature: wrong for wrong in unmade}.values())
-        for share in self.shares:
-            if share.takes(stretch):
-                found += self._wrong(share.check, items)
+        for each in self.scheduled:
+            if each.takes(batch):
+                found += self._wrong(each.check, items)
                 if traced is not None:
-                    wrongs = disagreements(share.check, traced, self.bounds, measured=True)
+                    wrongs = disagreements(each.check, traced, self.bounds, measured=True)
                     found += [wrong for wrong in wrongs if wrong.kind == "memory"]
         return found
 
-    def _wrong(self, check: Check, items: Items) -> Iterator[Disagreement]:
+    def _wrong(self, check: BatchCheck, items: Items) -> Iterator[Disagreement]:
         for wrong in disagreements(check, items, self.bounds):
             # what took too long once may have had to wait for something
             if wrong.kind != "hang" or first_of(check, wrong, items, self.bounds) is not None:
@@ -173,9 +173,9 @@ def _unmade(told: str, row: int) -> Disagreement:
 
 
 def disagreements(
-    check: Check, items: Sequence[bytes], bounds: Bounds, *, measured: bool = False
+    check: BatchCheck, items: Sequence[bytes], bounds: Bounds, *, measured: bool = False
 ) -> list[Disagreement]:
-    """Return what a check finds wrong with a batch, each kind once; exceptions and excesses among it."""
+    """Return a check's disagreements over a batch, each signature once, exceptions and excesses too."""
     found: dict[str, Disagreement] = {}
 
     def note(kind: Kind, what: str, detail: str, row: int = -1) -> None:
@@ -202,7 +202,7 @@ def disagreements(
 
 
 def first_of(
-    check: Check, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds
+    check: BatchCheck, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds
 ) -> Disagreement | None:
     """Return how the same thing is wrong with ``items``; None where it is not."""
     found = disagreements(check, items, bounds, measured=wrong.kind == "memory")
@@ -210,7 +210,7 @@ def first_of(
 
 
 def reduced(
-    check: Check, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds, budget: Budget
+    check: BatchCheck, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds, budget: Budget
 ) -> tuple[int, list[bytes]]:
     """Return the least octets with which the same is wrong, and the item that does it alone (−1: none)."""
 

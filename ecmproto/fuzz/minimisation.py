@@ -22,7 +22,7 @@ def unlimited() -> float:
 
 
 class Budget:
-    """How often, and for how long, something may still be tried."""
+    """The number of tries, and the time, that are left."""
 
     def __init__(self, tries: int = DEFAULT_TRIES, *, seconds: float = math.inf) -> None:
         self.left = tries

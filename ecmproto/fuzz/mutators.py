@@ -1,4 +1,8 @@
-"""Chance that is the same in every Python: what a seed and an index draw stays what it was."""
+"""Random numbers that are the same in every Python, and the mutators that use them.
+
+Mutators of octets need not know what these mean; mutators of layers change fields, lengths, EtherTypes and
+tags of a decoded frame, or join halves of two frames; others know the words of captures and of text.
+"""
 
 from __future__ import annotations
 
@@ -205,7 +209,7 @@ TAGS: tuple[type[Layer], ...] = tuple(cls for cls in FORMATS if cls.role == "tag
 _DEEPEST = 40
 _FULL_OCTETS = 1514
 _FULL_OF = 24
-"""Of so many deep stacks of tags one fills the frame: some 350 tags, which a decoder that recurses feels."""
+"""One in so many deep stacks of tags fills the frame: some 350 tags, too many for a decoder that recurses."""
 _ODD_TYPES = (0, 1, 1500, 1501, 1535, 1536, 0xFFFF)
 
 
@@ -223,7 +227,7 @@ class Number:
 
 
 NumberAt = tuple[int, Number]
-"""A number of a frame: the index of its layer, and which it is."""
+"""A number of a frame: the index of its layer, and the field."""
 
 
 Numbers = Mapping[type[Layer], Sequence[Number]]
@@ -320,7 +324,7 @@ def double_layer(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame
 
 
 def swap_layers(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
-    """Let two layers change places."""
+    """Swap two layers."""
     if len(frame.layers) < 2:
         return octets
     layers = list(frame.layers)

@@ -1,4 +1,4 @@
-"""What a campaign in this process can be about: its corpus, its cases and its checks."""
+"""The subjects of ``fuzz decode --what``: for each its default corpus, its cases and its checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ecmproto.craft import build
 from ecmproto.dissect.json import FRAME_SCHEMA
 from ecmproto.fuzz.agreement import BATCH_CASES
 from ecmproto.fuzz.cases import Cases, CaseSource, OctetCases
-from ecmproto.fuzz.checks.base import Check
+from ecmproto.fuzz.checks.base import BatchCheck
 from ecmproto.fuzz.checks.frames import ColumnCheck, DocumentCheck, SchemaCheck, TextCheck
 from ecmproto.fuzz.checks.messages import MessageCheck
 from ecmproto.fuzz.checks.readers import CaptureCheck, FilterCheck, SpecCheck
@@ -60,7 +60,7 @@ _TIME_STEP_NS = 1_001
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What cases are made of, and what is asked of them."""
+    """One kind of octets to spoil, and the checks that they go through."""
 
     file: str
     """The name of the file that a finding's case is kept in."""
@@ -68,7 +68,7 @@ class Subject:
     """The octets to start from where the user gives none."""
     cases: Callable[[Sequence[bytes], int], CaseSource]
     """The cases of a corpus and a seed."""
-    checks: Callable[[], list[Check]]
+    checks: Callable[[], list[BatchCheck]]
     batch_cases: int = BATCH_CASES
     """How many cases are a batch: as many as views of whole batches need to be fast."""
 
@@ -105,7 +105,7 @@ def _specs() -> list[bytes]:
     return [_TOML.encode(), lines.encode(), *(json.dumps(document).encode() for document in documents)]
 
 
-def _frame_checks() -> list[Check]:
+def _frame_checks() -> list[BatchCheck]:
     return [SchemaCheck(), ColumnCheck(), DocumentCheck(), TextCheck()]
 
 

@@ -23,7 +23,7 @@ from types import TracebackType
 
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import CaseSource
-from ecmproto.fuzz.command import Command, Outcome
+from ecmproto.fuzz.command import Command, RunOutcome
 from ecmproto.fuzz.findings import (
     TIMED_OUT,
     CampaignState,
@@ -40,12 +40,12 @@ from ecmproto.fuzz.minimisation import Budget, fewest, shortest_beginning, simpl
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What a program is run on once."""
+    """The file of one run: frames, or a capture as it is."""
 
     items: tuple[bytes, ...]
     """Frames; of a capture as it is, its octets."""
     index: int
-    """Of the first case."""
+    """Index of the first case."""
     whole: bool = False
     """Whether it is a capture as it is."""
 
@@ -93,7 +93,7 @@ class Feed:
             )
         self.seed = sources[0].seed
         self.corpus = "+".join(source.corpus for source in sources)
-        """Tells what it is made from from others."""
+        """The digest of all corpora, to tell them from others."""
         self._frames = frames
         self._captures = captures
 
@@ -126,7 +126,7 @@ class Runs:
         self._stop = threading.Event()
         self._threads = ThreadPoolExecutor(jobs)
         self._folder = TemporaryDirectory()
-        self._started: deque[tuple[Trial, Future[Outcome]]] = deque()
+        self._started: deque[tuple[Trial, Future[RunOutcome]]] = deque()
         self._number = 0
 
     def __enter__(self) -> Runs:
@@ -139,7 +139,7 @@ class Runs:
         self._threads.shutdown(cancel_futures=True)
         self._folder.cleanup()
 
-    def next(self) -> tuple[Trial, Outcome]:
+    def next(self) -> tuple[Trial, RunOutcome]:
         """Return the next trial and how it ended; ParameterError where the program cannot be started."""
         # one more than run at once, so that a capture is made while programs read others
         while len(self._started) <= self._jobs:
@@ -153,7 +153,7 @@ class Runs:
         trial.write(path)
         self._started.append((trial, self._threads.submit(self._run, path)))
 
-    def _run(self, path: Path) -> Outcome:
+    def _run(self, path: Path) -> RunOutcome:
         try:
             return self._command.run(path, stop=self._stop)
         finally:
@@ -173,7 +173,7 @@ class RunFrames:
         self._limit_s = limit_s
         self._start_s = math.inf
 
-    def took(self, frames: int, outcome: Outcome) -> None:
+    def took(self, frames: int, outcome: RunOutcome) -> None:
         """Take note of a run of so many frames."""
         if self._fixed:
             return
@@ -196,9 +196,9 @@ _LEAST_S = 0.1
 
 
 _ADDING_UP = ("memory", "hang")
-"""What frames may take together though none of them does alone."""
+"""Kinds of failures that frames may cause together though none of them does alone."""
 _SLACK = 8
-"""Of so many frames that add up one more is kept: what each takes is not the same in every run."""
+"""One more frame is kept for so many that add up: what each takes differs from run to run."""
 
 
 class Reduction:
@@ -224,12 +224,12 @@ class Reduction:
         self._left_s = left_s
         self._budget = self._another()
 
-    def outcome(self, trial: Trial) -> Outcome:
+    def outcome(self, trial: Trial) -> RunOutcome:
         """Return how the program ends on a trial."""
         trial.write(self._path)
         return self._command.run(self._path)
 
-    def least(self, trial: Trial) -> tuple[Trial, Outcome] | None:
+    def least(self, trial: Trial) -> tuple[Trial, RunOutcome] | None:
         """Return the least trial found, and how the program ends on it; None where it does not fail again."""
         first = self.outcome(trial)
         if first.signature != self._signature:
@@ -250,13 +250,13 @@ class Reduction:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether no time is left, though there might have been something to leave out."""
+        """Whether the time is over, though more might be left out."""
         return self._left_s() <= 0
 
     def _another(self) -> Budget:
         return Budget(self._tries, seconds=min(REDUCED_SECONDS, self._left_s()))
 
-    def _hasten(self, empty: Outcome) -> None:
+    def _hasten(self, empty: RunOutcome) -> None:
         """Wait no longer for a hang than it takes to know it from a start."""
         if self._signature == "hang" and not empty.failed:
             seconds = min(self._patient.seconds, max(_LEAST_S, _HANG_STARTS * empty.processor_s))
@@ -351,12 +351,12 @@ class TargetCampaign:
 
     @property
     def progress(self) -> Progress:
-        """How far it has come."""
+        """The progress of the folder's campaign."""
         return self._state.progress
 
     @property
     def findings(self) -> dict[str, Finding]:
-        """What it found, by signature."""
+        """All findings of the folder, by signature."""
         return self._state.findings
 
     def run(
@@ -385,7 +385,7 @@ class TargetCampaign:
             index += len(trial.items)
             number += 1
 
-    def _judged(self, trial: Trial, outcome: Outcome) -> Finding | None:
+    def _judged(self, trial: Trial, outcome: RunOutcome) -> Finding | None:
         """Count a run; return what is new."""
         finding, failed = None, outcome.failed
         if failed and not self._state.seen(outcome.signature):
@@ -396,7 +396,7 @@ class TargetCampaign:
         self._state.count(len(trial.items), failed=failed)
         return finding
 
-    def _found(self, trial: Trial, outcome: Outcome) -> Finding | None:
+    def _found(self, trial: Trial, outcome: RunOutcome) -> Finding | None:
         """Reduce what failed, and keep it; None for what took too long once and never again."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / trial.file
@@ -452,7 +452,7 @@ class TargetCampaign:
                 != 0
             )
 
-    def _shell(self, line: str) -> Outcome:
+    def _shell(self, line: str) -> RunOutcome:
         """Run a line that has limits of its own."""
         patient = dataclasses.replace(
             self._command,

@@ -1,9 +1,11 @@
-"""Spoilt frames: the same for a seed and an index for ever, of every kind, and never what they were."""
+"""Cases: the same for a seed and an index everywhere, made here or ahead by another process."""
 
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 from collections import Counter
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -14,9 +16,10 @@ from hypothesis import strategies as st
 from ecmproto.capture import open_capture
 from ecmproto.codec import VLAN, CNTag, Data, Ethernet, Frame, decode, decode_lax, encode
 from ecmproto.errors import DecodeError, ParameterError
-from ecmproto.fuzz.cases import LONGEST_FRAME_OCTETS, Cases
+from ecmproto.fuzz.cases import LONGEST_FRAME_OCTETS, Cases, PrefetchedCases
 from ecmproto.fuzz.mutators import LAYER_MUTATORS, OCTET_MUTATORS
 from ecmproto.fuzz.strategies import arbitrary_octets
+from ecmproto.fuzz.subjects import template_frames
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 NAMES = {mutator.__name__ for mutator in (*OCTET_MUTATORS, *LAYER_MUTATORS)}
@@ -93,3 +96,24 @@ def test_any_octets_can_be_a_corpus(frames: list[bytes], seed: int, index: int) 
     case = Cases(frames, seed=seed)[index]
     assert case.mutations
     decode_lax(case.octets)
+
+
+def test_they_are_the_same_and_in_order() -> None:
+    cases = Cases(template_frames(), seed=11)
+    with closing(PrefetchedCases(cases)) as ahead:
+        for start in (0, 1234):
+            made = list(islice(ahead.starting_at(start), 1200))
+            assert made == [cases[index].octets for index in range(start, start + 1200)]
+
+
+def test_they_go_on_when_the_other_process_is_ended() -> None:
+    cases = Cases(template_frames(), seed=11)
+    with closing(PrefetchedCases(cases)) as ahead:
+        made = ahead.starting_at(5)
+        first = next(made)
+        for process in multiprocessing.active_children():
+            process.kill()
+        count = 14_000
+        rest = list(islice(made, count))
+    assert first == cases[5].octets
+    assert rest[-20:] == [cases[index].octets for index in range(5 + count - 19, 5 + count + 1)]

@@ -1,4 +1,4 @@
-"""How programs end is told apart, and they take no more than they may."""
+"""How a program ended is told by its status, its limits and its output; it takes no more than it may."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from ecmproto.errors import ParameterError
-from ecmproto.fuzz.command import FILE_OCTETS, TAIL_OCTETS, Command, Outcome
+from ecmproto.fuzz.command import (
+    FILE_OCTETS,
+    SIGN_OCTETS,
+    TAIL_OCTETS,
+    Command,
+    KeptOutput,
+    RunOutcome,
+    signature_of,
+)
 from ecmproto.fuzz.findings import reproduction
 
 
@@ -22,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-def shell(path: Path, script: str, **limits: object) -> Outcome:
+def shell(path: Path, script: str, **limits: object) -> RunOutcome:
     return Command(words=("sh", "-c", script), **limits).run(path)  # type: ignore[arg-type]
 
 
@@ -119,3 +127,169 @@ def test_commands_that_cannot_run(path: Path) -> None:
 def test_reproduction_is_a_line_for_a_shell() -> None:
     assert reproduction(["tshark", "-r", "{}"], "case.pcap") == "tshark -r case.pcap"
     assert reproduction(["my reader", "-"], "a b.pcap") == "'my reader' - < 'a b.pcap'"
+
+
+ADDRESS = """\
+==15590==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x60b000000156 at pc 0x555c90a17451 bp 0x7f
+READ of size 1 at 0x60b000000156 thread T0
+    #0 0x555c90a17450 in __interceptor_memcpy ../sanitizer_common_interceptors.inc:827
+    #1 0x555c90a17450 in sum_of_msdu decoder.c:13
+    #2 0x555c90a17670 in read_frame decoder.c:24
+    #3 0x555c90a17a14 in main decoder.c:37
+    #4 0x7f1485645249 in __libc_start_call_main ../sysdeps/nptl/libc_start_call_main.h:58
+"""
+LEAK = """\
+==4711==ERROR: LeakSanitizer: detected memory leaks
+
+Direct leak of 1024 byte(s) in 1 object(s) allocated from:
+    #0 0x7f0d3e8b89cf in __interceptor_malloc ../../../../src/libsanitizer/asan/asan_malloc_linux.cpp:69
+    #1 0x55d1c5b5d1bd in keep_tlv leak.c:35
+    #2 0x55d1c5b5d2bd in main leak.c:50
+"""
+WITHOUT_SYMBOLS = """\
+==12==ERROR: AddressSanitizer: SEGV on unknown address 0x000000000000 (pc 0x5581 bp 0x7ffc sp 0x7ffc T0)
+    #0 0x5581f2b3a1b0  (/opt/bin/decoder+0x121b0)
+    #1 0x5581f2b3a2c0  (/opt/bin/decoder+0x122c0)
+"""
+OFFSETS = """\
+==12==ERROR: AddressSanitizer: SEGV on unknown address 0x000000000000 (pc 0x5581 bp 0x7ffc sp 0x7ffc T0)
+    #0 0x5581f2b3a1b0 in read_tlv (/opt/lib/libdecoder.so.1+0x121b0) (BuildId: 0a1b2c)
+    #1 0x5581f2b3a2c0 in read<char>(char const*, int) (/opt/bin/decoder+0x122c0)
+"""
+DEEP = """\
+==13==ERROR: AddressSanitizer: stack-overflow on address 0x7ffc4f4bcff8 (pc 0x5581 bp 0x7ffc sp 0x7ffc T0)
+    #0 0x5581f2b3a1b0 in read_tags /src/tags.c:10
+    #1 0x5581f2b3a1c7 in read_tags /src/tags.c:12
+    #2 0x5581f2b3a1c7 in read_tags /src/tags.c:12
+"""
+UNINITIALIZED = """\
+==77==WARNING: MemorySanitizer: use-of-uninitialized-value
+    #0 0x4b2b1c in parse /src/parse.c:12:7
+    #1 0x4b2d44 in main /src/main.c:5:3
+"""
+RACE = """\
+WARNING: ThreadSanitizer: data race (pid=99)
+  Write of size 4 at 0x7b0400000010 by thread T1:
+    #0 0x4b1d2a in count /src/count.c:9
+"""
+UNDEFINED = "packet.c:1234:7: runtime error: index 5 out of bounds for type 'int [4]'\n"
+PYTHON = """\
+Traceback (most recent call last):
+  File "/home/user/reader.py", line 68, in <module>
+    main()
+  File "/home/user/reader.py", line 40, in read_cnm
+    body[24 + length]
+IndexError: index out of range
+"""
+FAULT = """\
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007f83c8b38740 (most recent call first):
+  File "/home/user/reader.py", line 40 in read_cnm
+  File "/home/user/reader.py", line 68 in <module>
+"""
+PYTEST = """\
+>       return frame[14 + length]
+E       IndexError: index out of range
+
+own_decoder.py:12: IndexError
+=========================== short test summary info ============================
+FAILED test_own.py::test_all - IndexError: index out of range
+1 failed in 0.03s
+"""
+ASSERTION = "decoder: ../src/packet.c:1234: read_tlv: Assertion `length < 512' failed.\n"
+GLIB = "**\nERROR:../epan/proto.c:1234:proto_item_add: assertion failed (depth < 5): (17 < 5)\nBail out!\n"
+CRITICAL = "(tshark:4711): GLib-CRITICAL **: 10:00:00.123: g_strdup: assertion 'text != NULL' failed\n"
+RUST = "thread 'main' panicked at src/tlv.rs:40:9:\nindex out of bounds: the len is 3 but the index is 7\n"
+OLD_RUST = (
+    "thread 'main' panicked at 'index out of bounds: the len is 3 but the index is 7', src/tlv.rs:40:9\n"
+)
+GO = """\
+panic: runtime error: index out of range [7] with length 3
+
+goroutine 1 [running]:
+main.readTLV(...)
+\t/src/tlv.go:12
+"""
+TREE = """\
+[Dissector bug, protocol LLDP: ../epan/proto.c:7402: failed assertion "finfo->length >= 0"]
+    [Expert Info (Error/Malformed): Malformed Packet]
+"""
+WARNING = (
+    "** (tshark:99) 10:00:00.123456 [Epan WARNING] -- Dissector bug, protocol LLDP, in packet 17: "
+    '../epan/proto.c:7402: failed assertion "finfo->length >= 0"\n'
+)
+LUA = (
+    "    [Expert Info (Error/Undecoded): Lua Error: own.lua:5: attempt to index a nil value (local 'tag')]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("output", "signature"),
+    [
+        (ADDRESS, "AddressSanitizer heap-buffer-overflow "
+         "sum_of_msdu (decoder.c:13) read_frame (decoder.c:24) main"),
+        (LEAK, "LeakSanitizer detected memory leaks keep_tlv (leak.c:35) main (leak.c:50)"),
+        (WITHOUT_SYMBOLS, "AddressSanitizer SEGV decoder+0x121b0 decoder+0x122c0"),
+        (UNINITIALIZED, "MemorySanitizer use-of-uninitialized-value parse (parse.c:12:7) main (main.c:5:3)"),
+        (RACE, "ThreadSanitizer data race count (count.c:9)"),
+        (OFFSETS, "AddressSanitizer SEGV "
+         "read_tlv (libdecoder.so.1+0x121b0) read<char>(char (decoder+0x122c0)"),
+        (DEEP, "AddressSanitizer stack-overflow read_tags read_tags read_tags"),
+        (UNDEFINED, "packet.c:1234:7: index N out of bounds for type 'int [N]'"),
+        (PYTHON, "IndexError in read_cnm (reader.py:40)"),
+        (FAULT, "Segmentation fault in read_cnm (reader.py:40)"),
+        (PYTEST, "IndexError in own_decoder.py:12"),
+        (ASSERTION, "../src/packet.c:1234: read_tlv: Assertion `length < 512' failed"),
+        (GLIB, "../epan/proto.c:1234:proto_item_add: assertion failed (depth < N): (N < N)"),
+        (CRITICAL, "GLib: g_strdup: assertion 'text != NULL' failed"),
+        (RUST, "panicked at src/tlv.rs:40:9"),
+        (OLD_RUST, "panicked at src/tlv.rs:40:9"),
+        (GO, "panic: runtime error: index out of range [N] with length N in main.readTLV"),
+        (TREE, "Dissector bug, protocol LLDP: ../epan/proto.c:7402"),
+        (WARNING, "Dissector bug, protocol LLDP: ../epan/proto.c:7402"),
+        (LUA, "Lua Error: own.lua:5: attempt to index a nil value (local 'tag')"),
+        ("", ""),
+        ("    [Expert Info (Error/Malformed): Malformed Packet (Exception occurred)]\n", ""),
+        ("decoder: cut short\n", ""),
+    ],
+)  # fmt: skip
+def test_signatures(output: str, signature: str) -> None:
+    assert signature_of(output) == signature
+    assert signature_of(f"before\n{output}behind\n") == signature
+
+
+@pytest.mark.parametrize("report", [ADDRESS, WITHOUT_SYMBOLS, OFFSETS])
+@pytest.mark.parametrize(("one", "other"), [("decoder.c:24", "decoder.c:28"), ("+0x121b0", "+0x121f4")])
+def test_two_defects_of_one_function_were_one(report: str, one: str, other: str) -> None:
+    assert (signature_of(report) != signature_of(report.replace(one, other))) == (one in report)
+
+
+@pytest.mark.parametrize("pieces", [7, 4096])
+@pytest.mark.parametrize("report", [ADDRESS, LEAK, UNDEFINED, ASSERTION, TREE, GO])
+def test_reports_are_kept_in_the_middle_of_much(report: str, pieces: int) -> None:
+    line = b"a frame like any other\n"
+    whole = line * 40 + report.encode() + line * 4_000
+    printed = KeptOutput()
+    for start in range(0, len(whole), pieces):
+        printed.add(whole[start : start + pieces])
+    text = printed.text
+    assert signature_of(text) == signature_of(report)
+    assert report.splitlines()[0] in text
+    assert text.endswith(line.decode())
+    assert len(text) <= SIGN_OCTETS + TAIL_OCTETS + 10
+
+
+@pytest.mark.parametrize("behind", [0, 100, SIGN_OCTETS, TAIL_OCTETS - 50, TAIL_OCTETS, TAIL_OCTETS + 9_000])
+def test_what_is_kept_is_in_order_and_once(behind: int) -> None:
+    whole = b"%d\n" * 30 % tuple(range(30)) + UNDEFINED.encode() + b"x" * behind
+    printed = KeptOutput()
+    for start in range(0, len(whole), 999):
+        printed.add(whole[start : start + 999])
+    kept = printed.text.encode()
+    if len(whole) <= TAIL_OCTETS:
+        assert kept == whole
+    elif behind < TAIL_OCTETS + SIGN_OCTETS - 200:
+        assert whole.endswith(kept)
+        assert kept.startswith(UNDEFINED.encode()) or len(kept) == TAIL_OCTETS
+    assert kept.count(b"runtime error") == 1

@@ -1,48 +1,199 @@
-"""When heartbeats are due, when a device is silent, and what an interface can carry."""
+"""A device at the end of an interface: frames sent, heartbeats that come or stay away, recovery."""
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
-from ecmproto.fuzz.device_campaign import FrameFitter, HeartbeatSchedule
-from tests.fuzz.fake_device import FakeDevice
+import pytest
 
-
-def test_heartbeats_are_due_after_frames_or_time() -> None:
-    assert not HeartbeatSchedule(every_frames=10, retries=2).due(9, 1e9)
-    assert HeartbeatSchedule(every_frames=10, retries=2).due(10, 0)
-    assert not HeartbeatSchedule(every_s=1.5, retries=2).due(10**9, 1.4)
-    assert HeartbeatSchedule(every_s=1.5, retries=2).due(0, 1.5)
-
-
-@given(st.integers(0, 5), st.integers(0, 10))
-def test_so_many_heartbeats_may_be_lost(retries: int, lost: int) -> None:
-    device = FakeDevice(lambda frames: False)
-    device.deaf_beats = lost
-    silence = HeartbeatSchedule(every_s=1, retries=retries).silence(device)
-    assert silence == ("no answer" if lost > retries else "")
-    assert device.beats == min(lost, retries) + 1
+from ecmproto.capture import Batch
+from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.capture.linux.schedule import schedule_of
+from ecmproto.capture.linux.sender import FrameSender, Transmission
+from ecmproto.errors import InterfaceError, ParameterError
+from ecmproto.fuzz.device import Heartbeat, Patience, WiredDevice, heartbeat_of
+from tests.capture.linux.traffic import frame, received
+from tests.namespaces import FAR, NEAR, Network
 
 
-@given(st.binary(max_size=120), st.integers(14, 60), st.integers(60, 100))
-def test_frames_have_the_least_and_the_greatest_length(octets: bytes, least: int, most: int) -> None:
-    fitting = FrameFitter(longest_octets=most, longest_tagged_octets=most + 4, shortest_octets=least)
-    frame = fitting.frame(octets)
-    limit = most + 4 if octets[12:14] == b"\x81\0" else most
-    assert (frame is None) == (len(octets) > limit) == bool(fitting.left_out)
-    assert fitting.padded == (frame is not None and len(octets) < least)
-    if frame is not None:
-        assert frame[: len(octets)] == octets
-        assert len(frame) == max(least, len(octets))
-        assert not any(frame[len(octets) :])
-    assert fitting.fitted(octets) == frame
+def unchecked() -> None:
+    """Let it wait."""
 
 
-def test_a_c_tag_may_go_beyond_the_mtu() -> None:
-    fitting = FrameFitter(longest_octets=100, longest_tagged_octets=104)
-    tagged = bytes(12) + b"\x81\0" + bytes(90)
-    assert fitting.frame(tagged) == tagged
-    assert fitting.frame(bytes(104)) is None
-    assert fitting.frame(tagged + b"1") is None
-    assert (fitting.padded, fitting.left_out) == (0, 2)
+@contextmanager
+def heartbeat(text: str) -> Iterator[Heartbeat]:
+    with closing(heartbeat_of(text, NEAR, unchecked)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_an_echo_comes_from_a_host_that_is_up(veth: Network, address: str) -> None:
+    veth.ip("link set lo up")
+    with heartbeat(f"ping:{address}") as echo:
+        assert [echo.beat(5) for _ in range(3)] == ["", "", ""]
+        veth.ip("link set lo down")
+        assert echo.beat(0.05).startswith(f"no echo from {address}")
+
+
+def test_an_echo_of_nobody_stays_away(veth: Network) -> None:
+    veth.ip(f"address add 192.0.2.1/24 dev {NEAR}")
+    veth.ip(f"link set {NEAR} arp on")
+    with heartbeat("ping:192.0.2.2") as echo:
+        assert echo.beat(0.05) == "no echo from 192.0.2.2 within 50 ms"
+
+
+def test_a_frame_crosses_and_does_not_where_the_link_is_down(veth: Network) -> None:
+    with heartbeat(f"frame:{FAR}") as crossing:
+        assert [crossing.beat(5) for _ in range(3)] == ["", "", ""]
+        veth.ip(f"link set {FAR} down")
+        assert crossing.beat(0.05).startswith("no frame at far")
+        veth.ip(f"link set {FAR} up")
+        until = time.monotonic() + 10
+        while crossing.beat(0.1):
+            assert time.monotonic() < until
+
+
+def test_other_frames_take_no_room_from_the_one_that_is_waited_for(veth: Network) -> None:
+    flood = bytes(6) + b"\2\0\0\0\0\1\x88\xb5" + bytes(1400)
+    batch = Batch.from_frames([flood] * 1000)
+    with heartbeat(f"frame:{FAR}") as crossing, FrameSender(NEAR) as sender:
+        # those that look like it to the kernel too
+        like = bytes(6) + sender.facts.address + b"\x88\xb5" + bytes(1400)
+        for each in (batch, Batch.from_frames([like] * 1000)):
+            assert sender.send(each.buffer, each.offset, each.captured) == 1000
+            assert crossing.beat(1) == ""
+
+
+def test_an_interface_that_is_removed_is_an_error(veth: Network) -> None:
+    with heartbeat(f"frame:{FAR}") as crossing:
+        veth.ip(f"link del {FAR}")
+        with pytest.raises(InterfaceError, match="its removal while it was in use"):
+            crossing.beat(0.05)
+
+
+def test_commands_tell_by_their_exit_status(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    with heartbeat("command:exit 0") as alive, heartbeat("command:exit 7") as dead:
+        assert alive.beat(10) == ""
+        assert dead.beat(10) == "'exit 7' exited with 7"
+    with heartbeat(f"command:echo $$ > {pid}; sleep 60; true") as slow:
+        assert slow.beat(1).endswith("did not end within 1 s")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_waiting_can_be_interrupted(veth: Network) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    veth.ip(f"address add 192.0.2.1/24 dev {NEAR}")
+    veth.ip(f"link set {NEAR} arp on")
+    for text in ("command:sleep 60", "ping:192.0.2.2"):
+        with closing(heartbeat_of(text, NEAR, interrupt)) as made, pytest.raises(KeyboardInterrupt):
+            made.beat(60)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("pong:192.0.2.1", "needed ping:ADDRESS, frame:INTERFACE or command:CMD, got 'pong:192.0.2.1'"),
+        ("ping:", "got 'ping:'"),
+        ("192.0.2.1", "got '192.0.2.1'"),
+        ("ping:nowhere.invalid", "needed an address that answers echoes, got nowhere.invalid"),
+        (f"frame:{NEAR}", "needed another interface than frames leave by, got near"),
+    ],
+)
+def test_mistakes(veth: Network, text: str, told: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        heartbeat_of(text, NEAR, unchecked)
+    assert told in str(caught.value)
+
+
+def test_a_missing_interface(veth: Network) -> None:
+    with pytest.raises(InterfaceError, match=r"fra: needed a network interface"):
+        heartbeat_of("frame:fra", NEAR, unchecked)
+
+
+FRAMES = [frame("0800", octets) for octets in range(60, 100)]
+PATIENCE = Patience(beat_s=0.2, settle_s=0.05, recover_s=10)
+
+
+@contextmanager
+def wired(
+    heartbeat: str, *, recovery: str = "", patience: Patience = PATIENCE, say: Callable[[str], None] = print
+) -> Iterator[tuple[WiredDevice, Transmission]]:
+    with FrameSender(NEAR) as sender:
+        sending = Transmission(sender, schedule_of(rate="10kpps"))
+        beats = [heartbeat_of(heartbeat, NEAR, lambda: None)] if heartbeat else []
+        try:
+            yield WiredDevice(sending, NEAR, beats, patience=patience, recovery=recovery, say=say), sending
+        finally:
+            for each in beats:
+                each.close()
+
+
+def test_frames_leave_in_order_and_waiting_is_no_part_of_their_rate(veth: Network) -> None:
+    with FrameReceiver(FAR) as receiver, wired(f"frame:{FAR}") as (device, sending):
+        for _ in range(3):
+            device.send(FRAMES)
+            device.settle()
+        assert received(receiver, 120) == FRAMES * 3
+        assert sending.report().frames == 120
+        assert sending.rested_ns >= 90_000_000
+        assert device.beat() == ""
+        assert (device.beats, device.missed) == (1, 0)
+
+
+def test_nothing_is_waited_for_without_heartbeats(veth: Network) -> None:
+    with wired("") as (device, sending):
+        device.send(FRAMES)
+        device.settle()
+        assert device.beat() == ""
+        device.send(FRAMES)
+        assert sending.rested_ns == 0
+        assert (device.beats, device.missed) == (0, 0)
+
+
+def test_a_device_that_takes_its_link_down_is_silent(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ecmproto.capture.linux.sender._PATIENCE_NS", 10_000_000)
+    recovery = f"ip link set {NEAR} up"
+    with FrameReceiver(FAR) as receiver, wired(f"frame:{FAR}", recovery=recovery) as (device, sending):
+        device.send(FRAMES)
+        veth.ip(f"link set {NEAR} down")
+        device.send(FRAMES)
+        device.send(FRAMES)
+        assert sending.report().frames == len(FRAMES)
+        assert device.beat().startswith("no frame at far: ")
+        assert device.recovers
+        assert device.recover()
+        while receiver.receive() is not None:
+            pass
+        device.send(FRAMES)
+        assert received(receiver, len(FRAMES)) == FRAMES
+    with wired("") as (device, _):
+        veth.ip(f"link set {NEAR} down")
+        with pytest.raises(InterfaceError, match="a link that stayed down"):
+            device.send(FRAMES)
+
+
+def test_recovery_is_tried_and_waited_for(veth: Network, tmp_path: Path) -> None:
+    said: list[str] = []
+    mark = tmp_path / "alive"
+    alive = f"command:test -e {mark}"
+    with wired(alive, recovery=f"sleep 0.2; touch {mark}", say=said.append) as (device, _):
+        assert device.beat() == f"'test -e {mark}' exited with 1"
+        assert device.recover()
+        assert (device.beats, device.missed) == (1, 1)
+    mark.unlink()
+    short = dataclasses.replace(PATIENCE, recover_s=0.3)
+    with wired(alive, recovery="exit 9", patience=short, say=said.append) as (device, _):
+        assert not device.recover()
+        assert not said[0].removeprefix("recovery: 'exit 9' exited with 9")
+    with wired(alive, patience=short) as (device, _):
+        assert not device.recovers
+        assert not device.recover()

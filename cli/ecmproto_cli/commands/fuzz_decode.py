@@ -28,7 +28,7 @@ from ecmproto_cli.options import SIZE, TIME
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
-    from ecmproto.fuzz.checks.base import Check
+    from ecmproto.fuzz.checks.base import BatchCheck
     from ecmproto.fuzz.findings import Finding
     from ecmproto.fuzz.judgement import Bounds
 
@@ -150,7 +150,7 @@ def _corpus(what: str, paths: tuple[str, ...], filter: Filter | None, *, whole: 
     return files
 
 
-def _checks(what: str) -> list[Check]:
+def _checks(what: str) -> list[BatchCheck]:
     from ecmproto.fuzz.subjects import SUBJECTS
 
     checks = SUBJECTS[what].checks()
@@ -164,7 +164,7 @@ def _checks(what: str) -> list[Check]:
     return checks
 
 
-def _tried(items: list[bytes], checks: list[Check], bounds: Bounds) -> int:
+def _tried(items: list[bytes], checks: list[BatchCheck], bounds: Bounds) -> int:
     """Try octets as they are; print what is wrong."""
     from ecmproto.fuzz.checks.base import Items
     from ecmproto.fuzz.judgement import disagreements

@@ -276,13 +276,13 @@ def _campaign(
     seconds: float | None,
     runs: int | None,
 ) -> int:
-    from ecmproto.fuzz.cases import Cases, MakingAhead
+    from ecmproto.fuzz.cases import Cases, PrefetchedCases
     from ecmproto.fuzz.device_campaign import DeviceCampaign
 
     held = HeldInterrupt()
     with opened(options, schedule, held) as open_device:
         cases = Cases(corpus, seed=seed_for(folder, seed))
-        with closing(MakingAhead(cases)) as ahead:
+        with closing(PrefetchedCases(cases)) as ahead:
             campaign = DeviceCampaign(
                 open_device.device,
                 cases,

@@ -1,1 +1,1 @@
-"""Checks: what must hold of a batch of octets, and what of it does not."""
+"""Checks of batches of octets: each holds two views of them against each other and yields the differences."""

@@ -1,4 +1,4 @@
-"""Where two views of the same octets differ, and what a check is that finds such places."""
+"""The interface of a check: from a batch of octet strings to the differences between two views of them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class Difference:
     """A place where views disagree, or one of them breaks its promise."""
 
     what: str
-    """What it is, in the same words each time that the same thing is wrong."""
+    """The defect, in the same words each time."""
     detail: str
-    """What there is on each side this time."""
+    """Both values, this time."""
     row: int = -1
-    """Of which item of the batch; −1: of the batch as a whole."""
+    """Index of the item in the batch; −1: the batch as a whole."""
 
 
-class Check(Protocol):
+class BatchCheck(Protocol):
     """Compares views of each item of a batch."""
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """The name in reports and options."""
 
     @property
     def every(self) -> int:

@@ -1,7 +1,9 @@
-"""What the one-frame decoder promises of any octets.
+"""Checks of frames: the one-frame decoder alone, then columns, documents and text held against it.
 
-`decode_lax` never raises; `decode` raises `DecodeError` alone, and for malformed frames alone; the frame of
-both encodes to the same octets; its layers, and the fields in them, follow one another without gaps.
+`SchemaCheck`: `decode_lax` never raises; `decode` raises `DecodeError` alone, and for malformed frames alone;
+the frame of both encodes to the same octets; its layers, and the fields in them, follow one another without
+gaps.  `ColumnCheck`: every field of every frame has in the columns the values that the decoder gives.
+`DocumentCheck`: JSON gives the octets back.  `TextCheck`: batches are written as their frames one by one are.
 """
 
 from __future__ import annotations
@@ -253,7 +255,7 @@ def column_differences(
 def _difference(
     name: str, got: dict[int, list[Any]], right: dict[int, list[Any]], records: Sequence[Record]
 ) -> Difference:
-    """Return what the first frame has otherwise; −1 where rows are only out of order."""
+    """Return the first frame that differs; row −1 where rows are only out of order."""
     row = min((row for row in got.keys() | right.keys() if got.get(row) != right.get(row)), default=-1)
     there = records[row].octets.hex() if 0 <= row < len(records) else "no frame"
     return Difference(what=name, detail=f"{got.get(row, [])}, not {right.get(row, [])}, in {there}", row=row)

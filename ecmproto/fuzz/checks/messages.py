@@ -1,7 +1,8 @@
-"""What stations hear in frames of any octets, and what they do then: never an exception, rates in bounds.
+"""The check of feedback: parsing any octets and reacting never raises, and keeps rates in bounds.
 
 Each mechanism's reaction points are given the frame as one to them, as one to nobody, and as one that a snap
-length cut.  What they hear fits a message; heeded, it leaves every limiter between 0 and the link's rate.
+length cut.  The parsed feedback fits a message; applied, it leaves every limiter between 0 and the link's
+rate.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ _PLACE = Place(
     rate_bps=_LINK_BPS, link_rate_bps=_LINK_BPS, cp_mac=bytes.fromhex("0200000000c1"), stations=1, flows=4
 )
 _CUT_OCTETS = 100
-"""So many more a cut frame had on the wire."""
+"""Octets that a cut frame had more on the wire."""
 _MOST_PRIORITY = 7
 _TIMES = 8
-"""A message is heeded so often, the station's timers expiring in between."""
+"""How often a message is applied, the reaction point's timers expiring in between."""
 _START_NS = 1_000
 
 Fields = Mapping[str, int]
 
 
 class MessageCheck:
-    """Lets the stations of every mechanism hear each item, and heed what they heard."""
+    """Gives each item to the reaction points of every mechanism, and applies the feedback that they parse."""
 
     name = "messages"
     every = 1
@@ -61,12 +62,12 @@ def _wrong(machine: Machine, octets: bytes, refusals: Any) -> Iterator[tuple[str
             yield "a frame refused twice", f"{refused} times"
         if heard is not None:
             yield from _misfits(machine, heard.fields)
-            yield from _misheeded(machine, heard.fields)
+            yield from _rates_out_of_bounds(machine, heard.fields)
         if heard is not None and not mac:
             yield "a station hears what is for nobody", str(heard)
     if {PAUSE_KIND, PFC_KIND} & set(machine.kinds):
         for fields in flow_control_heard(octets, new_record(PauseDiscards)):
-            yield from _misheeded(machine, fields)
+            yield from _rates_out_of_bounds(machine, fields)
 
 
 def _count(refusals: Any) -> int:
@@ -87,8 +88,8 @@ def _misfits(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
         yield "a priority above 7", str(message.priority)
 
 
-def _misheeded(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
-    """Let a station heed a message over and over; yield rates that are none."""
+def _rates_out_of_bounds(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
+    """Apply a message over and over at a reaction point; yield rates out of bounds."""
     senders = machine.senders(_PLACE, np.random.default_rng(0))
     message = new_record(Message)
     message.sent = 1

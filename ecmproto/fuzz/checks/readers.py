@@ -1,4 +1,8 @@
-"""Reading captures of any octets: `CaptureError` alone, nothing made up, the same frames in pieces."""
+"""Checks of what reads files and text: of any octets only the documented errors, and nothing made up.
+
+Captures read in small pieces are the same captures; filters select the same frames by columns as one by one;
+specifications raise errors of specifications alone, and each of them says something.
+"""
 
 from __future__ import annotations
 

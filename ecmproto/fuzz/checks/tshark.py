@@ -1,4 +1,7 @@
-"""Fields as tshark names and writes them: what it says of frames, and what the codec says likewise."""
+"""The check against tshark: addresses, tags, types, MAC Control and LLDP under tshark's names of fields.
+
+Every difference needs a reason in `DELIBERATE`: why the two read a frame differently on purpose.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ FIELDS = (
     *(f"lldp.ieee.802_1qau.ready.prio{priority}" for priority in range(8)),
 )
 MALFORMED = "_ws.malformed"
-"""What tshark gives up on, asked for besides."""
+"""The field for frames that tshark gives up on."""
 _ASKED = (*FIELDS, MALFORMED)
 # What could hold another Ethernet frame, whose fields would be listed behind those of the outer one.
 STOP_AT = ("ip", "ipv6", "llc", "mpls", "arp")
@@ -57,7 +60,7 @@ class Sample:
 
 
 def ours(sample: Sample) -> Fields:
-    """Return what the codec says, under tshark's names and in tshark's notation."""
+    """Return the codec's fields, under tshark's names and in tshark's notation."""
     frame = decode_lax(sample.octets, original_octets=sample.original)
     fields: Fields = {name: [] for name in FIELDS}
     for placed in frame.fields():
@@ -100,7 +103,7 @@ def _as_tshark_names_s_tags(frame: Frame, fields: Fields) -> None:
 
 
 def theirs(program: str, capture: Path) -> list[Fields]:
-    """Return what tshark says of each frame, numbers in decimal, and under MALFORMED what it gives up on."""
+    """Return tshark's fields of each frame, numbers in decimal, under MALFORMED what it gives up on."""
     command = [program, "-n", "-r", str(capture), "-T", "fields", "-E", "occurrence=a", "-E", "separator=/t"]
     for protocol in STOP_AT:
         command += ["--disable-protocol", protocol]
@@ -152,12 +155,12 @@ class FieldComparison(NamedTuple):
 
     @property
     def they_stopped(self) -> bool:
-        """Whether tshark has what is here, up to somewhere."""
+        """Whether tshark's values are the first of ours."""
         return self.ours[: len(self.theirs)] == self.theirs
 
     @property
     def they_went_on(self) -> bool:
-        """Whether tshark has what is here, and more behind it."""
+        """Whether ours are the first of tshark's values."""
         return len(self.ours) < len(self.theirs) and self.theirs[: len(self.ours)] == self.ours
 
 
@@ -407,11 +410,11 @@ def unexplained(sample: Sample, mine: Fields, their: Fields) -> Iterator[tuple[s
 
 
 _PRIORITY = re.compile(r"\.(prio|pause_time\.c)\d$")
-"""What is wrong with one priority is wrong with all."""
+"""The same defect in every priority is one finding."""
 
 
 class TsharkCheck:
-    """Lets tshark read a batch as a capture; MissingDependencyError where there is no tshark."""
+    """Runs tshark on a batch as a capture; MissingDependencyError where there is no tshark."""
 
     name = "tshark"
     every = 128

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ecmproto.errors import MissingDependencyError, OutputError
-from ecmproto.fuzz.command import Kind, Outcome
+from ecmproto.fuzz.command import Kind, RunOutcome
 from ecmproto.fuzz.findings import CampaignState, Finding, Progress, findings_in
 from ecmproto.fuzz.guided import harness
 from ecmproto.fuzz.guided.targets import PLAIN, committed_inputs, find_target, line_of, write_folder
@@ -46,7 +46,7 @@ class Coverage:
     """Kept, because each reaches something."""
 
 
-class Status:
+class AtherisLog:
     """Follows a process, and writes what it prints into a file."""
 
     def __init__(self, path: Path, coverage: Coverage) -> None:
@@ -119,12 +119,12 @@ def start_harness(name: str, folder: Path, *, seed: int, arguments: Sequence[str
 HANG_SECONDS = 60
 """After so long on an input atheris ends the process: something that Python cannot interrupt."""
 MEMORY_MB = 2_000
-"""So much the whole process may take."""
+"""Memory of the whole process."""
 _LEFT = {"crash": "crash", "timeout": "hang", "oom": "memory"}
-"""What atheris calls the inputs that ended it, and what that is."""
+"""Kinds of findings by the names that atheris gives to inputs that ended it."""
 _WAIT_S = 20.0
 _SEEDS = 1 << 31
-"""What atheris takes for a seed is below this."""
+"""Seeds of atheris are below this."""
 
 
 class GuidedCampaign:
@@ -142,16 +142,16 @@ class GuidedCampaign:
         self._state = CampaignState(folder, seed=seed, corpus=name)
         self._findings = self._state.findings
         self.coverage = Coverage()
-        """Of this call."""
+        """Coverage since the campaign was opened."""
 
     @property
     def progress(self) -> Progress:
-        """How far it has come."""
+        """The progress of the folder's campaign."""
         return self._state.progress
 
     @property
     def findings(self) -> dict[str, Finding]:
-        """What it found, by signature."""
+        """All findings of the folder, by signature."""
         return self._findings
 
     def run(
@@ -177,7 +177,7 @@ class GuidedCampaign:
         before = self.progress.cases
         self.progress.runs += 1
         self._left.mkdir(exist_ok=True)
-        status = Status(self._folder / "atheris.log", self.coverage)
+        status = AtherisLog(self._folder / "atheris.log", self.coverage)
         stopped = False
         with self._started(most_cases) as process:
             try:
@@ -219,7 +219,7 @@ class GuidedCampaign:
         ]
         return start_harness(self._name, self._folder, seed=self._seed, arguments=arguments)
 
-    def _ended(self, status: Status, code: int, *, stopped: bool) -> Iterator[Finding]:
+    def _ended(self, status: AtherisLog, code: int, *, stopped: bool) -> Iterator[Finding]:
         """Keep the inputs that a process ended on; OutputError for one that ended for no such reason."""
         paths = sorted(self._left.iterdir())
         for path in paths:
@@ -233,7 +233,7 @@ class GuidedCampaign:
     def _kept(self, path: Path, output: str, code: int) -> Iterator[Finding]:
         """Keep an input on which atheris ended, as it is: to reduce it could end this process too."""
         kind: Kind = _LEFT.get(path.name.partition("-")[0], "crash")  # type: ignore[assignment]
-        outcome = Outcome(
+        outcome = RunOutcome(
             kind=kind, signature=f"{self._name}: {kind}", status=code, seconds=0.0, output=output
         )
         if self._state.seen(outcome.signature):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ecmproto.fuzz.guided.targets import GuidedTarget
 
 SCRIPT = "atheris.sh"
-"""What starts this process, in the campaign's folder."""
+"""The script that starts this process, in the campaign's folder."""
 
 
 def main(words: list[str]) -> None:
@@ -37,7 +37,7 @@ def main(words: list[str]) -> None:
 
 
 def _mutator(target: GuidedTarget) -> Callable[[bytes, int, int], bytes]:
-    """Return what atheris calls for a new input: half of them are changed by the target's structure."""
+    """Return the mutator that atheris calls: it changes half of the inputs by the target's structure."""
     import atheris
 
     from ecmproto.fuzz.mutators import Dice

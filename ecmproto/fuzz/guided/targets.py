@@ -1,4 +1,4 @@
-"""What guided fuzzing tries: the targets, their corpora, and one input after another with the findings kept.
+"""The targets of guided fuzzing, their corpora, and the tester of inputs, which keeps findings.
 
 A target says what must hold of which octets, the checks that look whether it does, the packages whose lines
 guide, and how inputs are changed.  ``corpus/NAME.hex`` has its committed inputs, one a line, the shortest
@@ -18,11 +18,11 @@ from pathlib import Path
 
 from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.fuzz.agreement import DEFAULT_TRIES, REDUCED_SECONDS
-from ecmproto.fuzz.checks.base import Check, Items
+from ecmproto.fuzz.checks.base import BatchCheck, Items
 from ecmproto.fuzz.checks.frames import ColumnCheck, DocumentCheck, SchemaCheck
 from ecmproto.fuzz.checks.messages import MessageCheck
 from ecmproto.fuzz.checks.readers import CaptureCheck, FilterCheck, SpecCheck
-from ecmproto.fuzz.command import Outcome
+from ecmproto.fuzz.command import RunOutcome
 from ecmproto.fuzz.findings import CampaignState, Finding
 from ecmproto.fuzz.judgement import LOADING_SECONDS, Bounds, Disagreement, disagreements, first_of, reduced
 from ecmproto.fuzz.minimisation import Budget
@@ -40,12 +40,12 @@ class GuidedTarget:
     """One target."""
 
     of: str
-    """What its inputs are taken for."""
+    """The kind of octets that its inputs are."""
     promises: tuple[str, ...]
-    """What must hold of them."""
+    """Statements that must hold of them."""
     subject: str
-    """What ``fuzz decode --what`` calls its cases."""
-    checks: Callable[[], list[Check]]
+    """The name of its cases in ``fuzz decode --what``."""
+    checks: Callable[[], list[BatchCheck]]
     instrumented: tuple[str, ...]
     """The packages whose lines guide: those that the checks are about."""
     starts: Callable[[], list[bytes]]
@@ -55,7 +55,7 @@ class GuidedTarget:
     items: Callable[[bytes], list[bytes]] = as_one_item
     """The batch that an input stands for."""
     longest_octets: int = 1024
-    """Of an input."""
+    """The longest input."""
 
 
 def committed_inputs(name: str) -> list[bytes]:
@@ -87,7 +87,7 @@ def inputs_in_folder(folder: Path) -> list[bytes]:
 SEPARATOR = b"\xfe\xed\xfe\xed"
 """Between the frames of a batch: found again wherever octets are put in or taken out."""
 MOST_FRAMES = 12
-"""Of a batch: more of them are left out."""
+"""Frames of a batch; more are left out."""
 
 
 def frame_mutated(octets: bytes, dice: Dice) -> bytes:
@@ -218,9 +218,9 @@ SPECS = GuidedTarget(
 MESSAGES = GuidedTarget(
     of="any octets that reach a reaction point (CNM, ECM, BCN, E²CM, FECN, DBP, PAUSE, PFC, or none of them)",
     promises=(
-        "hearing raises nothing; a refusal is counted, once",
-        "what is heard fits a message of the mechanism, and is heard by nobody whom it is not for",
-        "heeded again and again, timers expiring in between, it leaves every rate between 0 and the link's",
+        "parsing feedback raises nothing; a discarded frame is counted, once",
+        "parsed feedback fits a message of the mechanism, and is for the station addressed by the frame",
+        "applied again and again, timers expiring in between, it leaves every rate between 0 and the link's",
     ),
     subject="messages",
     checks=lambda: [MessageCheck()],
@@ -248,7 +248,7 @@ def find_target(name: str) -> GuidedTarget:
 
 
 PLAIN = "NUMBA_DISABLE_JIT=1"
-"""What makes kernels plain Python, whose lines guide."""
+"""The setting that makes kernels plain Python, whose lines guide."""
 
 
 def line_of(target: GuidedTarget) -> str:
@@ -269,7 +269,7 @@ class InputTester:
         self._tried = 0
 
     def load(self) -> None:
-        """Let the checks load what they need, which is not to count as their time."""
+        """Run the checks once, so that loading and compiling do not count as their time."""
         patient = dataclasses.replace(self._bounds, seconds=LOADING_SECONDS)
         items = Items(self._target.items(self._target.starts()[0]))
         for check in self._checks:
@@ -287,11 +287,11 @@ class InputTester:
                 if not self._state.seen(wrong.signature):
                     self._keep(check, wrong, items)
 
-    def _keep(self, check: Check, wrong: Disagreement, items: Items) -> None:
+    def _keep(self, check: BatchCheck, wrong: Disagreement, items: Items) -> None:
         budget = Budget(DEFAULT_TRIES, seconds=REDUCED_SECONDS)
         _, least = reduced(check, wrong, items, self._bounds, budget)
         again = first_of(check, wrong, least, self._bounds) or wrong
-        outcome = Outcome(
+        outcome = RunOutcome(
             kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=again.detail + "\n"
         )
         finding = Finding(frames=tuple(least), outcome=outcome, seed=self._seed, index=self._tried)

@@ -1,4 +1,7 @@
-"""Values of any format, from a walk over its schema."""
+"""Strategies of single fields and of every format, from a walk over its schema.
+
+Defaults come first, boundaries often.  `layers_of` takes any format; the functions below it are it by name.
+"""
 
 from __future__ import annotations
 
@@ -246,7 +249,7 @@ def e2cm_probes(**overrides: Any) -> SearchStrategy[E2CM]:
 
 
 def e2cm_messages(**overrides: Any) -> SearchStrategy[E2CM]:
-    """Return what E²CM's congestion points send: BCN, BCN_MAX, BCN_ZERO (wire-formats 6)."""
+    """Return messages of E²CM's congestion points: BCN, BCN_MAX, BCN_ZERO (wire-formats 6)."""
     return layers_of(E2CM, **({"type": st.sampled_from(BCN_TYPES)} | overrides))
 
 

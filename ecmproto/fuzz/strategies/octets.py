@@ -1,4 +1,4 @@
-"""Frames as octets: whole, cut by a snap length, spoilt, and octets that never were a frame."""
+"""Strategies of octets: frames whole, cut by a snap length or spoilt, any octets, and capture files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ecmproto.fuzz.strategies.surroundings import RESERVED_TYPES
 from ecmproto.units import NS_PER_S
 
 Source: TypeAlias = SearchStrategy[Frame] | SearchStrategy[bytes]
-"""What gives frames, or octets in place of them."""
+"""A strategy of frames, or of octets in place of them."""
 
 
 def octets_of(source: Source | None = None) -> SearchStrategy[bytes]:
@@ -88,7 +88,7 @@ _LAST_NS = (1 << 32) * NS_PER_S - _NS_PER_US
 """The last µs that pcap's seconds reach."""
 _EDGES_NS = [0, _NS_PER_US, NS_PER_S - _NS_PER_US, NS_PER_S, (1 << 31) * NS_PER_S, _LAST_NS]
 _UNKNOWN_KINDS = (0x8000_0001, 0x4711)
-"""Of blocks: one for local use, one that nobody assigned."""
+"""Block types: one for local use, one that nobody assigned."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class DrawnFrame:
     """A frame as a capture has it."""
 
     octets: bytes
-    """What was kept of it."""
+    """The octets that were captured."""
     original_octets: int
     """Its length on the wire."""
     time_ns: int
@@ -113,7 +113,7 @@ class DrawnCapture:
     format: Format
     byte_order: Order
     resolution: Resolution
-    """Of its times: ns or µs."""
+    """Resolution of its times: ns or µs."""
     interfaces: int
     """How many it describes; 1 for pcap.  All of them are Ethernet."""
     frames: tuple[DrawnFrame, ...]

@@ -1,4 +1,4 @@
-"""What stands around messages and payloads: addresses, EtherTypes, stacks of tags."""
+"""Strategies of addresses, EtherTypes, stacks of tags and payloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A campaign against a device finds the frames that silence it, keeps them, and goes on later."""
+"""A campaign against a device: when heartbeats are due, and how the frames that silence it are found."""
 
 from __future__ import annotations
 
@@ -8,14 +8,160 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ecmproto.capture import open_capture
 from ecmproto.codec import CNM, decode_lax
 from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.device_campaign import DeviceCampaign, FrameFitter, HeartbeatSchedule
+from ecmproto.fuzz.device_campaign import DeviceCampaign, FrameFitter, HeartbeatSchedule, Narrowing, Suspect
 from ecmproto.fuzz.findings import Progress
 from ecmproto.fuzz.subjects import template_frames
-from tests.fuzz.fake_device import FRAME_S, FakeDevice
+from tests.fuzz.fake_device import FRAME_S, FakeDevice, any_has
+
+
+def test_heartbeats_are_due_after_frames_or_time() -> None:
+    assert not HeartbeatSchedule(every_frames=10, retries=2).due(9, 1e9)
+    assert HeartbeatSchedule(every_frames=10, retries=2).due(10, 0)
+    assert not HeartbeatSchedule(every_s=1.5, retries=2).due(10**9, 1.4)
+    assert HeartbeatSchedule(every_s=1.5, retries=2).due(0, 1.5)
+
+
+@given(st.integers(0, 5), st.integers(0, 10))
+def test_so_many_heartbeats_may_be_lost(retries: int, lost: int) -> None:
+    device = FakeDevice(lambda frames: False)
+    device.deaf_beats = lost
+    silence = HeartbeatSchedule(every_s=1, retries=retries).silence(device)
+    assert silence == ("no answer" if lost > retries else "")
+    assert device.beats == min(lost, retries) + 1
+
+
+@given(st.binary(max_size=120), st.integers(14, 60), st.integers(60, 100))
+def test_frames_have_the_least_and_the_greatest_length(octets: bytes, least: int, most: int) -> None:
+    fitting = FrameFitter(longest_octets=most, longest_tagged_octets=most + 4, shortest_octets=least)
+    frame = fitting.frame(octets)
+    limit = most + 4 if octets[12:14] == b"\x81\0" else most
+    assert (frame is None) == (len(octets) > limit) == bool(fitting.left_out)
+    assert fitting.padded == (frame is not None and len(octets) < least)
+    if frame is not None:
+        assert frame[: len(octets)] == octets
+        assert len(frame) == max(least, len(octets))
+        assert not any(frame[len(octets) :])
+    assert fitting.fitted(octets) == frame
+
+
+def test_a_c_tag_may_go_beyond_the_mtu() -> None:
+    fitting = FrameFitter(longest_octets=100, longest_tagged_octets=104)
+    tagged = bytes(12) + b"\x81\0" + bytes(90)
+    assert fitting.frame(tagged) == tagged
+    assert fitting.frame(bytes(104)) is None
+    assert fitting.frame(tagged + b"1") is None
+    assert (fitting.padded, fitting.left_out) == (0, 2)
+
+
+FITTING = FrameFitter(longest_octets=1514, longest_tagged_octets=1518)
+PULSE = HeartbeatSchedule(every_s=1, retries=0)
+
+
+def suspects(count: int) -> list[Suspect]:
+    return [Suspect(index=100 + i, octets=b"frame %03d" % i + bytes(60)) for i in range(count)]
+
+
+def narrowed(
+    device: FakeDevice,
+    *alternatives: Sequence[Suspect],
+    tries: int = 2000,
+    known: Callable[[bytes], bool] = lambda octets: False,
+) -> Narrowing:
+    narrowing = Narrowing(device, PULSE, FITTING, tries=tries, known=known)
+    narrowing.run(*alternatives)
+    return narrowing
+
+
+@given(st.integers(1, 60), st.data())
+def test_the_frames_that_it_takes_are_found(count: int, data: st.DataObject) -> None:
+    needed = data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=3))
+    wanted = [b"frame %03d" % i for i in needed]
+
+    def dies(frames: Sequence[bytes]) -> bool:
+        return all(any(part in octets for octets in frames) for part in wanted)
+
+    narrowing = narrowed(FakeDevice(dies, recovers=True), suspects(count))
+    assert sorted(each.index for each in narrowing.least) == sorted(100 + i for i in needed)
+    assert narrowing.again == 2
+    assert narrowing.told.startswith(f"narrowed down to {len(needed)} frame")
+
+
+def test_a_frame_alone_is_made_simpler_too() -> None:
+    (least,) = narrowed(FakeDevice(any_has(b"017")), suspects(40)).least
+    assert least.index == 117
+    assert least.octets.rstrip(b"\0") == b"017"
+    assert len(least.octets) == 60, "as it is sent"
+
+
+def test_a_frame_that_is_known_stays_as_it_was() -> None:
+    (least,) = narrowed(FakeDevice(any_has(b"017")), suspects(40), known=lambda octets: True).least
+    assert least == suspects(40)[17]
+
+
+def test_each_trial_begins_with_a_device_that_is_alive() -> None:
+    deaths = []
+
+    def dies(frames: Sequence[bytes]) -> bool:
+        if any_has(b"017")(frames):
+            deaths.append(len(frames))
+        return bool(frames) and any_has(b"017")(frames)
+
+    device = FakeDevice(dies)
+    device.alive = False
+    narrowing = narrowed(device, suspects(32))
+    assert device.alive
+    assert 1_000_000 - device.lives == len(deaths) + 1
+    assert narrowing.trials == len(device.sent)
+    assert narrowing.frames == sum(map(len, device.sent))
+
+
+def test_frames_that_do_nothing_by_themselves_are_tried_with_those_before() -> None:
+    def dies(frames: Sequence[bytes]) -> bool:
+        return any_has(b"003")(frames) and any_has(b"017")(frames)
+
+    narrowing = narrowed(FakeDevice(dies, recovers=True), suspects(20)[10:], suspects(20))
+    assert [each.index for each in narrowing.least] == [103, 117]
+    # one that cannot be reset keeps what trials leave in it: then all of them
+    assert len(narrowed(FakeDevice(dies), suspects(20)).least) == 20
+    assert narrowed(FakeDevice(any_has(b"x")), suspects(20), []).told == (
+        "sent again, the same frames did not silence it"
+    )
+
+
+def test_what_does_not_happen_every_time_keeps_all_frames() -> None:
+    left = [True]
+
+    def dies(frames: Sequence[bytes]) -> bool:
+        return left.pop() if left else False
+
+    narrowing = narrowed(FakeDevice(dies), suspects(20))
+    assert list(narrowing.least) == suspects(20)
+    assert narrowing.told == "it does not happen every time: all frames are kept"
+
+
+def test_a_device_that_does_not_come_back_leaves_what_is_known() -> None:
+    narrowing = narrowed(FakeDevice(any_has(b"017"), lives=3), suspects(32))
+    assert narrowing.lost
+    assert narrowing.told == "the device did not come back"
+    assert 117 in [each.index for each in narrowing.least]
+    assert len(narrowing.least) == 8, "the third time that it fell silent"
+    device = FakeDevice(any_has(b""), lives=1)
+    device.alive = False
+    assert narrowed(device, suspects(4)).least == ()
+    assert device.sent == []
+
+
+def test_tries_are_bounded() -> None:
+    narrowing = narrowed(FakeDevice(any_has(b"017")), suspects(500), tries=3)
+    assert narrowing.trials <= 1 + 3 + 2
+    assert 117 in [each.index for each in narrowing.least]
+
 
 CASES = Cases(template_frames(), seed=7)
 LINE = "send it again"
@@ -60,7 +206,7 @@ def test_what_is_sent_are_the_cases_in_order(tmp_path: Path) -> None:
     made = campaign(device, tmp_path)
     assert list(made.run(always, most_cases=420)) == []
     frames = [fits().fitted(CASES[index].octets) for index in range(420)]
-    assert [octets for stretch in device.sent for octets in stretch] == [each for each in frames if each]
+    assert [octets for sent in device.sent for octets in sent] == [each for each in frames if each]
     assert len(device.sent) == device.beats == 9
     assert (made.progress.index, made.progress.runs, made.progress.failures) == (420, 9, 0)
 
@@ -73,7 +219,7 @@ def test_heartbeats_by_time(tmp_path: Path) -> None:
         )
     )
     assert len(device.sent) == pytest.approx(9, abs=1)
-    assert all(len(stretch) >= 100 for stretch in device.sent[:-1])
+    assert all(len(sent) >= 100 for sent in device.sent[:-1])
 
 
 def test_the_frame_that_kills_is_found_reduced_and_kept(tmp_path: Path) -> None:

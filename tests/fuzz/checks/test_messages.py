@@ -1,4 +1,4 @@
-"""What stations hear and heed: the check is silent where they are right, and tells each promise broken."""
+"""The check of feedback: no difference where reaction points are right, one for each promise broken."""
 
 from __future__ import annotations
 
