@@ -22,7 +22,7 @@ from ecmproto.capture import PcapWriter
 from ecmproto.engine.arrivals import Arrivals
 from ecmproto.engine.config import PortConfig
 from ecmproto.engine.port import lengthen_ring, new_port
-from ecmproto.mechanisms.api.machine import Place, machine_of
+from ecmproto.mechanisms.api.machine import PortContext, machine_of
 from ecmproto.mechanisms.api.protocol import new_outbox
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.replay.open_loop import Outcomes
@@ -67,7 +67,7 @@ def _in_memory() -> None:
     )  # fmt: skip
     outcomes = Outcomes(np.zeros(FRAMES, np.uint8), none.copy(), none.copy())
     machine = machine_of(find_mechanism("qcn"), {})
-    place = Place(rate_bps=_RATE_BPS, link_rate_bps=_RATE_BPS, cp_mac=bytes(6), stations=1, flows=1)
+    place = PortContext(rate_bps=_RATE_BPS, link_rate_bps=_RATE_BPS, cp_mac=bytes(6), stations=1, flows=1)
 
     def port() -> int:
         state = new_port(PortConfig(rate_bps=_RATE_BPS, buffer_octets=500_000))

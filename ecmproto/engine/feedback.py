@@ -25,7 +25,7 @@ from ecmproto.batch.headers import ADDRESS_OCTETS
 from ecmproto.codec import EtherTypes
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.gauge import PRIORITIES
-from ecmproto.mechanisms.api.machine import AboutFlow, Machine, Place
+from ecmproto.mechanisms.api.machine import AboutFlow, Machine, PortContext
 from ecmproto.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, Message
 from ecmproto.mechanisms.pause.messages import PauseDiscards
 from ecmproto.mechanisms.pause.messages import parse_flow_control as heard_flow_control
@@ -83,7 +83,7 @@ def feedback_counters(counters: FeedbackCounters) -> dict[str, int]:
 
 
 def read_feedback(
-    taken: Taken, machine: Machine, place: Place, flows: FlowTable, counters: FeedbackCounters
+    taken: Taken, machine: Machine, place: PortContext, flows: FlowTable, counters: FeedbackCounters
 ) -> CapturedFeedback:
     """Return the messages that frames of ``taken`` are.
 
@@ -140,7 +140,7 @@ class _FeedbackReader:
     """Reads the feedback frames of one batch."""
 
     def __init__(
-        self, taken: Taken, machine: Machine, place: Place, flows: FlowTable, counters: FeedbackCounters
+        self, taken: Taken, machine: Machine, place: PortContext, flows: FlowTable, counters: FeedbackCounters
     ) -> None:
         self._taken = taken
         self._machine = machine
@@ -169,7 +169,7 @@ class _FeedbackReader:
         mac = octets[:ADDRESS_OCTETS]
         station, _ = self._come(self._flows.find(mac), position)
         station_mac = _FOR_NO_STATION if station == NO_NUMBER else mac
-        parsed = self._machine.heard(
+        parsed = self._machine.parse_feedback(
             octets, station_mac, self._place, self._counters.mechanism, length_octets=length_octets
         )
         if parsed is None:

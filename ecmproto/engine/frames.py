@@ -16,7 +16,7 @@ from ecmproto.codec import CNTag, EtherTypes
 from ecmproto.columns.building.frames import pack
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.statistics import kind_name
-from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import NO_CAUSE, PAUSE_KIND, PFC_KIND
 from ecmproto.mechanisms.pause.messages import flow_control_frame
 
@@ -34,7 +34,7 @@ class GeneratedFrame:
     comment: str
 
 
-def octets_of(machine: Machine, message: Any, about: SampledFrame, place: Place) -> bytes:
+def octets_of(machine: Machine, message: Any, about: SampledFrame, place: PortContext) -> bytes:
     """Return the frame that ``message`` (a `protocol.Message`) is, without FCS."""
     if message.kind in (PAUSE_KIND, PFC_KIND):
         return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)

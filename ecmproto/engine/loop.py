@@ -92,14 +92,14 @@ def run(
     while has_space(network):
         departure_ns = line.departure_ns if line.in_service_octets > 0 else NEVER_NS
         message_ns = _message_ns(network)
-        report_ns = receivers.report_ns()
+        report_ns = receivers.next_report_ns()
         entry_ns = first_ns(network.events)
         arrival_ns = NEVER_NS
         if position < count:
             arrival_ns = arrivals.time_ns[position]
         elif not last or (network.pool.stock.used == 0 and loop.sent == loop.received):
             return position
-        tick_ns = point.tick_ns()
+        tick_ns = point.next_timer_ns()
         other_ns = min(min(departure_ns, message_ns), min(report_ns, min(entry_ns, arrival_ns)))
         if min(tick_ns, other_ns) >= loop.change_ns:
             loop.changes = 1
@@ -114,7 +114,7 @@ def run(
             _depart(network, point, receivers, now_ns)
         elif tick_ns <= now_ns:
             posted = network.outbox.posted.count
-            point.tick(now_ns, network.port.gauge.level_octets[:PRIORITIES], network.outbox)
+            point.on_timer(now_ns, network.port.gauge.level_octets[:PRIORITIES], network.outbox)
             _dispatch(network, posted)
         elif message_ns == now_ns:
             _deliver_message(network, senders, now_ns)
@@ -225,7 +225,7 @@ def _route(network: NetworkState, point: CongestionPoint, senders: Senders, inde
         give_back(network.pool, index)
         return
     if limiter != NO_LIMITER:
-        senders.join(station, limiter)
+        senders.on_enqueue(station, limiter)
         network.log.limited_frames += 1
     append(network.pool, queue, index)
     network.log.longest_wait_octets = max(network.log.longest_wait_octets, queue.octets)
@@ -240,7 +240,7 @@ def _leaves_ns(
     """Return when the head of a station's queue may leave it."""
     link, leaves_ns = network.links[station], now_ns
     if limiter != NO_LIMITER:
-        leaves_ns = max(now_ns, senders.leaves_ns(station, limiter, now_ns))
+        leaves_ns = max(now_ns, senders.next_tx_ns(station, limiter, now_ns))
         if leaves_ns == NEVER_NS:
             return NEVER_NS
     priority = network.pool.frames[network.queues[entry].head].priority
@@ -257,7 +257,7 @@ def _wake(network: NetworkState, point: CongestionPoint, senders: Senders, now_n
     each = ENTRIES + senders.limiters()
     station, part = entry // each, entry % each
     if part == TIMER:
-        senders.expire(station, now_ns)
+        senders.on_station_timer(station, now_ns)
         _review(network, senders, station, now_ns)
         return
     link = network.links[station]
@@ -298,7 +298,7 @@ def _review(network: NetworkState, senders: Senders, station: int, now_ns: int) 
             limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
             leaves_ns = _leaves_ns(network, senders, station, limiter, base + part, now_ns)
             set_due(network.events, base + part, leaves_ns)
-    set_due(network.events, base + TIMER, senders.timer_ns(station))
+    set_due(network.events, base + TIMER, senders.next_station_timer_ns(station))
 
 
 @compiled
@@ -316,13 +316,17 @@ def _send(
         now_ns, station, limiter, frame.flow, frame.priority, frame.octets, frame.tagged == 1, frame.tag,
         frame.mark,
     )  # fmt: skip
-    sent = senders.sent(departure, network.outbox)
+    sent = senders.on_transmit(departure, network.outbox)
     frame.tagged = int(sent.tagged)
     frame.tag = sent.tag
     frame.mark = sent.mark
     frame.octets += sent.added_octets
     _occupy(network, station, frame.octets, now_ns, limiter != NO_LIMITER)
-    set_due(network.events, station * (ENTRIES + senders.limiters()) + TIMER, senders.timer_ns(station))
+    set_due(
+        network.events,
+        station * (ENTRIES + senders.limiters()) + TIMER,
+        senders.next_station_timer_ns(station),
+    )
     serial = frame.serial
     _pass(network, point, index, now_ns, limit_bps, rtt_ns)
     for probe in range(posted, network.outbox.posted.count):
@@ -372,7 +376,7 @@ def _pass(
     qlen_octets = port.gauge.level_octets[frame.priority]
     posted = outbox.posted.count
     outbox.posted.cause = frame.serial
-    point.arrived(
+    point.on_arrival(
         Arrival(
             now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.sampled == 1,
             frame.answerable == 1, enqueued, frame.tagged == 1, frame.tag, frame.mark, qlen_octets,
@@ -383,7 +387,7 @@ def _pass(
     outbox.posted.cause = NO_CAUSE
     _dispatch(network, posted)
     if enqueued and frame.tagged == 1:
-        frame.tag = point.forwarded(frame.priority, frame.tag)
+        frame.tag = point.rewrite_tag(frame.priority, frame.tag)
     _note(network, frame, ENQUEUED if enqueued else DROPPED, qlen_octets, limit_bps, rtt_ns)
     if not enqueued:
         give_back(network.pool, index)
@@ -419,7 +423,7 @@ def _depart(network: NetworkState, point: CongestionPoint, receivers: Receivers,
     frame = network.pool.frames[index]
     network.outbox.posted.cause = frame.serial
     port_octets = network.port.gauge.level_octets[TOTAL]
-    point.left(now_ns, frame.station, frame.priority, frame.octets, port_octets, network.outbox)
+    point.on_dequeue(now_ns, frame.station, frame.priority, frame.octets, port_octets, network.outbox)
     network.log.delivered_frames += 1
     network.log.delivered_octets += frame.octets
     if frame.station >= 0 and frame.flow >= 0:
@@ -427,7 +431,7 @@ def _depart(network: NetworkState, point: CongestionPoint, receivers: Receivers,
             now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.probe == 1,
             frame.tagged == 1, frame.tag, frame.mark,
         )  # fmt: skip
-        receivers.delivered(delivery, network.outbox)
+        receivers.on_delivery(delivery, network.outbox)
     network.outbox.posted.cause = NO_CAUSE
     give_back(network.pool, index)
     _dispatch(network, posted)
@@ -437,10 +441,10 @@ def _depart(network: NetworkState, point: CongestionPoint, receivers: Receivers,
 def _report(network: NetworkState, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
     """Let destinations report; reports pass the port's congestion point on their way."""
     posted = network.outbox.posted.count
-    receivers.report(now_ns, network.outbox)
+    receivers.post_reports(now_ns, network.outbox)
     for index in range(posted, network.outbox.posted.count):
         message = network.outbox.messages[index]
-        message.rate = point.forwarded(message.priority, message.rate)
+        message.rate = point.rewrite_tag(message.priority, message.rate)
     _dispatch(network, posted)
 
 
@@ -470,5 +474,5 @@ def _take(network: NetworkState, senders: Senders, message: Message, station: in
     if message.kind == PAUSE_KIND or message.kind == PFC_KIND:
         obey(network.gates, station, message, now_ns)
     else:
-        senders.heed(message, now_ns)
+        senders.on_message(message, now_ns)
     _review(network, senders, station, now_ns)

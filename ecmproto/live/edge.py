@@ -30,7 +30,7 @@ from ecmproto.live.device import Send, Snapshot
 from ecmproto.live.tagging import stripped, with_vlan, without_vlan
 from ecmproto.mechanisms.aimd.messages import outer_vlan
 from ecmproto.mechanisms.aimd.parameters import AIMDEdgeParameters as StrippingParameters
-from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     NO_CAUSE,
@@ -84,7 +84,7 @@ def deliver(
             times_ns[position], int(stations[position]), int(flows[position]), int(priorities[position]),
             octets[position], probe[position], tagged[position], tags[position], marks[position],
         )  # fmt: skip
-        receivers.delivered(delivery, outbox)
+        receivers.on_delivery(delivery, outbox)
         outbox.posted.cause = NO_CAUSE
     return len(times_ns)
 
@@ -92,8 +92,8 @@ def deliver(
 @compiled
 def report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
     """Let destinations report what is due by ``now_ns``, as far as there is room."""
-    while receivers.report_ns() <= now_ns and has_room(outbox, _ROOM):
-        receivers.report(max(receivers.report_ns(), 0), outbox)
+    while receivers.next_report_ns() <= now_ns and has_room(outbox, _ROOM):
+        receivers.post_reports(max(receivers.next_report_ns(), 0), outbox)
 
 
 class Probes:
@@ -305,7 +305,7 @@ class Edge:
         self.counts = EdgeCounts()
         self.messages: dict[str, int] = {}
         self.record = new_record(EdgeRecord)
-        self.place = Place(
+        self.place = PortContext(
             rate_bps=link_rate_bps,
             link_rate_bps=link_rate_bps,
             cp_mac=mac,
@@ -341,7 +341,7 @@ class Edge:
     @property
     def due_ns(self) -> int:
         """When `advance` is next needed."""
-        due_ns = self.receivers.report_ns()
+        due_ns = self.receivers.next_report_ns()
         if self.defence is not None:
             due_ns = min(due_ns, self.defence.due_ns)
         return NEVER_NS if due_ns >= NEVER_NS else self._start_ns + due_ns
@@ -357,7 +357,7 @@ class Edge:
     def advance(self, now_ns: int) -> None:
         """Let everything happen that is due by ``now_ns``."""
         time_ns = now_ns - self._start_ns
-        while self.receivers.report_ns() <= time_ns:
+        while self.receivers.next_report_ns() <= time_ns:
             report(self._interface, time_ns, self._outbox)
             self._answer()
         if self.defence is not None and self.defence.due_ns <= time_ns:

@@ -46,7 +46,7 @@ from ecmproto.live.switching import (
     obey,
     release,
 )
-from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_CAUSE,
@@ -291,7 +291,7 @@ class SwitchPort:
         self.facts = facts
         self.inputs = inputs
         self.messages: Counter[str] = Counter()
-        self.place = Place(
+        self.place = PortContext(
             rate_bps=facts.rate_bps,
             link_rate_bps=facts.rate_bps if link_rate_bps is None else link_rate_bps,
             cp_mac=facts.cp_mac,
@@ -333,9 +333,9 @@ class SwitchPort:
         """When `advance` is next needed; NEVER_NS while nothing waits."""
         line = self.switch.port.line
         if line.in_service_octets != 0:
-            return self._start_ns + min(int(line.departure_ns), self.point.tick_ns())
+            return self._start_ns + min(int(line.departure_ns), self.point.next_timer_ns())
         if self._downstream is not None and line.waiting_mask:
-            return self._start_ns + min(self._downstream.resumes_ns, self.point.tick_ns())
+            return self._start_ns + min(self._downstream.resumes_ns, self.point.next_timer_ns())
         # What ticks at an empty port come to can wait until something arrives.
         return NEVER_NS
 

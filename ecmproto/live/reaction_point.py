@@ -35,7 +35,7 @@ from ecmproto.engine.port import HELD_OUT, PASSED_BY
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.device import Send, Snapshot
 from ecmproto.live.tagging import Tagger, with_vlan, without_vlan
-from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
     PROBE_KIND,
     CongestionPoint,
@@ -130,7 +130,7 @@ class ReactionPoint:
         self._c_tag = ethertypes.c_tag.to_bytes(2)
         self._tagger = Tagger(machine, ethertypes)
         port = PortConfig(rate_bps=_FAST_BPS, buffer_octets=_LARGE_OCTETS, overhead_octets=0)
-        self.place = Place(
+        self.place = PortContext(
             rate_bps=config.link_rate_bps,
             link_rate_bps=config.link_rate_bps,
             cp_mac=port.cp_mac,

@@ -256,20 +256,20 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
     line, gauge = switch.port.line, switch.port.gauge
     late = False
     while has_room(switch.outbox, _ROOM) and has_space(switch.leaving, switch.facts.largest_octets):
-        tick_ns, resumes_ns = point.tick_ns(), _resumes_ns(switch)
+        tick_ns, resumes_ns = point.next_timer_ns(), _resumes_ns(switch)
         if departs(line, min(now_ns, min(tick_ns, resumes_ns))):
             when_ns = line.departure_ns
             index = depart(switch.port)
             frame = switch.pool.frames[index]
             port_octets = gauge.level_octets[TOTAL]
-            point.left(when_ns, frame.station, frame.priority, frame.octets, port_octets, switch.outbox)
+            point.on_dequeue(when_ns, frame.station, frame.priority, frame.octets, port_octets, switch.outbox)
             _depart(switch, index)
         elif resumes_ns <= min(now_ns, tick_ns):
             _review(switch, resumes_ns)
         elif tick_ns <= now_ns:
             # At an empty port nothing changes from tick to tick: one call catches up with all.
             when_ns = now_ns if late and gauge.level_octets[TOTAL] == 0 else tick_ns
-            point.tick(when_ns, gauge.level_octets[:PRIORITIES], switch.outbox)
+            point.on_timer(when_ns, gauge.level_octets[:PRIORITIES], switch.outbox)
             late = True
         else:
             return True
@@ -410,7 +410,7 @@ def _enqueue(
         if not enqueued:
             give_back(switch.pool, index)
     outbox.posted.cause = position
-    point.arrived(
+    point.on_arrival(
         Arrival(
             now_ns, place, -1, priority, octets, found.sampled, found.answerable, enqueued,
             tag.tagged, tag.tag, tag.mark,
@@ -432,7 +432,7 @@ def _enqueue(
     start = frames.offset[position]
     copy(frames.buffer, start, switch.store.octets, at, octets)
     if tag.rate_at >= 0:
-        lowered = point.forwarded(priority, tag.tag)
+        lowered = point.rewrite_tag(priority, tag.tag)
         if lowered != tag.tag:
             counts.lowered_tags += 1
             for i in range(_RATE_OCTETS):
@@ -454,4 +454,4 @@ def _tag(switch: Switch, frames: Incoming, position: int, found: FrameClass) -> 
 @compiled
 def forwarded(point: CongestionPoint, priority: int, tag: int) -> int:
     """Return the tag that a frame carries on past ``point``."""
-    return point.forwarded(priority, tag)
+    return point.rewrite_tag(priority, tag)

@@ -43,7 +43,7 @@ from ecmproto.engine.network import (
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, set_rate
 from ecmproto.engine.statistics import FlowSeries, PortCounts, second_half_ns
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.mechanisms.api.machine import Machine, Place
+from ecmproto.mechanisms.api.machine import Machine, PortContext
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import CongestionPoint, NullCongestionPoint, Receivers, Senders
 from ecmproto.mechanisms.pause.gate import (
@@ -143,9 +143,9 @@ class ClosedLoopReplay:
             return NullCongestionPoint()
         return self.machine.congestion_point(self.place, generator)
 
-    def _place(self, stations: int, ethertypes: EtherTypes) -> Place:
+    def _place(self, stations: int, ethertypes: EtherTypes) -> PortContext:
         rate_bps, overhead_octets = self._port_config.rate_bps, self._port_config.overhead_octets
-        return Place(
+        return PortContext(
             rate_bps=rate_bps,
             link_rate_bps=self._loop_config.link_rate_bps,
             cp_mac=self._port_config.cp_mac,

@@ -43,7 +43,7 @@ from ecmproto.filter import compile_filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.text import mac_text
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room, new_outbox
 from ecmproto.record import columns
 from ecmproto.replay.summary import PortSummary, ReplaySummary, flow_labels, port_summary
@@ -194,7 +194,7 @@ def run_port(
         dispositions[position] = ENQUEUED if enqueued else DROPPED
         qlens_octets[position] = qlen_octets
         posted.cause = position
-        point.arrived(
+        point.on_arrival(
             Arrival(
                 now_ns, station, int(flows[position]), priority, octets, sampled[position],
                 answerable[position], enqueued, tagged[position], tags[position], marks[position],
@@ -204,7 +204,7 @@ def run_port(
         )  # fmt: skip
         posted.cause = NO_CAUSE
         if enqueued and tagged[position]:
-            forwarded[position] = point.forwarded(priority, tags[position])
+            forwarded[position] = point.rewrite_tag(priority, tags[position])
     return times_ns.size
 
 
@@ -214,15 +214,15 @@ def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> 
     line, gauge = port.line, port.gauge
     late = False
     while True:
-        tick_ns = point.tick_ns()
+        tick_ns = point.next_timer_ns()
         if departs(line, min(now_ns, tick_ns)):
             when_ns, priority, octets = line.departure_ns, line.in_service_priority, line.in_service_octets
             station = depart(port) - 1
-            point.left(when_ns, station, priority, octets, gauge.level_octets[TOTAL], outbox)
+            point.on_dequeue(when_ns, station, priority, octets, gauge.level_octets[TOTAL], outbox)
         elif tick_ns <= now_ns:
             # At an idle port nothing changes from tick to tick: one call catches up with all.
             when_ns = now_ns if late and line.in_service_octets == 0 else tick_ns
-            point.tick(when_ns, gauge.level_octets[:PRIORITIES], outbox)
+            point.on_timer(when_ns, gauge.level_octets[:PRIORITIES], outbox)
             late = True
         else:
             return True
@@ -248,7 +248,7 @@ class ReplayedBatch:
     tag: NDArray[np.int64]
     messages: NDArray[Any]
     port: NDArray[np.int64]
-    places: tuple[Place, ...]
+    places: tuple[PortContext, ...]
     machine: Machine
     first_time_ns: int
 
@@ -275,7 +275,7 @@ class ReplayedBatch:
             place = self.places[int(self.port[chosen[index]])]
             yield int(behind[index]), self._frame(messages[index], int(behind[index]), place)
 
-    def _frame(self, message: Any, behind: int, place: Place) -> GeneratedFrame:
+    def _frame(self, message: Any, behind: int, place: PortContext) -> GeneratedFrame:
         position = int(message.cause)
         cause, time_ns = NO_CAUSE, self.first_time_ns + int(message.time_ns)
         if position != NO_CAUSE:
@@ -325,7 +325,7 @@ class _RunningPort:
     """One port under way."""
 
     def __init__(
-        self, name: str, number: int, machine: Machine, config: PortConfig, place: Place, seed: int
+        self, name: str, number: int, machine: Machine, config: PortConfig, place: PortContext, seed: int
     ) -> None:
         self.name = name
         self.counts = PortCounts(machine)
@@ -516,7 +516,7 @@ class OpenLoopReplay:
     def _new_port(self, number: int) -> _RunningPort:
         # Each port of a switch has an address of its own.
         mac = (int.from_bytes(self._config.cp_mac) + number) % (1 << 48)
-        place = Place(
+        place = PortContext(
             rate_bps=self._config.rate_bps,
             link_rate_bps=self._config.rate_bps,
             cp_mac=mac.to_bytes(6),

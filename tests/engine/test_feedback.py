@@ -23,7 +23,7 @@ from ecmproto.engine.feedback import (
     read_feedback,
 )
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, PAUSE_KIND, PFC_KIND, Message
 from ecmproto.mechanisms.pause.congestion_point import Signal
 from ecmproto.mechanisms.pause.messages import pause_frame, pfc_frame
@@ -33,7 +33,7 @@ from tests.replay.loops import CP_MAC, HOST, START_NS, machine
 
 A, B, FAR, OTHER = (HOST + bytes([number]) for number in (1, 2, 250, 251))
 STRANGER = HOST + b"\x09"
-PLACE = Place(rate_bps=10**10, link_rate_bps=10**10, cp_mac=CP_MAC, stations=4, flows=8)
+PLACE = PortContext(rate_bps=10**10, link_rate_bps=10**10, cp_mac=CP_MAC, stations=4, flows=8)
 PRIORITY = 3
 TELLING = {
     ("qcn", 1): {"qntz_fb": 31},
@@ -214,7 +214,7 @@ def test_what_is_heard_does_not_depend_on_batches(
 
 def test_without_feedback_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     ear = Ear(machine("qcn"))
-    monkeypatch.setattr(type(ear.machine), "heard", lambda *arguments, **options: pytest.fail("read"))
+    monkeypatch.setattr(type(ear.machine), "parse_feedback", lambda *given, **named: pytest.fail("read"))
     monkeypatch.setattr(Batch, "frame", lambda *arguments: pytest.fail("read"))
     lldp = bytes.fromhex("0180c200000e") + A + b"\x88\xcc" + bytes(46)
     heard = ear.hears(data(), lldp, data()[:13], b"", data()[:17], bytes(60))
@@ -320,14 +320,14 @@ def test_forged_feedback_changes_no_rate_and_is_counted(of: tuple[str, int], fie
     senders: Any = made.senders(PLACE, np.random.default_rng(1))
     for limiter in (senders.route(1, 0, PRIORITY, 0), senders.route(0, 0, PRIORITY, 0)):
         if limiter >= 0:
-            senders.join(0, limiter)
+            senders.on_enqueue(0, limiter)
     before = limits(senders)
     for what, octets in forged(made, kind, fields).items():
         ear = Ear(made)
         heard = ear.hears(data(A), data(B, FAR), octets)
         counted = made.counters(senders)
         for message in heard.messages:
-            senders.heed(message, 1)
+            senders.on_message(message, 1)
         assert limits(senders) == before, what
         reacted = {n: c for n, c in made.counters(senders).items() if c != counted[n]}
         refused = {n: c for n, c in ear.counted().items() if n not in ("feedback_frames", "heard_messages")}
@@ -341,7 +341,7 @@ def test_forged_feedback_changes_no_rate_and_is_counted(of: tuple[str, int], fie
     # The true one does.
     ear = Ear(made)
     for message in ear.hears(data(A), frame_of(made, data(), kind, **fields)).messages:
-        senders.heed(message, 1)
+        senders.on_message(message, 1)
     if kind != 4:  # a reply is about a flow that is probed
         assert limits(senders) != before
 
@@ -367,7 +367,7 @@ def test_floods_leave_nothing_behind(name: str) -> None:
     entries = ear.flows._entries.source.size, ear.flows._flows.number.size
     for start in range(0, len(flood), 100):
         for message in ear.hears(*flood[start : start + 100]).messages:
-            senders.heed(message, start)
+            senders.on_message(message, start)
     assert table(ear.flows)[1] == tables
     assert (ear.flows._entries.source.size, ear.flows._flows.number.size) == entries
     assert [len(part) for part in senders if hasattr(part, "__len__")] == sizes

@@ -68,13 +68,13 @@ def show(point: CongestionPoint, frames: Crossing, outbox: Outbox) -> int:
     ticks = 0
     for step in range(frames.now_ns.size):
         now_ns = frames.now_ns[step]
-        while point.tick_ns() <= now_ns:
+        while point.next_timer_ns() <= now_ns:
             ticks += 1
-            point.tick(point.tick_ns(), frames.qlens_octets[max(0, step - 1)], outbox)
+            point.on_timer(point.next_timer_ns(), frames.qlens_octets[max(0, step - 1)], outbox)
         station, priority = frames.station[step], frames.priority[step]
         octets, port_octets = frames.octets[step], frames.qlens_octets[step].sum()
         if frames.arrives[step]:
-            point.arrived(
+            point.on_arrival(
                 Arrival(
                     now_ns, station, 0 if station >= 0 else -1, priority, octets, True, True,
                     frames.enqueued[step], True, 7, 0, frames.qlens_octets[step][priority], port_octets,
@@ -82,7 +82,7 @@ def show(point: CongestionPoint, frames: Crossing, outbox: Outbox) -> int:
                 outbox,
             )  # fmt: skip
         else:
-            point.left(now_ns, station, priority, octets, port_octets, outbox)
+            point.on_dequeue(now_ns, station, priority, octets, port_octets, outbox)
     return ticks
 
 

@@ -27,7 +27,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.formats.text import cpid
 from ecmproto.live.edge import HOST as TO_HOST
 from ecmproto.live.edge import NET, Edge
-from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.parameters import UNITS, Parameter
 from ecmproto.mechanisms.api.protocol import (
@@ -132,8 +132,10 @@ def digest(part: Callable[[Machine, int], Iterator[Any]], name: str, assignments
     return seen.hexdigest()
 
 
-def _place(hops: int = 1) -> Place:
-    return Place(rate_bps=_RATE_BPS, link_rate_bps=10**10, cp_mac=CP_MAC, stations=4, flows=_FLOWS, hops=hops)
+def _place(hops: int = 1) -> PortContext:
+    return PortContext(
+        rate_bps=_RATE_BPS, link_rate_bps=10**10, cp_mac=CP_MAC, stations=4, flows=_FLOWS, hops=hops
+    )
 
 
 def _taken(outbox: Outbox) -> list[tuple[Any, ...]]:
@@ -150,8 +152,8 @@ def _port(own: Machine, hops: int) -> Iterator[Any]:
         now_ns, qlen_octets = step * _STEP_NS, QLENS_OCTETS[step // 8]
         qlens_octets = np.zeros(8, np.int64)
         qlens_octets[list(_PRIORITIES)] = qlen_octets
-        if point.tick_ns() <= now_ns:
-            point.tick(now_ns, qlens_octets, outbox)
+        if point.next_timer_ns() <= now_ns:
+            point.on_timer(now_ns, qlens_octets, outbox)
         for station, priority in enumerate(_PRIORITIES):
             tagged = step % 2 == 1
             arrival = Arrival(
@@ -160,14 +162,14 @@ def _port(own: Machine, hops: int) -> Iterator[Any]:
                 tag=CPIDS[priority] if tagged else NO_CPID, mark=step, qlen_octets=qlen_octets,
                 port_octets=2 * qlen_octets,
             )  # fmt: skip
-            point.arrived(arrival, outbox)
+            point.on_arrival(arrival, outbox)
             messages = _taken(outbox)
             yield messages
             if step % 8 == 1:
                 octets = octets_of(Sent(now_ns, station + 1, priority=priority))
                 yield _frames(own, messages, SampledFrame(octets, len(octets), _AT_MSDU))
-        yield point.forwarded(3, 10**7)
-        point.left(now_ns, 0, 3, 1_500, qlen_octets, outbox)
+        yield point.rewrite_tag(3, 10**7)
+        point.on_dequeue(now_ns, 0, 3, 1_500, qlen_octets, outbox)
         yield _taken(outbox)
     yield own.counters(point)
 
@@ -186,24 +188,24 @@ def _reactions(own: Machine, hops: int) -> Iterator[Any]:
     for step in range(100):
         now_ns = step * _STEP_NS
         for station in (0, 1):
-            while senders.timer_ns(station) <= now_ns:
-                senders.expire(station, senders.timer_ns(station))
+            while senders.next_station_timer_ns(station) <= now_ns:
+                senders.on_station_timer(station, senders.next_station_timer_ns(station))
             for flow, priority in enumerate(_PRIORITIES):
                 limiter = senders.route(station, flow, priority, now_ns)
                 frame = Departure(now_ns, station, limiter, flow, priority, 1_500, False, NO_CPID, 0)
                 if limiter == NO_LIMITER:
-                    yield tuple(senders.sent(frame, outbox)), _taken(outbox)
+                    yield tuple(senders.on_transmit(frame, outbox)), _taken(outbox)
                 elif (station, limiter) not in waiting:
-                    senders.join(station, limiter)
+                    senders.on_enqueue(station, limiter)
                     waiting[station, limiter] = frame
             for key in [key for key in waiting if key[0] == station]:
-                leaves_ns = senders.leaves_ns(*key, now_ns)
+                leaves_ns = senders.next_tx_ns(*key, now_ns)
                 yield leaves_ns
                 if leaves_ns <= now_ns:
                     frame = waiting.pop(key)._replace(now_ns=now_ns)
-                    yield tuple(senders.sent(frame, outbox)), _taken(outbox)
+                    yield tuple(senders.on_transmit(frame, outbox)), _taken(outbox)
             for message in _messages(own, step, station):
-                senders.heed(message, now_ns)
+                senders.on_message(message, now_ns)
             yield _state(senders, station)
         yield own.counters(senders)
 
@@ -213,7 +215,7 @@ def _state(senders: Senders, station: int) -> Any:
     # In whole bit/s and ns: what rounding alone changes is no effect.
     rates_bps = [round(senders.limit_bps(station, limiter)) for limiter in limiters]
     averages_ns = [round(senders.rtt_average_ns(station, limiter)) for limiter in limiters]
-    return rates_bps, averages_ns, senders.timer_ns(station)
+    return rates_bps, averages_ns, senders.next_station_timer_ns(station)
 
 
 def _messages(own: Machine, step: int, station: int) -> Iterator[Message]:

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled
-from ecmproto.mechanisms.api.machine import Place, StackedCongestionPoint, machine_of
+from ecmproto.mechanisms.api.machine import PortContext, StackedCongestionPoint, machine_of
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     PFC_KIND,
@@ -34,7 +34,7 @@ from ecmproto.structs import Struct
 from tests.conftest import REPOSITORY
 from tests.mechanisms.crossing import crossing, said, show, shown
 
-PLACE = Place(rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes(6), stations=3, flows=1)
+PLACE = PortContext(rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes(6), stations=3, flows=1)
 FRAMES = crossing(5, steps=1500, stations=3, buffer_octets=60_000, gap_ns=2_000)
 
 
@@ -109,23 +109,23 @@ class Diary(Struct):
     due_ns: int
     seen: NDArray[np.int64]
 
-    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         note(self.seen, arrival.now_ns, arrival.station, arrival.octets)
         post(outbox, self.kind, arrival.now_ns, arrival.station, arrival.flow, arrival.priority)
 
-    def forwarded(self, priority: int, tag: int) -> int:
+    def rewrite_tag(self, priority: int, tag: int) -> int:
         return tag * self.factor + 1
 
-    def left(
+    def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         note(self.seen, now_ns, station, octets + port_octets)
         post(outbox, self.kind, now_ns, station, -1, priority)
 
-    def tick_ns(self) -> int:
+    def next_timer_ns(self) -> int:
         return self.due_ns
 
-    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
         note(self.seen, now_ns, qlens_octets[0], qlens_octets[7])
         post(outbox, self.kind, now_ns, -1, -1, 0)
 
@@ -153,14 +153,14 @@ def test_both_see_every_frame_and_the_first_comes_first() -> None:
     first, second = diaries()
     both, outbox = StackedCongestionPoint(first, second), new_outbox(8)
     arrival = Arrival(5, 1, 2, 3, 100, True, True, True, True, 9, 8, 100, 200)
-    both.arrived(arrival, outbox)
-    both.left(7, 1, 3, 100, 100, outbox)
+    both.on_arrival(arrival, outbox)
+    both.on_dequeue(7, 1, 3, 100, 100, outbox)
     assert seen_by(first) == seen_by(second) == [5, 1, 100, 7, 1, 100 + 100]
     assert [int(outbox.messages[index].kind) for index in range(int(outbox.posted.count))] == [1, 2, 1, 2]
 
 
 def test_a_tag_passes_the_first_and_then_the_second() -> None:
-    assert StackedCongestionPoint(*diaries()).forwarded(3, 5) == (5 * 2 + 1) * 10 + 1
+    assert StackedCongestionPoint(*diaries()).rewrite_tag(3, 5) == (5 * 2 + 1) * 10 + 1
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_the_earlier_tick_calls_those_that_are_due(
 ) -> None:
     first, second = diaries(first_due_ns, second_due_ns)
     both, outbox = StackedCongestionPoint(first, second), new_outbox(8)
-    assert both.tick_ns() == 10
-    both.tick(10, np.arange(8), outbox)
+    assert both.next_timer_ns() == 10
+    both.on_timer(10, np.arange(8), outbox)
     assert [int(outbox.messages[index].kind) for index in range(int(outbox.posted.count))] == called
     for diary in (first, second):
         assert seen_by(diary) == ([10, 0, 7] if diary.kind in called else [])
@@ -183,6 +183,6 @@ def test_two_that_say_nothing_need_no_tick() -> None:
     assert (
         StackedCongestionPoint(
             NullCongestionPoint(), StackedCongestionPoint(NullCongestionPoint(), NullCongestionPoint())
-        ).tick_ns()
+        ).next_timer_ns()
         == NEVER_NS
     )

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from ecmproto.fuzz.checks.base import Difference
-from ecmproto.mechanisms.api.machine import Machine, Place, machine_of
+from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
 from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, Message
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.messages import PauseDiscards
@@ -22,7 +22,7 @@ from ecmproto.mechanisms.registry import MECHANISMS
 from ecmproto.record import new_record
 
 _LINK_BPS = 10**10
-_PLACE = Place(
+_PLACE = PortContext(
     rate_bps=_LINK_BPS, link_rate_bps=_LINK_BPS, cp_mac=bytes.fromhex("0200000000c1"), stations=1, flows=4
 )
 _CUT_OCTETS = 100
@@ -56,7 +56,7 @@ class MessageCheck:
 def _wrong(machine: Machine, octets: bytes, refusals: Any) -> Iterator[tuple[str, str]]:
     for mac, length in ((b"", None), (octets[:6], len(octets) + _CUT_OCTETS), (octets[:6], None)):
         before = _count(refusals)
-        heard = machine.heard(octets, mac, _PLACE, refusals, length_octets=length)
+        heard = machine.parse_feedback(octets, mac, _PLACE, refusals, length_octets=length)
         refused = _count(refusals) - before
         if refused > 1 + (heard is not None):
             yield "a frame refused twice", f"{refused} times"
@@ -97,13 +97,13 @@ def _rates_out_of_bounds(machine: Machine, fields: Fields) -> Iterator[tuple[str
         setattr(message, name, value)
     now_ns = _START_NS
     for _ in range(_TIMES):
-        cast(Any, senders).heed(message, now_ns)
+        cast(Any, senders).on_message(message, now_ns)
         for limiter in range(senders.limiters()):
             rate_bps = senders.limit_bps(0, limiter)
             if not 0 <= rate_bps <= _LINK_BPS:
                 yield "a rate out of bounds", f"{rate_bps} bit/s after {dict(fields)}"
                 return
-        due_ns = int(senders.timer_ns(0))
+        due_ns = int(senders.next_station_timer_ns(0))
         if due_ns >= NEVER_NS:
             now_ns += _START_NS
             continue
@@ -111,4 +111,4 @@ def _rates_out_of_bounds(machine: Machine, fields: Fields) -> Iterator[tuple[str
             yield "a timer in the past", f"{due_ns} ns at {now_ns} ns after {dict(fields)}"
             return
         now_ns = due_ns
-        senders.expire(0, now_ns)
+        senders.on_station_timer(0, now_ns)

@@ -29,7 +29,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.kernel import compiled, expanded, inlined
 from ecmproto.mechanisms.aimd.messages import AIMDDiscards, outer_vlan, priority_of
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES, AIMDReactionPointParameters
-from ecmproto.mechanisms.api.machine import AboutFlow, FlowHash, FlowKey, Place, total
+from ecmproto.mechanisms.api.machine import AboutFlow, FlowHash, FlowKey, PortContext, total
 from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_CPID, NO_LIMITER, Departure, Sent
 from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
 from ecmproto.record import columns, new_record, new_records, record_dtype
@@ -580,19 +580,19 @@ class Stations(Struct, Generic[_Settings]):
         """Return the limiter of ``flow``, its own or its priority's."""
         return route(limiters_at(self, station), flow, priority)
 
-    def join(self, station: int, limiter: int) -> None:
+    def on_enqueue(self, station: int, limiter: int) -> None:
         """Take note that a frame queues behind ``limiter``."""
         join(limiters_at(self, station), limiter)
 
-    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
         """Return when the head of the queue may leave."""
         return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
-    def timer_ns(self, station: int) -> int:
+    def next_station_timer_ns(self, station: int) -> int:
         """Return when the first timer of the station's limiters is due."""
         return next_timer_ns(limiters_at(self, station))
 
-    def expire(self, station: int, now_ns: int) -> None:
+    def on_station_timer(self, station: int, now_ns: int) -> None:
         """Let the timers that are due expire."""
         on_timer(limiters_at(self, station), self.settings, now_ns)
 
@@ -636,7 +636,7 @@ def new_stations(
     kind: type[_Stations],
     parameters: AIMDReactionPointParameters,
     settings: TableSettings,
-    place: Place,
+    place: PortContext,
     generator: np.random.Generator,
     *,
     timestamp_unit: int = 0,

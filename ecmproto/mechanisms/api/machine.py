@@ -39,7 +39,7 @@ UNKNOWN_NS = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PortContext:
     """Where machines stand: rates in bit/s, the congestion point's address, how many stations and flows."""
 
     rate_bps: int
@@ -106,7 +106,7 @@ class AboutFlow(NamedTuple):
     """The numbers that the flow may have within its station, where the message names its queue."""
 
 
-class Heard(NamedTuple):
+class ParsedFeedback(NamedTuple):
     """A message that came as a frame: the fields of `protocol.Message` that it tells, the others are 0."""
 
     fields: Mapping[str, int]
@@ -147,7 +147,7 @@ class Machine(ABC):
     set_point_octets: int | None = None
     """The queue length that the congestion point steers to."""
     refusal_record: type[Any] = NoRefusals
-    """The record that `heard` counts in; its fields are counters by name."""
+    """The record that `parse_feedback` counts in; its fields are counters by name."""
 
     def __init__(self, parameters: Mapping[Role, Parameters]) -> None:
         self.parameters = parameters
@@ -156,34 +156,34 @@ class Machine(ABC):
         """Return the values of all parameters by role and name."""
         return {role.value: parameters.as_text() for role, parameters in self.parameters.items()}
 
-    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of a port, at its start at time 0."""
         return NullCongestionPoint()
 
-    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
         """Return the reaction points of ``place.stations`` stations, at their start at time 0."""
         return NullReactionPoints()
 
-    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
         """Return the destinations behind the port, at their start at time 0."""
         return NullReceivers()
 
     @abstractmethod
-    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return the frame that ``message`` is, padded to 60 octets, without FCS.
 
         ``about`` is the frame that caused it, or one of the flow that it is about.
         """
 
-    def heard(
+    def parse_feedback(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: Place,
+        place: PortContext,
         refusals: Any,
         *,
         length_octets: int | None = None,
-    ) -> Heard | None:
+    ) -> ParsedFeedback | None:
         """Return what the frame ``octets`` says to the reaction points of ``station_mac``.
 
         None for a frame that is no message of the mechanism, or one that they refuse, which is counted in
@@ -236,32 +236,32 @@ class StackedCongestionPoint(Struct):
     first: CongestionPoint
     second: CongestionPoint
 
-    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Let both count, sample and answer the frame."""
-        self.first.arrived(arrival, outbox)
-        self.second.arrived(arrival, outbox)
+        self.first.on_arrival(arrival, outbox)
+        self.second.on_arrival(arrival, outbox)
 
-    def forwarded(self, priority: int, tag: int) -> int:
+    def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return what the second makes of what the first makes of the tag."""
-        return self.second.forwarded(priority, self.first.forwarded(priority, tag))
+        return self.second.rewrite_tag(priority, self.first.rewrite_tag(priority, tag))
 
-    def left(
+    def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Let both take note."""
-        self.first.left(now_ns, station, priority, octets, port_octets, outbox)
-        self.second.left(now_ns, station, priority, octets, port_octets, outbox)
+        self.first.on_dequeue(now_ns, station, priority, octets, port_octets, outbox)
+        self.second.on_dequeue(now_ns, station, priority, octets, port_octets, outbox)
 
-    def tick_ns(self) -> int:
-        """Return when the earlier of both needs `tick`."""
-        return min(self.first.tick_ns(), self.second.tick_ns())
+    def next_timer_ns(self) -> int:
+        """Return when the earlier of both needs `on_timer`."""
+        return min(self.first.next_timer_ns(), self.second.next_timer_ns())
 
-    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
         """Let those do what is due whose time has come."""
-        if self.first.tick_ns() <= now_ns:
-            self.first.tick(now_ns, qlens_octets, outbox)
-        if self.second.tick_ns() <= now_ns:
-            self.second.tick(now_ns, qlens_octets, outbox)
+        if self.first.next_timer_ns() <= now_ns:
+            self.first.on_timer(now_ns, qlens_octets, outbox)
+        if self.second.next_timer_ns() <= now_ns:
+            self.second.on_timer(now_ns, qlens_octets, outbox)
 
 
 class StackedMachine(Machine):
@@ -278,7 +278,7 @@ class StackedMachine(Machine):
             setattr(self, name, getattr(upper, name))
         self._upper, self._lower = upper, lower
 
-    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return both congestion points as one."""
         return StackedCongestionPoint(
             self._upper.congestion_point(place, generator), self._lower.congestion_point(place, generator)
@@ -290,29 +290,29 @@ class StackedMachine(Machine):
             self._upper.set_capacity(point.first, capacity_bps)
             self._lower.set_capacity(point.second, capacity_bps)
 
-    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
         """Return the upper one's."""
         return self._upper.senders(place, generator)
 
-    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
         """Return the upper one's."""
         return self._upper.receivers(place, generator)
 
-    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return the upper one's frame."""
         return self._upper.frame(message, about, place)
 
-    def heard(
+    def parse_feedback(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: Place,
+        place: PortContext,
         refusals: Any,
         *,
         length_octets: int | None = None,
-    ) -> Heard | None:
+    ) -> ParsedFeedback | None:
         """Return what the upper one hears."""
-        return self._upper.heard(octets, station_mac, place, refusals, length_octets=length_octets)
+        return self._upper.parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
         """Return the upper one's tags."""
@@ -330,6 +330,6 @@ class StackedMachine(Machine):
 class NoControl(Machine):
     """All roles are idle."""
 
-    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Raise ParameterError: there are no messages."""
         raise ParameterError(name="message", needed="none without a mechanism", got=f"kind {message.kind}")

@@ -208,21 +208,21 @@ class Sent(NamedTuple):
 class CongestionPoint(Protocol):
     """One output port of a switch."""
 
-    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count, sample and answer a frame that was enqueued or dropped; posts at most two messages."""
 
-    def forwarded(self, priority: int, tag: int) -> int:
+    def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the tag that an enqueued, tagged frame carries on."""
 
-    def left(
+    def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Take note that a frame left the port; posts at most one message."""
 
-    def tick_ns(self) -> int:
-        """Return when `tick` is next needed, NEVER_NS if it is not."""
+    def next_timer_ns(self) -> int:
+        """Return when `on_timer` is next needed, NEVER_NS if it is not."""
 
-    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
         """Do what is due, with the queues at ``qlens_octets`` by priority; posts as far as there is room."""
 
 
@@ -236,22 +236,22 @@ class Senders(Protocol):
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
         """Return the limiter that a frame queues behind, or NO_LIMITER: it leaves at once."""
 
-    def join(self, station: int, limiter: int) -> None:
+    def on_enqueue(self, station: int, limiter: int) -> None:
         """Take note that the frame queues there."""
 
-    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
         """Return when the head of the queue may leave, if nothing changes; NEVER_NS in a time-out."""
 
-    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+    def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
         """Let a frame leave, and say what it carries now; posts a probe if one follows it."""
 
-    def heed(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """React to a message for one of the stations."""
 
-    def timer_ns(self, station: int) -> int:
+    def next_station_timer_ns(self, station: int) -> int:
         """Return when the station's next timer is due."""
 
-    def expire(self, station: int, now_ns: int) -> None:
+    def on_station_timer(self, station: int, now_ns: int) -> None:
         """Let the station's timers expire that are due."""
 
     def limit_bps(self, station: int, limiter: int) -> float:
@@ -265,36 +265,36 @@ class Senders(Protocol):
 class Receivers(Protocol):
     """The destinations behind the port."""
 
-    def delivered(self, delivery: Delivery, outbox: Outbox) -> None:
+    def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
         """Take a frame that has left the port; posts at most one answer to its station."""
 
-    def report_ns(self) -> int:
-        """Return when `report` is next needed, NEVER_NS if it is not."""
+    def next_report_ns(self) -> int:
+        """Return when `post_reports` is next needed, NEVER_NS if it is not."""
 
-    def report(self, now_ns: int, outbox: Outbox) -> None:
+    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
         """Post the reports that are due, as far as there is room."""
 
 
 class NullCongestionPoint(Struct):
     """A congestion point that says nothing."""
 
-    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Do nothing."""
 
-    def forwarded(self, priority: int, tag: int) -> int:
+    def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the tag as it came."""
         return tag
 
-    def left(
+    def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Do nothing."""
 
-    def tick_ns(self) -> int:
+    def next_timer_ns(self) -> int:
         """Return NEVER_NS."""
         return NEVER_NS
 
-    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
         """Do nothing."""
 
 
@@ -309,25 +309,25 @@ class NullReactionPoints(Struct):
         """Return NO_LIMITER."""
         return NO_LIMITER
 
-    def join(self, station: int, limiter: int) -> None:
+    def on_enqueue(self, station: int, limiter: int) -> None:
         """Do nothing."""
 
-    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
         """Return now."""
         return now_ns
 
-    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+    def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
         """Leave the frame as it is."""
         return Sent(departure.tagged, departure.tag, departure.mark, 0)
 
-    def heed(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """Do nothing."""
 
-    def timer_ns(self, station: int) -> int:
+    def next_station_timer_ns(self, station: int) -> int:
         """Return NEVER_NS."""
         return NEVER_NS
 
-    def expire(self, station: int, now_ns: int) -> None:
+    def on_station_timer(self, station: int, now_ns: int) -> None:
         """Do nothing."""
 
     def limit_bps(self, station: int, limiter: int) -> float:
@@ -342,14 +342,14 @@ class NullReactionPoints(Struct):
 class NullReceivers(Struct):
     """Destinations that answer nothing."""
 
-    def delivered(self, delivery: Delivery, outbox: Outbox) -> None:
+    def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
         """Do nothing."""
 
-    def report_ns(self) -> int:
+    def next_report_ns(self) -> int:
         """Return NEVER_NS."""
         return NEVER_NS
 
-    def report(self, now_ns: int, outbox: Outbox) -> None:
+    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
         """Do nothing."""
 
 

@@ -35,7 +35,7 @@ from ecmproto.mechanisms.aimd.congestion_point import (
     withhold,
 )
 from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
-from ecmproto.mechanisms.api.machine import Place, total
+from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_CPID,
@@ -260,7 +260,7 @@ class BCNPoints(Struct):
     pauses: bool
     threshold: PauseThreshold
 
-    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled.
 
         Post PAUSE if it brought the output queue above Qst.
@@ -286,22 +286,22 @@ class BCNPoints(Struct):
         message.capacity = self.capacity_kbps
         withhold(message, arrival, state)
 
-    def forwarded(self, priority: int, tag: int) -> int:
+    def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the RRT tag's CPID as it came."""
         return tag
 
-    def left(
+    def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Post the end of the pause if the frame brought the output queue down to the lower mark."""
         if self.pauses:
             watch(self.threshold, now_ns, port_octets, outbox)
 
-    def tick_ns(self) -> int:
+    def next_timer_ns(self) -> int:
         """Return when the PAUSE is next refreshed, NEVER_NS while there is none."""
         return next_timer_ns(self.threshold.told) if self.threshold.meter.above == 1 else NEVER_NS
 
-    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
         """Refresh the PAUSE if it is due."""
         refresh(self.threshold, now_ns, qlens_octets.sum(), outbox)
 
@@ -316,7 +316,7 @@ def feedback_octets(settings: BCNPointSettings, found: BCNFeedback) -> float:
 
 
 def new_points(
-    parameters: BCNCongestionPointParameters, place: Place, generator: np.random.Generator
+    parameters: BCNCongestionPointParameters, place: PortContext, generator: np.random.Generator
 ) -> BCNPoints:
     """Return the congestion points of a port, started, with nobody paused."""
     points = BCNPoints(

@@ -29,7 +29,7 @@ from ecmproto.mechanisms.aimd.reaction_point import (
     new_stations,
     station_counters,
 )
-from ecmproto.mechanisms.api.machine import Heard, Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.machine import Machine, ParsedFeedback, PortContext, SampledFrame
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     NO_CPID,
@@ -183,11 +183,11 @@ class BCNMachine(Machine):
         self.flow_key = flow_key_of(self._rp)
         self.flow_hash = flow_hash_of(self._rp)
 
-    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each enabled priority; above Qst they pause all stations."""
         return new_points(self._cp, place, generator)
 
-    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters.
 
         Raises ParameterError if the floor is above the initial rate on the stations' links.
@@ -195,7 +195,7 @@ class BCNMachine(Machine):
         settings = settings_record(self._rp, place.link_rate_bps)
         return new_stations(BCNStations, self._rp, settings, place, generator)
 
-    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return the BCN message or the PAUSE.
 
         Raises ValueError for a BCN message that the source of ``about`` may not get.
@@ -216,15 +216,15 @@ class BCNMachine(Machine):
             raise ValueError("the source of the sampled frame takes no messages")
         return octets
 
-    def heard(
+    def parse_feedback(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: Place,
+        place: PortContext,
         refusals: AIMDDiscards,
         *,
         length_octets: int | None = None,
-    ) -> Heard | None:
+    ) -> ParsedFeedback | None:
         """Return what a BCN message says."""
         found = open_message(
             octets,
@@ -244,7 +244,7 @@ class BCNMachine(Machine):
             "e": message.e,
             "capacity": message.capacity,
         }
-        return Heard(fields, about_flow(found.sampled))
+        return ParsedFeedback(fields, about_flow(found.sampled))
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
         """Return the RRT tags' CPIDs."""

@@ -146,11 +146,11 @@ class BCNStations(Stations[BCNStationSettings]):
 
     settings: BCNStationSettings
 
-    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+    def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
         """Give a frame that a limiter let through its RRT tag."""
         return send(self, departure, TAG_OCTETS, _NO_MARK)
 
-    def heed(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """React to a BCN message; one without the capacity that Ru is to follow is malformed."""
         if message.station < 0:
             return

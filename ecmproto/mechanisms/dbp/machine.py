@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ecmproto.codec import DBPRateReport, Ethernet, EtherTypes, decode_lax
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.api.machine import FlowKey, Heard, Machine, Place, SampledFrame, total
+from ecmproto.mechanisms.api.machine import FlowKey, Machine, ParsedFeedback, PortContext, SampledFrame, total
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     CongestionPoint,
@@ -290,19 +290,19 @@ class DBPReceivers(Struct):
     rate: int
     """What reports start with: the destinations' receiving link speed, in kb/s."""
 
-    def delivered(self, delivery: Delivery, outbox: Outbox) -> None:
+    def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
         """Note where a data frame came from, after the reports that are due by then."""
         begin(self.destination, self.heard, self.settings, self.round, self.due, delivery.now_ns)
         source = delivery.station * self.flows_each + delivery.flow
         hear(self.destination, self.heard, self.settings, source, delivery.now_ns)
 
-    def report_ns(self) -> int:
+    def next_report_ns(self) -> int:
         """Return when reports are due next."""
         if self.round.posted < self.round.count:
             return self.round.due_ns
         return next_timer_ns(self.destination)
 
-    def report(self, now_ns: int, outbox: Outbox) -> None:
+    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
         """Post the reports that are due, as far as there is room; they are about no priority."""
         begin(self.destination, self.heard, self.settings, self.round, self.due, now_ns)
         while self.round.posted < self.round.count and has_room(outbox, 1):
@@ -332,7 +332,7 @@ def begin(
 
 
 def new_destinations(
-    parameters: DBPEdgeParameters, place: Place, generator: np.random.Generator
+    parameters: DBPEdgeParameters, place: PortContext, generator: np.random.Generator
 ) -> DBPReceivers:
     """Return destinations that have heard nothing; they have no room for stations beyond ``sources``."""
     sources = min(place.stations, parameters.sources) * place.flows
@@ -354,7 +354,7 @@ class DBPStations(FECNStations):
 
     __slots__ = ()
 
-    def heed(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """Take the rate that a report brings for its flow's queue."""
         queues = queues_of(self.queues, self.queues_each, message.station)
         on_report(self.sources[message.station], queues, self.settings, message.flow, message.rate, now_ns)
@@ -375,7 +375,7 @@ class DBPMachine(Machine):
         self._edge: DBPEdgeParameters = parameters[Role.EDGE]
         self.set_point_octets = self._cp.qeq_octets
 
-    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the port's congestion point, one for all priorities."""
         return new_port(self._cp, place, generator)
 
@@ -384,15 +384,15 @@ class DBPMachine(Machine):
         if isinstance(point, FECNPort):
             set_capacity(point.state, float(capacity_bps))
 
-    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
         """Return sources of which no queue was used yet."""
         return DBPStations(*new_stations(self._rp, settings_record(self._rp), place, generator))
 
-    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
         """Return destinations that have heard nothing."""
         return new_destinations(self._edge, place, generator)
 
-    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return the rate report, as it comes out of the port's switch."""
         return answer(
             about.octets,
@@ -402,20 +402,20 @@ class DBPMachine(Machine):
             ethertypes=place.ethertypes,
         )
 
-    def heard(
+    def parse_feedback(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: Place,
+        place: PortContext,
         refusals: FECNDiscards,
         *,
         length_octets: int | None = None,
-    ) -> Heard | None:
+    ) -> ParsedFeedback | None:
         """Return what a rate report says."""
         found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
         if found is None:
             return None
-        return Heard({"kind": REPORT_KIND, "rate": found.rate}, answering(octets, place.ethertypes))
+        return ParsedFeedback({"kind": REPORT_KIND, "rate": found.rate}, answering(octets, place.ethertypes))
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return what the congestion point, the sources or the destinations have counted."""

@@ -31,7 +31,7 @@ from ecmproto.mechanisms.aimd.congestion_point import (
     set_thresholds,
 )
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES, WEIGHT_DENOMINATOR
-from ecmproto.mechanisms.api.machine import Place
+from ecmproto.mechanisms.api.machine import PortContext
 from ecmproto.mechanisms.api.protocol import NO_CPID, Arrival, Outbox, post, signed_cpid
 from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
 from ecmproto.mechanisms.ecm.congestion_point import (
@@ -157,7 +157,7 @@ class E2CMPoints(Struct):
     settings: E2CMPointSettings
     generator: Draws
 
-    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled."""
         priority = arrival.priority
         if not (arrival.sampled and self.enabled[priority]):
@@ -185,20 +185,20 @@ class E2CMPoints(Struct):
             message.sent = 0
             point.meter.unanswerable += 1
 
-    def forwarded(self, priority: int, tag: int) -> int:
+    def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the CM-Tag's CPID as it came."""
         return tag
 
-    def left(
+    def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Do nothing: departures are none of its business."""
 
-    def tick_ns(self) -> int:
+    def next_timer_ns(self) -> int:
         """Return NEVER_NS: it has no timers."""
         return NEVER_NS
 
-    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
         """Do nothing."""
 
 
@@ -218,7 +218,7 @@ def feedback_octets(settings: E2CMPointSettings, found: ECMFeedback) -> float:
 
 
 def new_points(
-    parameters: E2CMCongestionPointParameters, place: Place, generator: np.random.Generator
+    parameters: E2CMCongestionPointParameters, place: PortContext, generator: np.random.Generator
 ) -> E2CMPoints:
     """Return the congestion points of a port, started; priorities that are not enabled stay silent."""
     points = E2CMPoints(

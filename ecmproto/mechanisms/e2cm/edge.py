@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.aimd.messages import AIMDDiscards
-from ecmproto.mechanisms.api.machine import Place
+from ecmproto.mechanisms.api.machine import PortContext
 from ecmproto.mechanisms.api.protocol import Delivery, Outbox, post
 from ecmproto.mechanisms.e2cm.parameters import E2CMEdgeParameters
 from ecmproto.mechanisms.limiter import NEVER_NS
@@ -125,7 +125,7 @@ class E2CMReceivers(Struct):
     """By station and flow: the number of its record, from 1 on; 0 for none."""
     flows_each: int
 
-    def delivered(self, delivery: Delivery, outbox: Outbox) -> None:
+    def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
         """Count a data frame; answer a probe."""
         place = delivery.station * self.flows_each + delivery.flow
         index = self.numbers[place] - 1
@@ -147,15 +147,15 @@ class E2CMReceivers(Struct):
         message.latency = reply.latency_ns
         message.throughput = reply.throughput_kbps
 
-    def report_ns(self) -> int:
+    def next_report_ns(self) -> int:
         """Return NEVER_NS: they speak only when they are asked."""
         return NEVER_NS
 
-    def report(self, now_ns: int, outbox: Outbox) -> None:
+    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
         """Do nothing."""
 
 
-def new_destinations(parameters: E2CMEdgeParameters, place: Place) -> E2CMReceivers:
+def new_destinations(parameters: E2CMEdgeParameters, place: PortContext) -> E2CMReceivers:
     """Return destinations that no probe has come to."""
     numbers = np.zeros(place.stations * place.flows, np.int32)
     return E2CMReceivers(

@@ -30,7 +30,15 @@ from ecmproto.mechanisms.aimd.messages import (
 )
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES
 from ecmproto.mechanisms.aimd.reaction_point import about_flow, flow_hash_of, flow_key_of, rtt_gauges
-from ecmproto.mechanisms.api.machine import UNKNOWN_NS, AboutFlow, Heard, Machine, Place, SampledFrame, total
+from ecmproto.mechanisms.api.machine import (
+    UNKNOWN_NS,
+    AboutFlow,
+    Machine,
+    ParsedFeedback,
+    PortContext,
+    SampledFrame,
+    total,
+)
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     NO_CPID,
@@ -435,22 +443,22 @@ class E2CMMachine(Machine):
         self.flow_key = flow_key_of(self._rp)
         self.flow_hash = flow_hash_of(self._rp)
 
-    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each enabled priority."""
         return new_points(self._cp, place, generator)
 
-    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters."""
         stations = new_stations(self._rp, place, generator)
         if place.flight_ns != UNKNOWN_NS:
             set_flight(stations, place.flight_ns)
         return stations
 
-    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
         """Return edge receivers that no probe has come to."""
         return new_destinations(self._edge, place)
 
-    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return the message of a congestion point, the probe or its reply.
 
         Raises ValueError for another kind, and for a message that ``about``'s source may not get.
@@ -468,7 +476,7 @@ class E2CMMachine(Machine):
             return self._feedback(message, about, place)
         raise ValueError(f"E²CM sends no message of kind {message.kind}")
 
-    def _feedback(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def _feedback(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         feedback = ECMFeedback(
             kind=int(message.kind),
             qoff_octets=int(message.qoff_octets),
@@ -489,22 +497,22 @@ class E2CMMachine(Machine):
             raise ValueError("the source of the sampled frame takes no messages")
         return octets
 
-    def _reply(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def _reply(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         flow, ethertypes = probed_flow_of(about.octets, place.ethertypes), place.ethertypes
         # What a reply takes from its probe, the probe took from the data frame.
         probe = Probe(flow, 0, headers(about.octets, ethertypes))
         measured = ProbeReply(int(message.latency), int(message.throughput))
         return probe_reply(probe, measured, parameters=self._edge, ethertypes=ethertypes)
 
-    def heard(
+    def parse_feedback(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: Place,
+        place: PortContext,
         refusals: E2CMDiscards,
         *,
         length_octets: int | None = None,
-    ) -> Heard | None:
+    ) -> ParsedFeedback | None:
         """Return what a congestion point's message says, or a probe's reply."""
         type = type_of(octets, place.ethertypes, length_octets=length_octets)
         if type == PROBE_FWD:
@@ -526,16 +534,16 @@ class E2CMMachine(Machine):
         fields["kind"] = BCN_KIND + BCN_TYPES.index(fields.pop("type"))
         fields["priority"] = found.flow.priority
         fields["tagged"] = int(found.fields.tagged)
-        return Heard(fields, about_flow(found.sampled))
+        return ParsedFeedback(fields, about_flow(found.sampled))
 
     def _heard_reply(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: Place,
+        place: PortContext,
         refusals: E2CMDiscards,
         length_octets: int | None,
-    ) -> Heard | None:
+    ) -> ParsedFeedback | None:
         reply = read_reply(
             octets,
             stations=(station_mac,),
@@ -557,7 +565,7 @@ class E2CMMachine(Machine):
             "latency": reply.latency_ns,
             "throughput": reply.throughput_kbps,
         }
-        return Heard(fields, about)
+        return ParsedFeedback(fields, about)
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
         """Return the CM-Tags' CPIDs, timestamps and units."""

@@ -50,7 +50,7 @@ from ecmproto.mechanisms.aimd.reaction_point import (
     route,
     set_table,
 )
-from ecmproto.mechanisms.api.machine import Place
+from ecmproto.mechanisms.api.machine import PortContext
 from ecmproto.mechanisms.api.protocol import (
     NO_CPID,
     NO_LIMITER,
@@ -575,15 +575,15 @@ class E2CMStations(Struct):
         """Return the limiter of ``flow``, its own or its priority's."""
         return route(_limiters(self, station), flow, priority)
 
-    def join(self, station: int, limiter: int) -> None:
+    def on_enqueue(self, station: int, limiter: int) -> None:
         """Take note that a frame queues behind ``limiter``."""
         join(_limiters(self, station), limiter)
 
-    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
         """Return when the head of the queue may leave."""
         return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
-    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+    def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
         """Give a rate-limited frame its CM-Tag; post the probe that follows the frame, if one is due.
 
         The limiter counts the frame with its tag, and probes not at all.  A probe that is due by time goes
@@ -614,7 +614,7 @@ class E2CMStations(Struct):
             probe.latency = now_ns % _TIMESTAMPS
         return Sent(tagged, tag, mark, added)
 
-    def heed(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """React to a congestion point's message, or to a probe's reply."""
         if message.station < 0:
             return
@@ -635,11 +635,11 @@ class E2CMStations(Struct):
             flow, priority = message.flow, message.priority
             receive(source, self.settings, self.generator, feedback, flow, priority, now_ns)
 
-    def timer_ns(self, station: int) -> int:
+    def next_station_timer_ns(self, station: int) -> int:
         """Return when the first timer of the station's limiters is due."""
         return next_timer_ns(_limiters(self, station))
 
-    def expire(self, station: int, now_ns: int) -> None:
+    def on_station_timer(self, station: int, now_ns: int) -> None:
         """Let the timers that are due expire."""
         on_timer(_limiters(self, station), self.settings, now_ns)
 
@@ -669,7 +669,7 @@ def _source(stations: E2CMStations, station: int) -> E2CMStation:
 
 
 def new_stations(
-    parameters: E2CMReactionPointParameters, place: Place, generator: np.random.Generator
+    parameters: E2CMReactionPointParameters, place: PortContext, generator: np.random.Generator
 ) -> E2CMStations:
     """Return stations without active limiters, whose paths have ``place.hops`` and unknown flight times.
 

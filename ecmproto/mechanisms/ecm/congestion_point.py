@@ -35,7 +35,7 @@ from ecmproto.mechanisms.aimd.congestion_point import (
     withhold,
 )
 from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
-from ecmproto.mechanisms.api.machine import Place, total
+from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import (
     NO_CPID,
     Arrival,
@@ -193,7 +193,7 @@ class ECMPoints(Struct):
     settings: ECMPointSettings
     generator: Draws
 
-    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled."""
         priority, qlen_octets = arrival.priority, arrival.qlen_octets
         if not (arrival.sampled and self.has_point[priority]):
@@ -218,20 +218,20 @@ class ECMPoints(Struct):
             message.tagged = int(self.shows_tags)
         withhold(message, arrival, state)
 
-    def forwarded(self, priority: int, tag: int) -> int:
+    def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the CM-Tag's CPID as it came."""
         return tag
 
-    def left(
+    def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Do nothing: departures are none of its business."""
 
-    def tick_ns(self) -> int:
+    def next_timer_ns(self) -> int:
         """Return NEVER_NS: it has no timers."""
         return NEVER_NS
 
-    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
         """Do nothing."""
 
 
@@ -245,7 +245,10 @@ def feedback_octets(settings: ECMPointSettings, weight_8: int, found: ECMFeedbac
 
 
 def new_points(
-    parameters: ECMCongestionPointParameters, weight: float, place: Place, generator: np.random.Generator
+    parameters: ECMCongestionPointParameters,
+    weight: float,
+    place: PortContext,
+    generator: np.random.Generator,
 ) -> ECMPoints:
     """Return the congestion points of a port, started; ``weight`` is the reaction points' w."""
     points = ECMPoints(

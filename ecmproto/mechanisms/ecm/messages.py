@@ -30,7 +30,7 @@ from ecmproto.mechanisms.aimd.reaction_point import (
     rtt_gauges,
     station_counters,
 )
-from ecmproto.mechanisms.api.machine import Heard, Machine, Place, SampledFrame
+from ecmproto.mechanisms.api.machine import Machine, ParsedFeedback, PortContext, SampledFrame
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     NO_CPID,
@@ -217,11 +217,11 @@ class ECMMachine(Machine):
         self.flow_key = flow_key_of(self._rp)
         self.flow_hash = flow_hash_of(self._rp)
 
-    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each enabled priority."""
         return new_points(self._cp, self._rp.weight, place, generator)
 
-    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters.
 
         Raises ParameterError if the floor is above the initial rate on the stations' links.
@@ -231,7 +231,7 @@ class ECMMachine(Machine):
             ECMStations, self._rp, settings, place, generator, timestamp_unit=self._rp.timestamp_unit
         )
 
-    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return the ECM frame; raises ValueError if the source of ``about`` may not get one."""
         feedback = ECMFields(
             cpid=int(message.cpid),
@@ -249,15 +249,15 @@ class ECMMachine(Machine):
             raise ValueError("the source of the sampled frame takes no messages")
         return octets
 
-    def heard(
+    def parse_feedback(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: Place,
+        place: PortContext,
         refusals: AIMDDiscards,
         *,
         length_octets: int | None = None,
-    ) -> Heard | None:
+    ) -> ParsedFeedback | None:
         """Return what an ECM frame says.  That it is an ECM-Max shows in its numbers alone: it is an ECM."""
         found = open_message(
             octets,
@@ -277,7 +277,7 @@ class ECMMachine(Machine):
             "priority": found.flow.priority,
             "tagged": int(message.tagged),
         }
-        return Heard(fields, about_flow(found.sampled))
+        return ParsedFeedback(fields, about_flow(found.sampled))
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
         """Return the CM-Tags' CPIDs, timestamps and units."""

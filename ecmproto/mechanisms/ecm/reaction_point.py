@@ -161,12 +161,12 @@ class ECMStations(Stations[ECMStationSettings]):
 
     settings: ECMStationSettings
 
-    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+    def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
         """Give a frame that a limiter let through its CM-Tag."""
         unit = self.timestamp_unit
         return send(self, departure, TAG_OCTETS, unit << TIMESTAMP_BITS | ticks(departure.now_ns, unit))
 
-    def heed(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """React to an ECM frame."""
         if message.station < 0:
             return

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.api.machine import Place, total
+from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import EVERY_STATION, SILENT, Arrival, Outbox, has_room, post
 from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters
 from ecmproto.record import new_record
@@ -253,25 +253,25 @@ class FECNPort(Struct):
     state: FECNPointState
     settings: FECNPointSettings
 
-    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count a data frame, a dropped one too."""
         if arrival.sampled:
             count(self.state, arrival.octets)
 
-    def forwarded(self, priority: int, tag: int) -> int:
+    def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the lesser of the rate ``tag`` and the advertised one."""
         return lowered(self.state, tag)
 
-    def left(
+    def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Do nothing: it measures at its ticks."""
 
-    def tick_ns(self) -> int:
+    def next_timer_ns(self) -> int:
         """Return when the advertised rate is next updated."""
         return next_timer_ns(self.state)
 
-    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
         """Update the advertised rate; post it, silent, for whoever draws it."""
         if now_ns < self.state.timer_ns:
             return
@@ -286,7 +286,7 @@ class FECNPort(Struct):
 
 
 def new_port(
-    parameters: FECNCongestionPointParameters, place: Place, generator: np.random.Generator
+    parameters: FECNCongestionPointParameters, place: PortContext, generator: np.random.Generator
 ) -> FECNPort:
     """Return the congestion point of a port at its start."""
     port = FECNPort(new_record(FECNPointState), settings_record(parameters))

@@ -31,7 +31,15 @@ from ecmproto.codec import (
 from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.aimd.messages import framed, headers, outer_vlan
-from ecmproto.mechanisms.api.machine import AboutFlow, FlowKey, Heard, Machine, Place, SampledFrame, total
+from ecmproto.mechanisms.api.machine import (
+    AboutFlow,
+    FlowKey,
+    Machine,
+    ParsedFeedback,
+    PortContext,
+    SampledFrame,
+    total,
+)
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     CongestionPoint,
@@ -293,7 +301,7 @@ class FECNReceivers(Struct):
 
     edge: FECNEdge
 
-    def delivered(self, delivery: Delivery, outbox: Outbox) -> None:
+    def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
         """Post the returning frame of a tagged one."""
         if not delivery.tagged:
             return
@@ -305,11 +313,11 @@ class FECNReceivers(Struct):
         message.rlq_id = delivery.mark
         message.rate = delivery.tag
 
-    def report_ns(self) -> int:
+    def next_report_ns(self) -> int:
         """Return NEVER_NS."""
         return NEVER_NS
 
-    def report(self, now_ns: int, outbox: Outbox) -> None:
+    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
         """Do nothing: receivers speak only when a tag comes."""
 
 
@@ -331,7 +339,7 @@ class FECNMachine(Machine):
         self._edge: FECNEdgeParameters = parameters[Role.EDGE]
         self.set_point_octets = self._cp.qeq_octets
 
-    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the port's congestion point, one for all priorities."""
         return new_port(self._cp, place, generator)
 
@@ -340,15 +348,15 @@ class FECNMachine(Machine):
         if isinstance(point, FECNPort):
             set_capacity(point.state, float(capacity_bps))
 
-    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
         """Return sources of which no queue was used yet."""
         return new_stations(self._rp, settings_record(self._rp), place, generator)
 
-    def receivers(self, place: Place, generator: np.random.Generator) -> Receivers:
+    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
         """Return edge receivers."""
         return FECNReceivers(new_record(FECNEdge))
 
-    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return the returning frame."""
         body = FECNReturn(rlq_id=int(message.rlq_id), rate=int(message.rate))
         return answer(
@@ -359,15 +367,15 @@ class FECNMachine(Machine):
             ethertypes=place.ethertypes,
         )
 
-    def heard(
+    def parse_feedback(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: Place,
+        place: PortContext,
         refusals: FECNDiscards,
         *,
         length_octets: int | None = None,
-    ) -> Heard | None:
+    ) -> ParsedFeedback | None:
         """Return what a returning frame says: it is about a flow of the queue that it names."""
         found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
         if found is None:
@@ -377,7 +385,7 @@ class FECNMachine(Machine):
         index = found.rlq_id - 1
         # Flows beyond the table share its last queue.
         flows = range(index, index + 1 if index < queues - 1 else max(queues, place.flows))
-        return Heard(fields, answering(octets, place.ethertypes)._replace(among=flows))
+        return ParsedFeedback(fields, answering(octets, place.ethertypes)._replace(among=flows))
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
         """Return the RD tags' rates and RLQ-IDs."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ecmproto.kernel import compiled, expanded, inlined
-from ecmproto.mechanisms.api.machine import Place, total
+from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
 from ecmproto.mechanisms.fecn.parameters import FECNReactionPointParameters, SourceParameters
 from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leaves_ns, set_rate
@@ -279,16 +279,16 @@ class FECNStations(Struct):
         """Return the queue of ``flow``: no frame of a source goes without one."""
         return route(self.sources[station], queues_of(self.queues, self.queues_each, station), flow, now_ns)
 
-    def join(self, station: int, limiter: int) -> None:
+    def on_enqueue(self, station: int, limiter: int) -> None:
         """Take note that the frame that was routed last queues there; a queue may start anew by it."""
         queues = queues_of(self.queues, self.queues_each, station)
         join(self.sources[station], queues, self.settings, self.generator, limiter)
 
-    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
         """Return when the head of the queue may leave."""
         return leaves_ns(self.queues[station * self.queues_each + limiter], now_ns)
 
-    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+    def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
         """Let the limiter count a frame; tag it, at rate infinity, if the queue's next tag is due."""
         if departure.limiter != NO_LIMITER:
             queue = self.queues[departure.station * self.queues_each + departure.limiter]
@@ -298,7 +298,7 @@ class FECNStations(Struct):
                 return Sent(True, RATE_INFINITY, departure.limiter + 1, added)
         return Sent(departure.tagged, departure.tag, departure.mark, 0)
 
-    def heed(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """Take the rate that a returning frame brings, if the queue that it names serves its flow."""
         queues = queues_of(self.queues, self.queues_each, message.station)
         if message.flow < 0 or queue_index(queues, message.flow) + 1 != message.rlq_id:
@@ -307,11 +307,11 @@ class FECNStations(Struct):
         returned = FECNFields(message.rlq_id, message.rate)
         on_return(self.sources[message.station], queues, self.settings, returned, now_ns)
 
-    def timer_ns(self, station: int) -> int:
+    def next_station_timer_ns(self, station: int) -> int:
         """FECNFields NEVER_NS."""
         return next_timer_ns(self.sources[station])
 
-    def expire(self, station: int, now_ns: int) -> None:
+    def on_station_timer(self, station: int, now_ns: int) -> None:
         """Do nothing: a source has no timers."""
 
     def limit_bps(self, station: int, limiter: int) -> float:
@@ -330,7 +330,10 @@ def queues_of(queues: Sequence[FECNQueue], queues_each: int, station: int) -> Se
 
 
 def new_stations(
-    parameters: SourceParameters, settings: FECNSourceSettings, place: Place, generator: np.random.Generator
+    parameters: SourceParameters,
+    settings: FECNSourceSettings,
+    place: PortContext,
+    generator: np.random.Generator,
 ) -> FECNStations:
     """Return sources at their start.
 
@@ -345,7 +348,7 @@ def new_stations(
     )
 
 
-def queues_each(parameters: SourceParameters, place: Place) -> int:
+def queues_each(parameters: SourceParameters, place: PortContext) -> int:
     """Return how many queues a station has."""
     return min(parameters.queues, max(1, place.flows))
 

@@ -180,26 +180,26 @@ class FlowControlPoint(Struct):
     by_station: bool
     """Whether each station's frames count by themselves, and it alone is stopped."""
 
-    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count an enqueued frame; post XOFF if that exceeds the high mark."""
         if arrival.enqueued:
             _change(self, arrival.now_ns, arrival.station, arrival.priority, arrival.octets, outbox)
 
-    def forwarded(self, priority: int, tag: int) -> int:
+    def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the tag as it came."""
         return tag
 
-    def left(
+    def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Take the frame off; post XON if that reaches the low mark."""
         _change(self, now_ns, station, priority, -octets, outbox)
 
-    def tick_ns(self) -> int:
+    def next_timer_ns(self) -> int:
         """Return when the next refresh may be due: never later than it is."""
         return self.clock.refresh_ns if self.clock.stops > 0 else NEVER_NS
 
-    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
         """Refresh the stops that are due."""
         _refresh(self, now_ns, outbox)
 

@@ -12,7 +12,7 @@ from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.errors import DecodeError, ParameterError
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.mac_control import DESTINATION
-from ecmproto.mechanisms.api.machine import Machine, Place, SampledFrame, total
+from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame, total
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     PAUSE_KIND,
@@ -149,7 +149,7 @@ class FlowControlMachine(Machine):
         self._cp: GenerationParameters = parameters[Role.CONGESTION_POINT]
         self.knows_stations = self._cp.pause_on == "input"
 
-    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the port's occupancy, watched against the marks; nothing is stopped."""
         links = place.stations if self.knows_stations else 1
         return FlowControlPoint(
@@ -163,7 +163,7 @@ class FlowControlMachine(Machine):
             by_station=self.knows_stations,
         )
 
-    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return the PAUSE or PFC frame; ``about`` has no part in it."""
         return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)
 

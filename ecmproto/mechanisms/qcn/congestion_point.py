@@ -147,7 +147,7 @@ class QCNPoints(Struct):
     settings: QCNPointSettings
     generator: Draws
 
-    def arrived(self, arrival: Arrival, outbox: Outbox) -> None:
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count an enqueued frame; post a CNM, or a silent sample, if it was sampled."""
         priority = arrival.priority
         if not (arrival.enqueued and arrival.sampled and self.has_point[priority]):
@@ -165,18 +165,18 @@ class QCNPoints(Struct):
         if not (arrival.answerable and (arrival.tagged or self.without_cn_tag)):
             message.sent = 0
 
-    def forwarded(self, priority: int, tag: int) -> int:
+    def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the CN-TAG as it came."""
         return tag
 
-    def left(
+    def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Do nothing: departures are none of its business."""
 
-    def tick_ns(self) -> int:
+    def next_timer_ns(self) -> int:
         """Return NEVER_NS: it has no timers."""
         return NEVER_NS
 
-    def tick(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
         """Do nothing."""

@@ -19,7 +19,15 @@ from ecmproto.formats.cn import MAX_MSDU
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.formats.text import cpid
 from ecmproto.mechanisms.aimd.messages import outer_vlan
-from ecmproto.mechanisms.api.machine import AboutFlow, FlowKey, Heard, Machine, Place, SampledFrame, total
+from ecmproto.mechanisms.api.machine import (
+    AboutFlow,
+    FlowKey,
+    Machine,
+    ParsedFeedback,
+    PortContext,
+    SampledFrame,
+    total,
+)
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import CongestionPoint, Message, Receivers, Senders, signed_cpid
 from ecmproto.mechanisms.qcn import congestion_point as cp
@@ -243,7 +251,7 @@ class QCNMachine(Machine):
         self.set_point_octets = self._cp.qeq_octets
         self._has_point = np.isin(np.arange(PRIORITIES), list(self._cp.cnpv))
 
-    def congestion_point(self, place: Place, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each CN priority."""
         states = new_records(cp.QCNPointState, PRIORITIES)
         settings, draws = cp.settings_record(self._cp), Draws(generator)
@@ -251,7 +259,7 @@ class QCNMachine(Machine):
             start(states[priority], settings, draws)
         return QCNPoints(states, self._has_point, self._cp.cnm_without_cn_tag, settings, draws)
 
-    def senders(self, place: Place, generator: np.random.Generator) -> Senders:
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters."""
         settings = rp.settings_record(self._rp, link_rate_bps=place.link_rate_bps)
         one = rp.new_reaction_point(self._rp, flows=place.flows)
@@ -264,7 +272,7 @@ class QCNMachine(Machine):
             points, slots, flows, len(one.slots), place.flows, self._has_point, settings, Draws(generator)
         )
 
-    def frame(self, message: Message, about: SampledFrame, place: Place) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return the CNM."""
         return notification(
             NotifiedFrame(
@@ -282,15 +290,15 @@ class QCNMachine(Machine):
             ethertypes=place.ethertypes,
         )
 
-    def heard(
+    def parse_feedback(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: Place,
+        place: PortContext,
         refusals: CNMReceiver,
         *,
         length_octets: int | None = None,
-    ) -> Heard | None:
+    ) -> ParsedFeedback | None:
         """Return what a CNM says; its queue lengths in octets, as exactly as it tells them."""
         found = read_cnm(
             refusals, octets, station_mac, length_octets=length_octets, ethertypes=place.ethertypes
@@ -314,7 +322,7 @@ class QCNMachine(Machine):
             "qoff_octets": -QUEUE_UNIT_OCTETS * cnm.q_offset,
             "qdelta_octets": QUEUE_UNIT_OCTETS * cnm.q_delta,
         }
-        return Heard(fields, about)
+        return ParsedFeedback(fields, about)
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
         """Return the CN-TAGs' QCNFlow IDs."""

@@ -403,15 +403,15 @@ class QCNStations(Struct):
         """Return the limiter of ``flow``."""
         return route(_limiters(self, station), flow)
 
-    def join(self, station: int, limiter: int) -> None:
+    def on_enqueue(self, station: int, limiter: int) -> None:
         """Take note that a frame queues behind ``limiter``."""
         join(_limiters(self, station), limiter)
 
-    def leaves_ns(self, station: int, limiter: int, now_ns: int) -> int:
+    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
         """Return when the head of the queue may leave."""
         return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
-    def sent(self, departure: Departure, outbox: Outbox) -> Sent:
+    def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
         """Give a frame of a CN priority its CN-TAG, and let the limiter count it with that."""
         added, tagged, tag = 0, departure.tagged, departure.tag
         if not tagged and self.has_point[departure.priority]:
@@ -422,17 +422,17 @@ class QCNStations(Struct):
             depart(limiters, self.settings, self.generator, departure.limiter, departure.now_ns, octets)
         return Sent(tagged, tag, 0, added)
 
-    def heed(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """React to a CNM."""
         feedback = CNMFeedback(0, message.priority, message.qntz_fb)
         limiters = _limiters(self, message.station)
         receive(limiters, self.settings, self.generator, feedback, message.flow, now_ns)
 
-    def timer_ns(self, station: int) -> int:
+    def next_station_timer_ns(self, station: int) -> int:
         """Return when the first timer of the station's limiters is due."""
         return next_timer_ns(_limiters(self, station))
 
-    def expire(self, station: int, now_ns: int) -> None:
+    def on_station_timer(self, station: int, now_ns: int) -> None:
         """Let the timers that are due expire."""
         on_timer(_limiters(self, station), self.settings, self.generator, now_ns)
 

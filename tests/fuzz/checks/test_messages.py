@@ -10,13 +10,13 @@ import pytest
 from ecmproto.codec import CNM, decode_lax
 from ecmproto.fuzz.checks.messages import MessageCheck
 from ecmproto.fuzz.subjects import template_frames
-from ecmproto.mechanisms.api.machine import Heard
+from ecmproto.mechanisms.api.machine import ParsedFeedback
 from ecmproto.mechanisms.ecm.messages import ECMMachine
 from ecmproto.mechanisms.qcn.messages import QCNMachine
 from ecmproto.mechanisms.qcn.reaction_point import QCNStations
 
 CNM_FRAME = next(octets for octets in template_frames() if CNM in decode_lax(octets))
-HEARD = Heard({"kind": 1, "priority": 0, "qntz_fb": 9}, None)
+HEARD = ParsedFeedback({"kind": 1, "priority": 0, "qntz_fb": 9}, None)
 
 
 def told(octets: bytes = CNM_FRAME) -> set[str]:
@@ -35,14 +35,20 @@ def test_frames_of_every_kind_and_none_are_heard_rightly() -> None:
         (HEARD._replace(fields={**HEARD.fields, "q": cast(int, 1.5)}), "qcn: q does not fit"),
     ],
 )
-def test_what_does_not_fit_a_message(heard: Heard, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(QCNStations, "heed", lambda *given: None)
-    monkeypatch.setattr(QCNMachine, "heard", lambda self, octets, mac, *rest, **more: heard if mac else None)
+def test_what_does_not_fit_a_message(
+    heard: ParsedFeedback, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QCNStations, "on_message", lambda *given: None)
+
+    def parsed(self: QCNMachine, octets: bytes, mac: bytes, *rest: object, **more: object) -> object:
+        return heard if mac else None
+
+    monkeypatch.setattr(QCNMachine, "parse_feedback", parsed)
     assert told() == {what}
 
 
 def test_what_is_for_nobody_and_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(QCNMachine, "heard", lambda *given, **more: HEARD)
+    monkeypatch.setattr(QCNMachine, "parse_feedback", lambda *given, **more: HEARD)
     assert told() == {"qcn: a station hears what is for nobody"}
 
 
@@ -51,7 +57,7 @@ def test_a_frame_refused_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in refusals.dtype.names[:2]:
             refusals[name] += 1
 
-    monkeypatch.setattr(ECMMachine, "heard", twice)
+    monkeypatch.setattr(ECMMachine, "parse_feedback", twice)
     assert told() == {"ecm: a frame refused twice"}
 
 
@@ -60,7 +66,7 @@ def test_a_frame_refused_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("limit_bps", lambda *given: -1.0, "qcn: a rate out of bounds"),
         ("limit_bps", lambda *given: float("nan"), "qcn: a rate out of bounds"),
-        ("timer_ns", lambda *given: 0, "qcn: a timer in the past"),
+        ("next_station_timer_ns", lambda *given: 0, "qcn: a timer in the past"),
     ],
 )
 def test_rates_and_timers(
@@ -74,6 +80,6 @@ def test_what_heeding_raises_comes_through(monkeypatch: pytest.MonkeyPatch) -> N
     def planted(*given: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(QCNStations, "heed", planted)
+    monkeypatch.setattr(QCNStations, "on_message", planted)
     with pytest.raises(ZeroDivisionError):
         told()

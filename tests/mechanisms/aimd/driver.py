@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import allocating, compiled
-from ecmproto.mechanisms.api.machine import Machine, Place, machine_of
+from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
@@ -61,12 +61,12 @@ class Fate:
 
 @compiled
 def arrive(point: CongestionPoint, arrival: Arrival, outbox: Outbox) -> None:
-    point.arrived(arrival, outbox)
+    point.on_arrival(arrival, outbox)
 
 
 @compiled
 def heed(senders: Senders, message: Message, now_ns: int) -> None:
-    senders.heed(message, now_ns)
+    senders.on_message(message, now_ns)
 
 
 @allocating
@@ -101,15 +101,15 @@ def run(
             message_ns = outbox.messages[heeded].time_ns + track.delay_ns
         timer_ns, expiring = NEVER_NS, 0
         for station in range(track.stations):
-            if senders.timer_ns(station) < timer_ns:
-                timer_ns, expiring = senders.timer_ns(station), station
+            if senders.next_station_timer_ns(station) < timer_ns:
+                timer_ns, expiring = senders.next_station_timer_ns(station), station
         arrival_ns = frames[arrived, 0] if arrived < count else NEVER_NS
-        tick_ns = point.tick_ns()
+        tick_ns = point.next_timer_ns()
         first_ns = min(min(departs_ns, tick_ns), min(message_ns, min(timer_ns, arrival_ns)))
         leaves_ns, leaver = NEVER_NS, 0
         for index in range(len(put)):
             if put[index] > taken[index]:
-                time_ns = senders.leaves_ns(index // each, index % each, now_ns)
+                time_ns = senders.next_tx_ns(index // each, index % each, now_ns)
                 if time_ns < leaves_ns:
                     leaves_ns, leaver = time_ns, index
         now_ns = min(first_ns, leaves_ns)
@@ -120,21 +120,21 @@ def run(
             line_taken += 1
             octets -= fates[frame].octets
             fates[frame].through_ns = now_ns
-            point.left(now_ns, frames[frame, 1], frames[frame, 3], fates[frame].octets, octets, outbox)
+            point.on_dequeue(now_ns, frames[frame, 1], frames[frame, 3], fates[frame].octets, octets, outbox)
             departs_ns = NEVER_NS
             if line_put > line_taken:
                 departs_ns = now_ns + -(-8_000_000_000 * fates[line[line_taken]].octets // track.rate_bps)
             continue
         if tick_ns == now_ns:
             qlens_octets[0] = octets
-            point.tick(now_ns, qlens_octets, outbox)
+            point.on_timer(now_ns, qlens_octets, outbox)
             continue
         if message_ns == now_ns:
             heed(senders, outbox.messages[heeded], now_ns)
             heeded += 1
             continue
         if timer_ns == now_ns:
-            senders.expire(expiring, now_ns)
+            senders.on_station_timer(expiring, now_ns)
             continue
         if leaves_ns == now_ns:
             frame = queues[leaver, taken[leaver]]
@@ -145,7 +145,7 @@ def run(
             arrived += 1
             limiter = senders.route(frames[frame, 1], frames[frame, 2], frames[frame, 3], now_ns)
             if limiter != NO_LIMITER:
-                senders.join(frames[frame, 1], limiter)
+                senders.on_enqueue(frames[frame, 1], limiter)
                 index = frames[frame, 1] * each + limiter
                 queues[index, put[index]] = frame
                 put[index] += 1
@@ -156,7 +156,7 @@ def run(
             now_ns, station, limiter, flow, priority, frames[frame, 4], frames[frame, 5] != 0,
             frames[frame, 5], 0,
         )  # fmt: skip
-        sent = senders.sent(departure, outbox)
+        sent = senders.on_transmit(departure, outbox)
         fate.left_ns = now_ns
         fate.limiter = limiter
         fate.octets = frames[frame, 4] + sent.added_octets
@@ -203,15 +203,15 @@ def made(name: str, **parameters: dict[str, Any]) -> Machine:
     )
 
 
-def place(stations: int = 3, flows: int = 4, rate_bps: int = LINK) -> Place:
-    return Place(rate_bps=rate_bps, link_rate_bps=LINK, cp_mac=CP, stations=stations, flows=flows)
+def place(stations: int = 3, flows: int = 4, rate_bps: int = LINK) -> PortContext:
+    return PortContext(rate_bps=rate_bps, link_rate_bps=LINK, cp_mac=CP, stations=stations, flows=flows)
 
 
 def drive(
     machine: Machine,
     frames: Sequence[tuple[int, ...]],
     *,
-    where: Place | None = None,
+    where: PortContext | None = None,
     until_ns: int,
     delay_ns: int = 4_000,
     buffer_octets: int = 300_000,

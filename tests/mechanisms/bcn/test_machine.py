@@ -319,4 +319,4 @@ def test_what_the_machine_says_of_itself() -> None:
     assert machine.feedback_label == "e"
     assert machine.counters(made("none").senders(place(), np.random.default_rng(1))) == {}
     point = machine.congestion_point(place(), np.random.default_rng(1))
-    assert point.tick_ns() == NEVER_NS
+    assert point.next_timer_ns() == NEVER_NS

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.api.machine import Place, SampledFrame
+from ecmproto.mechanisms.api.machine import PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import Delivery, Departure, Outbox, Sent, new_outbox
 from ecmproto.mechanisms.dbp.machine import (
     REPORT_KIND,
@@ -32,20 +32,20 @@ PAYLOAD = bytes.fromhex("1234") + bytes(60)
 FAST = {"cp": {"T": "1ms"}, "rp": {"idle": "2ms"}, "edge": {"report_interval": "1ms", "active": "2ms"}}
 
 
-def receivers_of(where: Place, **edge: str) -> Any:
+def receivers_of(where: PortContext, **edge: str) -> Any:
     return made("dbp", edge=edge).receivers(where, np.random.default_rng(1))
 
 
 def deliver(receivers: Any, station: int, flow: int, now_ns: int, outbox: Outbox) -> None:
-    receivers.delivered(Delivery(now_ns, station, flow, 3, 1_500, False, False, 0, 0), outbox)
+    receivers.on_delivery(Delivery(now_ns, station, flow, 3, 1_500, False, False, 0, 0), outbox)
 
 
 def reported(receivers: Any, until_ns: int, outbox: Outbox) -> list[tuple[int, list[tuple[int, int]]]]:
     """Return the reports up to ``until_ns``: when, and about which station's which flow."""
     reports = []
-    while receivers.report_ns() <= until_ns:
-        now_ns = int(receivers.report_ns())
-        receivers.report(now_ns, outbox)
+    while receivers.next_report_ns() <= until_ns:
+        now_ns = int(receivers.next_report_ns())
+        receivers.post_reports(now_ns, outbox)
         messages = outbox.messages[: outbox.posted.count]
         assert {(message.kind, message.time_ns, message.sent) for message in messages} <= {
             (REPORT_KIND, now_ns, 1)
@@ -81,24 +81,24 @@ def test_sequence_data_are_heard_a_report_is_due_is_lowered_and_sets_the_rate() 
     receivers = machine.receivers(where, generator)
     # Station 1 sends to its destination 2, at C/N0 of its own link, untagged.
     assert senders.route(1, 2, 5, 1_000) == 2
-    senders.join(1, 2)
+    senders.on_enqueue(1, 2)
     assert senders.limit_bps(1, 2) == 10e9 / 20
     departure = Departure(1_000, 1, 2, 2, 5, 1_500, False, 0, 0)
-    assert senders.sent(departure, outbox) == Sent(False, 0, 0, 0)
+    assert senders.on_transmit(departure, outbox) == Sent(False, 0, 0, 0)
     # The destination hears it; at the next multiple of 10 ms it reports its link's speed.
-    assert receivers.report_ns() == NEVER_NS
+    assert receivers.next_report_ns() == NEVER_NS
     deliver(receivers, 1, 2, 14_000, outbox)
-    assert (receivers.report_ns(), outbox.posted.count) == (10 * MS, 0)
-    receivers.report(10 * MS, outbox)
+    assert (receivers.next_report_ns(), outbox.posted.count) == (10 * MS, 0)
+    receivers.post_reports(10 * MS, outbox)
     assert outbox.posted.count == 1
     message = outbox.messages[0]
     assert (message.kind, message.time_ns, message.station, message.flow) == (REPORT_KIND, 10 * MS, 1, 2)
     assert (message.rate, message.rlq_id) == (10_000_000, 0)
     # The switch allows C/N0 of the port on which it arrives.
-    message.rate = point.forwarded(message.priority, message.rate)
+    message.rate = point.rewrite_tag(message.priority, message.rate)
     assert message.rate == 50_000
     # All that goes to this destination follows, and nothing else.
-    senders.heed(message, 10 * MS + 4_000)
+    senders.on_message(message, 10 * MS + 4_000)
     assert [senders.limit_bps(n // 3, n % 3) for n in range(6)] == [0, 0, 0, 0, 0, 50e6]
     assert machine.counters(senders)["returns"] == 1
     assert machine.counters(point)["lowered_tags"] == 1
@@ -112,14 +112,14 @@ def test_reports_wait_for_room_and_a_frame_of_their_time_comes_after_them() -> N
         deliver(receivers, station, flow, 5, outbox)
     # At 10 ms data come from one more source: too late for the reports of that time.
     deliver(receivers, 0, 0, 10 * MS, outbox)
-    assert receivers.report_ns() == 10 * MS
-    receivers.report(10 * MS, outbox)
+    assert receivers.next_report_ns() == 10 * MS
+    receivers.post_reports(10 * MS, outbox)
     assert [(int(m.station), int(m.flow)) for m in outbox.messages] == [(0, 1), (1, 0)]
-    receivers.report(10 * MS, outbox)
-    assert (outbox.posted.count, receivers.report_ns()) == (2, 10 * MS)
+    receivers.post_reports(10 * MS, outbox)
+    assert (outbox.posted.count, receivers.next_report_ns()) == (2, 10 * MS)
     outbox.posted.count = 0
     assert reported(receivers, 10 * MS, outbox) == [(10, [(1, 1)])]
-    assert receivers.report_ns() == 20 * MS
+    assert receivers.next_report_ns() == 20 * MS
     assert reported(receivers, 20 * MS, new_outbox(4)) == [(20, [(0, 0), (0, 1), (1, 0), (1, 1)])]
     assert reported(receivers, 99 * MS, new_outbox(4)) == [(30, [(0, 0)])]
 
@@ -128,13 +128,13 @@ def test_reports_that_still_wait_are_not_lost_when_the_next_are_due() -> None:
     receivers, outbox = receivers_of(place(1, 3)), new_outbox(2)
     for flow in range(3):
         deliver(receivers, 0, flow, 5, outbox)
-    receivers.report(10 * MS, outbox)
+    receivers.post_reports(10 * MS, outbox)
     deliver(receivers, 0, 0, 20 * MS, outbox)
     outbox.posted.count = 0
-    assert receivers.report_ns() == 10 * MS
-    receivers.report(20 * MS, outbox)
+    assert receivers.next_report_ns() == 10 * MS
+    receivers.post_reports(20 * MS, outbox)
     assert [int(message.flow) for message in outbox.messages[: outbox.posted.count]] == [2]
-    assert receivers.report_ns() == 20 * MS
+    assert receivers.next_report_ns() == 20 * MS
 
 
 def test_stations_beyond_the_table_of_sources_get_no_reports() -> None:
@@ -192,7 +192,7 @@ def test_numbers_equal_the_frames_on_a_wire(
     receivers = machine.receivers(where, generator)
     point: Any = machine.congestion_point(where, generator)
     deliver(receivers, 0, flow, 5, outbox)
-    receivers.report(10 * MS, outbox)
+    receivers.post_reports(10 * MS, outbox)
     message = outbox.messages[0]
     made_here = report(
         data,
@@ -205,7 +205,7 @@ def test_numbers_equal_the_frames_on_a_wire(
     about = SampledFrame(data, len(data), 12)
     assert machine.frame(message, about, where) == made_here
     on_the_way = with_rate(made_here, lowered(point.state, int(message.rate)))
-    message.rate = point.forwarded(message.priority, message.rate)
+    message.rate = point.rewrite_tag(message.priority, message.rate)
     built = machine.frame(message, about, where)
     assert built == on_the_way
     source = new_record(FECNSource)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ecmproto.kernel import compiled
-from ecmproto.mechanisms.api.machine import Place, machine_of
+from ecmproto.mechanisms.api.machine import PortContext, machine_of
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.parameters import Parameters
 from ecmproto.mechanisms.api.protocol import (
@@ -28,7 +28,7 @@ from ecmproto.mechanisms.api.protocol import (
 from ecmproto.mechanisms.e2cm.messages import E2CMMachine
 from ecmproto.mechanisms.e2cm.parameters import E2CM
 
-PLACE = Place(
+PLACE = PortContext(
     rate_bps=10_000_000_000,
     link_rate_bps=10_000_000_000,
     cp_mac=bytes.fromhex("0200000000cc"),
@@ -43,7 +43,7 @@ PATIENCE_NS = 1_000_000_000
 
 @compiled
 def arrive(point: CongestionPoint, arrival: Arrival, outbox: Outbox) -> None:
-    point.arrived(arrival, outbox)
+    point.on_arrival(arrival, outbox)
 
 
 @compiled
@@ -51,7 +51,7 @@ def limiter_of(senders: Senders, station: int, flow: int, priority: int, now_ns:
     """Return the limiter that a frame joins, or NO_LIMITER."""
     limiter = senders.route(station, flow, priority, now_ns)
     if limiter != NO_LIMITER:
-        senders.join(station, limiter)
+        senders.on_enqueue(station, limiter)
     return limiter
 
 
@@ -60,22 +60,22 @@ def wait(senders: Senders, station: int, limiter: int, now_ns: int) -> int:
     """Return when the head of the limiter's queue leaves, the station's timers expired until then."""
     last_ns = now_ns + PATIENCE_NS
     while True:
-        leaves_ns = senders.leaves_ns(station, limiter, now_ns)
-        due_ns = senders.timer_ns(station)
+        leaves_ns = senders.next_tx_ns(station, limiter, now_ns)
+        due_ns = senders.next_station_timer_ns(station)
         if leaves_ns < due_ns or due_ns > last_ns:
             return leaves_ns
         now_ns = max(now_ns, due_ns)
-        senders.expire(station, now_ns)
+        senders.on_station_timer(station, now_ns)
 
 
 @compiled
 def send(senders: Senders, departure: Departure, outbox: Outbox) -> Sent:
-    return senders.sent(departure, outbox)
+    return senders.on_transmit(departure, outbox)
 
 
 @compiled
 def heed(senders: Senders, message: Message, now_ns: int) -> None:
-    senders.heed(message, now_ns)
+    senders.on_message(message, now_ns)
 
 
 @compiled
@@ -85,7 +85,7 @@ def limit_bps(senders: Senders, station: int, limiter: int) -> float:
 
 @compiled
 def deliver(receivers: Receivers, delivery: Delivery, outbox: Outbox) -> None:
-    receivers.delivered(delivery, outbox)
+    receivers.on_delivery(delivery, outbox)
 
 
 def machine(parameters: Mapping[Role, Parameters] | None = None) -> E2CMMachine:
@@ -97,7 +97,7 @@ def machine(parameters: Mapping[Role, Parameters] | None = None) -> E2CMMachine:
 class Loop:
     """A queue that the port empties at its rate; whatever is posted is heeded, answered and kept."""
 
-    def __init__(self, made: E2CMMachine, place: Place = PLACE, seed: int = 1) -> None:
+    def __init__(self, made: E2CMMachine, place: PortContext = PLACE, seed: int = 1) -> None:
         generator = np.random.default_rng(seed)
         # What these return is typed by what they can do; records are looked at by name here.
         self.machine, self.place = made, place

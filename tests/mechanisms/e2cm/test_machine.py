@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ecmproto.codec import E2CM, CMTag, decode
 from ecmproto.mechanisms.aimd.messages import flow_of
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-from ecmproto.mechanisms.api.machine import AboutFlow, Place, SampledFrame
+from ecmproto.mechanisms.api.machine import AboutFlow, PortContext, SampledFrame
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
@@ -511,14 +511,18 @@ def test_what_the_machine_says_of_itself() -> None:
     assert key == (False, True, True, False)
     point = made.congestion_point(PLACE, np.random.default_rng(1))
     receivers = made.receivers(PLACE, np.random.default_rng(1))
-    assert (point.forwarded(3, 7), point.tick_ns(), receivers.report_ns()) == (7, NEVER_NS, NEVER_NS)
+    assert (point.rewrite_tag(3, 7), point.next_timer_ns(), receivers.next_report_ns()) == (
+        7,
+        NEVER_NS,
+        NEVER_NS,
+    )
 
 
 @pytest.mark.parametrize(("exponent", "qeq"), [(-1, 5_000), (0, 15_000), (1, 45_000)])
 def test_the_hops_of_a_path_set_what_flows_are_given(exponent: int, qeq: int) -> None:
     """S002's three fairness settings: throughput first, proportional, max-min."""
     made = loops_machine("e2cm", f"rp.hops_exponent={exponent}")
-    place = Place(rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes(6), stations=2, flows=3, hops=3)
+    place = PortContext(rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes(6), stations=2, flows=3, hops=3)
     senders: Any = made.senders(place, np.random.default_rng(1))
     assert [probing.qeq_octets for probing in senders.probings] == [qeq] * 6
     assert {probing.qmax_octets for probing in senders.probings} == {56_000 * qeq // 15_000}
@@ -526,7 +530,7 @@ def test_the_hops_of_a_path_set_what_flows_are_given(exponent: int, qeq: int) ->
 
 def test_round_trip_times_of_limiters_are_a_gauge_with_its_unit() -> None:
     made = loops_machine("e2cm")
-    place = Place(rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes(6), stations=2, flows=3)
+    place = PortContext(rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes(6), stations=2, flows=3)
     senders: Any = made.senders(place, np.random.default_rng(1))
     assert made.gauges(senders) == {}
     senders.slots[0].rtt_average_ns, senders.slots[1].rtt_average_ns = 2_000.0, 5_000.0

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import allocating
-from ecmproto.mechanisms.api.machine import Machine, Place, machine_of
+from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     Arrival,
@@ -75,11 +75,11 @@ def run(
         leaves_ns, leaver = NEVER_NS, 0
         for index in range(len(put)):
             if put[index] > taken[index]:
-                time_ns = senders.leaves_ns(index // each, index % each, now_ns)
+                time_ns = senders.next_tx_ns(index // each, index % each, now_ns)
                 if time_ns < leaves_ns:
                     leaves_ns, leaver = time_ns, index
         arrival_ns = frames[arrived, 0] if arrived < len(frames) else NEVER_NS
-        tick_ns, report_ns = point.tick_ns(), receivers.report_ns()
+        tick_ns, report_ns = point.next_timer_ns(), receivers.next_report_ns()
         now_ns = min(min(departs_ns, tick_ns), min(message_ns, report_ns), min(leaves_ns, arrival_ns))
         if now_ns > track.until_ns:
             return peak
@@ -90,7 +90,7 @@ def run(
             octets -= tags[frame, 3]
             fates[frame, 1] = now_ns
             _, station, flow, priority, _ = frames[frame]
-            receivers.delivered(
+            receivers.on_delivery(
                 Delivery(
                     now_ns, station, flow, priority, tags[frame, 3], False, tags[frame, 0] == 1,
                     tags[frame, 1], tags[frame, 2],
@@ -104,20 +104,20 @@ def run(
             qlens_octets = np.zeros(8, np.int64)
             qlens_octets[3] = octets // 2
             qlens_octets[5] = octets - octets // 2
-            point.tick(now_ns, qlens_octets, outbox)
+            point.on_timer(now_ns, qlens_octets, outbox)
         elif message_ns == now_ns:
-            senders.heed(outbox.messages[heeded], now_ns)
+            senders.on_message(outbox.messages[heeded], now_ns)
             heeded += 1
         elif report_ns == now_ns:
-            receivers.report(now_ns, outbox)
+            receivers.post_reports(now_ns, outbox)
             for index in range(posted, outbox.posted.count):
                 message = outbox.messages[index]
-                message.rate = point.forwarded(message.priority, message.rate)
+                message.rate = point.rewrite_tag(message.priority, message.rate)
         elif leaves_ns == now_ns:
             frame = queues[leaver, taken[leaver] % track.held]
             taken[leaver] += 1
             _, station, flow, priority, length = frames[frame]
-            sent = senders.sent(
+            sent = senders.on_transmit(
                 Departure(now_ns, station, leaver % each, flow, priority, length, False, 0, 0), outbox
             )
             fates[frame, 0] = now_ns
@@ -133,7 +133,7 @@ def run(
                     departs_ns = now_ns + -(-8_000_000_000 * length // track.rate_bps)
             else:
                 fates[frame, 1] = DROPPED
-            point.arrived(
+            point.on_arrival(
                 Arrival(
                     now_ns, station, flow, priority, length, True, True, enqueued, sent.tagged, tag,
                     sent.mark, octets, octets,
@@ -141,7 +141,7 @@ def run(
                 outbox,
             )  # fmt: skip
             if enqueued and sent.tagged:
-                tag = point.forwarded(priority, tag)
+                tag = point.rewrite_tag(priority, tag)
             tags[frame, 0] = int(sent.tagged)
             tags[frame, 1] = tag
             tags[frame, 2] = sent.mark
@@ -151,7 +151,7 @@ def run(
             limiter = senders.route(station, flow, priority, now_ns)
             index = station * each + limiter
             if put[index] - taken[index] < track.held:
-                senders.join(station, limiter)
+                senders.on_enqueue(station, limiter)
                 queues[index, put[index] % track.held] = arrived
                 put[index] += 1
             else:
@@ -184,8 +184,8 @@ def made(name: str, **texts: dict[str, str]) -> Machine:
     )
 
 
-def place(stations: int, flows: int, rate_bps: int = 10**9, link_rate_bps: int = 10**10) -> Place:
-    return Place(
+def place(stations: int, flows: int, rate_bps: int = 10**9, link_rate_bps: int = 10**10) -> PortContext:
+    return PortContext(
         rate_bps=rate_bps, link_rate_bps=link_rate_bps, cp_mac=PORT_MAC, stations=stations, flows=flows
     )
 
@@ -202,7 +202,12 @@ def greedy(stations: int, flows: int, until_ns: int, every_ns: int) -> NDArray[n
 
 
 def drive(
-    machine: Machine, where: Place, frames: NDArray[np.int64], until_ns: int, *, buffer_octets: int = 150_000
+    machine: Machine,
+    where: PortContext,
+    frames: NDArray[np.int64],
+    until_ns: int,
+    *,
+    buffer_octets: int = 150_000,
 ) -> Outcome:
     """Run ``frames`` through the machines of ``machine``; a limiter's queue holds 20 frames."""
     generator = np.random.default_rng(5)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.codec import RDTag, decode
-from ecmproto.mechanisms.api.machine import Place, SampledFrame
+from ecmproto.mechanisms.api.machine import PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_LIMITER,
@@ -41,11 +41,11 @@ PAYLOAD = bytes.fromhex("1234") + bytes(range(60))
 QUIET = np.zeros(8, np.int64)
 
 
-def senders_of(where: Place, **texts: dict[str, str]) -> Any:
+def senders_of(where: PortContext, **texts: dict[str, str]) -> Any:
     return made("fecn", **texts).senders(where, np.random.default_rng(1))
 
 
-def point_of(where: Place, **texts: dict[str, str]) -> Any:
+def point_of(where: PortContext, **texts: dict[str, str]) -> Any:
     return made("fecn", **texts).congestion_point(where, np.random.default_rng(1))
 
 
@@ -95,24 +95,24 @@ def test_sequence_a_tag_goes_out_is_lowered_comes_back_and_sets_the_rate() -> No
     receivers = machine.receivers(where, generator)
     # Station 1 has a frame for its flow 2: into that flow's queue, at C/N0 of its own link.
     assert senders.route(1, 2, 5, 1_000) == 2
-    senders.join(1, 2)
-    assert senders.leaves_ns(1, 2, 1_000) == 1_000
+    senders.on_enqueue(1, 2)
+    assert senders.next_tx_ns(1, 2, 1_000) == 1_000
     assert senders.limit_bps(1, 2) == 10e9 / 20
     # It leaves with an RD tag: RLQ-ID 3, no limit yet.
-    sent = senders.sent(departure(2, 1_000, station=1), outbox)
+    sent = senders.on_transmit(departure(2, 1_000, station=1), outbox)
     assert sent == Sent(True, RATE_INFINITY, 3, 10)
     # The switch allows C/N0 of the port.
-    point.arrived(arrival(1_510), outbox)
-    rate = point.forwarded(3, sent.tag)
+    point.on_arrival(arrival(1_510), outbox)
+    rate = point.rewrite_tag(3, sent.tag)
     assert rate == 50_000
     # The destination sends it back.
-    receivers.delivered(Delivery(15_000, 1, 2, 3, 1_510, False, True, rate, sent.mark), outbox)
+    receivers.on_delivery(Delivery(15_000, 1, 2, 3, 1_510, False, True, rate, sent.mark), outbox)
     assert outbox.posted.count == 1
     message = outbox.messages[0]
     assert (message.kind, message.sent, message.time_ns) == (RETURN_KIND, 1, 15_000)
     assert (message.station, message.flow, message.rlq_id, message.rate) == (1, 2, 3, 50_000)
     # The queue follows, and only that one.
-    senders.heed(message, 16_000)
+    senders.on_message(message, 16_000)
     assert [senders.limit_bps(n // 3, n % 3) for n in range(6)] == [0, 0, 0, 0, 0, 50e6]
     assert machine.counters(senders) == {
         "restarts": 1, "shared_arrivals": 0, "tags": 1, "returns": 1, "infinite_returns": 0,
@@ -130,7 +130,7 @@ def test_a_routed_frame_counts_only_when_it_joins() -> None:
     assert [bytes(np.asarray(senders.queues).data), senders.generator.generator.bit_generator.state] == before
     assert sum(made("fecn").counters(senders).values()) == 0
     assert senders.route(0, 3, 3, 6 * MS) == 1
-    senders.join(0, 1)
+    senders.on_enqueue(0, 1)
     # The flow beyond the table shares the last queue, which starts when the frame came.
     assert made("fecn").counters(senders)["shared_arrivals"] == 1
     assert senders.queues[1].drained_ns == 6 * MS
@@ -142,9 +142,9 @@ def test_a_frame_that_found_no_room_does_not_keep_an_idle_queue_from_starting_an
     for now_ns in (0, 5 * MS):
         senders.route(0, 0, 3, now_ns - 1)
         senders.route(0, 0, 3, now_ns)
-        senders.join(0, 0)
+        senders.on_enqueue(0, 0)
         assert senders.limit_bps(0, 0) == 5e8
-        senders.sent(departure(0, now_ns), outbox)
+        senders.on_transmit(departure(0, now_ns), outbox)
         senders.queues[0].rate_bps = 1e9
 
 
@@ -155,22 +155,22 @@ def test_a_station_has_no_more_queues_than_flows(flows: int, queues: int, expect
 
 def test_sources_have_no_timers() -> None:
     senders = senders_of(place(1, 1))
-    senders.expire(0, MS)
-    assert senders.timer_ns(0) == NEVER_NS
+    senders.on_station_timer(0, MS)
+    assert senders.next_station_timer_ns(0) == NEVER_NS
 
 
 def test_a_tag_replaces_the_one_that_a_frame_brought() -> None:
     senders, outbox = senders_of(place(1, 1)), new_outbox(1)
     for now_ns in (0, 1, 2):
         senders.route(0, 0, 3, now_ns)
-        senders.join(0, 0)
-    assert senders.sent(departure(0, 0, tag=(7, 9)), outbox) == Sent(True, RATE_INFINITY, 1, 0)
+        senders.on_enqueue(0, 0)
+    assert senders.on_transmit(departure(0, 0, tag=(7, 9)), outbox) == Sent(True, RATE_INFINITY, 1, 0)
     # Until the next tag is due frames leave as they came.
-    assert senders.sent(departure(0, 1, tag=(7, 9)), outbox) == Sent(True, 7, 9, 0)
-    assert senders.sent(departure(0, 2), outbox) == Sent(False, 0, 0, 0)
+    assert senders.on_transmit(departure(0, 1, tag=(7, 9)), outbox) == Sent(True, 7, 9, 0)
+    assert senders.on_transmit(departure(0, 2), outbox) == Sent(False, 0, 0, 0)
     assert senders.queues[0].debt_bits == pytest.approx(3 * 12_000 - 1)
     # Past no limiter nothing is counted.
-    assert senders.sent(departure(NO_LIMITER, 9 * MS), outbox) == Sent(False, 0, 0, 0)
+    assert senders.on_transmit(departure(NO_LIMITER, 9 * MS), outbox) == Sent(False, 0, 0, 0)
     assert outbox.posted.count == 0
 
 
@@ -179,33 +179,33 @@ def test_the_port_counts_all_data_and_steers_the_sum_of_its_queues() -> None:
     whole, split = point_of(where), point_of(where)
     outbox = new_outbox(8)
     for point in (whole, split):
-        point.arrived(arrival(100_000), outbox)
-        point.arrived(arrival(150_000, enqueued=False), outbox)
-        point.arrived(arrival(64, sampled=False), outbox)
+        point.on_arrival(arrival(100_000), outbox)
+        point.on_arrival(arrival(150_000, enqueued=False), outbox)
+        point.on_arrival(arrival(64, sampled=False), outbox)
         assert point.state.arrived_octets == 250_000
-        point.left(5, 0, 3, 1_500, 0, outbox)
+        point.on_dequeue(5, 0, 3, 1_500, 0, outbox)
     assert outbox.posted.count == 0
     queues = np.zeros(8, np.int64)
     queues[0] = 90_000
-    whole.tick(MS, queues, outbox)
-    split.tick(MS, np.array([10_000, 20_000, 0, 0, 0, 0, 0, 60_000]), outbox)
+    whole.on_timer(MS, queues, outbox)
+    split.on_timer(MS, np.array([10_000, 20_000, 0, 0, 0, 0, 0, 60_000]), outbox)
     assert whole.state.rate_bps == split.state.rate_bps < 1e9 / 20
     one, other = outbox.messages[:2]
     assert one == other
     assert (one.kind, one.sent, one.station, one.qlen_octets) == (SILENT, 0, EVERY_STATION, 90_000)
     assert one.rate == whole.state.rate_bps // 1_000
-    assert whole.tick_ns() == 2 * MS
+    assert whole.next_timer_ns() == 2 * MS
 
 
 def test_ticks_come_when_they_are_due_and_catch_up() -> None:
     point, outbox = point_of(place(1, 1)), new_outbox(1)
-    point.tick(MS - 1, QUIET, outbox)
-    assert (point.tick_ns(), outbox.posted.count) == (MS, 0)
-    point.tick(7 * MS + 1, QUIET, outbox)
-    assert (point.tick_ns(), outbox.posted.count) == (8 * MS, 1)
+    point.on_timer(MS - 1, QUIET, outbox)
+    assert (point.next_timer_ns(), outbox.posted.count) == (MS, 0)
+    point.on_timer(7 * MS + 1, QUIET, outbox)
+    assert (point.next_timer_ns(), outbox.posted.count) == (8 * MS, 1)
     # Without room it steers all the same.
-    point.arrived(arrival(250_000), outbox)
-    point.tick(8 * MS, QUIET, outbox)
+    point.on_arrival(arrival(250_000), outbox)
+    point.on_timer(8 * MS, QUIET, outbox)
     assert outbox.posted.count == 1
     assert made("fecn").counters(point) == {
         "updates": 1, "idle_ticks": 7, "limited_updates": 0, "bounded_updates": 0, "tags": 0,
@@ -216,9 +216,9 @@ def test_ticks_come_when_they_are_due_and_catch_up() -> None:
 def test_frames_without_tag_bring_nothing_back() -> None:
     receivers = made("fecn").receivers(place(1, 1), np.random.default_rng(1))
     outbox = new_outbox(1)
-    receivers.delivered(Delivery(0, 0, 0, 3, 1_500, False, False, 0, 0), outbox)
-    receivers.report(NEVER_NS - 1, outbox)
-    assert (receivers.report_ns(), outbox.posted.count) == (NEVER_NS, 0)
+    receivers.on_delivery(Delivery(0, 0, 0, 3, 1_500, False, False, 0, 0), outbox)
+    receivers.post_reports(NEVER_NS - 1, outbox)
+    assert (receivers.next_report_ns(), outbox.posted.count) == (NEVER_NS, 0)
 
 
 EVENTS = st.lists(
@@ -254,15 +254,15 @@ def test_stations_do_not_disturb_each_other(events: list[tuple[str, int, int, in
 
 def play(senders: Any, outbox: Outbox, kind: str, station: int, flow: int, now_ns: int, rate: int) -> None:
     if kind == "frame":
-        senders.join(station, senders.route(station, flow, 3, now_ns))
+        senders.on_enqueue(station, senders.route(station, flow, 3, now_ns))
     elif kind == "held out":
         senders.route(station, flow, 3, now_ns)
-    elif kind == "leave" and senders.leaves_ns(station, flow, now_ns) == now_ns:
-        senders.sent(departure(flow, now_ns, station=station), outbox)
+    elif kind == "leave" and senders.next_tx_ns(station, flow, now_ns) == now_ns:
+        senders.on_transmit(departure(flow, now_ns, station=station), outbox)
     elif kind == "return":
         message = outbox.messages[0]
         message.station, message.rlq_id, message.rate = station, flow + 1, rate
-        senders.heed(message, now_ns)
+        senders.on_message(message, now_ns)
 
 
 STACKS = st.sampled_from(["", "81006005", "88a8600581002006", "22e9beef", "8100f00522e9beef"])
@@ -289,9 +289,9 @@ def test_numbers_equal_the_frames_on_a_wire(
     before = decode(bare).get(RDTag)
     # Out of the source…
     senders = machine.senders(where, generator)
-    senders.join(0, senders.route(0, flow, 3, 0))
+    senders.on_enqueue(0, senders.route(0, flow, 3, 0))
     old_values = (before is not None, before.rate if before else 0, before.rlq_id if before else 0)
-    sent = senders.sent(Departure(0, 0, flow, flow, 3, length, *old_values), outbox)
+    sent = senders.on_transmit(Departure(0, 0, flow, flow, 3, length, *old_values), outbox)
     frame = tagged(bare, rlq_id=sent.mark, rate=sent.tag)
     assert frame is not None
     assert len(frame) - len(bare) == sent.added_octets
@@ -304,13 +304,13 @@ def test_numbers_equal_the_frames_on_a_wire(
     assert found.protocol == machine.tag_protocol
     # … through the switch …
     point = machine.congestion_point(where, generator)
-    rate = point.forwarded(3, sent.tag)
+    rate = point.rewrite_tag(3, sent.tag)
     behind = with_rate(frame, lowered(point_of(where).state, found.rate))
     assert decode(behind)[RDTag].rate == rate
     # … to the destination, and back.
     receivers = machine.receivers(where, generator)
     length += sent.added_octets
-    receivers.delivered(Delivery(9, 0, flow, 3, length, False, sent.tagged, rate, sent.mark), outbox)
+    receivers.on_delivery(Delivery(9, 0, flow, 3, length, False, sent.tagged, rate, sent.mark), outbox)
     message = outbox.messages[0]
     edge = new_record(FECNEdge)
     got = receive(

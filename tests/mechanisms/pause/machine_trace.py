@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from ecmproto.mechanisms.api.machine import Place, machine_of
+from ecmproto.mechanisms.api.machine import PortContext, machine_of
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import EVERY_STATION
 from ecmproto.mechanisms.pause.gate import counters, new_gates, obey, opens_ns, paused_ns
@@ -18,7 +18,9 @@ def trace(seed: int) -> list[str]:
     """Return what the points say about one crossing, and what stations make of it."""
     stations, rate_bps = 3, 10**10
     frames = crossing(seed, steps=800, stations=stations, buffer_octets=60_000, gap_ns=2_000)
-    place = Place(rate_bps=rate_bps, link_rate_bps=rate_bps, cp_mac=bytes(6), stations=stations, flows=1)
+    place = PortContext(
+        rate_bps=rate_bps, link_rate_bps=rate_bps, cp_mac=bytes(6), stations=stations, flows=1
+    )
     gates = new_gates(stations, rate_bps=rate_bps, pause=True, pfc_priorities=frozenset({3, 4}))
     pause = GenerationParameters(high_octets=3000, low_octets=500, pause_quanta=200)
     pfc = PFCGenerationParameters(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.api.machine import Place, SampledFrame, machine_of
+from ecmproto.mechanisms.api.machine import PortContext, SampledFrame, machine_of
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
@@ -48,7 +48,7 @@ from tests.mechanisms.pause.machine_trace import trace
 RATE = 10_000_000_000
 HALF_NS = quanta_to_ns(0xFFFF, RATE) // 2
 STATIONS = 3
-PLACE = Place(
+PLACE = PortContext(
     rate_bps=25 * 10**9,
     link_rate_bps=RATE,
     cp_mac=bytes.fromhex("020000000001"),
@@ -81,18 +81,18 @@ class Port:
     def comes(
         self, now_ns: int, octets: int, *, station: int = 0, priority: int = 0, enqueued: bool = True
     ) -> list[Told]:
-        self.point.arrived(
+        self.point.on_arrival(
             Arrival(now_ns, station, 0, priority, octets, False, False, enqueued, False, 0, 0, 0, 0),
             self.outbox,
         )
         return self.said()
 
     def leaves(self, now_ns: int, octets: int, *, station: int = 0, priority: int = 0) -> list[Told]:
-        self.point.left(now_ns, station, priority, octets, 0, self.outbox)
+        self.point.on_dequeue(now_ns, station, priority, octets, 0, self.outbox)
         return self.said()
 
     def tick(self, now_ns: int) -> list[Told]:
-        self.point.tick(now_ns, QLENS, self.outbox)
+        self.point.on_timer(now_ns, QLENS, self.outbox)
         return self.said()
 
     def said(self) -> list[Told]:
@@ -134,7 +134,7 @@ def test_on_inputs_a_stations_own_frames_stop_it_and_no_other() -> None:
     assert port.comes(30, 1001, station=1, priority=5) == [Told(30, 1, 0xFF, 0xFFFF, 3001)]
     assert port.leaves(40, 2000, station=1, priority=1) == []
     assert port.leaves(50, 1, station=1, priority=5) == [Told(50, 1, 0xFF, 0, 1000)]
-    assert port.point.tick_ns() == NEVER_NS
+    assert port.point.next_timer_ns() == NEVER_NS
 
 
 def test_with_pfc_each_priority_of_a_station_counts_by_itself() -> None:
@@ -170,24 +170,24 @@ def test_dropped_frames_and_those_of_unknown_stations_take_no_memory_of_an_input
 def test_a_priority_that_takes_no_part_is_not_stopped() -> None:
     port = Port(pfc(priorities=frozenset({3})))
     assert port.comes(10, 9000, priority=4) == []
-    assert port.point.tick_ns() == NEVER_NS
+    assert port.point.next_timer_ns() == NEVER_NS
     assert port.leaves(20, 9000, priority=4) == []
 
 
 def test_stops_are_refreshed_at_half_their_time_at_the_stations_links_rate() -> None:
     port = Port(pfc())
-    assert port.point.tick_ns() == NEVER_NS
+    assert port.point.next_timer_ns() == NEVER_NS
     port.comes(100, 4000, station=0, priority=3)
     port.comes(100, 4000, station=0, priority=5)
     port.comes(200, 4000, station=2, priority=5)
-    assert port.point.tick_ns() == 100 + HALF_NS
+    assert port.point.next_timer_ns() == 100 + HALF_NS
     assert port.tick(99 + HALF_NS) == []
     # One frame for the priorities of a link that are due together; of its class, the lowest.
     assert port.tick(100 + HALF_NS) == [Told(100 + HALF_NS, 0, 0x28, 0xFFFF, 4000)]
     assert port.outbox.messages[0].priority == 3
-    assert port.point.tick_ns() == 200 + HALF_NS
+    assert port.point.next_timer_ns() == 200 + HALF_NS
     assert port.tick(200 + HALF_NS) == [Told(200 + HALF_NS, 2, 0x20, 0xFFFF, 4000)]
-    assert port.point.tick_ns() == 100 + 2 * HALF_NS
+    assert port.point.next_timer_ns() == 100 + 2 * HALF_NS
     assert port.machine.counters(port.point) == {"xoff_frames": 3, "xon_frames": 0, "refresh_frames": 2}
 
 
@@ -197,9 +197,9 @@ def test_refreshes_that_find_no_room_come_later() -> None:
         assert len(port.comes(100, 4000, station=station)) == 1
     due_ns = 100 + HALF_NS
     assert [told.station for told in port.tick(due_ns)] == [0, 1]
-    assert port.point.tick_ns() == due_ns
+    assert port.point.next_timer_ns() == due_ns
     assert [told.station for told in port.tick(due_ns)] == [2]
-    assert port.point.tick_ns() == due_ns + HALF_NS
+    assert port.point.next_timer_ns() == due_ns + HALF_NS
 
 
 def test_a_sequence_of_xoff_refresh_and_xon_between_a_port_and_its_stations() -> None:
@@ -217,14 +217,14 @@ def test_a_sequence_of_xoff_refresh_and_xon_between_a_port_and_its_stations() ->
     assert opens_ns(gates, 1, 3, 1_000) == 1_000 + 2 * HALF_NS
     assert opens_ns(gates, 1, 4, 1_000) == opens_ns(gates, 0, 3, 1_000) == 1_000
     # The refresh comes when half of the time is over, and prolongs it.
-    due_ns = port.point.tick_ns()
+    due_ns = port.point.next_timer_ns()
     hear(due_ns + 1_000, *port.tick(due_ns))
     assert opens_ns(gates, 1, 3, due_ns) == 1_000 + 3 * HALF_NS
     # The queue empties: it may send at once.
     hear(due_ns + 6_000, *port.leaves(due_ns + 5_000, 4000, station=1, priority=3))
     assert opens_ns(gates, 1, 3, due_ns + 6_000) == due_ns + 6_000
     assert told == [(1, 0x08, 0xFFFF), (1, 0x08, 0xFFFF), (1, 0x08, 0)]
-    assert port.point.tick_ns() == NEVER_NS
+    assert port.point.next_timer_ns() == NEVER_NS
 
 
 @given(
@@ -252,8 +252,8 @@ def test_equals_literal_senders_of_each_station_and_class(
     now_ns = 0
     for gap_ns, station, priority, grows in steps:
         now_ns += gap_ns
-        while port.point.tick_ns() <= now_ns:
-            tick_ns = port.point.tick_ns()
+        while port.point.next_timer_ns() <= now_ns:
+            tick_ns = port.point.next_timer_ns()
             refreshed: dict[int, int] = {}
             for (link, number), sender in senders.items():
                 if sender.clock(tick_ns) is not None:
@@ -273,7 +273,7 @@ def test_equals_literal_senders_of_each_station_and_class(
         vector = 1 << key[1] if by_priority else 0xFF
         expected = [] if quanta is None else [Told(now_ns, key[0], vector, quanta, occupancies[key])]
         assert told == expected
-        assert (port.point.tick_ns() == NEVER_NS) == (not any(s.stopped for s in senders.values()))
+        assert (port.point.next_timer_ns() == NEVER_NS) == (not any(s.stopped for s in senders.values()))
 
 
 def test_stations_do_not_disturb_each_other() -> None:

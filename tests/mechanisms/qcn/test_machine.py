@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.api.machine import AboutFlow, Machine, Place, SampledFrame, machine_of
+from ecmproto.mechanisms.api.machine import AboutFlow, Machine, PortContext, SampledFrame, machine_of
 from ecmproto.mechanisms.api.protocol import Message, signed_cpid
 from ecmproto.mechanisms.qcn.congestion_point import CNM_KIND
 from ecmproto.mechanisms.qcn.parameters import QCN
@@ -15,7 +15,7 @@ from ecmproto.record import new_record
 from tests.mechanisms.hearing import hear_frame
 
 OWN, DST = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
-PLACE = Place(
+PLACE = PortContext(
     rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes.fromhex("8200000000cc"), stations=2, flows=4
 )
 CPID = 0x8200_0000_00CC_0004
