@@ -124,7 +124,7 @@ def test_a_replay_that_cannot_be_is_said_to_be_none(repository: Path, options: d
 
 def test_every_frame_is_tagged_with_one_import(repository: Path) -> None:
     flows = ecmproto.FlowTable()
-    with ecmproto.open_capture(repository / "pcaps" / "hotspot.pcap.gz") as reader:
+    with ecmproto.open_capture(repository / "pcaps" / "incast.pcap.gz") as reader:
         batch = next(iter(reader))[:40]
     station, _ = flows.number_batch(batch)
     tagged = ecmproto.tagged_batch(batch, CNTag, flow_id=station)
