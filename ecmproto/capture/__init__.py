@@ -2,7 +2,7 @@
 
 from ecmproto.capture.batch import Batch, Block, Interface, RecordFormat, linktype_name
 from ecmproto.capture.copier import CaptureCopier, format_of
-from ecmproto.capture.pcapng import comments
+from ecmproto.capture.pcapng import comments, exact_times
 from ecmproto.capture.reader import CaptureReader, open_capture, open_captures
 from ecmproto.capture.writer import PcapngWriter, PcapWriter, RecordBuilder, Sink, open_sink
 
@@ -18,6 +18,7 @@ __all__ = [
     "RecordFormat",
     "Sink",
     "comments",
+    "exact_times",
     "format_of",
     "linktype_name",
     "open_capture",

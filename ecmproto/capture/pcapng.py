@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -371,7 +371,7 @@ class PcapngParser:
 
     def _clamped(self, times: NDArray[np.int64], clamped: int) -> NDArray[np.int64]:
         if clamped:
-            self._warn("times beyond 64 bits of nanoseconds were clamped")
+            self._warn("times beyond 64 bits of nanoseconds are clamped wherever they are computed with")
         return times
 
     def _warn(self, warning: str) -> None:
@@ -508,6 +508,22 @@ def _fcs_octets(value: bytes) -> int:
     # The draft says bits and shows 4; files hold octets (as Wireshark reads it) as well as bits.
     length = value[0] if value else 0
     return length // 8 if length >= 8 else length
+
+
+def exact_times(batch: Batch, interfaces: Sequence[Interface]) -> list[int]:
+    """Return the times of the frames of ``batch`` in ns, also of those that 64 bits cannot hold.
+
+    ``time_ns`` has the nearest that fits there; the block of such a frame still says what its time is.
+    """
+    times: list[int] = batch.time_ns.tolist()
+    if batch.records is not None and batch.records.format == "pcapng":
+        order = batch.records.byte_order
+        for i in np.flatnonzero((batch.time_ns == _LOWEST) | (batch.time_ns == _HIGHEST)).tolist():
+            record, interface = batch.record(i), interfaces[int(batch.interface[i])]
+            high, low = (int.from_bytes(record[at : at + 4], order) for at in (12, 16))
+            ticks = high << 32 | low
+            times[i] = ticks * NS_PER_S // interface.ticks_per_second + interface.offset_s * NS_PER_S
+    return times
 
 
 def comments(batch: Batch, i: int) -> tuple[str, ...]:

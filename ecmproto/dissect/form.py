@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.beginnings import first_format
-from ecmproto.capture import Batch, CaptureReader, Interface, comments
+from ecmproto.capture import Batch, CaptureReader, Interface, comments, exact_times
 from ecmproto.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, SIMPLE_PACKET
 from ecmproto.capture.pcapng import COMMENT, END_OF_OPTIONS
 from ecmproto.codec.frame import Frame, decode_lax
@@ -96,8 +96,8 @@ class Listing(ABC):
         it is for captures of many frames.
         """
         if self.origin_ns is None:
-            times = batch.time_ns if batch.timed is None else batch.time_ns[batch.timed]
-            self.origin_ns = int(times[0]) if len(times) else None
+            timed = np.arange(len(batch)) if batch.timed is None else np.flatnonzero(batch.timed)
+            self.origin_ns = next(iter(exact_times(batch.select(timed[:1]), interfaces)), None)
         if shown is not None:
             batch = batch.select(shown)
 
@@ -180,7 +180,7 @@ def records(
 
     ``interfaces`` are the capture's: they say which link type a frame has, and whether it ends in an FCS.
     """
-    times: list[int | None] = batch.time_ns.tolist()
+    times: Sequence[int | None] = exact_times(batch, interfaces)
     if batch.timed is not None:
         times = [time if timed else None for time, timed in zip(times, batch.timed.tolist(), strict=True)]
     repeated: dict[tuple[int, bytes], Frame] = {}

@@ -164,7 +164,11 @@ def test_times_beyond_64_bits_of_ns_keep_their_octets_in_a_copy(
     (tmp_path / "far.pcapng").write_bytes(octets)
     assert run(["dissect", "-r", str(tmp_path / "far.pcapng"), "-w", str(tmp_path / "copy.pcapng")]) == 0
     assert (tmp_path / "copy.pcapng").read_bytes() == octets
-    assert "times beyond 64 bits of nanoseconds were clamped" in capsys.readouterr().err
+    assert run(["dissect", "-r", str(tmp_path / "far.pcapng"), "-T", "ndjson"]) == 0
+    out, err = capsys.readouterr()
+    times = [json.loads(line)["time_ns"] for line in out.splitlines()]
+    assert times == [5_000, ((1 << 64) - 7) * 1000, 1000 << 63]
+    assert "times beyond 64 bits of nanoseconds are clamped wherever they are computed with" in err
 
 
 def test_existing_file_is_kept_without_force(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ecmproto.capture import Batch, Interface, open_capture
 from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.columns.text import renderer
-from ecmproto.dissect import Csv, Json, NdJson, Tabs, Trees, records
+from ecmproto.dissect import Csv, Json, Lines, NdJson, Tabs, Trees, records
 from ecmproto.dissect.form import Listing, commented
 from ecmproto.errors import CaptureError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
@@ -179,6 +179,25 @@ def test_comments_and_missing_times(tmp_path: Path) -> None:
         None, ["naïve “quotes”, a\ttab"], None, ["second"], None
     ]  # fmt: skip
     assert [line["time_ns"] is None for line in told] == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("first", [5, (1 << 64) - 7])
+def test_times_beyond_64_bits_of_ns_are_shown_as_they_are(first: int, tmp_path: Path) -> None:
+    path = tmp_path / "far.pcapng"
+    ticks = (first, 1 << 63, 5)
+    blocks = [section(), description(), *(enhanced(FRAMES["cnm"], ticks=each) for each in ticks)]
+    path.write_bytes(b"".join(blocks))
+    with open_capture(path) as reader:
+        (batch,) = reader
+        for name in FORMS:
+            assert_same(batch, reader.interfaces, name)
+        told = [json.loads(line) for line in at_once(NdJson(), batch, reader.interfaces).splitlines()]
+        lines = at_once(Lines(), batch, reader.interfaces).decode().splitlines()
+    assert [line["time_ns"] for line in told] == [1000 * each for each in ticks]
+    since_us = [each - first for each in ticks]
+    assert [line.split()[1] for line in lines] == [
+        f"{'-' * (us < 0)}{abs(us) // 10**6}.{abs(us) % 10**6:06}000" for us in since_us
+    ]
 
 
 def _parts(batch: Batch, count: int) -> Iterator[Batch]:

@@ -544,7 +544,11 @@ def _record(batch: Batch, interfaces: Sequence[Interface], origin_ns: int) -> tu
     record[RecordNumber.NUMBER] = batch.numbers + 1
     record[RecordNumber.TIME_NS] = batch.time_ns
     record[RecordNumber.TIMED] = timed
-    record[RecordNumber.SINCE_NS] = np.where(timed & ~far, batch.time_ns, origin_ns) - origin_ns
+    since_ns = np.zeros(len(batch), np.int64)
+    near = timed & ~far
+    if near.any():  # else the origin may be more than 64 bits hold
+        since_ns[near] = batch.time_ns[near] - origin_ns
+    record[RecordNumber.SINCE_NS] = since_ns
     record[RecordNumber.ORIGINAL] = batch.original
     record[RecordNumber.CAPTURED] = batch.captured
     record[RecordNumber.CUT] = np.maximum(0, batch.original - batch.captured)
