@@ -31,7 +31,7 @@ _LINK_LOCAL_HIGH = 0x0180C2000000 >> 4
 
 
 class FrameClasses(NamedTuple):
-    """What ``classify`` found: one entry a frame in each array."""
+    """The result of ``classify``: one entry a frame in each array."""
 
     priority: NDArray[np.uint8]
     """Of the outermost VLAN tag; 0 without one."""

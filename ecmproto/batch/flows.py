@@ -60,11 +60,11 @@ class Flow:
     cn_flow: int | None
     """Flow ID of its CN-TAGs, where they tell flows apart."""
     hash: int | None = None
-    """What stands for its key, where flows are told apart by a hash of that."""
+    """The hash of its key, where flows are told apart by that."""
 
     @property
     def label(self) -> str:
-        """What a person calls it; priority 0 is not said."""
+        """Its name for people; priority 0 is not said."""
         parts = [mac_text(self.source)]
         if self.destination is not None:
             parts[0] += f" → {mac_text(self.destination)}"
@@ -80,7 +80,7 @@ class Flow:
 
 
 class FlowCounts:
-    """What a table has counted; a record.  All but the first two count frames that got no number."""
+    """A flow table's counters; a record.  All but the first two count frames that got no number."""
 
     stations: int
     flows: int
@@ -253,7 +253,7 @@ class FlowTable:
         return [self._flow(entry) for entry in range(self.count)]
 
     def labels(self, numbers: Iterable[int] | None = None) -> dict[int, str]:
-        """Return what a person calls flows, by the numbers that ``numbers`` gives; None: all of them."""
+        """Return the labels of flows, by the numbers that ``numbers`` gives; None: all of them."""
         if numbers is not None:
             return {number: self.flow(number).label for number in numbers}
         return {flow.station * self._limits[1] + flow.flow: flow.label for flow in self.flows()}
@@ -305,7 +305,7 @@ def _longer(column: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @inlined
 def _key_low(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
-    """Return what tells a flow apart: Flow ID; or destination, and VLAN identifier plus one, 0 for none.
+    """Return the low part of a flow's key: Flow ID; or destination, and VLAN identifier plus one, 0 for none.
 
     Or the hash of all.
     """
@@ -424,7 +424,7 @@ _ALL_ONES = (1 << 48) - 1
 
 
 class DestinationCounts:
-    """What a table has counted; a record.  All but the first count frames that got no number."""
+    """A destination table's counters; a record.  All but the first count frames that got no number."""
 
     destinations: int
     groups: int

@@ -28,14 +28,14 @@ HEADER_OCTETS = 14
 NO_VLAN = -1
 
 OTHER, VLAN_TAG, CN_TAG, TAG, CNM, MESSAGE, MAC_CONTROL = range(7)
-"""What an EtherType is to the walk."""
+"""Roles of EtherTypes in the walk."""
 
 ECM, BCN, E2CM, FECN = range(4)
 """The Protocol of an experimental tag (wire-formats 1.1): a CM-Tag, RRT tag, CM-Tag and RD tag."""
 
 
 class Headers(NamedTuple):
-    """What the tags of one frame say."""
+    """Values from the tags of one frame."""
 
     vlan: int
     """Identifier in the outermost VLAN tag, NO_VLAN without one."""
@@ -45,7 +45,7 @@ class Headers(NamedTuple):
     flow_id: int
     """Of the outermost CN-TAG; 0 without one."""
     role: int
-    """What follows the tags."""
+    """The role of the EtherType behind the tags."""
     msdu_at: int
     """Where the MSDU starts in the buffer; at most the frame's end."""
 
@@ -58,7 +58,7 @@ def fixed(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
 
 
 def roles_of(ethertypes: EtherTypes) -> NDArray[np.uint8]:
-    """Return what each of the 65 536 EtherTypes is to the walk."""
+    """Return the role of each of the 65 536 EtherTypes in the walk."""
     roles = np.zeros(1 << 16, np.uint8)
     roles[[ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag]] = VLAN_TAG
     roles[ethertypes.cn_tag] = CN_TAG
@@ -104,7 +104,7 @@ def protocol_of(control: int) -> int:
 
 @inlined
 def role_at(buffer: NDArray[np.uint8], at: int, roles: NDArray[np.uint8]) -> int:
-    """Return what the EtherType at ``at`` is to the walk."""
+    """Return the role of the EtherType at ``at``."""
     return signed(roles[two_octets(buffer, at)])
 
 
@@ -138,7 +138,7 @@ def _has_no_cpid(buffer: NDArray[np.uint8], at: int, end: int) -> bool:
 
 @inlined
 def headers_of(buffer: NDArray[np.uint8], start: int, end: int, roles: NDArray[np.uint8]) -> Headers:
-    """Return what the tags of a frame say."""
+    """Return the values from the tags of a frame."""
     at = start + TYPE_AT
     vlan = NO_VLAN
     priority = flow_id = 0

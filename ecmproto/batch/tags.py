@@ -67,7 +67,7 @@ _CPID_OCTETS = 8
 
 
 class FrameTags(NamedTuple):
-    """What ``tags_of`` found: one entry a frame in each array.  Places are octets from the frame's first."""
+    """The result of ``tags_of``: one entry a frame in each array.  Offsets are in octets from its first."""
 
     tag_at: NDArray[np.int32]
     """The EtherType in front of which a tag goes: the one behind the VLAN stack and CN-TAG.  NOWHERE where
@@ -338,7 +338,7 @@ class Removals(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Splice:
-    """What becomes of each frame of a batch; one entry a frame in each array.
+    """The edits of each frame of a batch; one entry a frame in each array.
 
     Where ``at`` is −1 nothing is inserted.  ``removed`` octets are taken out at ``removed_at`` (None: at
     ``at``; −1: none), and besides those what ``more`` says, which stands behind them.  Where ``written_at``

@@ -42,8 +42,8 @@ _ONE, _TWO, _FOUR, _EIGHT, _BY_OCTET, _ADDRESS, _COPY = range(7)
 """How a field is read: from the eight octets that it is in, into a number of so many; a number octet by
 octet, where there may be no such eight; six octets as they are; any number of octets as they are."""
 HOW, AT, OCTETS, SHIFT, MASK, WIDTH, TO = range(7)
-"""What there is to know for it: how; where the octets stand in the layer, and how many they are; which bits
-of them the number is; in how many octets it is put, and which place of the output of such numbers is the
+"""A row that says how a field is read: how; where the octets stand in the layer, and how many they are; which
+bits of them the number is; in how many octets it is put, and which place of the output of such numbers is the
 first."""
 _ADDRESS_OCTETS = 6
 
@@ -180,7 +180,7 @@ def _store(out: Memory, width: int, at: int, number: np.uint64) -> None:
 
 
 def typed(field: Field, read: NDArray[Any]) -> NDArray[Any]:
-    """Return what was read as the numbers that it is."""
+    """Return octets that were read as a field's numbers."""
     kind = dtype_of(field)
     numbers = read.view(kind)
     unused = 8 * kind.itemsize - (field.bits or 0)
@@ -208,7 +208,7 @@ UNWANTED = -1
 
 
 class Layers(NamedTuple):
-    """What there is to gather."""
+    """The layers to gather."""
 
     bound: Int64
     """Where the layers of each layout start among all; then where the last one's end."""
@@ -219,7 +219,7 @@ class Layers(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """Where it goes."""
+    """The arrays that are filled."""
 
     start: Int64
     row: Int32
@@ -387,7 +387,7 @@ def tail_of(cls: type[Layer]) -> int:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Want:
-    """What is wanted of a kind, besides which frames have it."""
+    """The values wanted of a kind of layers, besides which frames have it."""
 
     places: bool = False
     """Where it starts and its octets."""
@@ -462,7 +462,7 @@ def collect(
     wants: Mapping[int, Want],
     pool: ThreadPoolExecutor | None,
 ) -> dict[int, Collected]:
-    """Return what is wanted of each of some kinds."""
+    """Return the wanted values of some kinds of layers."""
     return _Collection(frames, censuses, wants).collected(pool) if wants else {}
 
 

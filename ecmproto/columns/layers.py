@@ -48,7 +48,7 @@ class Entries:
 
 
 class Ends(NamedTuple):
-    """What stands behind the layers, an entry a frame: places in the buffer."""
+    """Ends of the layers, padding and trailer, an entry a frame: places in the buffer."""
 
     tail: Int64
     """Where the layers end and padding starts."""
@@ -61,7 +61,7 @@ class Ends(NamedTuple):
 
 
 class LayersFound:
-    """What the walk found."""
+    """The layers that the walk found in the frames of a batch."""
 
     def __init__(self, frames: Frames, parts: list[Part], pool: ThreadPoolExecutor | None) -> None:
         self.frames = frames
@@ -70,7 +70,7 @@ class LayersFound:
         self.entries: dict[type[Layer], Entries] = {}
         """Of the formats asked for of which there are any."""
         self.error_rows, self.errors = _told(parts)
-        """What is malformed, a text for each of the frames that are."""
+        """The errors, a text for each of the malformed frames."""
 
     @functools.cached_property
     def count(self) -> Int64:
@@ -85,7 +85,7 @@ class LayersFound:
         return least
 
     def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
-        """Return what is wanted of each of some kinds."""
+        """Return the wanted values of some kinds of layers."""
         return collect(self.frames, self._censuses, wants, self._pool)
 
     @functools.cached_property
@@ -114,7 +114,7 @@ class LayersFound:
 
     @functools.cached_property
     def ends(self) -> Ends:
-        """What stands behind the layers of each frame."""
+        """Where the layers of each frame end, and what is behind them."""
         offset = self.frames.offset
         layouts = [part.layouts for part in self.parts]
         tail = offset + self._places(TAIL)

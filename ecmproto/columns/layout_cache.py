@@ -31,7 +31,7 @@ Uint64 = NDArray[np.uint64]
 _Number = TypeVar("_Number", np.int64, np.uint64)
 
 BEHIND = PADDING, TRAILER, FCS = range(MOST_FORMATS, MOST_FORMATS + 3)
-"""What stands behind the layers, numbered as if it were formats."""
+"""Padding, trailer and FCS, numbered as if they were formats."""
 
 NO_LAYOUT = -1
 NO_LENGTH, NOWHERE = -1, -2
@@ -199,7 +199,7 @@ def trace(cache: LayoutCache, index: int, layer: int, at: int, octets: int) -> N
 
 
 class WalkResult(NamedTuple):
-    """What the walk found of a frame, besides the layers that it traced; places count from its start."""
+    """The result of a frame's walk, besides the layers that it traced; places count from its start."""
 
     layers: int
     last: int
@@ -346,9 +346,9 @@ def _decide(
 def _mask(
     word: Uint64, first: int, words: int, last: int, place: int, mask: int, captured: int
 ) -> tuple[int, int]:
-    """Let bits of the two octets at ``place`` decide; returns how many words do now, and where the last is.
+    """Add bits of the two octets at ``place`` to those that decide.
 
-    Places come in order.
+    Return how many words decide now, and the place of the last.  Places come in order.
     """
     if place + 2 > last + _WORD:
         last = min(place, captured - _WORD)
@@ -371,7 +371,7 @@ def _mask_cpid(
     named: bool,
     captured: int,
 ) -> tuple[int, int]:
-    """Let that decide which shows that a CPID is one, or none: what a format is ``named`` for, or is not.
+    """Add the bits that show that a CPID is one, or none: what a format is ``named`` for, or is not.
 
     One is shown by the group bit and an octet that is not zero, none by the group bit or all octets.
     """

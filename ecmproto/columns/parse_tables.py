@@ -29,7 +29,7 @@ Int64 = NDArray[np.int64]
 NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, SNAPPED, PORT, UNKNOWN = (
     range(13)
 )
-"""What may follow a format; IPV4 also stands for the check of its total length."""
+"""How the next format is found; IPV4 also stands for the check of its total length."""
 
 _FOLLOWS: Mapping[Follows, int] = {
     "": NOTHING, "ethertype": ANNOUNCED, "data": DATA, "cooked": COOKED, "ipv4": IPV4, "ipv6": IPV6,
@@ -40,7 +40,7 @@ _FOLLOWS: Mapping[Follows, int] = {
 
 
 def followed_by(cls: type[Layer]) -> int:
-    """Return what may follow a format; UNKNOWN where only its own methods know."""
+    """Return how the format behind one is found; UNKNOWN where only its own methods know."""
     own_check = cls.check not in (Layer.check, cls.within)
     if own_check and cls.follows != "ipv4" and not issubclass(cls, Sampling):
         return UNKNOWN
@@ -90,7 +90,7 @@ class ParseTables(NamedTuple):
     scale and minus; then the place of the field on which it depends, and a bit for each value with which it
     is there (0: always); then the least octets that it must have."""
     within: Int64
-    """What it refuses, CONDITIONS rows a format: a `BitField`, low and high; unused ones have no octets."""
+    """Its limits, CONDITIONS rows a format: a `BitField`, low and high; unused ones have no octets."""
     refuses: NDArray[np.bool_]
     """Whether it refuses anything."""
     doubts: Int64
@@ -98,7 +98,7 @@ class ParseTables(NamedTuple):
     whether there is a CPID; the most octets of those types that show no frame, 0 for any number; whether its
     CPID, or what would be one, decides."""
     follows: Int64
-    """What may follow, see NOTHING."""
+    """How the next format is found, see NOTHING."""
     next_at: Int64
     """Where the EtherType, next header or port of what follows stands."""
     run: NDArray[np.bool_]

@@ -166,7 +166,7 @@ def _comparison(test: Comparison, scope: Scope) -> Mask:
 
 
 class _Told:
-    """What is told of values, gathered for the frames that have them: of some value, or of ``every`` one."""
+    """Answers for values, gathered for the frames that have them: of some value, or of ``every`` one."""
 
     def __init__(self, frames: int, *, every: bool) -> None:
         self._every = every
@@ -189,7 +189,7 @@ class _Told:
 
 
 _RECORD, _FIELDS, _WALKS, _SEARCH = range(4)
-"""What tests cost: what records say, a walk over the frames, several walks, looking at every octet."""
+"""Costs of tests: what records say, a walk over the frames, several walks, looking at every octet."""
 
 
 def _cost(test: Test) -> int:
@@ -409,7 +409,7 @@ def _sliced(listed: FrameValues, ranges: Sequence[Range]) -> Iterator[FrameValue
 
 
 def _part(values: Stretches, part: Range) -> Stretches:
-    """Return what a range leaves of each: `ecmproto.filter.evaluation.cut` for stretches."""
+    """Return the part of each in a range: `ecmproto.filter.evaluation.cut` for stretches."""
     size = values.octets
     start = size + part.start if part.start < 0 else np.full_like(size, part.start)
     if part.length is not None:

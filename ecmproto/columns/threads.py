@@ -11,7 +11,7 @@ _Result = TypeVar("_Result")
 
 
 def together(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None) -> list[_Result]:
-    """Return what each of ``works`` returns: the first is done here, the others by ``pool``."""
+    """Return the results of ``works``: the first is done here, the others by ``pool``."""
     if pool is None:
         return [work() for work in works]
     others = [pool.submit(work) for work in works[1:]]
@@ -20,7 +20,7 @@ def together(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | 
 
 
 def in_order(works: Iterable[Callable[[], _Result]], threads: int) -> Iterator[_Result]:
-    """Yield what each of ``works`` returns, in their order; ``threads`` threads do some of them ahead.
+    """Yield the results of ``works`` in order; ``threads`` threads do some of them ahead.
 
     One thread is the caller's own.  ``works`` are asked for by the caller, one after the other.
     """

@@ -86,7 +86,7 @@ Int64 = NDArray[np.int64]
 NO_LAYER, SLOW = -1, -2
 NO_NODE = -1
 NO_ERROR, SHORT, SAMPLE, TOTAL_LENGTH, CONDITION = range(5)
-"""What is wrong with a frame; CONDITION and what follows it are those of the format in order."""
+"""Errors of a frame; CONDITION and what follows it are those of the format in order."""
 
 _TLV, _CN_TLV = NUMBER_OF[TLV], NUMBER_OF[CongestionNotificationTLV]
 _CN_INFORMATION = (OUI_8021 << 8) | CN_SUBTYPE
@@ -112,7 +112,7 @@ class Frames(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """What is malformed: the count in ``used``, then an entry a frame that is."""
+    """The malformed frames: their count in ``used``, then an entry for each."""
 
     used: Int64
     row: Int64
@@ -212,7 +212,7 @@ def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTab
 
 @inlined
 def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
-    """Return what follows ``layer`` at ``start``, and how far it may reach."""
+    """Return the format behind ``layer`` at ``start``, and how far it may reach."""
     kind = tables.follows[layer]
     if kind == ANNOUNCED:
         return _announced(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
@@ -303,7 +303,7 @@ def _shows(buffer: Octets, layer: int, start: int, stop: int, tables: ParseTable
 
 @inlined
 def _refused(buffer: Octets, layer: int, start: int, tail: int, reach: int, tables: ParseTables) -> _Wrong:
-    """Return what makes the layer at ``start`` one that its format forbids; ``tail`` octets are variable."""
+    """Return the error of the layer at ``start`` if its format forbids it; ``tail`` octets are variable."""
     within = tables.within
     for index in range(layer * CONDITIONS, (layer + 1) * CONDITIONS):
         if within[index, 1] == 0:

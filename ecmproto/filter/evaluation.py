@@ -81,7 +81,7 @@ class Captured(Protocol):
 
     @property
     def octets(self) -> bytes:
-        """What was captured."""
+        """The captured octets."""
 
     @property
     def original_octets(self) -> int:
@@ -93,7 +93,7 @@ class Captured(Protocol):
 
     @property
     def frame(self) -> Frame:
-        """What the octets mean."""
+        """The decoded frame."""
 
 
 Reader: TypeAlias = Callable[[Captured], Sequence[Value]]
@@ -131,7 +131,7 @@ def _told(error: DecodeError | None) -> tuple[str, ...]:
 
 
 def values_of(field: Field) -> Reader:
-    """Return what reads the values of ``field``; of a layer, its own octets."""
+    """Return the reader of the values of ``field``; of a layer, its own octets."""
     if field.origin == "record":
         return _OF_RECORD[field.name]
     if field.kind == "layer":
@@ -140,12 +140,12 @@ def values_of(field: Field) -> Reader:
 
 
 def values_in_frame(field: Field) -> FrameReader:
-    """Return what reads a field of frames as a whole, from the frame that has it."""
+    """Return the reader of a field of frames as a whole, from the frame that has it."""
     return _OF_FRAME[field.name.removeprefix("encapsulated.")]
 
 
 def octets_from(field: Field) -> Reader:
-    """Return what reads the octets from the first of a layer to the end of the frame's last layer.
+    """Return the reader of the octets from the first of a layer to the end of the frame's last layer.
 
     ``frame`` is all of it, ``encapsulated`` all layers of the frame that a message shows.
     """
@@ -153,7 +153,7 @@ def octets_from(field: Field) -> Reader:
 
 
 def is_there(field: Field) -> Callable[[Captured], bool]:
-    """Return what tells whether a frame has ``field``, which may be a layer."""
+    """Return the test whether a frame has ``field``, which may be a layer."""
     if field.kind != "layer":
         read = values_of(field)
         return lambda captured: len(read(captured)) > 0
@@ -221,7 +221,7 @@ def _of_layers(field: Field) -> FrameReader:
 
 
 def part_of(source: Source) -> Callable[[Layer], Sequence[Value]]:
-    """Return what reads the values, one or none, of a field from a layer of its source."""
+    """Return the reader of the values, one or none, of a field from a layer of its source."""
     get, bit = attrgetter(source.key), source.bit
     match source.part:
         case "bit":
@@ -237,7 +237,7 @@ def part_of(source: Source) -> Callable[[Layer], Sequence[Value]]:
 Predicate: TypeAlias = Callable[[Captured], bool]
 
 Holds: TypeAlias = Callable[[Any], bool]
-"""Tells whether something holds of a value."""
+"""A test of one value."""
 
 RELATIONS: dict[Relation, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
@@ -329,13 +329,13 @@ def _is_set(value: Value) -> bool:
 
 
 def matching(pattern: bytes) -> Holds:
-    """Return what tells whether a value holds the regular expression ``pattern``."""
+    """Return the test whether a value holds the regular expression ``pattern``."""
     holds = expression(pattern)
     return lambda value: holds(value.encode() if isinstance(value, str) else value)
 
 
 def being_one(items: Sequence[Item]) -> Holds:
-    """Return what tells whether a value is one of ``items``."""
+    """Return the test whether a value is one of ``items``."""
     single = frozenset(item.value for item in items if isinstance(item, Constant))
     networks = [(_mask(item), int.from_bytes(item.address)) for item in items if isinstance(item, Network)]
     intervals = [

@@ -19,7 +19,7 @@ from ecmproto.formats.registry import FORMATS, catalogue
 from ecmproto.formats.schema import Field as WireField
 
 Kind = Literal["number", "mac", "ipv4", "ipv6", "cpid", "octets", "text", "time", "layer"]
-"""What values are: int, but bytes for MAC and IP addresses and octets, and str for text; a time is in ns."""
+"""Kinds of values: int, but bytes for MAC and IP addresses and octets, and str for text; a time is in ns."""
 
 Origin = Literal["record", "frame", "layers"]
 Part = Literal["whole", "type", "length", "bit"]
@@ -161,7 +161,7 @@ Value: TypeAlias = int | bytes | str
 
 
 def rank(value: Value) -> tuple[int, Value]:
-    """Return what values of a kind are ordered by: of octets, the longer are greater, as in Wireshark."""
+    """Return the sort key of a value: of octets, the longer are greater, as in Wireshark."""
     return (len(value), value) if isinstance(value, bytes) else (0, value)
 
 

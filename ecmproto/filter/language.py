@@ -164,7 +164,7 @@ def _parser() -> Lark:
 
 
 def _unexpected(text: str, error: UnexpectedToken) -> FilterError:
-    """Return what is wrong with a token that stands where it cannot."""
+    """Return the error of a token that stands where it cannot."""
     token: Token = error.token
     ended = token.type == "$END"
     start = len(text.rstrip()) if ended else token.start_pos or 0
@@ -180,7 +180,7 @@ def _unexpected(text: str, error: UnexpectedToken) -> FilterError:
 
 
 def _possible(error: UnexpectedToken) -> set[str]:
-    """Return what could have stood there: tokens as they are written, terminals by name."""
+    """Return the tokens that could have stood there, as they are written, and terminals by name."""
     spelling = {
         terminal.name: terminal.pattern.value
         for terminal in _parser().terminals
@@ -225,7 +225,7 @@ _MEANT = {
 
 
 def _unreadable(text: str, error: UnexpectedInput) -> FilterError:
-    """Return what is wrong with a character that begins nothing."""
+    """Return the error of a character that begins nothing."""
     start = error.pos_in_stream or 0
     char = text[start]
     needed = _MEANT.get(char, "a word, a number, text in double quotes or an operator")
@@ -258,7 +258,7 @@ _RELATIONS: dict[str, tuple[Relation, bool]] = {
     "<": ("<", False), "lt": ("<", False), "<=": ("<=", False), "le": ("<=", False),
     "contains": ("contains", False),
 }  # fmt: skip
-"""What each operator means, and whether it is of every value."""
+"""Operators: their relation, and whether it is of every value."""
 
 _SLICED = frozenset(("mac", "ipv4", "ipv6", "cpid", "octets", "text", "layer"))
 _MASKED = frozenset(("number", "mac", "ipv4", "ipv6", "cpid", "octets"))
@@ -269,7 +269,7 @@ _RANGE = re.compile(rf"\s*(?:({_NUMBER})?\s*:\s*({_NUMBER})?|({_NUMBER})\s*-\s*(
 
 
 def checked(text: str, tree: Tree[Token]) -> Test:
-    """Return what a filter's syntax tree means; FilterError for what means nothing."""
+    """Return the test that a filter's syntax tree means; FilterError for a tree that means nothing."""
     return _Checker(text).start(tree)
 
 
@@ -502,7 +502,7 @@ class _Checker:
 
 
 def _literal_hint(token: Token, kind: Kind) -> str:
-    """Return what could help whoever wrote a value that is none."""
+    """Return a hint for a word that is no value."""
     if token.type != "WORD":
         return ""
     if fields.find(token) is not None:
@@ -543,12 +543,12 @@ def _source(operand: Operand) -> str:
 
 
 def _named(operand: Operand) -> str:
-    """Return what an operand is, as an error says it was given."""
+    """Return the name of an operand for errors."""
     return f"{_source(operand)}, which is {WITH_ARTICLE[operand.kind]}"
 
 
 def _group(kind: Kind) -> str:
-    """Return what kinds that can be compared have in common."""
+    """Return the group of kinds that can be compared with each other."""
     return "octets" if kind == "mac" else kind
 
 

@@ -61,7 +61,7 @@ _TRUTH = {"false": 0, "true": 1}
 
 
 def needed_for(field: Field | None, kind: Kind) -> str:
-    """Return what can be written for a value of ``kind``, of ``field`` where it is of one."""
+    """Return how a value of ``kind`` can be written, of ``field`` where it is of one."""
     if kind != "number" or field is None:
         return NEEDED[kind]
     if field.names:
@@ -274,7 +274,7 @@ def expression(pattern: bytes) -> Callable[[bytes], bool]:
 
 
 def _no_expression(told: str) -> SpecError:
-    """Return what is wrong with an expression that the engine refuses with the words ``told``."""
+    """Return the error of an expression that the engine refuses with the words ``told``."""
     part = told.partition(": ")[2]
     if _NEEDS_BACKTRACKING.match(part):
         needed = "a regular expression without lookaround, backreferences, atomic and possessive groups"

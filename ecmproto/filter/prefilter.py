@@ -1,4 +1,4 @@
-"""What the kernel can leave out of a live capture because a display filter would not select it.
+"""Prefilters: what the kernel leaves out of a live capture since a display filter would not select it.
 
 The kernel's programs see the first octets of frames, so what they take is a superset of what the filter
 selects: the filter itself still looks at it.  For each test there are two conditions, one that holds wherever
@@ -123,7 +123,7 @@ class _Translator:
     # tests of what every Ethernet frame has
 
     def _exact(self, test: _Leaf) -> Condition | None:
-        """Return what holds exactly where the test does; None where that cannot be told."""
+        """Return a condition that holds exactly where the test does; None where there is none."""
         field = _single_field(test)
         if field is None or field.inner:
             return None
@@ -142,7 +142,7 @@ class _Translator:
     # tests of layers that only some frames have
 
     def _carried(self, test: _Leaf) -> Condition:
-        """Return what holds wherever the layers are there that the test asks for."""
+        """Return a condition that holds wherever the layers are there that the test asks for."""
         operands = [test.left, test.right] if isinstance(test, Comparison) else [test.operand]
         fields = [field for operand in operands for field in _fields_of(operand)]
         conditions = [self._there(self._formats_types(field)) for field in fields]
@@ -175,7 +175,7 @@ class _Translator:
         return told | {self._ethertypes.old_s_tag} if cls is VLAN else told
 
     def _there(self, types: frozenset[int] | None) -> Condition:
-        """Return what holds where one of the EtherTypes is there, also behind tags."""
+        """Return a condition that holds where one of the EtherTypes is there, also behind tags."""
         if types is None:
             return ALWAYS
         tags = types.intersection(self._tags)
@@ -183,7 +183,7 @@ class _Translator:
         return any_of(outer, self._within(types, _TYPE, _TAGS_SEEN))
 
     def _within(self, types: frozenset[int], at: Value, more: int) -> Condition:
-        """Return what holds where one of the EtherTypes is at a place or behind the tags there."""
+        """Return a condition that holds where one of the EtherTypes is at a place or behind tags."""
         steps = {*self._tags, self._ethertypes.cn_tag}
         taken = types.union(self._opaque) if more else types.union(self._opaque, steps)
         found = equal(at, *taken)
@@ -196,7 +196,7 @@ class _Translator:
         return any_of(found, all_of(tagged, self._within(types, behind, more - 1)))
 
     def _outer_tag(self, test: _Leaf) -> Condition:
-        """Return what a test of VLAN tags says of the outermost one; a frame with more tags is taken."""
+        """Return a test of VLAN tags as a condition of the outermost one; frames with more tags are taken."""
         field = _single_field(test)
         if field is None or field.inner or not field.sources:
             return ALWAYS
@@ -214,7 +214,7 @@ class _Translator:
 
 
 def _of_header(test: _Leaf, source: Source) -> Condition | None:
-    """Return what a test says of an address or of the type."""
+    """Return the condition of a test of an address or of the type."""
     if source.key in _ADDRESS_AT:
         return _of_address(test, _ADDRESS_AT[source.key])
     if source.part != "type":
@@ -249,7 +249,7 @@ def _of_address(test: _Leaf, place: int) -> Condition | None:
 
 
 def _says(test: _Leaf, value: Value, *, less: int = 0, shift: int = 0) -> Condition | None:
-    """Return what a test with numbers says of a value, in which they are ``less`` and shifted to the left."""
+    """Return the condition of a test with numbers, ``less`` and shifted to the left in the value."""
     items = _items(test)
     if items is None:
         return None
@@ -287,7 +287,7 @@ def _related(relation: str, value: Value, number: int) -> Condition | None:
 
 
 def _items(test: _Leaf) -> tuple[Constant | Interval, ...] | None:
-    """Return what a test compares with, where it is constants and intervals of them."""
+    """Return the constants and intervals that a test compares with, where it has no others."""
     match test:
         case Comparison(right=Constant() as constant):
             return (constant,)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ecmproto.columns.building.values import Coded, Strings, Target, octets_target
 
 _NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
-"""What is read as a number as it stands; other ways of writing one are for `ecmproto.formats.text`."""
+"""Text that is a number as it stands; other ways of writing one are for `ecmproto.formats.text`."""
 
 
 def plain_array(target: Target, given: Any) -> Any:

@@ -283,7 +283,7 @@ def _template(
 def _source(
     target: Target, values: Values, octets: int | None, frame: Frame, computing: Computing
 ) -> Source | None:
-    """Return what gives the values of some frames; None where what is computed takes their place."""
+    """Return the source of values for some frames; None where computed values take their place."""
     if target.layer is None:
         # padding that is too short is not what the frame gets
         return None if len(getattr(frame, target.field.key)) != octets else _strings(values, octets)

@@ -267,7 +267,7 @@ def _times(sheet: Sheet) -> Int64:
 
 
 def _record(sheet: Sheet, octets: Int64) -> dict[str, Int64]:
-    """Return what the records say of the frames' lengths on the wire and their interfaces."""
+    """Return the frames' lengths on the wire and their interfaces."""
     record = {}
     original, captured = sheet.numbers("frame.len"), sheet.numbers(_CAP_LEN)
     if original is not None:
@@ -278,7 +278,7 @@ def _record(sheet: Sheet, octets: Int64) -> dict[str, Int64]:
 
 
 def _numbers(sheet: Sheet) -> dict[str, Any]:
-    """Return what a batch says besides: the frames' numbers, and which have a time."""
+    """Return the frames' numbers, and which have a time."""
     said: dict[str, Any] = {}
     numbers = sheet.numbers("frame.number")
     if numbers is not None and len(numbers):

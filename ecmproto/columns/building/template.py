@@ -29,7 +29,7 @@ _BLOCK_OCTETS = 1 << 18
 """How much of a matrix is filled at a time: it stays in the cache for all columns."""
 
 Source: TypeAlias = Callable[[Any], NDArray[Any]]
-"""What returns the values of some frames, numbers or rows of octets: it is given a slice or positions."""
+"""Returns the values of some frames, numbers or rows of octets: it is given a slice or positions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -139,7 +139,7 @@ class Computing:
         self._is_fixed = finish.fix
 
     def of(self, index: int, layer: Layer | None = None) -> dict[str, int]:
-        """Return what is computed of layer ``index``, or of another layer in its place."""
+        """Return the computed fields of layer ``index``, or of another layer in its place."""
         if not self._is_fixed:
             return {}
         layer = self._layers[index] if layer is None else layer
@@ -148,7 +148,7 @@ class Computing:
         return {key: value for key, value in computed.items() if key not in self._given[index]}
 
     def announcing(self, index: int, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Return what becomes of EtherTypes or lengths of what follows layer ``index``."""
+        """Return the EtherTypes or lengths behind layer ``index`` as they will be written."""
         layer = self._layers[index]
         key = layer.next_key
         if not self._is_fixed or key in self._given[index]:

@@ -1,4 +1,4 @@
-"""What columns may hold, checked against their fields: numbers, rows of octets, octet strings.
+"""Values of columns, checked against their fields: numbers, rows of octets, octet strings.
 
 A column is one value for all frames or one each: an integer, text (addresses, CPIDs, octets in hex, names of
 code points) or octets; or an array of numbers, a matrix of octets (frames × width), a list of values,
@@ -24,7 +24,7 @@ from ecmproto.formats.text import value_of
 
 INNER = "encapsulated."
 TAILS = ("padding", "trailer", "fcs")
-"""What stands behind a frame's layers, in order."""
+"""Behind a frame's layers, in order."""
 
 
 def _octets_called(name: str) -> Field:
@@ -85,7 +85,7 @@ def tail_target(name: str) -> Target:
 
 
 def octets_target(name: str) -> Target:
-    """Return what takes a column as octets of any number, whatever field it is of."""
+    """Return the target that takes a column as octets of any number, whatever field it is of."""
     return Target(name=name, layer=None, field=_octets_called(name))
 
 
@@ -96,7 +96,7 @@ def column_error(name: str, needed: str, got: str, row: int | None = None) -> Co
 
 
 def targets_of(frame: Frame, names: Iterable[str]) -> list[Target]:
-    """Return what columns of these names set in ``frame``.
+    """Return the targets in ``frame`` of columns of these names.
 
     SpecError, with the nearest name, for one that is no field of it, and for fields meant twice.
     """
@@ -250,7 +250,7 @@ def each(target: Target, given: Any, count: int) -> Values:
 
 
 def plain(target: Target, given: Any) -> Any:
-    """Return what a column holds as numpy's arrays, strings, codes or Python's values."""
+    """Return a column's values as numpy's arrays, strings, codes or Python's values."""
     if type(given).__module__.partition(".")[0] == "pyarrow":
         from ecmproto.columns.building.arrow import plain_array
 
@@ -310,7 +310,7 @@ def _checked(target: Target, value: int | bytes, row: int | None) -> int | bytes
 
 
 def _of_words(target: Target, given: Coded) -> Values:
-    """Return what codes stand for: each word is read once."""
+    """Return the values of codes: each word is read once."""
     codes = given.codes
     if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(given.words):
         raise target.error(f"codes of {len(given.words)} words", f"{int(codes.min())}..{int(codes.max())}")
@@ -369,7 +369,7 @@ def _numbers(target: Target, given: Any) -> NDArray[Any]:
 
 
 def _odd(given: NDArray[Any]) -> tuple[str, int | None]:
-    """Return what is wrong with an array that holds no integers, and where."""
+    """Return the fault of an array that holds no integers, and its row."""
     if given.ndim == 1 and given.dtype.kind == "f":
         wrong = ~(np.isfinite(given) & (given == np.floor(given)))
         if wrong.any():

@@ -1,4 +1,4 @@
-"""What a line of text is made of: words as they are, and values of the frame, written in one of few ways.
+"""Pieces of a line of text: words as they are, and values of the frame, written in one of few ways.
 
 A form of output makes, for each sequence of layers that frames have (`Path`), a list of pieces.  It is the
 same for all frames with that path, so whatever differs between them is a `Number` or a `Stretch` of octets:
@@ -182,7 +182,7 @@ class Binary:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Word:
-    """What ``function`` says of values: a Python function, called once for each combination of them.
+    """The word that ``function`` has for values: a Python function, called once for each combination of them.
 
     Numbers go to it as int, stretches (which must have a fixed size) as bytes.  The same function must say
     the same of the same values: it is known by its identity, so it is no lambda made anew for each path.
@@ -236,12 +236,12 @@ class Padded:
 
 
 class Mark(enum.Enum):
-    """What depends on the text in front of it, or on the batch."""
+    """A piece that depends on the text in front of it, or on the batch."""
 
     COMMA = "comma"
     """A comma, unless the cell is empty so far."""
     ERROR = "error"
-    """What is malformed; only where `RecordNumber.ERROR` is not 0."""
+    """The error; only where `RecordNumber.ERROR` is not 0."""
     STRIP = "strip"
     """Takes away the spaces that the row ends with so far."""
 

@@ -375,7 +375,7 @@ _Result = TypeVar("_Result")
 
 SHARE_FRAMES = 4096
 SHARE_OCTETS = 1 << 20
-"""What a thread takes at a time: so many frames, or fewer of so many octets."""
+"""A thread's share at a time: so many frames, or fewer of so many octets."""
 WORTH_FRAMES = 16
 """Of a path that fewer frames of a batch have, and none had before, no program is made."""
 _AHEAD = 3
@@ -467,7 +467,7 @@ class Renderer:
         yield from self._shares(job, batch.captured, pool)
 
     def _errors(self, found: LayersFound, ethertypes: EtherTypes) -> Sequence[str]:
-        """Return what stands for each way of being malformed."""
+        """Return the text for each way of being malformed."""
         words = found.errors.words
         if self._wrong is None or not words:
             return words

@@ -173,7 +173,7 @@ class Vocabulary:
 
 
 def _values(sizes: tuple[int, ...], numbers: list[int]) -> list[int | bytes]:
-    """Return what a function takes: numbers as they are, octets put together of theirs."""
+    """Return a function's arguments: numbers as they are, octets put together of theirs."""
     values: list[int | bytes] = []
     left = iter(numbers)
     for octets in sizes:
