@@ -25,7 +25,7 @@ from ecmproto.columns.octets import BLOCK, copy, load_4
 from ecmproto.columns.parse_tables import repeated_formats
 from ecmproto.columns.text.digits import dotted, grouped, hex_octets, separated_octets
 from ecmproto.errors import MissingDependencyError
-from ecmproto.filter.fields import Field
+from ecmproto.filter.fields import FilterField
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import catalogue
 from ecmproto.kernel import inlined, released
@@ -79,7 +79,7 @@ def schema_of(
     return pa.schema(columns)
 
 
-def is_repeated(field: Field, ethertypes: EtherTypes = DEFAULT) -> bool:
+def is_repeated(field: FilterField, ethertypes: EtherTypes = DEFAULT) -> bool:
     """Whether a frame may have a field several times."""
     formats = [source.format for source in field.sources]
     return len(set(formats)) < len(formats) or any(cls in _repeated(ethertypes) for cls in formats)
@@ -90,7 +90,7 @@ def _repeated(ethertypes: EtherTypes) -> frozenset[Any]:
     return repeated_formats(ethertypes)
 
 
-def _value_type(field: Field, addresses: Addresses) -> Any:
+def _value_type(field: FilterField, addresses: Addresses) -> Any:
     pa = arrow()
     if addresses == "text" and field.kind in ADDRESS_KINDS:
         return pa.string()

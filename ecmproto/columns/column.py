@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from ecmproto.batch.headers import fixed
 from ecmproto.columns.octets import copy_octets
 from ecmproto.errors import SpecError
-from ecmproto.filter.fields import Field, Kind, find, hint
+from ecmproto.filter.fields import FilterField, Kind, find, hint
 from ecmproto.formats.registry import catalogue
 
 Octets = NDArray[np.uint8]
@@ -184,7 +184,7 @@ def every_name() -> tuple[str, ...]:
     return tuple(entry.name for entry in catalogue())
 
 
-def asked(names: Iterable[str] | None) -> tuple[Field, ...]:
+def asked(names: Iterable[str] | None) -> tuple[FilterField, ...]:
     """Return the fields called ``names``, each once; None: all.
 
     SpecError, with the nearest name, for one that does not exist or that is a layer's.
@@ -193,12 +193,12 @@ def asked(names: Iterable[str] | None) -> tuple[Field, ...]:
 
 
 @functools.lru_cache(maxsize=32)
-def _asked(names: tuple[str, ...] | None) -> tuple[Field, ...]:
+def _asked(names: tuple[str, ...] | None) -> tuple[FilterField, ...]:
     return tuple({name: _field(name) for name in (every_name() if names is None else names)}.values())
 
 
 @functools.cache
-def _field(name: str) -> Field:
+def _field(name: str) -> FilterField:
     field = find(name)
     if field is None:
         raise SpecError(where="fields", needed="the name of a field", got=repr(name), hint=hint(name))

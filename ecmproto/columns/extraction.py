@@ -22,7 +22,7 @@ from ecmproto.columns.gathering import WORD, Collected, Want, empty_values, how_
 from ecmproto.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
 from ecmproto.columns.layout_cache import FCS, PADDING, TRAILER
 from ecmproto.columns.parse_tables import NUMBER_OF, field_of
-from ecmproto.filter.fields import Field, Source
+from ecmproto.filter.fields import FieldSource, FilterField
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 
 SHARED_FRAMES = 8192
@@ -32,7 +32,7 @@ SHARED_FRAMES = 8192
 class Columns(Mapping[str, Column]):
     """The columns of a batch by their names, in the order asked for."""
 
-    def __init__(self, frames: int, fields: Mapping[str, Field], columns: Iterable[Column]) -> None:
+    def __init__(self, frames: int, fields: Mapping[str, FilterField], columns: Iterable[Column]) -> None:
         self.frames = frames
         """How many frames the batch has."""
         self._fields = fields
@@ -90,22 +90,22 @@ def extract(
 class _OfFrames(NamedTuple):
     """Fields that stand in frames: by the kinds that have them, and the texts about frames as a whole."""
 
-    kinds: dict[int, list[Field]]
-    texts: list[Field]
+    kinds: dict[int, list[FilterField]]
+    texts: list[FilterField]
 
 
 class _Sought(NamedTuple):
     """The fields asked for, by where they come from."""
 
-    fields: Mapping[str, Field]
-    record: list[Field]
+    fields: Mapping[str, FilterField]
+    record: list[FilterField]
     outer: _OfFrames
     inner: _OfFrames
     """Those of the frames that messages show."""
 
 
 @functools.lru_cache(maxsize=32)
-def _sought(fields: tuple[Field, ...]) -> _Sought:
+def _sought(fields: tuple[FilterField, ...]) -> _Sought:
     return _Sought(
         fields={field.name: field for field in fields},
         record=[field for field in fields if field.origin == "record"],
@@ -114,7 +114,7 @@ def _sought(fields: tuple[Field, ...]) -> _Sought:
     )
 
 
-def _of_frames(fields: Iterable[Field]) -> _OfFrames:
+def _of_frames(fields: Iterable[FilterField]) -> _OfFrames:
     sought = _OfFrames({}, [])
     for field in fields:
         if field.kind == "text":
@@ -154,7 +154,7 @@ def _inner(
         )
 
 
-def _no_values(field: Field) -> Values:
+def _no_values(field: FilterField) -> Values:
     if field.kind == "text":
         return Texts(codes=_NO_ROWS, words=())
     if field.kind == "octets":
@@ -167,7 +167,7 @@ _NO_OCTETS = fixed(np.empty(0, np.uint8))
 _NONE = fixed(np.empty(0, np.int64))
 
 
-def empty_of(field: Field) -> NDArray[Any]:
+def empty_of(field: FilterField) -> NDArray[Any]:
     """Return no values of a field of layers, of the dtype that they have: that of the widest source."""
     if field.name not in _EMPTY:
         arrays = [empty_values(field_of(source.format, source.key), 0) for source in field.sources]
@@ -178,7 +178,7 @@ def empty_of(field: Field) -> NDArray[Any]:
 _EMPTY: dict[str, NDArray[Any]] = {}
 
 
-def _recorded(fields: list[Field], batch: Batch, interfaces: Sequence[Interface]) -> Iterator[Column]:
+def _recorded(fields: list[FilterField], batch: Batch, interfaces: Sequence[Interface]) -> Iterator[Column]:
     """Yield the columns of what the capture's records say of frames."""
     every = every_row(len(batch))
     for field in fields:
@@ -224,13 +224,13 @@ class _Origin(NamedTuple):
     """Where values of a field come from: a kind of layers, and of it a field or one bit of one."""
 
     kind: int
-    source: Source | None
+    source: FieldSource | None
     """None: the octets of the kind themselves."""
     bit: int | None
 
 
 @functools.lru_cache(maxsize=1024)
-def _origins(field: Field) -> tuple[_Origin, ...]:
+def _origins(field: FilterField) -> tuple[_Origin, ...]:
     if field.origin == "frame":
         return (_Origin(_BEHIND[field.name.removeprefix("encapsulated.")], None, None),)
     return tuple(
@@ -241,7 +241,7 @@ def _origins(field: Field) -> tuple[_Origin, ...]:
     )
 
 
-def kinds_of(field: Field) -> tuple[int, ...]:
+def kinds_of(field: FilterField) -> tuple[int, ...]:
     """Return the kinds of layers that have a field; see `ecmproto.columns.gathering`."""
     return tuple(dict.fromkeys(origin.kind for origin in _origins(field)))
 
@@ -249,7 +249,7 @@ def kinds_of(field: Field) -> tuple[int, ...]:
 class ValuesFound:
     """The values of fields, given by the kinds that have them; those of no kind that there is have none."""
 
-    def __init__(self, sought: Mapping[int, list[Field]], found: LayersFound) -> None:
+    def __init__(self, sought: Mapping[int, list[FilterField]], found: LayersFound) -> None:
         self._found = found
         count, least_at = found.count.tolist(), found.least_at.tolist()
         self.fields = list(
@@ -271,7 +271,7 @@ class ValuesFound:
                     want.fields.append(_how_to_read(source, bit, least_at[kind] >= WORD))
         self._collected = found.collect(wants)
 
-    def of(self, field: Field) -> RowValues:
+    def of(self, field: FilterField) -> RowValues:
         """Return the frames that have a field and its values."""
         parts = [self._part(origin) for origin in self._origins[field.name]]
         if len(parts) > 1:
@@ -297,7 +297,7 @@ class ValuesFound:
 
 
 @functools.lru_cache(maxsize=1024)
-def _how_to_read(source: Source, bit: int | None, preceded: bool) -> tuple[int, ...]:
+def _how_to_read(source: FieldSource, bit: int | None, preceded: bool) -> tuple[int, ...]:
     return how_to_read(source.format, field_of(source.format, source.key), bit, preceded=preceded)
 
 
@@ -309,7 +309,7 @@ class _KindValues(NamedTuple):
     values: Values
 
 
-def _named(source: Source, kind: Collected, values: NDArray[Any]) -> _KindValues:
+def _named(source: FieldSource, kind: Collected, values: NDArray[Any]) -> _KindValues:
     """Return those values that are lengths, or EtherTypes, whichever goes by the name of the source."""
     mask = values <= MAX_LENGTH if source.part == "length" else values > MAX_LENGTH
     if mask.all():

@@ -19,7 +19,7 @@ from ecmproto.columns.arrow import Addresses, Repeated, arrow, record_batch_of, 
 from ecmproto.columns.column import asked
 from ecmproto.columns.extraction import Columns, extract
 from ecmproto.columns.threads import ahead, in_order
-from ecmproto.filter.fields import Field
+from ecmproto.filter.fields import FilterField
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
@@ -177,7 +177,7 @@ def fields_present(
     return tuple(field.name for field in wanted if evidence[field.name] not in unseen)
 
 
-def _evidence(fields: Iterable[Field]) -> dict[str, str]:
+def _evidence(fields: Iterable[FilterField]) -> dict[str, str]:
     """Return for each field one whose presence stands for its own: itself, or the first of its formats."""
     first: dict[frozenset[type[Layer]], str] = {}
     return {
@@ -186,14 +186,14 @@ def _evidence(fields: Iterable[Field]) -> dict[str, str]:
     }
 
 
-def _is_whole(field: Field) -> bool:
+def _is_whole(field: FilterField) -> bool:
     """Whether every layer of its formats has the field."""
     whole = all(source.part in ("whole", "bit") for source in field.sources)
     # octets that are empty are no value
     return field.origin == "layers" and whole and not field.inner and field.kind != "octets"
 
 
-def _formats(field: Field) -> frozenset[type[Layer]]:
+def _formats(field: FilterField) -> frozenset[type[Layer]]:
     return frozenset(source.format for source in field.sources)
 
 

@@ -25,7 +25,7 @@ from ecmproto.columns.layout_cache import FRAMES, FROM_END, LAYERS
 from ecmproto.columns.octets import eight_octets
 from ecmproto.columns.parse_tables import NUMBER_OF, BitField, bit_field
 from ecmproto.columns.threads import together
-from ecmproto.columns.walk import Frames, Part
+from ecmproto.columns.walk import BatchPart, Frames
 from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS, MOST_FORMATS
 from ecmproto.formats.schema import Field
@@ -410,7 +410,7 @@ class Collected:
 class Census:
     """The layers in a part of the frames: those of its layouts, by kind, and how many of each kind."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: BatchPart) -> None:
         self.part = part
         layout, layer = part.layouts, part.layer
         owner = np.repeat(np.arange(len(layout)), layout[:, LAYERS])

@@ -24,7 +24,7 @@ from ecmproto.columns.gathering import Census, Collected, Want, collect, look_up
 from ecmproto.columns.layout_cache import FCS_AT, FROM_END, LAST, NODE, TAIL, ZEROS
 from ecmproto.columns.parse_tables import NUMBER_OF
 from ecmproto.columns.threads import together
-from ecmproto.columns.walk import Frames, Part, Paths
+from ecmproto.columns.walk import BatchPart, Frames, Paths
 from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import UNBOUNDED, Layer
 from ecmproto.formats.ethernet import Data
@@ -63,7 +63,7 @@ class Ends(NamedTuple):
 class LayersFound:
     """The layers that the walk found in the frames of a batch."""
 
-    def __init__(self, frames: Frames, parts: list[Part], pool: ThreadPoolExecutor | None) -> None:
+    def __init__(self, frames: Frames, parts: list[BatchPart], pool: ThreadPoolExecutor | None) -> None:
         self.frames = frames
         self.parts, self._pool = parts, pool
         self._censuses = [Census(part) for part in parts]
@@ -161,7 +161,7 @@ def find_layers(
     count = len(frames.offset)
     cuts = (0, count) if pool is None else (0, count // 2, count)
     layout_of = np.empty(count, np.int32)
-    parts = [Part(frames, begin, end, layout_of, ethertypes) for begin, end in itertools.pairwise(cuts)]
+    parts = [BatchPart(frames, begin, end, layout_of, ethertypes) for begin, end in itertools.pairwise(cuts)]
     together([part.find for part in parts], pool)
     found = LayersFound(frames, parts, pool)
     there = [cls for cls in wanted if found.count[NUMBER_OF[cls]]]
@@ -172,7 +172,7 @@ def find_layers(
     return found
 
 
-def _told(parts: list[Part]) -> tuple[NDArray[np.int32], Texts]:
+def _told(parts: list[BatchPart]) -> tuple[NDArray[np.int32], Texts]:
     """Return which frames are malformed and how: each way is put in words once, by the decoder."""
     decoded = {row: frame for part in parts for row, frame in part.decoded.items()}
     rows = np.concatenate([part.errors.row[: part.errors.used[0]] for part in parts])

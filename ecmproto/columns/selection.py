@@ -44,7 +44,7 @@ from ecmproto.filter.fields import (
     And,
     Comparison,
     Constant,
-    Field,
+    FilterField,
     Masked,
     Match,
     Membership,
@@ -111,7 +111,7 @@ def _holds(test: Test, scope: Scope) -> Mask:
             return ~_all([Not(test=each) for each in test.tests], scope)
         case Not():
             return ~_holds(test.test, scope)
-        case Present(operand=Field() as field):
+        case Present(operand=FilterField() as field):
             return scope.present(field)
         case Comparison():
             return _comparison(test, scope)
@@ -205,7 +205,7 @@ def _cost(test: Test) -> int:
     fields = list(fields_of(test))
     if all(field.origin == "record" for field in fields):
         return _RECORD
-    octets = not isinstance(test, Present) or not isinstance(test.operand, Field)
+    octets = not isinstance(test, Present) or not isinstance(test.operand, FilterField)
     if any(field.inner or (field.kind == "layer" and octets) for field in fields):
         return _WALKS
     return _FIELDS
@@ -251,7 +251,7 @@ class Scope:
         """Return the frames at ``rows`` only."""
         return Scope(self._batch.select(rows), self._interfaces, self._ethertypes, self._pool)
 
-    def prepare(self, fields: Iterable[Field]) -> None:
+    def prepare(self, fields: Iterable[FilterField]) -> None:
         """Find the values of ``fields``, and where a layer is, in one walk over the frames."""
         names = {_column(field) for field in fields} - {""} - self._columns.keys()
         if names:
@@ -263,7 +263,7 @@ class Scope:
                 pool=self._pool,
             )
 
-    def present(self, field: Field) -> NDArray[np.bool_]:
+    def present(self, field: FilterField) -> NDArray[np.bool_]:
         """Return for each frame whether it has a field or layer."""
         if field.kind != "layer":
             return self._column(field).present
@@ -279,18 +279,18 @@ class Scope:
         mask[paths.rows] = has[paths.values.codes]
         return mask
 
-    def values(self, field: Field) -> FrameValues:
+    def values(self, field: FilterField) -> FrameValues:
         """Return the values of a field; of a layer, its own octets."""
         if field.kind == "layer":
             return self._whole() if field.origin == "record" else self._layers(field, to_end=False)
         column = self._column(field)
         return FrameValues(rows=column.rows, values=column.values)
 
-    def octets_from(self, field: Field) -> FrameValues:
+    def octets_from(self, field: FilterField) -> FrameValues:
         """Return the octets from the first of a layer to the end of the frame's last layer."""
         return self._whole() if field.origin == "record" else self._layers(field, to_end=True)
 
-    def _column(self, field: Field) -> Column:
+    def _column(self, field: FilterField) -> Column:
         self.prepare([field])
         return self._columns[_column(field)]
 
@@ -301,7 +301,7 @@ class Scope:
             values=Stretches(buffer=batch.buffer, start=batch.offset, octets=batch.captured),
         )
 
-    def _layers(self, field: Field, *, to_end: bool) -> FrameValues:
+    def _layers(self, field: FilterField, *, to_end: bool) -> FrameValues:
         frame_of, found = self._found(field)
         if frame_of is not None and field.origin == "frame":
             start = found.frames.offset
@@ -318,7 +318,7 @@ class Scope:
         values = Stretches(buffer=found.frames.buffer, start=start, octets=octets)
         return FrameValues(rows=rows, values=values).select(ascending)
 
-    def _found(self, field: Field) -> tuple[NDArray[np.int32] | None, LayersFound]:
+    def _found(self, field: FilterField) -> tuple[NDArray[np.int32] | None, LayersFound]:
         """Return the layers of a field, of frames or of those that they show: which are shown by which."""
         pool = self._pool if len(self) >= SHARED_FRAMES else None
         outer = SHOWN_AS if field.inner else field.formats
@@ -329,7 +329,7 @@ class Scope:
         return rows, find_layers(frames, field.formats, self._ethertypes, pool)
 
 
-def _column(field: Field) -> str:
+def _column(field: FilterField) -> str:
     """Return the name of the column that shows a field, or that a layer is there; none where all have it."""
     if field.kind != "layer":
         return field.name
@@ -345,7 +345,7 @@ AT_ONCE = 1 << 21
 def values_of(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
     """Yield the values of an operand; each frame's may be spread over what is yielded."""
     match operand:
-        case Field():
+        case FilterField():
             yield scope.values(operand)
         case Slice():
             for listed in values_of(operand.of, scope):
@@ -357,7 +357,7 @@ def values_of(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
 
 def searched(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
     """Yield what ``contains`` and ``matches`` look at: of a layer, all that follows too."""
-    if isinstance(operand, Field) and operand.kind == "layer":
+    if isinstance(operand, FilterField) and operand.kind == "layer":
         return iter([scope.octets_from(operand)])
     return values_of(operand, scope)
 
@@ -433,7 +433,7 @@ def _cut(rows: NDArray[np.int32], parts: Sequence[Stretches]) -> Iterator[FrameV
         yield FrameValues(rows=rows[portion], values=joined([part.select(portion) for part in parts]))
 
 
-def _masked(listed: FrameValues, mask: Constant | Field | Slice, scope: Scope) -> Iterator[FrameValues]:
+def _masked(listed: FrameValues, mask: Constant | FilterField | Slice, scope: Scope) -> Iterator[FrameValues]:
     if isinstance(mask, Constant):
         yield from _in_both(listed, _constant(mask.value, listed))
         return

@@ -2,8 +2,8 @@
 
 It is `ecmproto.codec.frame` over tables, for a frame at a time; the layers found are traced in the layout
 that the frame is about to get (`ecmproto.columns.layout_cache`).  `assign` gives each frame of a batch its
-layout: that of one before it, or a new one from a walk.  A `Part` is a range of a batch's frames with their
-layouts.
+layout: that of one before it, or a new one from a walk.  A `BatchPart` is a range of a batch's frames with
+their layouts.
 """
 
 from __future__ import annotations
@@ -521,7 +521,7 @@ def decoded_frame(frames: Frames, ethertypes: EtherTypes, row: int) -> Frame:
     return dataclasses.replace(frame, padding=b"", trailer=frame.padding + frame.trailer)
 
 
-class Part:
+class BatchPart:
     """The frames ``begin`` to ``end`` of those of a batch."""
 
     def __init__(

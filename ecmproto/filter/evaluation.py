@@ -18,7 +18,8 @@ from ecmproto.filter.fields import (
     And,
     Comparison,
     Constant,
-    Field,
+    FieldSource,
+    FilterField,
     Interval,
     Item,
     Masked,
@@ -32,7 +33,6 @@ from ecmproto.filter.fields import (
     Range,
     Relation,
     Slice,
-    Source,
     Test,
     Value,
     rank,
@@ -130,7 +130,7 @@ def _told(error: DecodeError | None) -> tuple[str, ...]:
     return () if error is None else (str(error),)
 
 
-def values_of(field: Field) -> Reader:
+def values_of(field: FilterField) -> Reader:
     """Return the reader of the values of ``field``; of a layer, its own octets."""
     if field.origin == "record":
         return _OF_RECORD[field.name]
@@ -139,12 +139,12 @@ def values_of(field: Field) -> Reader:
     return _of(field, values_in_frame(field) if field.origin == "frame" else _of_layers(field))
 
 
-def values_in_frame(field: Field) -> FrameReader:
+def values_in_frame(field: FilterField) -> FrameReader:
     """Return the reader of a field of frames as a whole, from the frame that has it."""
     return _OF_FRAME[field.name.removeprefix("encapsulated.")]
 
 
-def octets_from(field: Field) -> Reader:
+def octets_from(field: FilterField) -> Reader:
     """Return the reader of the octets from the first of a layer to the end of the frame's last layer.
 
     ``frame`` is all of it, ``encapsulated`` all layers of the frame that a message shows.
@@ -152,7 +152,7 @@ def octets_from(field: Field) -> Reader:
     return _OF_RECORD["frame"] if field.origin == "record" else _of(field, _octets_from(field))
 
 
-def is_there(field: Field) -> Callable[[Captured], bool]:
+def is_there(field: FilterField) -> Callable[[Captured], bool]:
     """Return the test whether a frame has ``field``, which may be a layer."""
     if field.kind != "layer":
         read = values_of(field)
@@ -172,7 +172,7 @@ def is_there(field: Field) -> Callable[[Captured], bool]:
     return inside
 
 
-def _of(field: Field, read: FrameReader) -> Reader:
+def _of(field: FilterField, read: FrameReader) -> Reader:
     """Read from the frame, or from the one that it shows."""
     if not field.inner:
         return lambda captured: read(captured.frame)
@@ -184,12 +184,12 @@ def _of(field: Field, read: FrameReader) -> Reader:
     return inside
 
 
-def _own_octets(field: Field) -> FrameReader:
+def _own_octets(field: FilterField) -> FrameReader:
     wanted = frozenset(field.formats)
     return lambda frame: [value.build() for value in frame.layers if type(value) in wanted]
 
 
-def _octets_from(field: Field) -> FrameReader:
+def _octets_from(field: FilterField) -> FrameReader:
     if field.origin == "frame":
         return lambda frame: (b"".join(value.build() for value in frame.layers),)
     wanted = frozenset(field.formats)
@@ -205,7 +205,7 @@ def _octets_from(field: Field) -> FrameReader:
     return read
 
 
-def _of_layers(field: Field) -> FrameReader:
+def _of_layers(field: FilterField) -> FrameReader:
     sources = field.sources
     if len(sources) == 1 and sources[0].part == "whole" and field.kind != "octets":
         wanted, get = sources[0].format, attrgetter(sources[0].key)
@@ -220,7 +220,7 @@ def _of_layers(field: Field) -> FrameReader:
     return read
 
 
-def part_of(source: Source) -> Callable[[Layer], Sequence[Value]]:
+def part_of(source: FieldSource) -> Callable[[Layer], Sequence[Value]]:
     """Return the reader of the values, one or none, of a field from a layer of its source."""
     get, bit = attrgetter(source.key), source.bit
     match source.part:
@@ -250,7 +250,7 @@ _OCTETS = frozenset(("mac", "ipv4", "ipv6", "octets"))
 def predicate(test: Test) -> Predicate:
     """Return the function that tells whether ``test`` holds of a captured frame."""
     match test:
-        case Present(operand=Field() as field):
+        case Present(operand=FilterField() as field):
             return is_there(field)
         case Present():
             return _some(_reader(test.operand), _is_set if isinstance(test.operand, Masked) else bool)
@@ -364,13 +364,15 @@ def _mask(network: Network) -> int:
 def _searched(operand: Operand) -> Reader:
     """Read what ``contains`` and ``matches`` look at: of a layer, all that follows too."""
     return (
-        octets_from(operand) if isinstance(operand, Field) and operand.kind == "layer" else _reader(operand)
+        octets_from(operand)
+        if isinstance(operand, FilterField) and operand.kind == "layer"
+        else _reader(operand)
     )
 
 
 def _reader(operand: Operand) -> Reader:
     match operand:
-        case Field():
+        case FilterField():
             return values_of(operand)
         case Slice():
             return _sliced(operand)
@@ -422,7 +424,7 @@ def _both(value: Any, mask: Any) -> Any:
     return value & mask
 
 
-def fields_of(test: Test) -> Iterator[Field]:
+def fields_of(test: Test) -> Iterator[FilterField]:
     """Yield the fields and layers that a test asks for, in order."""
     match test:
         case And(tests=tests) | Or(tests=tests):
@@ -438,9 +440,9 @@ def fields_of(test: Test) -> Iterator[Field]:
             yield from _of_operand(test.operand)
 
 
-def _of_operand(operand: Operand) -> Iterator[Field]:
+def _of_operand(operand: Operand) -> Iterator[FilterField]:
     match operand:
-        case Field():
+        case FilterField():
             yield operand
         case Slice():
             yield from _of_operand(operand.of)

@@ -1,9 +1,9 @@
 """Fields that a filter can ask for by name, and a filter that is understood: tests over operands.
 
-A `Field` says the kind of its values and where they come from, all read off the schemas, so that a new format
-is in filters as soon as it is listed.  `Test` is what holds or does not hold of a frame, `Operand` what gives
-the values of a frame: none, one or several.  Every field in them is resolved, every value of its field's
-kind; they are frozen and comparable, and know nothing of how they are evaluated.
+A `FilterField` says the kind of its values and where they come from, all read off the schemas, so that a new
+format is in filters as soon as it is listed.  A `Test` holds or does not hold of a frame, an `Operand` gives
+values of a frame: none, one or several.  Every field in them is resolved, every value of its field's kind;
+they are frozen and comparable, and know nothing of how they are evaluated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INNER = "encapsulated"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class FieldSource:
     """Where a layer has a field: its attribute ``key``, whole or in part.
 
     A field that is an EtherType or an 802.3 length goes by two names: ``part`` is "type" or "length" then,
@@ -42,7 +42,7 @@ class Source:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class FilterField:
     """A field or layer that a filter names; equal when the names are.
 
     ``origin`` says whether it comes from the capture's record, the frame as a whole or its layers;
@@ -53,7 +53,7 @@ class Field:
     name: str
     kind: Kind = dataclasses.field(compare=False)
     origin: Origin = dataclasses.field(compare=False, default="layers", repr=False)
-    sources: tuple[Source, ...] = dataclasses.field(compare=False, default=(), repr=False)
+    sources: tuple[FieldSource, ...] = dataclasses.field(compare=False, default=(), repr=False)
     formats: tuple[type[Layer], ...] = dataclasses.field(compare=False, default=(), repr=False)
     inner: bool = dataclasses.field(compare=False, default=False, repr=False)
     signed: bool = dataclasses.field(compare=False, default=False, repr=False)
@@ -72,7 +72,7 @@ _BOTH_ENDS = {
 """Wireshark's names for what either end has."""
 
 
-def find(name: str) -> Field | None:
+def find(name: str) -> FilterField | None:
     """Return the field or layer called ``name``; None when there is none."""
     if name == INNER or not name.startswith(f"{INNER}."):
         return known().get(name)
@@ -93,9 +93,9 @@ def hint(name: str) -> str:
 
 
 @functools.cache
-def known() -> Mapping[str, Field]:
+def known() -> Mapping[str, FilterField]:
     """Return every field and layer by its name, but for those of encapsulated frames."""
-    fields: dict[str, Field] = {}
+    fields: dict[str, FilterField] = {}
     for field in (*_layers(), *_of_capture(), *_of_layers()):
         fields[field.name] = _merged(fields[field.name], field) if field.name in fields else field
     for name, ends in _BOTH_ENDS.items():
@@ -104,11 +104,11 @@ def known() -> Mapping[str, Field]:
     return fields
 
 
-def _merged(field: Field, other: Field) -> Field:
+def _merged(field: FilterField, other: FilterField) -> FilterField:
     return dataclasses.replace(field, sources=field.sources + other.sources, bits=max(field.bits, other.bits))
 
 
-def _layers() -> Iterator[Field]:
+def _layers() -> Iterator[FilterField]:
     """Yield a layer for every format's own name, and for what Wireshark names the formats of a protocol."""
     formats: dict[str, list[type[Layer]]] = {}
     for cls in FORMATS:
@@ -116,45 +116,47 @@ def _layers() -> Iterator[Field]:
         # an extension header is no IPv6 header, though its fields are called after it
         for name in {cls.prefix: 0} | ({} if "." in cls.prefix else prefixes):
             formats.setdefault(name, []).append(cls)
-    yield Field(name="frame", kind="layer", origin="record")
-    yield Field(name=INNER, kind="layer", origin="frame", inner=True)
+    yield FilterField(name="frame", kind="layer", origin="record")
+    yield FilterField(name=INNER, kind="layer", origin="frame", inner=True)
     for name, classes in formats.items():
-        yield Field(name=name, kind="layer", formats=tuple(classes))
+        yield FilterField(name=name, kind="layer", formats=tuple(classes))
 
 
 _CAPTURE_KINDS: dict[str, Kind] = {"uint": "number", "time": "time", "text": "text", "octets": "octets"}
 _RECORD = ("frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_id")
 
 
-def _of_capture() -> Iterator[Field]:
+def _of_capture() -> Iterator[FilterField]:
     for entry in catalogue():
         if entry.formats == ("frame",):
             origin: Origin = "record" if entry.name in _RECORD else "frame"
-            yield Field(name=entry.name, kind=_CAPTURE_KINDS[entry.type], origin=origin)
+            yield FilterField(name=entry.name, kind=_CAPTURE_KINDS[entry.type], origin=origin)
 
 
 _NUMBERS: dict[str, Kind] = {"uint": "number", "sint": "number"}
 
 
-def _of_layers() -> Iterator[Field]:
+def _of_layers() -> Iterator[FilterField]:
     for cls in FORMATS:
         for field in cls.layout:
             yield from _of_layer(cls, field)
 
 
-def _of_layer(cls: type[Layer], field: WireField) -> Iterator[Field]:
+def _of_layer(cls: type[Layer], field: WireField) -> Iterator[FilterField]:
     meta = field.meta
     kind: Kind = _NUMBERS.get(field.kind) or field.kind  # type: ignore[assignment]  # the others are the same
     bits = field.bits or 0
-    whole = Source(format=cls, key=field.key, part="type" if meta.length_name else "whole")
+    whole = FieldSource(format=cls, key=field.key, part="type" if meta.length_name else "whole")
     signed = field.kind == "sint"
-    yield Field(name=field.name, kind=kind, sources=(whole,), signed=signed, bits=bits, names=meta.names)
+    yield FilterField(
+        name=field.name, kind=kind, sources=(whole,), signed=signed, bits=bits, names=meta.names
+    )
     if meta.length_name:
         length = dataclasses.replace(whole, part="length")
-        yield Field(name=meta.length_name, kind=kind, sources=(length,), bits=bits)
+        yield FilterField(name=meta.length_name, kind=kind, sources=(length,), bits=bits)
     for bit in range(8 if meta.flags else 0):
-        single = Source(format=cls, key=field.key, part="bit", bit=bit)
-        yield Field(name=meta.flags.format(bit), kind="number", sources=(single,), bits=1)
+        single = FieldSource(format=cls, key=field.key, part="bit", bit=bit)
+        yield FilterField(name=meta.flags.format(bit), kind="number", sources=(single,), bits=1)
 
 
 Value: TypeAlias = int | bytes | str
@@ -185,7 +187,7 @@ class Range:
 class Slice:
     """Parts of an operand's values one after the other; one that reaches beyond the end is left out."""
 
-    of: Field | Slice
+    of: FilterField | Slice
     ranges: tuple[Range, ...]
 
     @property
@@ -215,8 +217,8 @@ class Network:
 class Masked:
     """The bits that an operand's values and ``mask`` both have; of octets, as many as the shorter has."""
 
-    of: Field | Slice | Masked
-    mask: Constant | Field | Slice
+    of: FilterField | Slice | Masked
+    mask: Constant | FilterField | Slice
 
     @property
     def kind(self) -> Kind:
@@ -224,7 +226,7 @@ class Masked:
         return self.of.kind
 
 
-Operand: TypeAlias = Field | Slice | Masked
+Operand: TypeAlias = FilterField | Slice | Masked
 Right: TypeAlias = Constant | Network | Operand
 
 

@@ -77,7 +77,7 @@ from ecmproto.filter.fields import (
     And,
     Comparison,
     Constant,
-    Field,
+    FilterField,
     Interval,
     Item,
     Kind,
@@ -413,7 +413,7 @@ class _Checker:
             operand = Masked(of=operand, mask=right)
         return operand
 
-    def _sliced(self, node: Tree[Token], *, alone: bool = False) -> Field | Slice:
+    def _sliced(self, node: Tree[Token], *, alone: bool = False) -> FilterField | Slice:
         word, *slices = map(_token, node.children)
         if word.type != "WORD":
             self._fail(word, "the name of a field")
@@ -424,14 +424,14 @@ class _Checker:
             self._fail(word, needed, hint="values stand on the right" if value else fields.hint(word))
         return self._slices(field, word, slices)
 
-    def _slices(self, field: Field, word: Token, slices: list[Token]) -> Field | Slice:
+    def _slices(self, field: FilterField, word: Token, slices: list[Token]) -> FilterField | Slice:
         if slices and field.kind not in _SLICED:
             self._fail(word, "an address, a CPID, octets, text or a layer to slice", _named(field))
         if slices and field.inner and field.origin == "frame" and field.kind == "layer":
             self._fail(word, "a layer of the encapsulated frame to slice", _named(field))
         if len(slices) > _MAX_PARTS:
             self._fail(slices[_MAX_PARTS], f"at most {_MAX_PARTS} slices of slices", "more")
-        operand: Field | Slice = field
+        operand: FilterField | Slice = field
         copies = 1
         for token in slices:
             operand = Slice(of=operand, ranges=self._ranges(token))
@@ -466,7 +466,9 @@ class _Checker:
             self._fail(first, "a field before '&'")
         return self._masked(right, first, masks) if masks else right  # type: ignore[arg-type]  # an operand
 
-    def _right_part(self, node: Tree[Token], kind: Kind, left: Operand) -> Constant | Network | Field | Slice:
+    def _right_part(
+        self, node: Tree[Token], kind: Kind, left: Operand
+    ) -> Constant | Network | FilterField | Slice:
         word, *slices = map(_token, node.children)
         field = fields.find(word) if word.type == "WORD" else None
         if not slices:
@@ -529,11 +531,11 @@ def _only_token(node: Node) -> Token | None:
     return _token(node)
 
 
-def _field_of(operand: Operand) -> Field | None:
+def _field_of(operand: Operand) -> FilterField | None:
     """Return the field whose values an operand has, all of them or some bits; None of a slice."""
     while isinstance(operand, Masked):
         operand = operand.of
-    return operand if isinstance(operand, Field) else None
+    return operand if isinstance(operand, FilterField) else None
 
 
 def _source(operand: Operand) -> str:

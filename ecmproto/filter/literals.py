@@ -15,7 +15,7 @@ from ecmproto.filter.fields import (
     And,
     Comparison,
     Constant,
-    Field,
+    FilterField,
     Interval,
     Item,
     Kind,
@@ -60,7 +60,7 @@ _NUMBER_LIMIT = 64
 _TRUTH = {"false": 0, "true": 1}
 
 
-def needed_for(field: Field | None, kind: Kind) -> str:
+def needed_for(field: FilterField | None, kind: Kind) -> str:
     """Return how a value of ``kind`` can be written, of ``field`` where it is of one."""
     if kind != "number" or field is None:
         return NEEDED[kind]
@@ -71,7 +71,7 @@ def needed_for(field: Field | None, kind: Kind) -> str:
     return "a number" if field.signed else "a number from 0"
 
 
-def literal(text: str, kind: Kind, field: Field | None) -> Constant | Network | None:
+def literal(text: str, kind: Kind, field: FilterField | None) -> Constant | Network | None:
     """Return the value that a word means for ``kind``; None when it means none."""
     if kind in ("ipv4", "ipv6") and "/" in text:
         return _network(text, kind)
@@ -95,7 +95,7 @@ def literal(text: str, kind: Kind, field: Field | None) -> Constant | Network | 
     return None if value is None else Constant(kind=kind, value=value)
 
 
-def quoted(octets: bytes, kind: Kind, field: Field | None) -> Constant | None:
+def quoted(octets: bytes, kind: Kind, field: FilterField | None) -> Constant | None:
     """Return the value that the octets of a quoted string mean for ``kind``; None when they mean none."""
     if kind in ("octets", "layer"):
         return Constant(kind="octets", value=octets)
@@ -140,7 +140,7 @@ def whole_number(text: str) -> int | None:
     return -number if sign else number
 
 
-def _number(text: str, field: Field | None) -> int | None:
+def _number(text: str, field: FilterField | None) -> int | None:
     number = whole_number(text)
     if number is None:
         if field is not None and field.bits == 1 and text.lower() in _TRUTH:
@@ -151,7 +151,7 @@ def _number(text: str, field: Field | None) -> int | None:
     return number if low <= number <= high else None
 
 
-def _named(text: str, field: Field | None) -> int | None:
+def _named(text: str, field: FilterField | None) -> int | None:
     names = field.names if field is not None else {}
     return next((code for code, name in names.items() if name.lower() == text.lower()), None)
 
@@ -351,7 +351,7 @@ def _right(right: Constant | Network | Operand) -> str:
 
 def _operand(operand: Operand) -> str:
     match operand:
-        case Field():
+        case FilterField():
             return operand.name
         case Slice():
             return f"{_operand(operand.of)}[{','.join(map(_range, operand.ranges))}]"

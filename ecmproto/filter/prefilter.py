@@ -33,7 +33,8 @@ from ecmproto.filter.fields import (
     And,
     Comparison,
     Constant,
-    Field,
+    FieldSource,
+    FilterField,
     Interval,
     Masked,
     Match,
@@ -44,7 +45,6 @@ from ecmproto.filter.fields import (
     Or,
     Present,
     Slice,
-    Source,
     Test,
 )
 from ecmproto.formats.base import Layer
@@ -148,7 +148,7 @@ class _Translator:
         conditions = [self._there(self._formats_types(field)) for field in fields]
         return all_of(*conditions, self._outer_tag(test))
 
-    def _formats_types(self, field: Field) -> frozenset[int] | None:
+    def _formats_types(self, field: FilterField) -> frozenset[int] | None:
         """Return the EtherTypes that a field's layers come behind; None where that is not known."""
         if field.inner:
             return self._any_of([cls for cls in FORMATS if cls.shows is not None])
@@ -213,7 +213,7 @@ class _Translator:
         return any_of(all_of(_PRESENT, any_of(*told)), self._within(types, _TYPE, _TAGS_SEEN))
 
 
-def _of_header(test: _Leaf, source: Source) -> Condition | None:
+def _of_header(test: _Leaf, source: FieldSource) -> Condition | None:
     """Return the condition of a test of an address or of the type."""
     if source.key in _ADDRESS_AT:
         return _of_address(test, _ADDRESS_AT[source.key])
@@ -297,15 +297,15 @@ def _items(test: _Leaf) -> tuple[Constant | Interval, ...] | None:
     return None
 
 
-def _single_field(test: _Leaf) -> Field | None:
+def _single_field(test: _Leaf) -> FilterField | None:
     """Return the field that a test is about, where it is one as it stands."""
     operand = test.left if isinstance(test, Comparison) else test.operand
-    return operand if isinstance(operand, Field) else None
+    return operand if isinstance(operand, FilterField) else None
 
 
-def _fields_of(operand: Operand | Constant | Network) -> Iterator[Field]:
+def _fields_of(operand: Operand | Constant | Network) -> Iterator[FilterField]:
     match operand:
-        case Field():
+        case FilterField():
             yield operand
         case Slice() | Masked():
             yield from _fields_of(operand.of)

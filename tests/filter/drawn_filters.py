@@ -6,7 +6,7 @@ import ipaddress
 import random
 from collections.abc import Mapping, Sequence
 
-from ecmproto.filter.fields import Field, Value, find
+from ecmproto.filter.fields import FilterField, Value, find
 
 Pool = Mapping[str, Sequence[Value]]
 """The values that each field has somewhere."""
@@ -67,15 +67,15 @@ class Drawer:
                 return f"{self._random.choice(('any', 'all'))} {self._compared(field)}"
         return self._compared(field)
 
-    def _field(self, *kinds: str) -> Field:
+    def _field(self, *kinds: str) -> FilterField:
         """Draw a field, of some kinds, that is there somewhere."""
         return self._random.choice(self._fields(*kinds))
 
-    def _fields(self, *kinds: str) -> list[Field]:
+    def _fields(self, *kinds: str) -> list[FilterField]:
         fields = [field for name in self._pool if (field := find(name)) is not None]
         return [field for field in fields if not kinds or field.kind in kinds]
 
-    def _compared(self, field: Field) -> str:
+    def _compared(self, field: FilterField) -> str:
         operator = self._random.choice(_EQUAL + _ORDER)
         value = self._value(field)
         if field.kind in ("ipv4", "ipv6") and self._random.random() < 0.4:
@@ -85,7 +85,7 @@ class Drawer:
             return f"{field.name} contains {octets[self._random.randrange(5) :][:2].hex(':')}"
         return f"{field.name} {operator} {value}"
 
-    def _membership(self, field: Field) -> str:
+    def _membership(self, field: FilterField) -> str:
         items = []
         for _ in range(self._random.randrange(1, 4)):
             low, high = sorted((self._drawn(field), self._drawn(field)))
@@ -93,7 +93,7 @@ class Drawer:
             items.append(self._spelled(field, low) if single else self._range(field, low, high))
         return f"{field.name} {self._random.choice(('in', 'in', 'not in'))} {{{', '.join(items)}}}"
 
-    def _range(self, field: Field, low: Value, high: Value) -> str:
+    def _range(self, field: FilterField, low: Value, high: Value) -> str:
         dots = self._random.choice(("..", " .. "))
         return f"{self._spelled(field, low)}{dots}{self._spelled(field, high)}"
 
@@ -134,29 +134,29 @@ class Drawer:
         tail = self._random.choice(("", "", f" == {mask}", " != 0", f" > {mask // 2}"))
         return f"{field.name} {self._random.choice(('&', 'bitwise_and'))} {mask:#x}{tail}"
 
-    def _two_fields(self, field: Field) -> str:
+    def _two_fields(self, field: FilterField) -> str:
         if field.bits == 1:
             return field.name
         same = [found.name for found in self._fields(field.kind) if found.bits != 1]
         other = self._random.choice(same)
         return f"{field.name} {self._random.choice(_EQUAL + _ORDER)} {other}"
 
-    def _octets(self, field: Field) -> bytes:
+    def _octets(self, field: FilterField) -> bytes:
         value = self._drawn(field)
         assert isinstance(value, bytes)
         return value
 
-    def _drawn(self, field: Field) -> Value:
+    def _drawn(self, field: FilterField) -> Value:
         """Draw a value that the field has, or one near."""
         value = self._random.choice(self._pool[field.name])
         if isinstance(value, int) and self._random.random() < 0.3:
             return min(max(0, value + self._random.choice((-1, 1))), (1 << min(field.bits, 32)) - 1)
         return value
 
-    def _value(self, field: Field) -> str:
+    def _value(self, field: FilterField) -> str:
         return self._spelled(field, self._drawn(field))
 
-    def _spelled(self, field: Field, value: Value) -> str:
+    def _spelled(self, field: FilterField, value: Value) -> str:
         if isinstance(value, bytes):
             if field.kind in ("ipv4", "ipv6"):
                 return str(ipaddress.ip_address(value))

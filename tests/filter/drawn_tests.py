@@ -9,7 +9,7 @@ from ecmproto.filter.fields import (
     And,
     Comparison,
     Constant,
-    Field,
+    FilterField,
     Interval,
     Kind,
     Masked,
@@ -35,11 +35,11 @@ _INNER = [
 _FIELDS = _KNOWN + _INNER
 
 
-def _of_kinds(*kinds: Kind) -> st.SearchStrategy[Field]:
+def _of_kinds(*kinds: Kind) -> st.SearchStrategy[FilterField]:
     return _of_names([field.name for field in _FIELDS if field.kind in kinds])
 
 
-def _of_names(names: list[str]) -> st.SearchStrategy[Field]:
+def _of_names(names: list[str]) -> st.SearchStrategy[FilterField]:
     # names, since Hypothesis writes out what it draws from
     return st.sampled_from(names).map(lambda name: known_fields.find(name) or _FIELDS[0])
 
@@ -69,7 +69,7 @@ def _values(operand: Operand) -> st.SearchStrategy[Constant]:
     inner: Operand = operand
     while isinstance(inner, Masked):
         inner = inner.of
-    signed = isinstance(inner, Field) and inner.signed
+    signed = isinstance(inner, FilterField) and inner.signed
     wide = st.integers(-(1 << 63), (1 << 63) - 1) if signed else st.integers(0, (1 << 64) - 1)
     drawn: dict[Kind, st.SearchStrategy[int | bytes | str]] = {
         "number": st.integers(0, 9) | wide,
@@ -93,7 +93,7 @@ def _operands(draw: st.DrawFn) -> Operand:
     return operand
 
 
-def _like(operand: Operand) -> st.SearchStrategy[Field | Slice]:
+def _like(operand: Operand) -> st.SearchStrategy[FilterField | Slice]:
     """Draw fields and slices that can stand beside an operand."""
     group = ("mac", "octets") if operand.kind in ("mac", "octets") else (operand.kind,)
     return _VALUED.filter(lambda other: other.kind in group)

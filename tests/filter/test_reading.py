@@ -11,7 +11,7 @@ import pytest
 from ecmproto.dissect import FieldReader
 from ecmproto.filter import compile_filter
 from ecmproto.filter.evaluation import values_of
-from ecmproto.filter.fields import Field, Value, find, known
+from ecmproto.filter.fields import FilterField, Value, find, known
 from ecmproto.formats.registry import FORMATS, catalogue
 from tests.filter.captured import bundled
 
@@ -25,7 +25,7 @@ CAPTURES = (
 )
 
 
-def _spelled(field: Field, value: Value, shown: str) -> bool:
+def _spelled(field: FilterField, value: Value, shown: str) -> bool:
     """Whether a value is the one that is shown."""
     match field.kind, value:
         case ("number", int()):

@@ -26,7 +26,7 @@ from ecmproto.columns.selection import selected
 from ecmproto.dissect import Record
 from ecmproto.filter import Filter, compile_filter
 from ecmproto.filter.evaluation import is_there, values_of
-from ecmproto.filter.fields import Field, Value, find
+from ecmproto.filter.fields import FilterField, Value, find
 from ecmproto.fuzz.checks.tshark import Sample
 from tests.codec.test_tshark_oracle import captures_in, crafted, from_capture
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
@@ -95,20 +95,20 @@ def agreement(path: Path, records: Sequence[Record]) -> dict[str, set[int]]:
     return agreed
 
 
-def _agree(field: Field, record: Record, cell: str) -> bool:
+def _agree(field: FilterField, record: Record, cell: str) -> bool:
     if field.kind == "layer":  # the end of a malformed or cut one is another matter
         return is_there(field)(record) == bool(cell) and record.frame.error is None
     mine = sorted(_shown(field, value) for value in values_of(field)(record))
     return mine == sorted(_normal(field, text) for text in cell.split(",") if text)
 
 
-def _shown(field: Field, value: Value) -> str:
+def _shown(field: FilterField, value: Value) -> str:
     if isinstance(value, bytes):
         return value.hex()
     return f"{int(value) / 10**9:.9f}" if field.kind == "time" else str(value)
 
 
-def _normal(field: Field, text: str) -> str:
+def _normal(field: FilterField, text: str) -> str:
 
     match field.kind:
         case "mac":

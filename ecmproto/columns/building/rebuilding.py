@@ -80,7 +80,7 @@ def batch_from(columns: Any, *, ethertypes: EtherTypes = DEFAULT, fix: bool = Fa
 class _Rebuilding:
     """The frames of one path in the making."""
 
-    def __init__(self, sheet: Sheet, path: FrameGroup, ethertypes: EtherTypes, finish: Finish) -> None:
+    def __init__(self, sheet: ColumnSheet, path: FrameGroup, ethertypes: EtherTypes, finish: Finish) -> None:
         self._sheet = sheet
         self._path = path
         self._finish = finish
@@ -242,7 +242,7 @@ def _formats() -> Mapping[str, tuple[str, ...]]:
     return {entry.name: entry.formats for entry in catalogue()}
 
 
-def _check_lengths(sheet: Sheet, octets: Int64) -> None:
+def _check_lengths(sheet: ColumnSheet, octets: Int64) -> None:
     """Refuse frames that are not as long as their records say: of other octets, or without some."""
     captured = sheet.numbers(_CAP_LEN)
     if captured is None or (captured == octets).all():
@@ -256,7 +256,7 @@ def _check_lengths(sheet: Sheet, octets: Int64) -> None:
     raise column_error(_CAP_LEN, needed, str(int(captured[row])), row)
 
 
-def _times(sheet: Sheet) -> Int64:
+def _times(sheet: ColumnSheet) -> Int64:
     column = sheet.columns.get("frame.time_epoch")
     if column is None:
         return np.zeros(sheet.frames, np.int64)
@@ -266,7 +266,7 @@ def _times(sheet: Sheet) -> Int64:
     return times
 
 
-def _record(sheet: Sheet, octets: Int64) -> dict[str, Int64]:
+def _record(sheet: ColumnSheet, octets: Int64) -> dict[str, Int64]:
     """Return the frames' lengths on the wire and their interfaces."""
     record = {}
     original, captured = sheet.numbers("frame.len"), sheet.numbers(_CAP_LEN)
@@ -277,7 +277,7 @@ def _record(sheet: Sheet, octets: Int64) -> dict[str, Int64]:
     return record if interface is None else record | {"interface": interface}
 
 
-def _numbers(sheet: Sheet) -> dict[str, Any]:
+def _numbers(sheet: ColumnSheet) -> dict[str, Any]:
     """Return the frames' numbers, and which have a time."""
     said: dict[str, Any] = {}
     numbers = sheet.numbers("frame.number")
@@ -325,7 +325,7 @@ class ListColumn:
         return int(np.searchsorted(self.bounds, place, side="right")) - 1
 
 
-class Sheet:
+class ColumnSheet:
     """Columns by name, and how many frames they are of."""
 
     def __init__(self, frames: int, columns: Mapping[str, ListColumn]) -> None:
@@ -364,7 +364,7 @@ class Sheet:
         return numbers.astype(np.int64)
 
 
-def sheet_of(columns: Any) -> Sheet:
+def sheet_of(columns: Any) -> ColumnSheet:
     """Return the columns of an extraction (`Columns`), or of an Arrow table or record batch.
 
     SpecError, with the nearest name, for a column that no extraction gives.
@@ -386,11 +386,13 @@ def sheet_of(columns: Any) -> Sheet:
             bounds = none if not len(column) else every if column.is_whole else column.bounds
             values = plain(octets_target(name), column.values)
             found[name] = ListColumn(name=name, values=values, bounds=bounds)
-        return Sheet(columns.frames, found)
+        return ColumnSheet(columns.frames, found)
     from ecmproto.columns.building.arrow import listed
 
     whole = listed(columns, names)
-    return Sheet(columns.num_rows, {name: ListColumn(name=name, values=v, bounds=b) for name, v, b in whole})
+    return ColumnSheet(
+        columns.num_rows, {name: ListColumn(name=name, values=v, bounds=b) for name, v, b in whole}
+    )
 
 
 @functools.cache
@@ -478,7 +480,7 @@ class FrameGroup:
         return having.index(index), len(having)
 
 
-def groups_of(sheet: Sheet) -> Iterator[FrameGroup]:
+def groups_of(sheet: ColumnSheet) -> Iterator[FrameGroup]:
     """Yield the frames of each path; SpecError for one that cannot be."""
     if sheet.frames and _PROTOCOLS not in sheet.columns:
         raise missing(_PROTOCOLS, ", which says what layers a frame has")
@@ -501,7 +503,9 @@ def groups_of(sheet: Sheet) -> Iterator[FrameGroup]:
             yield FrameGroup(name=name, rows=rows, layers=tuple(BY_PREFIX[prefix] for prefix in prefixes))
 
 
-def _with_tlvs(sheet: Sheet, name: str, prefixes: Sequence[str], rows: NDArray[Any]) -> Iterator[FrameGroup]:
+def _with_tlvs(
+    sheet: ColumnSheet, name: str, prefixes: Sequence[str], rows: NDArray[Any]
+) -> Iterator[FrameGroup]:
     """Yield the frames of each sequence of TLVs."""
     first = next(index for index, prefix in enumerate(prefixes) if prefix in (PLAIN, CN))
     last = next((i for i in range(first, len(prefixes)) if prefixes[i] not in (PLAIN, CN)), len(prefixes))
@@ -528,7 +532,7 @@ def _with_tlvs(sheet: Sheet, name: str, prefixes: Sequence[str], rows: NDArray[A
         )
 
 
-def _listed(sheet: Sheet, name: str, row: int) -> tuple[int, ...]:
+def _listed(sheet: ColumnSheet, name: str, row: int) -> tuple[int, ...]:
     """Return a frame's numbers, or how many octets its values have."""
     column = sheet.columns.get(name)
     if column is None:

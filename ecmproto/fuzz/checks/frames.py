@@ -27,7 +27,7 @@ from ecmproto.dissect.json import NdJson
 from ecmproto.dissect.lines import Lines
 from ecmproto.errors import DecodeError, SpecError
 from ecmproto.filter.evaluation import Captured, FrameReader, Reader, part_of, values_in_frame, values_of
-from ecmproto.filter.fields import Field, Source, find
+from ecmproto.filter.fields import FieldSource, FilterField, find
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.fuzz.checks.base import Difference, frames_of
@@ -148,12 +148,12 @@ class _FrameFields:
 
     def __init__(self) -> None:
         self._whole: list[tuple[str, FrameReader]] = []
-        self._layered: list[Field] = []
+        self._layered: list[FilterField] = []
 
     def __bool__(self) -> bool:
         return bool(self._whole or self._layered)
 
-    def add(self, field: Field) -> None:
+    def add(self, field: FilterField) -> None:
         """Read ``field`` too."""
         if field.origin == "frame":
             self._whole.append((field.name, values_in_frame(field)))
@@ -176,7 +176,7 @@ class _FrameFields:
         return found
 
 
-def _known(name: str) -> Field:
+def _known(name: str) -> FilterField:
     field = find(name)
     if field is None:
         raise SpecError(where="fields", needed="the name of a field", got=repr(name))
@@ -204,7 +204,7 @@ def _gathered(frames: Sequence[Frame]) -> tuple[Mapping[type[Layer], _Gathered],
     return gathered, rows
 
 
-def _read(field: Field, source: Source, gathered: _Gathered) -> tuple[list[int], list[Any]]:
+def _read(field: FilterField, source: FieldSource, gathered: _Gathered) -> tuple[list[int], list[Any]]:
     """Return the values of ``field`` in the layers of one source, and their places."""
     if source.part == "whole" and field.kind != "octets":
         return gathered.places, list(map(attrgetter(source.key), gathered.layers))
