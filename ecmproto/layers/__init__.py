@@ -18,19 +18,33 @@ if "scapy.route" not in sys.modules:
     conf.route_autoload = conf.route6_autoload = False
 
 # the layers load Scapy's, which reads those settings
-from ecmproto.layers.bcn import BCN, RRTTag
-from ecmproto.layers.bindings import bind, bound, bound_ethertypes, unbind
+from ecmproto.layers.bindings import (
+    Branch,
+    bind,
+    bound,
+    bound_ethertypes,
+    from_scapy,
+    payload_text,
+    payload_tree,
+    to_scapy,
+    unbind,
+)
 from ecmproto.layers.cn import CNM, CNTag
-from ecmproto.layers.conversion import from_scapy, to_scapy
-from ecmproto.layers.e2cm import E2CM
-from ecmproto.layers.ecm import ECM, CMTag
-from ecmproto.layers.experimental import UnknownMessage, UnknownTag
-from ecmproto.layers.fecn import DBPRateReport, FECNReturn, RDTag
-from ecmproto.layers.fields import CPIDField, EtypeField
 from ecmproto.layers.lldp import LLDPTLV, LLDPCongestionNotification
 from ecmproto.layers.mac_control import PFC, MACControl, Pause
-from ecmproto.layers.tag import Tag
-from ecmproto.layers.tree import Branch, payload_text, payload_tree
+from ecmproto.layers.parts import CPIDField, EtypeField, Tag
+from ecmproto.layers.proposals import (
+    BCN,
+    E2CM,
+    ECM,
+    CMTag,
+    DBPRateReport,
+    FECNReturn,
+    RDTag,
+    RRTTag,
+    UnknownMessage,
+    UnknownTag,
+)
 
 __all__ = [
     "BCN", "CNM", "E2CM", "ECM", "LLDPTLV", "PFC", "Branch", "CMTag", "CNTag", "CPIDField", "DBPRateReport",

@@ -12,8 +12,8 @@ from scapy.utils import mac2str
 from ecmproto import codec
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.fuzz.checks.base import Difference, frames_of
-from ecmproto.layers.conversion import to_scapy
-from ecmproto.layers.dispatch import LAYERS, RENAMED
+from ecmproto.layers.bindings import LAYERS, to_scapy
+from ecmproto.layers.derived import RENAMED
 
 _SCAPYS_OWN: dict[type[codec.Layer], tuple[type[Packet], dict[str, str]]] = {
     codec.VLAN: (Dot1Q, {"priority": "prio", "id": "vlan", "etype": "type"}),

@@ -1,29 +1,137 @@
-"""Putting the layers into Scapy's tables and taking them out again; nothing is bound by importing.
+"""Which layer stands behind an EtherType, and binding them: Scapy's tables, whole packets, deeper trees.
 
-Scapy keeps its bindings in class attributes.  `bind` puts ours before the others, so that they win over
-what a contrib module has bound to the same EtherType; `unbind` takes out exactly what `bind` put in.
+Nothing is bound by importing.  Scapy keeps its bindings in class attributes; `bind` puts ours before the
+others, so that they win over what a contrib module has bound to the same EtherType, and `unbind` takes out
+exactly what `bind` put in.  Where formats share an EtherType, they say themselves by which discriminator
+word or opcode they are told apart.
+
+>>> print(payload_text(octets))             # a whole frame as Scapy sees it, down to IP, TCP, UDP, DNS, …
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from scapy.config import conf
-from scapy.layers.l2 import Dot1AD, Dot1Q, Ether, l2_register_l3
-from scapy.packet import Packet
+from scapy.fields import ConditionalField
+from scapy.layers.l2 import Dot1AD, Dot1AH, Dot1Q, Ether, l2_register_l3
+from scapy.packet import NoPayload, Packet, Raw
 
+from ecmproto import codec
+from ecmproto.codec import Frame, decode, encode
+from ecmproto.formats.ethernet import Ethernet
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.lldp import DESTINATION as LLDP_DESTINATION
-from ecmproto.formats.mac_control import DESTINATION as MAC_CONTROL_DESTINATION
-from ecmproto.layers.dispatch import DOORS, LAYERS, VLAN_LAYERS
-from ecmproto.layers.sample import Sampling, sampled_source
-from ecmproto.layers.tag import Tag
+from ecmproto.formats.registry import FORMATS, OWN, announcement, dispatch
+from ecmproto.layers.cn import CNM, CNTag
+from ecmproto.layers.derived import layer_of, lower_of
+from ecmproto.layers.lldp import LLDPTLV, LLDPCongestionNotification
+from ecmproto.layers.mac_control import PFC, MACControl, Pause
+from ecmproto.layers.parts import Sampling, Tag, sampled_source
+from ecmproto.layers.proposals import (
+    BCN,
+    E2CM,
+    ECM,
+    CMTag,
+    DBPRateReport,
+    FECNReturn,
+    RDTag,
+    RRTTag,
+    UnknownMessage,
+    UnknownTag,
+)
+
+LAYERS: dict[type[codec.Layer], type[Packet]] = {
+    codec.CNTag: CNTag,
+    codec.CNM: CNM,
+    codec.ECM: ECM,
+    codec.CMTag: CMTag,
+    codec.BCN: BCN,
+    codec.RRTTag: RRTTag,
+    codec.E2CM: E2CM,
+    codec.RDTag: RDTag,
+    codec.FECNReturn: FECNReturn,
+    codec.DBPRateReport: DBPRateReport,
+    codec.UnknownMessage: UnknownMessage,
+    codec.UnknownTag: UnknownTag,
+    codec.Pause: Pause,
+    codec.PFC: PFC,
+    codec.MACControl: MACControl,
+    codec.TLV: LLDPTLV,
+    codec.CongestionNotificationTLV: LLDPCongestionNotification,
+    **{cls: layer_of(cls) for cls in FORMATS[len(OWN) :]},
+}
+"""The layer of each format that this package has one for."""
+
+VLAN_LAYERS: dict[str, type[Packet]] = {"c_tag": Dot1Q, "s_tag": Dot1AD, "i_tag": Dot1AH}
+"""Scapy's own layers by their role in the EtherType map."""
+
+_FORMATS = dispatch()
+
+
+def _behind(role: str, octets: bytes | None, otherwise: type[Packet]) -> type[Packet]:
+    """Return the layer that ``octets`` are behind the EtherType of ``role``."""
+    if not octets:
+        return otherwise
+    ethertype = getattr(_FORMATS.ethertypes, role)
+    found = _FORMATS.announced(ethertype, octets, 0, len(octets))[0]
+    if found.otherwise is not None and found.cannot_be(octets, 0, len(octets), len(octets)):
+        found = found.otherwise
+    cls = LAYERS[found]
+    return cls.dispatch_hook(octets) if hasattr(cls, "dispatch_hook") else conf.raw_layer
+
+
+class ExperimentalMessage(Packet):
+    """Any message of the experimental EtherType: dissects as the layer that the word announces."""
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
+        """Return the layer by Protocol and Type."""
+        return _behind("message", _pkt, UnknownMessage)
+
+
+class ExperimentalTag(Packet):
+    """Any tag of the experimental EtherType: dissects as the layer that the word announces."""
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
+        """Return the layer by Protocol and Type."""
+        return _behind("tag", _pkt, UnknownTag)
+
+
+class MACControlFrame(Packet):
+    """Any MAC Control frame: dissects as the layer of its opcode."""
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
+        """Return the layer by opcode."""
+        return _behind("mac_control", _pkt, MACControl)
+
+
+class LLDPDU(Packet):
+    """An LLDPDU: dissects as the layer of its first TLV."""
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
+        """Return the layer of the first TLV."""
+        return _behind("lldp", _pkt, LLDPTLV)
+
+
+DOORS: dict[str, type[Packet]] = {
+    "cn_tag": CNTag,
+    "cnm": CNM,
+    "message": ExperimentalMessage,
+    "tag": ExperimentalTag,
+    "mac_control": MACControlFrame,
+    "lldp": LLDPDU,
+}
+"""By role in the EtherType map, the layer that is asked to dissect."""
+
 
 _LOWERS: tuple[type[Packet], ...] = (Ether, Dot1Q, Dot1AD)
-_DESTINATIONS = {"mac_control": MAC_CONTROL_DESTINATION.hex(":"), "lldp": LLDP_DESTINATION.hex(":")}
 
 _OVERLOADS = "_overload_fields"
 _Guess = tuple[dict[str, Any], type[Packet]]
@@ -97,11 +205,19 @@ def _bind_dissection(bound: _Bound) -> None:
     vlans = [(getattr(bound.ethertypes, role), cls) for role, cls in VLAN_LAYERS.items()]
     vlans.append((bound.ethertypes.old_s_tag, Dot1Q))
     doors = [(getattr(bound.ethertypes, role), cls) for role, cls in DOORS.items()]
+    doors += [
+        (cls.announced_by, LAYERS[cls]) for cls in FORMATS[len(OWN) :] if isinstance(cls.announced_by, int)
+    ]
     for lower in _LOWERS:
         new = [(value, cls) for value, cls in vlans if _dissected_as(lower, value) is not cls]
         guesses: list[_Guess] = [({"type": value}, cls) for value, cls in doors + new]
         lower.payload_guess = [*guesses, *lower.payload_guess]
         bound.guesses += [(lower, guess) for guess in guesses]
+    for cls in FORMATS[len(OWN) :]:
+        for lower, values in lower_of(cls):
+            guess = (values, LAYERS[cls])
+            lower.payload_guess = [guess, *lower.payload_guess]
+            bound.guesses.append((lower, guess))
 
 
 def _dissected_as(lower: type[Packet], ethertype: int) -> type[Packet] | None:
@@ -112,20 +228,29 @@ def _dissected_as(lower: type[Packet], ethertype: int) -> type[Packet] | None:
 
 def _bind_building(bound: _Bound) -> None:
     for cls, layer in LAYERS.items():
-        _overload(bound, layer, str(cls.announced_by) or "lldp")
+        ethertype = announcement(cls, bound.ethertypes)
+        if ethertype is not None:
+            _overload(bound, layer, ethertype, cls.crafting.destination)
+        for lower, values in lower_of(cls):
+            _put_overload(bound, layer, lower, values)
     for role, layer in VLAN_LAYERS.items():
-        if _overloads_of(layer)[Ether] != {"type": getattr(bound.ethertypes, role)}:
-            _overload(bound, layer, role)
+        ethertype = getattr(bound.ethertypes, role)
+        if _overloads_of(layer)[Ether] != {"type": ethertype}:
+            _overload(bound, layer, ethertype, b"")
 
 
-def _overload(bound: _Bound, upper: type[Packet], role: str) -> None:
+def _overload(bound: _Bound, upper: type[Packet], ethertype: int, destination: bytes) -> None:
     for lower in _LOWERS:
-        ours = {"type": getattr(bound.ethertypes, role)}
-        if lower is Ether and role in _DESTINATIONS:
-            ours["dst"] = _DESTINATIONS[role]
-        table = _overloads_of(upper)
-        bound.overloads.append((upper, lower, ours, table.get(lower)))
-        _set_overloads(upper, {**table, lower: ours})
+        ours: dict[str, Any] = {"type": ethertype}
+        if lower is Ether and destination:
+            ours["dst"] = destination.hex(":")
+        _put_overload(bound, upper, lower, ours)
+
+
+def _put_overload(bound: _Bound, upper: type[Packet], lower: type[Packet], ours: dict[str, Any]) -> None:
+    table = _overloads_of(upper)
+    bound.overloads.append((upper, lower, ours, table.get(lower)))
+    _set_overloads(upper, {**table, lower: ours})
 
 
 def _restore_overload(
@@ -161,3 +286,111 @@ def _bind_resolvers(bound: _Bound) -> None:
         if issubclass(layer, Tag | Sampling):
             conf.neighbor.register_l3(Ether, layer, resolver)
             bound.resolvers.append((Ether, layer))
+
+
+def to_scapy(frame: Frame | bytes, *, ethertypes: EtherTypes | None = None) -> Packet:
+    """Return a frame as a Scapy packet with these layers, whether they are bound or not.
+
+    ``ethertypes`` is, when left out, the frame's own map, for octets the one that is bound or else the
+    default.  Fewer octets than an Ethernet header are Raw.  EncodeError for a frame that has no octets.
+    """
+    if isinstance(frame, Frame):
+        octets, own = encode(frame), frame.ethertypes
+    else:
+        octets, own = bytes(frame), bound_ethertypes() or DEFAULT
+    if len(octets) < Ethernet.fixed_octets:
+        return Raw(octets)
+    with bound(ethertypes or own):
+        return Ether(octets)
+
+
+def from_scapy(packet: Packet, *, ethertypes: EtherTypes | None = None) -> Frame:
+    """Return a Scapy packet as a decoded frame; DecodeError when its octets are malformed.
+
+    ``ethertypes`` is, when left out, the map that is bound, else the default.
+    """
+    return decode(bytes(packet), ethertypes=ethertypes or bound_ethertypes() or DEFAULT)
+
+
+DEEP_MODULES = (
+    "scapy.layers.inet", "scapy.layers.inet6", "scapy.layers.dhcp", "scapy.layers.dhcp6",
+    "scapy.layers.dns", "scapy.layers.ntp", "scapy.layers.sctp", "scapy.layers.vxlan",
+)  # fmt: skip
+"""The Scapy modules whose layers a tree shows; loaded with the first tree."""
+
+
+MAX_DEPTH = 8
+"""How deep packets within packets are shown: octets can be made that hold hundreds of them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """One layer of a tree: its name, its fields as text, and the packets inside it.
+
+    ``branches`` are packets within fields (DNS records) and the frame that a message shows, not the
+    layer's payload, which is the next branch of the tree.
+    """
+
+    name: str
+    fields: tuple[tuple[str, str], ...]
+    branches: tuple[Branch, ...] = ()
+
+
+def payload_tree(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> tuple[Branch, ...]:
+    """Return a frame's layers, outermost first, as Scapy dissects them; never raises for any octets."""
+    for name in DEEP_MODULES:
+        importlib.import_module(name)
+    with bound(ethertypes):
+        return tuple(_branches(to_scapy(octets, ethertypes=ethertypes)))
+
+
+def payload_text(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> str:
+    """Return `payload_tree` as indented lines."""
+    return "\n".join(_lines(payload_tree(octets, ethertypes=ethertypes), indent=""))
+
+
+def _lines(branches: tuple[Branch, ...], indent: str) -> Iterator[str]:
+    for branch in branches:
+        yield f"{indent}{branch.name}"
+        for name, value in branch.fields:
+            yield f"{indent}    {name} = {value}"
+        yield from _lines(branch.branches, indent + "    ")
+
+
+def _branches(packet: Packet, depth: int = 0) -> Iterator[Branch]:
+    layer = packet
+    while not isinstance(layer, NoPayload):
+        yield _branch(layer, depth)
+        layer = layer.payload
+
+
+def _branch(layer: Packet, depth: int) -> Branch:
+    fields: list[tuple[str, str]] = []
+    inner: list[Packet] = []
+    for field in layer.fields_desc:
+        if isinstance(field, ConditionalField) and not field._evalcond(layer):
+            continue
+        value = layer.getfieldval(field.name)
+        packets = [member for member in _members(value) if isinstance(member, Packet)]
+        if packets:
+            inner += packets
+        else:
+            fields.append((field.name, _text(layer, field, value)))
+    if hasattr(type(layer), "encapsulated"):
+        sampled = layer.encapsulated()
+        inner += [] if sampled is None else [sampled]
+    shown = inner if depth < MAX_DEPTH else []
+    branches = tuple(branch for packet in shown for branch in _branches(packet, depth + 1))
+    return Branch(name=str(layer.name), fields=tuple(fields), branches=branches)
+
+
+def _members(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _text(layer: Packet, field: Any, value: Any) -> str:
+    try:
+        return str(field.i2repr(layer, value))
+    except Exception:
+        # a dissector of Scapy's that cannot show what it has read from hostile octets
+        return repr(value)

@@ -9,10 +9,16 @@ from scapy.layers.l2 import Dot3, Ether
 from scapy.packet import Packet, Raw
 from scapy.utils import mac2str
 
-from ecmproto.layers.fields import CPIDField, EtypeField
-from ecmproto.layers.sample import frame_of, raw_octets
-from ecmproto.layers.tag import Tag
-from ecmproto.layers.whole import LastLayer, over_ether, whole_or_raw
+from ecmproto.layers.parts import (
+    CPIDField,
+    EtypeField,
+    LastLayer,
+    Tag,
+    frame_of,
+    over_ether,
+    raw_octets,
+    whole_or_raw,
+)
 
 
 class CNTag(Tag):

@@ -22,7 +22,7 @@ from scapy.packet import Packet
 
 from ecmproto import codec
 from ecmproto.formats.lldp import CN_SUBTYPE, END, OUI_8021, TYPES, tlv_at
-from ecmproto.layers.whole import over_ether, whole_or_raw
+from ecmproto.layers.parts import over_ether, whole_or_raw
 
 _CN_OCTETS = 6
 _PRIORITIES = [f"p{priority}" for priority in range(8)]

@@ -10,7 +10,7 @@ from scapy.packet import Packet
 
 from ecmproto.errors import ParameterError
 from ecmproto.formats.mac_control import OPCODES, PAUSE_OPCODE, PFC_OPCODE
-from ecmproto.layers.whole import LastLayer, over_ether, whole_or_raw
+from ecmproto.layers.parts import LastLayer, over_ether, whole_or_raw
 from ecmproto.units import quanta_to_ns
 
 PRIORITIES = range(8)

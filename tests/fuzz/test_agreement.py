@@ -45,7 +45,7 @@ from ecmproto.fuzz.judgement import Bounds, CaseRange, Judge, ScheduledCheck
 from ecmproto.fuzz.mutators import CAPTURE_MUTATORS, TEXT_MUTATORS
 from ecmproto.fuzz.subjects import SUBJECTS, template_frames
 from ecmproto.layers.agreement import ScapyCheck, packet_differences
-from ecmproto.layers.conversion import to_scapy
+from ecmproto.layers.bindings import to_scapy
 from tests.conftest import requires
 from tests.namespaces import PATIENCE_S
 

@@ -25,7 +25,7 @@ from ecmproto.layers import (
     bound_ethertypes,
     unbind,
 )
-from ecmproto.layers.dispatch import LAYERS
+from ecmproto.layers.bindings import LAYERS
 
 SCAPYS: tuple[type[Packet], ...] = (
     Ether,

@@ -34,7 +34,7 @@ from ecmproto.layers import (
     UnknownTag,
     bound,
 )
-from ecmproto.layers.dispatch import LAYERS
+from ecmproto.layers.bindings import LAYERS
 from tests.layers.test_scapy_fields import wire_values
 
 A, B, SWITCH = "02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:fe"

@@ -15,7 +15,8 @@ from ecmproto.codec import Field, Layer
 from ecmproto.errors import SpecError
 from ecmproto.fuzz.strategies import layers_of
 from ecmproto.layers import CNM
-from ecmproto.layers.dispatch import LAYERS, RENAMED
+from ecmproto.layers.bindings import LAYERS
+from ecmproto.layers.derived import RENAMED
 
 FORMATS = [pytest.param(cls, layer, id=cls.__name__) for cls, layer in LAYERS.items()]
 NAMES = {"TLV": "LLDPTLV", "CongestionNotificationTLV": "LLDPCongestionNotification"}

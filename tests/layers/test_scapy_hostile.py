@@ -15,7 +15,7 @@ from ecmproto import codec
 from ecmproto.codec import Frame, Layer, encode
 from ecmproto.fuzz.strategies import arbitrary_octets
 from ecmproto.layers import bound, payload_tree, to_scapy
-from ecmproto.layers.dispatch import DOORS, LAYERS, LLDPDU, ExperimentalMessage, MACControlFrame
+from ecmproto.layers.bindings import DOORS, LAYERS, LLDPDU, ExperimentalMessage, MACControlFrame
 
 ETHERNET = codec.Ethernet(dst=bytes.fromhex("020000000002"), src=bytes.fromhex("020000000001"))
 CPID = 0x0200000000FE0001
