@@ -1,7 +1,7 @@
 """A live device, the network interfaces that frames come in and leave by, and the loop between them.
 
-A `Device` knows neither sockets nor a clock; a `Link` is one interface, whose going down, coming back or
-vanishing is survived; `run` moves frames from links to the device and back, and sleeps between.
+A `Device` knows neither sockets nor a clock; a `LiveInterface` survives going down, coming back and
+vanishing; `run` moves frames from the interfaces to the device and back, and sleeps between.
 """
 
 from __future__ import annotations
@@ -30,16 +30,34 @@ from ecmproto.errors import InterfaceError
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.units import NS_PER_S
 
+_AGAIN_NS = NS_PER_S
+"""How often a vanished interface is looked for."""
+_LONGEST_SLEEP_NS = NS_PER_S
+"""Interfaces that have vanished are looked for so often; all else wakes the loop by itself."""
+EXAMPLE_FRAME = bytes.fromhex("020000000002020000000001810000010800").ljust(1500, b"\0")
+"""A data frame with a VLAN tag, for code that is compiled before frames come."""
+_EXAMPLE_MESSAGES = (
+    bytes.fromhex("0200000000010200000000cc88b50700").ljust(60, b"\0"),
+    bytes.fromhex("0180c200000e0200000000fb88cc0207040200000000fb0403076162060200780000").ljust(60, b"\0"),
+)
+EXAMPLE_FRAMES = 400
+EXERCISED_NS = 10 * NS_PER_S
+"""The time at which `exercise` ends, for devices that start at 0."""
+_PR_SET_TIMERSLACK = 29
+_FINE_NS = 1
+_COUNTS_OCTETS = 100
+_STARVED = 50
+"""A fiftieth of the time: in 20 ms of a second 50 Mb/s are 125 kB, more than any set point for that rate."""
 Send = Callable[[int, NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]], None]
-"""Takes frames that leave by a place: their octets, where each begins in them, and its length.
+"""Sends frames by an interface: its number, the frames' octets, where each begins in them, and its length.
 
-They are there until it returns.
+The octets stay valid until it returns.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What a device has come to.
+    """Counters and state of a device at one moment.
 
     ``counters`` only grow, as do ``messages``, which were sent, by kind, and ``mechanism``, what the
     mechanism itself has counted.  ``gauges`` are the state of the moment; units are in the names.
@@ -54,29 +72,25 @@ class Snapshot:
 
 
 class Device(Protocol):
-    """Something with places, numbered from 0 on, where frames come in and leave."""
+    """Something with interfaces, numbered from 0 on, where frames come in and leave."""
 
     @property
     def due_ns(self) -> int:
-        """When `advance` is next needed; NEVER_NS while nothing is due."""
+        """Return when `advance` is next needed; NEVER_NS while nothing is due."""
 
-    def take(self, batch: Batch, place: int, now_ns: int) -> None:
-        """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
+    def take(self, batch: Batch, interface: int, now_ns: int) -> None:
+        """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
 
     def advance(self, now_ns: int) -> None:
-        """Let everything happen that is due by ``now_ns``."""
+        """Do everything that is due by ``now_ns``."""
 
     def snapshot(self, now_ns: int) -> Snapshot:
-        """Return what the device has come to."""
-
-
-_AGAIN_NS = NS_PER_S
-"""How often a vanished interface is looked for."""
+        """Return counters and state at ``now_ns``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkCounts:
-    """What an interface has come to: frames without FCS; all only grow but for ``down`` and ``gone``.
+class InterfaceCounts:
+    """Counters of an interface, frames without FCS: all only grow but for ``down`` and ``gone``.
 
     ``overflow_frames`` the kernel dropped before they were read, ``unsent_frames`` found no room, the
     interface down or an other end that takes no frames so long, ``refused_frames`` were too long for its own
@@ -94,7 +108,7 @@ class LinkCounts:
     gone: bool
 
 
-class Link:
+class LiveInterface:
     """The interface called ``name``; InterfaceError if it is not there or may not be used.
 
     ``frame_octets`` is the longest frame that is taken in whole; None: the MTU and some.
@@ -122,12 +136,12 @@ class Link:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is an interface to wait at."""
+        """Tell whether there is an interface to wait at."""
         return self._receiver is not None
 
     @property
     def is_down(self) -> bool:
-        """Whether the interface was down when it was last looked at; `receive` and `counts` find out more."""
+        """Tell whether the interface was down at the last look, by `receive` or `counts`."""
         return self._receiver is not None and self._receiver.down
 
     def fileno(self) -> int:
@@ -135,8 +149,8 @@ class Link:
         assert self._receiver is not None
         return self._receiver.fileno()
 
-    def warm_up(self) -> None:
-        """Have loaded and compiled what receiving runs, and looking for an interface that has vanished."""
+    def precompile(self) -> None:
+        """Load and compile the code that receives, and that looks for an interface that has vanished."""
         if self._receiver is not None:
             self._receiver.warm_up()
         with suppress(InterfaceError):
@@ -183,13 +197,13 @@ class Link:
             return False
         return True
 
-    def counts(self) -> LinkCounts:
-        """Return what the interface has come to."""
+    def counts(self) -> InterfaceCounts:
+        """Return the counters of the interface, also of its time before it vanished."""
         with suppress(InterfaceError):  # one that has vanished: `receive` finds out
             if self._receiver is not None:
                 self._receiver.look()
         received, overflow, sent, octets, refused = self._totals()
-        return LinkCounts(
+        return InterfaceCounts(
             received_frames=received,
             overflow_frames=overflow,
             sent_frames=sent,
@@ -210,7 +224,7 @@ class Link:
         return one, two, three, four, five
 
     def _lose(self) -> None:
-        """Let go of an interface that has vanished."""
+        """Close the sockets of an interface that has vanished, and keep its counters."""
         self._before = self._totals()
         self._lost += 1
         self.close()
@@ -223,20 +237,12 @@ class Link:
         self._receiver = self._sender = None
 
 
-_LONGEST_SLEEP_NS = NS_PER_S
-"""Interfaces that have vanished are looked for so often; all else wakes the loop by itself."""
-_PR_SET_TIMERSLACK = 29
-_FINE_NS = 1
-_COUNTS_OCTETS = 100
-_STARVED = 50
-"""A fiftieth of the time: in 20 ms of a second 50 Mb/s are 125 kB, more than any set point for that rate."""
-
-Report = Callable[[int], None]
+ReportAt = Callable[[int], None]
 """Told, at its time, the time."""
 
 
 class Stop:
-    """Whether a signal asked the loop to end, and which: ``number``, 0 for none."""
+    """SIGINT and SIGTERM as a request to end the loop: ``number`` is the one that came, 0 for none."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -249,7 +255,7 @@ class Stop:
 
     @property
     def asked(self) -> bool:
-        """Whether one came."""
+        """Tell whether a signal came."""
         return self.number != 0
 
     @contextmanager
@@ -270,15 +276,15 @@ class Stop:
 
 def run(
     device: Device,
-    links: Sequence[Link],
+    links: Sequence[LiveInterface],
     stop: Stop,
     *,
     until_ns: int = NEVER_NS,
-    report: Report | None = None,
+    report: ReportAt | None = None,
     report_every_ns: int = NS_PER_S,
     coalesce_ns: int = 0,
 ) -> None:
-    """Drive ``device``, whose place i is ``links[i]``, until ``stop`` is asked or ``until_ns`` has come.
+    """Drive ``device``, whose interface i is ``links[i]``, until ``stop`` is asked or ``until_ns`` has come.
 
     Times are those of the monotonic clock.  ``report`` is called every ``report_every_ns``.  With
     ``coalesce_ns`` whatever wakes the loop waits so long for more, which takes less of the processor.
@@ -302,21 +308,21 @@ def run(
                 link.revive(time.monotonic_ns())
 
 
-def _wait_ready(links: Sequence[Link], stop: Stop, sleep_ns: int) -> set[int]:
+def _wait_ready(links: Sequence[LiveInterface], stop: Stop, sleep_ns: int) -> set[int]:
     """Return the descriptors where there is something, asleep for ``sleep_ns`` at most."""
     waited: list[Any] = [link.fileno() for link in links if link.is_open]
     ready, _, _ = select.select([*waited, stop.waker], [], [], max(0, sleep_ns) / NS_PER_S)
     return {each for each in ready if isinstance(each, int)}
 
 
-def _serve(device: Device, links: Sequence[Link], ready: set[int]) -> None:
+def _serve(device: Device, links: Sequence[LiveInterface], ready: set[int]) -> None:
     # One time for all of it: what taking frames has let happen need not be looked for again.
     now_ns = time.monotonic_ns()
-    for place, link in enumerate(links):
+    for interface, link in enumerate(links):
         if link.is_open and (link.is_down or link.fileno() in ready):
             batch = link.receive()
             if batch is not None:
-                device.take(batch, place, now_ns)
+                device.take(batch, interface, now_ns)
     if device.due_ns <= now_ns:
         device.advance(now_ns)
 
@@ -363,3 +369,19 @@ def sleep_precisely() -> None:
     """Ask the kernel to wake this thread when it says, not up to 50 µs later."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(_FINE_NS), 0, 0, 0)
+
+
+def exercise(device: Device) -> None:
+    """Pass some frames and messages through a device that is attached to nothing: its code gets compiled."""
+    data = Batch.from_matrix(np.tile(np.frombuffer(EXAMPLE_FRAME, np.uint8), (EXAMPLE_FRAMES, 1)))
+    messages = Batch.from_frames(_EXAMPLE_MESSAGES)
+    batches = ((data, 0), (data, 1), (messages, 1), (messages, 0), (data, 0))
+    for second, (batch, interface) in enumerate(batches):
+        device.take(batch, interface, second * NS_PER_S)
+        _ = device.due_ns  # asks the machines when they are due
+    device.advance(EXERCISED_NS)
+    device.snapshot(EXERCISED_NS)
+
+
+def discard(*_: object) -> None:
+    """Send frames nowhere; a `Send` of devices that are attached to nothing."""

@@ -41,38 +41,6 @@ from ecmproto.formats.ethernet import VLAN
 from ecmproto.formats.fecn import RDTag
 from ecmproto.units import format_rate
 
-State = Literal["ok", "note", "finding", "fixed"]
-"""``note`` is worth knowing, a ``finding`` keeps something from working, or did until it was ``fixed``."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """What was found: of which ``subject`` (``system`` or an interface), by which ``name``, in a sentence.
-
-    ``commands`` would change it.  ``mend`` does the same from here, None where it is not ours to do;
-    ``refusal`` says why that did not succeed.
-    """
-
-    subject: str
-    name: str
-    state: State
-    told: str
-    commands: tuple[str, ...] = ()
-    refusal: str = ""
-    mend: Callable[[], None] | None = dataclasses.field(default=None, compare=False, repr=False)
-
-
-def mended(check: Check) -> Check:
-    """Return the check after mending a finding that can be mended; any other as it is."""
-    if check.state != "finding" or check.mend is None:
-        return check
-    try:
-        check.mend()
-    except (EcmprotoError, OSError) as error:
-        return dataclasses.replace(check, refusal=str(error))
-    return dataclasses.replace(check, state="fixed")
-
-
 _SYSTEM = "system"
 _CAPABILITIES = {
     13: ("CAP_NET_RAW", "finding", "sending and receiving frames"),
@@ -91,9 +59,63 @@ _PROGRAMS = {
     "lldpd": ("lldpd", "LLDP of a real station"),
 }
 _TIMEOUT_S = 10
+PAYLOAD_OCTETS = 1500
+"""The payload of the longest frames of stations without jumbo frames."""
+MTU_OCTETS = 1600
+"""The MTU to set where it is too small: room for every stack of tags, those of provider bridges too."""
+TAG_OCTETS = VLAN.fixed_octets + max(tag.fixed_octets for tag in (CNTag, CMTag, RRTTag, RDTag))
+"""The octets that a VLAN tag and the longest tag of congestion management add to a frame."""
+_MERGING = frozenset(("tso", "gso", "gro", "lro"))
+_SOFTWARE = frozenset(("veth", "virtio_net", "tun", "dummy", "bridge", "ifb"))
+"""Drivers of interfaces where nobody ever computes the checksums that the kernel left out."""
+_CONSUMED = "network cards consume PAUSE and PFC frames, so that no capture shows them"
+_SHOWN_COUNTERS = 16
+_LOOPBACK = "lo"
+CheckState = Literal["ok", "note", "finding", "fixed"]
+"""``note`` is worth knowing, a ``finding`` keeps something from working, or did until it was ``fixed``."""
 
 
-def of_system() -> Iterator[Check]:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """One result: of which ``subject`` (``system`` or an interface), by which ``name``, in a sentence.
+
+    ``commands`` would change it.  ``mend`` does the same from here, None where it is not ours to do;
+    ``refusal`` says why that did not succeed.
+    """
+
+    subject: str
+    name: str
+    state: CheckState
+    told: str
+    commands: tuple[str, ...] = ()
+    refusal: str = ""
+    mend: Callable[[], None] | None = dataclasses.field(default=None, compare=False, repr=False)
+
+
+def examine(interfaces: Sequence[str] = ()) -> Iterator[Diagnosis]:
+    """Yield what is found of the system, then of each interface: the given ones, or all Ethernet that is up.
+
+    InterfaceError where a given interface is not there.
+    """
+    facts = [interface_facts(name) for name in interfaces or interface_names()]
+    yield from of_system()
+    for each in facts:
+        if interfaces or (each.up and each.linktype == ETHERNET and each.name != _LOOPBACK):
+            yield from of_interface(each)
+
+
+def mended(check: Diagnosis) -> Diagnosis:
+    """Return the check after mending a finding that can be mended; any other as it is."""
+    if check.state != "finding" or check.mend is None:
+        return check
+    try:
+        check.mend()
+    except (EcmprotoError, OSError) as error:
+        return dataclasses.replace(check, refusal=str(error))
+    return dataclasses.replace(check, state="fixed")
+
+
+def of_system() -> Iterator[Diagnosis]:
     """Yield what is found of the machine and the process."""
     yield _system_check(
         "kernel", "ok", f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
@@ -109,17 +131,17 @@ def of_system() -> Iterator[Check]:
     yield from _extras()
 
 
-def _system_check(name: str, state: State, told: str, *commands: str) -> Check:
-    return Check(subject=_SYSTEM, name=name, state=state, told=told, commands=commands)
+def _system_check(name: str, state: CheckState, told: str, *commands: str) -> Diagnosis:
+    return Diagnosis(subject=_SYSTEM, name=name, state=state, told=told, commands=commands)
 
 
-def _capabilities() -> Iterator[Check]:
+def _capabilities() -> Iterator[Diagnosis]:
     held = _held(Path("/proc/self/status").read_text(encoding="ascii"))
     for bit, (name, state, purpose) in _CAPABILITIES.items():
         if held >> bit & 1:
             yield _system_check(name, "ok", f"{name}: {purpose}")
         else:
-            missing: State = "finding" if state == "finding" else "note"
+            missing: CheckState = "finding" if state == "finding" else "note"
             yield _system_check(name, missing, f"this process lacks {name}: {purpose}", REMEDY)
 
 
@@ -129,7 +151,7 @@ def _held(status: str) -> int:
     return int(found[1], 16) if found else 0
 
 
-def _tshark() -> Iterator[Check]:
+def _tshark() -> Iterator[Diagnosis]:
     path = shutil.which("tshark")
     if path is None:
         yield _system_check(
@@ -155,7 +177,7 @@ def _tshark() -> Iterator[Check]:
         yield _system_check("tshark", "note", f"{name} without Lua: dissectors of ours cannot be loaded")
 
 
-def _extras() -> Iterator[Check]:
+def _extras() -> Iterator[Diagnosis]:
     """Yield for each extra of this project whether all that it brings is there."""
     try:
         required = metadata.requires("ecmproto") or []
@@ -185,21 +207,7 @@ def _is_installed(package: str) -> bool:
     return True
 
 
-PAYLOAD_OCTETS = 1500
-"""What frames carry that stations without jumbo frames send."""
-MTU_OCTETS = 1600
-"""What is set where it has to be more: room for every stack of tags, those of provider bridges too."""
-TAG_OCTETS = VLAN.fixed_octets + max(tag.fixed_octets for tag in (CNTag, CMTag, RRTTag, RDTag))
-"""What a VLAN tag and the longest of the tags of congestion management add to a frame."""
-
-_MERGING = frozenset(("tso", "gso", "gro", "lro"))
-_SOFTWARE = frozenset(("veth", "virtio_net", "tun", "dummy", "bridge", "ifb"))
-"""Drivers of interfaces where nobody ever computes the checksums that the kernel left out."""
-_CONSUMED = "network cards consume PAUSE and PFC frames, so that no capture shows them"
-_SHOWN_COUNTERS = 16
-
-
-def of_interface(facts: InterfaceFacts) -> Iterator[Check]:
+def of_interface(facts: InterfaceFacts) -> Iterator[Diagnosis]:
     """Yield what is found of an interface."""
     yield _link(facts)
     yield _mtu(facts)
@@ -213,15 +221,15 @@ def of_interface(facts: InterfaceFacts) -> Iterator[Check]:
 def _interface_check(
     subject: str,
     name: str,
-    state: State,
+    state: CheckState,
     told: str,
     *commands: str,
     mend: Callable[[], None] | None = None,
-) -> Check:
-    return Check(subject=subject, name=name, state=state, told=told, commands=commands, mend=mend)
+) -> Diagnosis:
+    return Diagnosis(subject=subject, name=name, state=state, told=told, commands=commands, mend=mend)
 
 
-def _link(facts: InterfaceFacts) -> Check:
+def _link(facts: InterfaceFacts) -> Diagnosis:
     name = facts.name
     if not facts.up:
         return _interface_check(
@@ -237,7 +245,7 @@ def _link(facts: InterfaceFacts) -> Check:
     return _interface_check(name, "link", "ok", f"{told} ({kind})" if kind else told)
 
 
-def _mtu(facts: InterfaceFacts) -> Check:
+def _mtu(facts: InterfaceFacts) -> Diagnosis:
     needed = PAYLOAD_OCTETS + TAG_OCTETS
     if facts.mtu_octets >= needed:
         return _interface_check(facts.name, "mtu", "ok", f"MTU {facts.mtu_octets}: room for tags")
@@ -250,7 +258,7 @@ def _mtu(facts: InterfaceFacts) -> Check:
     return _interface_check(facts.name, "mtu", "finding", told, command, mend=mend)
 
 
-def _offload(name: str, offload: Offload, software: bool) -> Iterator[Check]:
+def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]:
     told, command = f"{offload.title} is on", f"ethtool -K {name} {offload.keyword} off"
     mend = functools.partial(switch_off, name, offload)
     if offload.keyword in _MERGING:
@@ -264,7 +272,7 @@ def _offload(name: str, offload: Offload, software: bool) -> Iterator[Check]:
         yield _interface_check(name, offload.keyword, "note", why, command)
 
 
-def _pause(name: str, software: bool) -> Iterator[Check]:
+def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
     """Yield what becomes of PAUSE and PFC frames, and where they are counted."""
     state = flow_control(name)
     counters = {
@@ -303,18 +311,3 @@ def _counted(counters: dict[str, int]) -> str:
 
 def _onoff(state: bool) -> str:
     return "on" if state else "off"
-
-
-_LOOPBACK = "lo"
-
-
-def examine(interfaces: Sequence[str] = ()) -> Iterator[Check]:
-    """Yield what is found of the system, then of each interface: the given ones, or all Ethernet that is up.
-
-    InterfaceError where a given interface is not there.
-    """
-    facts = [interface_facts(name) for name in interfaces or interface_names()]
-    yield from of_system()
-    for each in facts:
-        if interfaces or (each.up and each.linktype == ETHERNET and each.name != _LOOPBACK):
-            yield from of_interface(each)

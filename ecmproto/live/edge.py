@@ -1,4 +1,4 @@
-"""The edge of a domain beside a receiver, a bump in its wire, in whatever time its caller has.
+"""The edge of a domain: a bridge in the wire before a receiver, driven by its caller's clock.
 
 What comes from the network goes to the host without the mechanism's tags, probes and tags are answered, and
 what a QCN domain asks of its edge is done: CND defence modes, LLDP, a backbone's CNMs.
@@ -26,8 +26,8 @@ from ecmproto.formats.e2cm import PROBE_FWD
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.lldp import DESTINATION, TLV
 from ecmproto.kernel import compiled
-from ecmproto.live.device import Send, Snapshot
-from ecmproto.live.tagging import stripped, with_vlan, without_vlan
+from ecmproto.live.device import EXAMPLE_FRAME, Send, Snapshot, discard, exercise
+from ecmproto.live.tagging import precompile_tagging, with_vlan, without_tags, without_vlan
 from ecmproto.mechanisms.aimd.messages import outer_vlan
 from ecmproto.mechanisms.aimd.parameters import AIMDEdgeParameters as StrippingParameters
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
@@ -60,6 +60,255 @@ from ecmproto.structs import as_interface
 from ecmproto.units import NS_PER_S
 
 _ROOM = 16
+_INTERVAL_NS = 30 * NS_PER_S
+_HOLD = 4
+"""802.1AB 9.2.5: msgTxInterval and msgTxHold."""
+_CHASSIS, _PORT, _TIME_TO_LIVE = 1, 2, 3
+_BY_MAC, _LOCAL = b"\x04", b"\x07"
+_Speaker = tuple[bytes, bytes, bytes]
+"""The sender of LLDP frames: its source address, chassis and port identifiers."""
+NET, HOST = 0, 1
+"""The interfaces: towards the network, and towards the receiver."""
+LARGEST_STATIONS = 256
+LARGEST_FLOWS = 16
+"""Senders, and flows of each, that are told apart and answered."""
+_MESSAGES_AT_ONCE = 4096
+_SHOWN_OCTETS = 256
+
+
+class EdgeCounts:
+    """Counters of frames at an edge."""
+
+    def __init__(self) -> None:
+        self.net_frames = self.host_frames = 0
+        self.stripped_frames = 0
+        self.probes = 0
+        """Answered, not handed on."""
+        self.consumed_frames = 0
+        """LLDP frames, and CNMs for the backbone's edge."""
+        self.unanswered = 0
+        """Answers to flows of which no frame was kept."""
+
+
+class Edge:
+    """A device with the network at interface NET and the receiver behind interface HOST.
+
+    ``mac`` is the edge's own address: LLDP says it, and CNMs to it are converted (a backbone's edge).
+    ``vlan`` is the control information of a C-TAG for frames from the host that have none, taken off frames
+    to it.  With QCN and ``edge.cnpv`` set, defence modes decide about tags and priorities; else all tags end
+    here.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        link_rate_bps: int,
+        mac: bytes,
+        seed: int,
+        start_ns: int,
+        send: Send,
+        port: str = "host",
+        vlan: int | None = None,
+        ethertypes: EtherTypes = DEFAULT,
+    ) -> None:
+        check_seed(seed)
+        self.machine = machine
+        self.counts = EdgeCounts()
+        self.messages: dict[str, int] = {}
+        self.record = new_record(EdgeRecord)
+        self.context = PortContext(
+            rate_bps=link_rate_bps,
+            link_rate_bps=link_rate_bps,
+            cp_mac=mac,
+            stations=LARGEST_STATIONS,
+            flows=LARGEST_FLOWS,
+            ethertypes=ethertypes,
+        )
+        self.flows = FlowTable(
+            machine.flow_key,
+            hashed=machine.flow_hash,
+            max_stations=LARGEST_STATIONS,
+            max_flows=LARGEST_FLOWS,
+            ethertypes=ethertypes,
+        )
+        self._intake = Intake(
+            machine, cp_mac=mac, ethertypes=ethertypes, interfaces=(), flows=self.flows, first_time_ns=0
+        )
+        self._probe_reader = ProbeReader(machine, ethertypes)
+        self._start_ns = start_ns
+        self._send = send
+        self._vlan = vlan
+        self.receivers = machine.receivers(self.context, np.random.default_rng(seed))
+        self._interface = as_interface(self.receivers, Receivers)
+        self._outbox = new_outbox(_MESSAGES_AT_ONCE)
+        self._examples: dict[int, bytes] = {}
+        own = machine.parameters.get(Role.EDGE)
+        self._strips = not isinstance(own, StrippingParameters) or own.strip
+        self._parameters = own if isinstance(own, QCNEdgeParameters) else QCNEdgeParameters()
+        self.defence: Defence | None = None
+        if self._parameters.cnpv:
+            self.defence = Defence(self._parameters, mac=mac, port=port, ethertypes=ethertypes)
+
+    @property
+    def due_ns(self) -> int:
+        """Return when `advance` is next needed."""
+        due_ns = self.receivers.next_report_ns()
+        if self.defence is not None:
+            due_ns = min(due_ns, self.defence.due_ns)
+        return NEVER_NS if due_ns >= NEVER_NS else self._start_ns + due_ns
+
+    def take(self, batch: Batch, interface: int, now_ns: int) -> None:
+        """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
+        time_ns = now_ns - self._start_ns
+        if interface == NET:
+            self._from_net(batch, time_ns)
+        else:
+            self._from_host(batch, time_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Do everything that is due by ``now_ns``."""
+        time_ns = now_ns - self._start_ns
+        while self.receivers.next_report_ns() <= time_ns:
+            report(self._interface, time_ns, self._outbox)
+            self._answer()
+        if self.defence is not None and self.defence.due_ns <= time_ns:
+            said = self.defence.on_timer(time_ns)
+            if said is not None:
+                self._send_one(HOST, said)
+                self._send_one(NET, said)
+
+    def _from_net(self, batch: Batch, time_ns: int) -> None:
+        self.counts.net_frames += len(batch)
+        kept = np.ones(len(batch), np.bool_)
+        if not isinstance(self.receivers, NullReceivers):
+            kept = ~self._delivered(batch, time_ns)
+        chosen = None
+        if self.machine.tag is CNTag:
+            where = batch.buffer, batch.offset, batch.captured
+            classes = classify(*where, ethertypes=self.context.ethertypes)
+            if not classes.sampled.all():
+                kept &= ~self._own(batch, classes)
+            if self.defence is not None:
+                chosen = np.array(self.defence.rules.strips)[classes.priority][kept]
+        rest = batch if kept.all() else batch.select(kept)
+        if self._strips:
+            rest, count = without_tags(rest, self.machine, self.context.ethertypes, chosen=chosen)
+            self.counts.stripped_frames += count
+        if self._vlan is not None:
+            rest = without_vlan(rest, self._vlan, self.context.ethertypes)
+        self._send_all(HOST, rest)
+
+    def _delivered(self, batch: Batch, time_ns: int) -> NDArray[np.bool_]:
+        """Deliver the frames to the receivers and send their answers; return which frames are probes."""
+        taken = self._intake.take(batch, time_ns=np.full(len(batch), time_ns))
+        self._remember(taken)
+        arrivals, probe = self._probe_reader.found(taken, self.flows)
+        position = 0
+        while position < len(batch):
+            position = deliver(self._interface, arrivals, probe, self._outbox, position)
+            self._answer()
+        self.counts.probes += int(probe.sum())
+        return probe
+
+    def _from_host(self, batch: Batch, time_ns: int) -> None:
+        self.counts.host_frames += len(batch)
+        if self._vlan is not None:
+            batch = with_vlan(batch, self._vlan, self.context.ethertypes)
+        if self.defence is not None:
+            batch = self._defended(batch, self.defence, time_ns)
+        self._send_all(NET, batch)
+
+    def _defended(self, batch: Batch, defence: Defence, time_ns: int) -> Batch:
+        """Return the host's frames as its port's defence mode rewrites them, without LLDP."""
+        ethertypes = self.context.ethertypes
+        classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=ethertypes)
+        kept = np.ones(len(batch), np.bool_)
+        for position in np.flatnonzero(~classes.occupies).tolist():
+            octets = batch.frame(position)
+            if _is_lldp(octets, ethertypes):
+                defence.on_lldp(octets, time_ns)
+                kept[position] = False
+        self.counts.consumed_frames += int((~kept).sum())
+        ruled = np.array(defence.rules.received)[classes.priority] != classes.priority
+        if not (ruled & kept).any():
+            return batch.select(kept) if not kept.all() else batch
+        frames = [
+            receive(self.record, defence.rules, batch.frame(i), ethertypes=ethertypes)[0]
+            for i in np.flatnonzero(kept).tolist()
+        ]
+        return Batch.from_frames(frames)
+
+    def _own(self, batch: Batch, classes: FrameClasses) -> NDArray[np.bool_]:
+        """Take LLDP and a backbone's CNMs, which are for the edge itself; return which frames those are."""
+        own = np.zeros(len(batch), np.bool_)
+        ethertypes = self.context.ethertypes
+        for position in np.flatnonzero(~classes.sampled).tolist():
+            octets = batch.frame(position)
+            if octets[:6] == self.context.cp_mac:
+                own[position] = True
+                converted = convert(
+                    self.record, self._parameters, octets, self.context.cp_mac, ethertypes=ethertypes
+                )
+                if converted is not None:
+                    self._send_one(HOST, converted)
+            elif self.defence is not None and _is_lldp(octets, ethertypes):
+                own[position] = True
+        self.counts.consumed_frames += int(own.sum())
+        return own
+
+    def _remember(self, taken: Taken) -> None:
+        """Keep the head of the first frame of each flow: answers are made like it."""
+        number = self.flows.numbers(taken.arrivals.station, taken.arrivals.flow)
+        for position, flow in enumerate(number.tolist()):
+            if flow >= 0 and flow not in self._examples:
+                self._examples[flow] = taken.batch.frame(position)[:_SHOWN_OCTETS]
+
+    def _answer(self) -> None:
+        """Send what destinations have posted."""
+        outbox = self._outbox
+        if not outbox.posted.count:
+            return
+        for message in outbox.messages[: outbox.posted.count]:
+            if not message.sent:
+                continue
+            number = self.flows.numbers(np.array([message.station]), np.array([message.flow]))
+            octets = self._examples.get(int(number[0]))
+            if octets is None:
+                self.counts.unanswered += 1
+                continue
+            about = SampledFrame(octets, len(octets), 0)
+            self._send_one(NET, octets_of(self.machine, message, about, self.context))
+            kind = kind_name(self.machine, int(message.kind))
+            self.messages[kind] = self.messages.get(kind, 0) + 1
+        outbox.posted.count = 0
+
+    def _send_one(self, interface: int, octets: bytes) -> None:
+        frame = np.frombuffer(octets, np.uint8)
+        self._send(interface, frame, np.zeros(1, np.int64), np.array([len(frame)]))
+
+    def _send_all(self, interface: int, batch: Batch) -> None:
+        if len(batch):
+            self._send(interface, batch.buffer, batch.offset, batch.captured)
+
+    def snapshot(self, now_ns: int) -> Snapshot:
+        """Return counters and warnings at ``now_ns``."""
+        counters = {name: int(value) for name, value in vars(self.counts).items()}
+        warnings = self.defence.warnings if self.defence is not None else ()
+        mechanism = self.machine.counters(self.receivers)
+        if self.machine.tag is CNTag:
+            record: Any = self.record
+            mechanism |= {name: int(record[name]) for name in record.dtype.names}
+        if self.defence is not None:
+            counters |= {
+                "lldp_frames": self.defence.heard,
+                "lldp_malformed": self.defence.malformed,
+                "lldp_speaker_changes": self.defence.speaker_changes,
+                "mode_changes": self.defence.changes,
+            }
+        return Snapshot(
+            counters=counters, messages=dict(self.messages), mechanism=mechanism, warnings=warnings
+        )
 
 
 @compiled
@@ -91,13 +340,13 @@ def deliver(
 
 @compiled
 def report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
-    """Let destinations report what is due by ``now_ns``, as far as there is room."""
+    """Send the receivers' reports that are due by ``now_ns``, as far as there is room."""
     while receivers.next_report_ns() <= now_ns and has_room(outbox, _ROOM):
         receivers.post_reports(max(receivers.next_report_ns(), 0), outbox)
 
 
-class Probes:
-    """Finds the probes of a mechanism that has some; ``counters`` tell which were refused."""
+class ProbeReader:
+    """Finds the probes of a mechanism that has some; ``counters`` count those that were refused."""
 
     def __init__(self, machine: Machine, ethertypes: EtherTypes) -> None:
         self.counters = new_record(E2CMEdgeCounters)
@@ -143,17 +392,6 @@ class Probes:
         )
 
 
-_INTERVAL_NS = 30 * NS_PER_S
-_HOLD = 4
-"""802.1AB 9.2.5: msgTxInterval and msgTxHold."""
-_CHASSIS, _PORT, _TIME_TO_LIVE = 1, 2, 3
-_BY_MAC, _LOCAL = b"\x04", b"\x07"
-
-
-_Speaker = tuple[bytes, bytes, bytes]
-"""Who speaks: a source address, a chassis and a port identifier."""
-
-
 class Defence:
     """One port's defence mode of each priority; ``rules`` say what that does to frames.
 
@@ -174,7 +412,7 @@ class Defence:
         self._ethertypes = ethertypes
         self._neighbour: CongestionNotificationTLV | None = None
         self._expires_ns = NEVER_NS
-        self._says_ns = 0
+        self._next_lldp_ns = 0
         self.rules: DefenceRules = self._rules()
 
     def _rules(self) -> DefenceRules:
@@ -182,20 +420,20 @@ class Defence:
 
     @property
     def due_ns(self) -> int:
-        """When `due` is next needed."""
-        return min(self._says_ns, self._expires_ns)
+        """Return when `on_timer` is next needed."""
+        return min(self._next_lldp_ns, self._expires_ns)
 
-    def due(self, now_ns: int) -> bytes | None:
+    def on_timer(self, now_ns: int) -> bytes | None:
         """Forget a neighbour that fell silent; return the LLDP frame that is to be sent now, if one is."""
         if now_ns >= self._expires_ns:
-            self._learn(None, NEVER_NS)
-        if now_ns < self._says_ns:
+            self._set_neighbour(None, NEVER_NS)
+        if now_ns < self._next_lldp_ns:
             return None
-        self._says_ns = now_ns + _INTERVAL_NS
+        self._next_lldp_ns = now_ns + _INTERVAL_NS
         return self._frame()
 
-    def hear(self, octets: bytes, now_ns: int) -> None:
-        """Take an LLDP frame of the neighbour's, whatever it holds."""
+    def on_lldp(self, octets: bytes, now_ns: int) -> None:
+        """Take an LLDP frame from the neighbour, whatever it holds."""
         try:
             layers = decode(octets, ethertypes=self._ethertypes).layers
         except DecodeError:
@@ -211,33 +449,33 @@ class Defence:
                 names[layer.type] = layer.value
             elif isinstance(layer, TLV) and layer.type == _TIME_TO_LIVE and len(layer.value) >= 2:
                 ttl_s = int.from_bytes(layer.value[:2])
-        self._listen((octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS], names[_CHASSIS], names[_PORT]))
+        self._note_speaker((octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS], names[_CHASSIS], names[_PORT]))
         # A time to live of 0 is a farewell (802.1AB 9.2.7.7.1).
         alive = found if ttl_s else None
-        self._learn(alive, now_ns + ttl_s * NS_PER_S if alive is not None else NEVER_NS)
+        self._set_neighbour(alive, now_ns + ttl_s * NS_PER_S if alive is not None else NEVER_NS)
 
-    def _listen(self, speaker: _Speaker) -> None:
-        """Notice who speaks."""
+    def _note_speaker(self, speaker: _Speaker) -> None:
+        """Count changes of the speaker, and warn of two that take turns."""
         if self._speaker is None:
             self._speaker = speaker
         if speaker == self._speaker:
             return
         self.speaker_changes += 1
         if speaker == self._former:
-            # the one before the last speaks again: none has taken the other's place
+            # the one before the last speaks again: neither has replaced the other
             one, other = sorted((speaker[0].hex(":"), self._speaker[0].hex(":")))
             told = f"two LLDP speakers take turns at {self._port}, {one} and {other}: the last one decides"
             self.warnings = (f"{told} the defence mode",)
         self._former, self._speaker = self._speaker, speaker
 
-    def _learn(self, neighbour: CongestionNotificationTLV | None, expires_ns: int) -> None:
+    def _set_neighbour(self, neighbour: CongestionNotificationTLV | None, expires_ns: int) -> None:
         self._neighbour, self._expires_ns = neighbour, expires_ns
         rules = self._rules()
         if rules != self.rules:
             self.rules = rules
             self.changes += 1
             # A change is told at once, not with the next round.
-            self._says_ns = 0
+            self._next_lldp_ns = 0
 
     def _frame(self) -> bytes:
         ttl_s = _INTERVAL_NS * _HOLD // NS_PER_S
@@ -253,251 +491,16 @@ class Defence:
         return encode(frame).ljust(MIN_OCTETS, b"\0")
 
 
-NET, HOST = 0, 1
-"""The places: where the network is, and where the receiver is."""
-
-LARGEST_STATIONS = 256
-LARGEST_FLOWS = 16
-"""Senders, and flows of each, that are told apart and answered."""
-
-_MESSAGES_AT_ONCE = 4096
-_SHOWN_OCTETS = 256
-
-
-class EdgeCounts:
-    """What became of frames."""
-
-    def __init__(self) -> None:
-        self.net_frames = self.host_frames = 0
-        self.stripped_frames = 0
-        self.probes = 0
-        """Answered, not handed on."""
-        self.consumed_frames = 0
-        """LLDP frames, and CNMs for the backbone's edge."""
-        self.unanswered = 0
-        """Answers to flows of which no frame was kept."""
-
-
-class Edge:
-    """The network at place NET, the receiver behind place HOST.
-
-    ``mac`` is the edge's own address: LLDP says it, and CNMs to it are converted (a backbone's edge).
-    ``vlan`` is the control information of a C-TAG for frames from the host that have none, taken off frames
-    to it.  With QCN and ``edge.cnpv`` set, defence modes decide about tags and priorities; else all tags end
-    here.
-    """
-
-    def __init__(
-        self,
-        machine: Machine,
-        *,
-        link_rate_bps: int,
-        mac: bytes,
-        seed: int,
-        start_ns: int,
-        send: Send,
-        port: str = "host",
-        vlan: int | None = None,
-        ethertypes: EtherTypes = DEFAULT,
-    ) -> None:
-        check_seed(seed)
-        self.machine = machine
-        self.counts = EdgeCounts()
-        self.messages: dict[str, int] = {}
-        self.record = new_record(EdgeRecord)
-        self.place = PortContext(
-            rate_bps=link_rate_bps,
-            link_rate_bps=link_rate_bps,
-            cp_mac=mac,
-            stations=LARGEST_STATIONS,
-            flows=LARGEST_FLOWS,
-            ethertypes=ethertypes,
-        )
-        self.flows = FlowTable(
-            machine.flow_key,
-            hashed=machine.flow_hash,
-            max_stations=LARGEST_STATIONS,
-            max_flows=LARGEST_FLOWS,
-            ethertypes=ethertypes,
-        )
-        self._intake = Intake(
-            machine, cp_mac=mac, ethertypes=ethertypes, interfaces=(), flows=self.flows, first_time_ns=0
-        )
-        self._probes = Probes(machine, ethertypes)
-        self._start_ns = start_ns
-        self._send = send
-        self._vlan = vlan
-        self.receivers = machine.receivers(self.place, np.random.default_rng(seed))
-        self._interface = as_interface(self.receivers, Receivers)
-        self._outbox = new_outbox(_MESSAGES_AT_ONCE)
-        self._examples: dict[int, bytes] = {}
-        own = machine.parameters.get(Role.EDGE)
-        self._strips = not isinstance(own, StrippingParameters) or own.strip
-        self._parameters = own if isinstance(own, QCNEdgeParameters) else QCNEdgeParameters()
-        self.defence: Defence | None = None
-        if self._parameters.cnpv:
-            self.defence = Defence(self._parameters, mac=mac, port=port, ethertypes=ethertypes)
-
-    @property
-    def due_ns(self) -> int:
-        """When `advance` is next needed."""
-        due_ns = self.receivers.next_report_ns()
-        if self.defence is not None:
-            due_ns = min(due_ns, self.defence.due_ns)
-        return NEVER_NS if due_ns >= NEVER_NS else self._start_ns + due_ns
-
-    def take(self, batch: Batch, place: int, now_ns: int) -> None:
-        """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
-        time_ns = now_ns - self._start_ns
-        if place == NET:
-            self._from_net(batch, time_ns)
-        else:
-            self._from_host(batch, time_ns)
-
-    def advance(self, now_ns: int) -> None:
-        """Let everything happen that is due by ``now_ns``."""
-        time_ns = now_ns - self._start_ns
-        while self.receivers.next_report_ns() <= time_ns:
-            report(self._interface, time_ns, self._outbox)
-            self._answer()
-        if self.defence is not None and self.defence.due_ns <= time_ns:
-            said = self.defence.due(time_ns)
-            if said is not None:
-                self._send_one(HOST, said)
-                self._send_one(NET, said)
-
-    def _from_net(self, batch: Batch, time_ns: int) -> None:
-        self.counts.net_frames += len(batch)
-        kept = np.ones(len(batch), np.bool_)
-        if not isinstance(self.receivers, NullReceivers):
-            kept = ~self._delivered(batch, time_ns)
-        chosen = None
-        if self.machine.tag is CNTag:
-            where = batch.buffer, batch.offset, batch.captured
-            classes = classify(*where, ethertypes=self.place.ethertypes)
-            if not classes.sampled.all():
-                kept &= ~self._own(batch, classes)
-            if self.defence is not None:
-                chosen = np.array(self.defence.rules.strips)[classes.priority][kept]
-        rest = batch if kept.all() else batch.select(kept)
-        if self._strips:
-            rest, count = stripped(rest, self.machine, self.place.ethertypes, chosen=chosen)
-            self.counts.stripped_frames += count
-        if self._vlan is not None:
-            rest = without_vlan(rest, self._vlan, self.place.ethertypes)
-        self._send_all(HOST, rest)
-
-    def _delivered(self, batch: Batch, time_ns: int) -> NDArray[np.bool_]:
-        """Let destinations take and answer what comes to them; return which frames are probes."""
-        taken = self._intake.take(batch, time_ns=np.full(len(batch), time_ns))
-        self._remember(taken)
-        arrivals, probe = self._probes.found(taken, self.flows)
-        position = 0
-        while position < len(batch):
-            position = deliver(self._interface, arrivals, probe, self._outbox, position)
-            self._answer()
-        self.counts.probes += int(probe.sum())
-        return probe
-
-    def _from_host(self, batch: Batch, time_ns: int) -> None:
-        self.counts.host_frames += len(batch)
-        if self._vlan is not None:
-            batch = with_vlan(batch, self._vlan, self.place.ethertypes)
-        if self.defence is not None:
-            batch = self._defended(batch, self.defence, time_ns)
-        self._send_all(NET, batch)
-
-    def _defended(self, batch: Batch, defence: Defence, time_ns: int) -> Batch:
-        """Return what the host sent as its port's defence mode has it; LLDP is for the port itself."""
-        ethertypes = self.place.ethertypes
-        classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=ethertypes)
-        kept = np.ones(len(batch), np.bool_)
-        for position in np.flatnonzero(~classes.occupies).tolist():
-            octets = batch.frame(position)
-            if _is_lldp(octets, ethertypes):
-                defence.hear(octets, time_ns)
-                kept[position] = False
-        self.counts.consumed_frames += int((~kept).sum())
-        ruled = np.array(defence.rules.received)[classes.priority] != classes.priority
-        if not (ruled & kept).any():
-            return batch.select(kept) if not kept.all() else batch
-        frames = [
-            receive(self.record, defence.rules, batch.frame(i), ethertypes=ethertypes)[0]
-            for i in np.flatnonzero(kept).tolist()
-        ]
-        return Batch.from_frames(frames)
-
-    def _own(self, batch: Batch, classes: FrameClasses) -> NDArray[np.bool_]:
-        """Return which frames from the network are for the edge itself: LLDP, and a backbone's CNMs."""
-        own = np.zeros(len(batch), np.bool_)
-        ethertypes = self.place.ethertypes
-        for position in np.flatnonzero(~classes.sampled).tolist():
-            octets = batch.frame(position)
-            if octets[:6] == self.place.cp_mac:
-                own[position] = True
-                converted = convert(
-                    self.record, self._parameters, octets, self.place.cp_mac, ethertypes=ethertypes
-                )
-                if converted is not None:
-                    self._send_one(HOST, converted)
-            elif self.defence is not None and _is_lldp(octets, ethertypes):
-                own[position] = True
-        self.counts.consumed_frames += int(own.sum())
-        return own
-
-    def _remember(self, taken: Taken) -> None:
-        """Keep the head of the first frame of each flow: answers are made like it."""
-        number = self.flows.numbers(taken.arrivals.station, taken.arrivals.flow)
-        for position, flow in enumerate(number.tolist()):
-            if flow >= 0 and flow not in self._examples:
-                self._examples[flow] = taken.batch.frame(position)[:_SHOWN_OCTETS]
-
-    def _answer(self) -> None:
-        """Send what destinations have posted."""
-        outbox = self._outbox
-        if not outbox.posted.count:
-            return
-        for message in outbox.messages[: outbox.posted.count]:
-            if not message.sent:
-                continue
-            number = self.flows.numbers(np.array([message.station]), np.array([message.flow]))
-            octets = self._examples.get(int(number[0]))
-            if octets is None:
-                self.counts.unanswered += 1
-                continue
-            about = SampledFrame(octets, len(octets), 0)
-            self._send_one(NET, octets_of(self.machine, message, about, self.place))
-            kind = kind_name(self.machine, int(message.kind))
-            self.messages[kind] = self.messages.get(kind, 0) + 1
-        outbox.posted.count = 0
-
-    def _send_one(self, place: int, octets: bytes) -> None:
-        frame = np.frombuffer(octets, np.uint8)
-        self._send(place, frame, np.zeros(1, np.int64), np.array([len(frame)]))
-
-    def _send_all(self, place: int, batch: Batch) -> None:
-        if len(batch):
-            self._send(place, batch.buffer, batch.offset, batch.captured)
-
-    def snapshot(self, now_ns: int) -> Snapshot:
-        """Return what the edge has come to."""
-        counters = {name: int(value) for name, value in vars(self.counts).items()}
-        warnings = self.defence.warnings if self.defence is not None else ()
-        mechanism = self.machine.counters(self.receivers)
-        if self.machine.tag is CNTag:
-            record: Any = self.record
-            mechanism |= {name: int(record[name]) for name in record.dtype.names}
-        if self.defence is not None:
-            counters |= {
-                "lldp_frames": self.defence.heard,
-                "lldp_malformed": self.defence.malformed,
-                "lldp_speaker_changes": self.defence.speaker_changes,
-                "mode_changes": self.defence.changes,
-            }
-        return Snapshot(
-            counters=counters, messages=dict(self.messages), mechanism=mechanism, warnings=warnings
-        )
-
-
 def _is_lldp(octets: bytes, ethertypes: EtherTypes) -> bool:
     return octets[TYPE_AT : TYPE_AT + 2] == ethertypes.lldp.to_bytes(2)
+
+
+def precompile_edge(machine: Machine, ethertypes: EtherTypes) -> None:
+    """Compile the code that an edge with ``machine`` runs."""
+    edge = Edge(
+        machine, link_rate_bps=10**8, mac=EXAMPLE_FRAME[:6], seed=1, start_ns=0, send=discard,
+        ethertypes=ethertypes,
+    )  # fmt: skip
+    exercise(edge)
+    edge.flows.find(EXAMPLE_FRAME[6:12], destination=EXAMPLE_FRAME[:6], priority=0)  # as messages do
+    precompile_tagging(machine, ethertypes)

@@ -56,7 +56,7 @@ class PauseChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What happened in ``span_ns``; ``frames`` and ``octets`` are all so far."""
+    """Statistics of ``span_ns``; ``frames`` and ``octets`` are totals so far."""
 
     span_ns: int
     frames: int
@@ -69,7 +69,7 @@ class Change:
 
 
 def change_between(before: Statistics | None, after: Statistics, span_ns: int) -> Change:
-    """Return what happened in the ``span_ns`` between two looks (None: since the beginning)."""
+    """Return the change between two statistics, ``span_ns`` apart (None: since the beginning)."""
     per_second = NS_PER_S / max(1, span_ns)
     kinds = {each.kind.name: (each.frames, each.octets) for each in before.kinds} if before else {}
     points = {(each.kind, each.cpid): each.frames for each in before.congestion_points} if before else {}

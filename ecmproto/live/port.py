@@ -1,4 +1,4 @@
-"""A software switch port with a congestion point, in whatever time its caller has: no sockets, no clock.
+"""A software switch port with a congestion point, without sockets, driven by its caller's clock.
 
 >>> port = SwitchPort(machine, facts, inputs=2, frames=1000, seed=1, start_ns=now_ns, send=send)
 >>> port.take(batch, 0, now_ns)          # frames that came in at input 0
@@ -31,18 +31,26 @@ from ecmproto.engine.port import lengthen_ring, new_port
 from ecmproto.engine.statistics import kind_name
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.live.device import Send, Snapshot
+from ecmproto.live.device import (
+    EXAMPLE_FRAME,
+    EXAMPLE_FRAMES,
+    EXERCISED_NS,
+    Send,
+    Snapshot,
+    discard,
+    exercise,
+)
 from ecmproto.live.switching import (
     Incoming,
     Switch,
     SwitchCounts,
     SwitchFacts,
-    empty,
+    clear,
     forward,
     forwarded,
     new_addresses,
-    new_leaving,
-    new_store,
+    new_frame_store,
+    new_outgoing,
     obey,
     release,
 )
@@ -70,9 +78,388 @@ from ecmproto.record import new_record
 from ecmproto.structs import as_interface
 from ecmproto.units import NS_PER_S, format_time
 
+_EXAMPLE_PAUSE = bytes.fromhex("0180c20000010200000000fa880800010001").ljust(60, b"\0")
 _WORD_OCTETS = 4
 """The EtherType, and the discriminator word (wire-formats 1.1)."""
 _PROTOCOL, _PROTOCOL_MASK, _TYPE_SHIFT = 4, 7, 4
+_COUNTED = ("pause_frames", "pfc_frames", "ignored_frames", "refused_frames")
+_PARAMETERS: dict[str, PauseReactionParameters | PFCReactionParameters] = {
+    "pause": PauseReactionParameters(),
+    "pfc": PFCReactionParameters(priorities=frozenset(range(PRIORITIES))),
+}
+KINDS = tuple(_PARAMETERS)
+"""The flow control that a port may obey."""
+LARGEST_OCTETS = 2048
+"""Of a frame, unless the maker of a port says otherwise."""
+_ADDRESSES = 4096
+_REMEMBERED_NS = 300 * NS_PER_S
+"""802.1Q 8.8.3: the recommended ageing time."""
+_MESSAGES_AT_ONCE = 1024
+_OUTGOING_AT_ONCE = 512
+_SLOT_OCTETS = 64
+_LEAST_FRAME_OCTETS = 60
+MOST_FRAMES = 1 << 18
+"""A buffer given in octets holds no more frames than this."""
+LEAD_NS = 20_000
+"""A port hands a frame over so long before it leaves: about the time that giving it to the kernel takes."""
+
+
+class SwitchPort:
+    """Inputs 0 to n − 1, and the output, interface n, with queues and a congestion point before it.
+
+    ``frames`` is how many frames the queues hold at most, besides the octets that ``facts`` say.
+    Frames are handed over up to ``lead_ns`` before they leave, for whoever needs that time to send them.
+    With ``obeys``, one of `downstream.KINDS`, PAUSE or PFC from the output's far end stop its priorities,
+    for no longer than ``watchdog_ns`` without a break if that is given.
+    ``counts`` are a record of `switching.SwitchCounts`, ``messages`` what was sent by kind.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        facts: PortConfig,
+        *,
+        inputs: int,
+        frames: int,
+        seed: int,
+        start_ns: int,
+        send: Send,
+        link_rate_bps: int | None = None,
+        largest_octets: int = LARGEST_OCTETS,
+        lead_ns: int = 0,
+        obeys: str | None = None,
+        watchdog_ns: int | None = None,
+        ethertypes: EtherTypes = DEFAULT,
+    ) -> None:
+        check_seed(seed)
+        self.machine = machine
+        self.facts = facts
+        self.inputs = inputs
+        self.messages: Counter[str] = Counter()
+        self.context = PortContext(
+            rate_bps=facts.rate_bps,
+            link_rate_bps=facts.rate_bps if link_rate_bps is None else link_rate_bps,
+            cp_mac=facts.cp_mac,
+            stations=inputs,
+            flows=1,
+            ethertypes=ethertypes,
+        )
+        self._start_ns = start_ns
+        self._send = send
+        self._lead_ns = lead_ns
+        self._until_ns = 0
+        self.point = machine.congestion_point(self.context, np.random.default_rng(seed))
+        self._interface = as_interface(self.point, CongestionPoint)
+        self.switch = _new_switch(
+            machine,
+            facts,
+            inputs=inputs,
+            frames=frames,
+            largest_octets=largest_octets,
+            ethertypes=ethertypes,
+        )
+        self._downstream: Downstream | None = None
+        if obeys is not None:
+            self._downstream = Downstream(
+                obeys,
+                self.switch,
+                rate_bps=facts.rate_bps,
+                ethertypes=ethertypes,
+                watchdog_ns=watchdog_ns,
+            )
+
+    @property
+    def counts(self) -> Any:
+        """Return the counters of frames, a record of `SwitchCounts`."""
+        return self.switch.counts
+
+    @property
+    def due_ns(self) -> int:
+        """Return when `advance` is next needed; NEVER_NS while nothing waits."""
+        line = self.switch.port.line
+        if line.in_service_octets != 0:
+            return self._start_ns + min(int(line.departure_ns), self.point.next_timer_ns())
+        if self._downstream is not None and line.waiting_mask:
+            return self._start_ns + min(self._downstream.resumes_ns, self.point.next_timer_ns())
+        # What ticks at an empty port come to can wait until something arrives.
+        return NEVER_NS
+
+    def take(self, batch: Batch, interface: int, now_ns: int) -> None:
+        """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
+        time_ns = self._time(now_ns)
+        if interface == self.inputs:
+            if self.machine.answers:
+                batch = with_lower_rates(batch, self._interface, self.context.ethertypes)
+            self._obey(batch, time_ns)
+        frames = Incoming(batch.buffer, batch.offset, batch.captured, batch.original)
+        position, last = 0, False
+        while not last:
+            position = forward(
+                self.switch, self._interface, frames, interface, time_ns, time_ns + self._lead_ns, position
+            )
+            last = position == len(batch)
+            self._drain(batch)
+
+    def advance(self, now_ns: int) -> None:
+        """Do everything that is due by ``now_ns``."""
+        self._release(self._time(now_ns) + self._lead_ns)
+
+    def _release(self, until_ns: int) -> None:
+        done = False
+        while not done:
+            done = release(self.switch, self._interface, until_ns)
+            self._drain(None)
+
+    def _obey(self, batch: Batch, time_ns: int) -> None:
+        """Obey the PAUSE and PFC frames among those that came to the output."""
+        if self._downstream is None:
+            return
+        for frame in self._downstream.pause_frames(batch):
+            self._release(time_ns)
+            self._downstream.obey(frame, time_ns)
+
+    def _time(self, now_ns: int) -> int:
+        """Return the port's own time: what has left early is not to be overtaken."""
+        time_ns = max(now_ns - self._start_ns, self._until_ns)
+        self._until_ns = time_ns + self._lead_ns
+        return time_ns
+
+    def snapshot(self, now_ns: int) -> Snapshot:
+        """Return counters, and the queues at ``now_ns`` and over all the time."""
+        gauge = self.switch.port.gauge
+        settled(gauge, now_ns - self._start_ns)
+        queue = queue_statistics(gauge, TOTAL)
+        counters = {name: int(getattr(self.counts, name)) for name in self.counts.dtype.names}
+        if self._downstream is not None:
+            counters |= self._downstream.counters(now_ns - self._start_ns)
+        return Snapshot(
+            counters=counters,
+            messages=dict(self.messages),
+            mechanism=self.machine.counters(self.point),
+            warnings=self._downstream.warnings() if self._downstream is not None else (),
+            gauges={
+                "queue_frames": int(self.switch.pool.stock.used),
+                "queue_octets": int(gauge.level_octets[TOTAL]),
+                "queue_octet_seconds": float(gauge.octet_ns[TOTAL]) / NS_PER_S,
+                "queue_mean_octets": queue.mean_octets,
+                "queue_p99_octets": queue.p99_octets,
+                "queue_peak_octets": queue.peak_octets,
+                "utilisation": utilisation(gauge),
+            },
+        )
+
+    def _drain(self, batch: Batch | None) -> None:
+        """Send the frames that leave, and the messages that were posted."""
+        outgoing, outbox = self.switch.outgoing, self.switch.outbox
+        if outgoing.used[0]:
+            for interface, frames in enumerate(outgoing.frames.tolist()):
+                if frames:
+                    offset, length = outgoing.offset[interface, :frames], outgoing.length[interface, :frames]
+                    self._send(interface, outgoing.octets, offset, length)
+            clear(outgoing)
+        if outbox.posted.count:
+            for message in outbox.messages[: outbox.posted.count]:
+                if message.sent:
+                    self._send_message(message, batch)
+            outbox.posted.count = 0
+
+    def _send_message(self, message: Any, batch: Batch | None) -> None:
+        cause, station = int(message.cause), int(message.station)
+        about = SampledFrame(b"", 0, 0)
+        if cause != NO_CAUSE and batch is not None:
+            about = self._sampled(batch.select([cause]))
+        elif message.kind not in (PAUSE_KIND, PFC_KIND):
+            return
+        if station == NO_STATION:
+            return
+        frame = np.frombuffer(octets_of(self.machine, message, about, self.context), np.uint8)
+        interfaces = range(self.inputs) if station == EVERY_STATION else (station,)
+        for interface in interfaces:
+            self._send(interface, frame, np.zeros(1, np.int64), np.array([len(frame)], np.int64))
+        self.messages[kind_name(self.machine, int(message.kind))] += 1
+
+    def _sampled(self, one: Batch) -> SampledFrame:
+        classes = classify(one.buffer, one.offset, one.captured, ethertypes=self.context.ethertypes)
+        octets = one.frame(0)
+        return SampledFrame(octets, len(octets), int(classes.msdu_offset[0]))
+
+
+def _new_switch(
+    machine: Machine,
+    facts: PortConfig,
+    *,
+    inputs: int,
+    frames: int,
+    largest_octets: int,
+    ethertypes: EtherTypes,
+) -> Switch:
+    fixed = new_record(SwitchFacts)
+    fixed.own, fixed.tag = int.from_bytes(facts.cp_mac), tag_kind(machine)
+    fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
+    port = new_port(facts, tag_octets=machine.tag_octets)
+    for priority in range(PRIORITIES):
+        # No ring is ever full: it has a slot for every frame that there can be.
+        while int(port.line.slot_mask[priority]) + 1 < frames:
+            lengthen_ring(port, priority)
+    return Switch(
+        facts=fixed,
+        counts=new_record(SwitchCounts),
+        port=port,
+        pauses=new_record(PauseTimers),
+        pool=new_pool(frames),
+        store=new_frame_store(frames, largest_octets),
+        addresses=new_addresses(_ADDRESSES),
+        outgoing=new_outgoing(inputs + 1, frames=_OUTGOING_AT_ONCE, largest_octets=largest_octets),
+        outbox=new_outbox(_MESSAGES_AT_ONCE),
+        roles=roles_of(ethertypes),
+    )
+
+
+def slot_octets(mtus_octets: int) -> int:
+    """Return the longest frame for interfaces with MTUs up to ``mtus_octets``: headers and some tags more."""
+    return -(-(mtus_octets + _SLOT_OCTETS) // _SLOT_OCTETS) * _SLOT_OCTETS
+
+
+def buffer_of(text: str) -> tuple[int, int]:
+    """Return the frames and the octets that a buffer such as ``1000frames`` or ``500kB`` holds.
+
+    Frames are counted as 1518 octets where octets matter, shorter ones than 60 there are not.
+    ParameterError for what is neither, and for more frames than a switch has memory for.
+    """
+    buffer = parse_buffer(text)
+    if not buffer.frames:
+        return min(MOST_FRAMES, max(1, buffer.octets // _LEAST_FRAME_OCTETS)), buffer.octets
+    if buffer.frames > MOST_FRAMES:
+        raise ParameterError(name="buffer", needed=f"1 to {MOST_FRAMES} frames", got=text)
+    return buffer.frames, buffer.octets
+
+
+class Downstream:
+    """PAUSE and PFC from the far end of a switch's output, obeyed there; ``kind`` is one of `KINDS`.
+
+    No priority is stopped for longer than ``watchdog_ns`` without a break; None: for as long as it is said.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        switch: Switch,
+        *,
+        rate_bps: int,
+        ethertypes: EtherTypes,
+        watchdog_ns: int | None = None,
+    ) -> None:
+        self._switch = switch
+        self._watchdog = _Watchdog(watchdog_ns, switch.pauses) if watchdog_ns is not None else None
+        self._settings = pause_reaction_settings(_PARAMETERS[kind], rate_bps=rate_bps)
+        self._ethertypes = ethertypes
+
+    @property
+    def _state(self) -> PauseTimers:
+        return self._switch.pauses
+
+    @property
+    def resumes_ns(self) -> int:
+        """Return when the next priority resumes; NEVER_NS while none is stopped."""
+        mask = int(self._switch.port.line.stopped_mask)
+        until_ns = self._state.until_ns
+        return min((int(until_ns[p]) for p in range(PRIORITIES) if mask >> p & 1), default=NEVER_NS)
+
+    def pause_frames(self, batch: Batch) -> Iterator[PauseFrame]:
+        """Yield the content of the MAC Control frames of a batch."""
+        long = np.flatnonzero(batch.captured >= HEADER_OCTETS)
+        at = batch.offset[long] + TYPE_AT
+        high, low = self._ethertypes.mac_control.to_bytes(2)
+        for position in long[(batch.buffer[at] == high) & (batch.buffer[at + 1] == low)].tolist():
+            yield read_flow_control(batch.frame(position), ethertypes=self._ethertypes)
+
+    def obey(self, frame: PauseFrame, now_ns: int) -> None:
+        """Obey a frame; everything due by ``now_ns`` has been done."""
+        dog, refused = self._watchdog, frame.kind != self._settings.kind or not frame.enable_vector
+        if dog is None or refused:
+            obey(self._switch, self._settings, frame, now_ns)
+            return
+        mask = dog.admitted(frame, now_ns)
+        if mask:
+            obey(self._switch, self._settings, frame._replace(enable_vector=mask), now_ns)
+            dog.bound(mask, now_ns)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return a sentence for the user if the watchdog has tripped."""
+        dog = self._watchdog
+        if dog is None or not dog.trips:
+            return ()
+        limit = format_time(dog.limit_ns)
+        return (f"the watchdog let a priority go that the output's far end had stopped for {limit}",)
+
+    def counters(self, now_ns: int) -> dict[str, int]:
+        """Return the counters of frames, and for how long each priority was stopped."""
+        counted = {f"downstream_{name}": int(getattr(self._state, name)) for name in _COUNTED}
+        if self._watchdog is not None:
+            self._watchdog.expire(now_ns)
+            counted["watchdog_trips"] = self._watchdog.trips
+            counted["watchdog_ignored_times"] = self._watchdog.ignored
+        return counted | {
+            f"stopped_ns_priority_{p}": int(paused_ns(self._state, p, now_ns)) for p in range(PRIORITIES)
+        }
+
+
+class _Watchdog:
+    """Bounds for how long one stop after the other keeps a priority from starting frames: ``limit_ns``.
+
+    A priority that was stopped for so long without a break starts frames again, and what would stop it is
+    ignored until nothing has tried to for as long.
+    """
+
+    def __init__(self, limit_ns: int, state: PauseTimers) -> None:
+        self.limit_ns = limit_ns
+        self.trips = 0
+        self.ignored = 0
+        self._state = state
+        self._stopped_ns = [0] * PRIORITIES
+        """Since when each priority is stopped, where it is."""
+        self._bounded = self._tripped = 0
+        """Masks of priorities: stopped up to the limit, and let go by it."""
+        self._refused_ns = [0] * PRIORITIES
+
+    def expire(self, now_ns: int) -> None:
+        """Release the priorities that have been stopped up to the limit."""
+        for priority in range(PRIORITIES):
+            bit = 1 << priority
+            if self._bounded & ~self._tripped & bit and self._state.until_ns[priority] <= now_ns:
+                self._tripped |= bit
+                self.trips += 1
+
+    def admitted(self, frame: PauseFrame, now_ns: int) -> int:
+        """Return the mask of the times in ``frame`` that are to be obeyed."""
+        self.expire(now_ns)
+        mask = frame.enable_vector
+        for priority, quanta in enumerate(frame.times_quanta):
+            bit = 1 << priority
+            if not mask & bit:
+                continue
+            over = quanta == 0 or now_ns - self._refused_ns[priority] >= self.limit_ns
+            if self._tripped & bit and not over:
+                self.ignored += 1
+                self._refused_ns[priority] = now_ns
+                mask &= ~bit
+                continue
+            if self._state.until_ns[priority] <= now_ns:
+                self._stopped_ns[priority] = now_ns
+            self._bounded &= ~bit
+            self._tripped &= ~bit
+        return mask
+
+    def bound(self, mask: int, now_ns: int) -> None:
+        """Bound the stops of the priorities in ``mask``, which a frame has just begun or prolonged."""
+        until_ns = self._state.until_ns
+        for priority in range(PRIORITIES):
+            limit_ns = self._stopped_ns[priority] + self.limit_ns
+            if mask >> priority & 1 and until_ns[priority] > now_ns:
+                self._refused_ns[priority] = now_ns
+                if until_ns[priority] >= limit_ns:
+                    until_ns[priority] = limit_ns
+                    self._bounded |= 1 << priority
 
 
 def with_lower_rates(batch: Batch, point: CongestionPoint, ethertypes: EtherTypes) -> Batch:
@@ -112,386 +499,13 @@ def _reports(batch: Batch, classes: FrameClasses, ethertypes: EtherTypes) -> NDA
     return reports
 
 
-_COUNTED = ("pause_frames", "pfc_frames", "ignored_frames", "refused_frames")
-_PARAMETERS: dict[str, PauseReactionParameters | PFCReactionParameters] = {
-    "pause": PauseReactionParameters(),
-    "pfc": PFCReactionParameters(priorities=frozenset(range(PRIORITIES))),
-}
-KINDS = tuple(_PARAMETERS)
-"""What a port may obey."""
-
-
-class _Watchdog:
-    """Bounds for how long one stop after the other keeps a priority from starting frames: ``limit_ns``.
-
-    A priority that was stopped for so long without a break starts frames again, and what would stop it is
-    ignored until nothing has tried to for as long.
-    """
-
-    def __init__(self, limit_ns: int, state: PauseTimers) -> None:
-        self.limit_ns = limit_ns
-        self.trips = 0
-        self.ignored = 0
-        self._state = state
-        self._stopped_ns = [0] * PRIORITIES
-        """Since when each priority is stopped, where it is."""
-        self._bounded = self._tripped = 0
-        """Masks of priorities: stopped up to the limit, and let go by it."""
-        self._heard_ns = [0] * PRIORITIES
-
-    def expire(self, now_ns: int) -> None:
-        """Let go of the priorities whose limit has come."""
-        for priority in range(PRIORITIES):
-            bit = 1 << priority
-            if self._bounded & ~self._tripped & bit and self._state.until_ns[priority] <= now_ns:
-                self._tripped |= bit
-                self.trips += 1
-
-    def admitted(self, frame: PauseFrame, now_ns: int) -> int:
-        """Return the mask of the times in ``frame`` that are to be obeyed."""
-        self.expire(now_ns)
-        mask = frame.enable_vector
-        for priority, quanta in enumerate(frame.times_quanta):
-            bit = 1 << priority
-            if not mask & bit:
-                continue
-            over = quanta == 0 or now_ns - self._heard_ns[priority] >= self.limit_ns
-            if self._tripped & bit and not over:
-                self.ignored += 1
-                self._heard_ns[priority] = now_ns
-                mask &= ~bit
-                continue
-            if self._state.until_ns[priority] <= now_ns:
-                self._stopped_ns[priority] = now_ns
-            self._bounded &= ~bit
-            self._tripped &= ~bit
-        return mask
-
-    def bound(self, mask: int, now_ns: int) -> None:
-        """Bound the stops of the priorities in ``mask``, which a frame has just begun or prolonged."""
-        until_ns = self._state.until_ns
-        for priority in range(PRIORITIES):
-            limit_ns = self._stopped_ns[priority] + self.limit_ns
-            if mask >> priority & 1 and until_ns[priority] > now_ns:
-                self._heard_ns[priority] = now_ns
-                if until_ns[priority] >= limit_ns:
-                    until_ns[priority] = limit_ns
-                    self._bounded |= 1 << priority
-
-
-class Downstream:
-    """What a switch's output hears; ``kind`` is one of `KINDS`.
-
-    No priority is stopped for longer than ``watchdog_ns`` without a break; None: for as long as it is said.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        switch: Switch,
-        *,
-        rate_bps: int,
-        ethertypes: EtherTypes,
-        watchdog_ns: int | None = None,
-    ) -> None:
-        self._switch = switch
-        self._watchdog = _Watchdog(watchdog_ns, switch.pauses) if watchdog_ns is not None else None
-        self._settings = pause_reaction_settings(_PARAMETERS[kind], rate_bps=rate_bps)
-        self._ethertypes = ethertypes
-
-    @property
-    def _state(self) -> PauseTimers:
-        return self._switch.pauses
-
-    @property
-    def resumes_ns(self) -> int:
-        """When the next priority resumes, NEVER_NS while none is stopped."""
-        mask = int(self._switch.port.line.stopped_mask)
-        until_ns = self._state.until_ns
-        return min((int(until_ns[p]) for p in range(PRIORITIES) if mask >> p & 1), default=NEVER_NS)
-
-    def heard(self, batch: Batch) -> Iterator[PauseFrame]:
-        """Yield what the MAC Control frames say of those that came to the output."""
-        long = np.flatnonzero(batch.captured >= HEADER_OCTETS)
-        at = batch.offset[long] + TYPE_AT
-        high, low = self._ethertypes.mac_control.to_bytes(2)
-        for position in long[(batch.buffer[at] == high) & (batch.buffer[at + 1] == low)].tolist():
-            yield read_flow_control(batch.frame(position), ethertypes=self._ethertypes)
-
-    def obey(self, frame: PauseFrame, now_ns: int) -> None:
-        """Do what a frame says; all that was due by ``now_ns`` has happened."""
-        dog, refused = self._watchdog, frame.kind != self._settings.kind or not frame.enable_vector
-        if dog is None or refused:
-            obey(self._switch, self._settings, frame, now_ns)
-            return
-        mask = dog.admitted(frame, now_ns)
-        if mask:
-            obey(self._switch, self._settings, frame._replace(enable_vector=mask), now_ns)
-            dog.bound(mask, now_ns)
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return what a person should know."""
-        dog = self._watchdog
-        if dog is None or not dog.trips:
-            return ()
-        limit = format_time(dog.limit_ns)
-        return (f"the watchdog let a priority go that the output's far end had stopped for {limit}",)
-
-    def counters(self, now_ns: int) -> dict[str, int]:
-        """Return what came, and for how long each priority was stopped."""
-        counted = {f"downstream_{name}": int(getattr(self._state, name)) for name in _COUNTED}
-        if self._watchdog is not None:
-            self._watchdog.expire(now_ns)
-            counted["watchdog_trips"] = self._watchdog.trips
-            counted["watchdog_ignored_times"] = self._watchdog.ignored
-        return counted | {
-            f"stopped_ns_priority_{p}": int(paused_ns(self._state, p, now_ns)) for p in range(PRIORITIES)
-        }
-
-
-LARGEST_OCTETS = 2048
-"""Of a frame, unless the maker of a port says otherwise."""
-
-_ADDRESSES = 4096
-_REMEMBERED_NS = 300 * NS_PER_S
-"""802.1Q 8.8.3: the recommended ageing time."""
-_MESSAGES_AT_ONCE = 1024
-_LEAVING_AT_ONCE = 512
-
-
-class SwitchPort:
-    """Inputs 0 to n − 1, and the output, place n, with queues and a congestion point before it.
-
-    ``frames`` is how many frames the queues hold at most, besides the octets that ``facts`` say.
-    Frames are handed over up to ``lead_ns`` before they leave, for whoever needs that time to send them.
-    With ``obeys``, one of `downstream.KINDS`, PAUSE or PFC from the output's far end stop its priorities,
-    for no longer than ``watchdog_ns`` without a break if that is given.
-    ``counts`` are a record of `switching.SwitchCounts`, ``messages`` what was sent by kind.
-    """
-
-    def __init__(
-        self,
-        machine: Machine,
-        facts: PortConfig,
-        *,
-        inputs: int,
-        frames: int,
-        seed: int,
-        start_ns: int,
-        send: Send,
-        link_rate_bps: int | None = None,
-        largest_octets: int = LARGEST_OCTETS,
-        lead_ns: int = 0,
-        obeys: str | None = None,
-        watchdog_ns: int | None = None,
-        ethertypes: EtherTypes = DEFAULT,
-    ) -> None:
-        check_seed(seed)
-        self.machine = machine
-        self.facts = facts
-        self.inputs = inputs
-        self.messages: Counter[str] = Counter()
-        self.place = PortContext(
-            rate_bps=facts.rate_bps,
-            link_rate_bps=facts.rate_bps if link_rate_bps is None else link_rate_bps,
-            cp_mac=facts.cp_mac,
-            stations=inputs,
-            flows=1,
-            ethertypes=ethertypes,
-        )
-        self._start_ns = start_ns
-        self._send = send
-        self._lead_ns = lead_ns
-        self._until_ns = 0
-        self.point = machine.congestion_point(self.place, np.random.default_rng(seed))
-        self._interface = as_interface(self.point, CongestionPoint)
-        self.switch = _new_switch(
-            machine,
-            facts,
-            inputs=inputs,
-            frames=frames,
-            largest_octets=largest_octets,
-            ethertypes=ethertypes,
-        )
-        self._downstream: Downstream | None = None
-        if obeys is not None:
-            self._downstream = Downstream(
-                obeys,
-                self.switch,
-                rate_bps=facts.rate_bps,
-                ethertypes=ethertypes,
-                watchdog_ns=watchdog_ns,
-            )
-
-    @property
-    def counts(self) -> Any:
-        """What became of frames."""
-        return self.switch.counts
-
-    @property
-    def due_ns(self) -> int:
-        """When `advance` is next needed; NEVER_NS while nothing waits."""
-        line = self.switch.port.line
-        if line.in_service_octets != 0:
-            return self._start_ns + min(int(line.departure_ns), self.point.next_timer_ns())
-        if self._downstream is not None and line.waiting_mask:
-            return self._start_ns + min(self._downstream.resumes_ns, self.point.next_timer_ns())
-        # What ticks at an empty port come to can wait until something arrives.
-        return NEVER_NS
-
-    def take(self, batch: Batch, place: int, now_ns: int) -> None:
-        """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
-        time_ns = self._time(now_ns)
-        if place == self.inputs:
-            if self.machine.answers:
-                batch = with_lower_rates(batch, self._interface, self.place.ethertypes)
-            self._obey(batch, time_ns)
-        frames = Incoming(batch.buffer, batch.offset, batch.captured, batch.original)
-        position, last = 0, False
-        while not last:
-            position = forward(
-                self.switch, self._interface, frames, place, time_ns, time_ns + self._lead_ns, position
-            )
-            last = position == len(batch)
-            self._drain(batch)
-
-    def advance(self, now_ns: int) -> None:
-        """Let everything happen that is due by ``now_ns``."""
-        self._release(self._time(now_ns) + self._lead_ns)
-
-    def _release(self, until_ns: int) -> None:
-        done = False
-        while not done:
-            done = release(self.switch, self._interface, until_ns)
-            self._drain(None)
-
-    def _obey(self, batch: Batch, time_ns: int) -> None:
-        """Do what PAUSE and PFC frames say of those that came to the output."""
-        if self._downstream is None:
-            return
-        for frame in self._downstream.heard(batch):
-            self._release(time_ns)
-            self._downstream.obey(frame, time_ns)
-
-    def _time(self, now_ns: int) -> int:
-        """Return the port's own time: what has left early is not to be overtaken."""
-        time_ns = max(now_ns - self._start_ns, self._until_ns)
-        self._until_ns = time_ns + self._lead_ns
-        return time_ns
-
-    def snapshot(self, now_ns: int) -> Snapshot:
-        """Return what the port has come to; its queues at this moment and over all the time."""
-        gauge = self.switch.port.gauge
-        settled(gauge, now_ns - self._start_ns)
-        queue = queue_statistics(gauge, TOTAL)
-        counters = {name: int(getattr(self.counts, name)) for name in self.counts.dtype.names}
-        if self._downstream is not None:
-            counters |= self._downstream.counters(now_ns - self._start_ns)
-        return Snapshot(
-            counters=counters,
-            messages=dict(self.messages),
-            mechanism=self.machine.counters(self.point),
-            warnings=self._downstream.warnings() if self._downstream is not None else (),
-            gauges={
-                "queue_frames": int(self.switch.pool.stock.used),
-                "queue_octets": int(gauge.level_octets[TOTAL]),
-                "queue_octet_seconds": float(gauge.octet_ns[TOTAL]) / NS_PER_S,
-                "queue_mean_octets": queue.mean_octets,
-                "queue_p99_octets": queue.p99_octets,
-                "queue_peak_octets": queue.peak_octets,
-                "utilisation": utilisation(gauge),
-            },
-        )
-
-    def _drain(self, batch: Batch | None) -> None:
-        """Hand over what leaves, and send what was said."""
-        leaving, outbox = self.switch.leaving, self.switch.outbox
-        if leaving.used[0]:
-            for place, frames in enumerate(leaving.frames.tolist()):
-                if frames:
-                    offset, length = leaving.offset[place, :frames], leaving.length[place, :frames]
-                    self._send(place, leaving.octets, offset, length)
-            empty(leaving)
-        if outbox.posted.count:
-            for message in outbox.messages[: outbox.posted.count]:
-                if message.sent:
-                    self._say(message, batch)
-            outbox.posted.count = 0
-
-    def _say(self, message: Any, batch: Batch | None) -> None:
-        cause, station = int(message.cause), int(message.station)
-        about = SampledFrame(b"", 0, 0)
-        if cause != NO_CAUSE and batch is not None:
-            about = self._sampled(batch.select([cause]))
-        elif message.kind not in (PAUSE_KIND, PFC_KIND):
-            return
-        if station == NO_STATION:
-            return
-        frame = np.frombuffer(octets_of(self.machine, message, about, self.place), np.uint8)
-        places = range(self.inputs) if station == EVERY_STATION else (station,)
-        for place in places:
-            self._send(place, frame, np.zeros(1, np.int64), np.array([len(frame)], np.int64))
-        self.messages[kind_name(self.machine, int(message.kind))] += 1
-
-    def _sampled(self, one: Batch) -> SampledFrame:
-        classes = classify(one.buffer, one.offset, one.captured, ethertypes=self.place.ethertypes)
-        octets = one.frame(0)
-        return SampledFrame(octets, len(octets), int(classes.msdu_offset[0]))
-
-
-def _new_switch(
-    machine: Machine,
-    facts: PortConfig,
-    *,
-    inputs: int,
-    frames: int,
-    largest_octets: int,
-    ethertypes: EtherTypes,
-) -> Switch:
-    fixed = new_record(SwitchFacts)
-    fixed.own, fixed.tag = int.from_bytes(facts.cp_mac), tag_kind(machine)
-    fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
-    port = new_port(facts, tag_octets=machine.tag_octets)
-    for priority in range(PRIORITIES):
-        # No ring is ever full: it has a slot for every frame that there can be.
-        while int(port.line.slot_mask[priority]) + 1 < frames:
-            lengthen_ring(port, priority)
-    return Switch(
-        facts=fixed,
-        counts=new_record(SwitchCounts),
-        port=port,
-        pauses=new_record(PauseTimers),
-        pool=new_pool(frames),
-        store=new_store(frames, largest_octets),
-        addresses=new_addresses(_ADDRESSES),
-        leaving=new_leaving(inputs + 1, frames=_LEAVING_AT_ONCE, largest_octets=largest_octets),
-        outbox=new_outbox(_MESSAGES_AT_ONCE),
-        roles=roles_of(ethertypes),
-    )
-
-
-_SLOT_OCTETS = 64
-_LEAST_FRAME_OCTETS = 60
-MOST_FRAMES = 1 << 18
-"""A buffer given in octets holds no more frames than this."""
-LEAD_NS = 20_000
-"""What handing a frame to the kernel takes, roughly: a port gives it away so much before it leaves."""
-
-
-def slot_octets(mtus_octets: int) -> int:
-    """Return what a frame may have where the largest MTU is ``mtus_octets``: headers and some tags more."""
-    return -(-(mtus_octets + _SLOT_OCTETS) // _SLOT_OCTETS) * _SLOT_OCTETS
-
-
-def buffer_of(text: str) -> tuple[int, int]:
-    """Return the frames and the octets that a buffer such as ``1000frames`` or ``500kB`` holds.
-
-    Frames are counted as 1518 octets where octets matter, shorter ones than 60 there are not.
-    ParameterError for what is neither, and for more frames than a switch has memory for.
-    """
-    buffer = parse_buffer(text)
-    if not buffer.frames:
-        return min(MOST_FRAMES, max(1, buffer.octets // _LEAST_FRAME_OCTETS)), buffer.octets
-    if buffer.frames > MOST_FRAMES:
-        raise ParameterError(name="buffer", needed=f"1 to {MOST_FRAMES} frames", got=text)
-    return buffer.frames, buffer.octets
+def precompile_port(machine: Machine, ethertypes: EtherTypes, *, obeys: str | None = None) -> None:
+    """Compile the code that a switch port with ``machine`` runs, messages included."""
+    # Slow enough that it has something to say.
+    config = PortConfig(rate_bps=1_000_000, buffer_octets=EXAMPLE_FRAMES * len(EXAMPLE_FRAME))
+    port = SwitchPort(
+        machine, config, inputs=1, frames=EXAMPLE_FRAMES, seed=1, start_ns=0, send=discard, obeys=obeys,
+        ethertypes=ethertypes,
+    )  # fmt: skip
+    exercise(port)
+    port.take(Batch.from_frames([_EXAMPLE_PAUSE]), 1, EXERCISED_NS)

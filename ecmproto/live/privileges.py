@@ -1,4 +1,4 @@
-"""What only root may: to run before others; and giving root up once the sockets are open."""
+"""Real-time scheduling, and giving up root's privileges once the sockets are open."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def check_user(user: str) -> None:
     _entry(user)
 
 
-def become(user: str) -> None:
-    """Make the process ``user``'s, for good; without root's power interfaces cannot be opened anew.
+def drop_privileges(user: str) -> None:
+    """Change the process to ``user`` for good; without root's power interfaces cannot be opened anew.
 
     Nothing that it starts gets any capability back: its bounding set is empty, and no program makes it more
     than it is (no_new_privs).  ParameterError for a name that nobody has, and where the process may not
@@ -63,10 +63,10 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def hurry(*, behind_devices: bool = False) -> None:
-    """Have this process run before all ordinary ones; PermissionError without the right to.
+def run_in_realtime(*, behind_devices: bool = False) -> None:
+    """Run this process before all ordinary ones; PermissionError without the right to.
 
-    ``behind_devices`` leaves those that hurry without it in front.
+    ``behind_devices`` leaves those that run_in_realtime without it in front.
     """
     least = os.sched_get_priority_min(os.SCHED_RR)
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(least if behind_devices else least + 1))

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
-from ecmproto.live.device import LinkCounts, Snapshot
+from ecmproto.live.device import InterfaceCounts, Snapshot
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-Look = Callable[[], tuple[Snapshot, Mapping[str, LinkCounts]]]
+Look = Callable[[], tuple[Snapshot, Mapping[str, InterfaceCounts]]]
 """Returns what there is to tell: the device's state, and its interfaces' by name."""
 
 _PREFIX = "ecmproto"
@@ -175,7 +175,7 @@ class _Collector:
             for key, value in counts.items():
                 family.add_metric([key], value)
             yield family
-        for field in LinkCounts.__dataclass_fields__:
+        for field in InterfaceCounts.__dataclass_fields__:
             gauge = GaugeMetricFamily(f"{_PREFIX}_link_{field}", _said(field), labels=["interface"])
             for interface, link in links.items():
                 gauge.add_metric([interface], float(getattr(link, field)))

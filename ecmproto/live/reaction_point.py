@@ -1,4 +1,4 @@
-"""A reaction point beside a sender, a bump in its wire, in whatever time its caller has.
+"""A reaction point: a bridge of two interfaces in the wire behind a sender, driven by its caller's clock.
 
 It runs the loop of `ecmproto.engine.loop`: the sender's frames are what came to its stations, the
 feedback from the network is what they hear, and what leaves the stations leaves by the network.  A station
@@ -33,8 +33,8 @@ from ecmproto.engine.loop import has_space, run
 from ecmproto.engine.network import add_frames, new_network, with_obeyed
 from ecmproto.engine.port import HELD_OUT, PASSED_BY
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.live.device import Send, Snapshot
-from ecmproto.live.tagging import Tagger, with_vlan, without_vlan
+from ecmproto.live.device import EXAMPLE_FRAME, Send, Snapshot, discard, exercise
+from ecmproto.live.tagging import Tagger, precompile_tagging, with_vlan, without_vlan
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
     PROBE_KIND,
@@ -49,11 +49,11 @@ from ecmproto.record import columns
 from ecmproto.structs import as_interface
 
 HOST, NET = 0, 1
-"""The places: where the sender is, and where the network is."""
+"""The interfaces: towards the sender, and towards the network."""
 
 LARGEST_STATIONS = 16
 LARGEST_FLOWS = 256
-"""What it tells apart; frames of others go past the limiters and are counted."""
+"""Stations and flows that are told apart; frames of others go past the limiters and are counted."""
 
 _MOST_FRAMES = 16_384
 """Frames that wait at once, behind whatever limiters."""
@@ -62,14 +62,14 @@ _MANY_FRAMES = 64
 """From so many on it takes less time to tag all of a batch at once than one by one."""
 _WITH_TAG = ("serial", "probe", "tagged", "tag", "mark")
 _LATEST_NS = 10_000_000
-"""What it has slept beyond that is not caught up with: limiters would let it all go at once."""
+"""Delays beyond that are not caught up with: limiters would release everything at once."""
 _C_TAG_OCTETS = 4
 """By so much a frame with a C-TAG in front may be longer (packet(7))."""
 _FAST_BPS, _LARGE_OCTETS = 10**13, 10**9
 """The port of the loop stands for the wire: nothing waits there."""
 
 
-class _Waiting(NamedTuple):
+class _HeldFrame(NamedTuple):
     """A frame behind a limiter: its octets, and what it came with of the mechanism's tag."""
 
     octets: bytes
@@ -78,8 +78,8 @@ class _Waiting(NamedTuple):
     mark: int
 
 
-class Counts:
-    """What became of frames besides what the loop counts."""
+class ReactionPointCounts:
+    """Counters of frames besides those of the loop."""
 
     def __init__(self) -> None:
         self.host_frames = self.net_frames = 0
@@ -96,11 +96,11 @@ class Counts:
         self.consumed_frames = 0
         """Feedback that the host does not get to see."""
         self.missed_ns = 0
-        """How long it was kept from what was due, and did not catch up."""
+        """For how long it was late beyond what is caught up with."""
 
 
 class ReactionPoint:
-    """Stations behind place HOST, the network at place NET.
+    """A device with stations behind interface HOST and the network at interface NET.
 
     ``config`` are the sender's link and what each limiter's queue holds; ``longest_octets`` is the longest
     frame that the network takes, without a VLAN tag; ``vlan`` the control information of a C-TAG for frames
@@ -121,7 +121,7 @@ class ReactionPoint:
     ) -> None:
         check_seed(seed)
         self.machine = machine
-        self.counts = Counts()
+        self.counts = ReactionPointCounts()
         self._start_ns = start_ns
         self._send = send
         self._longest_octets = longest_octets
@@ -130,7 +130,7 @@ class ReactionPoint:
         self._c_tag = ethertypes.c_tag.to_bytes(2)
         self._tagger = Tagger(machine, ethertypes)
         port = PortConfig(rate_bps=_FAST_BPS, buffer_octets=_LARGE_OCTETS, overhead_octets=0)
-        self.place = PortContext(
+        self.context = PortContext(
             rate_bps=config.link_rate_bps,
             link_rate_bps=config.link_rate_bps,
             cp_mac=port.cp_mac,
@@ -159,7 +159,7 @@ class ReactionPoint:
         )
         self._nothing = self._intakes[NET].take(Batch.from_frames([]))
         self._feedback_counters = new_feedback_counters(machine)
-        self.senders = machine.senders(self.place, np.random.default_rng(seed))
+        self.senders = machine.senders(self.context, np.random.default_rng(seed))
         self._point = as_interface(NullCongestionPoint(), CongestionPoint)
         self._receivers = as_interface(NullReceivers(), Receivers)
         self.network = new_network(
@@ -170,29 +170,29 @@ class ReactionPoint:
         self._passages = columns(self.network.passages)
         self._serial = 0
         self._now_ns = 0
-        self._waiting: dict[int, _Waiting] = {}
+        self._held: dict[int, _HeldFrame] = {}
 
     @property
     def due_ns(self) -> int:
-        """When `advance` is next needed; NEVER_NS while nothing waits and no timer runs."""
+        """Return when `advance` is next needed; NEVER_NS while nothing waits and no timer runs."""
         due_ns = first_ns(self.network.events)
         return NEVER_NS if due_ns == NEVER_NS else self._start_ns + due_ns
 
-    def take(self, batch: Batch, place: int, now_ns: int) -> None:
-        """Take the frames that came in at ``place`` by ``now_ns``, which is not before any earlier time."""
+    def take(self, batch: Batch, interface: int, now_ns: int) -> None:
+        """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
         self._pass_until(now_ns)
-        if place == HOST:
+        if interface == HOST:
             self._from_host(batch)
         else:
             self._from_net(batch)
 
     def advance(self, now_ns: int) -> None:
-        """Let everything happen that is due by ``now_ns``."""
+        """Do everything that is due by ``now_ns``."""
         self._pass_until(now_ns)
         self._run(_moment(self._now_ns), no_feedback(1), None)
 
     def _pass_until(self, now_ns: int) -> None:
-        """Let its own time pass, which stands still while it is kept from what is due."""
+        """Advance the device's own time, which stands still while it is too late for what is due."""
         missed_ns = now_ns - self.due_ns - _LATEST_NS
         if missed_ns > 0:
             self._start_ns += missed_ns
@@ -202,7 +202,7 @@ class ReactionPoint:
     def _from_host(self, batch: Batch) -> None:
         self.counts.host_frames += len(batch)
         if self._vlan is not None:
-            batch = with_vlan(batch, self._vlan, self.place.ethertypes)
+            batch = with_vlan(batch, self._vlan, self.context.ethertypes)
         taken = self._intakes[HOST].take(batch, time_ns=np.full(len(batch), self._now_ns))
         occupies = taken.arrivals.occupies & (taken.arrivals.octets > 0)
         if not occupies.all():
@@ -225,7 +225,7 @@ class ReactionPoint:
         if not taken.classes.sampled.all():
             # No station is fresh: what was numbered last came before this.
             self.flows.number(batch.buffer, batch.offset[:0], batch.captured[:0])
-            feedback = read_feedback(taken, self.machine, self.place, self.flows, self._feedback_counters)
+            feedback = read_feedback(taken, self.machine, self.context, self.flows, self._feedback_counters)
             consumed = feedback.message >= 0
             if consumed.any():
                 chosen = np.flatnonzero(consumed)
@@ -234,7 +234,7 @@ class ReactionPoint:
                 self._run(Arrivals._make(column[chosen] for column in taken.arrivals), said, None)
         rest = batch.select(~consumed) if consumed.any() else batch
         if self._vlan is not None:
-            rest = without_vlan(rest, self._vlan, self.place.ethertypes)
+            rest = without_vlan(rest, self._vlan, self.context.ethertypes)
         if len(rest):
             self._send(HOST, rest.buffer, rest.offset, rest.captured)
 
@@ -265,7 +265,7 @@ class ReactionPoint:
                 break
         if taken is not None:
             for index in np.flatnonzero(~left).tolist():
-                self._waiting[first + index] = _waiting(taken, index)
+                self._held[first + index] = _held(taken, index)
 
     def _drain(self, taken: Taken | None, first: int, left: NDArray[np.bool_]) -> None:
         """Send what has left the stations, and forget what never will."""
@@ -320,16 +320,16 @@ class ReactionPoint:
                 # It leaves now, whenever it was to leave; what is measured by is a clock that never stops.
                 message.latency = self._now_ns + self.counts.missed_ns
                 about = SampledFrame(octets, len(octets), 0)
-                yield octets_of(self.machine, message, about, self.place)
+                yield octets_of(self.machine, message, about, self.context)
                 continue
             if taken is not None and serial >= first:
-                frame = _waiting(taken, serial - first)
+                frame = _held(taken, serial - first)
             else:
-                frame = self._waiting.pop(serial)
+                frame = self._held.pop(serial)
             octets = self._tagged(frame, *tag)
             yield octets
 
-    def _tagged(self, frame: _Waiting, tagged: int, tag: int, mark: int) -> bytes:
+    def _tagged(self, frame: _HeldFrame, tagged: int, tag: int, mark: int) -> bytes:
         """Return a frame with the tag that its station gave it, if it may be so long."""
         if not tagged or (frame.tagged and (frame.tag, frame.mark) == (tag, mark)):
             return frame.octets
@@ -343,12 +343,12 @@ class ReactionPoint:
             return frame.octets
         return octets
 
-    def warm_up(self, octets: bytes) -> None:
-        """Have compiled what seldom happens: a tag for a frame, ``octets``, that has one already."""
+    def precompile_retagging(self, octets: bytes) -> None:
+        """Compile the rare case of a tag for a frame, ``octets``, that has one already."""
         if self.machine.tag is not None:
-            self._retagged(_Waiting(octets, True, 0, 0), 1, 0)
+            self._retagged(_HeldFrame(octets, True, 0, 0), 1, 0)
 
-    def _retagged(self, frame: _Waiting, tag: int, mark: int) -> bytes:
+    def _retagged(self, frame: _HeldFrame, tag: int, mark: int) -> bytes:
         """Return a frame whose other tags matter, as it leaves."""
         batch = Batch.from_frames([frame.octets])
         no, number = np.zeros(1, np.bool_), np.zeros(1, np.int32)
@@ -367,7 +367,7 @@ class ReactionPoint:
         self._send(NET, octets, offset, length)
 
     def snapshot(self, now_ns: int) -> Snapshot:
-        """Return what the reaction point has come to."""
+        """Return counters and state at ``now_ns``."""
         queues = columns(self.network.queues)
         counters = {name: int(value) for name, value in vars(self.counts).items()}
         counters["limited_frames"] = int(self.network.log.limited_frames)
@@ -385,9 +385,9 @@ class ReactionPoint:
         )
 
 
-def _waiting(taken: Taken, position: int) -> _Waiting:
+def _held(taken: Taken, position: int) -> _HeldFrame:
     arrivals = taken.arrivals
-    return _Waiting(
+    return _HeldFrame(
         taken.batch.frame(position),
         arrivals.tagged.item(position),
         arrivals.tag.item(position),
@@ -410,3 +410,14 @@ def _moment(now_ns: int) -> Arrivals:
     return Arrivals(
         np.full(1, now_ns), none, np.zeros(1, np.uint8), no, no, no, no, none, none, unknown, unknown
     )
+
+
+def precompile_reaction_point(machine: Machine, ethertypes: EtherTypes) -> None:
+    """Compile the code that a reaction point with ``machine`` runs."""
+    point = ReactionPoint(
+        machine, LoopConfig(link_rate_bps=10**8), seed=1, start_ns=0, send=discard,
+        longest_octets=2 * len(EXAMPLE_FRAME), ethertypes=ethertypes,
+    )  # fmt: skip
+    exercise(point)
+    point.flows.find(EXAMPLE_FRAME[6:12], destination=EXAMPLE_FRAME[:6], priority=0)  # as messages do
+    point.precompile_retagging(precompile_tagging(machine, ethertypes))

@@ -1,6 +1,6 @@
-"""What a software switch does to frames: the loops over what came in at one of its places.
+"""The compiled loops of a software switch: frames from an interface are queued, bridged or dropped.
 
-Its places are numbered: the inputs from 0 on, then the output.  The rules:
+Interfaces are numbered: the inputs from 0 on, then the output.  The rules:
 
 1. Frames from an input leave by the output through queues at the line's rate, as `ecmproto.engine.port` has
    it, past the congestion point, which may rewrite their tag.  They find no room when the port's buffer is
@@ -33,168 +33,19 @@ from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.reaction_point import PauseFrame, PauseReactionSettings, PauseTimers, on_frame
 
 NOWHERE = -1
-
+"""The interface of an unknown address."""
 _WAYS = 4
 _EMPTY = -1
 _COEFFICIENT_BITS = 29
 _HALF_BITS = 24
 _HALF = (1 << _HALF_BITS) - 1
-
-
-class Addresses(NamedTuple):
-    """The table: addresses as numbers, where each lives, and when it was last heard."""
-
-    address: NDArray[np.int64]
-    place: NDArray[np.int64]
-    heard_ns: NDArray[np.int64]
-    coefficients: NDArray[np.int64]
-
-
-def new_addresses(size: int) -> Addresses:
-    """Return an empty table for ``size`` addresses, a power of two of at least four."""
-    drawn = [secrets.randbits(_COEFFICIENT_BITS) | 1 for _ in range(2)]
-    return Addresses(
-        np.full(size, _EMPTY, np.int64),
-        np.full(size, NOWHERE, np.int64),
-        np.zeros(size, np.int64),
-        np.array(drawn, np.int64),
-    )
-
-
-@inlined
-def learn(addresses: Addresses, address: int, place: int, now_ns: int) -> bool:
-    """Take note that ``address`` lives at ``place``; return whether it is new, or lived elsewhere."""
-    known, places, heard_ns, _ = addresses
-    first = _group(addresses, address)
-    oldest = first
-    for entry in range(first, first + _WAYS):
-        if known[entry] == address:
-            moved = places[entry] != place
-            places[entry] = place
-            heard_ns[entry] = now_ns
-            return bool(moved)
-        if known[entry] == _EMPTY or (known[oldest] != _EMPTY and heard_ns[entry] < heard_ns[oldest]):
-            oldest = entry
-    known[oldest] = address
-    places[oldest] = place
-    heard_ns[oldest] = now_ns
-    return True
-
-
-@inlined
-def lookup(addresses: Addresses, address: int, since_ns: int) -> int:
-    """Return where ``address`` lives; NOWHERE if it was not heard from ``since_ns`` on."""
-    known, places, heard_ns, _ = addresses
-    first = _group(addresses, address)
-    for entry in range(first, first + _WAYS):
-        if known[entry] == address and heard_ns[entry] >= since_ns:
-            return int(places[entry])
-    return NOWHERE
-
-
-@inlined
-def _group(addresses: Addresses, address: int) -> int:
-    """Return the first entry of the group of ``address``."""
-    coefficients = addresses.coefficients
-    # Halves times coefficients: no step needs more than 54 bits, so plain Python gets the same.
-    mixed = (address & _HALF) * coefficients[0] + (address >> _HALF_BITS) * coefficients[1]
-    return int((mixed ^ (mixed >> _HALF_BITS)) & (len(addresses.address) // _WAYS - 1)) * _WAYS
-
-
-class Incoming(NamedTuple):
-    """Frames that came in together, by columns, as in `ecmproto.capture.batch.Batch`."""
-
-    buffer: NDArray[np.uint8]
-    offset: NDArray[np.int64]
-    captured: NDArray[np.int64]
-    original: NDArray[np.int64]
-
-
-class Leaving(NamedTuple):
-    """Frames that are to leave by each of a device's places: a row a place, of which ``frames`` are there.
-
-    Their octets lie one behind the other in ``octets``, of which ``used[0]`` are.
-    """
-
-    frames: NDArray[np.int64]
-    used: NDArray[np.int64]
-    octets: NDArray[np.uint8]
-    offset: NDArray[np.int64]
-    length: NDArray[np.int64]
-
-
-def new_leaving(places: int, *, frames: int, largest_octets: int) -> Leaving:
-    """Return room for ``frames`` frames of up to ``largest_octets`` to leave at once."""
-    return Leaving(
-        np.zeros(places, np.int64),
-        np.zeros(1, np.int64),
-        np.zeros(frames * largest_octets, np.uint8),
-        np.zeros((places, frames), np.int64),
-        np.zeros((places, frames), np.int64),
-    )
-
-
-def empty(leaving: Leaving) -> None:
-    """Make room: all that was there has left."""
-    leaving.frames[:] = 0
-    leaving.used[0] = 0
-
-
-@inlined
-def has_space(leaving: Leaving, largest_octets: int) -> bool:
-    """Whether one frame more may leave by every place."""
-    room = leaving.offset.shape[1]
-    for place in range(len(leaving.frames)):
-        if leaving.frames[place] >= room:
-            return False
-    return bool(leaving.used[0] + largest_octets <= len(leaving.octets))
-
-
-@inlined
-def put(leaving: Leaving, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
-    """Copy a frame to the octets that leave; return where it stands there."""
-    at = leaving.used[0]
-    copy(buffer, start, leaving.octets, at, octets)
-    leaving.used[0] = at + octets
-    return int(at)
-
-
-@inlined
-def let_leave(leaving: Leaving, place: int, at: int, octets: int) -> None:
-    """Let the frame that stands at ``at`` leave by ``place``."""
-    frame = leaving.frames[place]
-    leaving.offset[place, frame] = at
-    leaving.length[place, frame] = octets
-    leaving.frames[place] = frame + 1
-
-
-@inlined
-def copy(source: NDArray[np.uint8], start: int, target: NDArray[np.uint8], at: int, octets: int) -> None:
-    """Copy ``octets`` octets from ``start`` on in ``source`` to ``at`` in ``target``."""
-    from_, to = source[start : start + octets], target[at : at + octets]
-    for i in range(len(from_)):
-        to[i] = from_[i]
-
-
-class Store(NamedTuple):
-    """Octets of frames that wait: slot i from i · ``slot_octets`` on."""
-
-    octets: NDArray[np.uint8]
-    slot_octets: int
-
-
-def new_store(slots: int, slot_octets: int) -> Store:
-    """Return a store; memory that no frame has stood in yet takes no room."""
-    return Store(np.zeros(slots * slot_octets, np.uint8), slot_octets)
-
-
 _ROOM = 16
 """More messages than an event posts; ticks look for room themselves."""
 _RATE_OCTETS = 4
 
 
 class SwitchCounts:
-    """What became of frames; a record (``ecmproto.record``)."""
+    """Counters of frames; a record (``ecmproto.record``)."""
 
     queued_frames: int
     queued_octets: int
@@ -204,9 +55,9 @@ class SwitchCounts:
     departed_frames: int
     departed_octets: int
     bridged_frames: int
-    """Sent on at once, to one place."""
+    """Sent on at once, to one interface."""
     flooded_frames: int
-    """Sent on at once to every place but their own, apart from the output's queue."""
+    """Sent on at once to every interface but their own, apart from the output's queue."""
     filtered_frames: int
     """To a station where they came from."""
     link_local_frames: int
@@ -219,12 +70,12 @@ class SwitchCounts:
 
 
 class SwitchFacts:
-    """What is fixed; a record."""
+    """The constants of a switch; a record."""
 
     inputs: int
     largest_octets: int
     remembered_ns: int
-    """How long addresses are."""
+    """How long addresses are remembered."""
     own: int
     """The congestion point's address, as a number."""
     tag: int
@@ -243,19 +94,19 @@ class Switch(NamedTuple):
     port: Port
     pauses: PauseTimers
     pool: Pool
-    store: Store
+    store: FrameStore
     addresses: Addresses
-    leaving: Leaving
+    outgoing: Outgoing
     outbox: Outbox
     roles: NDArray[np.uint8]
 
 
 @compiled
 def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
-    """Let departures and ticks happen up to ``now_ns``; False if something has no more room before that."""
+    """Do the departures and timers up to ``now_ns``; return False if room runs out before that."""
     line, gauge = switch.port.line, switch.port.gauge
     late = False
-    while has_room(switch.outbox, _ROOM) and has_space(switch.leaving, switch.facts.largest_octets):
+    while has_room(switch.outbox, _ROOM) and has_room_to_send(switch.outgoing, switch.facts.largest_octets):
         tick_ns, resumes_ns = point.next_timer_ns(), _resumes_ns(switch)
         if departs(line, min(now_ns, min(tick_ns, resumes_ns))):
             when_ns = line.departure_ns
@@ -278,10 +129,10 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
 
 @inlined
 def _depart(switch: Switch, index: int) -> None:
-    """Let the frame in slot ``index`` leave by the output."""
+    """Send the frame in slot ``index`` by the output."""
     octets = switch.pool.frames[index].octets
-    at = put(switch.leaving, switch.store.octets, index * switch.store.slot_octets, octets)
-    let_leave(switch.leaving, switch.facts.inputs, at, octets)
+    at = append_octets(switch.outgoing, switch.store.octets, index * switch.store.slot_octets, octets)
+    send_by(switch.outgoing, switch.facts.inputs, at, octets)
     give_back(switch.pool, index)
     switch.counts.departed_frames += 1
     switch.counts.departed_octets += octets
@@ -300,7 +151,7 @@ def _resumes_ns(switch: Switch) -> int:
 
 @inlined
 def _review(switch: Switch, now_ns: int) -> None:
-    """Stop the priorities that are to be stopped at ``now_ns``, let others go on."""
+    """Stop the priorities that are to be stopped at ``now_ns``, resume the others."""
     mask = 0
     for priority in range(PRIORITIES):
         if switch.pauses.until_ns[priority] > now_ns:
@@ -320,12 +171,12 @@ def forward(
     switch: Switch,
     point: CongestionPoint,
     frames: Incoming,
-    place: int,
+    interface: int,
     now_ns: int,
     until_ns: int,
     first: int,
 ) -> int:
-    """Take ``frames`` from position ``first`` on, which came in at ``place``, after what is due by then.
+    """Take ``frames`` from position ``first`` on, which came in at ``interface``, after what is due by then.
 
     When all are taken, what is due by ``until_ns``, which is not before ``now_ns``, happens too.
     The position of the frame that caused a message is in the message's ``cause``.  Returns the position of
@@ -335,26 +186,26 @@ def forward(
         return first
     largest_octets = switch.facts.largest_octets
     for position in range(first, len(frames.offset)):
-        if not (has_room(switch.outbox, _ROOM) and has_space(switch.leaving, largest_octets)):
+        if not (has_room(switch.outbox, _ROOM) and has_room_to_send(switch.outgoing, largest_octets)):
             return position
         octets = frames.captured[position]
         if octets < HEADER_OCTETS or octets > largest_octets or frames.original[position] > octets:
             switch.counts.refused_frames += 1
         else:
-            _take(switch, point, frames, position, place, now_ns)
+            _take(switch, point, frames, position, interface, now_ns)
     release(switch, point, until_ns)
     return len(frames.offset)
 
 
 @inlined
 def _take(
-    switch: Switch, point: CongestionPoint, frames: Incoming, position: int, place: int, now_ns: int
+    switch: Switch, point: CongestionPoint, frames: Incoming, position: int, interface: int, now_ns: int
 ) -> None:
-    """Let a frame come in at ``place``."""
+    """Queue, bridge, flood or discard one frame that came in at ``interface``."""
     counts, inputs, buffer = switch.counts, switch.facts.inputs, frames.buffer
     start, octets = frames.offset[position], frames.captured[position]
     source = address(buffer, start + ADDRESS_OCTETS)
-    if not is_group(source) and learn(switch.addresses, source, place, now_ns):
+    if not is_group(source) and learn(switch.addresses, source, interface, now_ns):
         counts.learned += 1
     found = class_of(buffer, start, start + octets, switch.roles, switch.facts.own)
     if not found.occupies:
@@ -364,42 +215,42 @@ def _take(
     to = NOWHERE
     if not is_group(destination):
         to = lookup(switch.addresses, destination, now_ns - switch.facts.remembered_ns)
-    if to == place:
+    if to == interface:
         counts.filtered_frames += 1
         return
-    if place != inputs and to in (inputs, NOWHERE):
-        _enqueue(switch, point, frames, position, found, place, now_ns)
+    if interface != inputs and to in (inputs, NOWHERE):
+        _arrive(switch, point, frames, position, found, interface, now_ns)
     if to == NOWHERE:
-        _flood(switch, buffer, start, octets, place)
+        _flood(switch, buffer, start, octets, interface)
     elif to != inputs:
-        let_leave(switch.leaving, to, put(switch.leaving, buffer, start, octets), octets)
+        send_by(switch.outgoing, to, append_octets(switch.outgoing, buffer, start, octets), octets)
         counts.bridged_frames += 1
 
 
 @inlined
-def _flood(switch: Switch, buffer: NDArray[np.uint8], start: int, octets: int, place: int) -> None:
-    """Let a frame leave by every input but its own."""
+def _flood(switch: Switch, buffer: NDArray[np.uint8], start: int, octets: int, interface: int) -> None:
+    """Send a frame by every input but its own."""
     inputs = switch.facts.inputs
-    if inputs == 1 and place == 0:
+    if inputs == 1 and interface == 0:
         return
-    at = put(switch.leaving, buffer, start, octets)
+    at = append_octets(switch.outgoing, buffer, start, octets)
     switch.counts.flooded_frames += 1
     for other in range(inputs):
-        if other != place:
-            let_leave(switch.leaving, other, at, octets)
+        if other != interface:
+            send_by(switch.outgoing, other, at, octets)
 
 
 @inlined
-def _enqueue(
+def _arrive(
     switch: Switch,
     point: CongestionPoint,
     frames: Incoming,
     position: int,
     found: FrameClass,
-    place: int,
+    interface: int,
     now_ns: int,
 ) -> None:
-    """Let a frame come to the port."""
+    """Queue a frame for the output, or drop it, and tell the congestion point."""
     counts, port, outbox = switch.counts, switch.port, switch.outbox
     octets, priority = frames.captured[position], found.priority
     tag = _tag(switch, frames, position, found)
@@ -412,7 +263,7 @@ def _enqueue(
     outbox.posted.cause = position
     point.on_arrival(
         Arrival(
-            now_ns, place, -1, priority, octets, found.sampled, found.answerable, enqueued,
+            now_ns, interface, -1, priority, octets, found.sampled, found.answerable, enqueued,
             tag.tagged, tag.tag, tag.mark,
             port.gauge.level_octets[priority],
             port.gauge.level_octets[TOTAL],
@@ -427,7 +278,7 @@ def _enqueue(
     counts.queued_frames += 1
     counts.queued_octets += octets
     frame = switch.pool.frames[index]
-    frame.station, frame.priority, frame.octets = place, priority, octets
+    frame.station, frame.priority, frame.octets = interface, priority, octets
     at = index * switch.store.slot_octets
     start = frames.offset[position]
     copy(frames.buffer, start, switch.store.octets, at, octets)
@@ -442,7 +293,7 @@ def _enqueue(
 
 @inlined
 def _tag(switch: Switch, frames: Incoming, position: int, found: FrameClass) -> OwnTag:
-    """Return what a frame says to the congestion point."""
+    """Return the tag that the congestion point reads in a frame."""
     kind = switch.facts.tag
     if kind == NONE:
         return OwnTag(False, 0, 0, NOWHERE)
@@ -455,3 +306,156 @@ def _tag(switch: Switch, frames: Incoming, position: int, found: FrameClass) -> 
 def forwarded(point: CongestionPoint, priority: int, tag: int) -> int:
     """Return the tag that a frame carries on past ``point``."""
     return point.rewrite_tag(priority, tag)
+
+
+class Incoming(NamedTuple):
+    """Frames that came in together, by columns, as in `ecmproto.capture.batch.Batch`."""
+
+    buffer: NDArray[np.uint8]
+    offset: NDArray[np.int64]
+    captured: NDArray[np.int64]
+    original: NDArray[np.int64]
+
+
+class Outgoing(NamedTuple):
+    """Frames to send by each of a device's interfaces: a row each, of which ``frames`` entries are in use.
+
+    Their octets lie one behind the other in ``octets``, of which ``used[0]`` are.
+    """
+
+    frames: NDArray[np.int64]
+    used: NDArray[np.int64]
+    octets: NDArray[np.uint8]
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+
+
+def new_outgoing(interfaces: int, *, frames: int, largest_octets: int) -> Outgoing:
+    """Return room for sending ``frames`` frames of up to ``largest_octets`` at once."""
+    return Outgoing(
+        np.zeros(interfaces, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(frames * largest_octets, np.uint8),
+        np.zeros((interfaces, frames), np.int64),
+        np.zeros((interfaces, frames), np.int64),
+    )
+
+
+def clear(outgoing: Outgoing) -> None:
+    """Forget all frames: they have been sent."""
+    outgoing.frames[:] = 0
+    outgoing.used[0] = 0
+
+
+@inlined
+def has_room_to_send(outgoing: Outgoing, largest_octets: int) -> bool:
+    """Tell whether there is room for one more frame by every interface."""
+    room = outgoing.offset.shape[1]
+    for interface in range(len(outgoing.frames)):
+        if outgoing.frames[interface] >= room:
+            return False
+    return bool(outgoing.used[0] + largest_octets <= len(outgoing.octets))
+
+
+@inlined
+def append_octets(outgoing: Outgoing, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
+    """Append a frame to the octets that are to be sent; return its offset there."""
+    at = outgoing.used[0]
+    copy(buffer, start, outgoing.octets, at, octets)
+    outgoing.used[0] = at + octets
+    return int(at)
+
+
+@inlined
+def send_by(outgoing: Outgoing, interface: int, at: int, octets: int) -> None:
+    """Send the frame whose octets were appended at ``at`` by ``interface``."""
+    frame = outgoing.frames[interface]
+    outgoing.offset[interface, frame] = at
+    outgoing.length[interface, frame] = octets
+    outgoing.frames[interface] = frame + 1
+
+
+@inlined
+def copy(source: NDArray[np.uint8], start: int, target: NDArray[np.uint8], at: int, octets: int) -> None:
+    """Copy ``octets`` octets from ``start`` on in ``source`` to ``at`` in ``target``."""
+    from_, to = source[start : start + octets], target[at : at + octets]
+    for i in range(len(from_)):
+        to[i] = from_[i]
+
+
+class FrameStore(NamedTuple):
+    """Octets of frames that wait: slot i from i · ``slot_octets`` on."""
+
+    octets: NDArray[np.uint8]
+    slot_octets: int
+
+
+def new_frame_store(slots: int, slot_octets: int) -> FrameStore:
+    """Return a store; memory that no frame has stood in yet takes no room."""
+    return FrameStore(np.zeros(slots * slot_octets, np.uint8), slot_octets)
+
+
+class Addresses(NamedTuple):
+    """Which interface each station is behind: learned from frames, forgotten with age, in bounded memory.
+
+    A table of fixed size in groups of four.  A new address takes over the entry of an aged one of its group,
+    else of the one that was silent for longest: a flood of forged sources makes the table forget, never
+    grow.  How addresses are spread depends on coefficients drawn anew for each table, so that nobody can
+    choose addresses that all meet in one group.
+    """
+
+    address: NDArray[np.int64]
+    interface: NDArray[np.int64]
+    heard_ns: NDArray[np.int64]
+    coefficients: NDArray[np.int64]
+
+
+def new_addresses(size: int) -> Addresses:
+    """Return an empty table for ``size`` addresses, a power of two of at least four."""
+    drawn = [secrets.randbits(_COEFFICIENT_BITS) | 1 for _ in range(2)]
+    return Addresses(
+        np.full(size, _EMPTY, np.int64),
+        np.full(size, NOWHERE, np.int64),
+        np.zeros(size, np.int64),
+        np.array(drawn, np.int64),
+    )
+
+
+@inlined
+def learn(addresses: Addresses, address: int, interface: int, now_ns: int) -> bool:
+    """Remember that ``address`` is behind ``interface``; return whether it is new, or was behind another."""
+    known, interfaces, heard_ns, _ = addresses
+    first = _group(addresses, address)
+    oldest = first
+    for entry in range(first, first + _WAYS):
+        if known[entry] == address:
+            moved = interfaces[entry] != interface
+            interfaces[entry] = interface
+            heard_ns[entry] = now_ns
+            return bool(moved)
+        if known[entry] == _EMPTY or (known[oldest] != _EMPTY and heard_ns[entry] < heard_ns[oldest]):
+            oldest = entry
+    known[oldest] = address
+    interfaces[oldest] = interface
+    heard_ns[oldest] = now_ns
+    return True
+
+
+@inlined
+def lookup(addresses: Addresses, address: int, since_ns: int) -> int:
+    """Return the interface of ``address``; NOWHERE if no frame of its came since ``since_ns``."""
+    known, interfaces, heard_ns, _ = addresses
+    first = _group(addresses, address)
+    for entry in range(first, first + _WAYS):
+        if known[entry] == address and heard_ns[entry] >= since_ns:
+            return int(interfaces[entry])
+    return NOWHERE
+
+
+@inlined
+def _group(addresses: Addresses, address: int) -> int:
+    """Return the first entry of the group of ``address``."""
+    coefficients = addresses.coefficients
+    # Halves times coefficients: no step needs more than 54 bits, so plain Python gets the same.
+    mixed = (address & _HALF) * coefficients[0] + (address >> _HALF_BITS) * coefficients[1]
+    return int((mixed ^ (mixed >> _HALF_BITS)) & (len(addresses.address) // _WAYS - 1)) * _WAYS

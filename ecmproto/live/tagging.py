@@ -15,10 +15,12 @@ from ecmproto.batch.tags import Splice, older_cn_tags, older_tags, spliced_batch
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CNTag, EtherTypes
 from ecmproto.formats.experimental import Word
+from ecmproto.live.device import EXAMPLE_FRAME
 from ecmproto.mechanisms.api.machine import Machine
 
 _TAG_OCTETS = 4
 _NOWHERE = -1
+_EXAMPLE_CONTROL = 5
 _IDENTIFIER_BITS = 0xFFF
 _OCTET_BITS = 8
 
@@ -68,7 +70,7 @@ def _two_octets_at(batch: Batch, at: int, whole: int) -> NDArray[np.int64]:
 _CN_TAG_OCTETS = 4
 
 
-def stripped(
+def without_tags(
     batch: Batch, machine: Machine, ethertypes: EtherTypes, *, chosen: NDArray[np.bool_] | None = None
 ) -> tuple[Batch, int]:
     """Return ``batch`` without the tags of ``machine``, and in how many frames there were some.
@@ -150,3 +152,15 @@ class Tagger:
             announced = self._ethertypes.tag
             fields["protocol"] = self._machine.tag_protocol
         return announced.to_bytes(_TYPE_OCTETS) + kind(**fields).build()[:-_TYPE_OCTETS]
+
+
+def precompile_tagging(machine: Machine, ethertypes: EtherTypes) -> bytes:
+    """Compile the code that edits tags; return an example frame with a tag of ``machine``, if it has such."""
+    tagged = Tagger(machine, ethertypes).tagged(EXAMPLE_FRAME, 1, 0) if machine.tag is not None else None
+    octets = EXAMPLE_FRAME if tagged is None else tagged
+    batch = Batch.from_frames([octets])
+    without_tags(batch, machine, ethertypes)
+    without_vlan(with_vlan(batch, _EXAMPLE_CONTROL, ethertypes), _EXAMPLE_CONTROL, ethertypes)
+    own = int.from_bytes(EXAMPLE_FRAME[HEADER_OCTETS : HEADER_OCTETS + 2])
+    without_vlan(batch, own, ethertypes)
+    return octets

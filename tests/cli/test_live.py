@@ -12,7 +12,7 @@ import pytest
 
 from ecmproto.codec import EtherTypes
 from ecmproto.errors import ParameterError
-from ecmproto.live.device import LinkCounts, ProcessorWait, Snapshot
+from ecmproto.live.device import InterfaceCounts, ProcessorWait, Snapshot
 from ecmproto.live.port import MOST_FRAMES, buffer_of, slot_octets
 from ecmproto_cli.commands.live import Reporter, Role, Running, live_line, live_table
 from ecmproto_cli.main import run
@@ -100,7 +100,7 @@ def snapshot(departed: int) -> Snapshot:
 
 
 def test_a_summary_shows_what_there_was() -> None:
-    counts = LinkCounts(
+    counts = InterfaceCounts(
         received_frames=12, overflow_frames=3, sent_frames=4, sent_octets=400, unsent_frames=0,
         refused_frames=1, lost=0, down=False, gone=False,
     )  # fmt: skip
@@ -145,7 +145,7 @@ class Given:
     def __init__(self, counters: dict[str, int], warnings: tuple[str, ...] = ()) -> None:
         self.came = Snapshot(counters=counters, warnings=warnings)
 
-    def take(self, batch: object, place: int, now_ns: int) -> None: ...
+    def take(self, batch: object, interface: int, now_ns: int) -> None: ...
 
     def advance(self, now_ns: int) -> None: ...
 

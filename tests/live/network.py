@@ -45,41 +45,41 @@ class Network:
         self.points = [
             ReactionPoint(
                 machine(), facts, seed=n, start_ns=START_NS, longest_octets=1700,
-                send=lambda place, *frames, n=n: self._leave("point", n, place, *frames),
+                send=lambda interface, *frames, n=n: self._leave("point", n, interface, *frames),
             )
             for n in range(senders)
         ]  # fmt: skip
         self.port = SwitchPort(
             machine(), PortConfig(rate_bps=RATE_BPS, buffer_octets=1_500_000, cp_mac=CP_MAC),
             inputs=senders, frames=1000, seed=7, start_ns=START_NS,
-            send=lambda place, *frames: self._leave("port", 0, place, *frames),
+            send=lambda interface, *frames: self._leave("port", 0, interface, *frames),
         )  # fmt: skip
         self.edge = Edge(
             machine(), link_rate_bps=RATE_BPS, mac=EDGE_MAC, seed=8, start_ns=START_NS,
-            send=lambda place, *frames: self._leave("edge", 0, place, *frames),
+            send=lambda interface, *frames: self._leave("edge", 0, interface, *frames),
         )  # fmt: skip
 
     def _leave(
         self,
         device: str,
         number: int,
-        place: int,
+        interface: int,
         octets: NDArray[np.uint8],
         offset: NDArray[np.int64],
         length: NDArray[np.int64],
     ) -> None:
         for start, count in zip(offset.tolist(), length.tolist(), strict=True):
             left = octets[start : start + count].tobytes()
-            if device == "point" and place == 1:
+            if device == "point" and interface == 1:
                 self.at_port.append(Got(self.now_ns - START_NS, left))
                 self._wire.append((self.port, number, left))
             elif device == "point":
                 self.to_hosts.append(left)
-            elif device == "port" and place == len(self.points):
+            elif device == "port" and interface == len(self.points):
                 self._wire.append((self.edge, 0, left))
             elif device == "port":
-                self._wire.append((self.points[place], 1, left))
-            elif place == 0:
+                self._wire.append((self.points[interface], 1, left))
+            elif interface == 0:
                 self._wire.append((self.port, len(self.points), left))
             else:
                 self.received.append(Got(self.now_ns - START_NS, left))
@@ -110,8 +110,8 @@ class Network:
     def _deliver(self) -> None:
         while self._wire:
             wire, self._wire = self._wire, []
-            for device, place, octets in wire:
-                device.take(Batch.from_frames([octets]), place, self.now_ns)
+            for device, interface, octets in wire:
+                device.take(Batch.from_frames([octets]), interface, self.now_ns)
 
     def shares(self, since_ns: int) -> list[int]:
         """Return what the receiver got from each sender since a time, in octets."""

@@ -36,9 +36,9 @@ def edge(clock: Clock, name: str, assignments: Sequence[str] = (), **options: An
     return Edge(machine_for(name, assignments), start_ns=START_NS, send=clock.send, **chosen)
 
 
-def take(device: Edge, clock: Clock, place: int, *frames: bytes) -> None:
+def take(device: Edge, clock: Clock, interface: int, *frames: bytes) -> None:
     clock.left.clear()
-    device.take(Batch.from_frames(frames), place, clock.now_ns)
+    device.take(Batch.from_frames(frames), interface, clock.now_ns)
 
 
 @pytest.mark.parametrize("name", sorted(TAGS))
@@ -177,7 +177,7 @@ class TestDefence:
         clock = Clock()
         device = edge(clock, "qcn", self.CNPV)
         clock.pass_until(device, START_NS + 65 * 10**9)
-        said = [left for left in clock.left if left.place == HOST]
+        said = [left for left in clock.left if left.interface == HOST]
         assert [left.time_ns for left in said] == [0, 30 * 10**9, 60 * 10**9]
         found = decode(said[0].octets)[CongestionNotificationTLV]
         assert (found.cnpv, found.ready) == (0b11000, 0)

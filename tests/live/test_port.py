@@ -34,12 +34,14 @@ def crowd(mechanism: str, *, count: int = 1500, seed: int = 1) -> list[Came]:
     frames = []
     now_ns = 0
     for number in range(count):
-        place = int(draws.integers(2)) if number > 1 else number
+        interface = int(draws.integers(2)) if number > 1 else number
         octets = int(draws.choice([60, 400, 1500]))
         head = f"8100 {int(draws.choice([0, 3, 5])) << 13 | 7:04x}"
         if mechanism in TAGS and draws.random() < 0.7:
             head += TAGS[mechanism].replace("0200000000cc0004", CP_MAC.hex() + "0001")
-        frames.append(Came(now_ns, place, frame(place + 1, RECEIVER, octets, head=head, number=number)))
+        frames.append(
+            Came(now_ns, interface, frame(interface + 1, RECEIVER, octets, head=head, number=number))
+        )
         now_ns += int(draws.exponential(8.0 * (octets + 24) / 1.5))
     return frames
 
@@ -75,7 +77,7 @@ def test_a_port_does_what_the_replay_of_its_arrivals_does(mechanism: str) -> Non
     messages = Counter(
         (left.time_ns, left.octets)
         for left in clock.left
-        if left.place != OUTPUT and left.octets[6:12] == CP_MAC and left.time_ns <= last_ns
+        if left.interface != OUTPUT and left.octets[6:12] == CP_MAC and left.time_ns <= last_ns
     )
     # PAUSE is for every station and leaves by both inputs; PFC goes to one here (BUSY)
     copies = 2 if mechanism == "pause" else 1
@@ -93,7 +95,7 @@ def test_frames_leave_when_the_line_is_through_with_them() -> None:
     clock = Clock()
     clock.drive(switch_port(clock), [Came(1000, 0, frame(1, RECEIVER, 1000)) for _ in range(3)])
     each_ns = serialisation_ns(1024, 10**9)
-    assert [left.time_ns for left in clock.left if left.place == OUTPUT] == [
+    assert [left.time_ns for left in clock.left if left.interface == OUTPUT] == [
         1000 + each_ns, 1000 + 2 * each_ns, 1000 + 3 * each_ns,
     ]  # fmt: skip
 
@@ -118,10 +120,10 @@ def test_late_calls_change_nothing_but_when_frames_are_handed_over() -> None:
             clock.drive(port, frames)
             continue
         for came in frames:
-            port.take(Batch.from_frames([came.octets]), came.place, START_NS + came.time_ns)
+            port.take(Batch.from_frames([came.octets]), came.interface, START_NS + came.time_ns)
         port.advance(START_NS + 10**9)
-    for place in range(3):
-        assert clocks[0].out_of(place) == clocks[1].out_of(place)
+    for interface in range(3):
+        assert clocks[0].out_of(interface) == clocks[1].out_of(interface)
 
 
 def test_batches_are_frames_that_came_at_once() -> None:
@@ -166,10 +168,10 @@ def test_what_the_port_cannot_hold_is_dropped_and_counted() -> None:
 
 
 class TestBridging:
-    def frames_of(self, port: SwitchPort, clock: Clock, place: int, octets: bytes) -> dict[int, int]:
-        """Return by place how many frames leave when one comes in."""
+    def frames_of(self, port: SwitchPort, clock: Clock, interface: int, octets: bytes) -> dict[int, int]:
+        """Return by interface how many frames leave when one comes in."""
         clock.left.clear()
-        port.take(Batch.from_frames([octets]), place, clock.now_ns)
+        port.take(Batch.from_frames([octets]), interface, clock.now_ns)
         clock.pass_until(port, NEVER_NS)
         return {where: len(clock.out_of(where)) for where in range(3) if clock.out_of(where)}
 
@@ -177,12 +179,12 @@ class TestBridging:
         """Return a port that knows 1 and 11 at input 0, 2 at input 1 and the receiver at the output."""
         clock = Clock()
         port = switch_port(clock)
-        for place, source in ((0, 1), (0, 11), (1, 2), (OUTPUT, RECEIVER)):
-            self.frames_of(port, clock, place, frame(source, 99))
+        for interface, source in ((0, 1), (0, 11), (1, 2), (OUTPUT, RECEIVER)):
+            self.frames_of(port, clock, interface, frame(source, 99))
         return port, clock
 
     @pytest.mark.parametrize(
-        ("place", "destination", "expected"),
+        ("interface", "destination", "expected"),
         [
             (0, RECEIVER, {OUTPUT: 1}),
             (0, 2, {1: 1}),
@@ -196,11 +198,11 @@ class TestBridging:
         ],
     )
     def test_frames_go_where_their_destination_lives(
-        self, place: int, destination: int | bytes, expected: dict[int, int]
+        self, interface: int, destination: int | bytes, expected: dict[int, int]
     ) -> None:
         port, clock = self.learned()
-        source = 77 if place == OUTPUT else 1 if place == 0 else 2
-        assert self.frames_of(port, clock, place, frame(source, destination)) == expected
+        source = 77 if interface == OUTPUT else 1 if interface == 0 else 2
+        assert self.frames_of(port, clock, interface, frame(source, destination)) == expected
 
     def test_a_station_that_moves_is_found_again(self) -> None:
         port, clock = self.learned()
@@ -233,10 +235,10 @@ def test_messages_go_to_the_input_where_the_source_lives() -> None:
     port = switch_port(clock, machine_for("qcn", BUSY["qcn"]))
     frames = [Came(0, number % 2, frame(1 + number % 2, RECEIVER, 1500)) for number in range(80)]
     clock.drive(port, frames)
-    for place in (0, 1):
-        made = [octets for octets in clock.out_of(place) if octets[6:12] == CP_MAC]
+    for interface in (0, 1):
+        made = [octets for octets in clock.out_of(interface) if octets[6:12] == CP_MAC]
         assert made
-        assert {octets[:6] for octets in made} == {HOST + bytes([1 + place])}
+        assert {octets[:6] for octets in made} == {HOST + bytes([1 + interface])}
         assert all(decode(octets).get(CNM) for octets in made)
     assert port.messages["CNM"] == sum(octets[6:12] == CP_MAC for _, _, octets in clock.left)
 
@@ -249,7 +251,7 @@ def test_rate_reports_are_lowered_on_their_way_back() -> None:
     clock.left.clear()
     port.take(Batch.from_frames([report.ljust(60, b"\0")]), OUTPUT, clock.now_ns)
     (left,) = clock.left
-    assert left.place == 0
+    assert left.interface == 0
     assert left.octets[:18] == report[:18]
     assert int.from_bytes(left.octets[18:22]) <= 10**9 // 10 // 1000
 
@@ -261,8 +263,8 @@ def test_rate_reports_are_lowered_on_their_way_back() -> None:
 def test_no_frame_stops_a_port(frames: list[tuple[int, bytes]], mechanism: str) -> None:
     clock = Clock()
     port = switch_port(clock, machine_for(mechanism, BUSY[mechanism]))
-    for place, octets in frames:
-        port.take(Batch.from_frames([octets]), place, clock.now_ns)
+    for interface, octets in frames:
+        port.take(Batch.from_frames([octets]), interface, clock.now_ns)
         clock.now_ns += 100
     clock.pass_until(port, NEVER_NS)
     assert port.counts.queued_frames == port.counts.departed_frames
@@ -309,7 +311,7 @@ class TestPausesFromTheOutput:
         clock.drive(port, frames)
         clock.now_ns += until_ns or 0
         return [
-            (left.time_ns // 1000, left.octets[14] >> 5) for left in clock.left if left.place == OUTPUT
+            (left.time_ns // 1000, left.octets[14] >> 5) for left in clock.left if left.interface == OUTPUT
         ], port
 
     def frame(self, time_us: int, priority: int = 0) -> Came:
@@ -351,8 +353,8 @@ class TestPausesFromTheOutput:
         assert (counters["downstream_ignored_frames"], counters["downstream_refused_frames"]) == (1, 1)
 
     def test_pauses_from_inputs_and_where_nothing_is_obeyed_stop_nothing(self) -> None:
-        for place, source, obeys in ((0, 1, "pause"), (OUTPUT, RECEIVER, None)):
-            left, _ = self.left([Came(0, place, paused(1000, source)), self.frame(1)], obeys=obeys)
+        for interface, source, obeys in ((0, 1, "pause"), (OUTPUT, RECEIVER, None)):
+            left, _ = self.left([Came(0, interface, paused(1000, source)), self.frame(1)], obeys=obeys)
             assert left == [(9, 0)]
 
     def test_what_finds_no_room_meanwhile_is_dropped(self) -> None:
@@ -387,7 +389,9 @@ class TestPausesFromTheOutput:
         clock = Clock()
         port = switch_port(clock, obeys=obeys, watchdog_ns=200_000)
         clock.drive(port, frames)
-        left = [(each.time_ns // 1000, each.octets[14] >> 5) for each in clock.left if each.place == OUTPUT]
+        left = [
+            (each.time_ns // 1000, each.octets[14] >> 5) for each in clock.left if each.interface == OUTPUT
+        ]
         return left, dict(port.snapshot(START_NS + 10**9).counters)
 
     def test_a_far_end_that_never_stops_pausing_does_not_stop_a_port_with_a_watchdog(self) -> None:

@@ -70,7 +70,7 @@ def test_a_cnm_slows_its_flow_down_and_does_not_reach_the_host() -> None:
     came = [*frames[:100], Came(frames[100].time_ns, NET, cnm(63)), *frames[100:]]
     clock.drive(point, came)
     assert not clock.out_of(HOST)
-    leaving = [left for left in clock.left if left.place == NET]
+    leaving = [left for left in clock.left if left.interface == NET]
     assert [left.octets[16:] for left in leaving] == [each.octets[12:] for each in frames]
     gaps = np.diff([left.time_ns for left in leaving])
     assert (gaps[:98] == 8_300).all()
@@ -86,7 +86,7 @@ def test_feedback_for_others_passes_and_changes_nothing() -> None:
     came = [*frames[:10], Came(frames[10].time_ns, NET, cnm(63, to=77)), *frames[10:]]
     clock.drive(point, came)
     assert clock.out_of(HOST) == [cnm(63, to=77)]
-    assert [left.time_ns for left in clock.left if left.place == NET] == [each.time_ns for each in frames]
+    assert [left.time_ns for left in clock.left if left.interface == NET] == [each.time_ns for each in frames]
 
 
 @pytest.mark.parametrize("name", ["qcn", "ecm", "bcn"])
@@ -139,13 +139,13 @@ def _closed(clock: Clock, point: ReactionPoint, wire: Clock, port: Any, frames: 
         while seen < len(clock.left):
             left = clock.left[seen]
             seen += 1
-            if left.place == NET:
+            if left.interface == NET:
                 times.append(left.time_ns)
                 port.take(Batch.from_frames([left.octets]), 0, now_ns)
             while heard < len(wire.left):
                 said = wire.left[heard]
                 heard += 1
-                if said.place == 0:
+                if said.interface == 0:
                     point.take(Batch.from_frames([said.octets]), NET, now_ns)
     return times
 
@@ -160,7 +160,7 @@ def test_a_queue_that_is_full_drops_and_counts() -> None:
     assert counts.held_out_frames > 100
     assert counts.left_frames + counts.held_out_frames == len(frames)
     assert point.snapshot(0).gauges["waiting_frames"] == 0
-    assert not point._waiting
+    assert not point._held
 
 
 def test_a_tag_that_would_not_fit_is_left_out() -> None:
@@ -188,7 +188,7 @@ def test_pause_stops_the_sender() -> None:
     pause = bytes.fromhex("0180c2000001 0200000000cc 8808 0001 0064").ljust(60, b"\0")
     frames = stream(3, gap_ns=1000)
     clock.drive(point, [frames[0], Came(500, NET, pause), *frames[1:]])
-    times = [left.time_ns for left in clock.left if left.place == NET]
+    times = [left.time_ns for left in clock.left if left.interface == NET]
     assert times[0] == 0
     # 100 quanta at 1 Gb/s.
     assert times[1] == 500 + 51_200

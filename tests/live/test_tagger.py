@@ -8,7 +8,7 @@ import pytest
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.live.tagging import Tagger, stripped
+from ecmproto.live.tagging import Tagger, without_tags
 from tests.live.virtual import frame, machine_for
 from tests.replay.many_kinds import TAGS, TWO_VLANS, VLAN
 
@@ -24,7 +24,7 @@ def test_a_tag_goes_behind_the_vlan_stack_and_comes_off_again(name: str, head: s
     for _ in range(2):
         tagged = tagger.tagged(bare, *MARKS[name])
         assert tagged == frame(1, 2, 200 + len(bytes.fromhex(TAGS[name])), head=f"{head} {TAGS[name]}")
-    assert stripped(Batch.from_frames([tagged or b""]), machine, DEFAULT)[0].frame(0) == bare
+    assert without_tags(Batch.from_frames([tagged or b""]), machine, DEFAULT)[0].frame(0) == bare
 
 
 @pytest.mark.parametrize("head", [*TAGS.values(), f"{VLAN} {TAGS['qcn']}"])

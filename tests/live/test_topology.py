@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from ecmproto.errors import ParameterError, SpecError
-from ecmproto.live.testbed.run import Report, outcome_of
-from ecmproto.live.testbed.suited import suited
-from ecmproto.live.testbed.topology import Sender, Topology, dumbbell, read_topology
+from ecmproto.live.testbed.run import RunReport, outcome_of
+from ecmproto.live.testbed.topology import Sender, Topology, dumbbell, low_rate_parameters, read_topology
 from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
 from ecmproto_cli.commands.live_testbed import table_of_runs
 
@@ -66,8 +65,11 @@ def test_mistakes_are_pointed_out(tmp_path: Path, text: str, said: str) -> None:
 @pytest.mark.parametrize("name", mechanism_names())
 @pytest.mark.parametrize("rate_bps", [10**6, 50_000_000, 10**9, 10**10])
 def test_what_suits_a_rate_is_allowed(name: str, rate_bps: int) -> None:
-    assert find_mechanism(name).parse(suited(name, rate_bps)).keys() == find_mechanism(name).roles.keys()
-    assert rate_bps < 10**10 or not suited(name, rate_bps)
+    assert (
+        find_mechanism(name).parse(low_rate_parameters(name, rate_bps)).keys()
+        == find_mechanism(name).roles.keys()
+    )
+    assert rate_bps < 10**10 or not low_rate_parameters(name, rate_bps)
 
 
 def port_documents(seconds: int = 10) -> list[dict[str, Any]]:
@@ -97,7 +99,7 @@ def iperf(rate_bps: float, lost: float) -> dict[str, Any]:
 
 
 def test_reports_become_numbers() -> None:
-    report = Report(
+    report = RunReport(
         senders=(iperf(10e6, 20.0), iperf(30e6, 40.0)),
         sent=({}, {}),
         victim=iperf(5e6, 0.0),
@@ -125,7 +127,7 @@ def test_reports_become_numbers() -> None:
 def test_a_testbed_says_first_that_its_devices_were_starved(waited_ns: int, missed_ns: int) -> None:
     point = {"elapsed_ns": 20 * 10**9, "waited_ns": waited_ns, "counters": {"missed_ns": missed_ns}}
     calm = {"elapsed_ns": 20 * 10**9, "waited_ns": 300_000_000, "counters": {"missed_ns": 0}}
-    report = Report(
+    report = RunReport(
         senders=(iperf(10e6, 0.0),), sent=({},), victim=None, ping="", port=port_documents(), edge=[],
         points=([calm], [calm, point]),
     )  # fmt: skip
@@ -140,7 +142,7 @@ def test_a_testbed_says_first_that_its_devices_were_starved(waited_ns: int, miss
 def test_tcp_senders_say_what_they_sent_again() -> None:
     tcp = {"end": {"sum_received": {"bits_per_second": 1e6}}}
     sent = tuple({"end": {"sum_sent": {"retransmits": count}}} for count in (3, 0))
-    report = Report(senders=(tcp, tcp), sent=sent, victim=None, ping="", port=[], edge=[], points=())
+    report = RunReport(senders=(tcp, tcp), sent=sent, victim=None, ping="", port=[], edge=[], points=())
     outcome = outcome_of("none", None, report)
     assert outcome.rates_bps == (1e6, 1e6)
     assert outcome.retransmits == 3
@@ -154,12 +156,12 @@ def test_rates_are_those_after_settling() -> None:
     ]
     spans.append({"start": 10.0, "end": 10.2, "seconds": 0.2, "bytes": 9_000_000})
     flow = iperf(1.0, 0.0) | {"intervals": [{"sum": span} for span in spans]}
-    report = Report(senders=(flow,), sent=({},), victim=None, ping="", port=[], edge=[], points=())
+    report = RunReport(senders=(flow,), sent=({},), victim=None, ping="", port=[], edge=[], points=())
     assert outcome_of("qcn", 26_000, report).rates_bps == (16e6,)
 
 
 def test_programs_that_said_nothing_leave_zeros() -> None:
-    report = Report(senders=({}, {}), sent=({}, {}), victim=None, ping="", port=[], edge=[], points=())
+    report = RunReport(senders=({}, {}), sent=({}, {}), victim=None, ping="", port=[], edge=[], points=())
     outcome = outcome_of("none", None, report)
     assert outcome.rates_bps == (0.0, 0.0)
     assert outcome.lost_share is outcome.retransmits is None

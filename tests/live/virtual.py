@@ -24,13 +24,13 @@ GROUP = bytes.fromhex("0300000000fa")
 
 class Came(NamedTuple):
     time_ns: int
-    place: int
+    interface: int
     octets: bytes
 
 
 class Left(NamedTuple):
     time_ns: int
-    place: int
+    interface: int
     octets: bytes
 
 
@@ -42,20 +42,20 @@ class Clock:
         self.left: list[Left] = []
 
     def send(
-        self, place: int, octets: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np.int64]
+        self, interface: int, octets: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np.int64]
     ) -> None:
         for start, count in zip(offset.tolist(), length.tolist(), strict=True):
             frame = octets[start : start + count].tobytes()
-            self.left.append(Left(self.now_ns - START_NS, place, frame))
+            self.left.append(Left(self.now_ns - START_NS, interface, frame))
 
-    def out_of(self, place: int) -> list[bytes]:
-        return [left.octets for left in self.left if left.place == place]
+    def out_of(self, interface: int) -> list[bytes]:
+        return [left.octets for left in self.left if left.interface == interface]
 
     def drive(self, device: Device, frames: Iterable[Came]) -> None:
         """Let ``frames``, in the order of time, come to ``device``, called when it wants to be."""
         for frame in frames:
             self.pass_until(device, START_NS + frame.time_ns)
-            device.take(Batch.from_frames([frame.octets]), frame.place, self.now_ns)
+            device.take(Batch.from_frames([frame.octets]), frame.interface, self.now_ns)
         self.pass_until(device, NEVER_NS)
 
     def pass_until(self, device: Device, until_ns: int) -> None:

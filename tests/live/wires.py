@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ from tests.namespaces import PATIENCE_S, guarded
 
 READY_S = 300.0
 _SO_RCVBUFFORCE = 33
+_PACKET_STATISTICS = 6
 _SOL_PACKET, _PACKET_AUXDATA, _PACKET_IGNORE_OUTGOING = 263, 8, 23
 _VLAN_VALID = 1 << 4
 
@@ -56,6 +58,16 @@ class Wires:
         )  # fmt: skip
         for end in (name, f"{name}-far"):
             self.ip("link", "set", "dev", end, "arp", "off", "up")
+
+    def kernel_counters(self) -> dict[str, tuple[int, ...]]:
+        """Return frames received, sent, and dropped either way, by interface, as the kernel counts them."""
+        words = ["ip", "-n", self.name, "-s", "-j", "link", "show"]
+        shown = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
+        counts = {each["ifname"]: (each["stats64"]["rx"], each["stats64"]["tx"]) for each in shown}
+        return {
+            name: (into["packets"], out["packets"], into["dropped"], out["dropped"])
+            for name, (into, out) in counts.items()
+        }
 
     def socket(self, interface: str) -> socket.socket:
         """Return a packet socket that gets what comes in, and can send."""
@@ -150,6 +162,12 @@ def until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline, "it never came about"
         time.sleep(0.01)
+
+
+def socket_counters(sock: Socket) -> tuple[int, int]:
+    """Return the frames that came to a packet socket since the last call, and those that found no room."""
+    packets, drops = struct.unpack("=II", sock.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
+    return packets, drops
 
 
 def received(sock: socket.socket, count: int) -> list[bytes]:

@@ -288,7 +288,7 @@ def _edge(own: Machine, hops: int) -> Iterator[Any]:
     if own.name == "qcn":
         # A CNM for a customer behind a backbone's edge, which is this one.
         edge.take(Batch.from_frames([backbone_cnm(i_tagged())]), NET, clock.now_ns)
-    yield [(left.place, left.octets) for left in clock.left]
+    yield [(left.interface, left.octets) for left in clock.left]
 
 
 PARTS = {

@@ -14,7 +14,7 @@ from ecmproto_cli.options import color_option
 from ecmproto_cli.output import paint
 
 if TYPE_CHECKING:
-    from ecmproto.live.doctor import Check
+    from ecmproto.live.doctor import Diagnosis
 
 SCHEMA = "ecmproto/doctor/1"
 _STYLES = {"ok": "dim", "note": "name", "finding": "error", "fixed": "tag"}
@@ -49,7 +49,7 @@ def command(interfaces: tuple[str, ...], fix: bool, form: str) -> int:
     return FINDINGS if findings else 0
 
 
-def _table(checks: list[Check]) -> str:
+def _table(checks: list[Diagnosis]) -> str:
     lines = []
     for subject, group in groupby(checks, lambda check: check.subject):
         lines.append(paint(subject, "title"))
@@ -62,7 +62,7 @@ def _table(checks: list[Check]) -> str:
     return "\n".join(lines)
 
 
-def _document(checks: list[Check]) -> dict[str, object]:
+def _document(checks: list[Diagnosis]) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "checks": [

@@ -26,9 +26,9 @@ from ecmproto_cli.output import columns_of, paint, pairs
 
 if TYPE_CHECKING:
     from ecmproto.codec import EtherTypes
-    from ecmproto.live.device import Device, Link, LinkCounts, ProcessorWait, Send, Snapshot
+    from ecmproto.live.device import Device, InterfaceCounts, LiveInterface, ProcessorWait, Send, Snapshot
 
-    Make: TypeAlias = Callable[[Sequence[Link], Send, int], Device]
+    Make: TypeAlias = Callable[[Sequence[LiveInterface], Send, int], Device]
     """Makes the device, given its interfaces, where frames go, and the time at which it begins."""
 
 
@@ -155,12 +155,12 @@ class Role:
 
 
 def live(
-    role: Role, interfaces: Sequence[str], running: Running, *, warm_up: Callable[[], None], make: Make
+    role: Role, interfaces: Sequence[str], running: Running, *, precompile: Callable[[], None], make: Make
 ) -> int:
     """Run a device on ``interfaces`` until it is told to stop; return the exit code."""
     from ecmproto.kernel_cache import taking_turns
     from ecmproto.live.device import ProcessorWait, Stop, run, sleep_precisely
-    from ecmproto.live.privileges import become, check_user, hurry
+    from ecmproto.live.privileges import check_user, drop_privileges, run_in_realtime
     from ecmproto.live.prometheus import served
     from ecmproto.mechanisms.limiter import NEVER_NS
 
@@ -169,19 +169,19 @@ def live(
     with _opened(interfaces):
         pass  # what cannot be opened is said before anything is compiled
     with taking_turns(_tell_of_waiting):
-        _warm(warm_up)
+        _precompile(precompile)
     with Stop().held() as stop, _opened(interfaces) as links, ProcessorWait() as waiting:
 
-        def send(place: int, octets: Any, offset: Any, length: Any) -> None:
-            links[place].send(octets, offset, length)
+        def send(interface: int, octets: Any, offset: Any, length: Any) -> None:
+            links[interface].send(octets, offset, length)
 
         for link in links:
-            link.warm_up()
+            link.precompile()
         start_ns = time.monotonic_ns()
         device = make(links, send, start_ns)
         reporter = Reporter(role, device, links, running, start_ns, waiting)
         if running.realtime:
-            hurry()
+            run_in_realtime()
         endpoint = (
             served(running.prometheus, role.name, reporter.look) if running.prometheus else nullcontext(0)
         )
@@ -190,7 +190,7 @@ def live(
             # Last of all: whom it becomes may not be able to read this project's own files.
             if running.user:
                 reporter.rehearse()
-                become(running.user)
+                drop_privileges(running.user)
             gc.freeze()
             if port:
                 click.echo(f"ecmproto: metrics on port {port}", err=True)
@@ -210,23 +210,23 @@ def _tell_of_waiting() -> None:
     click.echo("ecmproto: another process compiles what this one needs: waiting for it", err=True)
 
 
-def _warm(warm_up: Callable[[], None]) -> None:
+def _precompile(precompile: Callable[[], None]) -> None:
     """Have everything compiled before frames come."""
     start_ns = time.monotonic_ns()
-    warm_up()
+    precompile()
     elapsed_ns = time.monotonic_ns() - start_ns
     if elapsed_ns > _SLOW_NS:
         click.echo(f"ecmproto: compiled and loaded, {elapsed_ns / NS_PER_S:.1f} s", err=True)
 
 
 @contextmanager
-def _opened(interfaces: Sequence[str]) -> Iterator[list[Link]]:
-    from ecmproto.live.device import Link
+def _opened(interfaces: Sequence[str]) -> Iterator[list[LiveInterface]]:
+    from ecmproto.live.device import LiveInterface
 
     with ExitStack() as stack:
         links = []
         for name in interfaces:
-            links.append(Link(name))
+            links.append(LiveInterface(name))
             stack.callback(links[-1].close)
         yield links
 
@@ -238,7 +238,7 @@ class Reporter:
         self,
         role: Role,
         device: Device,
-        links: Sequence[Link],
+        links: Sequence[LiveInterface],
         running: Running,
         start_ns: int,
         waiting: ProcessorWait,
@@ -332,7 +332,7 @@ class Reporter:
         return json.dumps(document)
 
 
-def live_table(title: str, elapsed_ns: int, snapshot: Snapshot, links: Mapping[str, LinkCounts]) -> str:
+def live_table(title: str, elapsed_ns: int, snapshot: Snapshot, links: Mapping[str, InterfaceCounts]) -> str:
     """Return the summary of a device that ran for ``elapsed_ns``."""
     parts = [paint(f"{title}, {format_time(elapsed_ns)}", "title"), _links(links)]
     rows = [
@@ -350,7 +350,7 @@ def live_table(title: str, elapsed_ns: int, snapshot: Snapshot, links: Mapping[s
     return "\n\n".join(parts)
 
 
-def _links(links: Mapping[str, LinkCounts]) -> str:
+def _links(links: Mapping[str, InterfaceCounts]) -> str:
     rows = [("", [heading for heading, _ in _LINK_FIELDS])]
     rows += [
         (name, [str(getattr(counts, field)) for _, field in _LINK_FIELDS]) for name, counts in links.items()

@@ -13,7 +13,7 @@ from ecmproto_cli.options import RATE, TIME
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ecmproto.live.device import Device, Link, Send
+    from ecmproto.live.device import Device, LiveInterface, Send
 
 
 @click.command()
@@ -68,8 +68,7 @@ def command(
     from ecmproto.engine.config import PortConfig, parse_buffer
     from ecmproto.engine.port import FLOW_CONTROLS, machine_on_port
     from ecmproto.formats.text import mac_of
-    from ecmproto.live.port import LEAD_NS, SwitchPort, buffer_of, slot_octets
-    from ecmproto.live.warming import warm_port
+    from ecmproto.live.port import LEAD_NS, SwitchPort, buffer_of, precompile_port, slot_octets
     from ecmproto.units import format_rate, parse_rate, parse_time
 
     how = running(options)
@@ -95,7 +94,7 @@ def command(
     if watchdog_ns == 0:
         raise click.UsageError("--pause-watchdog 0: needed a time such as 200ms; without it all is obeyed")
 
-    def make(links: Sequence[Link], send: Send, start_ns: int) -> Device:
+    def make(links: Sequence[LiveInterface], send: Send, start_ns: int) -> Device:
         return SwitchPort(
             machine,
             facts,
@@ -118,6 +117,6 @@ def command(
         Role(name="cp", title=title),
         names,
         how,
-        warm_up=lambda: warm_port(machine, how.ethertypes, obeys=obeys),
+        precompile=lambda: precompile_port(machine, how.ethertypes, obeys=obeys),
         make=make,
     )

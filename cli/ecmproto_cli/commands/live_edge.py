@@ -13,7 +13,7 @@ from ecmproto_cli.options import RATE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ecmproto.live.device import Device, Link, Send
+    from ecmproto.live.device import Device, LiveInterface, Send
 
 
 @click.command()
@@ -48,8 +48,7 @@ def command(
     ecmproto live edge --net eth1 --host veth1 --param edge.cnpv=3,4
     """
     from ecmproto.formats.text import mac_of
-    from ecmproto.live.edge import Edge
-    from ecmproto.live.warming import warm_edge
+    from ecmproto.live.edge import Edge, precompile_edge
     from ecmproto.mechanisms.api.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
     from ecmproto.units import parse_rate
@@ -63,7 +62,7 @@ def command(
     own = None if mac is None else mac_of(mac)
     link_rate_bps = parse_rate(link_rate)
 
-    def make(links: Sequence[Link], send: Send, start_ns: int) -> Device:
+    def make(links: Sequence[LiveInterface], send: Send, start_ns: int) -> Device:
         return Edge(
             machine,
             link_rate_bps=link_rate_bps,
@@ -81,6 +80,6 @@ def command(
         Role(name="edge", title=f"{net} to {host}, edge of {machine.name}"),
         [net, host],
         how,
-        warm_up=lambda: warm_edge(machine, how.ethertypes),
+        precompile=lambda: precompile_edge(machine, how.ethertypes),
         make=make,
     )

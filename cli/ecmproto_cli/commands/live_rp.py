@@ -13,7 +13,7 @@ from ecmproto_cli.options import RATE, SIZE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ecmproto.live.device import Device, Link, Send
+    from ecmproto.live.device import Device, LiveInterface, Send
 
 
 @click.command()
@@ -51,8 +51,7 @@ def command(
     ecmproto live rp --host veth1 --net eth1 --mechanism qcn --link-rate 1G
     """
     from ecmproto.engine.config import LoopConfig
-    from ecmproto.live.reaction_point import ReactionPoint
-    from ecmproto.live.warming import warm_reaction_point
+    from ecmproto.live.reaction_point import ReactionPoint, precompile_reaction_point
     from ecmproto.mechanisms.api.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
     from ecmproto.units import parse_octets, parse_rate
@@ -65,7 +64,7 @@ def command(
     machine = machine_of(found, found.parse(assignments))
     facts = LoopConfig(link_rate_bps=parse_rate(link_rate), queue_octets=parse_octets(queue), hops=hops)
 
-    def make(links: Sequence[Link], send: Send, start_ns: int) -> Device:
+    def make(links: Sequence[LiveInterface], send: Send, start_ns: int) -> Device:
         return ReactionPoint(
             machine,
             facts,
@@ -82,6 +81,6 @@ def command(
         Role(name="rp", title=f"{host} to {net}, reaction point of {machine.name}"),
         [host, net],
         how,
-        warm_up=lambda: warm_reaction_point(machine, how.ethertypes),
+        precompile=lambda: precompile_reaction_point(machine, how.ethertypes),
         make=make,
     )

@@ -23,7 +23,7 @@ from ecmproto_cli.options import RATE, TIME, color_option, force_option
 from ecmproto_cli.output import columns_of, paint
 
 if TYPE_CHECKING:
-    from ecmproto.live.testbed.run import Outcome
+    from ecmproto.live.testbed.run import RunOutcome
     from ecmproto.live.testbed.topology import Topology
 
 
@@ -134,7 +134,7 @@ def run_all(request: TestbedRequest) -> None:
     outcomes = []
     with _folder(request) as folder, _Ending() as ending:
         for name in request.names:
-            _warm(request, name, chosen[name])
+            _precompile(request, name, chosen[name])
             ending.check()
             click.echo(f"ecmproto: {name} for {request.duration_s:g} s", err=True)
             outcomes.append(_run(request, name, chosen[name], folder / name, ending))
@@ -184,7 +184,7 @@ class _Ending:
 
 def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
     """Return the mechanism's parameters: what suits the rate, then what is asked for."""
-    from ecmproto.live.testbed.suited import suited
+    from ecmproto.live.testbed.topology import low_rate_parameters
     from ecmproto.mechanisms.registry import find_mechanism
 
     own = []
@@ -197,17 +197,18 @@ def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
         elif target not in request.names:
             needed = f"a mechanism that runs ({', '.join(request.names)})"
             raise ParameterError(name="param", needed=needed, got=repr(target))
-    chosen = (*suited(name, request.topology.rate_bps), *own)
+    chosen = (*low_rate_parameters(name, request.topology.rate_bps), *own)
     find_mechanism(name).parse(chosen)
     return chosen
 
 
-def _warm(request: TestbedRequest, name: str, assignments: tuple[str, ...]) -> None:
+def _precompile(request: TestbedRequest, name: str, assignments: tuple[str, ...]) -> None:
     """Compile once here what every device would compile for itself."""
     from ecmproto.engine.port import machine_on_port
     from ecmproto.formats.ethertypes import DEFAULT
-    from ecmproto.live.port import buffer_of
-    from ecmproto.live.warming import warm_edge, warm_port, warm_reaction_point
+    from ecmproto.live.edge import precompile_edge
+    from ecmproto.live.port import buffer_of, precompile_port
+    from ecmproto.live.reaction_point import precompile_reaction_point
     from ecmproto.mechanisms.api.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
 
@@ -217,19 +218,19 @@ def _warm(request: TestbedRequest, name: str, assignments: tuple[str, ...]) -> N
     on_port = machine_on_port(
         name, assignments, buffer_octets=buffer_octets, flow_control=request.flow_control
     )
-    warm_port(on_port, DEFAULT)
-    warm_reaction_point(machine, DEFAULT)
-    warm_edge(machine, DEFAULT)
+    precompile_port(on_port, DEFAULT)
+    precompile_reaction_point(machine, DEFAULT)
+    precompile_edge(machine, DEFAULT)
 
 
 def _run(
     request: TestbedRequest, name: str, assignments: tuple[str, ...], folder: Path, ending: _Ending
-) -> Outcome:
-    from ecmproto.live.testbed.run import Given, outcome_of, run
+) -> RunOutcome:
+    from ecmproto.live.testbed.run import RunSettings, outcome_of, run
     from ecmproto.mechanisms.api.machine import machine_of
     from ecmproto.mechanisms.registry import find_mechanism
 
-    given = Given(
+    given = RunSettings(
         mechanism=name,
         assignments=assignments,
         duration_s=request.duration_s,
@@ -244,7 +245,7 @@ def _run(
     return outcome_of(name, machine.set_point_octets, run(request.topology, given))
 
 
-def _document(request: TestbedRequest, outcomes: list[Outcome]) -> dict[str, Any]:
+def _document(request: TestbedRequest, outcomes: list[RunOutcome]) -> dict[str, Any]:
     return {
         "schema": "ecmproto/testbed/1",
         "topology": dataclasses.asdict(request.topology),
@@ -254,7 +255,7 @@ def _document(request: TestbedRequest, outcomes: list[Outcome]) -> dict[str, Any
     }
 
 
-def table_of_runs(request: TestbedRequest, outcomes: list[Outcome]) -> str:
+def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
     """Return what the runs came to, for a person."""
     topology = request.topology
     offered = ", ".join(
@@ -291,7 +292,7 @@ def table_of_runs(request: TestbedRequest, outcomes: list[Outcome]) -> str:
     return "\n".join([*told, paint(title, "title"), "", columns_of(rows), "", notes])
 
 
-def _starved(outcomes: list[Outcome]) -> list[str]:
+def _starved(outcomes: list[RunOutcome]) -> list[str]:
     """Return what comes first where devices were kept from the processor."""
     kept = [f"{each.mechanism}: {format_time(each.starved_ns)}" for each in outcomes if each.starved_ns]
     if not kept:

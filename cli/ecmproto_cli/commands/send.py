@@ -367,10 +367,10 @@ def check_link(facts: InterfaceFacts) -> None:
 @contextmanager
 def _ahead(interface: str) -> Iterator[None]:
     """Run before all ordinary processes; InterfaceError where the process may not."""
-    from ecmproto.live.privileges import hurry
+    from ecmproto.live.privileges import run_in_realtime
 
     try:
-        hurry()
+        run_in_realtime()
     except PermissionError:
         raise InterfaceError(
             interface=interface, needed="the capability CAP_SYS_NICE, to run before all ordinary processes",

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from ecmproto.errors import InterfaceError, MissingDependencyError
-from ecmproto.live.privileges import hurry
+from ecmproto.live.privileges import run_in_realtime
 
 _Made = TypeVar("_Made")
 
@@ -93,7 +93,7 @@ class Namespaces:
             self._guardian.wait()
 
     def connect(self, one: tuple[str, str], other: tuple[str, str], *, mtu_octets: int) -> None:
-        """Put a veth pair between two places, each a namespace and a name for its end; both are up."""
+        """Put a veth pair between two ends, each a namespace and a name for its end; both are up."""
         pyroute2 = _pyroute2()
         with pyroute2.IPRoute() as ip:
             ip.link(
@@ -108,7 +108,7 @@ class Namespaces:
         self.inside(name, functools.partial(_set, interface, ip=ip, address=mac, mtu=mtu_octets))
 
     def inside(self, name: str, do: Callable[[], _Made]) -> _Made:
-        """Return what ``do`` returns in a namespace: in a thread that goes there and ends."""
+        """Call ``do`` in a namespace, in a thread that enters it and ends, and return its result."""
         result: list[_Made] = []
         raised: list[BaseException] = []
 
@@ -133,19 +133,19 @@ class Namespaces:
         *,
         output: IO[Any] | int | None = None,
         errors: IO[Any] | int | None = None,
-        hurried: bool = False,
+        realtime: bool = False,
     ) -> subprocess.Popen[bytes]:
         """Start a program in a namespace; it ends with this process, or with the context.
 
-        A ``hurried`` one runs before ordinary processes, behind the devices.
+        A ``realtime`` one runs before ordinary processes, behind the devices.
         """
         full = self._full[name]
 
         def prepare() -> None:
             _enter(full)
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-            if hurried:
-                hurry(behind_devices=True)
+            if realtime:
+                run_in_realtime(behind_devices=True)
 
         program = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, preexec_fn=prepare
@@ -189,7 +189,7 @@ def _set(interface: str, *, ip: str | None = None, **facts: str | int) -> None:
 
 
 def _be_quiet() -> None:
-    """Let nothing be sent in this namespace that nobody asked for."""
+    """Turn off IPv6 in this thread's namespace, which sends frames of its own accord."""
     for scope in ("all", "default"):
         with suppress(OSError):
             Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6").write_text("1", encoding="ascii")
@@ -209,7 +209,11 @@ _ALL = (_TSO, _GSO, _GRO, _TX_CHECKSUM, _RX_CHECKSUM, _SCATTER)
 
 
 def turn_off(interface: str) -> None:
-    """Turn off what there is of them at an interface of this thread's namespace."""
+    """Turn off checksum and segmentation offloads of an interface of this thread's namespace.
+
+    The kernel hands frames over between namespaces without checksums, and segments of up to 64 KiB; what goes
+    through a packet socket has to be as on a wire.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for command in _ALL:
             value = array.array("B", struct.pack("=II", command, 0))

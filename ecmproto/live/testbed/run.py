@@ -1,4 +1,4 @@
-"""A testbed under way: devices and hosts started, traffic sent for a while, and what came of it."""
+"""One run of a testbed: start devices and hosts, send traffic for a while, and reduce it to numbers."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _COALESCED = {"cp": "500us", "edge": "1ms", "rp": "3ms"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What a run needs besides its topology.
+class RunSettings:
+    """The settings of a run besides its topology.
 
     ``command`` starts this project's command line, ``folder`` takes reports and captures.
     """
@@ -66,8 +66,8 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What a run left: the programs' own reports, each as it wrote it."""
+class RunReport:
+    """The programs' own reports of a run, each as it wrote it."""
 
     senders: tuple[dict[str, Any], ...]
     """iperf3's, of the receiving end."""
@@ -88,7 +88,7 @@ def needed_programs() -> None:
             raise MissingDependencyError(package=program, extra="live", purpose=f"a testbed's {purpose}")
 
 
-def run(topology: Topology, given: Given) -> Report:
+def run(topology: Topology, given: RunSettings) -> RunReport:
     """Build the network, run the traffic, tear it down; InterfaceError without the right to."""
     needed_programs()
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ def _ip(number: int) -> str:
 
 
 @contextmanager
-def _devices(spaces: Namespaces, topology: Topology, given: Given) -> Iterator[None]:
+def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iterator[None]:
     """Start the devices, wait until all are ready, and end them so that they write their summaries."""
     inputs = [f"in{n + 1}" for n in range(len(topology.senders))]
     inputs += [_PINGER, *(["aside"] if topology.victim_bps else [])]
@@ -171,7 +171,7 @@ def _devices(spaces: Namespaces, topology: Topology, given: Given) -> Iterator[N
             program.wait(_GRACE_S)
 
 
-def _wait_ready(given: Given, started: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> None:
+def _wait_ready(given: RunSettings, started: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> None:
     deadline = time.monotonic() + _READY_S
     for name, program in started:
         log = given.folder / f"{name}.log"
@@ -183,7 +183,7 @@ def _wait_ready(given: Given, started: Sequence[tuple[str, subprocess.Popen[byte
             time.sleep(_LOOK_S)
 
 
-def _wait(program: subprocess.Popen[bytes], seconds: float, given: Given) -> None:
+def _wait(program: subprocess.Popen[bytes], seconds: float, given: RunSettings) -> None:
     """Wait until ``program`` ends; after ``seconds`` it is ended."""
     deadline = time.monotonic() + seconds
     while program.poll() is None:
@@ -195,8 +195,8 @@ def _wait(program: subprocess.Popen[bytes], seconds: float, given: Given) -> Non
         time.sleep(_LOOK_S)
 
 
-def _capture(spaces: Namespaces, given: Given) -> None:
-    """Have tcpdump keep what the port sends and what the receiver gets, where there is a tcpdump."""
+def _capture(spaces: Namespaces, given: RunSettings) -> None:
+    """Capture what the port sends and what the receiver gets, where there is a tcpdump."""
     if which("tcpdump") is None:
         return
     for namespace, interface, name in ((_DEVICES, "out", "middle"), (_RECEIVER, "eth0", "receiver")):
@@ -227,7 +227,7 @@ def _flows(topology: Topology) -> list[_Flow]:
     return flows
 
 
-def _traffic(spaces: Namespaces, topology: Topology, given: Given) -> Report:
+def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> RunReport:
     """Send for as long as asked, ping beside it."""
     flows = _flows(topology)
     _meet(spaces, [(_PINGER, _ip(250)), *((flow.sender, flow.ip) for flow in flows)], given)
@@ -235,7 +235,7 @@ def _traffic(spaces: Namespaces, topology: Topology, given: Given) -> Report:
     count = str(int(given.duration_s / _PING_INTERVAL_S))
     with open(given.folder / "ping.txt", "wb") as output:
         words = ["ping", "-n", "-i", str(_PING_INTERVAL_S), "-c", count, _ip(250)]
-        _wait(spaces.start(_PINGER, words, output=output, hurried=True), given.duration_s + _GRACE_S, given)
+        _wait(spaces.start(_PINGER, words, output=output, realtime=True), given.duration_s + _GRACE_S, given)
     deadline = time.monotonic() + _LAST_WORDS_S
     for client in clients:
         _wait(client, deadline - time.monotonic(), given)
@@ -243,21 +243,21 @@ def _traffic(spaces: Namespaces, topology: Topology, given: Given) -> Report:
     return _Reader(topology, given).report()
 
 
-def _meet(spaces: Namespaces, pairs: Sequence[tuple[str, str]], given: Given) -> None:
-    """Have hosts learn each other's addresses while nothing is in the way, and the port where they live."""
+def _meet(spaces: Namespaces, pairs: Sequence[tuple[str, str]], given: RunSettings) -> None:
+    """Ping each pair once without load: hosts learn each other's addresses, and the port its stations."""
     words = ["ping", "-n", "-c", "1", "-w", f"{_MEET_S:.0f}"]
     pings = [spaces.start(name, [*words, ip], output=subprocess.DEVNULL) for name, ip in pairs]
     for ping in pings:
         _wait(ping, 2 * _MEET_S, given)
 
 
-def _start(spaces: Namespaces, flows: Sequence[_Flow], given: Given) -> list[subprocess.Popen[bytes]]:
+def _start(spaces: Namespaces, flows: Sequence[_Flow], given: RunSettings) -> list[subprocess.Popen[bytes]]:
     """Start what receives, then what sends; return the latter."""
     quiet = subprocess.DEVNULL
     for number, flow in enumerate(flows):
         words = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]
         with open(given.folder / _came(number), "wb") as output:
-            spaces.start(flow.receiver, words, output=output, errors=quiet, hurried=True)
+            spaces.start(flow.receiver, words, output=output, errors=quiet, realtime=True)
     time.sleep(0.3)
     clients = []
     for number, flow in enumerate(flows):
@@ -268,7 +268,7 @@ def _start(spaces: Namespaces, flows: Sequence[_Flow], given: Given) -> list[sub
         else:
             words += ["-C", _CONGESTION]
         with open(given.folder / _left(number), "wb") as output:
-            clients.append(spaces.start(flow.sender, words, output=output, errors=quiet, hurried=True))
+            clients.append(spaces.start(flow.sender, words, output=output, errors=quiet, realtime=True))
     return clients
 
 
@@ -283,11 +283,11 @@ def _left(number: int) -> str:
 @dataclass(frozen=True, slots=True)
 class _Reader:
     topology: Topology
-    given: Given
+    given: RunSettings
 
-    def report(self) -> Report:
+    def report(self) -> RunReport:
         senders = len(self.topology.senders)
-        return Report(
+        return RunReport(
             senders=tuple(self.document(_came(n)) for n in range(senders)),
             sent=tuple(self.document(_left(n)) for n in range(senders)),
             victim=self.document(_came(senders)) if self.topology.victim_bps else None,
@@ -310,14 +310,14 @@ class _Reader:
 
 
 SETTLING_S = 5.0
-"""What a mechanism is given to settle before its queue and its losses count; at most half of the run."""
+"""Time for a mechanism to settle before its queue and its losses count; at most half of the run."""
 _BUSY_FRAMES = 50
 """More than this leave the port between two reports while there is traffic."""
 _ROUND_TRIP = re.compile(r"time=([0-9.]+) ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """A run in numbers, once it had time to settle: rates in bit/s as the receivers got them, the queue.
 
     ``lost_share`` is of all that UDP senders sent, wherever it was lost, ``retransmits`` the segments TCP
@@ -342,15 +342,15 @@ class Outcome:
     starved_ns: int = 0
 
 
-def outcome_of(mechanism: str, set_point_octets: int | None, report: Report) -> Outcome:
-    """Return what ``report`` comes to."""
+def outcome_of(mechanism: str, set_point_octets: int | None, report: RunReport) -> RunOutcome:
+    """Reduce the reports of a run to numbers."""
     rates = tuple(_rate_bps(flow) for flow in report.senders)
     trips = [float(found) for found in _ROUND_TRIP.findall(report.ping)]
     lost = [share for flow in report.senders if (share := _lost_share(flow)) is not None]
     again = [count for flow in report.sent if (count := _retransmits(flow)) is not None]
     settled = _settled(report.port)
     queue = [document["gauges"]["queue_octets"] for document in settled]
-    return Outcome(
+    return RunOutcome(
         mechanism=mechanism,
         rates_bps=rates,
         fairness=jain_index(np.array(rates)),
@@ -371,7 +371,7 @@ def outcome_of(mechanism: str, set_point_octets: int | None, report: Report) -> 
 
 
 def _starved_ns(documents: list[dict[str, Any]]) -> int:
-    """Return what a device waited or gave up in all, if that makes its figures the machine's."""
+    """Return for how long a device was kept from the processor, 0 where that hardly matters."""
     if not documents:
         return 0
     last = documents[-1]
@@ -408,7 +408,7 @@ def _grown(settled: list[dict[str, Any]], name: str) -> int:
 
 
 def _rate_bps(flow: dict[str, Any]) -> float:
-    """Return what iperf3's receiving end got once the run had time to settle."""
+    """Return the rate at iperf3's receiving end once the run had time to settle."""
     spans = [interval["sum"] for interval in flow.get("intervals", [])]
     from_s = min(SETTLING_S, spans[-1]["end"] / 2) if spans else 0.0
     # The last one is not whole, and has what came late.

@@ -13,12 +13,12 @@ from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.errors import InterfaceError
 from ecmproto.live import doctor
-from ecmproto.live.doctor import Check, examine, mended
+from ecmproto.live.doctor import Diagnosis, examine, mended
 from tests.capture.linux.traffic import frame, received, send
 from tests.namespaces import FAR, NEAR, Network
 
 
-def found(name: str) -> dict[str, Check]:
+def found(name: str) -> dict[str, Diagnosis]:
     return {check.name: check for check in examine([name]) if check.subject == name}
 
 

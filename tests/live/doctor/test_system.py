@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ecmproto.live import doctor
-from ecmproto.live.doctor import Check
+from ecmproto.live.doctor import Diagnosis
 
 
-def found() -> dict[str, Check]:
+def found() -> dict[str, Diagnosis]:
     return {check.name: check for check in doctor.of_system()}
 
 
