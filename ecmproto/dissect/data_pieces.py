@@ -133,9 +133,9 @@ def if_suspicious(path: Path, sampled: Path, *pieces: Piece) -> Iterator[Piece]:
 
 
 @functools.lru_cache(maxsize=512)
-def _layer(cls: type[Layer], mark: int) -> tuple[Piece, ...]:
-    """Return what a layer that starts at a mark has between its braces."""
-    path = Path(layers=(cls,), first=mark)
+def _layer(cls: type[Layer], boundary: int) -> tuple[Piece, ...]:
+    """Return what a layer that starts at a boundary has between its braces."""
+    path = Path(layers=(cls,), first=boundary)
     pieces: list[Piece] = [f'"layer": {json.dumps(cls.prefix)}']
     for field, derived in zip(cls.layout, derived_names(cls), strict=True):  # type: ignore[arg-type]
         pieces += [", ", *_json_name(path, field), *_json_value(path, field)]

@@ -44,9 +44,9 @@ class RecordNumber(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bits:
-    """A number of at most 56 bits, big-endian, that stands ``at`` octets behind a mark."""
+    """A number of at most 56 bits, big-endian, that stands ``at`` octets behind a boundary."""
 
-    mark: int
+    boundary: int
     at: int
     octets: int
     shift: int
@@ -56,7 +56,7 @@ class Bits:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stretch:
-    """The octets from ``begin_at`` behind the mark ``begin`` to ``end_at`` behind the mark ``end``."""
+    """The octets from ``begin_at`` behind boundary ``begin`` to ``end_at`` behind boundary ``end``."""
 
     begin: int
     begin_at: int
@@ -255,10 +255,10 @@ Pieces: TypeAlias = "Sequence[Piece]"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """The layers of a frame from the outside in, and where they stand: marks.
+    """The layers of a frame from the outside in, and where they stand: boundaries.
 
-    Layer k starts at mark ``first + k``.  Behind the last layer come three marks: where padding starts, the
-    trailer and the FCS; then one where the frame ends.
+    Layer k starts at boundary ``first + k``.  Behind the last layer come three boundaries, where padding, the
+    trailer and the FCS start; then one where the frame ends.
     """
 
     layers: tuple[type[Layer], ...]
@@ -287,8 +287,8 @@ class Path:
         return Stretch(self.first, 0, self.first + len(self.layers) + 3, 0)
 
     def _tail(self, which: int) -> Stretch:
-        mark = self.first + len(self.layers) + which
-        return Stretch(mark, 0, mark + 1, 0)
+        boundary = self.first + len(self.layers) + which
+        return Stretch(boundary, 0, boundary + 1, 0)
 
     def number(self, layer: int, key: str, *, drop: int = 0, bits: int | None = None) -> Bits:
         """Return the field ``key`` of a layer as a number, or the ``bits`` behind its first ``drop``.
@@ -308,9 +308,9 @@ class Path:
         """Return the octets of the field ``key`` of a layer: an address, octets, a number in whole octets."""
         cls = self.layers[layer]
         field = field_of(cls, key)
-        mark = self.first + layer
+        boundary = self.first + layer
         if field.bits is None:
-            return Stretch(mark, cls.fixed_octets, mark + 1, 0)
+            return Stretch(boundary, cls.fixed_octets, boundary + 1, 0)
         place = bit_field(field)
         assert 8 * place.octets == field.bits, f"{field.name}: no whole octets"
-        return Stretch(mark, place.at, mark, place.at + place.octets)
+        return Stretch(boundary, place.at, boundary, place.at + place.octets)

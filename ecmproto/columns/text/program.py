@@ -64,7 +64,7 @@ else it takes.
 OF_RECORD, OF_LAYER, OF_SIZE, OF_SUM, OF_POWER = range(5)
 """Where a number comes from; a row of ``numbers`` is one of them and where it stands there.
 
-In a layer: a mark, octets from there, how many bits of eight octets are behind it, a mask, and the sign bit.
+In a layer: a boundary, octets from there, how many bits of eight octets are behind it, a mask, the sign bit.
 """
 
 KEY_NUMBERS = 8
@@ -149,8 +149,8 @@ class Assembler:
             case str():
                 self._pending += piece.encode("utf-8", errors="replace")
             case Decimal(Bits(signed=False) as bits, width=0, plus=False, times=1):
-                _, mark, at, shift, mask, _ = _row_of(bits)
-                self._add(NATURAL, mark, at, shift, mask, room=_MOST_DIGITS)
+                _, boundary, at, shift, mask, _ = _row_of(bits)
+                self._add(NATURAL, boundary, at, shift, mask, room=_MOST_DIGITS)
             case Decimal():
                 number = self._number(piece.number)
                 room = max(_MOST_DIGITS, piece.width)
@@ -305,7 +305,7 @@ def _row_of(bits: Bits) -> tuple[int, int, int, int, int, int]:
     assert bits.octets <= 7, "a number in at most seven octets"
     shift = _WORD_BITS - 8 * bits.octets + bits.shift
     sign = 1 << (bits.bits - 1) if bits.signed else 0
-    return OF_LAYER, bits.mark, bits.at, shift, (1 << bits.bits) - 1, sign
+    return OF_LAYER, bits.boundary, bits.at, shift, (1 << bits.bits) - 1, sign
 
 
 def _ends(stretch: Stretch) -> tuple[int, int, int, int]:
@@ -330,31 +330,33 @@ _HEX_OCTETS = 3
 
 @inlined
 def _term_at(
-    which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, marks: Int64, base: int
+    which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, boundaries: Int64, base: int
 ) -> int:
-    """Return a number that is not of others, of a frame whose marks start at ``base``."""
+    """Return a number that is not of others, of a frame whose boundaries start at ``base``."""
     here = np.uint64(which)
     kind = numbers[here, 0]
     first, second, third = numbers[here, 1], numbers[here, 2], numbers[here, 3]
     if kind == OF_LAYER:
-        number = load_number(buffer, marks[np.uint64(base + first)] + second, third) & numbers[here, 4]
+        number = load_number(buffer, boundaries[np.uint64(base + first)] + second, third) & numbers[here, 4]
         # a sign bit counts for less than nothing
         return int(number - 2 * (number & numbers[here, 5]))
     if kind == OF_RECORD:
         return int(record[first, row])
-    return int(marks[np.uint64(base + third)] + numbers[here, 4] - marks[np.uint64(base + first)] - second)
+    return int(
+        boundaries[np.uint64(base + third)] + numbers[here, 4] - boundaries[np.uint64(base + first)] - second
+    )
 
 
 @inlined
 def number_at(
-    which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, marks: Int64, base: int
+    which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, boundaries: Int64, base: int
 ) -> int:
-    """Return a number of a frame whose marks start at ``base``."""
+    """Return a number of a frame whose boundaries start at ``base``."""
     kind = numbers[which, 0]
     if kind < OF_SUM:
-        return _term_at(which, numbers, record, row, buffer, marks, base)
-    first = _term_at(numbers[which, 1], numbers, record, row, buffer, marks, base)
-    second = _term_at(numbers[which, 2], numbers, record, row, buffer, marks, base)
+        return _term_at(which, numbers, record, row, buffer, boundaries, base)
+    first = _term_at(numbers[which, 1], numbers, record, row, buffer, boundaries, base)
+    second = _term_at(numbers[which, 2], numbers, record, row, buffer, boundaries, base)
     if kind == OF_POWER:
         return int((first << second) * numbers[which, 3])
     return int(first + numbers[which, 3] * second + numbers[which, 4])
@@ -391,8 +393,8 @@ def render(
     longest: int,
     record: Int64,
     buffer: Octets,
-    marks: Int64,
-    mark_at: Int64,
+    boundaries: Int64,
+    boundaries_at: Int64,
     singles: Octets,
     single_bounds: Int64,
     out: Octets,
@@ -420,7 +422,7 @@ def render(
         if at + needed > len(out):
             used[0], used[1] = at, needed
             return row
-        base = mark_at[row]
+        base = boundaries_at[row]
         line = cell = at
         wide = 0
         step = bounds[which]
@@ -434,10 +436,10 @@ def render(
             third, fourth = operations[here, 5], operations[here, 6]
             step += 1
             if kind == NATURAL:
-                place = marks[np.uint64(base + first)] + second
+                place = boundaries[np.uint64(base + first)] + second
                 at = natural(out, at, load_number(buffer, place, third) & fourth)
             elif kind <= UNLESS:
-                number = number_at(first, numbers, record, row, buffer, marks, base)
+                number = number_at(first, numbers, record, row, buffer, boundaries, base)
                 if kind == DECIMAL:
                     at = decimal(out, at, number * fourth, second, third != 0)
                 elif kind == HEX_NUMBER:
@@ -455,17 +457,17 @@ def render(
             elif kind == NOTHING:
                 continue
             elif kind == HEX:
-                start = marks[np.uint64(base + first)] + second
-                behind = marks[np.uint64(base + third)] + fourth
+                start = boundaries[np.uint64(base + first)] + second
+                behind = boundaries[np.uint64(base + third)] + fourth
                 separator = operations[here, 7]
                 if separator == 0:
                     at = hex_octets(out, at, buffer, start, behind)
                 else:
                     at = separated_octets(out, at, buffer, start, behind, separator)
             elif kind == DOTTED:
-                at = dotted(out, at, buffer, marks[np.uint64(base + first)] + second)
+                at = dotted(out, at, buffer, boundaries[np.uint64(base + first)] + second)
             elif kind == GROUPED:
-                at = grouped(out, at, buffer, marks[np.uint64(base + first)] + second)
+                at = grouped(out, at, buffer, boundaries[np.uint64(base + first)] + second)
             elif kind == WORD:
                 code = signed(codes[row - begin, first])
                 start = word_bounds[code]

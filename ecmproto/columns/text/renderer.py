@@ -54,10 +54,10 @@ assert MOST_FORMATS < 1 << _BITS, "more formats than a path's key can tell apart
 
 
 @released
-def _mark_layouts(layout: Int64, layer: Int64, marks: Int64, stops: Int64, keys: Int64) -> None:
-    """Give each layout its marks, places as `ecmproto.columns.layout_cache` has them, and its key.
+def _layout_keys(layout: Int64, layer: Int64, boundaries: Int64, stops: Int64, keys: Int64) -> None:
+    """Give each layout its boundaries, places as `ecmproto.columns.layout_cache` has them, and its key.
 
-    ``stops`` is given where the marks of each end; the key says which layers it has.
+    ``stops`` is given where the boundaries of each end; the key says which layers it has.
     """
     at = 0
     for row in range(len(layout)):
@@ -65,32 +65,32 @@ def _mark_layouts(layout: Int64, layer: Int64, marks: Int64, stops: Int64, keys:
         key, layers = np.int64(0), 0
         for index in range(first, first + layout[row, LAYERS]):
             if layer[index, 0] < _FORMATS:
-                marks[at] = layer[index, 1]
+                boundaries[at] = layer[index, 1]
                 key = (key << _BITS) | (layer[index, 0] + 1)
                 layers += 1
                 at += 1
-        marks[at] = layout[row, TAIL]
-        marks[at + 1] = layout[row, TAIL] + layout[row, ZEROS]
-        marks[at + 2] = layout[row, FCS_AT]
-        marks[at + 3] = -FROM_END
+        boundaries[at] = layout[row, TAIL]
+        boundaries[at + 1] = layout[row, TAIL] + layout[row, ZEROS]
+        boundaries[at + 2] = layout[row, FCS_AT]
+        boundaries[at + 3] = -FROM_END
         at += TAILS
         stops[row] = at
         keys[row] = key if layers <= _MOST_LAYERS else _MANY_LAYERS
 
 
 @released
-def _join_marks(
+def _join(
     outer: Int64,
     inner: Int64,
-    outer_marks: Int64,
+    outer_boundaries: Int64,
     outer_stops: Int64,
-    inner_marks: Int64,
+    inner_boundaries: Int64,
     inner_stops: Int64,
     shown_at: Int64,
-    marks: Int64,
+    boundaries: Int64,
     stops: Int64,
 ) -> None:
-    """Give each pair of layouts its marks: those of the outer one, then those of the one that it shows.
+    """Give each pair of layouts its boundaries: those of the outer one, then those of the one that it shows.
 
     What is shown starts ``shown_at`` octets behind the last layer's start, and ends with it.
     """
@@ -99,40 +99,40 @@ def _join_marks(
         which = outer[pair]
         first = outer_stops[which - 1] if which > 0 else 0
         for index in range(first, outer_stops[which]):
-            marks[at] = outer_marks[index]
+            boundaries[at] = outer_boundaries[index]
             at += 1
-        start = marks[at - TAILS - 1] + shown_at[pair]
-        end = marks[at - TAILS]
+        start = boundaries[at - TAILS - 1] + shown_at[pair]
+        end = boundaries[at - TAILS]
         which = inner[pair]
         first = inner_stops[which - 1] if which > 0 else 0
         for index in range(first, inner_stops[which]):
-            mark = inner_marks[index]
-            marks[at] = start + mark if mark >= 0 else end + (mark + FROM_END)
+            boundary = inner_boundaries[index]
+            boundaries[at] = start + boundary if boundary >= 0 else end + (boundary + FROM_END)
             at += 1
         stops[pair] = at
 
 
 @released
-def _place_marks(
-    marking_of: Int32,
-    markings: Int64,
+def _place(
+    layout_of: Int32,
+    layout_boundaries: Int64,
     stops: Int64,
     offset: Int64,
     captured: Int64,
-    marks: Int64,
-    mark_at: Int64,
+    boundaries: Int64,
+    boundaries_at: Int64,
 ) -> None:
-    """Write where the marks of each frame's marking are in the buffer."""
+    """Write where the boundaries of each frame's layout are in the buffer."""
     at = 0
-    for row in range(len(marking_of)):
-        which = signed(marking_of[row])
+    for row in range(len(layout_of)):
+        which = signed(layout_of[row])
         first = stops[which - 1] if which > 0 else 0
         start = offset[row]
         behind = start + captured[row] + FROM_END
-        mark_at[row] = at
+        boundaries_at[row] = at
         for index in range(first, stops[which]):
-            mark = markings[index]
-            marks[at] = mark + (start if mark >= 0 else behind)
+            boundary = layout_boundaries[index]
+            boundaries[at] = boundary + (start if boundary >= 0 else behind)
             at += 1
 
 
@@ -165,15 +165,15 @@ def _identify(keys: Int64, inner: Int64, known: Int64, slots: Int32, used: int, 
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Marked:
-    """The frames of a batch with their paths and marks."""
+class FrameBoundaries:
+    """The frames of a batch with their paths and boundaries."""
 
     found: LayersFound
     paths: Int32
     """The number of each frame's path, or UNTOLD."""
-    mark_at: Int64
-    """Where each frame's marks start."""
-    marks: Int64
+    boundaries_at: Int64
+    """Where each frame's boundaries start."""
+    boundaries: Int64
     """Places in the buffer, see `Path`."""
     malformed: NDArray[np.bool_]
     """Whether there is an error in a frame."""
@@ -182,16 +182,16 @@ class Marked:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Markings:
-    """The markings of frames: marks, one marking's behind the other's, and where those of each end."""
+class _LayoutBoundaries:
+    """The layouts of frames: boundaries, one layout's behind the other's, and where those of each end."""
 
-    marks: Int64
+    boundaries: Int64
     stops: Int64
     outer: Int64
     """The keys that say which layers each has, and which the frame that it shows has (0: none)."""
     inner: Int64
     of: Int32
-    """The marking of each frame."""
+    """The layout of each frame."""
 
 
 class PathBook:
@@ -210,8 +210,8 @@ class PathBook:
         sampled = Path(layers=inner, first=len(outer) + TAILS) if inner else None
         return Path(layers=outer, sampled=sampled)
 
-    def mark(self, found: LayersFound, ethertypes: EtherTypes, *, sampled: bool) -> Marked:
-        """Return the paths and marks of frames.
+    def locate(self, found: LayersFound, ethertypes: EtherTypes, *, sampled: bool) -> FrameBoundaries:
+        """Return the paths and boundaries of frames.
 
         ``sampled`` tells the frames that messages show, too: the layers that show them must be among the
         entries found.
@@ -220,27 +220,33 @@ class PathBook:
         malformed = np.zeros(len(frames.offset), np.bool_)
         malformed[found.error_rows] = True
         shows_malformed = np.zeros_like(malformed)
-        markings = _markings(found)
+        layouts = _layout_boundaries(found)
         rows, shown = sampled_frames(found) if sampled else (_NO_ROWS, None)
         if shown is not None and len(rows):
             inside = find_layers(shown, (), ethertypes, None)
             shows_malformed[rows[inside.error_rows]] = True
-            markings = _paired(markings, _markings(inside), rows, ethertypes)
-        paths = np.empty(len(markings.stops), np.int32)
-        self._used = _identify(markings.outer, markings.inner, self._keys, self._slots, self._used, paths)
-        sizes = np.diff(markings.stops, prepend=0)
-        marks = np.empty(int(sizes[markings.of].sum()), np.int64)
-        mark_at = np.empty(len(markings.of), np.int64)
-        _place_marks(
-            markings.of, markings.marks, markings.stops, frames.offset, frames.captured, marks, mark_at
+            layouts = _paired(layouts, _layout_boundaries(inside), rows, ethertypes)
+        paths = np.empty(len(layouts.stops), np.int32)
+        self._used = _identify(layouts.outer, layouts.inner, self._keys, self._slots, self._used, paths)
+        sizes = np.diff(layouts.stops, prepend=0)
+        boundaries = np.empty(int(sizes[layouts.of].sum()), np.int64)
+        boundaries_at = np.empty(len(layouts.of), np.int64)
+        _place(
+            layouts.of,
+            layouts.boundaries,
+            layouts.stops,
+            frames.offset,
+            frames.captured,
+            boundaries,
+            boundaries_at,
         )
-        path_of = np.empty(len(markings.of), np.int32)
-        look_up(paths, markings.of, path_of)
-        return Marked(
+        path_of = np.empty(len(layouts.of), np.int32)
+        look_up(paths, layouts.of, path_of)
+        return FrameBoundaries(
             found=found,
             paths=path_of,
-            mark_at=fixed(mark_at),
-            marks=fixed(marks),
+            boundaries_at=fixed(boundaries_at),
+            boundaries=fixed(boundaries),
             malformed=malformed,
             shows_malformed=shows_malformed,
         )
@@ -249,25 +255,25 @@ class PathBook:
 _NO_ROWS = np.empty(0, np.int32)
 
 
-def _markings(found: LayersFound) -> _Markings:
-    """Return the layouts of frames as markings."""
+def _layout_boundaries(found: LayersFound) -> _LayoutBoundaries:
+    """Return the layouts of frames as layouts."""
     counts = [len(part.layouts) for part in found.parts]
     of = np.empty(len(found.frames.offset), np.int32)
-    marks, stops, keys = [], [], []
+    boundaries, stops, keys = [], [], []
     first = 0
     for part, add in zip(found.parts, itertools.accumulate(counts, initial=0), strict=False):
         np.add(part.layout_of, add, out=of[part.begin : part.end])
         here = np.empty(len(part.layer) + TAILS * len(part.layouts), np.int64)
         ends, names = np.empty(len(part.layouts), np.int64), np.empty(len(part.layouts), np.int64)
-        _mark_layouts(part.layouts, part.layer, here, ends, names)
+        _layout_keys(part.layouts, part.layer, here, ends, names)
         used = int(ends[-1]) if len(ends) else 0
-        marks.append(here[:used])
+        boundaries.append(here[:used])
         stops.append(ends + first)
         keys.append(names)
         first += used
     outer = np.concatenate(keys)
-    return _Markings(
-        marks=np.concatenate(marks),
+    return _LayoutBoundaries(
+        boundaries=np.concatenate(boundaries),
         stops=np.concatenate(stops),
         outer=outer,
         inner=np.zeros_like(outer),
@@ -275,8 +281,10 @@ def _markings(found: LayersFound) -> _Markings:
     )
 
 
-def _paired(outer: _Markings, inner: _Markings, rows: Int32, ethertypes: EtherTypes) -> _Markings:
-    """Return the markings of frames, of which ``rows`` show frames of others."""
+def _paired(
+    outer: _LayoutBoundaries, inner: _LayoutBoundaries, rows: Int32, ethertypes: EtherTypes
+) -> _LayoutBoundaries:
+    """Return the layouts of frames, of which ``rows`` show frames of others."""
     many = len(inner.stops)
     pairs = outer.of[rows] * np.int64(many) + inner.of
     if len(outer.stops) * many <= _DENSE_PAIRS:
@@ -288,16 +296,26 @@ def _paired(outer: _Markings, inner: _Markings, rows: Int32, ethertypes: EtherTy
         there, places = np.unique(pairs, return_inverse=True)
     first, second = there // many, there % many
     sizes = np.diff(outer.stops, prepend=0)[first] + np.diff(inner.stops, prepend=0)[second]
-    marks, stops = np.empty(int(sizes.sum()), np.int64), np.empty(len(there), np.int64)
+    boundaries, stops = np.empty(int(sizes.sum()), np.int64), np.empty(len(there), np.int64)
     key = outer.outer[first]
     last = np.where(key == _MANY_LAYERS, 0, (key & (1 << _BITS) - 1) - 1)
     shown_at = parse_tables(ethertypes).fixed[last]
-    _join_marks(first, second, outer.marks, outer.stops, inner.marks, inner.stops, shown_at, marks, stops)
+    _join(
+        first,
+        second,
+        outer.boundaries,
+        outer.stops,
+        inner.boundaries,
+        inner.stops,
+        shown_at,
+        boundaries,
+        stops,
+    )
     of = outer.of.copy()
     of[rows] = len(outer.stops) + places
-    return _Markings(
-        marks=np.concatenate([outer.marks, marks]),
-        stops=np.concatenate([outer.stops, stops + len(outer.marks)]),
+    return _LayoutBoundaries(
+        boundaries=np.concatenate([outer.boundaries, boundaries]),
+        stops=np.concatenate([outer.stops, stops + len(outer.boundaries)]),
         outer=np.concatenate([outer.outer, outer.outer[first]]),
         inner=np.concatenate([outer.inner, inner.outer[second]]),
         of=of,
@@ -323,7 +341,7 @@ _MOST_OCTETS = 16 << 20
 class Job:
     """A batch to render."""
 
-    marked: Marked
+    located: FrameBoundaries
     program: Int32
     """Of each frame; −1 − k stands for text k of ``singles``."""
     record: Int64
@@ -346,11 +364,11 @@ class RenderBuffers:
 
     def texts(self, job: Job, begin: int, end: int) -> list[memoryview]:
         """Return the text of rows ``begin`` to ``end`` in pieces, valid until this is called again."""
-        programs, marked, words = job.programs, job.marked, self._vocabulary
-        frames = marked.found.frames
+        programs, located, words = job.programs, job.located, self._vocabulary
+        frames = located.found.frames
         codes = words.codes(
             begin, end, job.program, programs, job.functions, job.argument_octets, job.record, frames.buffer,
-            marked.marks, marked.mark_at,
+            located.boundaries, located.boundaries_at,
         )  # fmt: skip
         used = np.zeros(2, np.int64)
         texts: list[memoryview] = []
@@ -360,8 +378,8 @@ class RenderBuffers:
             at = render(
                 at, end, job.program, programs.bounds, programs.operations, programs.numbers,
                 programs.literals, programs.room, codes[at - begin :], words.octets, words.bounds,
-                max(words.longest, job.longest_error), job.record, frames.buffer, marked.marks,
-                marked.mark_at, job.singles, job.single_bounds, self._out, used,
+                max(words.longest, job.longest_error), job.record, frames.buffer, located.boundaries,
+                located.boundaries_at, job.singles, job.single_bounds, self._out, used,
             )  # fmt: skip
             if at > before:
                 texts.append(self._out[: used[0]].data)
@@ -430,21 +448,21 @@ class Renderer:
     ) -> Iterator[memoryview]:
         """Yield the text of the frames of a batch in pieces, each of which is valid until the next.
 
-        ``single`` gives the text of frames that no program tells: of those, in order, that ``odd`` marks too.
+        ``single`` gives the text of frames that no program tells: of those, in order, that ``odd`` says too.
         ``origin_ns`` is what `RecordNumber.SINCE_NS` counts from.  ``pool`` shares the work.
         """
         if not len(batch):
             return
         frames = frames_of(batch, interfaces)
         found = find_layers(frames, tuple(SHOWN_AS) if self._sampled else (), ethertypes, pool)
-        marked = self._paths.mark(found, ethertypes, sampled=self._sampled)
+        located = self._paths.locate(found, ethertypes, sampled=self._sampled)
         record, far = _record(batch, interfaces, origin_ns)
         alone = far if odd is None else odd | far
         if not self._malformed:
-            alone |= marked.malformed
+            alone |= located.malformed
         if not self._malformed or self._wrong is not None:
-            alone |= marked.shows_malformed
-        program = self._chosen(marked, alone)
+            alone |= located.shows_malformed
+        program = self._chosen(located, alone)
         rows = np.flatnonzero(program < 0)
         singles = single(batch.select(rows)) if len(rows) else ()
         errors = self._errors(found, ethertypes) if self._malformed else ()
@@ -454,7 +472,7 @@ class Renderer:
         program[rows] = -1 - np.arange(len(rows))
         texts, bounds = _packed([*singles, *errors])
         job = Job(
-            marked=marked,
+            located=located,
             program=fixed(program),
             record=fixed(record),
             singles=texts,
@@ -477,19 +495,19 @@ class Renderer:
         errors = (decoded_frame(found.frames, ethertypes, row).error for row in rows.tolist())
         return [self._wrong(error) if error is not None else "" for error in errors]
 
-    def _chosen(self, marked: Marked, alone: NDArray[np.bool_]) -> Int32:
+    def _chosen(self, located: FrameBoundaries, alone: NDArray[np.bool_]) -> Int32:
         """Return the number of each frame's program, −1 for those told alone."""
         more = len(self._paths) - len(self._program_of)
         self._program_of = np.concatenate([self._program_of, np.full(more, _UNASKED, np.int32)])
-        told = (marked.paths != UNTOLD) & ~alone
-        counts = np.bincount(marked.paths[told], minlength=len(self._paths))
+        told = (located.paths != UNTOLD) & ~alone
+        counts = np.bincount(located.paths[told], minlength=len(self._paths))
         for number in np.flatnonzero((counts >= self._worth_frames) & (self._program_of == _UNASKED)):
             pieces = self._write(self._paths[int(number)])
             self._program_of[number] = _NONE if pieces is None else self._assembler.add(pieces)
         if len(self._assembler) >= len(self._programs.bounds):
             self._programs = self._assembler.programs()
-        program = np.full(len(marked.paths), _NONE, np.int32)
-        program[told] = self._program_of[marked.paths[told]]
+        program = np.full(len(located.paths), _NONE, np.int32)
+        program[told] = self._program_of[located.paths[told]]
         return program
 
     def _shares(self, job: Job, captured: Int64, pool: ThreadPoolExecutor | None) -> Iterator[memoryview]:

@@ -51,8 +51,8 @@ def look_up(
     numbers: Int64,
     record: Int64,
     buffer: Octets,
-    marks: Int64,
-    mark_at: Int64,
+    boundaries: Int64,
+    boundaries_at: Int64,
     keys: Int64,
     slots: Int32,
     known: int,
@@ -67,13 +67,13 @@ def look_up(
         which = signed(program[row])
         if which < 0:
             continue
-        base = mark_at[row]
+        base = boundaries_at[row]
         for word in range(bounds[which], bounds[which + 1]):
             # the key stands where it goes if it is new
             keys[known, 0] = words[word, 0]
             count = words[word, 1]
             for part in range(count):
-                number = number_at(words[word, 2 + part], numbers, record, row, buffer, marks, base)
+                number = number_at(words[word, 2 + part], numbers, record, row, buffer, boundaries, base)
                 keys[known, 1 + part] = number
             for part in range(count, KEY_NUMBERS):
                 keys[known, 1 + part] = 0
@@ -126,8 +126,8 @@ class Vocabulary:
         argument_octets: Sequence[tuple[int, ...]],
         record: Int64,
         buffer: Octets,
-        marks: Int64,
-        mark_at: Int64,
+        boundaries: Int64,
+        boundaries_at: Int64,
     ) -> Int32:
         """Return for rows ``begin`` to ``end`` the places of their words, a column a word piece."""
         most = int(np.diff(programs.word_bounds).max(initial=0))
@@ -140,7 +140,7 @@ class Vocabulary:
         before = self._known
         self._known = look_up(
             begin, end, program, programs.word_bounds, programs.words, programs.numbers, record, buffer,
-            marks, mark_at, self._keys, self._slots, before, codes,
+            boundaries, boundaries_at, self._keys, self._slots, before, codes,
         )  # fmt: skip
         for entry in range(before, self._known):
             function, *numbers = self._keys[entry].tolist()
