@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import signal
 import subprocess
 import time
@@ -76,6 +78,21 @@ def test_a_port_stops_for_pauses_from_its_output(switched: Wires) -> None:
     assert counted["downstream_pause_frames"] == 2
     assert counted["stopped_ns_priority_0"] > 400_000_000
     assert counted["departed_frames"] == len(sent)
+
+
+def test_a_port_whose_reports_nobody_reads_goes_on(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "1G", "--stats-interval", "1ms")
+    assert program.stdout is not None
+    fcntl.fcntl(program.stdout, fcntl.F_SETPIPE_SZ, 4096)  # less than two reports
+    with switched.socket("a-far") as one, switched.socket("c-far") as out:
+        for number in range(200):
+            one.send(frame(1, RECEIVER, number=number))
+            assert received(out, 1) == [frame(1, RECEIVER, number=number)]
+            time.sleep(0.002)
+    program.send_signal(signal.SIGTERM)
+    output, told = program.communicate(timeout=PATIENCE_S)
+    assert json.loads(output.splitlines()[-1])["counters"]["departed_frames"] == 200
+    assert "reports left out: nobody read those before" in told
 
 
 def test_an_input_that_flaps_and_an_output_that_does_are_survived(switched: Wires) -> None:

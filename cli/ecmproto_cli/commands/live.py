@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import gc
 import json
+import select
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import click
 
@@ -231,6 +233,15 @@ def _opened(interfaces: Sequence[str]) -> Iterator[list[LiveInterface]]:
         yield links
 
 
+def _has_room(stream: TextIO) -> bool:
+    """Tell whether a report can be written at once: a device must not wait for a full pipe."""
+    try:
+        _, writable, _ = select.select([], [stream], [], 0)
+    except (OSError, ValueError):  # no file of the system's: it never waits
+        return True
+    return bool(writable)
+
+
 class Reporter:
     """Says what a device has come to, now and then and at its end."""
 
@@ -253,6 +264,7 @@ class Reporter:
         self._start_ns = start_ns
         self._start_processor_ns = time.process_time_ns()
         self._before: tuple[int, Snapshot] | None = None
+        self._unread = 0
         every = running.stats_interval or ("1s" if running.form == "ndjson" else None)
         self.every_ns = parse_time(every) if every else 0
 
@@ -269,9 +281,12 @@ class Reporter:
         self._text("summary", self._start_ns, snapshot, links)
 
     def report(self, now_ns: int) -> None:
-        """Say what it has come to by ``now_ns``."""
+        """Say what it has come to by ``now_ns``, unless that would wait for whoever reads it."""
         snapshot, links = self.look()
         self._warn(snapshot)
+        if not _has_room(sys.stdout):
+            self._unread += 1
+            return
         if self._form == "ndjson":
             click.echo(self._text("stats", now_ns, snapshot, links))
         else:
@@ -284,6 +299,8 @@ class Reporter:
         now_ns = time.monotonic_ns()
         snapshot, links = self.look()
         self._warn(snapshot)
+        if self._unread:
+            warn(f"{counted(self._unread, 'report')} left out: nobody read those before")
         if self._form == "ndjson":
             click.echo(self._text("summary", now_ns, snapshot, links))
         else:
