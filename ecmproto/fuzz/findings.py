@@ -193,8 +193,10 @@ class CampaignState:
             self.findings = findings_in(self._place)
             """By signature."""
         except (ValueError, KeyError, TypeError, AttributeError) as error:
+            # the end is shown even of long paths
+            damaged = f"{folder}: {_FILE} or a finding is damaged"
             raise ParameterError(
-                name="folder", needed="a new one, or one of a campaign", got=f"{folder}: {error!r}"
+                name="folder", needed="a new one, or one of a campaign", got=damaged
             ) from error
 
     @property

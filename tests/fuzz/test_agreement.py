@@ -291,9 +291,11 @@ def test_folders_of_other_campaigns_are_refused(tmp_path: Path) -> None:
         campaign(tmp_path, seed=2)
     with pytest.raises(ParameterError, match="corpus: needed"):
         AgreementCampaign([], Cases([b"other"], seed=1), tmp_path, line=LINE)
-    for broken in ("", "[]", '{"seed": 1}', '{"seed": 1, "corpus": "x", "progress": {"odd": 1}}'):
-        (tmp_path / "campaign.json").write_text(broken)
-        with pytest.raises(ParameterError):
+    state = tmp_path / "campaign.json"
+    odd = json.loads(state.read_text()) | {"progress": {"odd": 1}}
+    for broken in ("", "[]", '{"seed": 1}', json.dumps(odd)):
+        state.write_text(broken)
+        with pytest.raises(ParameterError, match=r"json or a finding is damaged"):
             campaign(tmp_path)
 
 

@@ -16,13 +16,12 @@ from ecmproto.fuzz.checks.base import Difference
 from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
 from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, Message
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.messages import PauseDiscards
-from ecmproto.mechanisms.pause.messages import parse_flow_control as flow_control_heard
+from ecmproto.mechanisms.pause.messages import PauseDiscards, parse_flow_control
 from ecmproto.mechanisms.registry import MECHANISMS
 from ecmproto.record import new_record
 
 _LINK_BPS = 10**10
-_PLACE = PortContext(
+_CONTEXT = PortContext(
     rate_bps=_LINK_BPS, link_rate_bps=_LINK_BPS, cp_mac=bytes.fromhex("0200000000c1"), stations=1, flows=4
 )
 _CUT_OCTETS = 100
@@ -46,37 +45,37 @@ class MessageCheck:
         self._machines = [(machine, new_record(machine.refusal_record)) for machine in machines]
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield what is heard that fits no message, and rates that it drives out of their bounds."""
+        """Yield parsed feedback that fits no message, and rates that it drives out of bounds."""
         for row, octets in enumerate(items):
-            for machine, refusals in self._machines:
-                for what, detail in _wrong(machine, octets, refusals):
+            for machine, discards in self._machines:
+                for what, detail in _wrong(machine, octets, discards):
                     yield Difference(what=f"{machine.name}: {what}", detail=detail, row=row)
 
 
-def _wrong(machine: Machine, octets: bytes, refusals: Any) -> Iterator[tuple[str, str]]:
+def _wrong(machine: Machine, octets: bytes, discards: Any) -> Iterator[tuple[str, str]]:
     for mac, length in ((b"", None), (octets[:6], len(octets) + _CUT_OCTETS), (octets[:6], None)):
-        before = _count(refusals)
-        heard = machine.parse_feedback(octets, mac, _PLACE, refusals, length_octets=length)
-        refused = _count(refusals) - before
-        if refused > 1 + (heard is not None):
-            yield "a frame refused twice", f"{refused} times"
-        if heard is not None:
-            yield from _misfits(machine, heard.fields)
-            yield from _rates_out_of_bounds(machine, heard.fields)
-        if heard is not None and not mac:
-            yield "a station hears what is for nobody", str(heard)
+        before = _count(discards)
+        parsed = machine.parse_feedback(octets, mac, _CONTEXT, discards, length_octets=length)
+        discarded = _count(discards) - before
+        if discarded > 1 + (parsed is not None):
+            yield "a frame discarded twice", f"{discarded} times"
+        if parsed is not None:
+            yield from _misfits(machine, parsed.fields)
+            yield from _rates_out_of_bounds(machine, parsed.fields)
+        if parsed is not None and not mac:
+            yield "a station takes feedback for nobody", str(parsed)
     if {PAUSE_KIND, PFC_KIND} & set(machine.kinds):
-        for fields in flow_control_heard(octets, new_record(PauseDiscards)):
+        for fields in parse_flow_control(octets, new_record(PauseDiscards)):
             yield from _rates_out_of_bounds(machine, fields)
 
 
-def _count(refusals: Any) -> int:
-    """Return how often anything was refused."""
-    return sum(int(refusals[name]) for name in refusals.dtype.names or ())
+def _count(discards: Any) -> int:
+    """Return the sum of all discard counters."""
+    return sum(int(discards[name]) for name in discards.dtype.names or ())
 
 
 def _misfits(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
-    """Yield the fields that are none of a message of the machine."""
+    """Yield the fields that do not fit a message of the mechanism."""
     message = new_record(Message)
     for name, value in fields.items():
         setattr(message, name, value)
@@ -90,7 +89,7 @@ def _misfits(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
 
 def _rates_out_of_bounds(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
     """Apply a message over and over at a reaction point; yield rates out of bounds."""
-    senders = machine.senders(_PLACE, np.random.default_rng(0))
+    senders = machine.senders(_CONTEXT, np.random.default_rng(0))
     message = new_record(Message)
     message.sent = 1
     for name, value in fields.items():

@@ -23,12 +23,12 @@ def told(octets: bytes = CNM_FRAME) -> set[str]:
     return {wrong.what for wrong in MessageCheck().differences([octets])}
 
 
-def test_frames_of_every_kind_and_none_are_heard_rightly() -> None:
+def test_frames_of_every_kind_are_parsed_rightly() -> None:
     assert list(MessageCheck().differences([*template_frames(), b"", bytes(5), bytes(60)])) == []
 
 
 @pytest.mark.parametrize(
-    ("heard", "what"),
+    ("parsed", "what"),
     [
         (HEARD._replace(fields={**HEARD.fields, "priority": 8}), "qcn: a priority above 7"),
         (HEARD._replace(fields={**HEARD.fields, "kind": 77}), "qcn: a kind that it does not have"),
@@ -36,29 +36,29 @@ def test_frames_of_every_kind_and_none_are_heard_rightly() -> None:
     ],
 )
 def test_what_does_not_fit_a_message(
-    heard: ParsedFeedback, what: str, monkeypatch: pytest.MonkeyPatch
+    parsed: ParsedFeedback, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(QCNStations, "on_message", lambda *given: None)
 
-    def parsed(self: QCNMachine, octets: bytes, mac: bytes, *rest: object, **more: object) -> object:
-        return heard if mac else None
+    def planted(self: QCNMachine, octets: bytes, mac: bytes, *rest: object, **more: object) -> object:
+        return parsed if mac else None
 
-    monkeypatch.setattr(QCNMachine, "parse_feedback", parsed)
+    monkeypatch.setattr(QCNMachine, "parse_feedback", planted)
     assert told() == {what}
 
 
-def test_what_is_for_nobody_and_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_feedback_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QCNMachine, "parse_feedback", lambda *given, **more: HEARD)
-    assert told() == {"qcn: a station hears what is for nobody"}
+    assert told() == {"qcn: a station takes feedback for nobody"}
 
 
-def test_a_frame_refused_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    def twice(self: object, octets: bytes, mac: bytes, place: object, refusals: Any, **more: object) -> None:
-        for name in refusals.dtype.names[:2]:
-            refusals[name] += 1
+def test_a_frame_discarded_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(self: object, octets: bytes, mac: bytes, place: object, discards: Any, **more: object) -> None:
+        for name in discards.dtype.names[:2]:
+            discards[name] += 1
 
     monkeypatch.setattr(ECMMachine, "parse_feedback", twice)
-    assert told() == {"ecm: a frame refused twice"}
+    assert told() == {"ecm: a frame discarded twice"}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_rates_and_timers(
     assert told() == {what}
 
 
-def test_what_heeding_raises_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_on_message_raises_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
     def planted(*given: object) -> None:
         raise ZeroDivisionError
 
