@@ -292,7 +292,7 @@ def _stopped(statistics: Statistics) -> Markup:
         for each in sender.classes
     ]
     heads = ("Sender", "Interface", "Stopped", "Part of the time", "Time", "Pauses", "Resumes")
-    return _table(heads, rows)
+    return _table("Who stopped whom", heads, rows)
 
 
 def _kinds(statistics: Statistics) -> Markup:
@@ -308,15 +308,15 @@ def _kinds(statistics: Statistics) -> Markup:
                 ABSENT if rate is None else format_rate(rate),
             ]
         )
-    return _table(("Kind", "Frames", "Part of all", "Octets", "Mean rate"), rows)
+    return _table("Kinds of frames", ("Kind", "Frames", "Part of all", "Octets", "Mean rate"), rows)
 
 
 def _malformed(statistics: Statistics) -> Markup:
     rows = [[what, value_text(count, "frames")] for what, count in statistics.malformed.items()]
-    return _table(("What is wrong", "Frames"), rows)
+    return _table("Malformed", ("What is wrong", "Frames"), rows)
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+def _table(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
     if not rows:
         return Markup()
     body = [
@@ -331,7 +331,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
     )
     more = len(rows) - _MOST_ROWS
     rest = element("p", f"And {more} more.") if more > 0 else Markup()
-    return joined(element("div", table, class_="scroll"), rest)
+    scrolled = element("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
+    return joined(scrolled, rest)
 
 
 def statistics_html(statistics: Statistics, capture: str) -> bytes:

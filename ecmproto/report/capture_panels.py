@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.errors import counted
 from ecmproto.formats.text import cpid_text, mac_text
 from ecmproto.report.panels import (
     BASE,
@@ -216,11 +217,11 @@ class HistogramPanel(Panel):
     @property
     def readout(self) -> str:
         """How many there are."""
-        return f"{value_text(int(self._counts.sum()), 'count')} CNMs"
+        return counted(int(self._counts.sum()), "CNM")
 
     def draw(self, axes: Axes) -> None:
         """Draw the panel."""
-        value_axis(axes, 0, 1.06 * int(self._counts.max()), self.form)
+        value_axis(axes, 0, 1.06 * int(self._counts.max()), self.form, whole=True)
         axes.bar(np.arange(len(self._counts)), self._counts, width=0.8, color=QUEUE.light, linewidth=0)
         axes.set_xlim(-0.7, len(self._counts) - 0.3)
         axes.set_xticks([0, 8, 16, 24, 32, 40, 48, 56, 63])

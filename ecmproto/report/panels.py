@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_TIME_NUMBERS = 8
+"""How many spans the numbers at a time axis divide it into at most."""
+_TIME_NUMBER_PX = 46
+"""Room for one of them in narrow figures."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeAxis:
     """The time axis that all panels of a report share."""
@@ -36,7 +42,8 @@ class TimeAxis:
         from matplotlib.ticker import MaxNLocator
 
         axes.set_xlim(0, max(1, self.span_ns) / self.scale.factor)
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 2.5, 5, 10], min_n_ticks=2))
+        most = max(2, min(_TIME_NUMBERS, int(axes.bbox.width / _TIME_NUMBER_PX)))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10], min_n_ticks=2))
         axes.tick_params(axis="x", labelbottom=False, length=3, width=0.8)
 
 
@@ -91,12 +98,15 @@ class Panels:
         raise NotImplementedError
 
 
-def value_axis(axes: Axes, least: float, most: float, form: Format) -> None:
-    """Set the vertical axis from ``least`` to ``most``: a few numbers, a line across at each, no frame."""
+def value_axis(axes: Axes, least: float, most: float, form: Format, *, whole: bool = False) -> None:
+    """Set the vertical axis from ``least`` to ``most``: a few numbers, a line across at each, no frame.
+
+    ``whole`` is for counts: no numbers between whole ones.
+    """
     from matplotlib.ticker import MaxNLocator
 
     axes.set_ylim(least, most)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10], integer=whole))
     axes.yaxis.set_major_formatter(number_text)
     axes.grid(axis="y")
     axes.spines["left"].set_visible(False)

@@ -236,10 +236,24 @@ def rate_scale(greatest: float) -> Scale:
 
 def time_scale(span_ns: float) -> Scale:
     """Return the scale on which a time axis of ``span_ns`` is read best."""
-    for unit, factor in (("s", NS_PER_S), ("ms", 10**6), ("µs", 10**3)):
-        if span_ns >= factor:
+    for least_ns, unit, factor in _TIME_UNITS:
+        if span_ns >= least_ns:
             return Scale(factor=factor, unit=unit)
     return Scale(factor=1, unit="ns")
+
+
+_MINUTE_NS, _HOUR_NS, _DAY_NS = 60 * NS_PER_S, 3600 * NS_PER_S, 86400 * NS_PER_S
+_YEAR_NS = 36525 * _DAY_NS // 100
+_TIME_UNITS = (
+    (4 * _YEAR_NS, "years", _YEAR_NS),
+    (2 * _DAY_NS, "d", _DAY_NS),
+    (2 * _HOUR_NS, "h", _HOUR_NS),
+    (10 * _MINUTE_NS, "min", _MINUTE_NS),
+    (NS_PER_S, "s", NS_PER_S),
+    (10**6, "ms", 10**6),
+    (10**3, "µs", 10**3),
+)
+"""From which span on a unit is used, and its length, in ns: numbers at an axis have few digits."""
 
 
 def labelled_scale(label: str, greatest: float) -> tuple[str, Scale]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,13 +20,14 @@ from ecmproto.report.capture_page import (
     extent,
     lost_to_pause,
     panel_of,
+    single,
     statistics_form,
     statistics_html,
     statistics_json,
     statistics_png,
     statistics_svg,
 )
-from ecmproto.report.sheet import WIDE
+from ecmproto.report.sheet import NARROW, WIDE, Format
 from ecmproto.stats import Accumulator, Statistics, capture_stats
 from pcaps.manifest import FOLDER
 from tests.report.test_html import HOSTILE
@@ -156,3 +158,32 @@ def test_forms_by_name() -> None:
 def test_json_needs_no_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     assert statistics_form("a.json")(capture_stats(FOLDER / "pause.pcap"), "a").startswith(b"{")
+
+
+@pytest.mark.parametrize("form", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize(
+    "span_s",
+    [7, 599, 7000, 121_000, 86_400 * 1460, 86_400 * 50_000],
+    ids=["s", "just s", "min", "h", "d", "years"],
+)
+def test_numbers_at_the_time_axis_stand_apart_and_within(span_s: int, form: Format) -> None:
+    frames = [other()] * 2
+    figure = single("rate", of_frames(frames, [0, span_s * 10**9]), form)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    least, most = axes.get_xlim()
+    texts = [
+        label.get_window_extent()
+        for label, place in zip(axes.get_xticklabels(), axes.get_xticks(), strict=True)
+        if least <= place <= most
+    ]
+    assert len(texts) > 2
+    assert all(left.x1 + 4 < right.x0 for left, right in pairwise(texts))
+    assert texts[-1].x1 <= figure.bbox.x1
+
+
+def test_counts_have_whole_numbers_at_their_axis() -> None:
+    statistics = of_frames([message(CNM(cpid=1, qntz_fb=40))], [0])
+    assert panel_of("feedback", statistics, WIDE).readout == "1 CNM"
+    (axes,) = single("feedback", statistics, WIDE).axes
+    assert all(float(place).is_integer() for place in axes.get_yticks())

@@ -23,6 +23,10 @@ def test_axes_take_the_prefix_of_their_greatest_value() -> None:
     assert octet_scale(0).unit == "B"
     assert rate_scale(1e10).unit == "Gb/s"
     assert [time_scale(ns).unit for ns in (0, 999, 1000, 10**6, 10**9)] == ["ns", "ns", "µs", "ms", "s"]
+    minutes = (9, 10, 119, 120, 48 * 60 - 1, 48 * 60, 60 * 24 * 365, 60 * 24 * 1461)
+    assert [time_scale(each * 60e9).unit for each in minutes] == [
+        "s", "min", "min", "h", "h", "d", "d", "years"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
