@@ -172,10 +172,11 @@ def _heading(cls: type[Layer]) -> str:
 
 
 def _facts(cls: type[Layer]) -> str:
-    """Return a format's size, EtherType and source as one phrase."""
+    """Return a format's size, what announces it and its source as one phrase."""
     ethertype = announcement(cls, DEFAULT)
     more = " and more" if cls.layout[-1].count else ""
     announced = f", EtherType {ethertype:#06x}" if ethertype is not None else ""
+    announced += f", UDP port {', '.join(map(str, cls.udp_ports))}" if cls.udp_ports else ""
     return f"{cls.fixed_octets} octets{more}{announced}; {cls.source}"
 
 

@@ -1,0 +1,188 @@
+"""Run where the formats of docs/extending.md are installed: finds them wherever formats are told apart.
+
+``python -m tests.formats.check_added NAME`` runs one of the checks; the tests beside it run them all.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+from ecmproto.codec import UDP, Data, Frame, Layer, decode, decode_lax, encapsulated, encode
+from ecmproto.craft import build
+from ecmproto.errors import DecodeError
+from ecmproto.formats.registry import BY_PREFIX, all_fields, catalogue
+
+CIM: type[Any] = BY_PREFIX.get("cim", Layer)
+SIGNAL: type[Any] = BY_PREFIX.get("cims", Layer)
+NAMES = (
+    "decoding", "json_round_trip", "listings", "columns", "filters", "statistics", "reference", "scapy",
+    "strategies",
+)  # fmt: skip
+
+
+def frames() -> list[bytes]:
+    """Frames with the two messages and others between them, alike and different."""
+    made = [build("cim", queue=n % 16, depth=n - 8) for n in range(20)]
+    made += [build("cims", queue=n, depth=-n) for n in range(20)]
+    made += [build("ipv6 cims", queue=n) for n in range(5)]
+    made += [
+        build("vlan id=7 prio=3 cntag flow_id=9 cim payload=" + encode(build("vlan id=5 udp")).hex()),
+        build("udp"),
+        build("cnm"),
+    ]
+    made += [build("cim version=9"), build(f"udp dstport={SIGNAL.udp_ports[0]} data data=01")]
+    return [encode(frame) for frame in made]
+
+
+def written() -> Path:
+    """Write the frames into a capture, by hand."""
+    path = Path("added.pcap")
+    records = [struct.pack("<IIII", 0, 0, len(each), len(each)) + each for each in frames()]
+    path.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1) + b"".join(records))
+    return path
+
+
+def decoding() -> None:
+    frame = decode(encode(build("cim queue=3")))
+    assert [type(value) for value in frame.layers][-1] is CIM
+    inner = encapsulated(frame)
+    assert inner is not None
+    assert [value.prefix for value in inner.layers] == ["eth", "ip", "udp", "data"]
+    signal = decode(encode(build("cims queue=3")))
+    assert [value.prefix for value in signal.layers] == ["eth", "ip", "udp", "cims"]
+    assert signal[UDP].dstport == SIGNAL.udp_ports[0]
+    other = decode(encode(build("udp dstport=9998 data data=010203")))
+    assert isinstance(other.layers[-1], Data)
+    wrong = decode_lax(encode(build("cim version=9"))).error
+    assert wrong == DecodeError(layer="cim", offset=14, needed="version 0..3", got="9")
+    short = decode_lax(encode(build(f"udp dstport={SIGNAL.udp_ports[0]} data data=01"))).error
+    assert short is not None
+    assert short.layer == "cims"
+
+
+def json_round_trip() -> None:
+    from ecmproto.codec.document import from_document, to_document
+
+    for octets in frames():
+        frame = decode_lax(octets)
+        document = json.loads(json.dumps(to_document(frame)))
+        assert encode(from_document(document)[0]) == octets
+
+
+def listings() -> None:
+    """Lines, trees, JSON and rows of batches are those of the frames one by one."""
+    from ecmproto.capture import open_capture
+    from ecmproto.columns.text import renderer
+    from ecmproto.dissect import Lines, NdJson, Tabs, Trees, describe, records
+
+    assert describe(decode(encode(build("cim depth=2"))))[0] == "CIM"
+    assert describe(decode(encode(build("cims queue=2 depth=3")))) == ("CIMS", "queue 2 depth 3")
+    renderer.WORTH_FRAMES = 1
+    names = ["cim.queue", "cims.depth", "encapsulated.ip.src", "frame.protocols"]
+    for make in (Lines, Trees, NdJson, lambda: Tabs(names)):
+        with open_capture(written()) as reader:
+            one_by_one, together = make(), make()
+            for batch in reader:
+                alone = "".join(map(one_by_one.record, records(batch, reader.interfaces)))
+                assert b"".join(map(bytes, together.batch(batch, reader.interfaces))).decode() == alone
+                assert "cim" in alone.lower()
+
+
+def columns() -> None:
+    """Columns of the compiled walk hold what the one-frame decoder reads."""
+    from ecmproto.columns import read_table
+
+    decoded = [decode_lax(octets) for octets in frames()]
+    table = read_table(written(), ["cim.queue", "cims.depth", "frame.protocols", "frame.error"])
+    for name, cls, key in (("cim.queue", CIM, "queue"), ("cims.depth", SIGNAL, "depth")):
+        wanted = [[getattr(value, key) for value in frame.all(cls)] for frame in decoded]
+        got = [
+            [] if each is None else each if isinstance(each, list) else [each]
+            for each in table[name].to_pylist()
+        ]
+        assert got == wanted
+    errors = [None if frame.error is None else str(frame.error) for frame in decoded]
+    assert [each or None for each in table["frame.error"].to_pylist()] == errors
+
+
+def filters() -> None:
+    """Filters select the same frames by columns as one by one."""
+    from ecmproto.capture import open_capture
+    from ecmproto.columns import selected
+    from ecmproto.filter import compile_filter
+
+    for text, wanted in (
+        ("cim", 22), ("cims", 25), ("cim.queue > 7", 8), ("cims.depth < -9 && udp.dstport == 9999", 10),
+        ("encapsulated.vlan.id == 5", 1), ("cim.cpid == 02:00:00:00:00:c1/1", 22),
+    ):  # fmt: skip
+        filter = compile_filter(text)
+        with open_capture(written()) as reader:
+            count = sum(int(selected(batch, filter, interfaces=reader.interfaces).sum()) for batch in reader)
+        assert count == wanted, f"{text}: {count}"
+
+
+def statistics() -> None:
+    from ecmproto.stats.statistics import KINDS, kinds_of
+
+    def kinds(protocols: str) -> list[tuple[str, str]]:
+        return [(KINDS[number].title, KINDS[number].group) for number in kinds_of(protocols)]
+
+    assert ("CIM", "message") in kinds("eth:vlan:cim")
+    assert kinds("eth:ip:udp:cims")[0] == ("Congestion isolation signal", "message")
+
+
+def reference() -> None:
+    from ecmproto.codec.reference import as_dict, as_markdown, as_text
+
+    names = {entry.name for entry in catalogue()}
+    assert {"cim.queue", "cims.depth"} <= names
+    assert {cls for cls, _ in all_fields()} >= {CIM, SIGNAL}
+    assert as_dict(CIM)["ethertype"] == "0x8951"
+    assert "UDP port 9999" in as_text(SIGNAL)
+    assert "cim.queue" in as_markdown(CIM)
+    schema: Any = CIM.schema
+    value = CIM().replace(queue=5, payload=bytes(3))
+    assert schema.parse(value.build()).queue == 5
+    assert schema.build(schema.parse(value.build())) == value.build()
+
+
+def scapy() -> None:
+    from scapy.layers.l2 import Ether
+
+    from ecmproto.layers import bind, from_scapy, to_scapy
+    from ecmproto.layers.bindings import LAYERS
+
+    for octets in frames():
+        assert bytes(to_scapy(octets)) == octets
+    packet = to_scapy(encode(build("cim queue=3 depth=-2")))
+    assert (packet["CIM"].queue, packet["CIM"].depth) == (3, -2)
+    assert packet["CIM"].encapsulated()["UDP"].dport == 4791
+    assert to_scapy(encode(build("cims queue=4")))["CIMSignal"].queue == 4
+    bind()
+    built: Any = Ether(dst="02:00:00:00:00:01", src="02:00:00:00:00:02") / LAYERS[CIM](queue=6)
+    assert from_scapy(built)[CIM] == CIM().replace(queue=6)
+
+
+def strategies() -> None:
+    from hypothesis import find, given, settings
+
+    from ecmproto.fuzz.strategies import layers_of, message_frames
+
+    @settings(max_examples=60, database=None)
+    @given(message_frames())
+    def decode_as_drawn(frame: Frame) -> None:
+        assert decode(encode(frame)) == frame
+
+    decode_as_drawn()
+    for cls in (CIM, SIGNAL):
+        find(message_frames(), lambda frame: cls in frame)  # noqa: B023
+    value = find(layers_of(CIM), lambda value: value.version > 0)  # type: ignore[attr-defined]
+    assert value.replace(version=1).check(0, 100) is None
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

@@ -1,0 +1,99 @@
+"""Formats that another package brings are found wherever formats are told apart."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.transcripts import REPOSITORY, Folder, blocks_of
+from tests.formats import check_added
+
+PAGE = REPOSITORY / "docs/extending.md"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the page's formats are installed."""
+    path = tmp_path_factory.mktemp("added")
+    folder = Folder(path)
+    module, entry_points = [
+        b for b in blocks_of(PAGE.read_text(encoding="utf-8")) if b.language in ("python", "toml")
+    ][:2]
+    folder.run(module)
+    folder.run(entry_points)
+    return path
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    known = os.pathsep.join([str(folder), str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, text=True,
+        env=os.environ | {"PYTHONPATH": known, "NUMBA_DISABLE_JIT": "1"},
+        encoding="utf-8", capture_output=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", check_added.NAMES)
+def test_added_formats_are_known_to(name: str, installed: Path) -> None:
+    ended = run(installed, "-m", "tests.formats.check_added", name)
+    assert not ended.returncode, ended.stderr
+
+
+def declared(prefix: str, announcement: str) -> str:
+    return f"""
+from ecmproto.formats.base import Layer, layer, register
+from ecmproto.formats.schema import uint
+
+@register
+@layer("{prefix}", title="Toy", source="here")
+class Toy(Layer):
+    number: int = uint(8, default=0, doc="a number", source="here")
+    {announcement}
+"""
+
+
+@pytest.mark.parametrize(
+    ("prefix", "announcement", "same"),
+    [
+        ("cnm", "announced_by = 0x1234", "name"),
+        ("toy", "announced_by = 0x0800", "EtherType"),
+        ("toy", "announced_by = 0x22E7", "EtherType"),
+        ("toy", "ip_protocol = 17", "IP protocol"),
+        ("toy", "ip_protocol = 44", "IP protocol"),
+    ],
+)
+def test_a_format_that_cannot_be_told_from_another_is_refused(
+    prefix: str, announcement: str, same: str, tmp_path: Path
+) -> None:
+    ended = run(tmp_path, "-c", declared(prefix, announcement) + "import ecmproto.codec")
+    assert f"needed a {same} that no other format has" in ended.stderr
+
+
+def test_a_format_is_not_registered_too_late(tmp_path: Path) -> None:
+    ended = run(tmp_path, "-c", "import ecmproto.codec\n" + declared("toy", "announced_by = 0x1234"))
+    assert "ParameterError: toy: needed a format registered before" in ended.stderr
+
+
+def test_a_field_cannot_be_called_as_what_formats_say_of_themselves(tmp_path: Path) -> None:
+    ended = run(tmp_path, "-c", declared("toy", "announced_by = 0x1234").replace("number:", "role:"))
+    assert "TypeError: Toy: a field of a format cannot be called role" in ended.stderr
+
+
+def test_a_map_that_gives_an_added_ethertype_another_role_is_refused(tmp_path: Path) -> None:
+    code = "from ecmproto.codec import EtherTypes, decode\n"
+    code += "decode(bytes(60), ethertypes=EtherTypes(message=0x1234))"
+    ended = run(tmp_path, "-c", declared("toy", "announced_by = 0x1234") + code)
+    assert "ParameterError: ethertype: needed a value no format has, got 0x1234" in ended.stderr
+
+
+def test_a_broken_entry_point_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "broken-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[ecmproto.formats]\ntoy = no_such_module:Toy\n")
+    ended = run(tmp_path, "-c", "import ecmproto.codec")
+    assert "ParameterError: toy: needed a format from the entry point no_such_module:Toy" in ended.stderr
