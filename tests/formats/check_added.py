@@ -180,7 +180,7 @@ def strategies() -> None:
     decode_as_drawn()
     for cls in (CIM, SIGNAL):
         find(message_frames(), lambda frame: cls in frame)  # noqa: B023
-    value = find(layers_of(CIM), lambda value: value.version > 0)  # type: ignore[attr-defined]
+    value = find(layers_of(CIM), lambda value: value.version > 0)
     assert value.replace(version=1).check(0, 100) is None
 
 
