@@ -28,6 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding
 import numba
 from numba.core.caching import NullCache, UserProvidedCacheLocator, _cache_log
 from numba.core.compiler import CompileResult
@@ -41,6 +42,7 @@ _DIGEST_OCTETS = 32
 _numba: Any = numba  # untyped
 _rebuilt: Any = CompileResult._rebuild
 _log: Any = _cache_log
+_address_of: Callable[[str], int | None] = llvmlite.binding.address_of_symbol
 _told: list[str] = []
 _turns: list[_Turns] = []
 _LOOK_S = 0.05
@@ -75,8 +77,6 @@ class KernelCache(NullCache):
         return found
 
     def _loaded(self, sig: Any, target_context: Any) -> Any:
-        # Code that takes a numpy generator crashes where what this loads is not there.
-        target_context.refresh()
         folder = self.cache_path
         if folder is None:
             return None
@@ -86,8 +86,14 @@ class KernelCache(NullCache):
             kept, whole, pickled = _parts(octets)
             if kept != stamp or whole != _digest(pickled):
                 return None
-            made_for, reduced = pickle.loads(pickled)
-            result = _rebuilt(target_context, *reduced) if made_for == key else None
+            made_for, outside, reduced = pickle.loads(pickled)
+            if made_for != key:
+                return None
+            if not all(map(_address_of, outside)):
+                # Of what compiling needs, in half the time that importing numba takes; without what it names
+                # there, such as all that unpacks a numpy generator, code crashes.
+                target_context.refresh()
+            result = _rebuilt(target_context, *reduced)
         except Exception:
             # No such file, or whatever unpickling raises.  It is compiled, and the file replaced.
             return None
@@ -107,7 +113,7 @@ class KernelCache(NullCache):
         if folder is None or data.library.has_dynamic_globals:
             return
         name, key, stamp = self._asked(sig, data.codegen)
-        pickled: bytes = dumps((key, data._reduce()))  # type: ignore[no-untyped-call]
+        pickled: bytes = dumps((key, _outside(data.library), data._reduce()))  # type: ignore[no-untyped-call]
         # A full disk, or a user given up since the folder was chosen: compiled again by the next process.
         with suppress(OSError):
             _write(folder, name, stamp + _digest(pickled) + pickled)
@@ -186,6 +192,13 @@ def taking_turns(tell: Callable[[], None], *, patience_s: float = PATIENCE_S) ->
         _turns.remove(turns)
         while turns._descriptor is not None:  # what could not be compiled is not saved
             turns.end()
+
+
+def _outside(library: Any) -> list[str]:
+    """Return the names of what compiled code calls or reads beside itself, but for what LLVM has within."""
+    module = library._final_module
+    named = (each.name for each in (*module.functions, *module.global_variables) if each.is_declaration)
+    return sorted(name for name in named if not name.startswith("llvm."))
 
 
 def _parts(octets: bytes) -> tuple[bytes, bytes, bytes]:

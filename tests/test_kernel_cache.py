@@ -227,6 +227,19 @@ def test_a_file_cut_short_is_made_anew(
     assert "data loaded" in run(sources, elsewhere).stdout
 
 
+def test_what_compiling_needs_is_not_loaded_for_code_that_needs_none_of_it(
+    sources: Path, elsewhere: dict[str, str]
+) -> None:
+    code = """
+import sys
+from outer_part import outer
+for number, compiles in ((1, False), (1.5, True)):
+    assert outer(number) == number + 1
+    assert ("numba.np.linalg" in sys.modules) == compiles, number
+"""
+    assert run(sources, elsewhere, code).stdout.endswith("2\n")
+
+
 DRAWING = """
 from ecmproto.kernel import compiled
 
