@@ -54,7 +54,7 @@ _COMPILERS = ("kernel.py", "kernel_parts.py", "structs.py")
 """The files here that machine code depends on."""
 _CONSTANTS = (bool, int, float, str, tuple)
 _functions: dict[int, Callable[..., Any]] = {}
-"""What compiled functions were made from, by the identity of what callers see."""
+"""The Python functions that compiled ones were made from, by the identity of these."""
 
 
 def compiled(function: _Function) -> _Function:
@@ -82,7 +82,7 @@ def inlined(function: _Function) -> _Function:
 
 
 def expanded(function: _Function) -> _Function:
-    """Let kernels take ``function`` in as if its text stood in theirs; called from Python it is plain Python.
+    """Expand ``function`` in kernels as if its text stood in theirs; called from Python it is plain Python.
 
     That is how a kernel gets a part of an array, or a tuple that holds a record, which compiled functions
     cannot return, and how Python gets a record itself where a compiled function would return a copy.
@@ -111,14 +111,14 @@ class _Compiled(CPUDispatcher):
 
 
 class _Expanded(CPUDispatcher):
-    """What kernels see of an expanded function; Python, calling it, calls the function itself."""
+    """An expanded function as kernels see it; Python, calling it, calls the function itself."""
 
     def __call__(self, *arguments: Any) -> Any:
         return self.py_func(*arguments)
 
 
 def _made(function: _Function, **options: bool) -> _Function:
-    """Return what Python and kernels call as ``function``; itself where nothing is to be compiled."""
+    """Return ``function`` as Python and kernels call it; itself where nothing is to be compiled."""
     chosen = _OPTIONS | options
     dispatcher: Any = numba.njit(function, **chosen)
     if hasattr(dispatcher, "py_func"):

@@ -51,7 +51,7 @@ PATIENCE_S = 120.0
 
 
 class KernelCache(NullCache):
-    """What numba asks for the compiled forms of one function, kept in files that are safe to load."""
+    """The cache that numba asks for the compiled forms of one function: files that are safe to load."""
 
     def __init__(self, function: Callable[..., Any], sources: Sources) -> None:
         self._code = function.__code__
@@ -279,7 +279,7 @@ def _why_not(folder: str) -> str | None:
 
 
 def _distrusted(found: os.stat_result, path: Path, sticky: bool = False) -> str | None:
-    """Return what lets others change what ``found`` describes, or None."""
+    """Return why others could change the file that ``found`` describes, or None."""
     if found.st_uid not in (0, os.geteuid()):
         return f"belongs to {_user(found.st_uid)}"
     if sticky:

@@ -1,4 +1,4 @@
-"""What kernels take in of the functions that they call: parts, which are not compiled for themselves.
+"""Parts: functions that kernels take in when they call them, and that are not compiled for themselves.
 
 numba optimises each function with all that it calls, makes machine code of that, and does so again for the
 caller, who takes it all in: the innermost of five is optimised five times and only the outermost is ever
@@ -30,14 +30,14 @@ class _Waiting(JITCodeLibrary):
 
 
 def _nothing_to_call(library: JITCodeLibrary, described: Any, environment: Any) -> Any:
-    """Return what numba knows a compiled function by, in place of one that Python could call."""
+    """Return the stand-in by which numba knows a compiled function that Python cannot call."""
     name = described.qualname.split(".")[-1]
     return _dynfunc.make_function(described.lookup_module(), name, "", 0, environment, (library,))
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
 class _IntoWaiting(AnalysisPass):
-    """Have what follows lower into such a library."""
+    """Make the passes that follow lower into such a library."""
 
     _name = "into_waiting"
 

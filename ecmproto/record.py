@@ -120,5 +120,5 @@ def _zeroed(kind: type[_Record], count: int, element: type[np.void]) -> Sequence
 
 
 def columns(records: Sequence[Any]) -> NDArray[Any]:
-    """Return what ``new_records`` gave as the structured array it is: ``columns(r)["name"]`` is a column."""
+    """Return the structured array that ``new_records`` made: ``columns(r)["name"]`` is a column."""
     return np.asarray(records)

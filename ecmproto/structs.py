@@ -108,7 +108,7 @@ class Struct:
 
 
 def interface(protocol: _Interface) -> _Interface:
-    """Have kernels call the public methods of the Protocol ``protocol`` on structs.
+    """Make the public methods of the Protocol ``protocol`` callable on structs in kernels.
 
     Their annotations say what they take and return: int, float, bool, records, arrays, NamedTuples of such,
     structs and interfaces.  Raises ValueError for a method that another interface has with other parameters.
@@ -140,7 +140,7 @@ def _admit(name: str, parameters: inspect.Signature) -> None:
 
 
 def as_interface(struct: Any, protocol: type[Any]) -> Any:
-    """Return what kernels are handed of ``struct`` when they shall know no more of it than ``protocol``.
+    """Return ``struct`` as kernels get it that are to know no more of it than ``protocol``.
 
     It holds as long as ``struct`` does.  Its methods are compiled when first asked for, and cached.
     """
@@ -257,7 +257,7 @@ class StructType(types.Type):
 
     @property
     def key(self) -> Any:
-        """Return what makes two types one: code that was cached for other parts is not this one's."""
+        """Return the key that makes two types one: code that was cached for other parts is not this one's."""
         return self.struct, self.parts
 
 
@@ -271,7 +271,7 @@ class InterfaceType(types.Type):
 
     @property
     def key(self) -> Any:
-        """Return what makes two types one: code that was cached for other methods is not this one's."""
+        """Return the key that makes two types one: code cached for other methods is not this one's."""
         return self.protocol, self.methods
 
     def __reduce__(self) -> Any:

@@ -165,7 +165,7 @@ def read(
 
 @inlined
 def _pass(clock: Clock, stamped_ns: int) -> None:
-    """Let a frame with a time come."""
+    """Move the clock on to the time of a frame."""
     if clock.begun == 0:
         clock.begun, clock.first_ns = 1, stamped_ns
     # Times are kept within ±146 years of the first one.

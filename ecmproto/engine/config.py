@@ -22,7 +22,7 @@ _RATES_BPS = (1_000, 10**13)
 LARGEST_BUFFER_OCTETS = 10**9
 """Keeps octets · 8·10⁹ within 63 bits, whatever the rate."""
 FRAME_OCTETS = 1518
-"""What a frame of a buffer given in frames stands for where octets matter: a full one with a VLAN tag."""
+"""Octets that a frame counts for in a buffer given in frames: a full one with a VLAN tag."""
 _MOST_FRAMES = LARGEST_BUFFER_OCTETS // FRAME_OCTETS
 _FRAMES = re.compile(r"([0-9]{1,12})\s*frames?")
 _LARGEST_OVERHEAD_OCTETS = 1_000
@@ -33,7 +33,7 @@ _MOST_HOPS = 255
 
 
 class Buffer(NamedTuple):
-    """What a port's queues hold together: so many octets, or, unless that is 0, so many frames."""
+    """The buffer that a port's queues share: so many octets, or, unless that is 0, so many frames."""
 
     octets: int
     frames: int
@@ -131,8 +131,11 @@ class LoopConfig:
 
     link_rate_bps: int
     feedback_delay_ns: int = 10_000
+    """From the port, or a destination, back to a station."""
+    propagation_ns: int = 0
+    """From a station to the port, besides the time that a frame takes on the link."""
     queue_octets: int = 1_000_000
-    """What each queue of a station holds; a frame that finds it full is lost there."""
+    """The size of each queue of a station; a frame that finds it full is lost there."""
     captured_feedback: bool = False
     """Whether the stations obey the feedback that the capture itself holds, and the port sends none."""
     hops: int = 1
@@ -144,6 +147,7 @@ class LoopConfig:
         """Check the numbers."""
         _check("link_rate", self.link_rate_bps, *_RATES_BPS, "bit/s")
         _check("feedback_delay", self.feedback_delay_ns, 0, _LARGEST_DELAY_NS, "ns")
+        _check("propagation", self.propagation_ns, 0, _LARGEST_DELAY_NS, "ns")
         _check("hops", self.hops, 1, _MOST_HOPS, "congestion points")
         _check("rp_queue", self.queue_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
 

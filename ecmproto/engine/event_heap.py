@@ -42,7 +42,7 @@ def first_ns(events: EventHeap) -> int:
 
 @compiled
 def set_due(events: EventHeap, entry: int, due_ns: int) -> None:
-    """Let ``entry`` be due at ``due_ns``; NEVER_NS: not at all."""
+    """Set when ``entry`` is due; NEVER_NS: not at all."""
     if events.due_ns[entry] == due_ns:
         return
     events.due_ns[entry] = due_ns

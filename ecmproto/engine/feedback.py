@@ -1,7 +1,8 @@
 """Captured feedback: frames that carry messages, as the messages that reaction points receive.
 
 Congestion notification messages, ECM, BCN and E²CM messages, probes' replies, returning frames, rate reports,
-PAUSE and PFC.  Each such frame is read once, by the mechanism's own reader, with all that this refuses:
+PAUSE and PFC.  Each such frame is read once, by the mechanism's own reader, which discards and counts what is
+no message:
 
 - A message is for the station that its destination address is, if frames of that one came before it.  For a
   flow that has not come by then, or that the station does not have, it is about flow −1: the reaction point
@@ -38,7 +39,7 @@ _NO_MESSAGES = new_records(Message, 0)
 
 
 class CapturedFeedbackCounts:
-    """What came as feedback; a record."""
+    """Counters of frames that are feedback; a record."""
 
     feedback_frames: int
     """Frames that are feedback by their EtherType."""
@@ -49,7 +50,7 @@ class CapturedFeedbackCounts:
 
 
 class FeedbackCounters(NamedTuple):
-    """What counts feedback frames and those of them that were refused: records."""
+    """Counters of feedback frames, and of those that were discarded: records."""
 
     counts: CapturedFeedbackCounts
     mechanism: Any
@@ -77,7 +78,7 @@ def new_feedback_counters(machine: Machine) -> FeedbackCounters:
 
 
 def feedback_counters(counters: FeedbackCounters) -> dict[str, int]:
-    """Return what was counted, by name."""
+    """Return the counters by name."""
     records: tuple[Any, ...] = tuple(counters)
     return {name: int(record[name]) for record in records for name in record.dtype.names}
 
@@ -87,7 +88,7 @@ def read_feedback(
 ) -> CapturedFeedback:
     """Return the messages that frames of ``taken`` are.
 
-    ``flows`` has numbered the batch, and none after it.  What is heard does not depend on how frames are
+    ``flows`` has numbered the batch, and none after it.  The result does not depend on how frames are
     batched.
     """
     positions = _feedback(taken, place.ethertypes)
@@ -108,7 +109,7 @@ def read_feedback(
 
 
 def no_feedback(frames: int) -> CapturedFeedback:
-    """Return what ``frames`` frames are of which none is a message."""
+    """Return the feedback of ``frames`` frames of which none is a message."""
     none = np.full(frames, _NONE, np.int32)
     return CapturedFeedback(none, none, _NO_MESSAGES)
 

@@ -42,7 +42,7 @@ def octets_of(machine: Machine, message: Any, about: SampledFrame, place: PortCo
 
 
 def comment_of(machine: Machine, message: Any, cause: int) -> str:
-    """Return what a message came from; frames are numbered from 1, as capture tools show them."""
+    """Return a comment that says where a message came from; frames count from 1, as in capture tools."""
     parts = []
     if message.kind not in (PAUSE_KIND, PFC_KIND):
         parts.append(f"priority {message.priority}")

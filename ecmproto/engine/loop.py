@@ -8,9 +8,10 @@ The text of the loop, compiled for each mechanism.  Its rules:
    All frames of a station share its link from when one that a limiter lets through is ready for it, or a
    probe is on it, until it falls idle: of what is ready, what came first leaves first.  Before that, what
    comes from the capture leaves as it was captured: it did fit on a link.
-2. What leaves a station reaches the port at that time, with its tag; a probe follows it in band.
+2. What leaves a station reaches the port as much later as its link delays it, with its tag; a probe follows
+   it in band.
 3. What leaves the port is at its destination at that time.  Messages of the port and of destinations reach
-   their station a fixed delay later; they do not take the port's bandwidth.
+   their station as much later as its link delays them; they do not take the port's bandwidth.
 4. A frame of the capture that is feedback to a station, where such frames are read, is received at its time
    and takes nothing of the port.
 5. At one time, a change of the port's rate comes first, then departures, the congestion point's timer,
@@ -26,6 +27,7 @@ from ecmproto.engine.event_heap import first, first_ns, set_due
 from ecmproto.engine.gauge import PRIORITIES, TOTAL
 from ecmproto.engine.network import (
     ENTRIES,
+    ON_LINK,
     OWN_QUEUES,
     TIMER,
     Frame,
@@ -132,11 +134,13 @@ def run(
 def has_space(network: NetworkState) -> bool:
     """Whether every store has room for what one event can put there."""
     in_flight = network.loop.sent - network.loop.received
+    # A message to every station is one for each where they come at different times.
+    copies = 0 if network.loop.same_delays == 1 else _ROOM * len(network.links)
     return bool(
         has_room(network.outbox, _ROOM)
         and network.log.passages + _ROOM <= len(network.passages)
         and not is_used_up(network.pool, _ROOM)
-        and in_flight + len(network.outbox.messages) <= len(network.in_flight)
+        and in_flight + len(network.outbox.messages) + copies <= len(network.in_flight)
     )
 
 
@@ -145,20 +149,39 @@ def _message_ns(network: NetworkState) -> int:
     loop = network.loop
     if loop.sent == loop.received:
         return NEVER_NS
-    return int(
-        network.in_flight[loop.received & (len(network.in_flight) - 1)].time_ns + loop.feedback_delay_ns
-    )
+    return int(network.due_ns[loop.received & (len(network.due_ns) - 1)])
 
 
 @compiled
 def _dispatch(network: NetworkState, posted: int) -> None:
     """Send what was posted from index ``posted`` on on its way."""
-    loop, mask = network.loop, len(network.in_flight) - 1
+    loop, links = network.loop, network.links
     for index in range(posted, network.outbox.posted.count):
         message = network.outbox.messages[index]
-        if message.sent and message.station != NO_STATION:
-            network.in_flight[loop.sent & mask] = message
-            loop.sent += 1
+        station = message.station
+        if not message.sent or station == NO_STATION:
+            continue
+        if station == EVERY_STATION and loop.same_delays == 0:
+            for each in range(len(links)):
+                _put_in_flight(network, message, each, message.time_ns + links[each].to_station_ns)
+        else:
+            _put_in_flight(network, message, station, message.time_ns + links[max(0, station)].to_station_ns)
+
+
+@inlined
+def _put_in_flight(network: NetworkState, message: Message, station: int, due_ns: int) -> None:
+    """Send ``message`` to ``station``, behind all that come there or elsewhere by ``due_ns``."""
+    loop, mask = network.loop, len(network.in_flight) - 1
+    place = loop.sent
+    if loop.same_delays == 0:
+        while place > loop.received and network.due_ns[(place - 1) & mask] > due_ns:
+            network.in_flight[place & mask] = network.in_flight[(place - 1) & mask]
+            network.due_ns[place & mask] = network.due_ns[(place - 1) & mask]
+            place -= 1
+    network.in_flight[place & mask] = message
+    network.in_flight[place & mask].station = station
+    network.due_ns[place & mask] = due_ns
+    loop.sent += 1
 
 
 @compiled
@@ -172,7 +195,7 @@ def _arrive(
     serial: int,
     now_ns: int,
 ) -> None:
-    """Let a frame of the capture come to its station (rule 1)."""
+    """Take a frame of the capture at its station (rule 1)."""
     index = take(network.pool)
     frame = network.pool.frames[index]
     frame.serial = serial
@@ -260,6 +283,9 @@ def _wake(network: NetworkState, point: CongestionPoint, senders: Senders, now_n
         senders.on_station_timer(station, now_ns)
         _review(network, senders, station, now_ns)
         return
+    if part == ON_LINK:
+        _come(network, point, station, entry, now_ns)
+        return
     link = network.links[station]
     if link.shared_ns > 0 and link.free_ns <= now_ns <= link.shared_ns:
         entry = _came_first(network, station * each, each, entry, now_ns)
@@ -305,7 +331,7 @@ def _review(network: NetworkState, senders: Senders, station: int, now_ns: int) 
 def _send(
     network: NetworkState, point: CongestionPoint, senders: Senders, index: int, limiter: int, now_ns: int
 ) -> None:
-    """Let a frame leave its station (rule 2)."""
+    """Send a frame from its station (rule 2)."""
     frame = network.pool.frames[index]
     station = frame.station
     limit_bps, rtt_ns = 0.0, NO_AVERAGE
@@ -328,7 +354,7 @@ def _send(
         senders.next_station_timer_ns(station),
     )
     serial = frame.serial
-    _pass(network, point, index, now_ns, limit_bps, rtt_ns)
+    _put_on_link(network, point, index, now_ns, limit_bps, rtt_ns)
     for probe in range(posted, network.outbox.posted.count):
         message = network.outbox.messages[probe]
         if message.kind == PROBE_KIND:
@@ -337,10 +363,10 @@ def _send(
 
 @inlined
 def _occupy(network: NetworkState, station: int, octets: int, now_ns: int, shared: bool) -> None:
-    """Let a frame take a station's link; others share it from then on if it is ``shared``."""
+    """Occupy a station's link with a frame; others share it from then on if it is ``shared``."""
     loop, link = network.loop, network.links[station]
     bit_ns = 8 * (octets + loop.overhead_octets) * NS_PER_S
-    link.free_ns = max(link.free_ns, now_ns) + -(-bit_ns // loop.link_rate_bps)
+    link.free_ns = max(link.free_ns, now_ns) + -(-bit_ns // link.rate_bps)
     if shared or (link.shared_ns > 0 and now_ns <= link.shared_ns):
         link.shared_ns = link.free_ns
 
@@ -363,14 +389,43 @@ def _probe(network: NetworkState, point: CongestionPoint, message: Message, seri
     frame.tag = 0
     frame.mark = message.latency
     _occupy(network, frame.station, PROBE_OCTETS, now_ns, True)
-    _pass(network, point, index, now_ns, 0.0, NO_AVERAGE)
+    _put_on_link(network, point, index, now_ns, 0.0, NO_AVERAGE)
+
+
+@inlined
+def _put_on_link(
+    network: NetworkState, point: CongestionPoint, index: int, now_ns: int, limit_bps: float, rtt_ns: float
+) -> None:
+    """Send a frame to the port, where it comes at once or when its link has delayed it (rule 2)."""
+    frame = network.pool.frames[index]
+    station = frame.station
+    delay_ns = network.links[station].to_port_ns
+    if delay_ns == 0:
+        _pass(network, point, index, now_ns, limit_bps, rtt_ns)
+        return
+    frame.comes_ns, frame.limit_bps, frame.rtt_average_ns = now_ns + delay_ns, limit_bps, rtt_ns
+    queue = network.on_link[station]
+    append(network.pool, queue, index)
+    if queue.length == 1:
+        each = len(network.queues) // len(network.links)
+        set_due(network.events, station * each + ON_LINK, frame.comes_ns)
+
+
+@compiled
+def _come(network: NetworkState, point: CongestionPoint, station: int, entry: int, now_ns: int) -> None:
+    """Take the first frame on a station's link to the port."""
+    queue = network.on_link[station]
+    index = take_first(network.pool, queue)
+    frame = network.pool.frames[index]
+    set_due(network.events, entry, network.pool.frames[queue.head].comes_ns if queue.length > 0 else NEVER_NS)
+    _pass(network, point, index, now_ns, frame.limit_bps, frame.rtt_average_ns)
 
 
 @compiled
 def _pass(
     network: NetworkState, point: CongestionPoint, index: int, now_ns: int, limit_bps: float, rtt_ns: float
 ) -> None:
-    """Let a frame come to the port."""
+    """Enqueue a frame at the port, or drop it, and tell the congestion point."""
     frame, port, outbox = network.pool.frames[index], network.port, network.outbox
     enqueued = arrive(port, now_ns, frame.priority, frame.octets, index, frame.tagged == 1)
     qlen_octets = port.gauge.level_octets[frame.priority]
@@ -417,7 +472,7 @@ def _note(
 
 @compiled
 def _depart(network: NetworkState, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
-    """Let the frame on the line leave the port and come to its destination (rule 3)."""
+    """Deliver the frame on the port's line to its destination, and serve the next (rule 3)."""
     posted = network.outbox.posted.count
     index = depart(network.port)
     frame = network.pool.frames[index]
@@ -439,7 +494,7 @@ def _depart(network: NetworkState, point: CongestionPoint, receivers: Receivers,
 
 @compiled
 def _report(network: NetworkState, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
-    """Let destinations report; reports pass the port's congestion point on their way."""
+    """Send the reports of destinations, which pass the port's congestion point on their way."""
     posted = network.outbox.posted.count
     receivers.post_reports(now_ns, network.outbox)
     for index in range(posted, network.outbox.posted.count):
@@ -450,7 +505,7 @@ def _report(network: NetworkState, point: CongestionPoint, receivers: Receivers,
 
 @compiled
 def _deliver_message(network: NetworkState, senders: Senders, now_ns: int) -> None:
-    """Let the first message under way reach whom it is for."""
+    """Deliver the first message in flight."""
     loop = network.loop
     message = network.in_flight[loop.received & (len(network.in_flight) - 1)]
     loop.received += 1
@@ -459,7 +514,7 @@ def _deliver_message(network: NetworkState, senders: Senders, now_ns: int) -> No
 
 @compiled
 def _receive(network: NetworkState, senders: Senders, message: Message, now_ns: int) -> None:
-    """Let a message reach its station, or every station."""
+    """Deliver a message to its station, or to every station."""
     network.log.received_messages += 1
     station = message.station
     if station == EVERY_STATION:

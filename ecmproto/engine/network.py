@@ -10,6 +10,7 @@ from collections.abc import MutableSequence, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecmproto.engine.config import LoopConfig, PortConfig, RateChange
 from ecmproto.engine.event_heap import EventHeap, new_event_heap
@@ -47,6 +48,12 @@ class Frame:
     tagged: int
     tag: int
     mark: int
+    comes_ns: int
+    """When it comes to the port, while it is on its station's link."""
+    limit_bps: float
+    """The rate of the limiter that it left through; 0 for none."""
+    rtt_average_ns: float
+    """That limiter's average round-trip time; NO_AVERAGE for none."""
 
 
 class Stock:
@@ -148,8 +155,10 @@ _PASSAGES = 32_768
 _Machines = TypeVar("_Machines")
 
 TIMER = 0
-OWN_QUEUES = 1
-"""Where a station's entries in the events stand: its timer, its own queues, then its limiters'."""
+ON_LINK = 1
+OWN_QUEUES = 2
+"""Where a station's entries in the event heap stand: its timer, the first frame on its link, its own queues,
+then its limiters'."""
 ENTRIES = OWN_QUEUES + PRIORITIES
 
 
@@ -192,17 +201,17 @@ class Log:
 
 
 class Loop:
-    """What is fixed, and the time; a record."""
+    """The time, and settings of all stations; a record."""
 
     now_ns: int
     change_ns: int
     """When the port's rate next changes; NEVER_NS if it does not any more."""
     changes: int
     """1 if the loop has come to that time, and waits for the change; else 0."""
-    feedback_delay_ns: int
+    same_delays: int
+    """1 if messages take the same time to every station: then they come in the order of sending."""
     queue_octets: int
-    """What a queue of a station holds."""
-    link_rate_bps: int
+    """The size of a queue of a station."""
     overhead_octets: int
     sent: int
     received: int
@@ -210,8 +219,13 @@ class Loop:
 
 
 class Link:
-    """A station's link; a record."""
+    """The link between a station and the port; a record."""
 
+    rate_bps: int
+    to_port_ns: int
+    """How long what a frame begins takes to the port."""
+    to_station_ns: int
+    """How long a message takes from the port, or from a destination, to the station."""
     free_ns: int
     """When the frame that it sends is through."""
     shared_ns: int
@@ -221,8 +235,9 @@ class Link:
 class NetworkState(Struct):
     """All of a closed loop but the mechanism's machines.
 
-    ``in_flight`` is a ring of messages, its length a power of two.  Station s has the entries from
-    s · (ENTRIES + limiters) on in ``events`` and ``queues``.
+    ``in_flight`` is a ring of messages, its length a power of two, and ``due_ns`` when each comes to its
+    station.  Station s has the entries from s · (ENTRIES + limiters) on in ``events`` and ``queues``;
+    ``on_link`` has the frames that have left each station and not come to the port.
     """
 
     loop: Loop
@@ -232,8 +247,10 @@ class NetworkState(Struct):
     queues: Sequence[Queue]
     events: EventHeap
     links: Sequence[Link]
+    on_link: Sequence[Queue]
     gates: Gates
     in_flight: MutableSequence[Message]
+    due_ns: NDArray[np.int64]
     outbox: Outbox
     passages: Sequence[Passage]
 
@@ -260,9 +277,7 @@ def new_network(
     """
     loop = new_record(Loop)
     loop.change_ns = next_change_ns(port.rate_changes)
-    loop.feedback_delay_ns = config.feedback_delay_ns
     loop.queue_octets = config.queue_octets
-    loop.link_rate_bps = config.link_rate_bps
     loop.overhead_octets = port.overhead_octets
     entries = stations * (ENTRIES + limiters)
     pool = new_pool(_FIRST_FRAMES)
@@ -274,6 +289,7 @@ def new_network(
         queues=new_queues(entries),
         events=new_event_heap(entries),
         links=new_records(Link, stations),
+        on_link=new_queues(stations),
         gates=new_gates(
             stations,
             rate_bps=config.link_rate_bps,
@@ -281,11 +297,39 @@ def new_network(
             pfc_priorities=config.pfc_priorities,
         ),
         in_flight=_ring(2 * _MESSAGES),
+        due_ns=np.zeros(2 * _MESSAGES, np.int64),
         outbox=new_outbox(_MESSAGES),
         passages=new_records(Passage, _PASSAGES),
     )
     _add_slots(network.port, len(pool.frames))
+    set_links(
+        network,
+        rate_bps=config.link_rate_bps,
+        to_port_ns=config.propagation_ns,
+        to_station_ns=config.feedback_delay_ns,
+    )
     return network
+
+
+def set_links(
+    network: NetworkState,
+    *,
+    rate_bps: int | Sequence[int],
+    to_port_ns: int | Sequence[int],
+    to_station_ns: int | Sequence[int],
+) -> None:
+    """Give the stations' links their rates and delays, each one's own or the same for all, before a run.
+
+    Times that PAUSE and PFC give in quanta stay those of ``LoopConfig.link_rate_bps``.
+    """
+    links = columns(network.links)
+    links["rate_bps"], links["to_port_ns"], links["to_station_ns"] = rate_bps, to_port_ns, to_station_ns
+    _compare_delays(network)
+
+
+def _compare_delays(network: NetworkState) -> None:
+    delays_ns = columns(network.links)["to_station_ns"]
+    network.loop.same_delays = int((delays_ns == delays_ns[:1]).all())
 
 
 def add_frames(network: NetworkState) -> None:
@@ -297,10 +341,11 @@ def add_frames(network: NetworkState) -> None:
 def lengthen_in_flight(network: NetworkState) -> None:
     """Make room for twice as many messages in flight."""
     size = len(network.in_flight)
-    in_flight = _ring(2 * size)
+    in_flight, due_ns = _ring(2 * size), np.zeros(2 * size, np.int64)
     numbers = np.arange(network.loop.received, network.loop.sent)
-    columns(in_flight)[numbers & (2 * size - 1)] = columns(network.in_flight)[numbers & (size - 1)]
-    network.in_flight = in_flight
+    old, new = numbers & (size - 1), numbers & (2 * size - 1)
+    columns(in_flight)[new], due_ns[new] = columns(network.in_flight)[old], network.due_ns[old]
+    network.in_flight, network.due_ns = in_flight, due_ns
 
 
 def add_stations(
@@ -315,6 +360,8 @@ def add_stations(
         columns(getattr(fresh.gates, records))[:] = columns(getattr(network.gates, records))[-1]
     network.queues = lengthened(network.queues, fresh.queues)
     network.links = lengthened(network.links, fresh.links)
+    network.on_link = lengthened(network.on_link, fresh.on_link)
+    _compare_delays(network)
     network.gates = lengthened(network.gates, fresh.gates)
     _add_entries(network.events, len(fresh.queues))
 

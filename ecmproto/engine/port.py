@@ -66,7 +66,7 @@ class Line:
     held_frames: int
     """Frames waiting and in service."""
     tag_octets: int
-    """What the mechanism's own tag adds to a frame."""
+    """The length that the mechanism's own tag adds to a frame."""
     overhead_octets: int
     work_per_octet: int
     """An octet takes work_per_octet / work_per_ns ns, in lowest terms."""
@@ -122,7 +122,7 @@ def new_port(config: PortConfig, *, tag_octets: int = 0) -> Port:
 
 
 def set_rate(line: Line, rate_bps: int) -> None:
-    """Have frames take the line at ``rate_bps`` from the next one on (rule 3)."""
+    """Serve frames at ``rate_bps`` from the next one on (rule 3)."""
     common = math.gcd(8 * NS_PER_S, rate_bps)
     line.work_per_octet = 8 * NS_PER_S // common
     line.work_per_ns = rate_bps // common
@@ -212,7 +212,7 @@ def _serve(line: Line, priority: int, octets: int, token: int) -> None:
 
 @inlined
 def depart(port: Port) -> int:
-    """Let the frame on the line depart, put the next one on it (rule 2); return the token of the first."""
+    """Take the frame off the line, put the next one on it (rule 2); return the token of the first."""
     line, gauge, slots = port.line, port.gauge, port.slots
     token = line.in_service_token
     change(gauge, line.in_service_priority, line.departure_ns, -line.in_service_octets)
@@ -225,7 +225,7 @@ def depart(port: Port) -> int:
 
 @inlined
 def stop(port: Port, mask: int, now_ns: int) -> None:
-    """Let the priorities in ``mask``, and no others, be stopped from ``now_ns`` on; others may resume."""
+    """Stop the priorities in ``mask``, and no others, from ``now_ns`` on; others may resume."""
     line = port.line
     line.stopped_mask = mask
     if line.in_service_octets == 0:

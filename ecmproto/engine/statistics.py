@@ -54,7 +54,7 @@ class TimeBins:
         np.add.at(self.values.reshape(-1), flat, value)
 
     def reach(self, time_ns: int) -> None:
-        """Have the bins reach beyond ``time_ns``."""
+        """Double the bins until they reach beyond ``time_ns``."""
         bins = self.values.shape[1]
         while time_ns >> self._shift >= bins:
             self.values[:, : bins // 2] = self.values[:, ::2] + self.values[:, 1::2]
@@ -62,7 +62,7 @@ class TimeBins:
             self._shift += 1
 
     def grow(self, rows: int) -> None:
-        """Have at least ``rows`` rows, the new ones 0."""
+        """Add rows of 0 until there are ``rows``."""
         if rows > len(self.values):
             more = np.zeros((max(rows, 2 * len(self.values)) - len(self.values), self.values.shape[1]))
             self.values = np.concatenate([self.values, more])
@@ -124,7 +124,7 @@ class PortCounts:
 
 
 def kind_name(machine: Machine, kind: int) -> str:
-    """Return what a kind of message is called."""
+    """Return the name of a kind of message."""
     return machine.kinds.get(kind) or _SHARED_KINDS.get(kind) or f"kind {kind}"
 
 
@@ -155,11 +155,11 @@ class FlowRates:
     held_out_octets: int
     """That found the station's queue full."""
     second_half_bps: float
-    """What passed in the second half of the time (`second_half_ns`)."""
+    """The rate that passed in the second half of the time (`second_half_ns`)."""
     offered_bps: NDArray[np.float64]
-    """What the capture wants to send."""
+    """The rate that the capture wants to send."""
     sent_bps: NDArray[np.float64]
-    """What came to the port."""
+    """The rate that came to the port."""
     passed_bps: NDArray[np.float64]
     limit_bps: NDArray[np.float64]
     """Of the limiter that its frames came through, on average over them; NaN where none did."""

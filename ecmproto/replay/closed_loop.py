@@ -76,7 +76,7 @@ _DATA_OCTETS = 1500
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Piece:
-    """What happened in a stretch of time, in its order.
+    """Passages and messages of a stretch of time, in their order.
 
     ``passages`` has the columns of `network.Passage`, ``messages`` those of `protocol.Message`, silent
     samples included; ``cause`` and ``serial`` are numbers in the capture, times ns from the first arrival.
@@ -198,7 +198,7 @@ class ClosedLoopReplay:
         self._series.offered(number[occupies], arrivals.time_ns[occupies], arrivals.octets[occupies])
 
     def _settle_stations(self) -> None:
-        """Have reaction points for all stations that have come, and for at least one more to come."""
+        """Make reaction points for all stations that have come, and for at least one more."""
         stations = self.place.stations
         while stations <= min(self.flows.stations, LARGEST_STATIONS - 1):
             stations *= 2
@@ -240,7 +240,7 @@ class ClosedLoopReplay:
             self._make_room()
 
     def _change_rate(self) -> None:
-        """Have the port go on at its next rate."""
+        """Set the port's next rate."""
         loop, change = self._network.loop, self._changes.pop(0)
         set_rate(self._network.port.line, change.rate_bps)
         self.machine.set_capacity(self._point, change.rate_bps)
@@ -294,7 +294,7 @@ class ClosedLoopReplay:
         return port_summary("port", self._network.port.gauge, self._now_ns, self._counts)
 
     def summary(self, *, drained: bool = False) -> ReplaySummary:
-        """Return what the replay has come to so far; its end, once iterated.
+        """Return the summary so far; that of the whole replay, once iterated.
 
         All is about the time up to the capture's last arrival.  With ``drained`` what is counted of frames
         and messages goes on until nothing is under way any more: then every frame has come to an end.

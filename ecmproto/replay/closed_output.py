@@ -67,7 +67,7 @@ class FramesInFlight:
 
 
 _SHOWN_OCTETS = 256
-"""What is kept of a flow's first frame: more than any sane stack of tags."""
+"""Octets kept of a flow's first frame: more than any sane stack of tags."""
 _DROPPED = "dropped by the port"
 
 
@@ -88,7 +88,7 @@ class ClosedLoopOutput:
 
     @property
     def warnings(self) -> list[str]:
-        """What was lost."""
+        """Return notes of what the format could not hold."""
         return self._writer.warnings
 
     def __enter__(self) -> Self:

@@ -58,7 +58,7 @@ class Ports(Protocol):
         """Return the port of each frame, NO_PORT for one that goes to none."""
 
     def name(self, number: int) -> str:
-        """Return what a person calls a port."""
+        """Return the name of a port for a person."""
 
 
 class OnePort:
@@ -210,7 +210,7 @@ def run_port(
 
 @inlined
 def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> bool:
-    """Let departures and ticks happen up to ``now_ns``; False if ``outbox`` has no more room before that."""
+    """Run departures and timers up to ``now_ns``; False if ``outbox`` has no more room before that."""
     line, gauge = port.line, port.gauge
     late = False
     while True:
@@ -377,7 +377,7 @@ class _RunningPort:
         return messages
 
     def summary(self, now_ns: int) -> PortSummary:
-        """Return what has come to the port so far, the time being ``now_ns``."""
+        """Return the port's summary at ``now_ns``."""
         return port_summary(self.name, self.state.gauge, now_ns, self.counts)
 
 
@@ -422,7 +422,7 @@ class OpenLoopReplay:
             yield replayed
 
     def summary(self) -> ReplaySummary:
-        """Return what the replay has come to so far; its end, once iterated."""
+        """Return the summary so far; that of the whole replay, once iterated."""
         if not self._ports:
             self._port(0)
         return ReplaySummary(
@@ -449,7 +449,7 @@ class OpenLoopReplay:
         )
 
     def flow_labels(self) -> dict[int, str]:
-        """Return what flows are called, by their own numbers; empty without flows."""
+        """Return the labels of flows by their numbers; empty without flows."""
         return {} if self._flows is None else flow_labels(self._flows)
 
     def flow_numbers(self, replayed: ReplayedBatch) -> NDArray[np.int64]:

@@ -32,7 +32,7 @@ class OpenLoopOutput:
 
     @property
     def warnings(self) -> list[str]:
-        """What was lost."""
+        """Return notes of what the format could not hold."""
         return self._copier.warnings
 
     def write_block(self, block: Block) -> None:

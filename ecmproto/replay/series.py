@@ -218,7 +218,7 @@ class SampleWriter:
         self._write(np.zeros(0, SAMPLE), None, "")
 
     def rows_of(self, machine: Machine, variant: str) -> Callable[[NDArray[Any]], None]:
-        """Return what writes rows of a replay through ``machine`` that is called ``variant``."""
+        """Return a function that writes rows of a replay through ``machine`` that is called ``variant``."""
         return lambda rows: self._write(rows, machine, variant)
 
     def _write(self, rows: NDArray[Any], machine: Machine | None, variant: str) -> None:

@@ -39,16 +39,16 @@ Watch = Callable[[Iterable[Batch]], Iterable[Batch]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be replayed how.  With ``loop`` it is a closed loop, around one port."""
+    """A replay to make: mechanism, port and stations; with ``loop`` a closed loop, around one port."""
 
     machine: Machine
     port: PortConfig
     loop: LoopConfig | None
     seed: int
     variant: str = ""
-    """What the replay is called beside others of its mechanism; empty for the mechanism's name."""
+    """The name of the replay beside others of its mechanism; empty for the mechanism's name."""
     ports: str = "one"
-    """What `ports.ports_from` reads."""
+    """A text for `open_loop.ports_from`."""
     with_flows: bool = False
     filter: Filter | None = None
     """Which frames take part; None: all."""

@@ -1,4 +1,4 @@
-"""What a replay comes to: counts, the queues over time, feedback; plain values, ready for a table or JSON."""
+"""Summary of a replay: counts, the queues over time, feedback; plain values, ready for a table or JSON."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PauseTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StationsSummary:
-    """What became of frames and messages at the stations of a closed loop.
+    """Counts of frames and messages at the stations of a closed loop.
 
     ``held_out_frames`` found their station's queue full; ``limited_frames`` waited behind a limiter;
     ``messages`` reached a station.  ``counters`` are the mechanism's own, over all stations.  A priority of a
@@ -132,7 +132,7 @@ class ReplaySummary:
 
     mechanism: str
     variant: str = ""
-    """What it is called beside others of its mechanism, as in ``qcn:w=4``; the mechanism's name by itself."""
+    """Its name beside others of its mechanism, as in ``qcn:w=4``; the mechanism's name by itself."""
     frames: int
     octets: int
     first_time_ns: int

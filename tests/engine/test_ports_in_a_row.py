@@ -1,0 +1,100 @@
+"""Two ports in a row, switch to switch: the port and the congestion points serve more than one of them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from ecmproto.engine.config import PortConfig
+from ecmproto.engine.gauge import TOTAL
+from ecmproto.engine.port import arrive, depart, departs, new_port
+from ecmproto.mechanisms.api.machine import PortContext, machine_of
+from ecmproto.mechanisms.api.protocol import Arrival, new_outbox
+from ecmproto.mechanisms.registry import find_mechanism
+
+OCTETS = 976
+"""With 24 octets of overhead it takes 800 ns at 10 Gb/s."""
+LINK_NS = 5_000
+COUNT, GAP_NS = 200, 1_000
+
+
+class SwitchPort:
+    """A port of a switch with QCN's congestion point."""
+
+    def __init__(self, rate_bps: int, number: int) -> None:
+        mechanism = find_mechanism("qcn")
+        machine = machine_of(mechanism, mechanism.parse(["cp.qeq=10kB", "cp.sample_base=10kB"]))
+        mac = bytes([2, 0, 0, 0, 0, number])
+        config = PortConfig(rate_bps=rate_bps, buffer_octets=60_000, cp_mac=mac)
+        place = PortContext(rate_bps=rate_bps, link_rate_bps=10**10, cp_mac=mac, stations=1, flows=1)
+        self.port = new_port(config)
+        self.point = machine.congestion_point(place, np.random.default_rng(number))
+        self.outbox = new_outbox(1000)
+        self.left_ns: list[int] = []
+        self.dropped = 0
+
+    @property
+    def messages(self) -> list[int]:
+        """Quantized feedback of the messages that were sent."""
+        posted = self.outbox.messages[: self.outbox.posted.count]
+        return [int(message.qntz_fb) for message in posted if message.sent]
+
+    def take(self, now_ns: int, serial: int) -> None:
+        """Enqueue a frame that comes now."""
+        enqueued = arrive(self.port, now_ns, 3, OCTETS, serial, False)
+        self.dropped += not enqueued
+        levels = self.port.gauge.level_octets
+        self.point.on_arrival(
+            Arrival(now_ns, 0, 0, 3, OCTETS, True, True, enqueued, False, 0, 0, levels[3], levels[TOTAL]),
+            self.outbox,
+        )
+
+    def release(self) -> int:
+        """Take the frame off the line; return its number."""
+        now_ns = int(self.port.line.departure_ns)
+        self.left_ns.append(now_ns)
+        serial = int(depart(self.port))
+        self.point.on_dequeue(now_ns, 0, 3, OCTETS, self.port.gauge.level_octets[TOTAL], self.outbox)
+        return serial
+
+
+def through(first: SwitchPort, second: SwitchPort) -> list[int]:
+    """Send frames through both; return those that come out, by their numbers."""
+    came = deque((number * GAP_NS, number) for number in range(COUNT))
+    on_link: deque[tuple[int, int]] = deque()
+    out = []
+    never = 10**12
+    while came or on_link or departs(first.port.line, never) or departs(second.port.line, never):
+        lines = [first.port.line, second.port.line]
+        leaves = [int(line.departure_ns) if departs(line, never) else never for line in lines]
+        comes = came[0][0] if came else never
+        reaches = on_link[0][0] if on_link else never
+        now_ns = min(*leaves, comes, reaches)
+        if leaves[1] == now_ns:
+            out.append(second.release())
+        elif leaves[0] == now_ns:
+            on_link.append((now_ns + LINK_NS, first.release()))
+        elif reaches == now_ns:
+            second.take(*on_link.popleft())
+        else:
+            first.take(*came.popleft())
+    return out
+
+
+def test_the_second_port_gets_what_the_first_lets_through_as_much_later_as_the_link_is_long() -> None:
+    first, second = SwitchPort(10**10, 1), SwitchPort(10**10, 2)
+    assert through(first, second) == list(range(COUNT))
+    assert first.left_ns == [number * GAP_NS + 800 for number in range(COUNT)]
+    assert second.left_ns == [left_ns + LINK_NS + 800 for left_ns in first.left_ns]
+    assert first.messages == second.messages == []
+
+
+def test_the_slower_port_alone_fills_and_sends_messages() -> None:
+    first, second = SwitchPort(10**10, 1), SwitchPort(5 * 10**9, 2)
+    out = through(first, second)
+    assert (first.dropped, first.messages) == (0, [])
+    assert second.dropped == COUNT - len(out) > 0
+    assert np.diff(second.left_ns).tolist() == [1_600] * (len(out) - 1)
+    assert max(second.messages) > 0
+    assert second.port.gauge.peak_octets[TOTAL] > 10 * OCTETS > first.port.gauge.peak_octets[TOTAL]
