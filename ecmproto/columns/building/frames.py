@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecmproto.batch.tags import spliced_batch, tag_splice
 from ecmproto.capture.batch import Batch
 from ecmproto.codec.frame import Frame, decode, encapsulated
 from ecmproto.columns.building.template import (
@@ -106,6 +105,48 @@ def pack(kind: type[Layer], count: int, **columns: Given) -> NDArray[np.uint8]:
     return (
         np.ascontiguousarray(whole[:, : kind.fixed_octets]) if count else whole.reshape(0, kind.fixed_octets)
     )
+
+
+Given: TypeAlias = "int | np.integer | bytes | NDArray[np.integer]"
+"""One value for all rows, or an array of one each.
+
+Numbers: integers of any width; CPIDs that records hold signed come as ``cpids.view(np.uint64)``.  Addresses:
+octets, a row each.
+"""
+
+
+def tagged_batch(
+    batch: Batch,
+    kind: type[Layer],
+    *,
+    only: NDArray[np.bool_] | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+    **columns: Given,
+) -> Batch:
+    """Return ``batch`` with a tag of the format ``kind`` in every frame, or in those that ``only`` says.
+
+    ``columns`` are the tag's fields: an array of one value a frame, or one for all.  Tags of that kind that
+    frames carry are replaced; a CN-TAG goes behind the VLAN tags, any other behind the CN-TAG.  A frame
+    whose header was cut off gets none.  EncodeError as `pack`; ParameterError for a format that is no tag.
+    """
+    if kind.role != "tag" or kind.announced_by not in ("cn_tag", "tag"):
+        raise ParameterError(name="kind", needed="a tag of congestion management", got=kind.__name__)
+    # whoever builds frames needs no compiler
+    from ecmproto.batch.tags import spliced_batch, tag_splice
+
+    protocol = None if kind.announced_by == "cn_tag" else _protocol(kind, columns)
+    packed = pack(kind, len(batch), **columns)
+    return spliced_batch(
+        batch, tag_splice(batch, packed, protocol=protocol, only=only, ethertypes=ethertypes)
+    )
+
+
+def _protocol(kind: type[Layer], columns: Mapping[str, Given]) -> int:
+    """Return the Protocol of the tags that ``columns`` are of; ParameterError where they differ."""
+    values = np.unique(np.asarray(columns.get("protocol", kind().protocol)))  # type: ignore[attr-defined]
+    if len(values) != 1:
+        raise ParameterError(name="protocol", needed="the same of all tags", got=f"{len(values)} of them")
+    return int(values[0])
 
 
 def _frame(template: Frame | bytes, ethertypes: EtherTypes | None) -> Frame:
@@ -333,42 +374,3 @@ def _shown_at(frame: Frame, starts: Sequence[int], layer: int) -> int:
     inner = encapsulated(frame)
     assert inner is not None
     return starts[-2] + frame.layers[-1].fixed_octets + inner.boundaries()[layer]
-
-
-Given: TypeAlias = "int | np.integer | bytes | NDArray[np.integer]"
-"""One value for all rows, or an array of one each.
-
-Numbers: integers of any width; CPIDs that records hold signed come as ``cpids.view(np.uint64)``.  Addresses:
-octets, a row each.
-"""
-
-
-def tagged_batch(
-    batch: Batch,
-    kind: type[Layer],
-    *,
-    only: NDArray[np.bool_] | None = None,
-    ethertypes: EtherTypes = DEFAULT,
-    **columns: Given,
-) -> Batch:
-    """Return ``batch`` with a tag of the format ``kind`` in every frame, or in those that ``only`` says.
-
-    ``columns`` are the tag's fields: an array of one value a frame, or one for all.  Tags of that kind that
-    frames carry are replaced; a CN-TAG goes behind the VLAN tags, any other behind the CN-TAG.  A frame
-    whose header was cut off gets none.  EncodeError as `pack`; ParameterError for a format that is no tag.
-    """
-    if kind.role != "tag" or kind.announced_by not in ("cn_tag", "tag"):
-        raise ParameterError(name="kind", needed="a tag of congestion management", got=kind.__name__)
-    protocol = None if kind.announced_by == "cn_tag" else _protocol(kind, columns)
-    packed = pack(kind, len(batch), **columns)
-    return spliced_batch(
-        batch, tag_splice(batch, packed, protocol=protocol, only=only, ethertypes=ethertypes)
-    )
-
-
-def _protocol(kind: type[Layer], columns: Mapping[str, Given]) -> int:
-    """Return the Protocol of the tags that ``columns`` are of; ParameterError where they differ."""
-    values = np.unique(np.asarray(columns.get("protocol", kind().protocol)))  # type: ignore[attr-defined]
-    if len(values) != 1:
-        raise ParameterError(name="protocol", needed="the same of all tags", got=f"{len(values)} of them")
-    return int(values[0])

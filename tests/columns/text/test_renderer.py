@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, Interface
-from ecmproto.codec import CNM, VLAN, Data, Ethernet
+from ecmproto.codec import CNM, VLAN, Data, Ethernet, decode_lax
 from ecmproto.columns.text import renderer, vocabulary
 from ecmproto.columns.text.pieces import (
     Binary,
@@ -28,10 +28,12 @@ from ecmproto.columns.text.pieces import (
     Path,
     Piece,
     Pieces,
+    Power,
     RecordNumber,
     Seconds,
     Size,
     Stretch,
+    Sum,
     When,
     Widest,
     Word,
@@ -40,7 +42,7 @@ from ecmproto.columns.text.renderer import Renderer
 from tests.dissect.sample import FRAMES
 
 HEADER = bytes(12) + b"\x99\x99"
-"""What follows it is `Data`, which starts at mark 1."""
+"""What follows it is `Data`, which starts at boundary 1."""
 
 
 def alone(batch: Batch) -> Iterator[str]:
@@ -350,3 +352,46 @@ def test_threads_and_what_they_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = "".join(f"{number}\n" for number in range(1, 996))
     with ThreadPoolExecutor(2) as pool:
         assert text(batch, lambda path: [Decimal(RecordNumber.NUMBER), "\n"], pool=pool) == expected
+
+
+IP = FRAMES["tcp"][:34]
+
+
+def text_of_errors(batch: Batch, pieces: list[Piece], *, malformed: bool = False) -> str:
+    def write(path: Path) -> list[Piece] | None:
+        return None if VLAN in path.layers else [*pieces, "\n"]
+
+    rendering = Renderer(write, sampled=False, malformed=malformed, worth_frames=1)
+    return b"".join(map(bytes, rendering.batch(batch, alone))).decode()
+
+
+ERROR: list[Piece] = [
+    Decimal(RecordNumber.FLAWED), When(RecordNumber.ERROR, 1, 1 << 60, [" ", Mark.ERROR], [" none"])
+]  # fmt: skip
+
+
+def test_each_frame_has_its_own_error() -> None:
+    # whole, told alone, of other lengths and of one, cut off
+    bodies = [FRAMES["tcp"], FRAMES["data"], IP[:20], IP[:33], IP[:20], IP]
+    batch = Batch.from_frames(bodies, original=[*map(len, bodies[:-1]), 100])
+    expected = [
+        "0 none",
+        "alone 1",
+        *(f"1 {decode_lax(body).error}" for body in bodies[2:5]),
+        "1 none",
+    ]
+    assert text_of_errors(batch, ERROR, malformed=True).split("\n")[:-1] == expected
+
+
+def test_malformed_frames_are_told_alone_unless_asked_for() -> None:
+    assert text_of_errors(Batch.from_frames([FRAMES["tcp"], IP[:20]]), ERROR) == "0 none\nalone 1\n"
+
+
+def test_sums_and_powers() -> None:
+    batch = Batch.from_frames([bytes(20)], time_ns=[3], original=[60])
+    original, captured, time = RecordNumber.ORIGINAL, RecordNumber.CAPTURED, RecordNumber.TIME_NS
+    pieces: list[Piece] = [
+        Decimal(Sum(original, captured, -2, 5)), " ", Decimal(Sum(original, more=-61)), " ",
+        Decimal(Power(captured, time, 10)),
+    ]  # fmt: skip
+    assert text_of_errors(batch, pieces) == f"{60 - 2 * 20 + 5} -1 {10 * (20 << 3)}\n"
