@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from scapy.fields import BitField, FieldLenField, MACField, ShortField, SignedShortField, XStrLenField
 from scapy.layers.l2 import Dot3, Ether
 from scapy.packet import Packet, Raw
 from scapy.utils import mac2str
 
+from ecmproto import codec
+from ecmproto.layers.derived import fields_of
 from ecmproto.layers.parts import (
-    CPIDField,
-    EtypeField,
     LastLayer,
     Tag,
     frame_of,
@@ -28,10 +27,7 @@ class CNTag(Tag):
     """
 
     name = "Congestion notification tag (CN-TAG)"
-    fields_desc = [
-        ShortField("flow_id", 0),
-        EtypeField("etype"),
-    ]
+    fields_desc = fields_of(codec.CNTag)
     dispatch_hook = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
@@ -60,19 +56,7 @@ class CNM(LastLayer):
     """
 
     name = "Congestion notification message (CNM)"
-    fields_desc = [
-        BitField("version", 0, 4),
-        BitField("reserved", 0, 6),
-        BitField("qntz_fb", 0, 6),
-        CPIDField("cpid", 0),
-        SignedShortField("q_offset", 0),
-        SignedShortField("q_delta", 0),
-        BitField("encap_prio", 0, 3),
-        BitField("encap_reserved", 0, 13),
-        MACField("encap_dst", "00:00:00:00:00:00"),
-        FieldLenField("msdu_length", None, length_of="msdu"),
-        XStrLenField("msdu", b"", length_from=lambda pkt: pkt.msdu_length, max_length=64),
-    ]
+    fields_desc = fields_of(codec.CNM)
     dispatch_hook = classmethod(whole_or_raw)
 
     def encapsulated(self) -> Packet | None:

@@ -1,12 +1,14 @@
-"""Scapy layers made of formats: for those that other packages add, which have none written by hand.
+"""Scapy fields and layers made of formats.
 
-A made layer has the format's fields under their keys (``payload`` is ``sample``, since Scapy's packets have
-the other name already), computes lengths and EtherTypes that are left out, and shows the frame that the
-format shows.  Whoever wants more behaviour writes the class by hand and puts it into `LAYERS`.
+The layers of ecmproto's own formats have their fields from here and their behaviour written by hand.  The
+formats that other packages add get a whole layer: it computes lengths and EtherTypes that are left out, and
+shows the frame that the format shows.  Fields have the names of their keys, but ``payload``, which is
+``sample``, since Scapy's packets have the other name already.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scapy.fields import (
@@ -87,13 +89,16 @@ def layer_of(cls: type[Layer]) -> type[Packet]:
     return type(cls.__name__, (base,), attributes)
 
 
-def fields_of(cls: type[Layer]) -> list[Any]:
-    """Return a format's fields as Scapy's, in wire order."""
+def fields_of(cls: type[Layer], **names: Mapping[int, str]) -> list[Any]:
+    """Return a format's fields as Scapy's, in wire order; ``names`` gives values of some fields names."""
     lengths = {field.count.key: field for field in cls.layout if field.count is not None and field.count.key}
-    return [_field(cls, field, lengths.get(field.key)) for field in cls.layout]
+    return [
+        _field(cls, field, lengths.get(field.key), names.get(field.key, field.meta.names))
+        for field in cls.layout
+    ]
 
 
-def _field(cls: type[Layer], field: Field, counts: Field | None) -> Any:
+def _field(cls: type[Layer], field: Field, counts: Field | None, names: Mapping[int, str]) -> Any:
     default: Any = field.meta.default
     name, bits = _name(field.key), field.bits
     if bits is None:
@@ -119,11 +124,10 @@ def _field(cls: type[Layer], field: Field, counts: Field | None) -> Any:
         if not aligned:
             raise TypeError(f"{field.name}: Scapy has no signed field of {bits} bits")
         return _SIGNED[bits](name, default)
-    if field.meta.names:
-        names = dict(field.meta.names)
+    if names:
         if aligned and bits in _NAMED:
-            return _NAMED[bits](name, default, names)
-        return BitEnumField(name, default, bits, names)
+            return _NAMED[bits](name, default, dict(names))
+        return BitEnumField(name, default, bits, dict(names))
     if field.meta.base == "hex":
         return _HEX[bits](name, default) if aligned else XBitField(name, default, bits)
     return _PLAIN[bits](name, default) if aligned else BitField(name, default, bits)
@@ -136,10 +140,12 @@ def _variable(cls: type[Layer], field: Field, name: str) -> Any:
     octets: Any = XStrField(name, default)
     if count.key:
         key = _name(count.key)
+        most = [limit.high * count.scale - count.minus for limit in cls.limits if limit.key == count.key]
         octets = XStrLenField(
             name,
             default,
             length_from=lambda pkt: max(0, getattr(pkt, key) * count.scale - count.minus),
+            max_length=min(most, default=None),
         )
     if count.when is None:
         return octets

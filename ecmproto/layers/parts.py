@@ -15,10 +15,7 @@ from scapy.compat import raw
 from scapy.config import conf
 from scapy.data import ETHER_TYPES
 from scapy.fields import (
-    BitEnumField,
-    BitField,
     ConditionalField,
-    Field,
     StrField,
     XLongField,
     XShortEnumField,
@@ -29,7 +26,6 @@ from scapy.volatile import VolatileValue
 
 from ecmproto import codec
 from ecmproto.formats.ethertypes import MAX_LENGTH
-from ecmproto.formats.experimental import PROTOCOLS
 from ecmproto.formats.text import meaning_of, value_of
 
 _CPID = next(field for field in codec.CNM.layout if field.kind == "cpid")
@@ -71,20 +67,6 @@ class EtypeField(XShortEnumField):
         if x is None or isinstance(x, VolatileValue) or x <= MAX_LENGTH:
             return repr(x)
         return str(super().i2repr_one(pkt, x))
-
-
-def word(protocol: int, type: int = 0, types: dict[int, str] | None = None) -> list[Field[Any, Any]]:
-    """Return the fields of the discriminator word that experimental messages and tags start with.
-
-    ``types`` names the protocol's Type values (wire-formats 1.1).
-    """
-    return [
-        BitField("version", 0, 4),
-        BitField("q", 0, 1),
-        BitEnumField("protocol", protocol, 3, PROTOCOLS),
-        BitEnumField("type", type, 4, types or {}),
-        BitField("reserved", 0, 4),
-    ]
 
 
 def is_variable(field: Any) -> bool:

@@ -5,32 +5,19 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from scapy.fields import (
-    BitField,
-    ConditionalField,
-    IntEnumField,
-    IntField,
-    ShortField,
-    SignedIntField,
-    SignedShortField,
-    XShortField,
-    XStrField,
-)
 from scapy.packet import Packet
 
+from ecmproto import codec
 from ecmproto.formats.bcn import TYPES as BCN_NAMES
 from ecmproto.formats.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV
 from ecmproto.formats.e2cm import TYPES as E2CM_NAMES
-from ecmproto.formats.experimental import DEFAULT_CPID
+from ecmproto.layers.derived import fields_of
 from ecmproto.layers.parts import (
-    CPIDField,
-    EtypeField,
     LastLayer,
     Sampling,
     Tag,
     over_ether,
     whole_or_raw,
-    word,
 )
 from ecmproto.units import RATE_INFINITY
 
@@ -42,16 +29,7 @@ class ECM(Sampling):
     """
 
     name = "ECM frame"
-    fields_desc = [
-        *word(protocol=0),
-        CPIDField("cpid", DEFAULT_CPID),
-        SignedShortField("q_off", 0),
-        SignedShortField("q_delta", 0),
-        ShortField("timestamp", 0),
-        BitField("unit", 0, 4),
-        BitField("reserved2", 0, 12),
-        XStrField("sample", b""),
-    ]
+    fields_desc = fields_of(codec.ECM)
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
@@ -63,14 +41,7 @@ class CMTag(Tag):
     """CM-Tag: ties a rate-limited frame to the congestion point that limits it; ``protocol=2`` in E²CM."""
 
     name = "CM-Tag"
-    fields_desc = [
-        *word(protocol=0),
-        CPIDField("cpid", DEFAULT_CPID),
-        ShortField("timestamp", 0),
-        BitField("unit", 0, 4),
-        BitField("reserved2", 0, 12),
-        EtypeField("etype"),
-    ]
+    fields_desc = fields_of(codec.CMTag)
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> str:
@@ -85,13 +56,7 @@ class BCN(Sampling):
     """
 
     name = "BCN message"
-    fields_desc = [
-        *word(protocol=1, types=BCN_NAMES),
-        CPIDField("cpid", DEFAULT_CPID),
-        SignedIntField("e", 0),
-        IntField("capacity", 0),
-        XStrField("sample", b""),
-    ]
+    fields_desc = fields_of(codec.BCN, type=BCN_NAMES)
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
@@ -103,11 +68,7 @@ class RRTTag(Tag):
     """RRT tag: names the congestion point that regulates the frame's flow."""
 
     name = "RRT tag"
-    fields_desc = [
-        *word(protocol=1),
-        CPIDField("cpid", DEFAULT_CPID),
-        EtypeField("etype"),
-    ]
+    fields_desc = fields_of(codec.RRTTag)
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> str:
@@ -123,16 +84,7 @@ class E2CM(Sampling, LastLayer):
     """
 
     name = "E²CM frame"
-    fields_desc = [
-        *word(protocol=2, types=E2CM_NAMES),
-        CPIDField("cpid", DEFAULT_CPID),
-        SignedShortField("q_off", 0),
-        SignedShortField("q_delta", 0),
-        IntField("latency", 0),
-        XShortField("flow_id", 0),
-        IntField("throughput", 0),
-        ConditionalField(XStrField("sample", b""), lambda pkt: pkt.type in BCN_TYPES),
-    ]
+    fields_desc = fields_of(codec.E2CM, type=E2CM_NAMES)
     dispatch_hook = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
@@ -171,12 +123,7 @@ class RDTag(Tag):
     """RD tag: rides in a data frame and collects the ``rate`` in kb/s that the path allows."""
 
     name = "Rate-discovery tag (RD tag)"
-    fields_desc = [
-        *word(protocol=3),
-        ShortField("rlq_id", 0),
-        IntEnumField("rate", RATE_INFINITY, _NAMED_RATES),
-        EtypeField("etype"),
-    ]
+    fields_desc = fields_of(codec.RDTag, rate=_NAMED_RATES)
     dispatch_hook = classmethod(whole_or_raw)
 
     def hashret(self) -> bytes:
@@ -196,11 +143,7 @@ class FECNReturn(LastLayer):
     """
 
     name = "FECN returning frame"
-    fields_desc = [
-        *word(protocol=3, type=1),
-        ShortField("rlq_id", 0),
-        IntEnumField("rate", RATE_INFINITY, _NAMED_RATES),
-    ]
+    fields_desc = fields_of(codec.FECNReturn, rate=_NAMED_RATES)
     dispatch_hook = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
@@ -220,11 +163,7 @@ class DBPRateReport(LastLayer):
     """DBP rate report: sent by a destination to each active source."""
 
     name = "DBP rate report"
-    fields_desc = [
-        *word(protocol=4),
-        ShortField("rlq_id", 0),
-        IntEnumField("rate", RATE_INFINITY, _NAMED_RATES),
-    ]
+    fields_desc = fields_of(codec.DBPRateReport, rate=_NAMED_RATES)
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
@@ -236,7 +175,7 @@ class UnknownMessage(Packet):
     """An experimental message of an unassigned Protocol or Type; its octets are kept."""
 
     name = "Unknown experimental message"
-    fields_desc = [*word(protocol=7), XStrField("body", b"")]
+    fields_desc = fields_of(codec.UnknownMessage)
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
@@ -248,7 +187,7 @@ class UnknownTag(Packet):
     """An experimental tag of an unassigned Protocol or Type: its length is unknown, so it has all octets."""
 
     name = "Unknown experimental tag"
-    fields_desc = [*word(protocol=7), XStrField("body", b"")]
+    fields_desc = fields_of(codec.UnknownTag)
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
