@@ -8,15 +8,37 @@ import numpy as np
 
 from ecmproto.engine.config import PortConfig
 from ecmproto.engine.gauge import TOTAL
-from ecmproto.engine.port import arrive, depart, departs, new_port
+from ecmproto.engine.port import Port, arrive, depart, departs, new_port
+from ecmproto.kernel import compiled
 from ecmproto.mechanisms.api.machine import PortContext, machine_of
-from ecmproto.mechanisms.api.protocol import Arrival, new_outbox
+from ecmproto.mechanisms.api.protocol import Arrival, CongestionPoint, Outbox, new_outbox
 from ecmproto.mechanisms.registry import find_mechanism
+from ecmproto.structs import as_interface
 
 OCTETS = 976
 """With 24 octets of overhead it takes 800 ns at 10 Gb/s."""
 LINK_NS = 5_000
 COUNT, GAP_NS = 200, 1_000
+
+
+@compiled
+def come(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int, serial: int) -> bool:
+    """Enqueue a frame or drop it, and tell the congestion point."""
+    enqueued = arrive(port, now_ns, 3, OCTETS, serial, False)
+    levels = port.gauge.level_octets
+    point.on_arrival(
+        Arrival(now_ns, 0, 0, 3, OCTETS, True, True, enqueued, False, 0, 0, levels[3], levels[TOTAL]), outbox
+    )
+    return enqueued
+
+
+@compiled
+def leave(port: Port, point: CongestionPoint, outbox: Outbox) -> int:
+    """Take the frame off the line, and tell the congestion point."""
+    now_ns = port.line.departure_ns
+    serial = depart(port)
+    point.on_dequeue(now_ns, 0, 3, OCTETS, port.gauge.level_octets[TOTAL], outbox)
+    return serial
 
 
 class SwitchPort:
@@ -30,6 +52,7 @@ class SwitchPort:
         place = PortContext(rate_bps=rate_bps, link_rate_bps=10**10, cp_mac=mac, stations=1, flows=1)
         self.port = new_port(config)
         self.point = machine.congestion_point(place, np.random.default_rng(number))
+        self.interface = as_interface(self.point, CongestionPoint)
         self.outbox = new_outbox(1000)
         self.left_ns: list[int] = []
         self.dropped = 0
@@ -42,21 +65,12 @@ class SwitchPort:
 
     def take(self, now_ns: int, serial: int) -> None:
         """Enqueue a frame that comes now."""
-        enqueued = arrive(self.port, now_ns, 3, OCTETS, serial, False)
-        self.dropped += not enqueued
-        levels = self.port.gauge.level_octets
-        self.point.on_arrival(
-            Arrival(now_ns, 0, 0, 3, OCTETS, True, True, enqueued, False, 0, 0, levels[3], levels[TOTAL]),
-            self.outbox,
-        )
+        self.dropped += not come(self.port, self.interface, self.outbox, now_ns, serial)
 
     def release(self) -> int:
         """Take the frame off the line; return its number."""
-        now_ns = int(self.port.line.departure_ns)
-        self.left_ns.append(now_ns)
-        serial = int(depart(self.port))
-        self.point.on_dequeue(now_ns, 0, 3, OCTETS, self.port.gauge.level_octets[TOTAL], self.outbox)
-        return serial
+        self.left_ns.append(int(self.port.line.departure_ns))
+        return int(leave(self.port, self.interface, self.outbox))
 
 
 def through(first: SwitchPort, second: SwitchPort) -> list[int]:
