@@ -58,10 +58,10 @@ class SwitchPort:
         self.dropped = 0
 
     @property
-    def messages(self) -> list[int]:
-        """Quantized feedback of the messages that were sent."""
+    def messages(self) -> list[float]:
+        """Feedback of the messages that were sent, below 0 for congestion."""
         posted = self.outbox.messages[: self.outbox.posted.count]
-        return [int(message.qntz_fb) for message in posted if message.sent]
+        return [float(message.fb_octets) for message in posted if message.sent]
 
     def take(self, now_ns: int, serial: int) -> None:
         """Enqueue a frame that comes now."""
@@ -110,5 +110,6 @@ def test_the_slower_port_alone_fills_and_sends_messages() -> None:
     assert (first.dropped, first.messages) == (0, [])
     assert second.dropped == COUNT - len(out) > 0
     assert np.diff(second.left_ns).tolist() == [1_600] * (len(out) - 1)
-    assert max(second.messages) > 0
+    assert len(second.messages) > 3
+    assert max(second.messages) < 0
     assert second.port.gauge.peak_octets[TOTAL] > 10 * OCTETS > first.port.gauge.peak_octets[TOTAL]
