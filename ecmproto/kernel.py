@@ -91,6 +91,11 @@ def expanded(function: _Function) -> _Function:
     return _registered(function, dispatcher, _Expanded)
 
 
+def follow(function: Callable[..., Any]) -> None:
+    """Have the cache of kernels that call ``function``, which is none itself, go by its file too."""
+    _functions[id(function)] = function
+
+
 class _Compiled(CPUDispatcher):
     """A compiled function: Python, calling it, calls a kernel, and kernels take in a part of theirs."""
 

@@ -25,7 +25,7 @@ _GAP_OCTETS = 8
 _SCALARS: dict[Any, type[np.generic]] = {int: np.int64, float: np.float64}
 
 
-class _Fields(np.void):  # type: ignore[misc]  # final for type checkers alone
+class Fields(np.void):  # type: ignore[misc]  # final for type checkers alone
     """One record: its fields are attributes, found faster than those of numpy's own ``record``."""
 
     __slots__ = ()
@@ -48,7 +48,7 @@ class _Fields(np.void):  # type: ignore[misc]  # final for type checkers alone
         return AttributeError(f"a record of {', '.join(self.dtype.names or ())} has no {name!r}")
 
 
-class _Single(_Fields):  # type: ignore[misc]
+class _Single(Fields):  # type: ignore[misc]
     """The record in an array of one.
 
     Compiled code reaches its memory by ``data``, which is the array here: the view that numpy makes takes
@@ -105,7 +105,7 @@ def _scalars(hint: Any) -> set[type[np.generic]]:
 
 def new_records(kind: type[_Record], count: int) -> Sequence[_Record]:
     """Return ``count`` zeroed records in one array (see ``columns``)."""
-    return _zeroed(kind, count, _Fields)
+    return _zeroed(kind, count, Fields)
 
 
 def new_record(kind: type[_Record]) -> _Record:

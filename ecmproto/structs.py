@@ -24,8 +24,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from types import FunctionType
+from typing import Any, ClassVar, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numba
 import numpy as np
@@ -42,16 +44,19 @@ from numba.extending import (  # the public way to add types
     models,
     overload_method,
     register_model,
+    type_callable,
     typeof_impl,
     unbox,
 )
 from numba.np import arrayobj
 from numpy.typing import NDArray
 
-from ecmproto.kernel import PART_OPTIONS, cached_entry
+from ecmproto.kernel import PART_OPTIONS, cached_entry, follow
+from ecmproto.record import Fields as _Fields
 from ecmproto.record import record_dtype
 
 _Interface = TypeVar("_Interface", bound=type[Any])
+_Record = TypeVar("_Record")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _WORD = ir.IntType(64)
@@ -411,6 +416,41 @@ def _converted(context: Any, builder: Any, value: Any, given: Any, wanted: Any) 
         for number, kinds in enumerate(zip(given, wanted, strict=True))
     ]
     return context.make_tuple(builder, wanted, elements)
+
+
+def payload_view(kind: type[_Record], field: str) -> Callable[[Any], _Record]:
+    """Return the function that gives the array ``field`` of a record as a record of ``kind``.
+
+    Both share their memory.  Kernels call it by its bare name.  ``kind`` has no more fields than the array,
+    all of 64 bits.
+    """
+    dtype = record_dtype(cast(Any, kind))
+    element = np.dtype((_Fields, dtype))
+    words = dtype.itemsize // 8
+
+    def view(record: Any) -> Any:
+        return record[field][:words].view(element)[0]
+
+    # The cache of compiled code goes by the files of what it calls: here, that which says what the fields
+    # are.
+    code = view.__code__.replace(co_filename=getattr(sys.modules[kind.__module__], "__file__", None) or "")
+    function: Any = FunctionType(code, globals(), closure=view.__closure__)
+    if not _PLAIN:
+        _view_in_kernels(function, from_dtype(dtype), field)
+        follow(function)
+    return function  # type: ignore[no-any-return]
+
+
+def _view_in_kernels(function: Any, kind: Any, field: str) -> None:
+    @type_callable(function)
+    def typed(context):  # type: ignore[no-untyped-def]
+        return lambda record: kind
+
+    @lower_builtin(function, types.Record)
+    def view(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        at = ir.Constant(_WORD, sig.args[0].offset(field))
+        start = builder.gep(builder.bitcast(args[0], ir.IntType(8).as_pointer()), [at])
+        return builder.bitcast(start, context.get_value_type(sig.return_type))
 
 
 class Random(Protocol):

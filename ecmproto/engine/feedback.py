@@ -27,10 +27,10 @@ from ecmproto.codec import EtherTypes
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.mechanisms.api.machine import AboutFlow, Machine, PortContext
-from ecmproto.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, Message
+from ecmproto.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, Message, messages_of
 from ecmproto.mechanisms.pause.messages import PauseDiscards
 from ecmproto.mechanisms.pause.messages import parse_flow_control as heard_flow_control
-from ecmproto.record import columns, new_record, new_records
+from ecmproto.record import new_record, new_records
 
 _NONE = -1
 _FOR_NO_STATION = b""
@@ -105,7 +105,7 @@ def read_feedback(
             until[position] = len(found)
     counters.counts.feedback_frames += len(positions)
     counters.counts.heard_messages += len(found)
-    return CapturedFeedback(message, until, _records(found))
+    return CapturedFeedback(message, until, messages_of(found, machine.payloads))
 
 
 def no_feedback(frames: int) -> CapturedFeedback:
@@ -128,13 +128,6 @@ def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
     types = batch.buffer[at].astype(np.uint16) << 8 | batch.buffer[at + 1]
     known = (ethertypes.cnm, ethertypes.message, ethertypes.mac_control)
     return suspects[np.isin(types, known)]
-
-
-def _records(found: Sequence[Mapping[str, int]]) -> Sequence[Message]:
-    messages = new_records(Message, len(found))
-    for name in {name for fields in found for name in fields}:
-        columns(messages)[name] = [fields.get(name, 0) for fields in found]
-    return messages
 
 
 class _FeedbackReader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,12 @@ from ecmproto.columns.building.frames import pack
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.statistics import kind_name
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
-from ecmproto.mechanisms.api.protocol import NO_CAUSE, PAUSE_KIND, PFC_KIND
+from ecmproto.mechanisms.api.protocol import (
+    NO_CAUSE,
+    PAUSE_KIND,
+    PFC_KIND,
+    fields_of,
+)
 from ecmproto.mechanisms.pause.messages import flow_control_frame
 
 
@@ -41,6 +47,14 @@ def octets_of(machine: Machine, message: Any, about: SampledFrame, place: PortCo
     return machine.frame(message, about, place)
 
 
+def _shown(machine: Machine, message: Any) -> Iterator[tuple[str, int]]:
+    """Yield what a comment shows of a message besides its queue, and what it is called there."""
+    fields = fields_of(message, machine.payloads)
+    yield from ((label, fields.get(name, 0)) for label, name in machine.shown_fields.items())
+    yield from (("rate in kb/s", fields["rate_kbps"]), ("quanta", fields.get("quanta", 0)))
+    yield "class enable vector", fields.get("enable_vector", 0)
+
+
 def comment_of(machine: Machine, message: Any, cause: int) -> str:
     """Return a comment that says where a message came from; frames count from 1, as in capture tools."""
     parts = []
@@ -53,12 +67,7 @@ def comment_of(machine: Machine, message: Any, cause: int) -> str:
             f"Qdelta {message.qdelta_octets}",
             f"{machine.feedback_label} {message.fb_octets:.16g}",
         ]
-    for label, value in (
-        ("QntzFb", message.qntz_fb),
-        ("rate in kb/s", message.rate),
-        ("quanta", message.quanta),
-        ("class enable vector", message.enable_vector),
-    ):
+    for label, value in _shown(machine, message):
         if value:
             parts.append(f"{label} {value}")
     about = f" for frame {cause + 1}" if cause != NO_CAUSE else ""

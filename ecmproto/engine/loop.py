@@ -57,6 +57,7 @@ from ecmproto.mechanisms.api.protocol import (
     Receivers,
     Senders,
     has_room,
+    probe_payload,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.gate import is_sending, obey, opens_ns, starts_sending
@@ -387,7 +388,7 @@ def _probe(network: NetworkState, point: CongestionPoint, message: Message, seri
     frame.answerable = 1
     frame.tagged = 0
     frame.tag = 0
-    frame.mark = message.latency
+    frame.mark = probe_payload(message).mark
     _occupy(network, frame.station, PROBE_OCTETS, now_ns, True)
     _put_on_link(network, point, index, now_ns, 0.0, NO_AVERAGE)
 
@@ -499,7 +500,7 @@ def _report(network: NetworkState, point: CongestionPoint, receivers: Receivers,
     receivers.post_reports(now_ns, network.outbox)
     for index in range(posted, network.outbox.posted.count):
         message = network.outbox.messages[index]
-        message.rate = point.rewrite_tag(message.priority, message.rate)
+        message.rate_kbps = point.rewrite_tag(message.priority, message.rate_kbps)
     _dispatch(network, posted)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT
 from ecmproto.mechanisms.api.machine import Machine
-from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT, payload_columns
 from ecmproto.units import NS_PER_S
 
 MOST_BINS = 512
@@ -120,7 +120,10 @@ class PortCounts:
         self.unanswered += int((sampled & (kind != SILENT) & (sent == 0)).sum())
         for value, count in zip(*np.unique(kind[sent == 1], return_counts=True), strict=True):
             self.messages[kind_name(self._machine, int(value))] += int(count)
-        self.qntz_fb += np.bincount(messages["qntz_fb"][sampled], minlength=_LARGEST_QNTZ_FB + 1)
+        if self._machine.histogram_field and sampled.any():
+            payloads = payload_columns(messages[sampled], self._machine.payloads[SILENT])
+            levels = payloads[self._machine.histogram_field]
+            self.qntz_fb += np.bincount(levels, minlength=_LARGEST_QNTZ_FB + 1)
 
 
 def kind_name(machine: Machine, kind: int) -> str:

@@ -43,6 +43,7 @@ from ecmproto.mechanisms.api.protocol import (
     NullReceivers,
     Receivers,
     Senders,
+    probe_payload,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import columns
@@ -318,7 +319,7 @@ class ReactionPoint:
                 self.counts.probes += 1
                 message = next(probes)
                 # It leaves now, whenever it was to leave; what is measured by is a clock that never stops.
-                message.latency = self._now_ns + self.counts.missed_ns
+                probe_payload(message).mark = self._now_ns + self.counts.missed_ns
                 about = SampledFrame(octets, len(octets), 0)
                 yield octets_of(self.machine, message, about, self.context)
                 continue

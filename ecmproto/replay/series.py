@@ -20,7 +20,7 @@ from ecmproto.capture.writer import Sink
 from ecmproto.engine.statistics import kind_name
 from ecmproto.errors import MissingDependencyError, OutputError
 from ecmproto.mechanisms.api.machine import Machine
-from ecmproto.mechanisms.api.protocol import PAUSE_KIND
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, FlowControlPayload, payload_columns
 from ecmproto.replay.summary import ReplaySummary
 
 LARGEST_ROWS = 20_000
@@ -43,7 +43,7 @@ SAMPLE = np.dtype(
 """``flow`` is the flow's own number, −1 for none; ``rate_kbps`` what a rate discovery switch advertises."""
 
 SAME_NAMES = (
-    "time_ns", "priority", "kind", "sent", "qlen_octets", "fb_octets", "quanta", "enable_vector",
+    "time_ns", "priority", "kind", "sent", "qlen_octets", "fb_octets", "rate_kbps",
 )  # fmt: skip
 """Columns that are called the same in a message."""
 
@@ -53,7 +53,9 @@ def sample_rows(messages: NDArray[Any], port: NDArray[Any] | int, flow: NDArray[
     rows = np.zeros(len(messages), SAMPLE)
     for name in SAME_NAMES:
         rows[name] = messages[name]
-    rows["rate_kbps"] = messages["rate"]
+    asked = np.isin(messages["kind"], (PAUSE_KIND, PFC_KIND))
+    payloads = payload_columns(messages[asked], FlowControlPayload)
+    rows["quanta"][asked], rows["enable_vector"][asked] = payloads["quanta"], payloads["enable_vector"]
     rows["port"], rows["flow"] = port, flow
     return rows
 

@@ -24,11 +24,18 @@ from ecmproto.engine.feedback import (
 )
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
-from ecmproto.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, PAUSE_KIND, PFC_KIND, Message
+from ecmproto.mechanisms.api.protocol import (
+    EVERY_STATION,
+    NO_CAUSE,
+    PAUSE_KIND,
+    PFC_KIND,
+    fields_of,
+    messages_of,
+)
 from ecmproto.mechanisms.pause.congestion_point import Signal
 from ecmproto.mechanisms.pause.messages import pause_frame, pfc_frame
 from ecmproto.mechanisms.qcn.reaction_point import LAST_FLOW_ID
-from ecmproto.record import columns, new_record
+from ecmproto.record import columns
 from tests.replay.loops import CP_MAC, HOST, START_NS, machine
 
 A, B, FAR, OTHER = (HOST + bytes([number]) for number in (1, 2, 250, 251))
@@ -45,8 +52,8 @@ TELLING = {
     ("e2cm", 2): {"q_off": 375, "q_delta": 750},
     ("e2cm", 3): {},
     ("e2cm", 4): {"latency": 10**6, "throughput": 10**6},
-    ("fecn", 1): {"rlq_id": 1, "rate": 10**6},
-    ("dbp", 1): {"rate": 10**6},
+    ("fecn", 1): {"rlq_id": 1, "rate_kbps": 10**6},
+    ("dbp", 1): {"rate_kbps": 10**6},
 }
 """Fields of messages that slow their flow down, by mechanism and kind."""
 NAMES = sorted({name for name, _ in TELLING})
@@ -63,11 +70,9 @@ def data(
 
 def frame_of(said: Machine, about: bytes, kind: int = 1, **fields: int) -> bytes:
     """Return the frame of a message about the frame ``about``."""
-    message = new_record(Message)
-    message.kind, message.sent, message.priority = kind, 1, PRIORITY
-    message.cpid = int.from_bytes(CP_MAC) << 16 | PRIORITY + 1
-    for name, value in fields.items():
-        setattr(message, name, value)
+    fields |= {"kind": kind, "sent": 1, "priority": PRIORITY}
+    fields["cpid"] = int.from_bytes(CP_MAC) << 16 | PRIORITY + 1
+    (message,) = messages_of([fields], said.payloads)
     at = 16 if about[16:18] == b"\x08\x00" else 20
     return said.frame(message, SampledFrame(about, len(about), at), PLACE)
 
@@ -102,13 +107,14 @@ def table(flows: FlowTable) -> tuple[object, ...]:
     return names.tolist(), flows.flows()
 
 
-def told(heard: CapturedFeedback, *names: str) -> list[tuple[Any, ...]]:
-    rows = columns(heard.messages)
-    return [tuple(row[name].item() for name in names) for row in rows]
+def told(of: Machine, heard: CapturedFeedback, *names: str) -> list[tuple[Any, ...]]:
+    said = [fields_of(message, of.payloads) for message in heard.messages]
+    return [tuple(fields[name] for name in names) for fields in said]
 
 
 def places(heard: CapturedFeedback) -> list[tuple[int, int]]:
-    return told(heard, "station", "flow")
+    stations = columns(heard.messages)
+    return list(zip(stations["station"].tolist(), stations["flow"].tolist(), strict=True))
 
 
 @pytest.mark.parametrize(("of", "fields"), TELLING.items(), ids=str)
@@ -125,7 +131,7 @@ def test_a_message_is_heard_for_its_station_about_its_flow(
     # FECN's returning frames have a priority of their own and name a queue, not a flow.
     assert places(heard) == [(1, -1 if name == "fecn" else 1)]
     wanted = {"kind": kind, "sent": 1, "cause": NO_CAUSE, "time_ns": 300, **fields}
-    assert told(heard, *wanted) == [tuple(wanted.values())]
+    assert told(ear.machine, heard, *wanted) == [tuple(wanted.values())]
     counted = ear.counted()
     assert (counted.pop("feedback_frames"), counted.pop("heard_messages")) == (1, 1)
     assert counted == ({"taken_cnms": 1} if name == "qcn" else {})
@@ -133,7 +139,7 @@ def test_a_message_is_heard_for_its_station_about_its_flow(
 
 def test_fecn_hears_of_a_flow_without_vlan_tags() -> None:
     ear, bare = Ear(machine("fecn")), A + b"\x08\x00" + b"\x45" * 80
-    heard = ear.hears(OTHER + bare, FAR + bare, frame_of(ear.machine, FAR + bare, rlq_id=1, rate=5))
+    heard = ear.hears(OTHER + bare, FAR + bare, frame_of(ear.machine, FAR + bare, rlq_id=1, rate_kbps=5))
     assert places(heard) == [(0, 1)]
 
 
@@ -264,7 +270,7 @@ def test_a_64_octet_snap_length_changes_nothing_of_what_messages_say(name: str) 
         ear = Ear(machine(name))
         originals = [len(data()), *(len(octets) for octets in whole)]
         heard = ear.hears(data(), *(octets[:snap] for octets in whole), original=originals)
-        said.append(columns(heard.messages).tolist())
+        said.append([message.tobytes() for message in heard.messages])  # type: ignore[attr-defined]
     assert said[0] == said[1]
     assert len(said[0]) == len(whole)
 
@@ -296,7 +302,7 @@ def forged(of: Machine, kind: int, fields: dict[str, int]) -> dict[str, bytes]:
         flow_id = decode_lax(good)[E2CM].flow_id.to_bytes(2)
         frames["with another flow's id"] = good[:30] + good[30:].replace(flow_id, b"\x12\x34")
     if of.name == "fecn":
-        frames["queue 0"] = frame_of(of, data(), kind, rlq_id=0, rate=5)
+        frames["queue 0"] = frame_of(of, data(), kind, rlq_id=0, rate_kbps=5)
         frames["from a group"] = good[:6] + b"\x03" + good[7:]
         frames["from where the queue sends nothing"] = frame_of(of, data(A, OTHER), kind, **fields)
     return frames
@@ -388,7 +394,7 @@ def test_pause_and_pfc_are_for_all_stations() -> None:
     )  # fmt: skip
     assert heard.message.tolist() == [-1, 0, 1, -1, 3, 4]
     assert heard.until.tolist() == [-1, 1, 3, -1, 4, 5]
-    assert told(heard, "kind", "station", "flow", "enable_vector", "quanta", "time_ns") == [
+    assert told(ear.machine, heard, "kind", "station", "flow", "enable_vector", "quanta", "time_ns") == [
         (PAUSE_KIND, EVERY_STATION, -1, 0xFF, 7, 100),
         (PFC_KIND, EVERY_STATION, -1, 0x21, 9, 200),
         (PFC_KIND, EVERY_STATION, -1, 0x14, 5, 200),

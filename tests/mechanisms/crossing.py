@@ -98,4 +98,10 @@ def said(outbox: Outbox, *kinds: int) -> list[tuple[float, ...]]:
     posted = columns(outbox.messages)[: int(outbox.posted.count)]
     if kinds:
         posted = posted[np.isin(posted["kind"], kinds)]
-    return [tuple(row[name].item() for name in Message.__annotations__) for row in posted]
+    return [
+        (
+            *(row[name].item() for name in Message.__annotations__ if name != "payload"),
+            *row["payload"].tolist(),
+        )
+        for row in posted
+    ]

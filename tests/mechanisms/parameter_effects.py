@@ -40,7 +40,7 @@ from ecmproto.mechanisms.api.protocol import (
     Message,
     Outbox,
     Senders,
-    clear,
+    messages_of,
     new_outbox,
     signed_cpid,
 )
@@ -230,22 +230,30 @@ def _messages(own: Machine, step: int, station: int) -> Iterator[Message]:
         worse = phase < 20 or ("MAX" in name.upper() and phase < 24)
         if not worse and "MAX" in name.upper():
             continue
-        message = new_record(Message)
-        clear(message)
-        message.kind, message.sent, message.station, message.flow = kind, 1, station, flow
-        message.priority = priority
-        message.cpid = CPIDS[priority]
         size = 1 + step % 20
-        message.qntz_fb = size if worse else 0
+        fields = {
+            "cpid": CPIDS[priority],
+            "qntz_fb": size if worse else 0,
+            # Of a link of 1 Gb/s: not what BCN gives Ru for.
+            "capacity": 10**6,
+            "timestamp": step // 2,
+            "tagged": step % 3 > 0,
+            "rlq_id": flow,
+            "latency": 5_000 + step % 13 * 4_000,
+            "throughput": 2 * 10**6,
+            "enable_vector": 1 << priority,
+            "quanta": 500 if step % 5 else 0,
+            "kind": kind,
+            "sent": 1,
+            "station": station,
+            "flow": flow,
+            "priority": priority,
+            "rate_kbps": 10**6 * (1 + step % 7),
+        }
         if not stop:
-            message.q_off, message.q_delta = (8 * size, size) if worse else (-size, -2)
-            message.e = -4 * size if worse else size
-        # Of a link of 1 Gb/s: not what BCN gives Ru for.
-        message.capacity = 10**6
-        message.timestamp, message.unit, message.tagged = step // 2, 0, step % 3 > 0
-        message.rlq_id, message.rate = flow, 10**6 * (1 + step % 7)
-        message.latency, message.throughput = 5_000 + step % 13 * 4_000, 2 * 10**6
-        message.enable_vector, message.quanta = 1 << priority, 500 if step % 5 else 0
+            fields["q_off"], fields["q_delta"] = (8 * size, size) if worse else (-size, -2)
+            fields["e"] = -4 * size if worse else size
+        (message,) = messages_of([fields], own.payloads)
         yield message
 
 

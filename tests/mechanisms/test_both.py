@@ -21,6 +21,7 @@ from ecmproto.mechanisms.api.protocol import (
     CongestionPoint,
     NullCongestionPoint,
     Outbox,
+    flow_control_payload,
     new_outbox,
     post,
 )
@@ -74,7 +75,9 @@ def test_qcn_over_pfc_says_what_each_says_alone() -> None:
     assert said(outbox, CNM_KIND, SILENT) == expected_qcn
     assert said(outbox, PFC_KIND) == expected_pfc
     assert said(outbox, CNM_KIND)
-    assert {message.quanta for message in outbox.messages[: int(outbox.posted.count)]} == {0, 300}
+    assert {
+        flow_control_payload(message).quanta for message in outbox.messages[: int(outbox.posted.count)]
+    } == {0, 300}
     assert states(both.first) == states(alone_qcn)
     assert states(both.second) == states(alone_pfc)
 

@@ -285,5 +285,5 @@ def test_fecn_that_does_not_know_of_a_slower_line_loses_frames(monkeypatch: pyte
 
 def ticks(loop: Loop) -> dict[int, int]:
     """Return FECN's advertised rate in kb/s by the time of its ticks."""
-    silent = loop.messages[(loop.messages["sent"] == 0) & (loop.messages["rate"] > 0)]
-    return dict(zip(silent["time_ns"].tolist(), silent["rate"].tolist(), strict=True))
+    silent = loop.messages[(loop.messages["sent"] == 0) & (loop.messages["rate_kbps"] > 0)]
+    return dict(zip(silent["time_ns"].tolist(), silent["rate_kbps"].tolist(), strict=True))

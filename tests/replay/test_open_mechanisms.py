@@ -14,7 +14,8 @@ from ecmproto.capture.batch import Batch
 from ecmproto.engine.config import PortConfig
 from ecmproto.engine.frames import GeneratedFrame
 from ecmproto.engine.port import DROPPED, ENQUEUED
-from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND
+from ecmproto.mechanisms.aimd.congestion_point import ECMPayload
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, FlowControlPayload, payload_columns
 from ecmproto.replay.open_loop import OpenLoopReplay, ReplayedBatch, merged, replay_open_loop
 from tests.replay.loops import BUSY, CP_MAC, HOST, machine
 from tests.replay.many_kinds import TAGS
@@ -111,7 +112,9 @@ def test_ecm_speaks_well_only_of_frames_that_name_it() -> None:
     frames = [frame(n % 3 + 1, ["", own, foreign][n % 3]) for n in range(2_000)]
     run, (part,) = replayed("ecm", batch_of(frames, wave()))
     messages = part.messages[part.messages["qlen_octets"] <= 40_000]  # above Qsc, ECM(0,0) goes to all
-    assert set(messages["cpid"].tolist()) == {int.from_bytes(OWN_CPID, signed=True)}
+    assert set(payload_columns(messages, ECMPayload)["cpid"].tolist()) == {
+        int.from_bytes(OWN_CPID, signed=True)
+    }
     sent = messages[messages["sent"] == 1]
     above = sent["qoff_octets"] > 0
     assert set((sent["cause"][above] % 3).tolist()) == {0, 1, 2}
@@ -177,7 +180,7 @@ def test_pause_and_pfc_by_input_stop_the_station_that_fills_the_queue() -> None:
         (part,) = run
         assert set(part.messages["kind"].tolist()) == {kind}
         assert set(part.messages["station"].tolist()) == {0}
-        assert {0, 65_535} == set(part.messages["quanta"].tolist())
+        assert {0, 65_535} == set(payload_columns(part.messages, FlowControlPayload)["quanta"].tolist())
 
 
 def test_other_ethertypes_tell_flows_apart_too() -> None:

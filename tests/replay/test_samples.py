@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.api.protocol import Message, post
+from ecmproto.mechanisms.api.protocol import Message, flow_control_payload, post
 from ecmproto.mechanisms.api.protocol import new_outbox as outbox_of
 from ecmproto.record import columns
 from ecmproto.replay import series
@@ -39,12 +39,13 @@ def test_rows_have_the_messages_fields_by_their_names() -> None:
         post(outbox, kind, 7 * kind, 2, 3, 5)
         # Plain Python gets a copy of a record that a compiled function returns.
         message = outbox.messages[outbox.posted.count - 1]
-        message.qlen_octets, message.fb_octets, message.rate = 1_000 + kind, -2.5, 4_000
-        message.quanta, message.enable_vector = 9, 0x28
+        message.qlen_octets, message.fb_octets, message.rate_kbps = 1_000 + kind, -2.5, 4_000
+        fields = flow_control_payload(message)
+        fields.quanta, fields.enable_vector = 9, 0x28
     rows = sample_rows(columns(outbox.messages), np.array([0, 4]), np.array([11, -1]))
     assert rows.dtype == SAMPLE
     assert [tuple(row.tolist()) for row in rows] == [
-        (7, 0, 11, 5, 1, 1, 1_001, -2.5, 4_000, 9, 0x28),
+        (7, 0, 11, 5, 1, 1, 1_001, -2.5, 4_000, 0, 0),
         (700, 4, -1, 5, 100, 1, 1_100, -2.5, 4_000, 9, 0x28),
     ]
-    assert set(SAMPLE.names or ()) - set(Message.__annotations__) == {"port", "rate_kbps"}
+    assert set(SAMPLE.names or ()) - set(Message.__annotations__) == {"port", "quanta", "enable_vector"}

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ecmproto.engine.config import RateChange
+from ecmproto.mechanisms.api.protocol import FlowControlPayload, payload_columns
 from tests.replay.loops import TEN_G, Sent, run
 from tests.replay.slow_loop import DROPPED, ENQUEUED, HELD_OUT, SlowLoop
 
@@ -94,7 +95,11 @@ def test_every_passage_and_message_is_that_of_the_rules(
     slow.run()
     names = ["serial", "time_ns", "disposition", "qlen_octets"]
     assert loop.passages[names].tolist() == slow.passages
-    sent = [(row["time_ns"], row["priority"], row["quanta"] > 0) for row in loop.messages]
+    said = payload_columns(loop.messages, FlowControlPayload)
+    sent = [
+        (row["time_ns"], row["priority"], quanta > 0)
+        for row, quanta in zip(loop.messages, said["quanta"], strict=True)
+    ]
     assert sent == slow.messages
     assert loop.stations.messages == len(slow.messages)
 

@@ -14,7 +14,12 @@ import numpy as np
 
 from ecmproto.fuzz.checks.base import Difference
 from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
-from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, Message
+from ecmproto.mechanisms.api.protocol import (
+    PAUSE_KIND,
+    PFC_KIND,
+    fields_of,
+    messages_of,
+)
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.messages import PauseDiscards, parse_flow_control
 from ecmproto.mechanisms.registry import MECHANISMS
@@ -76,13 +81,14 @@ def _count(discards: Any) -> int:
 
 def _misfits(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
     """Yield the fields that do not fit a message of the mechanism."""
-    message = new_record(Message)
+    if fields.get("kind") not in machine.kinds:
+        yield "a kind that it does not have", str(fields.get("kind"))
+        return
+    (message,) = messages_of([fields], machine.payloads)
+    kept = fields_of(message, machine.payloads)
     for name, value in fields.items():
-        setattr(message, name, value)
-        if getattr(message, name) != value:
-            yield f"{name} does not fit", f"{value} became {getattr(message, name)}"
-    if message.kind not in machine.kinds:
-        yield "a kind that it does not have", str(message.kind)
+        if kept.get(name) != value:
+            yield f"{name} does not fit", f"{value} became {kept.get(name)}"
     if not 0 <= message.priority <= _MOST_PRIORITY:
         yield "a priority above 7", str(message.priority)
 
@@ -90,10 +96,8 @@ def _misfits(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
 def _rates_out_of_bounds(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
     """Apply a message over and over at a reaction point; yield rates out of bounds."""
     senders = machine.senders(_CONTEXT, np.random.default_rng(0))
-    message = new_record(Message)
+    (message,) = messages_of([fields], machine.payloads)
     message.sent = 1
-    for name, value in fields.items():
-        setattr(message, name, value)
     now_ns = _START_NS
     for _ in range(_TIMES):
         cast(Any, senders).on_message(message, now_ns)

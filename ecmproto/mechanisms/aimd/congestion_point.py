@@ -29,7 +29,7 @@ from ecmproto.mechanisms.aimd.parameters import (
 )
 from ecmproto.mechanisms.api.protocol import Arrival, Message, signed_cpid
 from ecmproto.record import new_records
-from ecmproto.structs import Random
+from ecmproto.structs import Random, payload_view
 from ecmproto.units import QUEUE_UNIT_OCTETS
 
 OFF_OCTETS = 2**62
@@ -135,6 +135,23 @@ def scaled_units(thresholds: Thresholds, octets: int) -> int:
 def truncated_quotient(numerator: int, denominator: int) -> int:
     """Return the quotient truncated toward zero; ``denominator`` > 0."""
     return numerator // denominator if numerator >= 0 else -(-numerator // denominator)
+
+
+class ECMPayload:
+    """What a message of ECM's or E²CM's congestion points says, in the units of the wire; a record."""
+
+    cpid: int
+    """As `ecmproto.mechanisms.api.protocol` has it."""
+    q_off: int
+    q_delta: int
+    q: int
+    timestamp: int
+    unit: int
+    tagged: int
+    """1 if ``timestamp`` and ``unit`` mean something: the sampled frame had a tag."""
+
+
+ecm_payload = payload_view(ECMPayload, "payload")
 
 
 class Identified(Protocol):

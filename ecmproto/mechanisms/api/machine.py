@@ -142,6 +142,12 @@ class Machine(ABC):
     """What its kinds of messages are called."""
     answers: frozenset[int] = frozenset()
     """Those of them that destinations send, not the congestion point about a frame that it sampled."""
+    payloads: Mapping[int, type[Any]] = MappingProxyType({})
+    """The records that messages of its kinds say things in, by kind; SILENT ones too, if they do."""
+    shown_fields: Mapping[str, str] = MappingProxyType({})
+    """Fields of the payload that a comment on a message shows, by what they are called there."""
+    histogram_field = ""
+    """The field of the payload of samples whose values, 0 to 63, are counted; empty for none."""
     feedback_label = ""
     """What ``Message.fb_octets`` is called; empty if there is no such thing."""
     set_point_octets: int | None = None
@@ -272,8 +278,8 @@ class StackedMachine(Machine):
         self.name = f"{upper.name} over {lower.name}"
         self.knows_stations = upper.knows_stations or lower.knows_stations
         for name in (
-            "flow_key", "flow_hash", "tag", "tag_protocol", "tag_octets", "kinds", "answers",
-            "feedback_label", "set_point_octets", "refusal_record",
+            "flow_key", "flow_hash", "tag", "tag_protocol", "tag_octets", "kinds", "payloads", "answers",
+            "shown_fields", "histogram_field", "feedback_label", "set_point_octets", "refusal_record",
         ):  # fmt: skip
             setattr(self, name, getattr(upper, name))
         self._upper, self._lower = upper, lower

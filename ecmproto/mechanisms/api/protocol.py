@@ -14,16 +14,16 @@ they are made, and how what they say becomes octets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_record, new_records
-from ecmproto.structs import Struct, interface
+from ecmproto.record import new_record, new_records, record_dtype
+from ecmproto.structs import Struct, interface, payload_view
 
 NO_LIMITER = -1
 EVERY_STATION = -2
@@ -40,10 +40,13 @@ PROBE_KIND = 102
 """A frame that a sender puts in band, behind the one that it is about; to the destination of its flow."""
 
 
+PAYLOAD_WORDS = 8
+
+
 class Message:
     """What a machine says, or a sample that stayed SILENT; a record.
 
-    Of the fields behind ``fb_octets`` each mechanism has its own, named and in units as on the wire.
+    All messages have this head; what a mechanism says besides is in the payload, a record of its own.
     """
 
     kind: int
@@ -62,24 +65,72 @@ class Message:
     qdelta_octets: int
     fb_octets: float
     """The feedback as its mechanism's rules have it, below 0 for congestion."""
-    cpid: int
-    """As `ecmproto.mechanisms.api.protocol` has it."""
-    qntz_fb: int
-    q_off: int
-    q_delta: int
-    q: int
-    e: int
-    capacity: int
-    timestamp: int
-    unit: int
-    tagged: int
-    """1 if ``timestamp`` and ``unit`` mean something: the sampled frame had a tag."""
-    rlq_id: int
-    rate: int
-    latency: int
-    throughput: int
+    rate_kbps: int
+    """The rate that it advertises, 0 if it is none of rates."""
+    payload: Annotated[NDArray[np.int64], PAYLOAD_WORDS]
+    """What its mechanism says besides: the record that the mechanism declares for its kind."""
+
+
+class FlowControlPayload:
+    """What a message of PAUSE_KIND or PFC_KIND says; a record."""
+
     enable_vector: int
     quanta: int
+
+
+class ProbePayload:
+    """What a message of PROBE_KIND says; a record."""
+
+    mark: int
+    """What the probe's frame carries: the time, say."""
+
+
+flow_control_payload = payload_view(FlowControlPayload, "payload")
+probe_payload = payload_view(ProbePayload, "payload")
+
+SHARED_PAYLOADS: dict[int, type[Any]] = {
+    PAUSE_KIND: FlowControlPayload,
+    PFC_KIND: FlowControlPayload,
+    PROBE_KIND: ProbePayload,
+}
+"""The payloads of the kinds that are no one mechanism's."""
+
+
+def payload_columns(messages: NDArray[Any], kind: type[Any]) -> NDArray[Any]:
+    """Return the payloads of ``messages`` as an array of records of ``kind``."""
+    dtype = record_dtype(cast(Any, kind))
+    words: NDArray[Any] = messages["payload"][:, : dtype.itemsize // messages["payload"].itemsize]
+    return np.ascontiguousarray(words).view(dtype)[:, 0]
+
+
+def fields_of(message: Any, payloads: Mapping[int, type[Any]]) -> dict[str, Any]:
+    """Return what a message says by name: the fields of its head and, by its kind, of its payload."""
+    fields = {name: message[name].item() for name in message.dtype.names if name != "payload"}
+    payload = (SHARED_PAYLOADS | dict(payloads)).get(fields["kind"])
+    if payload is not None:
+        (values,) = payload_columns(np.array([message]), payload)
+        fields |= {name: values[name].item() for name in values.dtype.names or ()}
+    return fields
+
+
+def messages_of(found: Sequence[Mapping[str, Any]], payloads: Mapping[int, type[Any]]) -> Sequence[Message]:
+    """Return messages with the fields that are ``found``, those of a payload by the record of its kind."""
+    messages: Any = new_records(Message, len(found))
+    columns = np.asarray(messages)
+    kinds = [fields.get("kind", SILENT) for fields in found]
+    for name in {name for fields in found for name in fields} & set(columns.dtype.names or ()):
+        columns[name] = [fields.get(name, 0) for fields in found]
+    for kind, payload in (SHARED_PAYLOADS | dict(payloads)).items():
+        of_kind = [index for index, each in enumerate(kinds) if each == kind]
+        if not of_kind:
+            continue
+        values = np.zeros(len(of_kind), record_dtype(cast(Any, payload)))
+        for name in values.dtype.names or ():
+            values[name] = [found[index].get(name, 0) for index in of_kind]
+        words = values.view(np.int64).reshape(len(of_kind), -1)
+        columns["payload"][of_kind, : words.shape[1]] = words
+    typed: Sequence[Message] = messages
+    return typed
 
 
 class Posted:
@@ -134,10 +185,9 @@ def clear(message: Message) -> None:
     """Set all fields of ``message`` to 0."""
     message.qlen_octets = message.qoff_octets = message.qdelta_octets = 0
     message.fb_octets = 0.0
-    message.cpid = message.qntz_fb = message.q_off = message.q_delta = message.q = 0
-    message.e = message.capacity = message.timestamp = message.unit = message.tagged = 0
-    message.rlq_id = message.rate = message.latency = message.throughput = 0
-    message.enable_vector = message.quanta = 0
+    message.rate_kbps = 0
+    for word in range(PAYLOAD_WORDS):
+        message.payload[word] = 0
 
 
 class Arrival(NamedTuple):

@@ -42,6 +42,7 @@ from ecmproto.mechanisms.api.protocol import (
     PAUSE_KIND,
     Arrival,
     Outbox,
+    flow_control_payload,
     has_room,
     post,
     signed_cpid,
@@ -61,7 +62,7 @@ from ecmproto.mechanisms.pause.congestion_point import (
 from ecmproto.mechanisms.pause.parameters import GenerationParameters
 from ecmproto.mechanisms.pause.reaction_point import ALL_PRIORITIES
 from ecmproto.record import new_record
-from ecmproto.structs import Draws, Random, Struct
+from ecmproto.structs import Draws, Random, Struct, payload_view
 from ecmproto.units import QUEUE_UNIT_OCTETS
 
 SILENT = -1
@@ -222,8 +223,9 @@ def new_threshold(parameters: BCNCongestionPointParameters, link_rate_bps: int) 
 def _tell(now_ns: int, port_octets: int, quanta: int, outbox: Outbox) -> None:
     message = post(outbox, PAUSE_KIND, now_ns, EVERY_STATION, -1, 0)
     message.qlen_octets = port_octets
-    message.enable_vector = ALL_PRIORITIES
-    message.quanta = quanta
+    fields = flow_control_payload(message)
+    fields.enable_vector = ALL_PRIORITIES
+    fields.quanta = quanta
 
 
 @compiled
@@ -247,6 +249,18 @@ def refresh(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Ou
 KIND_OF_TYPE = 1
 """How far a kind of message is from the Type on the wire."""
 BCN_KIND, BCN_STOP_KIND = NORMAL + KIND_OF_TYPE, STOP + KIND_OF_TYPE
+
+
+class BCNPayload:
+    """What a BCN message says, in the units of the wire; a record."""
+
+    cpid: int
+    """As `ecmproto.mechanisms.api.protocol` has it."""
+    e: int
+    capacity: int
+
+
+bcn_payload = payload_view(BCNPayload, "payload")
 
 
 class BCNPoints(Struct):
@@ -281,9 +295,10 @@ class BCNPoints(Struct):
         message.qoff_octets = found.qoff_octets
         message.qdelta_octets = found.qdelta_octets
         message.fb_octets = feedback_octets(self.settings, found)
-        message.cpid = state.cpid
-        message.e = found.e
-        message.capacity = self.capacity_kbps
+        fields = bcn_payload(message)
+        fields.cpid = state.cpid
+        fields.e = found.e
+        fields.capacity = self.capacity_kbps
         withhold(message, arrival, state)
 
     def rewrite_tag(self, priority: int, tag: int) -> int:

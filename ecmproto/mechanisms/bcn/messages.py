@@ -34,6 +34,7 @@ from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     NO_CPID,
     PAUSE_KIND,
+    SILENT,
     CongestionPoint,
     Message,
     Receivers,
@@ -45,15 +46,16 @@ from ecmproto.mechanisms.bcn.congestion_point import (
     BCN_KIND,
     BCN_STOP_KIND,
     KIND_OF_TYPE,
+    BCNPayload,
     BCNPoints,
+    bcn_payload,
     capacity_kbps,
     new_points,
     point_counters,
 )
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
 from ecmproto.mechanisms.bcn.reaction_point import TAG_OCTETS, BCNFields, BCNStations, settings_record
-from ecmproto.mechanisms.pause.congestion_point import Signal
-from ecmproto.mechanisms.pause.messages import pause_frame
+from ecmproto.mechanisms.pause.messages import flow_control_frame
 
 if TYPE_CHECKING:
     from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
@@ -172,6 +174,7 @@ class BCNMachine(Machine):
     tag_octets = TAG_OCTETS
     tag_protocol = PROTOCOL
     kinds = MappingProxyType({BCN_KIND: "BCN", BCN_STOP_KIND: "BCN STOP"})
+    payloads = MappingProxyType(dict.fromkeys((SILENT, BCN_KIND, BCN_STOP_KIND), BCNPayload))
     feedback_label = "e"
     refusal_record = AIMDDiscards
 
@@ -201,13 +204,13 @@ class BCNMachine(Machine):
         Raises ValueError for a BCN message that the source of ``about`` may not get.
         """
         if message.kind == PAUSE_KIND:
-            signal = Signal(int(message.enable_vector), int(message.quanta))
-            return pause_frame(signal, src=place.cp_mac, ethertypes=place.ethertypes)
+            return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)
+        fields = bcn_payload(message)
         feedback = BCNFields(
             type=int(message.kind) - KIND_OF_TYPE,
-            cpid=int(message.cpid),
-            e=int(message.e),
-            capacity=int(message.capacity),
+            cpid=int(fields.cpid),
+            e=int(fields.e),
+            capacity=int(fields.capacity),
         )
         octets = frame_of(
             feedback, about.octets, cp_mac=place.cp_mac, parameters=self._cp, ethertypes=place.ethertypes

@@ -34,6 +34,7 @@ from ecmproto.mechanisms.api.protocol import (
 )
 from ecmproto.mechanisms.bcn.congestion_point import (
     KIND_OF_TYPE,
+    bcn_payload,
 )
 from ecmproto.mechanisms.bcn.parameters import BCNReactionPointParameters
 from ecmproto.record import new_record
@@ -154,9 +155,10 @@ class BCNStations(Stations[BCNStationSettings]):
         """React to a BCN message; one without the capacity that Ru is to follow is malformed."""
         if message.station < 0:
             return
-        if message.capacity == 0 and self.settings.capacity_scaling == 1:
+        fields = bcn_payload(message)
+        if fields.capacity == 0 and self.settings.capacity_scaling == 1:
             self.points[message.station].malformed += 1
             return
-        feedback = BCNFields(message.kind - KIND_OF_TYPE, message.cpid, message.e, message.capacity)
+        feedback = BCNFields(message.kind - KIND_OF_TYPE, fields.cpid, fields.e, fields.capacity)
         limiters = limiters_at(self, message.station)
         receive(limiters, self.settings, self.generator, feedback, message.flow, message.priority, now_ns)

@@ -311,7 +311,7 @@ class DBPReceivers(Struct):
             station, flow = source // self.flows_each, source % self.flows_each
             post(outbox, REPORT_KIND, now_ns, station, flow, 0)
             # Plain Python gets a copy of a record that a compiled function returns.
-            outbox.messages[outbox.posted.count - 1].rate = self.rate
+            outbox.messages[outbox.posted.count - 1].rate_kbps = self.rate
 
 
 @compiled
@@ -357,7 +357,9 @@ class DBPStations(FECNStations):
     def on_message(self, message: Message, now_ns: int) -> None:
         """Take the rate that a report brings for its flow's queue."""
         queues = queues_of(self.queues, self.queues_each, message.station)
-        on_report(self.sources[message.station], queues, self.settings, message.flow, message.rate, now_ns)
+        on_report(
+            self.sources[message.station], queues, self.settings, message.flow, message.rate_kbps, now_ns
+        )
 
 
 class DBPMachine(Machine):
@@ -396,7 +398,7 @@ class DBPMachine(Machine):
         """Return the rate report, as it comes out of the port's switch."""
         return answer(
             about.octets,
-            DBPRateReport(rate=int(message.rate)),
+            DBPRateReport(rate=int(message.rate_kbps)),
             port_mac=place.cp_mac,
             priority=self._edge.report_priority,
             ethertypes=place.ethertypes,
@@ -415,7 +417,9 @@ class DBPMachine(Machine):
         found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
         if found is None:
             return None
-        return ParsedFeedback({"kind": REPORT_KIND, "rate": found.rate}, answering(octets, place.ethertypes))
+        return ParsedFeedback(
+            {"kind": REPORT_KIND, "rate_kbps": found.rate}, answering(octets, place.ethertypes)
+        )
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return what the congestion point, the sources or the destinations have counted."""

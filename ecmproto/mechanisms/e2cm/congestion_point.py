@@ -27,6 +27,7 @@ from ecmproto.mechanisms.aimd.congestion_point import (
     SamplerSettings,
     count,
     draw,
+    ecm_payload,
     set_sampling,
     set_thresholds,
 )
@@ -173,14 +174,15 @@ class E2CMPoints(Struct):
         message.qoff_octets = found.qoff_octets
         message.qdelta_octets = found.qdelta_octets
         message.fb_octets = feedback_octets(self.settings, found)
-        message.cpid = point.meter.cpid
-        message.q = found.q
-        message.q_off = found.q_off
-        message.q_delta = found.q_delta
+        fields = ecm_payload(message)
+        fields.cpid = point.meter.cpid
+        fields.q = found.q
+        fields.q_off = found.q_off
+        fields.q_delta = found.q_delta
         if arrival.tagged:
-            message.tagged = 1
-            message.timestamp = arrival.mark & 0xFFFF
-            message.unit = arrival.mark >> 16
+            fields.tagged = 1
+            fields.timestamp = arrival.mark & 0xFFFF
+            fields.unit = arrival.mark >> 16
         if message.sent == 1 and not arrival.answerable:
             message.sent = 0
             point.meter.unanswerable += 1

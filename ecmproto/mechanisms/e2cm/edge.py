@@ -20,7 +20,7 @@ from ecmproto.mechanisms.api.protocol import Delivery, Outbox, post
 from ecmproto.mechanisms.e2cm.parameters import E2CMEdgeParameters
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record, new_records
-from ecmproto.structs import Struct
+from ecmproto.structs import Struct, payload_view
 
 _TIMESTAMPS = 2**32
 _LARGEST_KBPS = 2**32 - 1
@@ -50,6 +50,16 @@ class E2CMEdgeCounters(AIMDDiscards):
     """Of those, without throughput: the first of a flow, two at one time, or no room for the flow."""
     unanswerable: int
     """Not answered: from a group address, or the station's own."""
+
+
+class ReplyPayload:
+    """What a probe's reply says, as on the wire; a record."""
+
+    latency: int
+    throughput: int
+
+
+reply_payload = payload_view(ReplyPayload, "payload")
 
 
 class ProbeReply(NamedTuple):
@@ -144,8 +154,9 @@ class E2CMReceivers(Struct):
         message = post(
             outbox, REPLY_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority
         )
-        message.latency = reply.latency_ns
-        message.throughput = reply.throughput_kbps
+        fields = reply_payload(message)
+        fields.latency = reply.latency_ns
+        fields.throughput = reply.throughput_kbps
 
     def next_report_ns(self) -> int:
         """Return NEVER_NS: they speak only when they are asked."""

@@ -13,6 +13,7 @@ from ecmproto.codec import E2CM, CMTag, Ethernet, EtherTypes, Frame, decode, dec
 from ecmproto.errors import DecodeError
 from ecmproto.formats.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV, flow_id
 from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.mechanisms.aimd.congestion_point import ECMPayload, ecm_payload
 from ecmproto.mechanisms.aimd.messages import (
     AIMDDiscards,
     Flow,
@@ -43,10 +44,12 @@ from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     NO_CPID,
     PROBE_KIND,
+    SILENT,
     CongestionPoint,
     Message,
     Receivers,
     Senders,
+    probe_payload,
     signed_cpid,
     unsigned_cpid,
 )
@@ -57,7 +60,14 @@ from ecmproto.mechanisms.e2cm.congestion_point import (
     E2CMPoints,
     new_points,
 )
-from ecmproto.mechanisms.e2cm.edge import REPLY_KIND, E2CMReceivers, ProbeReply, new_destinations
+from ecmproto.mechanisms.e2cm.edge import (
+    REPLY_KIND,
+    E2CMReceivers,
+    ProbeReply,
+    ReplyPayload,
+    new_destinations,
+    reply_payload,
+)
 from ecmproto.mechanisms.e2cm.parameters import (
     OWN_PRIORITY,
     E2CMCongestionPointParameters,
@@ -431,6 +441,10 @@ class E2CMMachine(Machine):
         }
     )
     answers = frozenset({REPLY_KIND})
+    payloads = MappingProxyType(
+        dict.fromkeys((SILENT, BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND), ECMPayload)
+        | {REPLY_KIND: ReplyPayload}
+    )
     feedback_label = "Fb"
     refusal_record = E2CMDiscards
 
@@ -466,7 +480,7 @@ class E2CMMachine(Machine):
         if message.kind == PROBE_KIND:
             return probe_frame(
                 about.octets,
-                timestamp_ns=int(message.latency),
+                timestamp_ns=int(probe_payload(message).mark),
                 parameters=self._rp,
                 ethertypes=place.ethertypes,
             )
@@ -477,18 +491,19 @@ class E2CMMachine(Machine):
         raise ValueError(f"E²CM sends no message of kind {message.kind}")
 
     def _feedback(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+        fields = ecm_payload(message)
         feedback = ECMFeedback(
             kind=int(message.kind),
             qoff_octets=int(message.qoff_octets),
             qdelta_octets=int(message.qdelta_octets),
-            q_off=int(message.q_off),
-            q_delta=int(message.q_delta),
-            q=int(message.q),
+            q_off=int(fields.q_off),
+            q_delta=int(fields.q_delta),
+            q=int(fields.q),
         )
         octets = e2cm_frame(
             about.octets,
             feedback,
-            cpid=int(message.cpid),
+            cpid=int(fields.cpid),
             cp_mac=place.cp_mac,
             parameters=self._cp,
             ethertypes=place.ethertypes,
@@ -501,7 +516,8 @@ class E2CMMachine(Machine):
         flow, ethertypes = probed_flow_of(about.octets, place.ethertypes), place.ethertypes
         # What a reply takes from its probe, the probe took from the data frame.
         probe = Probe(flow, 0, headers(about.octets, ethertypes))
-        measured = ProbeReply(int(message.latency), int(message.throughput))
+        fields = reply_payload(message)
+        measured = ProbeReply(int(fields.latency), int(fields.throughput))
         return probe_reply(probe, measured, parameters=self._edge, ethertypes=ethertypes)
 
     def parse_feedback(

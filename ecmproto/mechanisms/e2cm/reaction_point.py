@@ -25,6 +25,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.formats.e2cm import BCN_TYPES
 from ecmproto.kernel import compiled, expanded, inlined
 from ecmproto.mechanisms.aimd import reaction_point
+from ecmproto.mechanisms.aimd.congestion_point import ecm_payload
 from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
 from ecmproto.mechanisms.aimd.reaction_point import (
     FREE,
@@ -60,9 +61,10 @@ from ecmproto.mechanisms.api.protocol import (
     Outbox,
     Sent,
     post,
+    probe_payload,
 )
 from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND, BCN_ZERO_KIND
-from ecmproto.mechanisms.e2cm.edge import REPLY_KIND
+from ecmproto.mechanisms.e2cm.edge import REPLY_KIND, reply_payload
 from ecmproto.mechanisms.e2cm.parameters import OWN_PRIORITY, E2CMReactionPointParameters
 from ecmproto.mechanisms.ecm import reaction_point as ecm
 from ecmproto.mechanisms.ecm.reaction_point import ECMFields as ECMMessage
@@ -611,7 +613,7 @@ class E2CMStations(Struct):
             own = self.probe_priority == OWN_PRIORITY
             priority = departure.priority if own else self.probe_priority
             probe = post(outbox, PROBE_KIND, now_ns, station, flow, priority)
-            probe.latency = now_ns % _TIMESTAMPS
+            probe_payload(probe).mark = now_ns % _TIMESTAMPS
         return Sent(tagged, tag, mark, added)
 
     def on_message(self, message: Message, now_ns: int) -> None:
@@ -620,17 +622,19 @@ class E2CMStations(Struct):
             return
         source = _source(self, message.station)
         if message.kind == REPLY_KIND:
-            receive_reply(source, self.settings, message.flow, message.latency, message.throughput, now_ns)
+            reply = reply_payload(message)
+            receive_reply(source, self.settings, message.flow, reply.latency, reply.throughput, now_ns)
         elif BCN_KIND <= message.kind <= BCN_ZERO_KIND:
+            fields = ecm_payload(message)
             feedback = E2CMFields(
                 message.kind - BCN_KIND,
-                message.cpid,
-                message.q_off,
-                message.q_delta,
-                message.q,
-                message.timestamp,
-                message.unit,
-                message.tagged == 1,
+                fields.cpid,
+                fields.q_off,
+                fields.q_delta,
+                fields.q,
+                fields.timestamp,
+                fields.unit,
+                fields.tagged == 1,
             )
             flow, priority = message.flow, message.priority
             receive(source, self.settings, self.generator, feedback, flow, priority, now_ns)

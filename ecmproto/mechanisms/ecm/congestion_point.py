@@ -26,6 +26,7 @@ from ecmproto.mechanisms.aimd.congestion_point import (
     count,
     delta_octets,
     draw,
+    ecm_payload,
     has_point,
     new_states,
     offset_octets,
@@ -208,14 +209,15 @@ class ECMPoints(Struct):
         message.qoff_octets = found.qoff_octets
         message.qdelta_octets = found.qdelta_octets
         message.fb_octets = feedback_octets(self.settings, self.weight_8, found)
-        message.cpid = state.cpid
-        message.q_off = found.q_off
-        message.q_delta = found.q_delta
-        message.q = found.q
+        fields = ecm_payload(message)
+        fields.cpid = state.cpid
+        fields.q_off = found.q_off
+        fields.q_delta = found.q_delta
+        fields.q = found.q
         if arrival.tagged:
-            message.timestamp = arrival.mark & TIMESTAMP_MASK
-            message.unit = arrival.mark >> TIMESTAMP_BITS
-            message.tagged = int(self.shows_tags)
+            fields.timestamp = arrival.mark & TIMESTAMP_MASK
+            fields.unit = arrival.mark >> TIMESTAMP_BITS
+            fields.tagged = int(self.shows_tags)
         withhold(message, arrival, state)
 
     def rewrite_tag(self, priority: int, tag: int) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ecmproto.codec import ECM, CMTag, EtherTypes, Frame
 from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.mechanisms.aimd.congestion_point import ECMPayload, ecm_payload
 from ecmproto.mechanisms.aimd.messages import (
     AIMDDiscards,
     Flow,
@@ -34,6 +35,7 @@ from ecmproto.mechanisms.api.machine import Machine, ParsedFeedback, PortContext
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
     NO_CPID,
+    SILENT,
     CongestionPoint,
     Message,
     Receivers,
@@ -206,6 +208,7 @@ class ECMMachine(Machine):
     tag_octets = TAG_OCTETS
     tag_protocol = PROTOCOL
     kinds = MappingProxyType({ECM_KIND: "ECM", ECM_MAX_KIND: "ECM-Max", ECM_ZERO_KIND: "ECM(0,0)"})
+    payloads = MappingProxyType(dict.fromkeys((SILENT, ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND), ECMPayload))
     feedback_label = "Fb"
     refusal_record = AIMDDiscards
 
@@ -233,14 +236,15 @@ class ECMMachine(Machine):
 
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return the ECM frame; raises ValueError if the source of ``about`` may not get one."""
+        fields = ecm_payload(message)
         feedback = ECMFields(
-            cpid=int(message.cpid),
-            q_off=int(message.q_off),
-            q_delta=int(message.q_delta),
-            q=int(message.q),
-            timestamp=int(message.timestamp),
-            unit=int(message.unit),
-            tagged=bool(message.tagged),
+            cpid=int(fields.cpid),
+            q_off=int(fields.q_off),
+            q_delta=int(fields.q_delta),
+            q=int(fields.q),
+            timestamp=int(fields.timestamp),
+            unit=int(fields.unit),
+            tagged=bool(fields.tagged),
         )
         octets = frame_of(
             feedback, about.octets, cp_mac=place.cp_mac, parameters=self._cp, ethertypes=place.ethertypes

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.aimd.congestion_point import ecm_payload
 from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
 from ecmproto.mechanisms.aimd.reaction_point import (
     DECREASE,
@@ -170,14 +171,15 @@ class ECMStations(Stations[ECMStationSettings]):
         """React to an ECM frame."""
         if message.station < 0:
             return
+        fields = ecm_payload(message)
         feedback = ECMFields(
-            message.cpid,
-            message.q_off,
-            message.q_delta,
-            message.q,
-            message.timestamp,
-            message.unit,
-            message.tagged == 1,
+            fields.cpid,
+            fields.q_off,
+            fields.q_delta,
+            fields.q,
+            fields.timestamp,
+            fields.unit,
+            fields.tagged == 1,
         )
         limiters = limiters_at(self, message.station)
         receive(limiters, self.settings, self.generator, feedback, message.flow, message.priority, now_ns)

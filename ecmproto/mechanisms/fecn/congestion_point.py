@@ -282,7 +282,7 @@ class FECNPort(Struct):
             # Plain Python gets a copy of a record that a compiled function returns.
             message = outbox.messages[outbox.posted.count - 1]
             message.qlen_octets = qlen_octets
-            message.rate = advertised(self.state)
+            message.rate_kbps = advertised(self.state)
 
 
 def new_port(

@@ -60,7 +60,9 @@ from ecmproto.mechanisms.fecn.reaction_point import (
     TAG_OCTETS,
     FECNDiscards,
     FECNFields,
+    FECNPayload,
     FECNStations,
+    fecn_payload,
     new_stations,
     queues_each,
     settings_record,
@@ -310,8 +312,8 @@ class FECNReceivers(Struct):
         post(outbox, RETURN_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority)
         # Plain Python gets a copy of a record that a compiled function returns.
         message = outbox.messages[outbox.posted.count - 1]
-        message.rlq_id = delivery.mark
-        message.rate = delivery.tag
+        fecn_payload(message).rlq_id = delivery.mark
+        message.rate_kbps = delivery.tag
 
     def next_report_ns(self) -> int:
         """Return NEVER_NS."""
@@ -329,6 +331,7 @@ class FECNMachine(Machine):
     tag_octets = TAG_OCTETS
     tag_protocol = 3
     kinds = MappingProxyType({RETURN_KIND: "FECN return"})
+    payloads = MappingProxyType({RETURN_KIND: FECNPayload})
     answers = frozenset({RETURN_KIND})
     refusal_record = FECNDiscards
 
@@ -358,7 +361,7 @@ class FECNMachine(Machine):
 
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return the returning frame."""
-        body = FECNReturn(rlq_id=int(message.rlq_id), rate=int(message.rate))
+        body = FECNReturn(rlq_id=int(fecn_payload(message).rlq_id), rate=int(message.rate_kbps))
         return answer(
             about.octets,
             body,
@@ -380,7 +383,7 @@ class FECNMachine(Machine):
         found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
         if found is None:
             return None
-        fields = {"kind": RETURN_KIND, "rlq_id": found.rlq_id, "rate": found.rate}
+        fields = {"kind": RETURN_KIND, "rlq_id": found.rlq_id, "rate_kbps": found.rate}
         queues = queues_each(self._rp, place)
         index = found.rlq_id - 1
         # Flows beyond the table share its last queue.

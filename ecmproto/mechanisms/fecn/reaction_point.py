@@ -22,7 +22,7 @@ from ecmproto.mechanisms.fecn.parameters import FECNReactionPointParameters, Sou
 from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leaves_ns, set_rate
 from ecmproto.mechanisms.limiter import leave as indebt
 from ecmproto.record import new_record, new_records
-from ecmproto.structs import Draws, Random, Struct
+from ecmproto.structs import Draws, Random, Struct, payload_view
 from ecmproto.units import RATE_INFINITY
 
 TAG_OCTETS = 10
@@ -262,6 +262,15 @@ def on_return(
     set_rate(queues[index], now_ns, rate_bps)
 
 
+class FECNPayload:
+    """What a returning frame says besides its rate; a record."""
+
+    rlq_id: int
+
+
+fecn_payload = payload_view(FECNPayload, "payload")
+
+
 class FECNStations(Struct):
     """The sources of stations, their records one station after the other; a limiter is a queue."""
 
@@ -301,10 +310,11 @@ class FECNStations(Struct):
     def on_message(self, message: Message, now_ns: int) -> None:
         """Take the rate that a returning frame brings, if the queue that it names serves its flow."""
         queues = queues_of(self.queues, self.queues_each, message.station)
-        if message.flow < 0 or queue_index(queues, message.flow) + 1 != message.rlq_id:
+        rlq_id = fecn_payload(message).rlq_id
+        if message.flow < 0 or queue_index(queues, message.flow) + 1 != rlq_id:
             self.sources[message.station].unknown_returns += 1
             return
-        returned = FECNFields(message.rlq_id, message.rate)
+        returned = FECNFields(rlq_id, message.rate_kbps)
         on_return(self.sources[message.station], queues, self.settings, returned, now_ns)
 
     def next_station_timer_ns(self, station: int) -> int:

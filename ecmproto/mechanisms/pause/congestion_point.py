@@ -23,7 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.api.protocol import EVERY_STATION, Arrival, Outbox, has_room, post
+from ecmproto.mechanisms.api.protocol import (
+    EVERY_STATION,
+    Arrival,
+    Outbox,
+    flow_control_payload,
+    has_room,
+    post,
+)
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.parameters import GenerationParameters
 from ecmproto.mechanisms.pause.reaction_point import ALL_PRIORITIES
@@ -250,8 +257,9 @@ def _tell(
     station = link if point.by_station else EVERY_STATION
     message = post(outbox, point.kind, now_ns, station, -1, number)
     message.qlen_octets = point.octets[link * CLASSES + number]
-    message.enable_vector = signal.enable_vector if point.by_priority else ALL_PRIORITIES
-    message.quanta = signal.quanta
+    fields = flow_control_payload(message)
+    fields.enable_vector = signal.enable_vector if point.by_priority else ALL_PRIORITIES
+    fields.quanta = signal.quanta
 
 
 @compiled

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import total
-from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, Message
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, Message, flow_control_payload
 from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
 from ecmproto.mechanisms.pause.reaction_point import (
     ALL_PRIORITIES,
@@ -123,10 +123,11 @@ def obey(gates: Gates, station: int, message: Message, now_ns: int) -> None:
     gates.standstill.stale = 1
     for priority in range(PRIORITIES):
         _settle(gates, station, priority, now_ns)
-    quanta = message.quanta
+    fields = flow_control_payload(message)
+    quanta = fields.quanta
     times = (quanta, quanta, quanta, quanta, quanta, quanta, quanta, quanta)
     if message.kind == PFC_KIND:
-        frame = PauseFrame(KIND_PFC, message.enable_vector & ALL_PRIORITIES, times)
+        frame = PauseFrame(KIND_PFC, fields.enable_vector & ALL_PRIORITIES, times)
         on_frame(gates.pfc_states[station], gates.pfc_settings, now_ns, frame)
         return
     kind = KIND_PAUSE if message.kind == PAUSE_KIND else KIND_REFUSED

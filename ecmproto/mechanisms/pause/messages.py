@@ -21,6 +21,7 @@ from ecmproto.mechanisms.api.protocol import (
     Message,
     Receivers,
     Senders,
+    flow_control_payload,
 )
 from ecmproto.mechanisms.pause.congestion_point import (
     CLASSES,
@@ -75,7 +76,8 @@ def flow_control_frame(message: Message, *, src: bytes, ethertypes: EtherTypes =
 
     Padded to 60, without FCS.  Raises ParameterError for a message of another kind.
     """
-    signal = Signal(int(message.enable_vector), int(message.quanta))
+    fields = flow_control_payload(message)
+    signal = Signal(int(fields.enable_vector), int(fields.quanta))
     if message.kind == PAUSE_KIND:
         return pause_frame(signal, src=src, ethertypes=ethertypes)
     if message.kind == PFC_KIND:

@@ -28,7 +28,7 @@ from ecmproto.mechanisms.api.protocol import SILENT, Arrival, Outbox, post
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.qcn.parameters import SAMPLE_OCTETS, WEIGHT_DENOMINATOR, QCNCongestionPointParameters
 from ecmproto.record import new_record
-from ecmproto.structs import Draws, Random, Struct
+from ecmproto.structs import Draws, Random, Struct, payload_view
 
 
 @inlined
@@ -137,6 +137,17 @@ CNM_KIND = 1
 PRIORITIES = 8
 
 
+class CNMPayload:
+    """What a CNM, or a sample without one, says; a record."""
+
+    qntz_fb: int
+    cpid: int
+    """0 until it stands in a frame."""
+
+
+cnm_payload = payload_view(CNMPayload, "payload")
+
+
 class QCNPoints(Struct):
     """The congestion points of a port, one a CN priority."""
 
@@ -161,7 +172,7 @@ class QCNPoints(Struct):
         message.qoff_octets = found.qoff_octets
         message.qdelta_octets = found.qdelta_octets
         message.fb_octets = found.fb_1024 / WEIGHT_DENOMINATOR
-        message.qntz_fb = found.qntz_fb
+        cnm_payload(message).qntz_fb = found.qntz_fb
         if not (arrival.answerable and (arrival.tagged or self.without_cn_tag)):
             message.sent = 0
 

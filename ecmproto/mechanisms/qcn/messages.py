@@ -29,10 +29,17 @@ from ecmproto.mechanisms.api.machine import (
     total,
 )
 from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import CongestionPoint, Message, Receivers, Senders, signed_cpid
+from ecmproto.mechanisms.api.protocol import SILENT, CongestionPoint, Message, Receivers, Senders, signed_cpid
 from ecmproto.mechanisms.qcn import congestion_point as cp
 from ecmproto.mechanisms.qcn import reaction_point as rp
-from ecmproto.mechanisms.qcn.congestion_point import CNM_KIND, PRIORITIES, QCNPoints, start
+from ecmproto.mechanisms.qcn.congestion_point import (
+    CNM_KIND,
+    PRIORITIES,
+    CNMPayload,
+    QCNPoints,
+    cnm_payload,
+    start,
+)
 from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters, QCNReactionPointParameters
 from ecmproto.mechanisms.qcn.reaction_point import (
     LAST_FLOW_ID,
@@ -241,6 +248,9 @@ class QCNMachine(Machine):
     tag = CNTag
     tag_octets = TAG_OCTETS
     kinds = MappingProxyType({CNM_KIND: "CNM"})
+    payloads = MappingProxyType({SILENT: CNMPayload, CNM_KIND: CNMPayload})
+    shown_fields = MappingProxyType({"QntzFb": "qntz_fb"})
+    histogram_field = "qntz_fb"
     feedback_label = "Fb"
     refusal_record = CNMReceiver
 
@@ -281,7 +291,7 @@ class QCNMachine(Machine):
                 msdu_offset=about.msdu_offset,
                 priority=message.priority,
             ),
-            qntz_fb=message.qntz_fb,
+            qntz_fb=int(cnm_payload(message).qntz_fb),
             qoff_octets=message.qoff_octets,
             qdelta_octets=message.qdelta_octets,
             cpid=cpid(place.cp_mac, int(message.priority) + 1),

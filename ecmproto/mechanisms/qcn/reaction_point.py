@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ecmproto.kernel import compiled, expanded, inlined
 from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
 from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
-from ecmproto.mechanisms.qcn.congestion_point import spread
+from ecmproto.mechanisms.qcn.congestion_point import cnm_payload, spread
 from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
 from ecmproto.record import new_record, new_records
 from ecmproto.structs import Draws, Random, Struct
@@ -424,7 +424,7 @@ class QCNStations(Struct):
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """React to a CNM."""
-        feedback = CNMFeedback(0, message.priority, message.qntz_fb)
+        feedback = CNMFeedback(0, message.priority, cnm_payload(message).qntz_fb)
         limiters = _limiters(self, message.station)
         receive(limiters, self.settings, self.generator, feedback, message.flow, now_ns)
 

@@ -23,6 +23,7 @@ from ecmproto.mechanisms.api.protocol import (
     Message,
     Outbox,
     Senders,
+    messages_of,
     new_outbox,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
@@ -226,9 +227,8 @@ def drive(
     senders = machine.senders(where, np.random.default_rng(6))
     outbox, fates = new_outbox(10_000), new_records(Fate, len(frames))
     columns(fates)["left_ns"] = columns(fates)["through_ns"] = WAITING
-    for message, fields in zip(outbox.messages, given or [], strict=False):
-        for name, value in fields.items():
-            setattr(message, name, value)
+    if given:
+        columns(outbox.messages)[: len(given)] = columns(messages_of(given, machine.payloads))
     outbox.posted.count = len(given or [])
     rows = np.zeros((len(frames), 6), np.int64)
     rows[:, 3] = PRIORITY

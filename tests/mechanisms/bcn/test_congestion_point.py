@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ecmproto.errors import ParameterError
 from ecmproto.formats.bcn import NORMAL, STOP
 from ecmproto.mechanisms.aimd.congestion_point import count
-from ecmproto.mechanisms.api.protocol import EVERY_STATION, PAUSE_KIND, new_outbox
+from ecmproto.mechanisms.api.protocol import EVERY_STATION, PAUSE_KIND, flow_control_payload, new_outbox
 from ecmproto.mechanisms.bcn.congestion_point import (
     SILENT,
     BCNFeedback,
@@ -193,7 +193,7 @@ def paused(threshold: PauseThreshold, now_ns: int, port_octets: int, step: Any =
     message = outbox.messages[0]
     assert (message.kind, message.station, message.sent) == (PAUSE_KIND, EVERY_STATION, 1)
     assert (message.time_ns, message.qlen_octets) == (now_ns, port_octets)
-    return int(message.quanta)
+    return int(flow_control_payload(message).quanta)
 
 
 def test_pause_above_qst_and_resume_at_the_lower_mark() -> None:

@@ -21,11 +21,14 @@ from ecmproto.mechanisms.api.protocol import (
     PAUSE_KIND,
     SILENT,
     Arrival,
+    fields_of,
+    flow_control_payload,
+    messages_of,
     new_outbox,
 )
 from ecmproto.mechanisms.bcn import congestion_point as cp
 from ecmproto.mechanisms.bcn import reaction_point as rp
-from ecmproto.mechanisms.bcn.congestion_point import BCN_KIND, BCN_STOP_KIND, KIND_OF_TYPE
+from ecmproto.mechanisms.bcn.congestion_point import BCN_KIND, BCN_STOP_KIND, KIND_OF_TYPE, bcn_payload
 from ecmproto.mechanisms.bcn.messages import bcn_message, read, tag_cpid, tagged
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
 from ecmproto.mechanisms.bcn.reaction_point import TAG_OCTETS
@@ -64,8 +67,12 @@ def test_sequence_stop_and_pause_above_their_thresholds_and_a_restart_at_the_por
     where = place(2, 4, rate_bps=LINK // 10)
     outcome = drive(machine, frames, where=where, until_ns=2_000_000)
     found = [
-        (message.time_ns, message.kind, message.station, message.flow, message.qlen_octets, message.fb_octets,
-         message.e, message.capacity, message.quanta)
+        tuple(
+            fields_of(message, machine.payloads).get(name, 0)
+            for name in (
+                "time_ns", "kind", "station", "flow", "qlen_octets", "fb_octets", "e", "capacity", "quanta"
+            )
+        )
         for message in outcome.messages
     ]  # fmt: skip
     assert found[:5] == [
@@ -77,7 +84,11 @@ def test_sequence_stop_and_pause_above_their_thresholds_and_a_restart_at_the_por
         (3, BCN_STOP_KIND, 1, 3, 6_000, -5 * 2_000, 0, 1_000_000, 0),
     ]
     # They may go on when no more than the last of five frames is left.
-    pauses = [(message.time_ns, message.quanta) for message in outcome.messages if message.kind == PAUSE_KIND]
+    pauses = [
+        (message.time_ns, flow_control_payload(message).quanta)
+        for message in outcome.messages
+        if message.kind == PAUSE_KIND
+    ]
     assert pauses == [(3, 0xFFFF), (48_000, 0)]
     fates = columns(outcome.fates)[["limiter", "octets", "tagged", "tag"]].tolist()
     assert fates[3] == (NO_LIMITER, 1_500, 1, OLD_TAG)
@@ -100,7 +111,7 @@ def test_a_pause_is_refreshed_by_the_timer() -> None:
     where = place(1, 1, rate_bps=10**6)
     outcome = drive(machine, [(0, 0, 0, 250_000)], where=where, until_ns=5_000_000)
     half_ns = 0xFFFF * 512 // 10 // 2
-    assert [(message.time_ns, message.quanta) for message in outcome.messages] == [
+    assert [(message.time_ns, flow_control_payload(message).quanta) for message in outcome.messages] == [
         (0, 0xFFFF), (half_ns, 0xFFFF), (2 * half_ns, 0xFFFF),
     ]  # fmt: skip
     message = outcome.messages[0]
@@ -113,9 +124,7 @@ def test_a_pause_is_refreshed_by_the_timer() -> None:
 def test_a_message_for_a_station_that_is_not_known_changes_nothing() -> None:
     senders: Any = made("bcn").senders(place(), np.random.default_rng(1))
     before = columns(senders.slots).tolist(), columns(senders.points).tolist()
-    message = new_outbox(1).messages[0]
-    for name, value in {"kind": BCN_KIND, "e": -100, "capacity": 10**6}.items():
-        setattr(message, name, value)
+    (message,) = messages_of([{"kind": BCN_KIND, "e": -100, "capacity": 10**6}], made("bcn").payloads)
     # Its last station is where −1 would lead.
     message.station, message.priority = -1, PRIORITY
     heed(senders, message, 5)
@@ -224,7 +233,7 @@ def test_numbers_equal_the_frames_on_a_wire(
         message = outbox.messages[0]
         assert count(states[priority], cp_settings, len(octets), qlen, True)
         feedback = cp.sample(states[priority], cp_settings, cp_generator, qlen, own_tag)
-        assert (message.kind, message.e) == (feedback.kind + KIND_OF_TYPE, feedback.e)
+        assert (message.kind, bcn_payload(message).e) == (feedback.kind + KIND_OF_TYPE, feedback.e)
         assert (message.qoff_octets, message.qdelta_octets) == feedback[1:3]
         assert (message.station, message.flow, message.priority, message.time_ns) == (
             0,
@@ -256,10 +265,15 @@ def test_numbers_equal_the_frames_on_a_wire(
             continue
         assert heard is not None
         told = ("kind", "priority", "cpid", "e", "capacity")
-        assert heard.fields == {name: getattr(message, name) for name in told}
+        assert heard.fields == {name: fields_of(message, machine.payloads)[name] for name in told}
         assert heard.about == AboutFlow(octets[:6], VLANS[stack], priority)
         fields, key = found
-        assert fields == (message.kind - KIND_OF_TYPE, message.cpid, message.e, message.capacity)
+        assert fields == (
+            message.kind - KIND_OF_TYPE,
+            bcn_payload(message).cpid,
+            bcn_payload(message).e,
+            bcn_payload(message).capacity,
+        )
         assert (flows[key.key], key.priority) == (message.flow, message.priority)
         rp.receive(limiters, rp_settings, rp_generator, fields, flow, key.priority, now_ns)
     assert columns(senders.slots).tolist() == columns(limiters.slots).tolist()
@@ -270,8 +284,8 @@ def test_numbers_equal_the_frames_on_a_wire(
 
 def test_forged_messages_are_refused_and_counted() -> None:
     machine, message = made("bcn"), new_outbox(1).messages[0]
-    message.kind, message.e, message.capacity = BCN_KIND, -5, 10**6
-    message.cpid = 1
+    message.kind, bcn_payload(message).e, bcn_payload(message).capacity = BCN_KIND, -5, 10**6
+    bcn_payload(message).cpid = 1
     data = sampled("81006005", 1, "none", SOURCE)
     good = machine.frame(message, SampledFrame(data, len(data), 16), place())
     heard, _ = hear_frame(machine, good, SOURCE, place())

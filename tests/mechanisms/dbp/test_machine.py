@@ -20,7 +20,7 @@ from ecmproto.mechanisms.dbp.machine import (
     with_rate,
 )
 from ecmproto.mechanisms.fecn.congestion_point import lowered
-from ecmproto.mechanisms.fecn.reaction_point import FECNSource
+from ecmproto.mechanisms.fecn.reaction_point import FECNSource, fecn_payload
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from tests.mechanisms.fecn.driver import DROPPED, MS, PORT_MAC, drive, greedy, made, place
@@ -93,10 +93,10 @@ def test_sequence_data_are_heard_a_report_is_due_is_lowered_and_sets_the_rate() 
     assert outbox.posted.count == 1
     message = outbox.messages[0]
     assert (message.kind, message.time_ns, message.station, message.flow) == (REPORT_KIND, 10 * MS, 1, 2)
-    assert (message.rate, message.rlq_id) == (10_000_000, 0)
+    assert (message.rate_kbps, fecn_payload(message).rlq_id) == (10_000_000, 0)
     # The switch allows C/N0 of the port on which it arrives.
-    message.rate = point.rewrite_tag(message.priority, message.rate)
-    assert message.rate == 50_000
+    message.rate_kbps = point.rewrite_tag(message.priority, message.rate_kbps)
+    assert message.rate_kbps == 50_000
     # All that goes to this destination follows, and nothing else.
     senders.on_message(message, 10 * MS + 4_000)
     assert [senders.limit_bps(n // 3, n % 3) for n in range(6)] == [0, 0, 0, 0, 0, 50e6]
@@ -204,17 +204,17 @@ def test_numbers_equal_the_frames_on_a_wire(
     assert made_here is not None
     about = SampledFrame(data, len(data), 12)
     assert machine.frame(message, about, where) == made_here
-    on_the_way = with_rate(made_here, lowered(point.state, int(message.rate)))
-    message.rate = point.rewrite_tag(message.priority, message.rate)
+    on_the_way = with_rate(made_here, lowered(point.state, int(message.rate_kbps)))
+    message.rate_kbps = point.rewrite_tag(message.priority, message.rate_kbps)
     built = machine.frame(message, about, where)
     assert built == on_the_way
     source = new_record(FECNSource)
-    assert received(built, source, station_mac=A) == DBPReport(macs[message.flow], message.rate)
+    assert received(built, source, station_mac=A) == DBPReport(macs[message.flow], message.rate_kbps)
     assert source.foreign_returns == source.malformed_returns == 0
     heard, refused = hear_frame(machine, built, A, where)
     assert refused == {}
     assert heard is not None
-    assert heard.fields == {"kind": REPORT_KIND, "rate": message.rate}
+    assert heard.fields == {"kind": REPORT_KIND, "rate_kbps": message.rate_kbps}
     assert heard.about is not None
     assert heard.about.destination == macs[message.flow]
     for octets, mac, reason in (

@@ -24,6 +24,7 @@ from ecmproto.mechanisms.api.protocol import (
     Senders,
     Sent,
     new_outbox,
+    probe_payload,
 )
 from ecmproto.mechanisms.e2cm.messages import E2CMMachine
 from ecmproto.mechanisms.e2cm.parameters import E2CM
@@ -125,7 +126,7 @@ class Loop:
         messages = self.through(station, flow, octets, bool(sent.tagged), int(sent.tag), int(sent.mark))
         for probe in probes:
             assert probe.kind == PROBE_KIND
-            mark = int(probe.latency)
+            mark = int(probe_payload(probe).mark)
             messages += [probe, *self.through(station, flow, PROBE_OCTETS, False, 0, mark, probe=True)]
         return messages
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.codec import E2CM, CMTag, decode
+from ecmproto.mechanisms.aimd.congestion_point import ecm_payload
 from ecmproto.mechanisms.aimd.messages import flow_of
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.api.machine import AboutFlow, PortContext, SampledFrame
@@ -23,11 +24,13 @@ from ecmproto.mechanisms.api.protocol import (
     Delivery,
     Departure,
     Message,
+    fields_of,
     new_outbox,
+    probe_payload,
     signed_cpid,
 )
 from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND
-from ecmproto.mechanisms.e2cm.edge import REPLY_KIND, E2CMEdgeCounters, ProbeReply
+from ecmproto.mechanisms.e2cm.edge import REPLY_KIND, E2CMEdgeCounters, ProbeReply, reply_payload
 from ecmproto.mechanisms.e2cm.messages import (
     E2CMMachine,
     Reply,
@@ -79,9 +82,9 @@ def bcn(
     q_off: int = 1171, q_delta: int = 2343, station: int = 0, flow: int = 0, kind: int = BCN_KIND
 ) -> Message:
     message = new_record(Message)
-    message.kind, message.sent, message.cpid = kind, 1, CPID
+    message.kind, message.sent, ecm_payload(message).cpid = kind, 1, CPID
     message.station, message.flow, message.priority = station, flow, PRIORITY
-    message.q_off, message.q_delta = q_off, q_delta
+    ecm_payload(message).q_off, ecm_payload(message).q_delta = q_off, q_delta
     return message
 
 
@@ -136,7 +139,7 @@ def test_from_a_message_to_probes_and_back() -> None:
     assert (message.kind, message.station, message.flow, message.priority, message.sent) == (
         BCN_KIND, 0, 0, PRIORITY, 1,
     )  # fmt: skip
-    assert message.cpid == signed_cpid(CPID)
+    assert ecm_payload(message).cpid == signed_cpid(CPID)
     assert message.qoff_octets == 75_000
     assert message.fb_octets == -(75_000 + 2 * message.qdelta_octets)
 
@@ -147,16 +150,16 @@ def test_from_a_message_to_probes_and_back() -> None:
     posted = [message for _ in range(50) for message in loop.data(0)]
     assert loop.last_sent == (True, signed_cpid(CPID), loop.now_ns // 1000, TAG_OCTETS)
     probe, reply = [message for message in posted if message.kind in (PROBE_KIND, REPLY_KIND)]
-    assert (probe.kind, probe.latency, probe.priority) == (PROBE_KIND, loop.now_ns, PRIORITY)
+    assert (probe.kind, probe_payload(probe).mark, probe.priority) == (PROBE_KIND, loop.now_ns, PRIORITY)
 
     # The first reply has no throughput and only tells the flight time; the next one changes the rate.
-    assert (reply.kind, reply.throughput) == (REPLY_KIND, 0)
+    assert (reply.kind, reply_payload(reply).throughput) == (REPLY_KIND, 0)
     assert loop.senders.counters[0].first_replies == 1
     while loop.senders.counters[0].reactions == 0:
         posted = loop.data(0)
     reply = posted[-1]
     assert (reply.kind, reply.sent, reply.station, reply.flow) == (REPLY_KIND, 1, 0, 0)
-    assert reply.throughput > 0
+    assert reply_payload(reply).throughput > 0
     # Probes never touch the association.
     assert loop.senders.slots[0].cpid == signed_cpid(CPID)
 
@@ -224,7 +227,7 @@ def test_octets_are_counted_by_priority() -> None:
         arrive(point, arrival, outbox)
         found.append(int(outbox.posted.count))
     assert found == [0, 0, 1, 2]
-    assert [message.cpid & 0xFFFF for message in outbox.messages[:2]] == [3, 2]
+    assert [ecm_payload(message).cpid & 0xFFFF for message in outbox.messages[:2]] == [3, 2]
 
 
 # The stations
@@ -292,7 +295,7 @@ def test_a_probe_tells_the_time_modulo_2_to_the_32() -> None:
     loop = limited(E2CMReactionPointParameters(probe_frames=1))
     loop.now_ns = 2**32 + 5
     (probe,) = [message for message in loop.data(0) if message.kind == PROBE_KIND]
-    assert (probe.latency, probe.time_ns) == (5, 2**32 + 5)
+    assert (probe_payload(probe).mark, probe.time_ns) == (5, 2**32 + 5)
 
 
 def test_a_reply_may_limit_an_autonomous_flow_in_its_own_priority() -> None:
@@ -301,7 +304,7 @@ def test_a_reply_may_limit_an_autonomous_flow_in_its_own_priority() -> None:
     loop.data(0, flow=2)
     reply = bcn(flow=2, kind=REPLY_KIND)
     for latency, throughput in ((10, 0), (90_000, 9_000_000)):
-        reply.latency, reply.throughput = latency, throughput
+        reply_payload(reply).latency, reply_payload(reply).throughput = latency, throughput
         heed(loop.senders, reply, loop.now_ns)
     assert loop.machine.counters(loop.senders)["allocated_by_replies"] == 1
     assert (loop.senders.slots[0].flow, loop.senders.slots[0].priority) == (2, PRIORITY)
@@ -339,7 +342,13 @@ def test_flows_have_records_as_far_as_there_are_some() -> None:
             probe = before._replace(octets=60, probe=True, tagged=False, mark=(now_ns - 700) % 2**32)
             deliver(receivers, probe, outbox)
             message = outbox.messages[outbox.posted.count - 1]
-            found.append((int(message.station), int(message.latency), int(message.throughput)))
+            found.append(
+                (
+                    int(message.station),
+                    int(reply_payload(message).latency),
+                    int(reply_payload(message).throughput),
+                )
+            )
     assert outbox.posted.count == 6
     assert found[:3] == [(0, 700, 0), (1, 700, 0), (2, 700, 0)]
     assert found[3:] == [(0, 700, 1_000_000), (1, 700, 1_000_000), (2, 700, 0)]
@@ -389,42 +398,54 @@ def test_a_message_is_what_its_frame_is_read_as(
     assert counted == {}
     assert heard is not None
     assert heard.fields == {
-        **{name: getattr(message, name) for name in ("kind", "cpid", "q_off", "q_delta", "q")},
+        **{
+            name: fields_of(message, made.payloads)[name]
+            for name in ("kind", "cpid", "q_off", "q_delta", "q")
+        },
         **{name: getattr(numbers, name) for name in ("timestamp", "unit", "tagged")},
         "priority": flow.priority,
     }
     assert heard.about == AboutFlow(DST, VLANS[header], flow.priority)
     assert flow == flow_of(frame, rp)
     assert numbers[:5] == (
-        message.kind - BCN_KIND, message.cpid, message.q_off, message.q_delta, message.q,
+        message.kind - BCN_KIND, ecm_payload(message).cpid, ecm_payload(message).q_off,
+        ecm_payload(message).q_delta, ecm_payload(message).q,
     )  # fmt: skip
     assert decode(octets)[E2CM].cpid == CPID
     # The reaction point knows of the tag as far as the message shows it.
     shown_octets = len(decode(octets)[E2CM].payload)
     if tag is None or shown_octets >= frame.index(b"\x88\xb6") + TAG_OCTETS:
-        assert numbers[5:] == (message.timestamp, message.unit, bool(message.tagged))
+        assert numbers[5:] == (
+            ecm_payload(message).timestamp,
+            ecm_payload(message).unit,
+            bool(ecm_payload(message).tagged),
+        )
     else:
         assert not numbers.tagged
-        assert message.tagged
+        assert ecm_payload(message).tagged
 
 
 @given(st.integers(0, 2**50), st.sampled_from(HEADERS), st.sampled_from((-1, 5)))
 def test_a_probe_is_what_its_frame_is_read_as(now_ns: int, header: str, probe_priority: int) -> None:
     rp = E2CMReactionPointParameters(probe_priority=probe_priority)
     frame, message = data(header, CMTag(protocol=2, cpid=CPID)), new_record(Message)
-    message.kind, message.latency = PROBE_KIND, now_ns % 2**32
+    message.kind, probe_payload(message).mark = PROBE_KIND, now_ns % 2**32
     octets = machine({Role.REACTION_POINT: rp}).frame(message, about(frame), PLACE)
     assert octets == forward_probe(frame, now_ns=now_ns, counters=new_record(ProbeCounters), parameters=rp)
     found = read_probe(octets, stations={DST}, counters=new_record(E2CMEdgeCounters))
     assert found is not None
-    assert (found.flow, found.timestamp_ns) == (probed_flow_of(frame), message.latency)
+    assert (found.flow, found.timestamp_ns) == (probed_flow_of(frame), probe_payload(message).mark)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.sampled_from(HEADERS), st.integers(0, 7))
 def test_a_reply_is_what_its_frame_is_read_as(latency: int, rate: int, header: str, priority: int) -> None:
     edge = E2CMEdgeParameters(reply_priority=priority)
     frame, message = data(header, CMTag(protocol=2, cpid=CPID)), new_record(Message)
-    message.kind, message.latency, message.throughput = REPLY_KIND, latency, rate
+    message.kind, reply_payload(message).latency, reply_payload(message).throughput = (
+        REPLY_KIND,
+        latency,
+        rate,
+    )
     octets = machine({Role.EDGE: edge}).frame(message, about(frame), PLACE)
     probe_octets = forward_probe(
         frame, now_ns=0, counters=new_record(ProbeCounters), parameters=E2CMReactionPointParameters()
@@ -448,7 +469,7 @@ def test_a_reply_is_what_its_frame_is_read_as(latency: int, rate: int, header: s
 def test_forged_messages_are_refused_and_counted() -> None:
     made, frame, message = machine(), data(), bcn()
     good = made.frame(message, about(frame), PLACE)
-    message.kind, message.latency = REPLY_KIND, 5
+    message.kind, reply_payload(message).latency = REPLY_KIND, 5
     reply = made.frame(message, about(frame), PLACE)
     message.kind = PROBE_KIND
     probe = made.frame(message, about(frame), PLACE)
@@ -468,7 +489,7 @@ def test_forged_messages_are_refused_and_counted() -> None:
 
 def test_a_reply_with_a_flow_id_of_no_priority_is_about_no_flow() -> None:
     made, message = machine(), new_record(Message)
-    message.kind, message.throughput = REPLY_KIND, 77
+    message.kind, reply_payload(message).throughput = REPLY_KIND, 77
     reply = made.frame(message, about(data()), PLACE)
     found = decode(reply)[E2CM].flow_id.to_bytes(2)
     at = reply.index(found, 30)

@@ -10,11 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.codec import CMTag, decode
-from ecmproto.mechanisms.aimd.congestion_point import count
+from ecmproto.mechanisms.aimd.congestion_point import count, ecm_payload
 from ecmproto.mechanisms.aimd.messages import flow_of
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.api.machine import AboutFlow, SampledFrame
-from ecmproto.mechanisms.api.protocol import NO_CPID, NO_LIMITER, SILENT, Arrival, new_outbox
+from ecmproto.mechanisms.api.protocol import (
+    NO_CPID,
+    NO_LIMITER,
+    SILENT,
+    Arrival,
+    fields_of,
+    messages_of,
+    new_outbox,
+)
 from ecmproto.mechanisms.ecm import congestion_point as cp
 from ecmproto.mechanisms.ecm import reaction_point as rp
 from ecmproto.mechanisms.ecm.congestion_point import ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND
@@ -48,7 +56,8 @@ def test_sequence_a_message_limits_its_flow_alone_whose_tags_then_ask_for_more()
     outcome = drive(machine, frames, where=place(2, 4), until_ns=13_000)
     found = [
         (message.time_ns, message.kind, message.station, message.flow, message.qlen_octets,
-         message.fb_octets, message.tagged, message.timestamp, message.unit)
+         message.fb_octets, ecm_payload(message).tagged, ecm_payload(message).timestamp,
+         ecm_payload(message).unit)
         for message in outcome.messages
     ]  # fmt: skip
     assert found[:4] == [
@@ -94,9 +103,7 @@ def test_the_frame_that_releases_a_limiter_still_names_its_congestion_point() ->
 def test_a_message_for_a_station_that_is_not_known_changes_nothing() -> None:
     senders: Any = made("ecm").senders(place(), np.random.default_rng(1))
     before = columns(senders.slots).tolist(), columns(senders.points).tolist()
-    message = new_outbox(1).messages[0]
-    for name, value in {"kind": ECM_KIND, "q_off": 100}.items():
-        setattr(message, name, value)
+    (message,) = messages_of([{"kind": ECM_KIND, "q_off": 100}], made("ecm").payloads)
     # Its last station is where −1 would lead.
     message.station, message.priority = -1, PRIORITY
     heed(senders, message, 5)
@@ -238,16 +245,20 @@ def test_numbers_equal_the_frames_on_a_wire(
         assert found is not None
         fields, key = found
         same = ("cpid", "q_off", "q_delta", "q", "timestamp", "unit")
-        assert [getattr(message, name) for name in same] == [getattr(fields, name) for name in same]
+        assert [fields_of(message, machine.payloads)[name] for name in same] == [
+            getattr(fields, name) for name in same
+        ]
         # The congestion point does not know how many tags stand before a CM-Tag: it takes it to be one.
         shown = has_tag and payload >= 32
-        assert message.tagged == shown
+        assert ecm_payload(message).tagged == shown
         assert fields.tagged == shown or (len(stack) != len("81006005") and payload < 36)
         assert (flows[key.key], key.priority) == (message.flow, message.priority)
         heard, refused = hear_frame(machine, frame, SOURCE, where)
         assert refused == {}
         assert heard is not None
-        assert {name: heard.fields[name] for name in same} == {name: getattr(message, name) for name in same}
+        assert {name: heard.fields[name] for name in same} == {
+            name: fields_of(message, machine.payloads)[name] for name in same
+        }
         assert heard.fields["priority"] == message.priority
         assert heard.fields["tagged"] == fields.tagged
         assert heard.fields["kind"] == (ECM_KIND if message.kind == ECM_MAX_KIND else message.kind)
@@ -265,8 +276,8 @@ def test_numbers_equal_the_frames_on_a_wire(
 
 def test_forged_messages_are_refused_and_counted() -> None:
     machine, message = made("ecm"), new_outbox(1).messages[0]
-    message.kind, message.q_off, message.q_delta = ECM_KIND, 100, 200
-    message.cpid = 1
+    message.kind, ecm_payload(message).q_off, ecm_payload(message).q_delta = ECM_KIND, 100, 200
+    ecm_payload(message).cpid = 1
     data = sampled("81006005", 1, "none", 0, 0, SOURCE)
     good = machine.frame(message, SampledFrame(data, len(data), 16), place())
     heard, _ = hear_frame(machine, good, SOURCE, place())

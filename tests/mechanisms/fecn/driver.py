@@ -112,7 +112,7 @@ def run(
             receivers.post_reports(now_ns, outbox)
             for index in range(posted, outbox.posted.count):
                 message = outbox.messages[index]
-                message.rate = point.rewrite_tag(message.priority, message.rate)
+                message.rate_kbps = point.rewrite_tag(message.priority, message.rate_kbps)
         elif leaves_ns == now_ns:
             frame = queues[leaver, taken[leaver] % track.held]
             taken[leaver] += 1

@@ -23,12 +23,13 @@ from ecmproto.mechanisms.api.protocol import (
     Departure,
     Outbox,
     Sent,
+    fields_of,
     new_outbox,
 )
 from ecmproto.mechanisms.fecn.congestion_point import lowered
 from ecmproto.mechanisms.fecn.messages import RETURN_KIND, FECNEdge, receive, received, tagged, with_rate
 from ecmproto.mechanisms.fecn.parameters import FECNEdgeParameters
-from ecmproto.mechanisms.fecn.reaction_point import FECNFields, FECNSource
+from ecmproto.mechanisms.fecn.reaction_point import FECNFields, FECNSource, fecn_payload
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from ecmproto.units import RATE_INFINITY
@@ -110,7 +111,12 @@ def test_sequence_a_tag_goes_out_is_lowered_comes_back_and_sets_the_rate() -> No
     assert outbox.posted.count == 1
     message = outbox.messages[0]
     assert (message.kind, message.sent, message.time_ns) == (RETURN_KIND, 1, 15_000)
-    assert (message.station, message.flow, message.rlq_id, message.rate) == (1, 2, 3, 50_000)
+    assert (message.station, message.flow, fecn_payload(message).rlq_id, message.rate_kbps) == (
+        1,
+        2,
+        3,
+        50_000,
+    )
     # The queue follows, and only that one.
     senders.on_message(message, 16_000)
     assert [senders.limit_bps(n // 3, n % 3) for n in range(6)] == [0, 0, 0, 0, 0, 50e6]
@@ -193,7 +199,7 @@ def test_the_port_counts_all_data_and_steers_the_sum_of_its_queues() -> None:
     one, other = outbox.messages[:2]
     assert one == other
     assert (one.kind, one.sent, one.station, one.qlen_octets) == (SILENT, 0, EVERY_STATION, 90_000)
-    assert one.rate == whole.state.rate_bps // 1_000
+    assert one.rate_kbps == whole.state.rate_bps // 1_000
     assert whole.next_timer_ns() == 2 * MS
 
 
@@ -261,7 +267,7 @@ def play(senders: Any, outbox: Outbox, kind: str, station: int, flow: int, now_n
         senders.on_transmit(departure(flow, now_ns, station=station), outbox)
     elif kind == "return":
         message = outbox.messages[0]
-        message.station, message.rlq_id, message.rate = station, flow + 1, rate
+        message.station, fecn_payload(message).rlq_id, message.rate_kbps = station, flow + 1, rate
         senders.on_message(message, now_ns)
 
 
@@ -323,11 +329,15 @@ def test_numbers_equal_the_frames_on_a_wire(
     built = machine.frame(message, SampledFrame(frame, length, 12), where)
     assert built == got.returning
     assert machine.counters(receivers) == {"stripped": int(edge.stripped), "returns": int(edge.returns)}
-    assert received(built, new_record(FECNSource), station_mac=A) == FECNFields(message.rlq_id, message.rate)
+    assert received(built, new_record(FECNSource), station_mac=A) == FECNFields(
+        fecn_payload(message).rlq_id, message.rate_kbps
+    )
     heard, refused = hear_frame(machine, built, A, where)
     assert refused == {}
     assert heard is not None
-    assert heard.fields == {name: getattr(message, name) for name in ("kind", "rlq_id", "rate")}
+    assert heard.fields == {
+        name: fields_of(message, machine.payloads)[name] for name in ("kind", "rlq_id", "rate_kbps")
+    }
     assert heard.about is not None
     # Its priority is its own, unless it has no VLAN tag: then the data had none either.
     assert heard.about.destination == B

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, SILENT, Message
+from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, SILENT, Message, flow_control_payload
 from ecmproto.mechanisms.pause.gate import (
     ANY_PRIORITY,
     Gates,
@@ -38,8 +38,9 @@ def gates(
 
 def message(kind: int, quanta: int, *priorities: int) -> Message:
     made = new_record(Message)
-    made.kind, made.quanta = kind, quanta
-    made.enable_vector = sum(1 << priority for priority in priorities)
+    made.kind, fields = kind, flow_control_payload(made)
+    fields.quanta = quanta
+    fields.enable_vector = sum(1 << priority for priority in priorities)
     return made
 
 

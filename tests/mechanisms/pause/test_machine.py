@@ -23,6 +23,8 @@ from ecmproto.mechanisms.api.protocol import (
     Arrival,
     Message,
     Outbox,
+    fields_of,
+    flow_control_payload,
     new_outbox,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
@@ -98,8 +100,8 @@ class Port:
     def said(self) -> list[Told]:
         """Take what was posted out of the outbox."""
         told = [
-            Told(*(int(getattr(m, name)) for name in ("time_ns", *Told._fields[1:])))
-            for m in messages(self.outbox)
+            Told(*(int(m[name]) for name in ("time_ns", *Told._fields[1:])))
+            for m in (fields_of(each, {}) for each in messages(self.outbox))
         ]
         assert all(int(m.kind) == self.machine.kind and m.sent == 1 for m in messages(self.outbox))
         self.outbox.posted.count = 0
@@ -323,14 +325,14 @@ def test_a_message_does_what_its_frame_says(
 ) -> None:
     message = new_record(Message)
     message.kind = PFC_KIND if by_priority else PAUSE_KIND
-    message.enable_vector = vector if by_priority else 0xFF
-    message.quanta = quanta
+    flow_control_payload(message).enable_vector = vector if by_priority else 0xFF
+    flow_control_payload(message).quanta = quanta
     octets = (pfc() if by_priority else pause()).frame(message, ABOUT, PLACE)
     assert len(octets) == 60
     assert octets[6:12] == PLACE.cp_mac
     frame = read_flow_control(octets)
     assert frame.kind == (KIND_PFC if by_priority else KIND_PAUSE)
-    assert frame.enable_vector == message.enable_vector
+    assert frame.enable_vector == flow_control_payload(message).enable_vector
     named = [time for number, time in enumerate(frame.times_quanta) if frame.enable_vector >> number & 1]
     assert set(named) == {quanta}
     gates = new_gates(1, rate_bps=RATE, pause=True, pfc_priorities=obeyed)

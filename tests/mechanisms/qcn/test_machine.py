@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ecmproto.mechanisms.api.machine import AboutFlow, Machine, PortContext, SampledFrame, machine_of
 from ecmproto.mechanisms.api.protocol import Message, signed_cpid
-from ecmproto.mechanisms.qcn.congestion_point import CNM_KIND
+from ecmproto.mechanisms.qcn.congestion_point import CNM_KIND, cnm_payload
 from ecmproto.mechanisms.qcn.parameters import QCN
 from ecmproto.mechanisms.qcn.reaction_point import LAST_FLOW_ID
 from ecmproto.record import new_record
@@ -39,7 +39,7 @@ def cnm(
 ) -> bytes:
     """Return a CNM about a frame with these tags, of which the first 120 octets were captured."""
     message = new_record(Message)
-    message.kind, message.priority, message.qntz_fb = CNM_KIND, PRIORITY, qntz_fb
+    message.kind, message.priority, cnm_payload(message).qntz_fb = CNM_KIND, PRIORITY, qntz_fb
     message.qoff_octets, message.qdelta_octets = qoff, qdelta
     tags = bytes.fromhex(stack) + (b"" if flow_id is None else b"\x22\xe9" + flow_id.to_bytes(2))
     octets = DST + OWN + tags + b"\x08\x00" + b"\x45" * 120
