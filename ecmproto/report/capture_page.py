@@ -13,15 +13,15 @@ from ecmproto.report.capture_panels import (
     HistogramPanel,
     KindPanel,
     LatencyPanel,
-    Panel,
     PanelKind,
     PausePanel,
     PointPanel,
     RatePanel,
 )
-from ecmproto.report.figures import TIME_PX, Place, time_numbers
+from ecmproto.report.figures import TIME_PX, Place, header_px, time_numbers
+from ecmproto.report.figures import panel as draw_panel
 from ecmproto.report.html import POLICY, Markup, element, form_of, joined, pairs, section, stylesheet
-from ecmproto.report.panels import TimeAxis
+from ecmproto.report.panels import Panels, TimeAxis
 from ecmproto.report.run import ABSENT, time_scale, value_text
 from ecmproto.report.sheet import (
     MUTED,
@@ -67,15 +67,13 @@ HEADINGS: Mapping[Name, str] = {
 }
 
 _PAD_PX = 6.0
-_READOUT_PX = 24.0
-_BASE_PX = 9.0
 _MARGIN_PX = 24.0
 _TITLE_PX = 62.0
 _LEAD_PX = 24.0
 _HEADING_PX = 34.0
 
 
-def panel_of(name: Name, statistics: Statistics, form: Format) -> Panel:
+def panel_of(name: Name, statistics: Statistics, form: Format) -> Panels[Statistics]:
     """Return one panel; whether there is anything to show is in its ``shown``."""
     intervals = statistics.intervals
     span_ns = intervals.count * intervals.width_ns
@@ -110,33 +108,29 @@ def whole(statistics: Statistics, capture: str, lead: Sequence[str]) -> Figure:
     return sheet.figure
 
 
-def _height_px(panel: Panel, left_px: float, right_px: float) -> float:
+def _height_px(panel: Panels[Statistics], left_px: float, right_px: float) -> float:
+    (statistics,) = panel.runs
     legend = legend_px(panel.entries(), panel.form, left_px, right_px)
-    return legend + _READOUT_PX + panel.height_px + TIME_PX
+    header = header_px(panel, statistics, panel.form, title=False)
+    return legend + header + panel.height_px(statistics) + TIME_PX
 
 
-def _put(sheet: Sheet, panel: Panel, top_px: float, *, left_px: float, right_px: float) -> None:
+def _put(sheet: Sheet, panel: Panels[Statistics], top_px: float, *, left_px: float, right_px: float) -> None:
     """Put a panel on a sheet between ``left_px`` and ``right_px``, its legend and readout above it."""
-    form, small_px = panel.form, panel.form.text_px - 1
+    (statistics,) = panel.runs
+    form, height_px = panel.form, panel.height_px(statistics)
     sheet.legend(panel.entries(), left_px, top_px, right_px)
-    top_px += legend_px(panel.entries(), form, left_px, right_px) + _READOUT_PX
+    top_px += legend_px(panel.entries(), form, left_px, right_px)
+    top_px += header_px(panel, statistics, form, title=False)
     place = Place(left_px=left_px + panel.left_px, top_px=top_px, right_px=right_px - panel.right_px)
-    axes = sheet.axes(place.left_px, top_px, place.right_px - place.left_px, panel.height_px)
-    panel.draw(axes)
-    base_px = top_px - _BASE_PX
-    sheet.text(place.left_px - 6, base_px, panel.unit, align="right", colour=MUTED, size_px=small_px)
-    room_px = place.right_px - place.left_px
-    sheet.text(
-        place.right_px, base_px, panel.readout, align="right", colour=MUTED, size_px=small_px, room_px=room_px
-    )
+    axes = draw_panel(sheet, panel, statistics, place, title="")
     if panel.timed:
         panel.time.put_on(axes)
-        time_numbers(sheet, axes, panel.time, place, panel.height_px)
+        time_numbers(sheet, axes, panel.time, place, height_px)
     else:
-        base_px = top_px + panel.height_px + TIME_PX - 7
-        sheet.text(
-            place.right_px, base_px, "quantized feedback", align="right", colour=MUTED, size_px=small_px
-        )
+        base_px, small_px = top_px + height_px + TIME_PX - 7, form.text_px - 1
+        label = "quantized feedback"
+        sheet.text(place.right_px, base_px, label, align="right", colour=MUTED, size_px=small_px)
 
 
 READING: Mapping[Name, str] = {
@@ -268,7 +262,7 @@ def _figure(name: Name, statistics: Statistics) -> Markup:
     pictures = []
     for form, width in ((WIDE, "wide"), (NARROW, "narrow")):
         svg = drawn_svg(lambda form=form: single(name, statistics, form))  # type: ignore[misc]
-        description = f"{HEADINGS[name]}. {panel_of(name, statistics, form).readout}"
+        description = f"{HEADINGS[name]}. {panel_of(name, statistics, form).readout(statistics)}"
         pictures.append(
             Markup(page_svg(svg, name=f"{name}-{width}", description=description, css_class=f"plot {width}"))
         )

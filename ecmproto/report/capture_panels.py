@@ -12,20 +12,21 @@ from numpy.typing import NDArray
 from ecmproto.errors import counted
 from ecmproto.formats.text import cpid_text, mac_text
 from ecmproto.report.panels import (
-    BASE,
     Floats,
+    Panels,
+    Row,
+    RowPanels,
     TimeAxis,
     coarse_edges,
     coarse_means,
     coarse_peaks,
+    draw_area,
     highest,
     number_text,
-    row_axis,
-    row_reach,
     value_axis,
 )
 from ecmproto.report.run import Scale, rate_scale, time_scale, value_text
-from ecmproto.report.sheet import ALERT, QUEUE, Entry, Format, fitting, line_style, shortened, width_em
+from ecmproto.report.sheet import ALERT, QUEUE, Entry, Format, line_style, shortened
 from ecmproto.stats import Statistics
 from ecmproto.units import NS_PER_S, format_rate, format_time
 
@@ -33,59 +34,28 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ROWS = 16
-_LABEL_SHARE = 0.36
-_NARROW_LABEL_SHARE = 0.6
-_TOTAL_PX = 74.0
 
 
-class Panel:
-    """A panel of the statistics, with or without a time axis; the base of every kind."""
-
-    timed = True
-    right_px = 12.0
+class Panel(Panels[Statistics]):
+    """A panel of the statistics; the base of those that are no rows."""
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
+        super().__init__([statistics], time, form)
         self.statistics = statistics
-        self.time = time
-        self.form = form
-        self.left_px = float(form.left_px)
-        intervals = statistics.intervals
-        # as floats: times that are wrong by centuries are more ns than 64 bits hold
-        self._edges: NDArray[Any] = np.arange(intervals.count + 1) * float(intervals.width_ns)
-
-    @property
-    def shown(self) -> bool:
-        """Whether there is anything to show."""
-        raise NotImplementedError
-
-    @property
-    def unit(self) -> str:
-        """The unit of the vertical axis, or nothing."""
-        return ""
-
-    @property
-    def readout(self) -> str:
-        """The figures that stand above the panel."""
-        return ""
-
-    @property
-    def height_px(self) -> float:
-        """How high the axes are."""
-        return self.form.panel_px
-
-    def entries(self) -> list[Entry]:
-        """Return the legend."""
-        return []
-
-    def draw(self, axes: Axes) -> None:
-        """Draw the panel."""
-        raise NotImplementedError
+        self._edges = _edges_ns(statistics)
 
     def _per_second(self, counts: Sequence[int], factor: int = 1) -> Floats:
         rates: Floats = np.array(counts, np.float64) * (
             factor * NS_PER_S / self.statistics.intervals.width_ns
         )
         return rates
+
+
+def _edges_ns(statistics: Statistics) -> NDArray[Any]:
+    """Return the edges of the intervals from the first one's start on."""
+    intervals = statistics.intervals
+    # as floats: times that are wrong by centuries are more ns than 64 bits hold
+    return np.arange(intervals.count + 1) * float(intervals.width_ns)
 
 
 class RatePanel(Panel):
@@ -96,13 +66,11 @@ class RatePanel(Panel):
         """Whether the capture has times."""
         return self.statistics.intervals.count > 1
 
-    @property
-    def unit(self) -> str:
+    def unit(self, run: Statistics) -> str:
         """The axis' prefixed unit."""
         return self._scale.unit
 
-    @property
-    def readout(self) -> str:
+    def readout(self, run: Statistics) -> str:
         """The mean and the peak."""
         mean = self.statistics.span.per_second(8 * self.statistics.octets)
         width = format_time(self.statistics.intervals.width_ns)
@@ -117,7 +85,7 @@ class RatePanel(Panel):
     def _scale(self) -> Scale:
         return rate_scale(highest(self._rates))
 
-    def draw(self, axes: Axes) -> None:
+    def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
         factor = self._scale.factor
         value_axis(axes, 0, 1.06 * (highest(self._rates) or 1.0) / factor, self.form)
@@ -128,70 +96,51 @@ class RatePanel(Panel):
         axes.stairs(means, edges, color=QUEUE.light, linewidth=1.3, baseline=None)
 
 
-class PausePanel(Panel):
+class PausePanel(RowPanels[Statistics]):
     """Who stopped which class: the share of each short span of time, a row for each."""
 
-    right_px = _TOTAL_PX
-
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
-        super().__init__(statistics, time, form)
-        senders = statistics.pauses.senders if statistics.pauses is not None else ()
+        self._edges = _edges_ns(statistics)
+        self._left_out = 0
+        super().__init__([statistics], time, form)
+
+    def rows_of(self, run: Statistics) -> list[Row]:
+        """Return the rows of those who stopped somebody for longest."""
+        senders = run.pauses.senders if run.pauses is not None else ()
         several = len({sender.interface for sender in senders}) > 1
 
         def where(interface: int) -> str:
-            return f" on {shortened(statistics.interface_name(interface), 16)}" if several else ""
+            return f" on {shortened(run.interface_name(interface), 16)}" if several else ""
 
-        rows = [
+        stopped = [
             (f"{address_text(sender.source)}{where(sender.interface)} {_whom(each.priority)}", each)
             for sender in senders
             for each in sender.classes
             if any(each.paused_ns_over_time)
         ]
-        self._rows = sorted(rows, key=lambda row: -row[1].paused_ns)[:_ROWS]
-        self._left_out = len(rows) - len(self._rows)
-        share = _NARROW_LABEL_SHARE if form.narrow else _LABEL_SHARE
-        self._room_px = share * form.width_px
-        if form.narrow:
-            self.right_px = Panel.right_px
-        else:
-            size = form.text_px - 1
-            texts = [fitting(label, self._room_px, size) for label, _ in self._rows]
-            widest = max((width_em(text) * size for text in texts), default=0.0)
-            self.left_px = max(self.left_px, min(self._room_px, widest) + 12)
+        self._left_out = max(0, len(stopped) - _ROWS)
+        longest = sorted(stopped, key=lambda row: -row[1].paused_ns)[:_ROWS]
+        return [
+            Row(
+                label=label,
+                total=value_text(run.share(each.paused_ns) or 0.0, "share"),
+                heights=self._heights(each.paused_ns_over_time, run.intervals.width_ns),
+                colour=ALERT,
+            )
+            for label, each in longest
+        ]
 
-    @property
-    def shown(self) -> bool:
-        """Whether anybody was stopped."""
-        return bool(self._rows)
+    def _heights(self, paused_ns: Sequence[int], width_ns: int) -> Floats:
+        return coarse_means(self._edges, np.array(paused_ns, np.float64) / width_ns, self.form.spans)
 
-    @property
-    def readout(self) -> str:
-        """How many rows are not drawn."""
+    def readout(self, run: Statistics) -> str:
+        """Return how many rows are not drawn."""
         return f"{self._left_out} more not drawn" if self._left_out else ""
 
-    @property
-    def height_px(self) -> float:
-        """How high the axes are."""
-        return self.form.row_px * len(self._rows)
-
-    def draw(self, axes: Axes) -> None:
-        """Draw the panel."""
-        size = self.form.text_px - 1
-        shares = [self.statistics.share(each.paused_ns) or 0.0 for _, each in self._rows]
-        labels = [
-            (fitting(label, self._room_px, size), value_text(share, "share"))
-            for (label, _), share in zip(self._rows, shares, strict=True)
-        ]
-        row_axis(axes, labels, self.form)
+    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+        """Draw one row."""
         edges = coarse_edges(self._edges, self.form.spans) / self.time.scale.factor
-        for place, (_, each) in enumerate(self._rows):
-            parts = np.array(each.paused_ns_over_time, np.float64) / self.statistics.intervals.width_ns
-            heights = coarse_means(self._edges, parts, self.form.spans)
-            base = place + BASE
-            reach = row_reach(self.form)
-            axes.stairs(
-                base - reach * heights, edges, baseline=base, fill=True, color=ALERT.light, linewidth=0
-            )
+        draw_area(axes, place, row, edges, self.form)
 
 
 class HistogramPanel(Panel):
@@ -209,17 +158,15 @@ class HistogramPanel(Panel):
         """Whether there are CNMs."""
         return bool(self._counts.any())
 
-    @property
-    def unit(self) -> str:
+    def unit(self, run: Statistics) -> str:
         """CNMs, which the panel counts."""
         return "CNMs"
 
-    @property
-    def readout(self) -> str:
+    def readout(self, run: Statistics) -> str:
         """How many there are."""
         return counted(int(self._counts.sum()), "CNM")
 
-    def draw(self, axes: Axes) -> None:
+    def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
         value_axis(axes, 0, 1.06 * int(self._counts.max()), self.form, whole=True)
         axes.bar(np.arange(len(self._counts)), self._counts, width=0.8, color=QUEUE.light, linewidth=0)
@@ -238,7 +185,7 @@ def _whom(priority: int | None) -> str:
     return "link" if priority is None else f"priority {priority}"
 
 
-PanelKind = Callable[[Statistics, TimeAxis, Format], Panel]
+PanelKind = Callable[[Statistics, TimeAxis, Format], Panels[Statistics]]
 
 
 _LINES = 8
@@ -285,18 +232,15 @@ class LinePanel(Panel):
         """Whether there are lines."""
         return bool(self._lines) and self.statistics.intervals.count > 1
 
-    @property
-    def unit(self) -> str:
+    def unit(self, run: Statistics) -> str:
         """The axis' prefixed unit."""
         return self.scale(self._top).unit
 
-    @property
-    def readout(self) -> str:
+    def readout(self, run: Statistics) -> str:
         """How many lines are not drawn."""
         return f"{self._left_out} more not drawn" if self._left_out else ""
 
-    @property
-    def height_px(self) -> float:
+    def height_px(self, run: Statistics) -> float:
         """How high the axes are."""
         return 1.15 * self.form.panel_px
 
@@ -309,7 +253,7 @@ class LinePanel(Panel):
             for place, line in enumerate(self._lines)
         ]
 
-    def draw(self, axes: Axes) -> None:
+    def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
         factor = self.scale(self._top).factor
         value_axis(axes, 0, 1.06 * self._top / factor, self.form)
@@ -395,8 +339,7 @@ class LatencyPanel(LinePanel):
         """Return no legend for the one line."""
         return []
 
-    @property
-    def readout(self) -> str:
+    def readout(self, run: Statistics) -> str:
         """The percentiles."""
         probes = self.statistics.probes
         if probes is None or probes.latency_ns is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ecmproto.report.panels import Panels, TimeAxis, number_text, time_axis
+from ecmproto.report.panels import Panels, Shown, TimeAxis, number_text, time_axis
 from ecmproto.report.replay_panels import (
     FeedbackPanels,
     LossPanels,
@@ -54,7 +54,7 @@ def listed(parts: Sequence[str]) -> str:
 
 Kind = Literal["queue", "losses", "delivered", "sent", "feedback", "messages"]
 
-KINDS: Mapping[Kind, Callable[[Sequence[Run], TimeAxis, Format], Panels]] = {
+KINDS: Mapping[Kind, Callable[[Sequence[Run], TimeAxis, Format], Panels[Run]]] = {
     "queue": QueuePanels,
     "losses": LossPanels,
     "delivered": RatePanels,
@@ -92,7 +92,7 @@ class Place:
     right_px: float
 
 
-def panels_of(kind: Kind, runs: Sequence[Run], form: Format) -> Panels:
+def panels_of(kind: Kind, runs: Sequence[Run], form: Format) -> Panels[Run]:
     """Return the panels of one kind for ``runs``; its ``runs`` are empty if none has any."""
     return KINDS[kind](runs, time_axis(runs), form)
 
@@ -121,12 +121,12 @@ def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
     return sheet.figure
 
 
-def header_px(panels: Panels, run: Run, form: Format, *, title: bool = True) -> float:
+def header_px(panels: Panels[Shown], run: Shown, form: Format, *, title: bool = True) -> float:
     """Return the room for what stands above a panel's axes."""
     return _TITLE_PX + (_READOUT_PX if form.narrow and title and panels.readout(run) else 0)
 
 
-def panel(sheet: Sheet, panels: Panels, run: Run, place: Place, *, title: str) -> Axes:
+def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, place: Place, *, title: str) -> Axes:
     """Draw one run's panel with its ``title``, if any, and readout above it, and return its axes."""
     form, small_px = sheet.form, sheet.form.text_px - 1
     room_px = place.right_px - place.left_px
@@ -141,7 +141,9 @@ def panel(sheet: Sheet, panels: Panels, run: Run, place: Place, *, title: str) -
         sheet.text(place.left_px, base_px, title, bold=True, room_px=room_px)
     else:
         sheet.text(place.left_px, base_px, title, bold=True, room_px=room_px)
-        sheet.text(place.right_px, base_px, readout, align="right", colour=MUTED, size_px=small_px)
+        sheet.text(
+            place.right_px, base_px, readout, align="right", colour=MUTED, size_px=small_px, room_px=room_px
+        )
     return axes
 
 
@@ -175,7 +177,7 @@ class _OverviewRow:
     """One kind of panel over the whole picture."""
 
     kind: Kind
-    panels: Panels
+    panels: Panels[Run]
     legend_px: float
     height_px: float
     """From the heading to the name of the time axis."""
@@ -232,7 +234,9 @@ def _across(runs: int) -> int:
     return -(-runs // bands) if runs else 1
 
 
-def _overview_rows(kinds: Mapping[Kind, Panels], band: Sequence[Run], right_px: float) -> list[_OverviewRow]:
+def _overview_rows(
+    kinds: Mapping[Kind, Panels[Run]], band: Sequence[Run], right_px: float
+) -> list[_OverviewRow]:
     """Return the kinds of which some run of ``band`` has a panel."""
     rows = []
     for kind, panels in kinds.items():
@@ -272,7 +276,7 @@ def _draw_band(
         top_px += row.height_px
 
 
-def _draw_panel(sheet: Sheet, panels: Panels, run: Run, left_px: float, top_px: float) -> None:
+def _draw_panel(sheet: Sheet, panels: Panels[Run], run: Run, left_px: float, top_px: float) -> None:
     form = sheet.form
     place = Place(
         left_px=left_px + panels.left_px,

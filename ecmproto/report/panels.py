@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.report.run import Run, Scale, greatest, time_scale
-from ecmproto.report.sheet import ALERT, GRID, INK, MUTED, Entry, Format
+from ecmproto.report.sheet import ALERT, GRID, INK, MUTED, Colour, Entry, Format, fitting, width_em
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
 
 _TIME_NUMBERS = 8
 """How many spans the numbers at a time axis divide it into at most."""
@@ -57,15 +56,20 @@ BEYOND: dict[str, Any] = {
     "color": ALERT.light, "marker": "^", "markersize": 5, "markeredgewidth": 0, "linestyle": "none",
 }  # fmt: skip
 """The mark at the end of a scale where a value is beyond it."""
+Shown = TypeVar("Shown")
+"""Whom panels are of: the runs of a report, or the statistics of a capture."""
 
 
-class Panels:
+class Panels(Generic[Shown]):
     """Panels of one kind, one a run, on axes that can be compared; the base of every kind."""
+
+    timed = True
+    """Whether time goes across."""
 
     right_px = 12.0
     """Room for what stands right of the axes."""
 
-    def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
+    def __init__(self, runs: Sequence[Shown], time: TimeAxis, form: Format) -> None:
         self.runs = runs
         """The runs that have something to show."""
         self.time = time
@@ -73,19 +77,24 @@ class Panels:
         self.left_px = float(form.left_px)
         """Room for what stands left of the axes."""
 
-    def unit(self, run: Run) -> str:
+    @property
+    def shown(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self.runs)
+
+    def unit(self, run: Shown) -> str:
         """Return the unit of the vertical axis, or nothing."""
         return ""
 
-    def height_px(self, run: Run) -> float:
+    def height_px(self, run: Shown) -> float:
         """Return the height of the run's axes."""
         return self.form.panel_px
 
-    def title(self, run: Run) -> str:
+    def title(self, run: Shown) -> str:
         """Return whose panel it is; nothing for the run's own name."""
         return ""
 
-    def readout(self, run: Run) -> str:
+    def readout(self, run: Shown) -> str:
         """Return the figures that stand above the panel."""
         return ""
 
@@ -93,7 +102,7 @@ class Panels:
         """Return the legend."""
         return []
 
-    def draw(self, axes: Axes, run: Run) -> None:
+    def draw(self, axes: Axes, run: Shown) -> None:
         """Draw ``run`` on ``axes``."""
         raise NotImplementedError
 
@@ -161,10 +170,75 @@ def row_reach(form: Format) -> float:
     return 0.45 if form.narrow else 0.8
 
 
+_LABEL_SHARE = 0.32
+_NARROW_LABEL_SHARE = 0.6
+"""Labels of rows take this part of the width at most."""
+_TOTAL_PX = 74.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row: a height from 0 to 1 for each span of the run, and the whole in words."""
+
+    label: str
+    total: str
+    heights: Floats
+    colour: Colour
+
+
+class RowPanels(Panels[Shown]):
+    """Panels made of rows; what they are is decided by :meth:`rows_of`."""
+
+    def __init__(self, runs: Sequence[Shown], time: TimeAxis, form: Format) -> None:
+        super().__init__(runs, time, form)
+        self._rows = {id(run): self.rows_of(run) for run in runs}
+        self.runs = [run for run in runs if self._rows[id(run)]]
+        if form.narrow:
+            self._room_px = _NARROW_LABEL_SHARE * form.width_px
+            return
+        self.right_px = _TOTAL_PX
+        self._room_px = _LABEL_SHARE * form.width_px
+        size = form.text_px - 1
+        texts = [fitting(row.label, self._room_px, size) for run in self.runs for row in self._rows[id(run)]]
+        widest = max((width_em(text) * size for text in texts), default=0.0)
+        self.left_px = max(self.left_px, min(self._room_px, widest) + 12)
+
+    def rows_of(self, run: Shown) -> list[Row]:
+        """Return the rows of a run."""
+        raise NotImplementedError
+
+    def height_px(self, run: Shown) -> float:
+        """Return the height of the axes."""
+        return self.form.row_px * len(self._rows[id(run)])
+
+    def draw(self, axes: Axes, run: Shown) -> None:
+        """Draw the run's panel."""
+        rows = self._rows[id(run)]
+        size = self.form.text_px - 1
+        row_axis(axes, [(fitting(row.label, self._room_px, size), row.total) for row in rows], self.form)
+        for place, row in enumerate(rows):
+            self.draw_row(axes, place, row)
+
+    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+        """Draw one row."""
+        raise NotImplementedError
+
+
+def draw_area(axes: Axes, place: int, row: Row, edges: Floats, form: Format) -> None:
+    """Draw the heights of a row as an area over its base line."""
+    base = place + BASE
+    axes.stairs(
+        base - row_reach(form) * row.heights,
+        edges,
+        baseline=base,
+        fill=True,
+        color=row.colour.light,
+        linewidth=0,
+    )
+
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-
 _LARGEST = 1e30
 """Greater values are no measurements, and sums of them overflow: they are left out like NaN."""
 

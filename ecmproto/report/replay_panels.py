@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,16 +14,18 @@ from ecmproto.report.panels import (
     BEYOND,
     Floats,
     Panels,
+    Row,
+    RowPanels,
     TimeAxis,
     bin_centres,
     bin_of,
     coarse_edges,
     coarse_means,
     coarse_peaks,
+    draw_area,
     drawable,
     extremes,
     highest,
-    row_axis,
     row_reach,
     shares_of,
     value_axis,
@@ -46,13 +47,10 @@ from ecmproto.report.sheet import (
     MUTED,
     OTHERS,
     QUEUE,
-    Colour,
     Entry,
     Format,
     LineStyle,
-    fitting,
     line_style,
-    width_em,
 )
 from ecmproto.units import format_octets, format_time
 
@@ -67,7 +65,7 @@ _DOTTED_BELOW = 160
 """Fewer points than these get a dot at their tip."""
 
 
-class FeedbackPanels(Panels):
+class FeedbackPanels(Panels[Run]):
     """Panels of the feedback; mechanisms measure different things, so each run has its own scale."""
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
@@ -196,7 +194,7 @@ _STEPS_BELOW = 60
 """Fewer spans than these are drawn as steps, more as a line through their middles."""
 
 
-class QueuePanels(Panels):
+class QueuePanels(Panels[Run]):
     """Panels of the queue, each on a scale of its own: queues differ by orders of magnitude.
 
     A scale reaches to what the queue is nearly all the time; the few spans beyond that, such as the first
@@ -309,7 +307,7 @@ _MARKS = 7
 _LIMIT_DOTS = (0, (1, 1.6))
 
 
-class RatePanels(Panels):
+class RatePanels(Panels[Run]):
     """Panels of rates on one scale; a flow has the same line in every one of them."""
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
@@ -419,64 +417,12 @@ def _sent_alike(one: Run, other: Run) -> bool:
 
 
 _ROWS = 16
-_LABEL_SHARE = 0.32
-_NARROW_LABEL_SHARE = 0.6
-"""Labels of rows take this part of the width at most."""
-_TOTAL_PX = 74.0
 _LEAST_HEIGHT = 0.3
 """Height of the weakest message, as a part of the strongest one's."""
 _PAUSE = line_style(6).colour
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A row: a height from 0 to 1 for each span of the run, and the whole in words."""
-
-    label: str
-    total: str
-    heights: Floats
-    colour: Colour
-
-
-class RowPanels(Panels):
-    """Panels made of rows; what they are is decided by :meth:`rows_of`."""
-
-    def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
-        super().__init__(runs, time, form)
-        self._rows = {id(run): self.rows_of(run) for run in runs}
-        self.runs = [run for run in runs if self._rows[id(run)]]
-        if form.narrow:
-            self._room_px = _NARROW_LABEL_SHARE * form.width_px
-            return
-        self.right_px = _TOTAL_PX
-        self._room_px = _LABEL_SHARE * form.width_px
-        size = form.text_px - 1
-        texts = [fitting(row.label, self._room_px, size) for run in self.runs for row in self._rows[id(run)]]
-        widest = max((width_em(text) * size for text in texts), default=0.0)
-        self.left_px = max(self.left_px, min(self._room_px, widest) + 12)
-
-    def rows_of(self, run: Run) -> list[Row]:
-        """Return the rows of a run."""
-        raise NotImplementedError
-
-    def height_px(self, run: Run) -> float:
-        """Return the height of the axes."""
-        return self.form.row_px * len(self._rows[id(run)])
-
-    def draw(self, axes: Axes, run: Run) -> None:
-        """Draw the run's panel."""
-        rows = self._rows[id(run)]
-        size = self.form.text_px - 1
-        row_axis(axes, [(fitting(row.label, self._room_px, size), row.total) for row in rows], self.form)
-        for place, row in enumerate(rows):
-            self.draw_row(axes, place, row)
-
-    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
-        """Draw one row."""
-        raise NotImplementedError
-
-
-class MessagePanels(RowPanels):
+class MessagePanels(RowPanels[Run]):
     """The raster of messages: a tick where a flow got one, the higher the stronger it was."""
 
     def rows_of(self, run: Run) -> list[Row]:
@@ -516,7 +462,7 @@ class MessagePanels(RowPanels):
         axes.plot(across, upward, color=row.colour.light, linewidth=width, solid_capstyle="butt")
 
 
-class LossPanels(RowPanels):
+class LossPanels(RowPanels[Run]):
     """Dropped frames and paused senders: a row for the drops, then one per sender that was stopped."""
 
     def rows_of(self, run: Run) -> list[Row]:
@@ -568,15 +514,7 @@ class LossPanels(RowPanels):
     def draw_row(self, axes: Axes, place: int, row: Row) -> None:
         """Draw one row."""
         edges = np.linspace(0, max(1, self.time.span_ns), len(row.heights) + 1) / self.time.scale.factor
-        base = place + BASE
-        axes.stairs(
-            base - row_reach(self.form) * row.heights,
-            edges,
-            baseline=base,
-            fill=True,
-            color=row.colour.light,
-            linewidth=0,
-        )
+        draw_area(axes, place, row, edges, self.form)
 
 
 def _grouped(labels: Sequence[str], weights: NDArray[Any]) -> list[tuple[str, list[int]]]:

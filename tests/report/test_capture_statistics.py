@@ -184,6 +184,6 @@ def test_numbers_at_the_time_axis_stand_apart_and_within(span_s: int, form: Form
 
 def test_counts_have_whole_numbers_at_their_axis() -> None:
     statistics = of_frames([message(CNM(cpid=1, qntz_fb=40))], [0])
-    assert panel_of("feedback", statistics, WIDE).readout == "1 CNM"
+    assert panel_of("feedback", statistics, WIDE).readout(statistics) == "1 CNM"
     (axes,) = single("feedback", statistics, WIDE).axes
     assert all(float(place).is_integer() for place in axes.get_yticks())

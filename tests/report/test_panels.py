@@ -29,7 +29,7 @@ def queue_run(name: str, usual: float, overshoot: float | None = None) -> Run:
     return Run(name=name, title=name, duration_ns=SLOTS, queue=curve, buffer_octets=500_000)
 
 
-def upper_ends(panels: Panels) -> list[float]:
+def upper_ends(panels: Panels[Run]) -> list[float]:
     """Return in octets or the like what the axis of each run's panel reaches to."""
     ends = []
     for run in panels.runs:
