@@ -184,7 +184,6 @@ class _Ending:
 
 def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
     """Return the mechanism's parameters: what suits the rate, then what is asked for."""
-    from ecmproto.live.testbed.topology import low_rate_parameters
     from ecmproto.mechanisms.registry import find_mechanism
 
     own = []
@@ -197,8 +196,9 @@ def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
         elif target not in request.names:
             needed = f"a mechanism that runs ({', '.join(request.names)})"
             raise ParameterError(name="param", needed=needed, got=repr(target))
-    chosen = (*low_rate_parameters(name, request.topology.rate_bps), *own)
-    find_mechanism(name).parse(chosen)
+    mechanism = find_mechanism(name)
+    chosen = (*mechanism.low_rate_parameters(request.topology.rate_bps), *own)
+    mechanism.parse(chosen)
     return chosen
 
 

@@ -27,6 +27,10 @@ UNSET: Any = None
 _LAB = "S004 VI, in octets"
 
 
+OFTEN = ("cp.sf=30kB", "cp.sr=9kB")
+"""What ECM and BCN sample by at a slow port, where 150 KB last too long between samples."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParameters(Parameters):
     """When frames are sampled.  Raises ParameterError on values out of range or Sr > Sf > 0."""

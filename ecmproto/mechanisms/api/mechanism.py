@@ -5,12 +5,15 @@ The code of a role is named, not imported: kernels need numba, and listing mecha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.parameters import Parameters, unknown_name
+
+_DEFAULTS_FROM_BPS = 10**10
+"""Mechanisms' defaults are for ports of this rate."""
 
 
 class Role(Enum):
@@ -40,6 +43,14 @@ class Mechanism:
     machine: str
     """``package.module:Class`` of its `ecmproto.mechanisms.api.machine.Machine`."""
     roles: Mapping[Role, type[Parameters]]
+    low_rate: Callable[[int], Sequence[str]] | None = None
+    """What gives the assignments that let it settle at a port of so many bit/s as it does at 10 Gb/s."""
+
+    def low_rate_parameters(self, rate_bps: int) -> list[str]:
+        """Return assignments that let it settle at a port of ``rate_bps``; none from 10 Gb/s on."""
+        if self.low_rate is None or rate_bps >= _DEFAULTS_FROM_BPS:
+            return []
+        return list(self.low_rate(rate_bps))
 
     def parse(self, assignments: Iterable[str]) -> dict[Role, Parameters]:
         """Return the parameters of all roles that texts such as ``qeq=33kB`` or ``rp.w=2`` set.

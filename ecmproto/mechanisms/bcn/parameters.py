@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.aimd import parameters as aimd
-from ecmproto.mechanisms.aimd.parameters import UNSET, WEIGHT_DENOMINATOR, AIMDEdgeParameters
+from ecmproto.mechanisms.aimd.parameters import OFTEN, UNSET, WEIGHT_DENOMINATOR, AIMDEdgeParameters
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.mechanisms.api.parameters import documented
 from ecmproto.units import format_octets
@@ -127,11 +127,16 @@ class BCNReactionPointParameters(aimd.AIMDReactionPointParameters):
     )
 
 
+def _low_rate(rate_bps: int) -> list[str]:
+    return ["rp.td=10ms", *OFTEN]
+
+
 BCN = Mechanism(
     name="bcn",
     title="Backward Congestion Notification, enhanced with the link's capacity",
     source="S004",
     machine="ecmproto.mechanisms.bcn.messages:BCNMachine",
+    low_rate=_low_rate,
     roles={
         Role.CONGESTION_POINT: BCNCongestionPointParameters,
         Role.REACTION_POINT: BCNReactionPointParameters,

@@ -396,11 +396,25 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
         return self.flow_qmax_octets * qeq_octets // self.flow_qeq_octets
 
 
+_QUICK_SAMPLES = (
+    "cp.sf=15kB", "cp.sr=4500B", "cp.tagged_sf=9kB", "cp.tagged_sr=2700B", "rp.probe_octets=30kB",
+)  # fmt: skip
+_QUICK_GAINS = ("rp.gi=0.1", "rp.flow_gi=0.5", "rp.flow_gd=0.5")
+"""Both gains are shares of the rate a message: at a slow port there are few messages in a second."""
+_PROBES_RAISE = ("cp.increase_signals=off", "rp.flow_qeq=25kB")
+"""Messages that raise rates are most of them, and keep devices busy; what three flows are given is Qeq."""
+
+
+def _low_rate(rate_bps: int) -> list[str]:
+    return [*_QUICK_SAMPLES, *_QUICK_GAINS, *_PROBES_RAISE]
+
+
 E2CM = Mechanism(
     name="e2cm",
     title="Extended Ethernet Congestion Management (IBM's proposal of 2007)",
     source="S002",
     machine="ecmproto.mechanisms.e2cm.messages:E2CMMachine",
+    low_rate=_low_rate,
     roles={
         Role.CONGESTION_POINT: E2CMCongestionPointParameters,
         Role.REACTION_POINT: E2CMReactionPointParameters,

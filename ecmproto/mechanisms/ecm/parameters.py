@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ecmproto.mechanisms.aimd import parameters as aimd
-from ecmproto.mechanisms.aimd.parameters import UNSET, WEIGHT_DENOMINATOR, AIMDEdgeParameters
+from ecmproto.mechanisms.aimd.parameters import OFTEN, UNSET, WEIGHT_DENOMINATOR, AIMDEdgeParameters
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.mechanisms.api.parameters import Parameters, documented
 
@@ -120,11 +120,25 @@ class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
         Parameters.__post_init__(self)
 
 
+_RU_SHARE = 0.0004
+"""Ru as a share of the port's rate: 4 Mb/s at 10 Gb/s (S004)."""
+_LEAST_RU_BPS = _MB
+_GI = 4 * 64 / 1500
+"""S004's Gi, a unit of 64 octets."""
+
+
+def _low_rate(rate_bps: int) -> list[str]:
+    # Ru is 0.0004·C; where its range ends above that, the gain that it is multiplied with is less.
+    gi = _GI * _RU_SHARE * rate_bps / _LEAST_RU_BPS
+    return ["rp.ru=1M", f"rp.gi={gi:.6f}", "rp.floor=1M", "rp.td=10ms", *OFTEN, "cp.qsc=0"]
+
+
 ECM = Mechanism(
     name="ecm",
     title="Ethernet Congestion Manager (Cisco's proposal of 2007)",
     source="S000",
     machine="ecmproto.mechanisms.ecm.messages:ECMMachine",
+    low_rate=_low_rate,
     roles={
         Role.CONGESTION_POINT: ECMCongestionPointParameters,
         Role.REACTION_POINT: ECMReactionPointParameters,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.mechanisms.api.parameters import Parameters, documented
+from ecmproto.units import NS_PER_S
 
 _S003 = "S003"
 _CHOICE = "choice (algorithms 5)"
@@ -313,11 +314,22 @@ class FECNEdgeParameters(Parameters):
     )
 
 
+_INTERVAL_BITS = 600_000
+"""What the measurement interval holds at a slow port: fifty full frames, lest it count clumps."""
+_LEAST_INTERVAL_NS = 1_000_000
+
+
+def _low_rate(rate_bps: int) -> list[str]:
+    interval_ns = max(_LEAST_INTERVAL_NS, _INTERVAL_BITS * NS_PER_S // rate_bps)
+    return [f"cp.T={interval_ns}ns", f"rp.tau={interval_ns}ns", f"rp.idle={2 * interval_ns}ns"]
+
+
 FECN = Mechanism(
     name="fecn",
     title="Forward Explicit Congestion Notification",
     source="S003 (Jiang, Jain and So-In, IEEE 802.1au, March 2007)",
     machine="ecmproto.mechanisms.fecn.messages:FECNMachine",
+    low_rate=_low_rate,
     roles={
         Role.CONGESTION_POINT: FECNCongestionPointParameters,
         Role.REACTION_POINT: FECNReactionPointParameters,

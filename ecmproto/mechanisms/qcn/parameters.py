@@ -371,11 +371,16 @@ class QCNEdgeParameters(Parameters):
             )
 
 
+def _low_rate(rate_bps: int) -> list[str]:
+    return ["rp.min_rate=1M", "rp.ai_rate=1M", "rp.hai_rate=5M", "cp.sample_base=50kB"]
+
+
 QCN = Mechanism(
     name="qcn",
     title="Quantized Congestion Notification (802.1Qau)",
     source="S001 with the parameters of 802.1Q clauses 30-33",
     machine="ecmproto.mechanisms.qcn.messages:QCNMachine",
+    low_rate=_low_rate,
     roles={
         Role.CONGESTION_POINT: QCNCongestionPointParameters,
         Role.REACTION_POINT: QCNReactionPointParameters,
