@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from bench.contest import rates, show
-from ecmproto.fuzz.cases import Case
+from ecmproto.fuzz.cases import FuzzCase
 from ecmproto.fuzz.checks.base import BatchCheck
 
 CASES = 512
@@ -64,7 +64,7 @@ _PROGRAMS = {
 }
 
 
-def _taken(source: Iterator[Case]) -> list[bytes]:
+def _taken(source: Iterator[FuzzCase]) -> list[bytes]:
     return [case.octets for case in islice(source, CASES)]
 
 

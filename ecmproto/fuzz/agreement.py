@@ -23,7 +23,7 @@ from pathlib import Path
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import CaseSource
 from ecmproto.fuzz.checks.base import BatchCheck
-from ecmproto.fuzz.command import RunOutcome
+from ecmproto.fuzz.command import CaseOutcome
 from ecmproto.fuzz.findings import CampaignState, Finding, Progress
 from ecmproto.fuzz.judgement import Bounds, CaseRange, Disagreement, Judge, ScheduledCheck, first_of, reduced
 from ecmproto.fuzz.minimisation import Budget, unlimited
@@ -269,7 +269,7 @@ class AgreementCampaign:
             told = first_of(check, wrong, items, bounds) or wrong
         elif row >= 0:
             items = [items[row]]
-        outcome = RunOutcome(
+        outcome = CaseOutcome(
             kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=told.detail + "\n"
         )
         index = batch.index + max(row, 0)

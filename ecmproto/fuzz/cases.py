@@ -33,7 +33,7 @@ LONGEST_FRAME_OCTETS = 2 * JUMBO_OCTETS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class FuzzCase:
     """A frame to try, and how it came about."""
 
     seed: int
@@ -56,7 +56,7 @@ class CaseSource(Protocol):
     def corpus(self) -> str:
         """A digest of the corpus, to tell it from others."""
 
-    def starting_at(self, index: int) -> Iterator[Case]:
+    def starting_at(self, index: int) -> Iterator[FuzzCase]:
         """Yield every case from ``index`` on."""
 
 
@@ -86,19 +86,19 @@ class Cases:
         # decoding the corpus again takes less than sending it decoded
         return functools.partial(Cases, self._corpus, seed=self.seed, ethertypes=self._ethertypes), ()
 
-    def __getitem__(self, index: int) -> Case:
+    def __getitem__(self, index: int) -> FuzzCase:
         """Return case ``index``, 0 or more."""
         dice = Dice(self.seed, index)
         if not self._corpus or dice.chance(_WHOLLY_RANDOM_OF):
             octets = dice.octets(dice.below(_RANDOM_OCTETS + 1))
-            return Case(seed=self.seed, index=index, octets=octets, source=-1, mutations=("random",))
+            return FuzzCase(seed=self.seed, index=index, octets=octets, source=-1, mutations=("random",))
         source = dice.below(len(self._corpus))
         octets = self._corpus[source]
         done: list[str] = []
         for _ in range(1 + min(dice.below(_MOST_MUTATIONS), dice.below(_MOST_MUTATIONS))):
             octets, name = self._mutated(octets, source if not done else -1, dice)
             done.append(name)
-        return Case(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
+        return FuzzCase(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
 
     def _mutated(self, octets: bytes, source: int, dice: Dice) -> tuple[bytes, str]:
         """Return ``octets``, frame ``source`` (−1: no longer one), after a mutation that changed it."""
@@ -117,11 +117,11 @@ class Cases:
     def _frame(self, octets: bytes, source: int) -> Frame:
         return self._frames[source] if source >= 0 else decode_lax(octets, ethertypes=self._ethertypes)
 
-    def __iter__(self) -> Iterator[Case]:
+    def __iter__(self) -> Iterator[FuzzCase]:
         """Yield every case, from 0 on, without end."""
         return self.starting_at(0)
 
-    def starting_at(self, index: int) -> Iterator[Case]:
+    def starting_at(self, index: int) -> Iterator[FuzzCase]:
         """Yield every case from ``index`` on, without end."""
         while True:
             yield self[index]
@@ -144,7 +144,7 @@ class OctetCases:
         self._corpus = tuple(corpus) or (b"",)
         self._mutators = tuple(mutators)
 
-    def __getitem__(self, index: int) -> Case:
+    def __getitem__(self, index: int) -> FuzzCase:
         """Return case ``index``, 0 or more."""
         dice = Dice(self.seed, index)
         source = dice.below(len(self._corpus))
@@ -158,9 +158,9 @@ class OctetCases:
             mutate = dice.pick(self._mutators)
             octets = mutate(octets, dice)[:LONGEST_INPUT_OCTETS]
             done.append(mutate.__name__)
-        return Case(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
+        return FuzzCase(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
 
-    def starting_at(self, index: int) -> Iterator[Case]:
+    def starting_at(self, index: int) -> Iterator[FuzzCase]:
         """Yield every case from ``index`` on, without end."""
         while True:
             yield self[index]

@@ -41,7 +41,7 @@ _CRASHES = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RunOutcome:
+class CaseOutcome:
     """How a run ended.  Failures with one ``signature`` are taken for one defect."""
 
     kind: Kind
@@ -77,7 +77,7 @@ class Command:
         if not self.words:
             raise ParameterError(name="command", needed="a program and its arguments", got="nothing")
 
-    def run(self, path: Path, *, stop: threading.Event | None = None) -> RunOutcome:
+    def run(self, path: Path, *, stop: threading.Event | None = None) -> CaseOutcome:
         """Run it on a file; it is ended once ``stop`` is set.  ParameterError if it cannot be started."""
         words = [word.replace(PLACE, os.fspath(path)) for word in self.words]
         start = time.monotonic()
@@ -98,7 +98,7 @@ class Command:
             over = watched.until_ended(stop)
         output = watched.printed
         kind, signature = self._judged(over, process.returncode, output)
-        return RunOutcome(
+        return CaseOutcome(
             kind=kind,
             signature=signature,
             status=process.returncode,

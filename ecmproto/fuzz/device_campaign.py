@@ -20,7 +20,7 @@ from ecmproto.errors import counted
 from ecmproto.formats.ethernet import Data
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.command import RunOutcome
+from ecmproto.fuzz.command import CaseOutcome
 from ecmproto.fuzz.findings import CampaignState, Finding, Progress
 from ecmproto.fuzz.minimisation import Budget, fewest, simplest
 
@@ -401,7 +401,7 @@ class DeviceCampaign:
             lines += [f"case {index}: {', '.join(mutations)}" for index, mutations in told]
         else:
             suspects = self._suspects(stretch)
-        outcome = RunOutcome(
+        outcome = CaseOutcome(
             kind="silence", signature=signature, status=0, seconds=seconds, output="\n".join(lines) + "\n"
         )
         return Finding(

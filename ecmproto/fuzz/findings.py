@@ -24,7 +24,7 @@ from pathlib import Path
 
 from ecmproto.capture import Batch, PcapWriter
 from ecmproto.errors import ParameterError
-from ecmproto.fuzz.command import PLACE, Command, RunOutcome
+from ecmproto.fuzz.command import PLACE, CaseOutcome, Command
 
 FINDING_SCHEMA = "ecmproto/finding/1"
 
@@ -38,7 +38,7 @@ class Finding:
     """A defect: the least frames that show it, and how the program ended on them."""
 
     frames: tuple[bytes, ...]
-    outcome: RunOutcome
+    outcome: CaseOutcome
     seed: int
     index: int
     """Index of the first case of the run that showed it."""
@@ -94,7 +94,7 @@ def findings_in(folder: Path) -> dict[str, Finding]:
     found = {}
     for path in sorted(folder.glob("*/finding.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
-        outcome = RunOutcome(
+        outcome = CaseOutcome(
             kind=document["kind"],
             signature=document["signature"],
             status=document["status"],

@@ -23,7 +23,7 @@ from types import TracebackType
 
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import CaseSource
-from ecmproto.fuzz.command import Command, RunOutcome
+from ecmproto.fuzz.command import CaseOutcome, Command
 from ecmproto.fuzz.findings import (
     TIMED_OUT,
     CampaignState,
@@ -126,7 +126,7 @@ class Runs:
         self._stop = threading.Event()
         self._threads = ThreadPoolExecutor(jobs)
         self._folder = TemporaryDirectory()
-        self._started: deque[tuple[Trial, Future[RunOutcome]]] = deque()
+        self._started: deque[tuple[Trial, Future[CaseOutcome]]] = deque()
         self._number = 0
 
     def __enter__(self) -> Runs:
@@ -139,7 +139,7 @@ class Runs:
         self._threads.shutdown(cancel_futures=True)
         self._folder.cleanup()
 
-    def next(self) -> tuple[Trial, RunOutcome]:
+    def next(self) -> tuple[Trial, CaseOutcome]:
         """Return the next trial and how it ended; ParameterError where the program cannot be started."""
         # one more than run at once, so that a capture is made while programs read others
         while len(self._started) <= self._jobs:
@@ -153,7 +153,7 @@ class Runs:
         trial.write(path)
         self._started.append((trial, self._threads.submit(self._run, path)))
 
-    def _run(self, path: Path) -> RunOutcome:
+    def _run(self, path: Path) -> CaseOutcome:
         try:
             return self._command.run(path, stop=self._stop)
         finally:
@@ -173,7 +173,7 @@ class RunFrames:
         self._limit_s = limit_s
         self._start_s = math.inf
 
-    def took(self, frames: int, outcome: RunOutcome) -> None:
+    def took(self, frames: int, outcome: CaseOutcome) -> None:
         """Take note of a run of so many frames."""
         if self._fixed:
             return
@@ -224,12 +224,12 @@ class Reduction:
         self._left_s = left_s
         self._budget = self._another()
 
-    def outcome(self, trial: Trial) -> RunOutcome:
+    def outcome(self, trial: Trial) -> CaseOutcome:
         """Return how the program ends on a trial."""
         trial.write(self._path)
         return self._command.run(self._path)
 
-    def least(self, trial: Trial) -> tuple[Trial, RunOutcome] | None:
+    def least(self, trial: Trial) -> tuple[Trial, CaseOutcome] | None:
         """Return the least trial found, and how the program ends on it; None where it does not fail again."""
         first = self.outcome(trial)
         if first.signature != self._signature:
@@ -256,7 +256,7 @@ class Reduction:
     def _another(self) -> Budget:
         return Budget(self._tries, seconds=min(REDUCED_SECONDS, self._left_s()))
 
-    def _hasten(self, empty: RunOutcome) -> None:
+    def _hasten(self, empty: CaseOutcome) -> None:
         """Wait no longer for a hang than it takes to know it from a start."""
         if self._signature == "hang" and not empty.failed:
             seconds = min(self._patient.seconds, max(_LEAST_S, _HANG_STARTS * empty.processor_s))
@@ -385,7 +385,7 @@ class TargetCampaign:
             index += len(trial.items)
             number += 1
 
-    def _judged(self, trial: Trial, outcome: RunOutcome) -> Finding | None:
+    def _judged(self, trial: Trial, outcome: CaseOutcome) -> Finding | None:
         """Count a run; return what is new."""
         finding, failed = None, outcome.failed
         if failed and not self._state.seen(outcome.signature):
@@ -396,7 +396,7 @@ class TargetCampaign:
         self._state.count(len(trial.items), failed=failed)
         return finding
 
-    def _found(self, trial: Trial, outcome: RunOutcome) -> Finding | None:
+    def _found(self, trial: Trial, outcome: CaseOutcome) -> Finding | None:
         """Reduce what failed, and keep it; None for what took too long once and never again."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / trial.file
@@ -452,7 +452,7 @@ class TargetCampaign:
                 != 0
             )
 
-    def _shell(self, line: str) -> RunOutcome:
+    def _shell(self, line: str) -> CaseOutcome:
         """Run a line that has limits of its own."""
         patient = dataclasses.replace(
             self._command,

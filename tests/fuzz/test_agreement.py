@@ -27,7 +27,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.fuzz import agreement
 from ecmproto.fuzz.agreement import BATCH_CASES, AgreementCampaign, verdicts
-from ecmproto.fuzz.cases import LONGEST_INPUT_OCTETS, Case, Cases, OctetCases
+from ecmproto.fuzz.cases import LONGEST_INPUT_OCTETS, Cases, FuzzCase, OctetCases
 from ecmproto.fuzz.checks import frames, readers, tshark
 from ecmproto.fuzz.checks.base import BatchCheck, Difference, Items
 from ecmproto.fuzz.checks.frames import (
@@ -145,7 +145,7 @@ def test_a_case_that_cannot_be_made_is_found_and_the_others_are_looked_at(
 ) -> None:
     right = Cases.__getitem__
 
-    def planted(self: Cases, index: int) -> Case:
+    def planted(self: Cases, index: int) -> FuzzCase:
         if index == 17:
             raise IndexError
         return right(self, index)

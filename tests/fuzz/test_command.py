@@ -15,9 +15,9 @@ from ecmproto.fuzz.command import (
     FILE_OCTETS,
     SIGN_OCTETS,
     TAIL_OCTETS,
+    CaseOutcome,
     Command,
     KeptOutput,
-    RunOutcome,
     signature_of,
 )
 from ecmproto.fuzz.findings import reproduction
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-def shell(path: Path, script: str, **limits: object) -> RunOutcome:
+def shell(path: Path, script: str, **limits: object) -> CaseOutcome:
     return Command(words=("sh", "-c", script), **limits).run(path)  # type: ignore[arg-type]
 
 

@@ -18,7 +18,7 @@ from ecmproto.capture import open_capture
 from ecmproto.codec import CNM, TLV, decode_lax
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.command import Command, Kind, RunOutcome
+from ecmproto.fuzz.command import CaseOutcome, Command, Kind
 from ecmproto.fuzz.findings import Finding, Progress, write_capture
 from ecmproto.fuzz.subjects import SUBJECTS
 from ecmproto.fuzz.target import FIRST_FRAMES, MOST_FRAMES, Feed, RunFrames, Runs, TargetCampaign, Trial
@@ -42,7 +42,7 @@ def planted(defect: str, *place: str, seconds: float = 2.0) -> Command:
     return Command(words=(sys.executable, "-I", "-S", str(READER), defect, *place), seconds=seconds)
 
 
-def shown_again(folder: Path) -> RunOutcome:
+def shown_again(folder: Path) -> CaseOutcome:
     """Return how it ends when a user runs what was kept, without any limit but its own."""
     words = ("sh", "-c", f"cd {folder} && sh reproduce.sh")
     return Command(words=words, seconds=600, memory_octets=1 << 40).run(folder / "finding.json")
@@ -319,8 +319,8 @@ def test_tshark_says_that_a_dissector_broke_down_but_frames_may_be_malformed(tmp
     assert broken.signature.endswith("own.lua:4: Range is out of bounds")
 
 
-def ended(*, kind: Kind = "fine", seconds: float = 0.01, processor_s: float = 0.01) -> RunOutcome:
-    return RunOutcome(
+def ended(*, kind: Kind = "fine", seconds: float = 0.01, processor_s: float = 0.01) -> CaseOutcome:
+    return CaseOutcome(
         kind=kind,
         signature="",
         status=0,

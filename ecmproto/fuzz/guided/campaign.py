@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ecmproto.errors import MissingDependencyError, OutputError
-from ecmproto.fuzz.command import Kind, RunOutcome
+from ecmproto.fuzz.command import CaseOutcome, Kind
 from ecmproto.fuzz.findings import CampaignState, Finding, Progress, findings_in
 from ecmproto.fuzz.guided import harness
 from ecmproto.fuzz.guided.targets import PLAIN, committed_inputs, find_target, line_of, write_folder
@@ -233,7 +233,7 @@ class GuidedCampaign:
     def _kept(self, path: Path, output: str, code: int) -> Iterator[Finding]:
         """Keep an input on which atheris ended, as it is: to reduce it could end this process too."""
         kind: Kind = _LEFT.get(path.name.partition("-")[0], "crash")  # type: ignore[assignment]
-        outcome = RunOutcome(
+        outcome = CaseOutcome(
             kind=kind, signature=f"{self._name}: {kind}", status=code, seconds=0.0, output=output
         )
         if self._state.seen(outcome.signature):

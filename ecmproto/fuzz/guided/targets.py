@@ -22,7 +22,7 @@ from ecmproto.fuzz.checks.base import BatchCheck, Items
 from ecmproto.fuzz.checks.frames import ColumnCheck, DocumentCheck, SchemaCheck
 from ecmproto.fuzz.checks.messages import MessageCheck
 from ecmproto.fuzz.checks.readers import CaptureCheck, FilterCheck, SpecCheck
-from ecmproto.fuzz.command import RunOutcome
+from ecmproto.fuzz.command import CaseOutcome
 from ecmproto.fuzz.findings import CampaignState, Finding
 from ecmproto.fuzz.judgement import LOADING_SECONDS, Bounds, Disagreement, disagreements, first_of, reduced
 from ecmproto.fuzz.minimisation import Budget
@@ -291,7 +291,7 @@ class InputTester:
         budget = Budget(DEFAULT_TRIES, seconds=REDUCED_SECONDS)
         _, least = reduced(check, wrong, items, self._bounds, budget)
         again = first_of(check, wrong, least, self._bounds) or wrong
-        outcome = RunOutcome(
+        outcome = CaseOutcome(
             kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=again.detail + "\n"
         )
         finding = Finding(frames=tuple(least), outcome=outcome, seed=self._seed, index=self._tried)
