@@ -163,7 +163,8 @@ class Layer:
     announced_by: ClassVar[str | int] = ""
     """The role in the `EtherTypes` map, or the EtherType itself, that announces it; "" when neither does."""
     selected_by: ClassVar[tuple[int, ...]] = ()
-    """Where formats share an EtherType: the selector values that mean this one; () for any other."""
+    """Where formats share an EtherType: the values of the selector, the first two octets unless the EtherType
+    says otherwise, that mean this one; () for any other."""
     behind_snap: ClassVar[bool] = False
     """Whether its EtherType announces it in SNAP headers too."""
     ip_protocol: ClassVar[int | None] = None

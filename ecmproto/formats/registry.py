@@ -108,7 +108,9 @@ def _refuse_same(cls: type[Layer], other: type[Layer]) -> None:
         same = "UDP port"
     elif cls.ip_protocol is not None and cls.ip_protocol in (other.ip_protocol, other.next_header):
         same = "IP protocol"
-    elif not cls.selected_by and announcement(cls, DEFAULT) in {announcement(other, DEFAULT)} - {None}:
+    elif announcement(cls, DEFAULT) in {announcement(other, DEFAULT)} - {None} and not _told_apart(
+        cls, other
+    ):
         same = "EtherType"
     if same:
         raise ParameterError(
@@ -123,6 +125,18 @@ def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
         return role
     return getattr(ethertypes, role) if role else None
 
+
+def _told_apart(cls: type[Layer], other: type[Layer]) -> bool:
+    """Return whether an added format and another of its EtherType are told apart by a selector."""
+    if not cls.selected_by or set(cls.selected_by) & set(other.selected_by):
+        return False
+    if other in OWN:
+        return cls.announced_by == other.announced_by in _SELECTING
+    return bool(other.selected_by)
+
+
+_SELECTING = ("message", "tag", "mac_control")
+"""The roles of EtherTypes that any number of formats may share."""
 
 FORMATS: tuple[type[Layer], ...] = _with_added(OWN)
 """Every format; their numbers in tables are their places here."""
@@ -195,7 +209,7 @@ def _dispatch(ethertypes: EtherTypes) -> Dispatch:
         value = announcement(cls, ethertypes)
         if value is not None:
             groups.setdefault(value, []).append(cls)
-            if cls not in OWN and len(groups[value]) > 1 and not cls.selected_by:
+            if any(other.announced_by != cls.announced_by for other in groups[value]):
                 raise ParameterError(
                     name="ethertype",
                     needed="a value no format has",
@@ -207,10 +221,13 @@ def _dispatch(ethertypes: EtherTypes) -> Dispatch:
     chosen = {
         ethertypes.message: _by_selector(groups[ethertypes.message], 2, _discriminator, UnknownMessage),
         ethertypes.tag: _by_selector(groups[ethertypes.tag], 2, _discriminator, UnknownTag),
-        ethertypes.mac_control: _by_selector(groups[ethertypes.mac_control], 2, _opcode, MACControl),
+        ethertypes.mac_control: _by_selector(groups[ethertypes.mac_control], 2, _first_two, MACControl),
         ethertypes.lldp: tlv_at,
         0x0806: _by_selector(groups[0x0806], 6, _arp_sizes, Data),
     }
+    for value, members in groups.items():
+        if len(members) > 1 and value not in chosen:
+            chosen[value] = _by_selector(members, 2, _first_two, Data)
     snapped = frozenset(value for value, members in groups.items() if members[0].behind_snap)
     return Dispatch(ethertypes, plain, chosen, snapped)
 
@@ -232,7 +249,7 @@ def _discriminator(data: bytes, pos: int) -> int:
     return selector(data[pos] & 7, data[pos + 1] >> 4)
 
 
-def _opcode(data: bytes, pos: int) -> int:
+def _first_two(data: bytes, pos: int) -> int:
     return data[pos] << 8 | data[pos + 1]
 
 

@@ -62,6 +62,8 @@ class Toy(Layer):
         ("cnm", "announced_by = 0x1234", "name"),
         ("toy", "announced_by = 0x0800", "EtherType"),
         ("toy", "announced_by = 0x22E7", "EtherType"),
+        ("toy", "announced_by = 0x0806; selected_by = (1,)", "EtherType"),
+        ("toy", "announced_by = 'mac_control'; selected_by = (1,)", "EtherType"),
         ("toy", "ip_protocol = 17", "IP protocol"),
         ("toy", "ip_protocol = 44", "IP protocol"),
     ],
@@ -97,3 +99,28 @@ def test_a_broken_entry_point_is_named(tmp_path: Path) -> None:
     (folder / "entry_points.txt").write_text("[ecmproto.formats]\ntoy = no_such_module:Toy\n")
     ended = run(tmp_path, "-c", "import ecmproto.codec")
     assert "ParameterError: toy: needed a format from the entry point no_such_module:Toy" in ended.stderr
+
+
+def test_formats_of_one_ethertype_are_told_apart_by_their_first_two_octets(tmp_path: Path) -> None:
+    code = """
+from ecmproto.formats.base import Layer, layer, register
+from ecmproto.formats.schema import uint
+
+def declare(prefix, number, announced):
+    class Toy(Layer):
+        subtype: int = uint(16, default=number, doc="which", source="here")
+        value: int = uint(8, default=0, doc="a number", source="here")
+        announced_by = announced
+        selected_by = (number,)
+        constants = ("subtype",)
+    register(layer(prefix, title=prefix, source="here")(Toy))
+
+declare("one", 1, 0x1234)
+declare("two", 2, 0x1234)
+declare("cbfc", 0x0202, "mac_control")
+from ecmproto.codec import decode
+header = bytes(12)
+for octets in ("12340001ff", "12340002ff", "12340003ff", "88080202ff", "88080203ff", "88080001ffff"):
+    print(decode(header + bytes.fromhex(octets) + bytes(50)).layers[1].prefix)
+"""
+    assert run(tmp_path, "-c", code).stdout.split() == ["one", "two", "data", "cbfc", "macc", "pause"]

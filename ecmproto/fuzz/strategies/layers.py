@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from ecmproto.formats import lldp, mac_control
+from ecmproto.formats import lldp
 from ecmproto.formats.base import Layer
 from ecmproto.formats.bcn import BCN, RRTTag
 from ecmproto.formats.cn import CNM, CNTag
@@ -59,7 +59,9 @@ def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
             [dict(zip(("protocol", "type"), pair, strict=True)) for pair in selectors(cls)]
         )
     if cls is MACControl:
-        known = set(mac_control.OPCODES)
+        known = {
+            opcode for other in FORMATS if other.announced_by == "mac_control" for opcode in other.selected_by
+        }
         return st.integers(0, 0xFFFF).filter(lambda opcode: opcode not in known).map(lambda o: {"opcode": o})
     return st.just({})
 
