@@ -90,7 +90,7 @@ def _device(*words: str) -> list[str]:
 
 
 def _forwarders() -> dict[str, list[str]]:
-    """Return what forwards, by name; what is not installed is said."""
+    """Return the forwarders by name; name those that are not installed."""
     port = ("cp", "--in", "in", "--out", "out", "--rate", "40G", "--buffer", "4000frames")
     point = ("rp", "--host", "in", "--net", "out", "--link-rate", "40G")
     edge = ("edge", "--net", "in", "--host", "out")

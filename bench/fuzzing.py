@@ -88,7 +88,7 @@ def _scapy() -> int:
 
 
 def _program(words: tuple[str, ...], path: Path, frames: list[bytes]) -> Callable[[], int]:
-    """Return what runs a program on the first frames."""
+    """Return the work that runs a program on the first frames."""
     from ecmproto.fuzz.command import Command
     from ecmproto.fuzz.findings import write_capture
 

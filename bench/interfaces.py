@@ -159,7 +159,7 @@ def _sending(folder: Path) -> None:
 
 
 def _told(output: str) -> str:
-    """Return what a program says of its own rate."""
+    """Return the rate that a program states itself."""
     lines = [line.strip() for line in output.splitlines() if "reached" in line or "Rated" in line]
     return lines[0] if lines else ""
 
@@ -249,7 +249,7 @@ def _within(command: list[str]) -> list[str]:
 
 
 def _finished(command: list[str]) -> tuple[str, float]:
-    """Return what a command prints and the processor time that it takes."""
+    """Return the output of a command and the processor time that it takes."""
     before = os.times()
     done = subprocess.run(_within(command), capture_output=True, text=True, check=True)
     after = os.times()

@@ -18,7 +18,7 @@ from ecmproto.report.capture_panels import (
     PointPanel,
     RatePanel,
 )
-from ecmproto.report.figures import TIME_PX, Place, header_px, time_numbers
+from ecmproto.report.figures import TIME_PX, PanelPlace, header_px, time_numbers
 from ecmproto.report.figures import panel as draw_panel
 from ecmproto.report.html import POLICY, Markup, element, form_of, joined, pairs, section, stylesheet
 from ecmproto.report.panels import Panels, TimeAxis
@@ -122,7 +122,7 @@ def _put(sheet: Sheet, panel: Panels[Statistics], top_px: float, *, left_px: flo
     sheet.legend(panel.entries(), left_px, top_px, right_px)
     top_px += legend_px(panel.entries(), form, left_px, right_px)
     top_px += header_px(panel, statistics, form, title=False)
-    place = Place(left_px=left_px + panel.left_px, top_px=top_px, right_px=right_px - panel.right_px)
+    place = PanelPlace(left_px=left_px + panel.left_px, top_px=top_px, right_px=right_px - panel.right_px)
     axes = draw_panel(sheet, panel, statistics, place, title="")
     if panel.timed:
         panel.time.put_on(axes)

@@ -26,7 +26,7 @@ from ecmproto.report.panels import (
     value_axis,
 )
 from ecmproto.report.run import Scale, rate_scale, time_scale, value_text
-from ecmproto.report.sheet import ALERT, QUEUE, Entry, Format, line_style, shortened
+from ecmproto.report.sheet import ALERT, QUEUE, Format, LegendEntry, line_style, shortened
 from ecmproto.stats import Statistics
 from ecmproto.units import NS_PER_S, format_rate, format_time
 
@@ -198,7 +198,7 @@ _MARKS = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class PanelLine:
     """A line of a panel: a value for each interval, NaN for none."""
 
     label: str
@@ -219,7 +219,7 @@ class LinePanel(Panel):
         self._drawn = [coarse_means(self._edges, line.values, self._spans) for line in self._lines]
         self._top = max(map(highest, self._drawn), default=0.0) or 1.0
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[PanelLine]:
         """Return all lines."""
         raise NotImplementedError
 
@@ -244,12 +244,12 @@ class LinePanel(Panel):
         """How high the axes are."""
         return 1.15 * self.form.panel_px
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
         from matplotlib.lines import Line2D
 
         return [
-            Entry(handle=Line2D((), (), **_look(place)), text=line.label)
+            LegendEntry(handle=Line2D((), (), **_look(place)), text=line.label)
             for place, line in enumerate(self._lines)
         ]
 
@@ -271,10 +271,12 @@ class LinePanel(Panel):
 class KindPanel(LinePanel):
     """Messages and flow control, frames a second of each kind."""
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[PanelLine]:
         """Return a line for each kind."""
         return [
-            Line(label=each.kind.title, values=self._per_second(each.frames_over_time), weight=each.frames)
+            PanelLine(
+                label=each.kind.title, values=self._per_second(each.frames_over_time), weight=each.frames
+            )
             for each in self.statistics.kinds
             if each.kind.group in ("message", "flow control") and "." not in each.kind.name
         ]
@@ -287,10 +289,10 @@ class KindPanel(LinePanel):
 class PointPanel(LinePanel):
     """CNMs a second of each congestion point."""
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[PanelLine]:
         """Return a line for each CPID."""
         return [
-            Line(
+            PanelLine(
                 label=cpid_text(point.cpid),
                 values=self._per_second(point.frames_over_time),
                 weight=point.frames,
@@ -307,10 +309,10 @@ class PointPanel(LinePanel):
 class AdvertisedPanel(LinePanel):
     """Rates that RD tags, FECN returns and DBP reports carry, the mean of each short span of time."""
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[PanelLine]:
         """Return a line for each carrier and rate-limited queue."""
         return [
-            Line(
+            PanelLine(
                 label=f"{_CARRIERS[rate.kind]} {address_text(rate.station)} RLQ {rate.rlq_id}",
                 values=_means(rate.rate_sum_bps_over_time, rate.limited_over_time),
                 weight=rate.frames,
@@ -327,15 +329,15 @@ class AdvertisedPanel(LinePanel):
 class LatencyPanel(LinePanel):
     """The latency that replies to E²CM's probes state, the mean of each short span of time."""
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[PanelLine]:
         """Return the one line."""
         probes = self.statistics.probes
         if probes is None or not any(probes.replies_over_time):
             return []
         means = _means(probes.latency_sum_ns_over_time, probes.replies_over_time)
-        return [Line(label="all flows", values=means, weight=probes.replies)]
+        return [PanelLine(label="all flows", values=means, weight=probes.replies)]
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LegendEntry]:
         """Return no legend for the one line."""
         return []
 

@@ -84,7 +84,7 @@ _BASE_PX = 9.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PanelPlace:
     """Where the axes of a panel stand on a sheet."""
 
     left_px: float
@@ -111,7 +111,7 @@ def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
     sheet.legend(panels.entries(), form.left_px, _PAD_PX, form.width_px)
     for run in panels.runs:
         top_px += header_px(panels, run, form)
-        place = Place(left_px=left_px, top_px=top_px, right_px=right_px)
+        place = PanelPlace(left_px=left_px, top_px=top_px, right_px=right_px)
         title = panels.title(run) or names[runs.index(run)]
         axes = panel(sheet, panels, run, place, title=title)
         time.put_on(axes)
@@ -126,7 +126,7 @@ def header_px(panels: Panels[Shown], run: Shown, form: Format, *, title: bool = 
     return _TITLE_PX + (_READOUT_PX if form.narrow and title and panels.readout(run) else 0)
 
 
-def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, place: Place, *, title: str) -> Axes:
+def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, place: PanelPlace, *, title: str) -> Axes:
     """Draw one run's panel with its ``title``, if any, and readout above it, and return its axes."""
     form, small_px = sheet.form, sheet.form.text_px - 1
     room_px = place.right_px - place.left_px
@@ -147,7 +147,7 @@ def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, place: Place, *, titl
     return axes
 
 
-def time_numbers(sheet: Sheet, axes: Axes, time: TimeAxis, place: Place, height_px: float) -> None:
+def time_numbers(sheet: Sheet, axes: Axes, time: TimeAxis, place: PanelPlace, height_px: float) -> None:
     """Write the numbers at the time axis and its name below them."""
     small_px = sheet.form.text_px - 1
     axes.tick_params(axis="x", labelbottom=True, labelsize=small_px, pad=4)
@@ -278,7 +278,7 @@ def _draw_band(
 
 def _draw_panel(sheet: Sheet, panels: Panels[Run], run: Run, left_px: float, top_px: float) -> None:
     form = sheet.form
-    place = Place(
+    place = PanelPlace(
         left_px=left_px + panels.left_px,
         top_px=top_px + header_px(panels, run, form, title=False),
         right_px=left_px + form.width_px - panels.right_px,

@@ -14,7 +14,16 @@ from typing import TypeVar
 from ecmproto.capture.writer import open_sink
 from ecmproto.errors import OutputError
 from ecmproto.report.figures import HEADINGS, KINDS, Kind, listed, overview, panels_of, short_names, stacked
-from ecmproto.report.run import Cell, ComparisonRow, Report, Run, comparison, greatest, measured, value_text
+from ecmproto.report.run import (
+    ComparisonCell,
+    ComparisonRow,
+    Report,
+    Run,
+    comparison,
+    greatest,
+    measured,
+    value_text,
+)
 from ecmproto.report.sheet import (
     COLOURS,
     NARROW,
@@ -154,7 +163,7 @@ def _result_row(row: ComparisonRow) -> Markup:
     )
 
 
-def _result_cell(cell: Cell, compared: bool) -> Markup:
+def _result_cell(cell: ComparisonCell, compared: bool) -> Markup:
     bar = element("span", class_="bar", style=f"--part:{cell.part:.3f}") if compared else Markup()
     if not cell.best:
         return element("td", cell.text, bar)

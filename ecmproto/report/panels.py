@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.report.run import Run, Scale, greatest, time_scale
-from ecmproto.report.sheet import ALERT, GRID, INK, MUTED, Colour, Entry, Format, fitting, width_em
+from ecmproto.report.sheet import ALERT, GRID, INK, MUTED, Colour, Format, LegendEntry, fitting, width_em
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ class Panels(Generic[Shown]):
         """Return the figures that stand above the panel."""
         return ""
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LegendEntry]:
         """Return the legend."""
         return []
 
@@ -319,14 +319,14 @@ def extremes(time_ns: Integers, values: Floats, duration_ns: int, bins: int) -> 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class PausedSpan:
     """A span of time in which something was stopped."""
 
     start_ns: int
     end_ns: int
 
 
-def paused_shares(pauses: Sequence[Pause], duration_ns: int, bins: int) -> Floats:
+def paused_shares(pauses: Sequence[PausedSpan], duration_ns: int, bins: int) -> Floats:
     """Return the share of each span of the run in which at least one of ``pauses`` lasted."""
     edges = np.linspace(0.0, float(max(1, duration_ns)), bins + 1)
     starts, ends = _merged(pauses)
@@ -349,7 +349,7 @@ def shares_of(edges_ns: Integers, stopped_ns: Floats, duration_ns: int, bins: in
     return shares.clip(0.0, 1.0)
 
 
-def _merged(pauses: Sequence[Pause]) -> tuple[Floats, Floats]:
+def _merged(pauses: Sequence[PausedSpan]) -> tuple[Floats, Floats]:
     """Return starts and ends of the spans, those that overlap joined."""
     spans = np.array(sorted((p.start_ns, max(p.start_ns, p.end_ns)) for p in pauses), dtype=np.float64)
     if not len(spans):

@@ -47,8 +47,8 @@ from ecmproto.report.sheet import (
     MUTED,
     OTHERS,
     QUEUE,
-    Entry,
     Format,
+    LegendEntry,
     LineStyle,
     line_style,
 )
@@ -82,19 +82,19 @@ class FeedbackPanels(Panels[Run]):
         """Return the run's figures in short."""
         return f"{self._label(run)[0]} · {counted(len(run.feedback.value), 'sample')}"
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
         from matplotlib.lines import Line2D
 
         several = self._priorities if len(self._priorities) > 1 else []
         entries = [
-            Entry(
+            LegendEntry(
                 handle=Line2D((), (), **_feedback_line(self._style(priority))), text=_priority_text(priority)
             )
             for priority in several
         ]
         if any(self._beyond(run, run.feedback.value).any() for run in self.runs):
-            entries.append(Entry(handle=Line2D((), (), **BEYOND), text="beyond the scale"))
+            entries.append(LegendEntry(handle=Line2D((), (), **BEYOND), text="beyond the scale"))
         return entries
 
     def draw(self, axes: Axes, run: Run) -> None:
@@ -245,23 +245,23 @@ class QueuePanels(Panels[Run]):
             parts.append(f"buffer {format_octets(run.buffer_octets)}")
         return " · ".join(parts)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
         mean = Line2D((), (), color=QUEUE.light, linewidth=1.6)
         peak = Patch(facecolor=QUEUE.light, alpha=_PEAK_ALPHA, linewidth=0)
-        entries = [Entry(handle=mean, text="mean"), Entry(handle=peak, text="up to the peak")]
+        entries = [LegendEntry(handle=mean, text="mean"), LegendEntry(handle=peak, text="up to the peak")]
         if any(run.set_point_octets is not None for run in self.runs):
             line = Line2D((), (), color=INK.light, linewidth=1.1, linestyle=_DASHES)
-            entries.append(Entry(handle=line, text="set point"))
+            entries.append(LegendEntry(handle=line, text="set point"))
         if any(self._buffer_is_near(run) for run in self.runs):
             line = Line2D((), (), color=ALERT.light, linewidth=1.6, linestyle=_BUFFER_DOTS)
-            entries.append(Entry(handle=line, text="end of the buffer"))
+            entries.append(LegendEntry(handle=line, text="end of the buffer"))
         if any(self._overshoots(run) for run in self.runs):
             mark = Line2D((), (), **BEYOND)
-            entries.append(Entry(handle=mark, text="beyond the scale"))
+            entries.append(LegendEntry(handle=mark, text="beyond the scale"))
         return entries
 
     def draw(self, axes: Axes, run: Run) -> None:
@@ -326,12 +326,12 @@ class RatePanels(Panels[Run]):
         """Return the height of the axes."""
         return 1.15 * self.form.panel_px
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
         from matplotlib.lines import Line2D
 
         return [
-            Entry(handle=Line2D((), (), **_rate_line(self._style(label))), text=label)
+            LegendEntry(handle=Line2D((), (), **_rate_line(self._style(label))), text=label)
             for label in self._places
         ]
 
@@ -375,14 +375,14 @@ class SentPanels(RatePanels):
         """Return whose panel it is."""
         return "All runs" if self._alike else ""
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
         from matplotlib.lines import Line2D
 
         entries = super().entries()
         if any(flow.limit_bps is not None for run in self.runs for flow in run.flows):
             line = Line2D((), (), color=MUTED.light, linewidth=1.3, linestyle=_LIMIT_DOTS)
-            entries.append(Entry(handle=line, text="dotted: the flow's rate limit"))
+            entries.append(LegendEntry(handle=line, text="dotted: the flow's rate limit"))
         return entries
 
     def draw(self, axes: Axes, run: Run) -> None:
@@ -470,16 +470,16 @@ class LossPanels(RowPanels[Run]):
         drops = [self._drops(run)] if int(run.drops.count.sum()) else []
         return drops + self._pauses(run)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
         from matplotlib.patches import Patch
 
         drops, pauses = (Patch(facecolor=colour.light, alpha=1, linewidth=0) for colour in (ALERT, _PAUSE))
         entries = []
         if any(int(run.drops.count.sum()) for run in self.runs):
-            entries.append(Entry(handle=drops, text="frames dropped"))
+            entries.append(LegendEntry(handle=drops, text="frames dropped"))
         if any(run.pauses for run in self.runs):
-            entries.append(Entry(handle=pauses, text="paused"))
+            entries.append(LegendEntry(handle=pauses, text="paused"))
         return entries
 
     def _drops(self, run: Run) -> Row:

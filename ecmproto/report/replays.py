@@ -13,7 +13,7 @@ from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, SILENT
 from ecmproto.replay.series import to_flows
 from ecmproto.replay.session import Outcome
 from ecmproto.replay.summary import PortSummary, ReplaySummary, StationsSummary
-from ecmproto.report.panels import Pause, paused_shares
+from ecmproto.report.panels import PausedSpan, paused_shares
 from ecmproto.report.run import (
     FLOWS_SHOWN,
     Drops,
@@ -247,10 +247,12 @@ def _asked_pauses(rows: NDArray[Any], summary: ReplaySummary) -> list[PauseCurve
     """Return for how long the port of an open loop wanted its stations stopped, by what it sent."""
     longest_ns = quanta_to_ns(0xFFFF, summary.rate_bps)
     running: dict[str, tuple[int, int]] = {}
-    pauses: dict[str, list[Pause]] = {}
+    pauses: dict[str, list[PausedSpan]] = {}
 
     def ends(label: str, start_ns: int, end_ns: int) -> None:
-        pauses.setdefault(label, []).append(Pause(start_ns=start_ns, end_ns=min(end_ns, summary.duration_ns)))
+        pauses.setdefault(label, []).append(
+            PausedSpan(start_ns=start_ns, end_ns=min(end_ns, summary.duration_ns))
+        )
 
     for row in rows[np.isin(rows["kind"], [PAUSE_KIND, PFC_KIND])].tolist():
         message = dict(zip(rows.dtype.names or (), row, strict=True))

@@ -326,7 +326,7 @@ _TEXTS: dict[Unit, Callable[[float], str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class ComparisonCell:
     """A value in words; whether it is the best of its row; its part of the row's greatest, 0 to 1.
 
     Values that read alike are best together, unless more than half of the row do: that tells none of them
@@ -344,7 +344,7 @@ class ComparisonRow:
 
     label: str
     better: str
-    cells: tuple[Cell, ...]
+    cells: tuple[ComparisonCell, ...]
 
 
 def comparison(runs: Sequence[Run]) -> list[ComparisonRow]:
@@ -377,8 +377,8 @@ def _comparison_row(measures: list[Measure | None]) -> ComparisonRow:
     return ComparisonRow(label=known[0].label, better=better or "", cells=cells)
 
 
-def _comparison_cell(measure: Measure | None, best: str, most: float) -> Cell:
+def _comparison_cell(measure: Measure | None, best: str, most: float) -> ComparisonCell:
     if measure is None or not finite(measure.value):
-        return Cell(text=ABSENT, best=False, part=0.0)
+        return ComparisonCell(text=ABSENT, best=False, part=0.0)
     text = measure_text(measure)
-    return Cell(text=text, best=text == best, part=abs(measure.value) / most if most else 0.0)
+    return ComparisonCell(text=text, best=text == best, part=abs(measure.value) / most if most else 0.0)

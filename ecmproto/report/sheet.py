@@ -211,7 +211,7 @@ NARROW = Format(width_px=360, text_px=12, spans=130, panel_px=112, row_px=36, le
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LegendEntry:
     """An entry of a legend: a piece of line or area and what it is."""
 
     handle: Line2D | Patch
@@ -266,7 +266,7 @@ class Sheet:
             color=colour.light,
         )
 
-    def legend(self, entries: Sequence[Entry], left_px: float, top_px: float, right_px: float) -> None:
+    def legend(self, entries: Sequence[LegendEntry], left_px: float, top_px: float, right_px: float) -> None:
         """Set ``entries`` in lines from ``left_px`` to ``right_px``."""
         size = self.form.text_px - 1
         x_px, y_px = left_px, top_px
@@ -310,7 +310,7 @@ _LEGEND_GAP_PX = 18
 _LEGEND_BELOW_PX = 6
 
 
-def legend_px(entries: Sequence[Entry], form: Format, left_px: float, right_px: float) -> float:
+def legend_px(entries: Sequence[LegendEntry], form: Format, left_px: float, right_px: float) -> float:
     """Return the height of a legend set from ``left_px`` to ``right_px`` is."""
     x_px, lines = left_px, 1
     for entry in entries:
@@ -321,7 +321,7 @@ def legend_px(entries: Sequence[Entry], form: Format, left_px: float, right_px: 
     return lines * _LEGEND_LINE_PX + _LEGEND_BELOW_PX if entries else 0
 
 
-def _entry_px(entry: Entry, size_px: float) -> float:
+def _entry_px(entry: LegendEntry, size_px: float) -> float:
     return _SWATCH_PX + width_em(printable(entry.text)) * size_px + _LEGEND_GAP_PX
 
 

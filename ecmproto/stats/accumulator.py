@@ -74,7 +74,7 @@ class Accumulator:
         self._pool = pool
         self._interfaces: Sequence[Interface] = ()
         self._timeline = timeline = Timeline(interval_ns)
-        self._clock = _Clock(timeline)
+        self._clock = _CaptureTimes(timeline)
         self._read = self._untimed = 0
         self._frames = FrameCounts()
         self._kinds = KindCounts(timeline)
@@ -183,7 +183,7 @@ def _check(name: str, value: int | None, needed: str) -> None:
         raise ParameterError(name=name, needed=needed, got=str(value))
 
 
-class _Clock:
+class _CaptureTimes:
     """Follows the times of frames, extends the timeline to them, and counts those before an earlier one."""
 
     def __init__(self, timeline: Timeline) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ecmproto.report.panels import (
-    Pause,
+    PausedSpan,
     bin_of,
     coarse_edges,
     coarse_means,
@@ -89,7 +89,7 @@ def test_few_points_stay_as_they_are_but_for_what_is_no_number() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=12))
 def test_shares_of_pauses_add_up_to_the_time_paused(spans: list[tuple[int, int]]) -> None:
-    pauses = [Pause(start_ns=start, end_ns=end) for start, end in spans]
+    pauses = [PausedSpan(start_ns=start, end_ns=end) for start, end in spans]
     paused = {ns for start, end in spans for ns in range(start, end)}
     shares = paused_shares(pauses, 100, 10)
     counted = [sum(10 * place <= ns < 10 * place + 10 for ns in paused) / 10 for place in range(10)]
