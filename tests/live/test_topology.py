@@ -62,6 +62,12 @@ def test_mistakes_are_pointed_out(tmp_path: Path, text: str, said: str) -> None:
         read_topology(str(path))
 
 
+@pytest.mark.parametrize("rate_bps", [0, 999, 10**14])
+def test_a_rate_that_no_port_has_is_told_before_anything_runs(rate_bps: int) -> None:
+    with pytest.raises(ParameterError, match="rate: needed 1000 to 10000000000000 bit/s"):
+        dumbbell(senders=3, rate_bps=rate_bps, load=2.0)
+
+
 @pytest.mark.parametrize("name", mechanism_names())
 @pytest.mark.parametrize("rate_bps", [10**6, 50_000_000, 10**9, 10**10])
 def test_what_suits_a_rate_is_allowed(name: str, rate_bps: int) -> None:

@@ -125,9 +125,13 @@ class TestbedRequest:
 
 def run_all(request: TestbedRequest) -> None:
     """Run each mechanism and show what came of it."""
-    from ecmproto.live.testbed.namespaces import left_behind, remove
+    from ecmproto.live.testbed.namespaces import check_rights, left_behind, remove
+    from ecmproto.live.testbed.run import check_programs
 
     chosen = {name: _assignments(request, name) for name in request.names}
+    # What is lacking is said before anything is compiled.
+    check_programs()
+    check_rights()
     for name in left_behind():
         remove(name)
     click.echo(f"ecmproto: seed {request.seed}", err=True)

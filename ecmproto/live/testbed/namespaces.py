@@ -53,7 +53,7 @@ class Namespaces:
         self._guardian: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Namespaces:
-        netns = _pyroute2().netns
+        _pyroute2()
         self._guardian = subprocess.Popen(
             [sys.executable, "-c", _GUARDIAN, *self._full.values()],
             stdin=subprocess.PIPE,
@@ -61,15 +61,7 @@ class Namespaces:
         )
         try:
             for name in self._full.values():
-                netns.create(name)
-        except PermissionError as error:
-            self.__exit__()
-            raise InterfaceError(
-                interface="testbed",
-                needed="the right to make network namespaces",
-                got="a process without it",
-                remedy="run it as root",
-            ) from error
+                _create(name)
         except BaseException:
             self.__exit__()
             raise
@@ -152,6 +144,25 @@ class Namespaces:
         )
         self._programs.append(program)
         return program
+
+
+def check_rights() -> None:
+    """Make and remove a namespace; InterfaceError without the right to, MissingDependencyError as above."""
+    name = f"ecmproto-{os.getpid()}-trial"
+    _create(name)
+    remove(name)
+
+
+def _create(name: str) -> None:
+    try:
+        _pyroute2().netns.create(name)
+    except PermissionError as error:
+        raise InterfaceError(
+            interface="testbed",
+            needed="the right to make network namespaces",
+            got="a process without it",
+            remedy="run it as root",
+        ) from error
 
 
 def remove(name: str) -> None:

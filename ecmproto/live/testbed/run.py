@@ -81,7 +81,7 @@ class RunReport:
     points: tuple[list[dict[str, Any]], ...]
 
 
-def needed_programs() -> None:
+def check_programs() -> None:
     """Raise MissingDependencyError if a program is not there that makes the traffic."""
     for program, purpose in (("iperf3", "traffic"), ("ping", "latency")):
         if which(program) is None:
@@ -90,7 +90,7 @@ def needed_programs() -> None:
 
 def run(topology: Topology, given: RunSettings) -> RunReport:
     """Build the network, run the traffic, tear it down; InterfaceError without the right to."""
-    needed_programs()
+    check_programs()
     given.folder.mkdir(parents=True, exist_ok=True)
     names = [_DEVICES, *(name for name, _ in _hosts(topology))]
     with Namespaces(names) as spaces:

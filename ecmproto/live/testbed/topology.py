@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecmproto.craft.spec import read_document
+from ecmproto.engine.config import PortConfig
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.units import parse_rate
 
@@ -44,7 +45,7 @@ class Topology:
     """Senders, each behind a reaction point, a port of ``rate_bps``, and a receiver behind an edge.
 
     ``victim_bps`` is what the first sender sends, besides, to a host beside the port; 0 for no such host.
-    ParameterError for no senders, or more than 32.
+    ParameterError for a rate that no port has, for no senders, or more than 32.
     """
 
     rate_bps: int
@@ -53,7 +54,8 @@ class Topology:
     victim_bps: int = 0
 
     def __post_init__(self) -> None:
-        """Check how many senders there are."""
+        """Check the rate, and how many senders there are."""
+        PortConfig(rate_bps=self.rate_bps, buffer_octets=1)
         if not 1 <= len(self.senders) <= MOST_SENDERS:
             raise ParameterError(name="senders", needed=f"1 to {MOST_SENDERS}", got=str(len(self.senders)))
 
