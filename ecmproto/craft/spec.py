@@ -36,8 +36,7 @@ import numpy as np
 
 from ecmproto.codec.document import frame_keys, from_document, layer_from, nearest
 from ecmproto.codec.frame import encode
-from ecmproto.craft.builders import put_right
-from ecmproto.craft.defaults import complete
+from ecmproto.craft.builders import complete, put_right
 from ecmproto.craft.recipe import (
     MAX_INTERFACES,
     MAX_TIME_NS,
