@@ -1,4 +1,4 @@
-"""Sampling by arriving octets (S000 3.2; algorithms §1, CP 1): a frame every S = Sf + Sr·(2u − 1) octets.
+"""What ECM's, BCN's and E²CM's congestion points share: sampling by arriving octets (algorithms §1, CP 1-4).
 
 For each **arriving** frame, enqueued or dropped, the caller does::
 

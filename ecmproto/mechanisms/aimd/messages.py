@@ -1,4 +1,4 @@
-"""The tags of a data frame: found, inserted, taken out, octet by octet (wire-formats 1.2)."""
+"""What ECM's, BCN's and E²CM's frames share: tags, flows and the frame around a message (wire-formats 1.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of rate limiters of a reaction point (S000 3.3; algorithms §1, RP 2, 6 and 8).
+"""The rate limiters of ECM's, BCN's and E²CM's reaction points (S000 3.3; algorithms §1, RP 2-6 and 8).
 
 n fine limiters, each for one flow, then eight coarse ones, each for a whole priority.  When no fine one is
 free, the coarse one of the priority takes over: it takes each flow once that flow's fine queue is empty;

@@ -1,4 +1,4 @@
-"""What replay, laboratory and live drive: the same three interfaces for every mechanism.
+"""Messages, and the three interfaces that the engine drives: the same for every mechanism.
 
 A mechanism's machines are structs (``ecmproto.structs``) with the methods below.  Frames go in
 as plain numbers; what comes out is a decision, or a :class:`Message` posted to the caller's outbox.  Whoever

@@ -1,4 +1,4 @@
-"""BCN's frames: the BCN message and the RRT tag (S004 Figs 2 and 3; wire-formats 1.2 and 5)."""
+"""BCN's frames, the BCN message and the RRT tag, and its machine (S004 Figs 2 and 3; wire-formats 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DBP as replay, laboratory and live drive it (`ecmproto.mechanisms.api.protocol`)."""
+"""DBP: destinations' rate reports, the sources that obey them, and its machine (algorithms §5 item 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E²CM's frames of congestion points: BCN, BCN_MAX, BCN_ZERO, and the CM-Tag (S002; wire-formats 1.2, 6)."""
+"""E²CM's frames, BCN, BCN_MAX, BCN_ZERO and probes, and its machine (S002; wire-formats 1.2 and 6)."""
 
 from __future__ import annotations
 

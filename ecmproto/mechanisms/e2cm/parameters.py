@@ -1,4 +1,4 @@
-"""Parameters of an E²CM congestion point and of its edge receiver: S002's "Simulation Setup & Parameters"."""
+"""Parameters of E²CM: S002's "Simulation Setup & Parameters"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ECM's frames: the ECM frame and the CM-Tag (S000 3.1; wire-formats 1.2 and 4)."""
+"""ECM's frames, the ECM frame and the CM-Tag, and its machine (S000 3.1; wire-formats 1.2 and 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FECN's frames: the RD tag in data frames and the returning frame (wire-formats 1.2 and 7).
+"""FECN's frames, the RD tag and the returning frame, its edge and its machine (wire-formats 1.2 and 7).
 
 Tags are put in, changed and taken out without touching any other octet: what a length behind the tags counts
 (802.3) stays what it counted.  Frames are given from their DA on, as far as they were captured, without FCS.

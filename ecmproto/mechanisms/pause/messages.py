@@ -1,4 +1,4 @@
-"""PAUSE and PFC frames made from signals, and read_flow_control for the reaction (wire-formats 8)."""
+"""PAUSE and PFC frames, made and read, and the machines that send them (wire-formats 8)."""
 
 from __future__ import annotations
 

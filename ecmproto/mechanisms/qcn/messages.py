@@ -1,4 +1,4 @@
-"""What a station makes of a CNM that it receives (wire-formats 3)."""
+"""QCN's frames, a CNM made and read, and its machine (wire-formats 1.2 and 3)."""
 
 from __future__ import annotations
 
