@@ -1,4 +1,4 @@
-"""What ECM's, BCN's and E²CM's frames share: tags, flows and the frame around a message (wire-formats 1.2)."""
+"""What frames of ECM, BCN and E²CM share: tags, flows and the frame around a message (wire-formats 1.2)."""
 
 from __future__ import annotations
 
