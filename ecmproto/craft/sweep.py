@@ -159,7 +159,7 @@ Int64 = NDArray[np.int64]
 
 _CHUNK_OCTETS = 4 << 20
 _CHUNK_FRAMES = 32_768
-_MOLDS = 4096
+_TEMPLATES_KEPT = 4096
 _WIDE = 1 << 62
 """Counts from here on are not divided by: no frame number reaches them."""
 
@@ -287,7 +287,7 @@ class Sweep:
     def _template(self, shape: tuple[int, ...]) -> FrameTemplate:
         template = self._templates.get(shape)
         if template is None:
-            if len(self._templates) >= _MOLDS:
+            if len(self._templates) >= _TEMPLATES_KEPT:
                 self._templates.clear()
             template = self._templates[shape] = self._make(shape)
         return template

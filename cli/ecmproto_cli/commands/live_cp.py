@@ -75,7 +75,7 @@ def command(
     names = [*inputs, output]
     if len(set(names)) < len(names):
         raise click.UsageError("an interface is given twice: each has one place")
-    drawn = secrets.randbelow(2**32) if how.seed is None else how.seed
+    chosen_seed = secrets.randbelow(2**32) if how.seed is None else how.seed
     frames, buffer_octets = buffer_of(buffer)
     facts = PortConfig(
         rate_bps=parse_rate(rate),
@@ -100,7 +100,7 @@ def command(
             facts,
             inputs=len(inputs),
             frames=frames,
-            seed=drawn,
+            seed=chosen_seed,
             start_ns=start_ns,
             send=send,
             link_rate_bps=link_rate_bps,
@@ -111,7 +111,7 @@ def command(
             ethertypes=how.ethertypes,
         )
 
-    click.echo(f"ecmproto: seed {drawn}", err=True)
+    click.echo(f"ecmproto: seed {chosen_seed}", err=True)
     title = f"{', '.join(inputs)} to {output} at {format_rate(facts.rate_bps)}, {machine.name}"
     return live(
         Role(name="cp", title=title),

@@ -56,7 +56,7 @@ def command(
     how = running(options)
     if host == net:
         raise click.UsageError("--host and --net are two interfaces")
-    drawn = secrets.randbelow(2**32) if how.seed is None else how.seed
+    chosen_seed = secrets.randbelow(2**32) if how.seed is None else how.seed
     found = find_mechanism(mechanism)
     machine = machine_of(found, found.parse(assignments))
     own = None if mac is None else mac_of(mac)
@@ -67,7 +67,7 @@ def command(
             machine,
             link_rate_bps=link_rate_bps,
             mac=own or links[0].facts.address,
-            seed=drawn,
+            seed=chosen_seed,
             start_ns=start_ns,
             send=send,
             port=host,
@@ -75,7 +75,7 @@ def command(
             ethertypes=how.ethertypes,
         )
 
-    click.echo(f"ecmproto: seed {drawn}", err=True)
+    click.echo(f"ecmproto: seed {chosen_seed}", err=True)
     return live(
         Role(name="edge", title=f"{net} to {host}, edge of {machine.name}"),
         [net, host],

@@ -59,7 +59,7 @@ def command(
     how = running(options)
     if host == net:
         raise click.UsageError("--host and --net are two interfaces")
-    drawn = secrets.randbelow(2**32) if how.seed is None else how.seed
+    chosen_seed = secrets.randbelow(2**32) if how.seed is None else how.seed
     found = find_mechanism(mechanism)
     machine = machine_of(found, found.parse(assignments))
     facts = LoopConfig(link_rate_bps=parse_rate(link_rate), queue_octets=parse_octets(queue), hops=hops)
@@ -68,7 +68,7 @@ def command(
         return ReactionPoint(
             machine,
             facts,
-            seed=drawn,
+            seed=chosen_seed,
             start_ns=start_ns,
             send=send,
             longest_octets=links[1].facts.longest_octets,
@@ -76,7 +76,7 @@ def command(
             ethertypes=how.ethertypes,
         )
 
-    click.echo(f"ecmproto: seed {drawn}", err=True)
+    click.echo(f"ecmproto: seed {chosen_seed}", err=True)
     return live(
         Role(name="rp", title=f"{host} to {net}, reaction point of {machine.name}"),
         [host, net],
