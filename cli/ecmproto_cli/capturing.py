@@ -45,7 +45,7 @@ class HeldInterrupt:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Let an interrupt through at once meanwhile: for long work that writes nothing."""
+        """Raise an interrupt as soon as it comes, during long work that writes nothing."""
         self.check()
         self._at_once = True
         try:
@@ -171,7 +171,7 @@ class StoppingInterrupt:
 
 
 def interrupts(reader: CaptureReader) -> AbstractContextManager[HeldInterrupt | StoppingInterrupt]:
-    """Return what takes interrupts: an interface's reader is stopped, work on a file's ends."""
+    """Return the handler of interrupts: it stops the reader of an interface, and ends work on a file."""
     from ecmproto.capture.linux.reader import InterfaceReader
 
     return StoppingInterrupt(reader.stop).held() if isinstance(reader, InterfaceReader) else HeldInterrupt()

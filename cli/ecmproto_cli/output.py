@@ -1,4 +1,4 @@
-"""What commands write: forms of files, whether these can be written, text on stdout, colours, tables."""
+"""Output of the commands: file formats, checks that files can be written, text on stdout, colours, tables."""
 
 from __future__ import annotations
 

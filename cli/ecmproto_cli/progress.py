@@ -31,7 +31,7 @@ _WORTH_OCTETS = 4 << 20
 
 
 class Sized(Protocol):
-    """What is read: how far, of how much (None: unknown)."""
+    """A source whose progress is known: the octets read so far, and in all (None: unknown)."""
 
     @property
     def octets_read(self) -> int:
@@ -48,7 +48,7 @@ def is_wanted() -> bool:
 
 
 class Work:
-    """What a command is at; tells it on stderr when that takes long and nothing else was said."""
+    """The step that a command is at, reported on stderr when it takes long and nothing else was written."""
 
     def __init__(self) -> None:
         self.told = 0

@@ -88,7 +88,7 @@ def stack_from(words: tuple[str, ...], line: dict[str, Any]) -> Stack:
 
 
 def from_line(words: tuple[str, ...], line: dict[str, Any], reading: Reading) -> Recipe:
-    """Return what LAYER FIELD=VALUE ... and `line_options` ask for; SpecError when they make no sense."""
+    """Return the recipe for LAYER FIELD=VALUE ... and `line_options`; SpecError when they make no sense."""
     from ecmproto.craft.recipe import Recipe, count_of
     from ecmproto.craft.spec import plan_of
 
@@ -107,7 +107,7 @@ def from_line(words: tuple[str, ...], line: dict[str, Any], reading: Reading) ->
 
 
 def from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe | Chunk]:
-    """Return what a specification asks for, a .toml or .json file or JSON on stdin, as it is read."""
+    """Return the frames of a specification, a .toml or .json file or JSON on stdin, as it is read."""
     from ecmproto.craft.spec import read_json, read_toml
 
     if path == "-":
@@ -142,7 +142,7 @@ def from_columns(
 
 @contextmanager
 def bounded_memory(path: str, octets: int) -> Iterator[None]:
-    """Let this process take at most ``octets`` more while a file of columns is read, compressed as it may be.
+    """Limit this process to ``octets`` more of memory while it reads a file of columns, perhaps compressed.
 
     Nothing is bounded where the system does not say how much is taken, or holds to less itself.
     """
@@ -170,7 +170,7 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
 
 
 def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> str:
-    """Return what shows what would have been right: a format's layout, else the help of ``command``."""
+    """Return the command line that shows what is valid: ``schema`` of a format, or ``command --help``."""
     from ecmproto.formats.registry import BY_PREFIX
 
     place = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
@@ -277,7 +277,7 @@ def storm_options(function: F) -> F:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StormOptions:
-    """What `storm_options` were given, as text."""
+    """The values of `storm_options`, as text."""
 
     duration: str | None
     renew: str | None

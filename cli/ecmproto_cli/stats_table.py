@@ -470,7 +470,7 @@ def class_name(each: ClassPause) -> str:
 
 
 def interface_name(statistics: Statistics, index: int) -> str:
-    """Return what an interface is called, as a terminal can show it."""
+    """Return the name of an interface in characters that a terminal can show."""
     from ecmproto.dissect.form import printable
 
     return printable(statistics.interface_name(index))[:32]

@@ -1,4 +1,4 @@
-"""What the bytes mean: every format of the five documents, decoding and encoding.
+"""Decoding of octets into frames and encoding of frames, for every format of the five documents.
 
 >>> from ecmproto.codec import decode, encode
 >>> frame = decode(octets)                  # DecodeError when malformed; decode_lax never raises

@@ -65,7 +65,7 @@ def json_text(document: object, *, indented: bool = False) -> str:
 
 
 def error_document(wrong: DecodeError) -> dict[str, Json]:
-    """Return what is malformed as plain data."""
+    """Return a decoding error as plain data."""
     return {"layer": wrong.layer, "offset": wrong.offset, "needed": wrong.needed, "got": wrong.got}
 
 
@@ -190,7 +190,7 @@ def scaled_key(cls: type[Layer], field: Field) -> str:
 
 
 def scaled(value: Layer, field: Field) -> int | None:
-    """Return what a field's derived entry says; None is an infinite rate."""
+    """Return a field's value in ns, b/s or octets, for the document; None is an infinite rate."""
     if isinstance(value, ECM | CMTag) and field.key == "timestamp":
         return ticks_to_ns(value)
     number: int = getattr(value, field.key)

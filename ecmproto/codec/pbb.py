@@ -1,4 +1,4 @@
-"""What a provider backbone edge does to a CNM on its way out (wire-formats 3.1; 802.1Q 32.16)."""
+"""Translation of a CNM that leaves a provider backbone at its edge (wire-formats 3.1; 802.1Q 32.16)."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def complete(stack: Stack) -> list[Values]:
 
 
 def _complete_ip(stack: Stack) -> None:
-    """What a port announces needs UDP under it, UDP and TCP need IP, and IP something it carries."""
+    """Add missing headers: UDP under a format that has a port, IP under UDP or TCP, UDP in an empty IP."""
     _put_under(stack, lambda cls: bool(cls.udp_ports), (UDP,))
     carried = (IPv4, IPv6, *EXTENSIONS.values())
     _put_under(stack, lambda cls: cls.ip_protocol is not None and cls.role != "header", carried)
@@ -214,7 +214,7 @@ def _values_of(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Valu
 
 
 def _declared(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    """Return what a format's declaration says, the CPID of the congestion point, and the frame it shows."""
+    """Return a format's declared values, with the congestion point's CPID and the sampled frame."""
     cls = part.cls
     values = dict(cls.crafting.values)
     point = addresses[1] if cls.role == "message" else CONGESTION_POINT

@@ -90,7 +90,7 @@ def column_batches(path: str) -> Iterator[tuple[int, Rows]]:
 
 
 def form_of(path: str) -> str:
-    """Return what kind of file a path names: "parquet", "arrow" or "csv"; SpecError for another."""
+    """Return the file format of a path by its suffix: "parquet", "arrow" or "csv"; SpecError for others."""
     form = "csv" if path == "-" else next((SUFFIXES[end] for end in SUFFIXES if path.endswith(end)), None)
     if form is None:
         raise SpecError(where=path, needed=f"a name that ends in {', '.join(SUFFIXES)}", got="another")

@@ -153,7 +153,7 @@ def _write(writer: PcapWriter | PcapngWriter, chunk: Chunk) -> None:
 
 
 class _Records(_Text):
-    """What both JSON forms share: frames as `ecmproto.dissect` shows them."""
+    """Base of both JSON forms, which write frames as `ecmproto.dissect` shows them."""
 
     def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
         super().__init__(sink)

@@ -67,7 +67,7 @@ Values = Mapping[str, str]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What a parameter of a sequence is without being given, and what it says."""
+    """The default of a sequence's parameter, and its description."""
 
     default: str
     doc: str
@@ -210,7 +210,7 @@ _DATA_OCTETS = 32
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Check:
-    """What is under test and how it is talked to."""
+    """The settings of a test sequence: the device under test, addresses of frames, and intervals."""
 
     parameters: QCNEdgeParameters
     ethertypes: EtherTypes

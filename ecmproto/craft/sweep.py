@@ -150,7 +150,7 @@ def _as_number(value: int | bytes) -> int:
 
 
 def _check(part: Part, field: Field, value: int | bytes) -> None:
-    """Let the format itself refuse what it cannot hold."""
+    """Raise EncodeError for a value that the field cannot hold."""
     part.cls(**{field.key: value}).build()
 
 
@@ -166,7 +166,7 @@ _WIDE = 1 << 62
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
-    """What to build: the layers, the swept fields and how the frame is finished."""
+    """A plan of frames to build: the layers, the swept fields, and padding, trailer and FCS."""
 
     stack: Stack
     axes: tuple[Axis, ...] = ()

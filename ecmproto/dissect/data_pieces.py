@@ -99,7 +99,7 @@ _ERROR = When(RecordNumber.ERROR, 1, MOST, [', "error": ', Mark.ERROR])
 
 
 def error_text(wrong: DecodeError) -> str:
-    """Return what is malformed as JSON."""
+    """Return a decoding error as JSON."""
     return json_text(error_document(wrong))
 
 
@@ -134,7 +134,7 @@ def if_suspicious(path: Path, sampled: Path, *pieces: Piece) -> Iterator[Piece]:
 
 @functools.lru_cache(maxsize=512)
 def _layer(cls: type[Layer], boundary: int) -> tuple[Piece, ...]:
-    """Return what a layer that starts at a boundary has between its braces."""
+    """Return the members of the JSON object of a layer that starts at a boundary."""
     path = Path(layers=(cls,), first=boundary)
     pieces: list[Piece] = [f'"layer": {json.dumps(cls.prefix)}']
     for field, derived in zip(cls.layout, derived_names(cls), strict=True):  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def _scaled(cls: type[Layer], field: Field, value: int) -> int | None:
 
 @functools.cache
 def _scaled_time(cls: type[Layer]) -> Callable[[int, int], str]:
-    """Return what says the time of a format's stamp; the same for all paths."""
+    """Return the function that writes a format's timestamp in ns; one for all paths."""
     make: Callable[..., Layer] = cls
     field = next(field for field in cls.layout if field.key == "timestamp")
     return lambda timestamp, unit: str(scaled(make(timestamp=timestamp, unit=unit), field))
@@ -217,7 +217,7 @@ class _CellValue:
     high: int = 0
 
     def behind(self, *mark: Piece) -> list[Piece]:
-        """Return what is written of it, behind a mark."""
+        """Return the cell's pieces after a separator, for frames whose value has the cell's name."""
         pieces = [*mark, *self.pieces]
         return pieces if self.number is None else [When(self.number, self.low, self.high, pieces)]
 
@@ -257,7 +257,7 @@ def _cell_values(path: Path, asked: Asked) -> Iterator[_CellValue]:
 
 
 def _cell_value(frame: Path, layer: int, part: Part) -> _CellValue:
-    """Return what `Part.read` gives."""
+    """Return the pieces that write the text that `Part.read` returns."""
     field = part.field
     if not field.is_number:
         stretch = frame.stretch(layer, field.key)

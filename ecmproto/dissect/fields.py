@@ -45,7 +45,7 @@ _INNER = "encapsulated."
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """What a name means of a format: a field, one of its bits, or only values that go by that name."""
+    """The part of a format that a name selects: a field, one bit, or only the values that have the name."""
 
     format: type[Layer]
     field: Field
@@ -68,7 +68,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """What a name means, of the record, of the frame as a whole, or of layers."""
+    """A requested name and the parts of formats that it selects: none for a name of the record or frame."""
 
     name: str
     inner: bool
@@ -197,7 +197,7 @@ class Tabs(_Rows):
         return "\t".join(self._reader.row(record)) + "\n"
 
     def renderer(self) -> Renderer:
-        """Return what renders batches."""
+        """Return the renderer of whole batches."""
         return self._rendering("\t", quoted=False)
 
 
@@ -213,7 +213,7 @@ class Csv(_Rows):
         return _csv_row(self._reader.row(record))
 
     def renderer(self) -> Renderer:
-        """Return what renders batches."""
+        """Return the renderer of whole batches."""
         return self._rendering(",", quoted=True)
 
 

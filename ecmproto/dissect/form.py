@@ -42,7 +42,7 @@ class Form(Protocol):
     """A way of writing frames out; the three texts, joined, are the whole output."""
 
     def begin(self, reader: CaptureReader) -> str:
-        """Return what stands before the first frame; called once ``reader`` has read up to it."""
+        """Return the text before the first frame; called once ``reader`` has read up to it."""
 
     def passed(self, record: Record) -> None:
         """Take note of a frame in front of the next one that is not to be shown."""
@@ -51,7 +51,7 @@ class Form(Protocol):
         """Return one frame, with its line ends."""
 
     def end(self, reader: CaptureReader) -> str:
-        """Return what stands behind the last frame."""
+        """Return the text after the last frame."""
 
 
 class Listing(ABC):
@@ -125,7 +125,7 @@ class Listing(ABC):
         return type(self).renderer is not Listing.renderer
 
     def renderer(self) -> Renderer | None:
-        """Return what renders batches; None where frames are told one by one."""
+        """Return the renderer of whole batches; None if this form writes frames one by one."""
         return None
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:

@@ -26,11 +26,11 @@ class WithHex:
         self._paint = paint
 
     def begin(self, reader: CaptureReader) -> str:
-        """Return what the other form begins with."""
+        """Return the text with which the other form begins."""
         return self._form.begin(reader)
 
     def passed(self, record: Record) -> None:
-        """Let the other form know."""
+        """Pass the record on to the other form."""
         self._form.passed(record)
 
     def record(self, record: Record) -> str:
@@ -38,7 +38,7 @@ class WithHex:
         return self._form.record(record).rstrip("\n") + "\n" + hex_text(record, self._paint) + "\n"
 
     def end(self, reader: CaptureReader) -> str:
-        """Return what the other form ends with."""
+        """Return the text with which the other form ends."""
         return self._form.end(reader)
 
 

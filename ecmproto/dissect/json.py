@@ -117,7 +117,7 @@ class Json(_Documents):
         self._begun = not first
 
     def renderer(self) -> Renderer:
-        """Return what renders batches."""
+        """Return the renderer of whole batches."""
         return self._rendering(",\n{", "")
 
     def end(self, reader: CaptureReader) -> str:
@@ -139,12 +139,12 @@ class NdJson(_Documents):
         return json_text(document) + "\n"
 
     def renderer(self) -> Renderer:
-        """Return what renders batches."""
+        """Return the renderer of whole batches."""
         return self._rendering(f'{{"schema": {json_text(FRAME_SCHEMA)}, ', "\n")
 
 
 def capture_document(reader: CaptureReader) -> _Object:
-    """Return what the capture itself says, as plain data; see the head of this file."""
+    """Return the capture's own properties as plain data; see the head of this file."""
     document: _Object = {
         "format": reader.format,
         "byte_order": reader.byte_order,

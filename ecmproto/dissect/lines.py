@@ -78,7 +78,7 @@ class Lines(Listing):
         return f"{record.number:>5} {self._time(record.time_ns):>12} {behind}\n"
 
     def renderer(self) -> Renderer:
-        """Return what renders batches."""
+        """Return the renderer of whole batches."""
         from ecmproto.columns.text.renderer import Renderer
         from ecmproto.dissect.text_pieces import line_pieces
 
@@ -169,13 +169,13 @@ def short_or_bad(batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bo
 
 
 def describe(frame: Frame) -> tuple[str, str]:
-    """Return what a frame is, as one short word, and what matters about it."""
+    """Return a frame's kind, as one short word, and its summary."""
     summary, layers = summary_of(frame)
     return summary.text(layers)
 
 
 def unknown_text(linktype: int) -> str:
-    """Return what a line says instead of addresses of a frame that does not tell any."""
+    """Return the text that stands for the addresses of a frame that has none: its link type."""
     return f"link type {linktype_name(linktype)} ({linktype})"
 
 
@@ -188,7 +188,7 @@ Formats: TypeAlias = "tuple[type[Layer], ...]"
 
 
 class CompiledSummary:
-    """What is said of frames with certain layers, that show frames with certain layers, and so on."""
+    """The summary of frames with given layers, of the frames with given layers that they show, and so on."""
 
     def __init__(self, chain: tuple[Formats, ...]) -> None:
         frames: list[_FrameParts] = []
@@ -197,20 +197,20 @@ class CompiledSummary:
             frames.append(_FrameParts(formats, first, frames[-1] if frames else None))
             first += len(formats)
         self.name: Elements = frames[0].name
-        """What the frame is, in a word."""
+        """The frame's kind, in a word."""
         shown: Elements = ()
         for outer, inner in zip(frames[-2::-1], frames[:0:-1], strict=True):
             shown = _sample(outer, inner, _detail(inner, shown, ", "))
         self.detail: Elements = _detail(frames[0], shown, " | ")
-        """What matters of it."""
+        """The rest of the summary."""
         self.addresses: Elements = frames[0].bound("{:addresses}", 0)
-        """Whose it is, where it has no Ethernet header; nothing where it does not say."""
+        """The addresses of a frame without an Ethernet header, if it has any."""
         self._name, self._detail, self._addresses = map(
             compiled_text, (self.name, self.detail, self.addresses)
         )
 
     def text(self, layers: Layers) -> tuple[str, str]:
-        """Return what a frame is and what matters of it."""
+        """Return a frame's kind and its summary."""
         return self._name(layers), self._detail(layers)
 
     def addresses_text(self, layers: Layers) -> str:
@@ -241,14 +241,14 @@ def summary_of(frame: Frame) -> tuple[CompiledSummary, Layers]:
 
 
 def _detail(frame: _FrameParts, shown: Elements, separator: str) -> Elements:
-    """Return what matters of a frame that shows what ``shown`` says."""
+    """Return the detail of a frame, with ``shown``, the summary of the frame that it shows."""
     detail, tags = frame.parts(separator)
     parts = [detail, *tags, shown] if frame.message else [*tags, detail]
     return _joined(parts, separator)
 
 
 def _sample(outer: _FrameParts, frame: _FrameParts, told: Elements) -> Elements:
-    """Return what a message says of the frame that it shows."""
+    """Return the summary of the frame that a message shows."""
     to = frame.addresses.get("receiver") or outer.addresses.get("shown_to")
     destination: Elements = () if to is None else (Text((Value(((1, to),)),), "mac"),)
     source = frame.bound("of {:source}→ ", 0)
@@ -261,7 +261,7 @@ def _joined(parts: Sequence[Elements], separator: str) -> Elements:
 
 
 class _FrameParts:
-    """What the layers of one frame say; the first of them is layer ``first`` among all."""
+    """The summaries of the layers of one frame; the first of them is layer ``first`` among all."""
 
     def __init__(self, formats: Formats, first: int, outer: _FrameParts | None) -> None:
         self._formats, self._first, self._outer = formats, first, outer
@@ -282,7 +282,7 @@ class _FrameParts:
 
     @functools.cached_property
     def name(self) -> Elements:
-        """What the frame is."""
+        """The frame's kind, in a word."""
         if self._main is not None and self._main[1].label:
             return (self._main[1].label,)
         for index, summary in reversed(self._summaries):
@@ -292,7 +292,7 @@ class _FrameParts:
         return ("data",)
 
     def parts(self, separator: str) -> tuple[Elements, list[Elements]]:
-        """Return what matters of it, and its tags."""
+        """Return the frame's detail, and the texts of its tags."""
         detail: Elements = ()
         if self._main is not None:
             index, summary = self._main
@@ -540,7 +540,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Odd:
-    """What a function says of some of the layers, with ``separator`` between."""
+    """An element whose text a function makes from some of the layers, joined with ``separator``."""
 
     function: Callable[[Layers], list[str]]
     first: int
@@ -553,7 +553,7 @@ Elements: TypeAlias = "tuple[Element, ...]"
 
 
 def compiled_text(elements: Elements) -> Callable[[Layers], str]:
-    """Return what says a frame's elements: an expression of Python, which takes half the time of a walk."""
+    """Return a function that writes a frame's elements: compiled Python, twice as fast as a walk."""
     say: Callable[[Layers], str] = eval(f"lambda layers: {_source(elements)}", _NAMES)
     return say
 

@@ -345,7 +345,7 @@ def _linktype_text(number: int) -> str:
 
 
 def _where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
-    """Return what is told of frames that start with an Ethernet header, or of others."""
+    """Return the pieces ``then`` for frames that start with an Ethernet header, ``otherwise`` for others."""
     if path.layers[:1] == (Ethernet,):
         return then
     if path.layers and path.layers[0] is not Data:
@@ -520,7 +520,7 @@ class _TreeLayers:
                 yield _TreeRow(field.meta.flags.format(bit), place, [Decimal(number)], (1, 1))
 
     def _meaning(self, path: Path, layer: int, field: Field) -> tuple[Pieces, bool]:
-        """Return what `ecmproto.dissect.tree.meaning` says of a number, and whether it always does."""
+        """Return the pieces of a number's `ecmproto.dissect.tree.meaning`, and whether it is never empty."""
         cls = path.layers[layer]
         if field.kind == "cpid":
             octets = path.stretch(layer, field.key)

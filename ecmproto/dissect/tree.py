@@ -90,7 +90,7 @@ class Trees(Listing):
         return self._deep is None
 
     def renderer(self) -> Renderer | None:
-        """Return what renders batches."""
+        """Return the renderer of whole batches."""
         if self._deep is not None:
             return None
         from ecmproto.columns.text.renderer import Renderer
@@ -340,7 +340,7 @@ _TCP_FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 
 
 def meaning(value: Layer, field: Field, got: int | bytes, ethertypes: EtherTypes) -> str:
-    """Return what ``got``, the value of a layer's field, means; "" where it says all itself."""
+    """Return the meaning of ``got``, the value of a layer's field; "" where the value needs none."""
     if not isinstance(got, int):
         return _text_of_tlv(value, field, got)
     if (field.meta.base == "hex" and field.meta.length_name) or field.key == "etype":
@@ -408,7 +408,7 @@ NOT_ENABLED = "quanta, not enabled"
 
 
 def pause_text(quanta: int) -> str:
-    """Return what a pause time that counts means."""
+    """Return the meaning of a pause time that is in effect: its duration at 10 Gb/s, or resume."""
     if not quanta:
         return "quanta: resume"
     return f"quanta = {format_time(quanta_to_ns(quanta, _LINK_BPS))} at 10 Gb/s"
@@ -421,7 +421,7 @@ def _text_of_tlv(value: Layer, field: Field, got: bytes) -> str:
 
 
 def ethertype_text(ethertypes: EtherTypes, value: int) -> str:
-    """Return what the number in the place of an EtherType announces, "" where that is not known."""
+    """Return the meaning of a number in an EtherType field: a protocol, or an 802.3 length; "" if unknown."""
     return LENGTH if value <= MAX_LENGTH else ethertype_names(ethertypes).get(value, "")
 
 
@@ -430,7 +430,7 @@ LENGTH = "octets, an 802.3 length"
 
 @functools.lru_cache(maxsize=32)
 def ethertype_names(ethertypes: EtherTypes) -> dict[int, str]:
-    """Return what each known EtherType announces."""
+    """Return the name of the protocol that each known EtherType announces."""
     names: dict[int, str] = {}
     for cls in FORMATS:
         value = announcement(cls, ethertypes)

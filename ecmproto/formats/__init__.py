@@ -1,1 +1,1 @@
-"""What the octets of each format mean: one class a format, everything else reads it."""
+"""The formats: one class each, which says all about it and which everything else reads."""

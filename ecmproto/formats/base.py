@@ -77,7 +77,7 @@ UNBOUNDED = 1 << 32
 
 
 class Formats(Protocol):
-    """What a layer may ask about the formats around it."""
+    """The lookups that a layer uses to find the format that follows it."""
 
     @property
     def ethertypes(self) -> EtherTypes:
@@ -121,7 +121,7 @@ class Limit:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Crafting:
-    """What a frame of a format holds that is crafted, where nothing was said."""
+    """The defaults for crafting frames of a format: direction, destination, priority, field values."""
 
     direction: Direction | None = None
     """Which way it goes; None: a message is feedback, flow control stays on the link, others are data."""
@@ -221,7 +221,7 @@ class Layer:
         return too_few(cls, start, stop, reach)
 
     def check(self, start: int, reach: int) -> DecodeError | None:
-        """Return what makes this value, found at octet ``start``, one that its format forbids, or None.
+        """Return the error of this value, found at octet ``start``, if its format forbids it, else None.
 
         ``reach`` is the octet up to which it may have gone on the wire.  Generated where there are limits.
         """

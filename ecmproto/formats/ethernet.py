@@ -1,4 +1,4 @@
-"""What frames start with: Ethernet, VLAN tags, the PBB I-TAG, LLC with SNAP, Linux cooked headers.
+"""Headers that frames start with: Ethernet, VLAN tags, the PBB I-TAG, LLC with SNAP, Linux cooked headers.
 
 Every header and tag here names the EtherType, or 802.3 length, of what follows it (802.3; 802.1Q clause 9;
 802.2; RFC 1042).  A cooked header is what Linux captures have where the link layer header is not kept.
@@ -150,7 +150,7 @@ class Cooked(Layer):
     follows = "cooked"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """What the EtherType announces; smaller values are Linux's own and mean no length."""
+        """Return the format that the EtherType announces; smaller values are Linux's own, not lengths."""
         return (
             (Data, stop) if self.etype < _LEAST_ETHERTYPE else formats.announced(self.etype, data, end, stop)
         )

@@ -40,7 +40,7 @@ def _length(default: int) -> int:
 
 
 def told_of_tlvs(layers: Sequence[Layer]) -> list[str]:
-    """Return what LLDP's TLVs among the layers of a frame say, in a summary line."""
+    """Return the texts of a frame's LLDP TLVs for its summary line."""
     said, count = [], 0
     for value in layers:
         if isinstance(value, TLV):

@@ -30,7 +30,7 @@ def _time(priority: int) -> int:
 
 
 def _told_priority(n: int) -> Case:
-    """Return what a PFC frame says of a priority, whose bit is the ``n``-th from the last."""
+    """Return the summary clause for priority ``n`` of a PFC frame: bit ``n`` of the vector, from the last."""
     comma = f"{{class_enable_vector[{16 - n}:16]:comma}}" if n else ""
     enabled = f"class_enable_vector[{15 - n}:{16 - n}]"
     return Case(enabled, 1, 1, f"{comma}prio {n}: {{time{n}:quanta}}")

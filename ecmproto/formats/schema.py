@@ -34,7 +34,7 @@ Kind = Literal["uint", "sint", "mac", "cpid", "ipv4", "ipv6", "octets"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """What a field means; it rides on the field's construct in the schema.
+    """The meaning of a field: kind, default, unit, names; attached to the field's construct in the schema.
 
     ``name`` is the field's whole name where it is not ``prefix.key`` (Wireshark's own name then),
     ``length_name`` the name it goes by when its value is an 802.3 length (≤ 1500), ``flags`` a template
@@ -262,7 +262,7 @@ class Field:
 
     @property
     def kind(self) -> Kind:
-        """What its octets are: a number, an address, octets."""
+        """The kind of value that its octets hold: a number, an address, octets."""
         return self.meta.kind
 
     @property

@@ -1,4 +1,4 @@
-"""What a format says of itself in a summary line: a template, and the clauses that it names.
+"""A format's part of a frame's summary line: a template, and the clauses that it names.
 
 A template is text with values in braces, which `ecmproto.dissect` puts together:
 
@@ -49,20 +49,20 @@ Clause: TypeAlias = "str | First | Case"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a format says in a frame's summary line; everything may be left out."""
+    """A format's part of a frame's summary line; everything may be left out."""
 
     label: str = ""
-    """What a frame with it is, in a short word."""
+    """The kind of a frame that has this format, in a short word."""
     detail: str = ""
-    """What matters of such a frame."""
+    """The template of such a frame's summary."""
     tag: str = ""
-    """What it adds to whatever else the frame is."""
+    """The template of what this format adds to the summary of a frame of any kind."""
     detail_first: bool = False
     """Whether its detail goes before the frame's tags, as that of a message of congestion management."""
     gives_way: bool = False
     """Whether any other format with a detail goes before it."""
     name: str = ""
-    """What the frame is where no format has a label."""
+    """The frame's kind if no format in it has a label."""
     sender: str = ""
     receiver: str = ""
     addressee: str = ""

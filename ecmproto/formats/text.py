@@ -66,7 +66,7 @@ def text_of(field: Field, value: int | bytes) -> str:
 
 
 def meaning_of(field: Field, value: int | bytes) -> str:
-    """Return what a code point or unit adds to the bare value, "" for nothing."""
+    """Return the text to show beside the bare value: its code point's name or its unit; "" if it has none."""
     if not isinstance(value, int):
         return ""
     if field.meta.names:

@@ -139,7 +139,7 @@ _Guess = tuple[dict[str, Any], type[Packet]]
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Bound:
-    """What `bind` has put into Scapy's tables, and what it has replaced there."""
+    """The entries that `bind` has put into Scapy's tables, and those that it has replaced."""
 
     ethertypes: EtherTypes
     guesses: list[tuple[type[Packet], _Guess]] = dataclasses.field(default_factory=list)
@@ -280,7 +280,7 @@ def _set_overloads(upper: type[Packet], table: _Overloads) -> None:
 
 
 def _bind_resolvers(bound: _Bound) -> None:
-    """Let Ether find its destination behind a tag, and in the frame that a message shows."""
+    """Register resolvers that find Ether's destination behind a tag, or in the frame that a message shows."""
     for layer in LAYERS.values():
         resolver = l2_register_l3 if issubclass(layer, Tag) else sampled_source
         if issubclass(layer, Tag | Sampling):

@@ -1,4 +1,4 @@
-"""What the layers share: fields, tags, sampled frames, and being dissected whole or not at all.
+"""Parts that the layers share: fields, tags, sampled frames, and dissection of whole layers only.
 
 Fields are congestion point identifiers and EtherTypes or lengths; a `Tag` stands before any payload and says
 what it is; `Sampling` messages hold the first octets of a frame; every layer is shown with the addresses
@@ -101,7 +101,7 @@ class LastLayer(Packet):
 
 
 def over_ether(shown: str, *also: type[Packet]) -> Any:
-    """Return what ``mysummary`` gives to have the summaries of Ether and ``also`` shown before its own.
+    """Return a value of ``mysummary`` with which Scapy puts the summaries of Ether and ``also`` first.
 
     Scapy takes such a pair, though its annotation says str.
     """
@@ -174,7 +174,7 @@ class Tag(Packet):
         return pkt + pay
 
     def default_payload_class(self, payload: bytes) -> type[Packet]:
-        """Return what ``Ether`` would take the same EtherType for."""
+        """Return the layer that ``Ether`` would choose for the same EtherType."""
         if self.etype is None or self.etype <= MAX_LENGTH:
             return LLC
         for values, cls in Ether.payload_guess:

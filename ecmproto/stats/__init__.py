@@ -1,4 +1,4 @@
-"""What is in a capture, in numbers: kinds, rates over time, feedback, probes, advertised rates, pause time.
+"""Statistics of a capture: frame kinds, rates over time, feedback, probes, advertised rates, pause time.
 
 >>> statistics = capture_stats("in.pcapng")
 >>> statistics.frames, statistics.pauses.senders[0].paused_ns

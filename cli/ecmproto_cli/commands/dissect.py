@@ -174,7 +174,7 @@ def _binary_target(form: str, output: str | None) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What the options ask to see."""
+    """The form of output that the options select, and its settings."""
 
     verbose: bool
     hex: bool

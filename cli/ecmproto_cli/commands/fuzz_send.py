@@ -112,7 +112,7 @@ class DeviceOptions:
 
     @property
     def line(self) -> str:
-        """What sends a finding's frames again, and asks for the same signs of life."""
+        """The command that sends a finding's frames again, with the same heartbeats."""
         words = ["ecmproto", "fuzz", "send", "-i", self.interface, "--as-is", "-r", "case.pcap"]
         words += ["--rate", self.rate]
         words += ["--pad", str(self.pad)] if self.pad != _SHORTEST else []
@@ -141,7 +141,7 @@ class DeviceOptions:
         )
 
     def fitting(self, facts: InterfaceFacts) -> FrameFitter:
-        """Return what makes frames of cases for an interface; ParameterError for an MTU beyond its own."""
+        """Return the fitter of cases to an interface's frame sizes; ParameterError for too large an MTU."""
         from ecmproto.fuzz.device_campaign import FrameFitter
 
         less = 0 if self.mtu is None else facts.mtu_octets - self.mtu
@@ -357,7 +357,7 @@ class OpenDevice:
     pulse: HeartbeatSchedule
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return what was sent, and how, by name."""
+        """Return the rows of the report: how much was sent, refused, padded and left out."""
         from ecmproto_cli.commands.send import report_rows
 
         rows = report_rows(self.transmission.report())

@@ -156,7 +156,7 @@ def _once(program: Command, paths: tuple[str, ...]) -> int:
 
 
 def _corpora(what: str, paths: tuple[str, ...], filter: Filter | None) -> dict[str, list[bytes]]:
-    """Return what cases are made from, by the name of what it is."""
+    """Return the inputs that cases are made from, by kind: frames, captures, filters and so on."""
     from ecmproto.fuzz.cases import LONGEST_INPUT_OCTETS
     from ecmproto.fuzz.subjects import SUBJECTS
 

@@ -150,7 +150,7 @@ _SLOW_NS = 2 * NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """What a device is called, and what a person is told of it."""
+    """The name of a kind of live device, and the title of its output."""
 
     name: str
     title: str
@@ -321,7 +321,7 @@ class Reporter:
         self._warned += tuple(each for each in snapshot.warnings if each not in self._warned)
 
     def _starved(self, elapsed_ns: int, snapshot: Snapshot) -> str:
-        """Return what to say of a device that other programs kept from the processor; nothing if hardly."""
+        """Return a warning if other programs kept the device from the processor for long, else ""."""
         from ecmproto.live.device import is_starved
 
         waited_ns, missed_ns = self._waiting.ns(), snapshot.counters.get("missed_ns", 0)

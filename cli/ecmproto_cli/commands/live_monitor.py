@@ -285,7 +285,7 @@ class Screen:
 
 
 def monitor_table(change: Change, name: str, elapsed_ns: int, dropped: int) -> str:
-    """Return what happened and what it comes to, as a table."""
+    """Return the traffic since the last report as a table."""
     rows = [
         ("now", f"{per_second(change.frames_per_s)}, {format_rate(change.bits_per_s)}"),
         ("frames", f"{change.frames:,}, {format_octets(change.octets)}"),
@@ -340,7 +340,7 @@ def _class(each: PauseChange) -> str:
 
 
 def monitor_line(change: Change, elapsed_ns: int, dropped: int) -> str:
-    """Return what happened in one line."""
+    """Return the traffic since the last report in one line."""
     parts = [
         format_time(elapsed_ns).rjust(8),
         per_second(change.frames_per_s).rjust(10),
@@ -360,7 +360,7 @@ def monitor_line(change: Change, elapsed_ns: int, dropped: int) -> str:
 
 
 def document_line(change: Change, name: str, elapsed_ns: int, dropped: int) -> str:
-    """Return what happened as a JSON document on one line."""
+    """Return the traffic since the last report as a JSON document on one line."""
     from ecmproto.formats.text import mac_text
 
     document = {

@@ -260,7 +260,7 @@ def _document(request: TestbedRequest, outcomes: list[RunOutcome]) -> dict[str, 
 
 
 def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
-    """Return what the runs came to, for a person."""
+    """Return a table that compares the results of the runs."""
     topology = request.topology
     offered = ", ".join(
         sender.protocol if sender.protocol == "tcp" else format_rate(sender.rate_bps)
@@ -297,7 +297,7 @@ def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
 
 
 def _starved(outcomes: list[RunOutcome]) -> list[str]:
-    """Return what comes first where devices were kept from the processor."""
+    """Return the warning that heads the table if devices waited long for a processor, else nothing."""
     kept = [f"{each.mechanism}: {format_time(each.starved_ns)}" for each in outcomes if each.starved_ns]
     if not kept:
         return []

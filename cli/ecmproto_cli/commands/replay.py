@@ -240,12 +240,12 @@ class Variant:
 
     @property
     def text(self) -> str:
-        """What it is called: as `variants_of` reads it."""
+        """The variant as text, in the form that `variants_of` parses."""
         return ":".join((self.name, *self.assignments))
 
 
 def variants_of(text: str) -> list[Variant]:
-    """Return what ``--compare`` names: mechanisms, commas between them, each with its own parameters.
+    """Parse the value of ``--compare``: mechanisms, commas between them, each with its own parameters.
 
     A part that begins with a digit goes on with the value before it: ``pfc:priorities=3,5-7``.
     """

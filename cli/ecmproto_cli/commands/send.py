@@ -165,7 +165,7 @@ def command(
 
 
 def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterable[Batch]]:
-    """Return what reads the captures anew at each call."""
+    """Return a function that reads the captures anew at each call."""
     from ecmproto.capture import open_captures
 
     def source() -> Iterator[Batch]:
@@ -182,7 +182,7 @@ def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterab
 def _crafted(
     words: tuple[str, ...], spec: str | None, line: dict[str, Any], seed: int | None, ethertypes: EtherTypes
 ) -> Callable[[], Iterable[Batch]]:
-    """Return what builds the frames anew at each call, the same ones."""
+    """Return a function that builds the same frames anew at each call."""
     from ecmproto.craft.recipe import chunks
     from ecmproto.craft.spec import Reading
 
@@ -209,7 +209,7 @@ def _crafted(
 def _told(
     words: tuple[str, ...], spec: str | None, line: dict[str, Any], reading: Reading, files: ExitStack
 ) -> Iterator[Recipe | Chunk]:
-    """Return what the command line asks for: a sequence, a line or a file."""
+    """Return the frames that a sequence, a line of layers or a specification file describes."""
     if is_sequence(words):
         steps = sequence_steps(words, line, ethertypes=reading.ethertypes)
         return from_steps(steps, words[0], reading)
@@ -417,7 +417,7 @@ def report_table(report: SendReport) -> str:
 
 
 def report_rows(report: SendReport) -> list[tuple[str, str]]:
-    """Return what the report says, by name."""
+    """Return the report as rows of a name and a text."""
     told = f"{_count_text(report.frames)}, {format_octets(report.octets)}, out of {report.interface}"
     rows = [("sent", told), ("asked", report.asked)]
     if report.rate_fps is not None and report.rate_bps is not None:

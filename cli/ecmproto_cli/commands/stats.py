@@ -131,7 +131,7 @@ def _count(
 
 
 def _writers(names: tuple[str, ...]) -> list[Callable[[Statistics, str], bytes]]:
-    """Return what makes the octets of each report; found out before the work."""
+    """Return the writer of each report; a report that cannot be written is refused before any work."""
     if not names:
         return []
     from ecmproto.report.capture_page import statistics_form
