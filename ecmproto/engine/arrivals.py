@@ -122,7 +122,7 @@ def read(
     clock: Clock,
     found: Found,
 ) -> None:
-    """Fill ``found`` for ``frames``, and let ``clock`` go on.
+    """Fill ``found`` for ``frames``, and advance ``clock``.
 
     ``fcs_octets`` are those of each interface's frames, empty where none has any; ``own`` is the generator's
     address as a number, below 0 for none; ``tag_kind`` says which tag is the mechanism's own: CN, NONE or
@@ -176,7 +176,7 @@ def _pass(clock: Clock, stamped_ns: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Taken:
-    """A batch, and what a loop needs to know of its frames."""
+    """A batch, and the columns of its frames that a loop reads."""
 
     batch: Batch
     classes: FrameClasses
@@ -188,7 +188,7 @@ class Taken:
 
 
 class Intake:
-    """Takes the batches of a capture, in order.
+    """The reader of a capture's batches, in order.
 
     With ``flows`` stations and flows are numbered, else they are all −1.  ``first_time_ns`` is when the first
     frame with a time came, if that is known already.
@@ -216,7 +216,7 @@ class Intake:
 
     @property
     def first_time_ns(self) -> int | None:
-        """When the first frame that has a time came, since 1970; None before that."""
+        """Return the time of the first frame that has one, in ns since 1970; None before that frame."""
         return int(self._clock.first_ns) if self._clock.begun else None
 
     def take(self, batch: Batch, *, time_ns: NDArray[np.int64] | None = None) -> Taken:
@@ -269,7 +269,7 @@ class Intake:
 
 
 def tag_kind(machine: Machine) -> int:
-    """Return which tag the machines look at: CN, NONE or the Protocol of an experimental one."""
+    """Return the kind of tag that the machines read: CN, NONE or the Protocol of an experimental one."""
     if machine.tag is None:
         return NONE
     if machine.tag is CNTag:

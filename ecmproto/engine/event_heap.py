@@ -23,7 +23,7 @@ class EventHeap(Struct):
 
 
 def new_event_heap(entries: int) -> EventHeap:
-    """Return an events of which no entry is due."""
+    """Return an event heap of which no entry is due."""
     order = np.arange(entries)
     return EventHeap(np.full(entries, NEVER_NS), order.copy(), order.copy())
 
@@ -36,7 +36,7 @@ def first(events: EventHeap) -> int:
 
 @inlined
 def first_ns(events: EventHeap) -> int:
-    """Return when that is."""
+    """Return when the first entry is due."""
     return int(events.due_ns[events.heap[0]])
 
 

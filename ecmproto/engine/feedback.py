@@ -86,7 +86,7 @@ def feedback_counters(counters: FeedbackCounters) -> dict[str, int]:
 def read_feedback(
     taken: Taken, machine: Machine, place: PortContext, flows: FlowTable, counters: FeedbackCounters
 ) -> CapturedFeedback:
-    """Return the messages that frames of ``taken`` are.
+    """Return the messages that the frames of ``taken`` carry.
 
     ``flows`` has numbered the batch, and none after it.  The result does not depend on how frames are
     batched.
@@ -131,7 +131,7 @@ def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
 
 
 class _FeedbackReader:
-    """Reads the feedback frames of one batch."""
+    """The parser of one batch's feedback frames."""
 
     def __init__(
         self, taken: Taken, machine: Machine, place: PortContext, flows: FlowTable, counters: FeedbackCounters
@@ -144,7 +144,7 @@ class _FeedbackReader:
         self._firsts: tuple[dict[int, int], dict[int, int]] | None = None
 
     def at(self, position: int) -> list[dict[str, int]]:
-        """Return the fields of the messages that a frame is."""
+        """Return the fields of the messages that a frame carries."""
         octets, length_octets = self._frame(position)
         at = int(self._taken.classes.msdu_offset[position])
         if int.from_bytes(octets[at : at + _TYPE_OCTETS]) == self._place.ethertypes.mac_control:
@@ -203,7 +203,7 @@ class _FeedbackReader:
         return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in said]
 
     def _come(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:
-        """Return ``numbers`` as far as frames before ``position`` have them: batches do not matter."""
+        """Return those of ``numbers`` that frames before ``position`` have, wherever a batch begins."""
         station, flow = numbers
         if station == NO_NUMBER or not self._flows.is_fresh(station, flow):
             return numbers
@@ -221,6 +221,6 @@ class _FeedbackReader:
 
 
 def _firsts(numbers: NDArray[Any]) -> dict[int, int]:
-    """Return where each number stands first."""
+    """Return the first position of each number."""
     found, first = np.unique(numbers, return_index=True)
     return dict(zip(found.tolist(), first.tolist(), strict=True))

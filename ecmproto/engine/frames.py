@@ -29,7 +29,7 @@ from ecmproto.mechanisms.pause.messages import flow_control_frame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedFrame:
-    """A frame that the replay made, to stand in the output where its time is."""
+    """A frame that the replay made, to be written to the output in the order of time."""
 
     octets: bytes
     """Without FCS."""
@@ -41,14 +41,14 @@ class GeneratedFrame:
 
 
 def octets_of(machine: Machine, message: Any, about: SampledFrame, place: PortContext) -> bytes:
-    """Return the frame that ``message`` (a `protocol.Message`) is, without FCS."""
+    """Return ``message`` (a `protocol.Message`) as a frame, without FCS."""
     if message.kind in (PAUSE_KIND, PFC_KIND):
         return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)
     return machine.frame(message, about, place)
 
 
 def _shown(machine: Machine, message: Any) -> Iterator[tuple[str, int]]:
-    """Yield what a comment shows of a message besides its queue, and what it is called there."""
+    """Yield the name and value of each field of a message that a comment shows, besides its queue."""
     fields = fields_of(message, machine.payloads)
     yield from ((label, fields.get(name, 0)) for label, name in machine.shown_fields.items())
     yield from (("rate in kb/s", fields["rate_kbps"]), ("quanta", fields.get("quanta", 0)))
@@ -84,7 +84,7 @@ def tagged_frames(
     machine: Machine,
     ethertypes: EtherTypes,
 ) -> Batch:
-    """Return the frames of ``taken`` at ``position`` as their ``passages`` (one a frame) say they passed.
+    """Return the frames of ``taken`` at ``position`` with the tags of their ``passages`` (one a frame).
 
     They keep their captured octets, without FCS, and their numbers; times are not theirs yet.
     """

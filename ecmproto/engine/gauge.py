@@ -37,7 +37,7 @@ _STEPS = 1 + _FINE_STEPS + _COARSE_STEPS
 
 
 class Gauge:
-    """The state; a record (``ecmproto.record``).  Index 0 to 7 is a priority, 8 the whole port."""
+    """The state of a gauge; a record (``ecmproto.record``).  Index 0 to 7 is a priority, 8 the whole port."""
 
     level_octets: Annotated[NDArray[np.int64], _ROWS]
     """The level, which has stood since …"""

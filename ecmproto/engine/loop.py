@@ -84,7 +84,7 @@ def run(
     serial: int,
     last: bool,
 ) -> int:
-    """Run the loop until ``arrivals`` from ``position`` on have come; if ``last``, till nothing is under way.
+    """Run the loop until ``arrivals`` from ``position`` on have come; if ``last``, till nothing is in flight.
 
     ``serial`` is the number of the first of them.  Returns the position of the first that has not come:
     it stops early when something has no more room, and when the port's rate is to change.
@@ -133,7 +133,7 @@ def run(
 
 @inlined
 def has_space(network: NetworkState) -> bool:
-    """Whether every store has room for what one event can put there."""
+    """Return whether every store has room for the entries that one event can add."""
     in_flight = network.loop.sent - network.loop.received
     # A message to every station is one for each where they come at different times.
     copies = 0 if network.loop.same_delays == 1 else _ROOM * len(network.links)
@@ -155,7 +155,7 @@ def _message_ns(network: NetworkState) -> int:
 
 @compiled
 def _dispatch(network: NetworkState, posted: int) -> None:
-    """Send what was posted from index ``posted`` on on its way."""
+    """Put the messages posted from index ``posted`` on in flight."""
     loop, links = network.loop, network.links
     for index in range(posted, network.outbox.posted.count):
         message = network.outbox.messages[index]
@@ -276,7 +276,7 @@ def _leaves_ns(
 
 @compiled
 def _wake(network: NetworkState, point: CongestionPoint, senders: Senders, now_ns: int) -> None:
-    """Do what the events has for now: a station's timer, or the head of one of its queues."""
+    """Handle the first event of the heap: a station's timer, or the head of one of its queues."""
     entry = first(network.events)
     each = ENTRIES + senders.limiters()
     station, part = entry // each, entry % each
@@ -305,7 +305,7 @@ def _wake(network: NetworkState, point: CongestionPoint, senders: Senders, now_n
 
 @inlined
 def _came_first(network: NetworkState, base: int, each: int, entry: int, now_ns: int) -> int:
-    """Return which of a station's queues that are due, its entries from ``base`` on, has the oldest head."""
+    """Return the due queue with the oldest head, of a station whose entries begin at ``base``."""
     serial = network.pool.frames[network.queues[entry].head].serial
     for other in range(base + OWN_QUEUES, base + each):
         if network.events.due_ns[other] <= now_ns and network.queues[other].length > 0:
@@ -317,7 +317,7 @@ def _came_first(network: NetworkState, base: int, each: int, entry: int, now_ns:
 
 @compiled
 def _review(network: NetworkState, senders: Senders, station: int, now_ns: int) -> None:
-    """Find anew when a station's queues and timer are due."""
+    """Update the times at which a station's queues and timer are due."""
     each = ENTRIES + senders.limiters()
     base = station * each
     for part in range(OWN_QUEUES, each):

@@ -57,7 +57,7 @@ class Frame:
 
 
 class Stock:
-    """How many frames a pool has in use, and its first free one; a record."""
+    """The number of frames that a pool has in use, and its first free one; a record."""
 
     used: int
     free: int
@@ -103,7 +103,7 @@ def new_queues(count: int) -> Sequence[Queue]:
 
 @inlined
 def is_used_up(pool: Pool, count: int) -> bool:
-    """Whether there are fewer than ``count`` free frames."""
+    """Return whether there are fewer than ``count`` free frames."""
     return bool(pool.stock.used + count > len(pool.frames))
 
 
@@ -163,7 +163,7 @@ ENTRIES = OWN_QUEUES + PRIORITIES
 
 
 class Passage:
-    """A frame that came to the port or never will; a record (``ecmproto.record``)."""
+    """The outcome of a frame that came to the port or never will; a record (``ecmproto.record``)."""
 
     serial: int
     """Its number in the capture; a probe's is that of the frame that it follows."""
@@ -187,7 +187,7 @@ class Passage:
 
 
 class Log:
-    """How many passages there are, and what happened besides; a record."""
+    """The number of passages, and the loop's other counters; a record."""
 
     passages: int
     delivered_frames: int
@@ -233,7 +233,7 @@ class Link:
 
 
 class NetworkState(Struct):
-    """All of a closed loop but the mechanism's machines.
+    """The state of a closed loop, without the mechanism's machines.
 
     ``in_flight`` is a ring of messages, its length a power of two, and ``due_ns`` when each comes to its
     station.  Station s has the entries from s · (ENTRIES + limiters) on in ``events`` and ``queues``;
@@ -264,7 +264,7 @@ def with_obeyed(config: LoopConfig, machine: Machine) -> LoopConfig:
 
 
 def next_change_ns(changes: Sequence[RateChange]) -> int:
-    """Return when the first of ``changes`` of a port's rate is, NEVER_NS without one."""
+    """Return the time of the first of ``changes`` of a port's rate, NEVER_NS without one."""
     return changes[0].time_ns if changes else NEVER_NS
 
 

@@ -152,19 +152,19 @@ def lengthen_ring(port: Port, priority: int) -> None:
 
 @inlined
 def is_full(line: Line, priority: int) -> bool:
-    """Whether the ring of ``priority`` has no slot left: ask before ``arrive``, and use ``lengthen_ring``."""
+    """Return whether the ring of ``priority`` is full: ask before ``arrive``, and use ``lengthen_ring``."""
     return bool(line.slots_put[priority] - line.slots_taken[priority] > line.slot_mask[priority])
 
 
 @inlined
 def departs(line: Line, now_ns: int) -> bool:
-    """Whether the frame on the line is through by ``now_ns``."""
+    """Return whether the frame on the line is through by ``now_ns``."""
     return bool(line.in_service_octets > 0 and line.departure_ns <= now_ns)
 
 
 @inlined
 def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagged: bool) -> bool:
-    """Enqueue a frame of 1 or more ``octets`` at ``now_ns``, or return False: dropped (rule 1).
+    """Enqueue a frame of 1 or more ``octets`` at ``now_ns``; return False if it is dropped (rule 1).
 
     ``tagged`` is whether the mechanism's own tag is a part of it.
     """

@@ -24,7 +24,7 @@ COARSE_BINS = 64
 
 
 def second_half_ns(duration_ns: int) -> int:
-    """Return when the second half of ``duration_ns`` begins, for everything that is said of it.
+    """Return when the second half of ``duration_ns`` begins, for all figures about it.
 
     That is the first of the at most ``COARSE_BINS`` equal bins of the time, their length a power of two,
     that begins in the second half: at most a thirty-second of the time after its middle.
@@ -42,7 +42,7 @@ class TimeBins:
 
     @property
     def bin_ns(self) -> int:
-        """Length of a bin."""
+        """Return the length of a bin."""
         return 1 << self._shift
 
     def add(self, row: NDArray[np.int64], time_ns: NDArray[np.int64], value: NDArray[np.float64]) -> None:
@@ -83,11 +83,11 @@ class Timed(Protocol):
 
     @property
     def time_ns(self) -> NDArray[np.int64]:
-        """When they came."""
+        """Return their arrival times."""
 
     @property
     def octets(self) -> NDArray[np.int64]:
-        """Their lengths."""
+        """Return their lengths."""
 
 
 class PortCounts:
@@ -172,7 +172,7 @@ class FlowRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fairness:
-    """How evenly the flows that asked for something in the second half got through then."""
+    """The fairness between the flows that offered traffic in the second half, over that half."""
 
     index: float
     """Jain's index of what passed of each: 1 when all got the same, or where there is none."""
@@ -201,7 +201,7 @@ class FlowSeries:
 
     @property
     def bin_ns(self) -> int:
-        """Length of a bin."""
+        """Return the length of a bin."""
         return self._bins.bin_ns
 
     def offered(self, flow: NDArray[np.int64], time_ns: NDArray[np.int64], octets: NDArray[np.int64]) -> None:
@@ -221,7 +221,7 @@ class FlowSeries:
         limit_bps: NDArray[np.float64] | None = None,
         rtt_average_ns: NDArray[np.float64] | None = None,
     ) -> None:
-        """Take what became of frames of ``flow``, and of the limiters that they came through.
+        """Count frames of ``flow`` by their dispositions, and the limiters that they came through.
 
         These have rates (0: no limiter) and average round-trip times (below 0: none known).
         """
@@ -284,7 +284,7 @@ class FlowSeries:
         )
 
     def fairness(self, duration_ns: int) -> Fairness:
-        """Return how fair the second half was to the flows that asked for something in it."""
+        """Return the fairness between the flows that offered traffic in the second half."""
         late, early = self._second_half(duration_ns)[1:], self._first_half(duration_ns)[1:]
         asks = (late[:, _CAME] > 0) | (early[:, _CAME] > early[:, _GONE])
         return Fairness(index=jain_index(late[asks, _PASSED_OCTETS]), flows=int(asks.sum()))

@@ -19,7 +19,7 @@ _OCTET_BITS = 8
 
 
 class RateLimiter:
-    """What a rate limiter is made of; a record (``ecmproto.record``)."""
+    """The state of a rate limiter; a record (``ecmproto.record``)."""
 
     rate_bps: float
     """The current rate; 0 holds every frame."""
@@ -61,6 +61,6 @@ def leaves_ns(limiter: RateLimiter, now_ns: int) -> int:
 
 @inlined
 def leave(limiter: RateLimiter, now_ns: int, octets: int) -> None:
-    """Let a frame of ``octets`` leave at ``now_ns``: its length becomes debt."""
+    """Send a frame of ``octets`` at ``now_ns``: add its length to the debt."""
     drain(limiter, now_ns)
     limiter.debt_bits += float(_OCTET_BITS * octets)

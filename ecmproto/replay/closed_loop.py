@@ -158,11 +158,11 @@ class ClosedLoopReplay:
 
     @property
     def first_time_ns(self) -> int:
-        """The time that all others count from, in ns since 1970; 0 before a frame has come."""
+        """Return the time that all others count from, in ns since 1970; 0 before a frame has come."""
         return self._intake.first_time_ns or 0
 
     def taken(self) -> Iterator[tuple[Taken | None, Iterator[Piece]]]:
-        """Yield each batch as it is taken in, with what happens until all its frames have come.
+        """Yield each batch as it is taken in, with the passages and messages until all its frames have come.
 
         The last one is None, with what happens after the capture's end.
         """
@@ -257,7 +257,7 @@ class ClosedLoopReplay:
         return piece
 
     def _make_room(self) -> None:
-        """Make room for what draining does not."""
+        """Enlarge the stores that draining does not empty."""
         if not has_space(self._network):
             lengthen_in_flight(self._network)
             add_frames(self._network)
@@ -339,7 +339,7 @@ class ClosedLoopReplay:
         )
 
     def _parameters(self) -> dict[str, dict[str, str]]:
-        """Return those of the roles played: with the capture's own feedback that is no congestion point."""
+        """Return the parameters of the roles played; captured feedback leaves out the congestion point's."""
         parameters = self.machine.parameters_as_text()
         if self._feedback_counters is not None:
             parameters.pop(Role.CONGESTION_POINT.value, None)

@@ -44,7 +44,7 @@ class FramesInFlight:
         self._count += len(taken.batch)
 
     def find(self, serial: NDArray[np.int64]) -> list[tuple[Taken, NDArray[np.int64], NDArray[np.int64]]]:
-        """Return where frames are: batches, which of ``serial`` are in each, and their positions there."""
+        """Return the batches of frames, which of ``serial`` are in each, and their positions there."""
         firsts = np.array([stored.first for stored in self._batches], np.int64)
         which = np.searchsorted(firsts, serial, side="right") - 1
         found = []
@@ -55,7 +55,7 @@ class FramesInFlight:
         return found
 
     def passed(self, serial: NDArray[np.int64]) -> None:
-        """Take note that frames have passed, and let go of batches that nobody will ask for again."""
+        """Count the frames that have passed, and drop batches that are needed no more."""
         firsts = np.array([stored.first for stored in self._batches], np.int64)
         which = np.searchsorted(firsts, serial, side="right") - 1
         for index, count in zip(*np.unique(which, return_counts=True), strict=True):
@@ -72,7 +72,7 @@ _DROPPED = "dropped by the port"
 
 
 class ClosedLoopOutput:
-    """Writes a new capture of one Ethernet interface, its format by the name of ``path``, else the reader's.
+    """A writer of a capture of one Ethernet interface, in the format of ``path``'s name, else the reader's.
 
     A frame stands at the time at which it came to the port, with its station's tags and as the port sent it
     on; dropped ones are there too.  In pcapng comments say what generated frames came from and which frames
@@ -88,7 +88,7 @@ class ClosedLoopOutput:
 
     @property
     def warnings(self) -> list[str]:
-        """Return notes of what the format could not hold."""
+        """Return notes of the data that the format could not hold."""
         return self._writer.warnings
 
     def __enter__(self) -> Self:
@@ -110,7 +110,7 @@ class ClosedLoopOutput:
             self._examples.setdefault((station, flow), octets)
 
     def write(self, piece: Piece, replay: ClosedLoopReplay) -> None:
-        """Write what came to the port, and what was said, in the order of time."""
+        """Write the frames that came to the port, and the messages, in the order of time."""
         passages = piece.passages[piece.passages["probe"] == 0]
         here = passages[passages["disposition"] != HELD_OUT]
         frames = self._frames(here, replay)
@@ -220,6 +220,6 @@ def _sampled(frames: Batch, index: int, ethertypes: EtherTypes) -> SampledFrame:
 
 
 def _first_of_each(pairs: NDArray[np.int64]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return the different columns of ``pairs``, and where each stands first."""
+    """Return the different columns of ``pairs``, and the first position of each."""
     found, first = np.unique(pairs, axis=1, return_index=True)
     return [(station, flow) for station, flow in found.T.tolist()], first.tolist()

@@ -52,7 +52,7 @@ NO_PORT = -1
 
 
 class Ports(Protocol):
-    """Numbers the ports from 0 on, in the order in which their first frames come."""
+    """The assignment of frames to ports, which are numbered from 0 in the order of their first frames."""
 
     def of(self, taken: Taken) -> NDArray[np.int64]:
         """Return the port of each frame, NO_PORT for one that goes to none."""
@@ -210,7 +210,7 @@ def run_port(
 
 @inlined
 def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> bool:
-    """Run departures and timers up to ``now_ns``; False if ``outbox`` has no more room before that."""
+    """Run departures and timers up to ``now_ns``; return False if ``outbox`` is full before that."""
     line, gauge = port.line, port.gauge
     late = False
     while True:
@@ -254,11 +254,11 @@ class ReplayedBatch:
 
     @property
     def batch(self) -> Batch:
-        """The batch as it came."""
+        """Return the batch as it came."""
         return self.taken.batch
 
     def forwarded(self) -> Batch:
-        """Return the batch as the ports let it go on: its tags as they rewrote them."""
+        """Return the batch as the ports forwarded it: with the tags that they rewrote."""
         changed = np.flatnonzero(self.tag != self.taken.arrivals.tag)
         if not len(changed) or self.machine.tag is not RDTag:
             return self.batch

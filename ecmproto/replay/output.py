@@ -19,7 +19,7 @@ _FCS_OCTETS = 4
 
 
 class OpenLoopOutput:
-    """Copies a capture through ``copier`` with the generated frames in it.
+    """A writer that copies a capture through ``copier`` with the generated frames in it.
 
     The capture's own frames stay as they stand, but for tags that a port rewrote.  A generated frame stands
     behind its cause: on that one's interface, with an FCS where that one has it, and in pcapng with a comment
@@ -32,15 +32,15 @@ class OpenLoopOutput:
 
     @property
     def warnings(self) -> list[str]:
-        """Return notes of what the format could not hold."""
+        """Return notes of the data that the format could not hold."""
         return self._copier.warnings
 
     def write_block(self, block: Block) -> None:
-        """Copy what stands between the capture's frames."""
+        """Copy a block that stands between the capture's frames."""
         self._copier.write(block)
 
     def write(self, replayed: ReplayedBatch) -> None:
-        """Write a batch with what it caused."""
+        """Write a batch with the frames that it caused."""
         for item in merged([replayed]):
             if isinstance(item, GeneratedFrame):
                 self._insert(item)

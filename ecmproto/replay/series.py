@@ -92,12 +92,12 @@ class Samples:
 
     @property
     def rows(self) -> NDArray[Any]:
-        """The rows that were kept, in their order."""
+        """Return the rows that were kept, in their order."""
         return self._kept
 
     @property
     def stride(self) -> int:
-        """Of how many rows each one was kept."""
+        """Return n: of each n rows one was kept."""
         return self._stride
 
 
@@ -105,17 +105,17 @@ _FORMATS = (".csv", ".parquet")
 
 
 class TableSink(Protocol):
-    """Takes the rows of one table, columns by name, in pieces."""
+    """A writer of one table's rows, columns by name, in pieces."""
 
     def write(self, columns: dict[str, NDArray[Any]]) -> None:
         """Write one more piece; all have the same columns."""
 
     def finish(self) -> None:
-        """Write what stands at the end."""
+        """Write the end of the table."""
 
 
 def check_series_path(path: str) -> None:
-    """Raise OutputError unless the name of ``path`` asks for a format that there is.
+    """Raise OutputError unless the name of ``path`` ends in that of a known format.
 
     MissingDependencyError for Parquet without pyarrow.
     """
@@ -201,7 +201,7 @@ class _Writable:
 
 
 class SampleWriter:
-    """Writes every sample and message of one replay or of several to ``path``.
+    """A writer of every sample and message of one replay or of several to ``path``.
 
     The columns are those of `samples.SAMPLE`, ``kind`` in words; ``flow`` is the number that `write_flows`
     gives with a label.  With ``by_variant`` a column ``variant`` stands in front of them.  A context manager:
@@ -241,7 +241,7 @@ class SampleWriter:
 
 
 def _named(variant: str, rows: int) -> dict[str, NDArray[Any]]:
-    """Return the column that says which replay rows are of."""
+    """Return the column that names the replay of each row."""
     return {"variant": np.full(rows, variant, dtype=np.str_(variant).dtype)}
 
 

@@ -39,7 +39,7 @@ Watch = Callable[[Iterable[Batch]], Iterable[Batch]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A replay to make: mechanism, port and stations; with ``loop`` a closed loop, around one port."""
+    """The plan of a replay: mechanism, port and stations; with ``loop`` a closed loop, around one port."""
 
     machine: Machine
     port: PortConfig
@@ -187,7 +187,7 @@ def replay_capture(
     watch: Watch | None = None,
     capture: str = "",
 ) -> Outcome:
-    """Replay what ``reader`` gives, as far as ``plan`` has it take part, and return what it came to.
+    """Replay the frames of ``reader`` that ``plan`` selects, and return the outcome.
 
     Every frame that takes part is written to ``output``, which is of the kind of loop that ``plan`` asks
     for, with all that happens until nothing is under way.  ``sink`` is given every sample and message of the

@@ -213,7 +213,7 @@ def port_summary(name: str, gauge: Gauge, now_ns: int, counts: PortCounts) -> Po
 
 
 def with_counts(summary: PortSummary, counts: PortCounts) -> PortSummary:
-    """Return ``summary`` with what has been counted by now."""
+    """Return ``summary`` with the counts so far."""
     return dataclasses.replace(
         summary,
         frames=counts.frames,

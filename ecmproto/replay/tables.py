@@ -1,4 +1,4 @@
-"""What a replay came to, as a table of text: one mechanism, or several side by side."""
+"""The result of a replay as a table of text: one mechanism, or several side by side."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _arrivals(summary: ReplaySummary) -> list[tuple[str, str]]:
 
 
 def _window(summary: ReplaySummary) -> str:
-    """Return which time the figures are about."""
+    """Return the span of time that the figures are about."""
     return (
         f"{format_time(summary.duration_ns)}, first frame to last, in all figures; "
         f"second half from {format_time(summary.second_half_ns)}"

@@ -1,1 +1,1 @@
-"""What ECM, BCN and E²CM share: byte sampling, clamped feedback, AIMD on a bounded table of limiters."""
+"""The common parts of ECM, BCN and E²CM: byte sampling, clamped feedback, AIMD on a table of limiters."""

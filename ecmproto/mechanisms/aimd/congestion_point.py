@@ -1,4 +1,4 @@
-"""What ECM's, BCN's and E²CM's congestion points share: sampling by arriving octets (algorithms §1, CP 1-4).
+"""Sampling by arriving octets, common to the congestion points of ECM, BCN and E²CM (algorithms §1, CP 1-4).
 
 For each **arriving** frame, enqueued or dropped, the caller does::
 
@@ -37,7 +37,7 @@ OFF_OCTETS = 2**62
 
 
 class Sampler:
-    """What sampling remembers; a record (``ecmproto.record``)."""
+    """The state of byte sampling; a record (``ecmproto.record``)."""
 
     counted_octets: int
     """Octets that arrived since the last sample."""
@@ -46,7 +46,7 @@ class Sampler:
 
 
 class SamplerSettings:
-    """A record."""
+    """The parameters of byte sampling as the kernels read them; a record."""
 
     fixed_octets: int
     """Sf."""
@@ -77,7 +77,7 @@ def draw(sampler: Sampler, settings: SamplerSettings, generator: Random) -> None
 
 @inlined
 def count(sampler: Sampler, settings: SamplerSettings, octets: int, qlen_octets: int, enqueued: bool) -> bool:
-    """Count an arrived frame of ``octets``; True makes it a sample.
+    """Count an arrived frame of ``octets``; return whether it is a sample.
 
     ``qlen_octets`` is Qlen after it was ``enqueued`` or dropped; the queue is empty when it holds no other.
     """
@@ -88,7 +88,7 @@ def count(sampler: Sampler, settings: SamplerSettings, octets: int, qlen_octets:
 
 
 class Thresholds:
-    """A record."""
+    """The queue thresholds and the scale of feedback as the kernels read them; a record."""
 
     qeq_octets: int
     qmc_octets: int
@@ -138,7 +138,7 @@ def truncated_quotient(numerator: int, denominator: int) -> int:
 
 
 class ECMPayload:
-    """What a message of ECM's or E²CM's congestion points says, in the units of the wire; a record."""
+    """The payload of an ECM or E²CM congestion point's message, in the units of the wire; a record."""
 
     cpid: int
     """As `ecmproto.mechanisms.api.protocol` has it."""

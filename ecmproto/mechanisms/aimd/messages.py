@@ -1,4 +1,4 @@
-"""What frames of ECM, BCN and E²CM share: tags, flows and the frame around a message (wire-formats 1.2)."""
+"""The common parts of ECM, BCN and E²CM frames: tags, flows, headers of messages (wire-formats 1.2)."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ _LEAST_PAYLOAD_UNTAGGED_OCTETS = 28
 
 
 class AIMDDiscards:
-    """What counts refused messages; a part of a reaction point's record."""
+    """Counters of refused messages, by reason; a part of a reaction point's record."""
 
     group_address: int
     """To a group address."""
@@ -177,7 +177,7 @@ class AIMDDiscards:
 
 
 class Received(NamedTuple, Generic[_Fields]):
-    """What a message says, the flow it is about, and the headers of the sampled frame that it shows."""
+    """A parsed message, the flow it is about, and the headers of the sampled frame that it encapsulates."""
 
     fields: _Fields
     flow: Flow
@@ -265,7 +265,7 @@ def received(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Received[_Fields] | None:
-    """Return what a received message of ``kind`` says and what it is about; None, counted, if it is refused.
+    """Return the parsed message of ``kind`` and the flow it is about; None, counted, if it is refused.
 
     ``fields`` is given the message and the sampled frame's headers that it shows.  ``stations`` are the
     addresses whose frames the reaction point limits: the message must be to one of them, and about a frame

@@ -33,7 +33,7 @@ OFTEN = ("cp.sf=30kB", "cp.sr=9kB")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParameters(Parameters):
-    """When frames are sampled.  Raises ParameterError on values out of range or Sr > Sf > 0."""
+    """The parameters of byte sampling.  Raises ParameterError on values out of range or Sr > Sf > 0."""
 
     fixed_octets: int = field(
         default=150_000,
@@ -325,7 +325,7 @@ class AIMDReactionPointParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AIMDEdgeParameters(Parameters):
-    """What the edge of a domain is set to."""
+    """The parameters of the edge of a congestion management domain."""
 
     strip: bool = field(
         default=True,

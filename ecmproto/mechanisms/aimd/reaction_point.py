@@ -69,7 +69,7 @@ class Limiter(RateLimiter):
 
 
 class LimiterCounters:
-    """What became of messages; every message is counted in exactly one of those after ``messages``."""
+    """Counters of messages by outcome; each message counts in exactly one of those after ``messages``."""
 
     messages: int
     allocated: int
@@ -93,7 +93,7 @@ class LimiterCounters:
 
 
 class LimiterTable(LimiterCounters, AIMDDiscards):
-    """What a reaction point remembers beside its limiters, and what happened to it; a record."""
+    """The state of a reaction point besides its limiters, and its counters; a record."""
 
     active: int
     """Limiters in use."""
@@ -327,7 +327,7 @@ def next_timer_ns(limiters: Limiters) -> int:
 
 @compiled
 def on_timer(limiters: Limiters, settings: TableSettings, now_ns: int) -> None:
-    """Fire what is due by ``now_ns``, each at its own time."""
+    """Run the timers that are due by ``now_ns``, each at its own time."""
     point = limiters.point
     while next_timer_ns(limiters) <= now_ns:
         if point.expires_ns <= point.tick_ns:
@@ -403,7 +403,7 @@ def departure_ns(limiters: Limiters, settings: TableSettings, index: int, now_ns
 
 @compiled
 def depart(limiters: Limiters, settings: TableSettings, index: int, now_ns: int, octets: int) -> None:
-    """Let the head of limiter ``index``'s queue, a frame of ``octets``, leave at ``now_ns``.
+    """Send the head of limiter ``index``'s queue, a frame of ``octets``, at ``now_ns``.
 
     `departure_ns` said now.  The limiter may be released by it (rule 6).
     """
@@ -418,7 +418,7 @@ NOTHING, INCREASE, DECREASE, STOP = range(4)
 
 
 class Demand(NamedTuple):
-    """What a message asks for."""
+    """The rate change that a message asks for."""
 
     kind: int
     """NOTHING, INCREASE, DECREASE or STOP."""
@@ -443,7 +443,7 @@ def react(
     priority: int,
     now_ns: int,
 ) -> int:
-    """Do what a message about ``flow`` (``priority`` 0 to 7) demands at ``now_ns``.
+    """Apply the rate change that a message about ``flow`` (``priority`` 0 to 7) asks for at ``now_ns``.
 
     Returns the limiter that heeded it, NO_LIMITER if none did; what was ignored is counted.
     """
@@ -581,7 +581,7 @@ class Stations(Struct, Generic[_Settings]):
         return route(limiters_at(self, station), flow, priority)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Take note that a frame queues behind ``limiter``."""
+        """Count a frame that queues behind ``limiter``."""
         join(limiters_at(self, station), limiter)
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
@@ -593,7 +593,7 @@ class Stations(Struct, Generic[_Settings]):
         return next_timer_ns(limiters_at(self, station))
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
-        """Let the timers that are due expire."""
+        """Run the station's timers that are due."""
         on_timer(limiters_at(self, station), self.settings, now_ns)
 
     def limit_bps(self, station: int, limiter: int) -> float:
@@ -614,7 +614,7 @@ def limiters_at(stations: Stations[_Settings], station: int) -> Limiters:
 
 @compiled
 def send(stations: Stations[_Settings], departure: Departure, tag_octets: int, mark: int) -> Sent:
-    """Let a frame leave a station, with a tag of ``tag_octets`` if a limiter let it through.
+    """Send a frame from a station, with a tag of ``tag_octets`` if it went through a limiter.
 
     The tag names the limiter's congestion point, replaces one that the frame brought, which is counted, and
     is part of what the limiter counts.
@@ -655,19 +655,19 @@ def new_stations(
 
 
 def flow_key_of(parameters: AIMDReactionPointParameters) -> FlowKey:
-    """Return what makes frames of one station one flow; all of them have the station's source address."""
+    """Return the header fields that tell a station's flows apart, besides the station's source address."""
     return FlowKey(
         vlan=parameters.key_vlan, dst=parameters.key_dst, priority=parameters.key_priority, cn_tag=False
     )
 
 
 def flow_hash_of(parameters: AIMDReactionPointParameters) -> FlowHash:
-    """Return what stands for a flow's key."""
+    """Return the hash that replaces flow keys; of 0 bits where none does."""
     return FlowHash(parameters.hash_bits, parameters.key_src)
 
 
 def about_flow(sampled: Frame) -> AboutFlow:
-    """Return what the headers of a sampled frame tell of its flow."""
+    """Return the flow's destination, VLAN and priority, as the headers of a sampled frame show them."""
     vlan = outer_vlan(sampled)
     return AboutFlow(
         destination=sampled[Ethernet].dst,
@@ -677,7 +677,7 @@ def about_flow(sampled: Frame) -> AboutFlow:
 
 
 def station_counters(stations: Stations[Any]) -> dict[str, int]:
-    """Return what the reaction points have counted together, by name."""
+    """Return the counters of all reaction points, added up, by name."""
     names = record_dtype(LimiterTable).names or ()
     return total(stations.points, *(name for name in names if name not in _NO_COUNTERS))
 

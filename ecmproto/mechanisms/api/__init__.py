@@ -1,1 +1,1 @@
-"""What a mechanism is made of: parameters, congestion points, reaction points, receivers, messages, tags."""
+"""The parts of a mechanism: parameters, congestion points, reaction points, receivers, messages, tags."""

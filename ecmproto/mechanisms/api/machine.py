@@ -1,4 +1,4 @@
-"""How the machines of a mechanism are made, and how what they say becomes octets.
+"""The machines of a mechanism, and the conversion between their messages and octets.
 
 `machine_of` gives a :class:`Machine` for a mechanism of the registry with its parameters.  What that makes is
 driven as `ecmproto.mechanisms.api.protocol` says; frames go through the mechanism's own messages.
@@ -40,7 +40,7 @@ UNKNOWN_NS = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortContext:
-    """Where machines stand: rates in bit/s, the congestion point's address, how many stations and flows."""
+    """The port that machines run at: rates in bit/s, CP address, number of stations and flows."""
 
     rate_bps: int
     """Of the port."""
@@ -58,7 +58,7 @@ class PortContext:
 
 
 class FlowKey(NamedTuple):
-    """What makes frames of one station one flow, besides their source.
+    """The header fields that tell the flows of one station apart, besides their source address.
 
     With ``cn_tag`` a frame that has a CN-TAG belongs to the flow of its priority and Flow ID, whatever its
     addresses.
@@ -71,7 +71,7 @@ class FlowKey(NamedTuple):
 
 
 class FlowHash(NamedTuple):
-    """Whether ``bits`` of a CRC-32 of a flow's key stand for it: flows of one hash are one then; 0: not.
+    """The ``bits`` of a CRC-32 that replace a flow's key, so that flows of one hash are one; 0: no hashing.
 
     ``src`` is whether the source is a part of what is hashed.
     """
@@ -90,7 +90,7 @@ class SampledFrame(NamedTuple):
 
 
 class AboutFlow(NamedTuple):
-    """What a message tells of the flow that it is about, besides its source: the one whom it is for."""
+    """The flow that a message is about, as far as it tells; its source is the station the message is for."""
 
     destination: bytes
     vlan: int | None
@@ -107,7 +107,7 @@ class AboutFlow(NamedTuple):
 
 
 class ParsedFeedback(NamedTuple):
-    """A message that came as a frame: the fields of `protocol.Message` that it tells, the others are 0."""
+    """A message received as a frame: the fields of `protocol.Message` that it has; the others are 0."""
 
     fields: Mapping[str, int]
     """Without station and flow, which have no numbers on a wire."""
@@ -116,7 +116,7 @@ class ParsedFeedback(NamedTuple):
 
 
 class NoRefusals:
-    """What a mechanism without messages has to count; a record without fields."""
+    """The discard counters of a mechanism without messages; a record without fields."""
 
 
 class Machine(ABC):
@@ -137,9 +137,9 @@ class Machine(ABC):
     tag_protocol = 0
     """Its Protocol field, where it is an experimental one."""
     tag_octets = 0
-    """What it adds to a frame."""
+    """The octets that the tag adds to a frame."""
     kinds: Mapping[int, str] = MappingProxyType({})
-    """What its kinds of messages are called."""
+    """The names of its kinds of messages."""
     answers: frozenset[int] = frozenset()
     """Those of them that destinations send, not the congestion point about a frame that it sampled."""
     payloads: Mapping[int, type[Any]] = MappingProxyType({})
@@ -176,7 +176,7 @@ class Machine(ABC):
 
     @abstractmethod
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the frame that ``message`` is, padded to 60 octets, without FCS.
+        """Return ``message`` as a frame, padded to 60 octets, without FCS.
 
         ``about`` is the frame that caused it, or one of the flow that it is about.
         """
@@ -190,7 +190,7 @@ class Machine(ABC):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return what the frame ``octets`` says to the reaction points of ``station_mac``.
+        """Return the feedback that the frame ``octets`` brings to the reaction points of ``station_mac``.
 
         None for a frame that is no message of the mechanism, or one that they refuse, which is counted in
         ``refusals``, a record of ``refusal_record``.  ``octets`` have no FCS; ``length_octets`` is their
@@ -208,11 +208,11 @@ class Machine(ABC):
         return {}
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return what one of the machines made here has counted, by name, over all its stations."""
+        """Return the counters of a machine made here, by name, over all its stations."""
         return {}
 
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
-        """Return what one of the machines made here measures at this moment, by name with its unit."""
+        """Return the present measurements of a machine made here; each name ends in its unit."""
         return {}
 
 
@@ -243,27 +243,27 @@ class StackedCongestionPoint(Struct):
     second: CongestionPoint
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Let both count, sample and answer the frame."""
+        """Pass the frame to both congestion points, which count, sample and answer it."""
         self.first.on_arrival(arrival, outbox)
         self.second.on_arrival(arrival, outbox)
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return what the second makes of what the first makes of the tag."""
+        """Return the tag as rewritten by the first congestion point, then by the second."""
         return self.second.rewrite_tag(priority, self.first.rewrite_tag(priority, tag))
 
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Let both take note."""
+        """Tell both congestion points that a frame left the queue."""
         self.first.on_dequeue(now_ns, station, priority, octets, port_octets, outbox)
         self.second.on_dequeue(now_ns, station, priority, octets, port_octets, outbox)
 
     def next_timer_ns(self) -> int:
-        """Return when the earlier of both needs `on_timer`."""
+        """Return when the first of both congestion points needs `on_timer`."""
         return min(self.first.next_timer_ns(), self.second.next_timer_ns())
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Let those do what is due whose time has come."""
+        """Run the timers of each congestion point that are due."""
         if self.first.next_timer_ns() <= now_ns:
             self.first.on_timer(now_ns, qlens_octets, outbox)
         if self.second.next_timer_ns() <= now_ns:
@@ -271,7 +271,7 @@ class StackedCongestionPoint(Struct):
 
 
 class StackedMachine(Machine):
-    """``upper`` on a port that ``lower`` watches too; all else is ``upper``'s."""
+    """The mechanism ``upper`` on a port that the congestion point of ``lower`` watches too."""
 
     def __init__(self, upper: Machine, lower: Machine) -> None:
         super().__init__(upper.parameters)
@@ -291,21 +291,21 @@ class StackedMachine(Machine):
         )
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
-        """Tell both."""
+        """Tell both congestion points the rate of the port's line."""
         if isinstance(point, StackedCongestionPoint):
             self._upper.set_capacity(point.first, capacity_bps)
             self._lower.set_capacity(point.second, capacity_bps)
 
     def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
-        """Return the upper one's."""
+        """Return the senders of the upper mechanism."""
         return self._upper.senders(place, generator)
 
     def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
-        """Return the upper one's."""
+        """Return the receivers of the upper mechanism."""
         return self._upper.receivers(place, generator)
 
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the upper one's frame."""
+        """Return the frame as the upper mechanism makes it."""
         return self._upper.frame(message, about, place)
 
     def parse_feedback(
@@ -317,24 +317,24 @@ class StackedMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return what the upper one hears."""
+        """Return the feedback as the upper mechanism parses it."""
         return self._upper.parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
-        """Return the upper one's tags."""
+        """Return the fields of the upper mechanism's tags."""
         return self._upper.tags(tag, mark)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the upper one's counters."""
+        """Return the counters of the upper mechanism's machine."""
         return self._upper.counters(machine)
 
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
-        """Return the upper one's gauges."""
+        """Return the measurements of the upper mechanism's machine."""
         return self._upper.gauges(machine)
 
 
 class NoControl(Machine):
-    """All roles are idle."""
+    """The mechanism that controls nothing: all its roles are idle."""
 
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Raise ParameterError: there are no messages."""

@@ -1,4 +1,4 @@
-"""What a mechanism is: its names, its source and, per role that it has, parameters and code.
+"""The description of a mechanism: its names, its source and, per role that it has, parameters and code.
 
 The code of a role is named, not imported: kernels need numba, and listing mechanisms must not.
 """
@@ -17,7 +17,7 @@ _DEFAULTS_FROM_BPS = 10**10
 
 
 class Role(Enum):
-    """Where a part of a mechanism runs."""
+    """The place where a part of a mechanism runs."""
 
     CONGESTION_POINT = "cp"
     """A switch's output queue."""
@@ -44,7 +44,7 @@ class Mechanism:
     """``package.module:Class`` of its `ecmproto.mechanisms.api.machine.Machine`."""
     roles: Mapping[Role, type[Parameters]]
     low_rate: Callable[[int], Sequence[str]] | None = None
-    """What gives the assignments that let it settle at a port of so many bit/s as it does at 10 Gb/s."""
+    """The function that gives the parameters for a port of so many bit/s to settle as at 10 Gb/s."""
 
     def low_rate_parameters(self, rate_bps: int) -> list[str]:
         """Return assignments that let it settle at a port of ``rate_bps``; none from 10 Gb/s on."""

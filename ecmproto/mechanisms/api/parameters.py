@@ -21,7 +21,7 @@ _KEY = "ecmproto"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What is known about one parameter.
+    """The description of one parameter.
 
     ``name`` is the short name on a command line (``qeq``), ``attribute`` the dataclass field
     (``qeq_octets``); ``minimum`` and ``maximum`` are inclusive and None for flags and sets; ``step``,
@@ -42,7 +42,7 @@ class Parameter:
 
     @property
     def range_text(self) -> str:
-        """The range and unit as a person reads them, for tables and errors."""
+        """Return the range and unit as a person reads them, for tables and errors."""
         unit = UNITS[self.unit]
         if self.choices:
             return f"one of {', '.join(self.choices)}"
@@ -54,7 +54,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """How values of one unit are written, read and recognised."""
+    """The text form of a unit's values: how to write, read and recognise them."""
 
     types: tuple[type, ...]
     needed: str
@@ -68,7 +68,7 @@ def _flag(text: str) -> bool:
 
 
 def _priorities(text: str) -> frozenset[int]:
-    """``all``, ``none``, or priorities and ranges of them: ``3,5-7``."""
+    """Return the priorities in ``text``: ``all``, ``none``, or numbers and ranges such as ``3,5-7``."""
     text = text.strip().lower()
     if text in ("all", "none"):
         return frozenset(range(8)) if text == "all" else frozenset()
@@ -157,7 +157,7 @@ class Parameters:
 
     @classmethod
     def describe(cls) -> tuple[Parameter, ...]:
-        """Return what is known about each parameter, in the order of the fields."""
+        """Return the description of each parameter, in the order of the fields."""
         return tuple(
             Parameter(attribute=field.name, default=field.default, **field.metadata[_KEY])
             for field in fields(cls)

@@ -44,7 +44,7 @@ PAYLOAD_WORDS = 8
 
 
 class Message:
-    """What a machine says, or a sample that stayed SILENT; a record.
+    """A message that a machine posts, or a sample that stayed SILENT; a record.
 
     All messages have this head; what a mechanism says besides is in the payload, a record of its own.
     """
@@ -68,21 +68,21 @@ class Message:
     rate_kbps: int
     """The rate that it advertises, 0 if it is none of rates."""
     payload: Annotated[NDArray[np.int64], PAYLOAD_WORDS]
-    """What its mechanism says besides: the record that the mechanism declares for its kind."""
+    """The other fields of the message: the record that its mechanism declares for its kind."""
 
 
 class FlowControlPayload:
-    """What a message of PAUSE_KIND or PFC_KIND says; a record."""
+    """The payload of a message of PAUSE_KIND or PFC_KIND; a record."""
 
     enable_vector: int
     quanta: int
 
 
 class ProbePayload:
-    """What a message of PROBE_KIND says; a record."""
+    """The payload of a message of PROBE_KIND; a record."""
 
     mark: int
-    """What the probe's frame carries: the time, say."""
+    """The mark that the probe's frame carries, such as a time."""
 
 
 flow_control_payload = payload_view(FlowControlPayload, "payload")
@@ -104,7 +104,7 @@ def payload_columns(messages: NDArray[Any], kind: type[Any]) -> NDArray[Any]:
 
 
 def fields_of(message: Any, payloads: Mapping[int, type[Any]]) -> dict[str, Any]:
-    """Return what a message says by name: the fields of its head and, by its kind, of its payload."""
+    """Return a message's fields by name: those of its head and, by its kind, those of its payload."""
     fields = {name: message[name].item() for name in message.dtype.names if name != "payload"}
     payload = (SHARED_PAYLOADS | dict(payloads)).get(fields["kind"])
     if payload is not None:
@@ -134,7 +134,7 @@ def messages_of(found: Sequence[Mapping[str, Any]], payloads: Mapping[int, type[
 
 
 class Posted:
-    """How many messages an outbox holds; a record."""
+    """The number of messages in an outbox, and the frame that machines handle now; a record."""
 
     count: int
     cause: int
@@ -142,7 +142,7 @@ class Posted:
 
 
 class Outbox(Struct):
-    """Where machines post; the caller takes ``messages[:posted.count]`` and sets the count to 0."""
+    """A list of posted messages; the caller takes ``messages[:posted.count]`` and sets the count to 0."""
 
     posted: Posted
     messages: Sequence[Message]
@@ -157,7 +157,7 @@ def new_outbox(capacity: int) -> Outbox:
 
 @inlined
 def has_room(outbox: Outbox, count: int) -> bool:
-    """Whether ``count`` more messages may be posted."""
+    """Return whether ``count`` more messages may be posted."""
     return outbox.posted.count + count <= len(outbox.messages)
 
 
@@ -246,7 +246,7 @@ class Delivery(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What a sender does to a frame that leaves it: the mechanism's tag, and by how much it grew."""
+    """The change that a sender makes to a frame it sends: the mechanism's tag, and the octets it added."""
 
     tagged: bool
     tag: int
@@ -259,21 +259,21 @@ class CongestionPoint(Protocol):
     """One output port of a switch."""
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Count, sample and answer a frame that was enqueued or dropped; posts at most two messages."""
+        """Count, sample and answer a frame that was enqueued or dropped; post at most two messages."""
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the tag that an enqueued, tagged frame carries on."""
+        """Return the tag that an enqueued, tagged frame has when it leaves."""
 
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Take note that a frame left the port; posts at most one message."""
+        """Count a frame that left the port; post at most one message."""
 
     def next_timer_ns(self) -> int:
         """Return when `on_timer` is next needed, NEVER_NS if it is not."""
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Do what is due, with the queues at ``qlens_octets`` by priority; posts as far as there is room."""
+        """Run the timers that are due; ``qlens_octets`` is by priority.  Post as far as there is room."""
 
 
 @interface
@@ -287,13 +287,13 @@ class Senders(Protocol):
         """Return the limiter that a frame queues behind, or NO_LIMITER: it leaves at once."""
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Take note that the frame queues there."""
+        """Count a frame that queues behind a limiter."""
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
         """Return when the head of the queue may leave, if nothing changes; NEVER_NS in a time-out."""
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Let a frame leave, and say what it carries now; posts a probe if one follows it."""
+        """Send a frame and return the tag it carries now; post a probe if one follows it."""
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """React to a message for one of the stations."""
@@ -302,7 +302,7 @@ class Senders(Protocol):
         """Return when the station's next timer is due."""
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
-        """Let the station's timers expire that are due."""
+        """Run the station's timers that are due."""
 
     def limit_bps(self, station: int, limiter: int) -> float:
         """Return the rate of a limiter."""
@@ -316,7 +316,7 @@ class Receivers(Protocol):
     """The destinations behind the port."""
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
-        """Take a frame that has left the port; posts at most one answer to its station."""
+        """Take a frame that has left the port; post at most one answer to its station."""
 
     def next_report_ns(self) -> int:
         """Return when `post_reports` is next needed, NEVER_NS if it is not."""
@@ -326,7 +326,7 @@ class Receivers(Protocol):
 
 
 class NullCongestionPoint(Struct):
-    """A congestion point that says nothing."""
+    """A congestion point that never sends a message."""
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Do nothing."""

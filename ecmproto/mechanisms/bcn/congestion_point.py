@@ -84,7 +84,7 @@ def capacity_kbps(capacity_bps: int) -> int:
 
 
 class BCNPointState(Sampler):
-    """What one congestion point remembers, and what became of its samples; a record."""
+    """The state of one congestion point, and counters of its samples by outcome; a record."""
 
     cpid: int
     """Its own identifier, as `ecmproto.mechanisms.api.protocol` has it."""
@@ -114,7 +114,7 @@ class BCNPointSettings(SamplerSettings, Thresholds):
 
 
 class BCNFeedback(NamedTuple):
-    """What one sample found."""
+    """The result of one sample: the queue's state and the message to send."""
 
     kind: int
     """SILENT, NORMAL or STOP."""
@@ -171,7 +171,7 @@ def is_sample(
 def sample(
     state: BCNPointState, settings: BCNPointSettings, generator: Random, qlen_octets: int, tag_cpid: int
 ) -> BCNFeedback:
-    """Return what a sampled frame makes the congestion point say, and set up the next sample.
+    """Return the feedback for a sampled frame, and set up the next sample.
 
     ``tag_cpid`` is the CPID of the sampled frame's RRT tag, 0 without one.  The previous Qlen follows at
     every sample, whatever becomes of it.
@@ -204,7 +204,7 @@ _WHOLE_LINK = 0
 
 
 class PauseThreshold(Struct):
-    """The output queue against Qst, and what the upstream ports, all alike, have been told."""
+    """The output queue compared with Qst, and the PAUSE state of the upstream ports, the same for all."""
 
     meter: OccupancyMeter
     told: FlowControlState
@@ -252,7 +252,7 @@ BCN_KIND, BCN_STOP_KIND = NORMAL + KIND_OF_TYPE, STOP + KIND_OF_TYPE
 
 
 class BCNPayload:
-    """What a BCN message says, in the units of the wire; a record."""
+    """The payload of a BCN message, in the units of the wire; a record."""
 
     cpid: int
     """As `ecmproto.mechanisms.api.protocol` has it."""
@@ -308,7 +308,7 @@ class BCNPoints(Struct):
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Post the end of the pause if the frame brought the output queue down to the lower mark."""
+        """Post the end of the pause if the frame brought the output queue down to the XON threshold."""
         if self.pauses:
             watch(self.threshold, now_ns, port_octets, outbox)
 
@@ -349,7 +349,7 @@ def new_points(
 
 
 def point_counters(points: BCNPoints) -> dict[str, int]:
-    """Return what the congestion points and the threshold have counted together, by name."""
+    """Return the counters of all congestion points and of the threshold, added up, by name."""
     found = total(
         points.states, "samples", "normal", "stops", "balanced", "unassociated", "truncated", "unanswerable"
     )

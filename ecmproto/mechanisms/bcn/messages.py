@@ -131,7 +131,7 @@ def open_message(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Received[BCNFields] | None:
-    """Return what `read` does, and the headers of the sampled frame.
+    """Return a received message, its flow and the sampled frame's headers; None, counted, as in `read`.
 
     ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
     """
@@ -228,7 +228,7 @@ class BCNMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return what a BCN message says."""
+        """Return the feedback in a BCN message."""
         found = open_message(
             octets,
             stations=(station_mac,),
@@ -254,7 +254,7 @@ class BCNMachine(Machine):
         return {"cpid": tag.astype(np.uint64)}
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return what the congestion points or the reaction points have counted."""
+        """Return the counters of the congestion points or the reaction points."""
         if isinstance(machine, BCNPoints):
             return point_counters(machine)
         return station_counters(machine) if isinstance(machine, BCNStations) else {}

@@ -16,7 +16,7 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
-    """What a BCN congestion point is set to.  Raises ParameterError on values that do not go together."""
+    """The parameters of a BCN congestion point.  Raises ParameterError on values that do not go together."""
 
     weight: float = field(
         default=2.0,
@@ -80,7 +80,7 @@ class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BCNReactionPointParameters(aimd.AIMDReactionPointParameters):
-    """What a BCN reaction point is set to.  Raises ParameterError on a value out of its range."""
+    """The parameters of a BCN reaction point.  Raises ParameterError on a value out of its range."""
 
     rate_unit_bps: int = field(
         default=4 * _MB,

@@ -117,7 +117,7 @@ def receive(
 
 @compiled
 def demanded(settings: BCNStationSettings, message: BCNFields) -> Demand:
-    """Return what ``message`` asks for: the sign of e decides, whatever queue length made it be sent.
+    """Return the rate change ``message`` asks for: the sign of e decides, whatever queue length caused it.
 
     The rate after a STOP does not back off, since each STOP sets it.
     """

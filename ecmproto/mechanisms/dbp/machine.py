@@ -65,7 +65,7 @@ from ecmproto.structs import Draws, Random, Struct
 
 
 class DBPDestination:
-    """What a destination remembers; a record (``ecmproto.record``)."""
+    """The state of a destination; a record (``ecmproto.record``)."""
 
     timer_ns: int
     """When the next reports are due; NEVER_NS while no source is active."""
@@ -82,7 +82,7 @@ class DBPDestination:
 
 
 class DBPSource:
-    """When data last came from one source; a record."""
+    """The time of the last data from one source; a record."""
 
     heard_ns: int
 
@@ -140,7 +140,7 @@ def hear(
     source: int,
     now_ns: int,
 ) -> None:
-    """Note a data frame of the source numbered ``source`` (−1: more than can be numbered) at ``now_ns``."""
+    """Record a data frame of the source numbered ``source`` (−1: more than can be numbered) at ``now_ns``."""
     if source < 0 or source >= len(heard):
         destination.unheard_frames += 1
         return
@@ -231,7 +231,7 @@ def with_rate(octets: bytes, rate: int, *, ethertypes: EtherTypes = DEFAULT) -> 
 def received(
     octets: bytes, source: FECNDiscards, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
 ) -> DBPReport | None:
-    """Return what the rate report ``octets`` says to the source with ``station_mac``.
+    """Return the rate report in ``octets`` for the source with ``station_mac``.
 
     None, counted in ``source``, for one to a group or another station or from a group, and for one that
     cannot be decoded; None for any other frame.
@@ -413,7 +413,7 @@ class DBPMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return what a rate report says."""
+        """Return the feedback in a rate report."""
         found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
         if found is None:
             return None
@@ -422,7 +422,7 @@ class DBPMachine(Machine):
         )
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return what the congestion point, the sources or the destinations have counted."""
+        """Return the counters of the congestion point, the sources or the destinations."""
         if isinstance(machine, FECNPort):
             return port_counters(machine)
         if isinstance(machine, FECNStations):

@@ -14,7 +14,7 @@ _S002 = "S002 (M. Seaman's proposal; 10 ms here)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DBPCongestionPointParameters(FECNCongestionPointParameters):
-    """What a switch is set to: FECN's parameters, T at 10 ms.
+    """The parameters of a switch: FECN's, with T at 10 ms.
 
     Raises ParameterError on a value out of its range, or if Qeq is not below Qsc.
     """
@@ -34,7 +34,7 @@ class DBPCongestionPointParameters(FECNCongestionPointParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DBPReactionPointParameters(SourceParameters):
-    """What a source is set to: as in FECN, but it tags nothing.
+    """The parameters of a source: FECN's, without those of tagging.
 
     Raises ParameterError on a value out of its range.
     """
@@ -54,7 +54,7 @@ class DBPReactionPointParameters(SourceParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DBPEdgeParameters(Parameters):
-    """What a destination is set to.
+    """The parameters of a destination.
 
     Raises ParameterError on a value out of its range, or if sources would be forgotten between two reports.
     """

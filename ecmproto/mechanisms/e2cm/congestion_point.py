@@ -53,14 +53,14 @@ _KINDS_OF_FRAMES = 2
 
 
 class E2CMPointState(ECMMeter):
-    """What measuring remembers, as ECM's; a record."""
+    """The state of a congestion point's measurements, like ECM's; a record."""
 
     withheld: int
     """Regular messages not sent because they would increase a rate; ``regular`` does not count them."""
 
 
 class PointSettings(ECMMeterSettings):
-    """A record."""
+    """The parameters of measuring and sampling as the kernels read them; a record."""
 
     increase_signals: int
     weight_8: int
@@ -113,7 +113,7 @@ def start(point: E2CMPoint, settings: E2CMPointSettings, generator: Random) -> N
 def count_arrival(
     point: E2CMPoint, settings: E2CMPointSettings, tagged: int, octets: int, qlen_octets: int, enqueued: bool
 ) -> bool:
-    """Count an arrived frame of ``octets`` by its kind; True makes it a sample.
+    """Count an arrived frame of ``octets`` by its kind; return whether it is a sample.
 
     ``qlen_octets`` is Qlen after it was ``enqueued`` or dropped.
     """
@@ -194,7 +194,7 @@ class E2CMPoints(Struct):
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Do nothing: departures are none of its business."""
+        """Do nothing: E²CM measures at arrivals only."""
 
     def next_timer_ns(self) -> int:
         """Return NEVER_NS: it has no timers."""

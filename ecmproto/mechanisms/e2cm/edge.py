@@ -31,7 +31,7 @@ _KBPS_NS_PER_OCTET = 8_000_000
 
 
 class MeasuredFlow:
-    """What a destination remembers of one flow; a record (``ecmproto.record``)."""
+    """The state of one flow at its destination; a record (``ecmproto.record``)."""
 
     probed: int
     """1 once a probe has come."""
@@ -42,7 +42,7 @@ class MeasuredFlow:
 
 
 class E2CMEdgeCounters(AIMDDiscards):
-    """Over all flows; a record."""
+    """The counters of an edge receiver, over all flows; a record."""
 
     probes: int
     """Answered."""
@@ -53,7 +53,7 @@ class E2CMEdgeCounters(AIMDDiscards):
 
 
 class ReplyPayload:
-    """What a probe's reply says, as on the wire; a record."""
+    """The payload of a probe's reply, in the units of the wire; a record."""
 
     latency: int
     throughput: int
@@ -117,7 +117,7 @@ REPLY_KIND = 4
 
 
 class E2CMEdge(E2CMEdgeCounters):
-    """What the receivers share; a record."""
+    """The state that all receivers share; a record."""
 
     taken: int
     """Records of flows in use."""

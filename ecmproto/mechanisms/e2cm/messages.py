@@ -178,7 +178,7 @@ def open_message(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Received[E2CMFields] | None:
-    """Return what `read` does, and the headers of the sampled frame.
+    """Return a received message, its flow and the sampled frame's headers; None, counted, as in `read`.
 
     ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
     """
@@ -238,7 +238,7 @@ _LOCAL_IDENTIFIER_BITS = 16
 
 
 class ProbedFlow(NamedTuple):
-    """What probes call a flow, at the source and at the destination alike."""
+    """The identity of a flow in probes, the same at the source and at the destination."""
 
     dst: bytes
     src: bytes
@@ -263,7 +263,7 @@ class Reply(NamedTuple):
 
 
 def probed_flow_of(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> ProbedFlow:
-    """Return what probes call the flow of a data frame; ``octets`` are its first ones, from its DA on."""
+    """Return the identity of a data frame's flow in probes; ``octets`` are its first ones, from its DA on."""
     return _probed_flow(headers(octets, ethertypes))
 
 
@@ -417,7 +417,7 @@ def _destination_cpid(dst: bytes) -> int:
 
 
 class E2CMDiscards(AIMDDiscards):
-    """What became of messages that came as frames; a record."""
+    """Counters of refused messages that came as frames, by reason; a record."""
 
     forward_probes: int
     """For a destination, not a reaction point."""
@@ -529,7 +529,7 @@ class E2CMMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return what a congestion point's message says, or a probe's reply."""
+        """Return the feedback in a congestion point's message or a probe's reply."""
         type = type_of(octets, place.ethertypes, length_octets=length_octets)
         if type == PROBE_FWD:
             refusals.forward_probes += 1
@@ -592,7 +592,7 @@ class E2CMMachine(Machine):
         }
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return what one of the machines has counted; replies' own limiters as ``allocated_by_replies``."""
+        """Return a machine's counters; limiters that replies allocated count as ``allocated_by_replies``."""
         if isinstance(machine, E2CMPoints):
             return total(
                 machine.meters, "samples", "regular", "saturated", "severe", "balanced", "unassociated",

@@ -37,7 +37,7 @@ def redeclared(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
-    """What an E²CM congestion point is set to: ECM's parameters with S002's values, and its own.
+    """The parameters of an E²CM congestion point: ECM's with S002's values, and its own.
 
     Raises ParameterError on values that do not go together.
     """
@@ -138,7 +138,7 @@ class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2CMEdgeParameters(Parameters):
-    """What an E²CM edge receiver is set to."""
+    """The parameters of an E²CM edge receiver."""
 
     max_flows: int = field(
         default=4_096,
@@ -187,7 +187,7 @@ class Gains:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
-    """What an E²CM reaction point is set to: ECM's parameters with S002's values, and those of its probes.
+    """The parameters of an E²CM reaction point: ECM's with S002's values, and those of its probes.
 
     Raises ParameterError on a value out of its range, if nothing would ever make a probe due, or if Qmax
     is not above the flow's Qeq.

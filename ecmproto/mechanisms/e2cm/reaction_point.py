@@ -83,7 +83,7 @@ _KBPS_NS_PER_OCTET = 8e6
 
 
 class Probing:
-    """What the source knows and remembers of one flow; a record (``ecmproto.record``)."""
+    """The configuration and state of one probed flow at its source; a record (``ecmproto.record``)."""
 
     priority: int
     qeq_octets: int
@@ -107,7 +107,7 @@ class Probing:
 
 
 class ProbeCounters:
-    """What became of probes and replies, over all flows; a record."""
+    """Counters of probes and replies by outcome, over all flows; a record."""
 
     probes: int
     """Sent."""
@@ -130,7 +130,7 @@ class ProbeCounters:
 
 
 class ProbeSettings:
-    """A record."""
+    """The parameters of probing as the kernels read them; a record."""
 
     probe_octets: int
     """A probe is due after so many octets of data; 0: they do not count."""
@@ -143,7 +143,7 @@ class ProbeSettings:
 
 
 class Reaction(NamedTuple):
-    """What a reply says: flowQ, and the feedback for the AIMD, both in octets; nothing if not ``reacts``."""
+    """The result of a reply: flowQ and the AIMD's feedback, both in octets; nothing if not ``reacts``."""
 
     reacts: bool
     queue_octets: float
@@ -183,7 +183,7 @@ def stop_probing(probing: Probing) -> None:
 
 @inlined
 def on_departure(probing: Probing, counters: ProbeCounters, settings: ProbeSettings, octets: int) -> bool:
-    """Count a data frame of ``octets`` that left; True: a probe follows it."""
+    """Count a data frame of ``octets`` that left; return whether a probe follows it."""
     if probing.active == 0:
         return False
     probing.sent_octets += octets
@@ -367,7 +367,7 @@ def set_path(
     congested_hops: int = 1,
     flight_ns: int = NO_LATENCY,
 ) -> None:
-    """Say what is known of the path of ``flow``; it holds from when its probing next starts.
+    """Set the path parameters of ``flow``; they hold from the next start of its probing.
 
     ``congested_hops`` decides its share (see ``hops_exponent``); ``flight_ns`` is the latency of the
     unloaded path where source and destination share a clock, else NO_LATENCY.  Raises ParameterError for a
@@ -445,7 +445,7 @@ def receive_reply(
     throughput_kbps: int,
     now_ns: int,
 ) -> Reaction:
-    """React to a probe's reply, fields as on the wire (rule 4); return what it says.
+    """React to a probe's reply, fields as on the wire (rule 4); return its result.
 
     The limiter's association with a congestion point stays as it is.
     """
@@ -495,7 +495,7 @@ def _adjust(
 
 @compiled
 def depart(source: E2CMStation, settings: E2CMStationSettings, index: int, now_ns: int, octets: int) -> bool:
-    """Let the head of limiter ``index``'s queue, a frame of ``octets``, leave; True: a probe follows it.
+    """Send the head of limiter ``index``'s queue, a frame of ``octets``; return whether a probe follows it.
 
     The caller has fired the timers due by then and `leaves_ns` says now.
     """
@@ -511,7 +511,7 @@ def depart(source: E2CMStation, settings: E2CMStationSettings, index: int, now_n
 
 @compiled
 def pass_by(source: E2CMStation, settings: E2CMStationSettings, flow: int, now_ns: int, octets: int) -> bool:
-    """Note that a data frame left which no limiter held; True: a probe follows it (only if autonomous)."""
+    """Count a data frame that left without a limiter; return whether a probe follows (if autonomous)."""
     probings = source.probings
     if flow < 0 or flow >= len(probings):
         return False
@@ -578,7 +578,7 @@ class E2CMStations(Struct):
         return route(_limiters(self, station), flow, priority)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Take note that a frame queues behind ``limiter``."""
+        """Count a frame that queues behind ``limiter``."""
         join(_limiters(self, station), limiter)
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
@@ -644,7 +644,7 @@ class E2CMStations(Struct):
         return next_timer_ns(_limiters(self, station))
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
-        """Let the timers that are due expire."""
+        """Run the station's timers that are due."""
         on_timer(_limiters(self, station), self.settings, now_ns)
 
     def limit_bps(self, station: int, limiter: int) -> float:
@@ -702,7 +702,7 @@ def new_stations(
 
 
 def set_flight(stations: E2CMStations, flight_ns: int) -> None:
-    """Say what latency the unloaded path has, NO_LATENCY if the clocks at its ends are not one.
+    """Set the latency of the unloaded path, NO_LATENCY if the clocks at its ends are not one.
 
     It holds for all flows, each from when its probing next starts (algorithms §4, rule 4).
     """

@@ -59,7 +59,7 @@ LEAST_SHOWN_OCTETS = 32
 
 
 class ECMMeter:
-    """What measuring remembers, and what became of the samples; a record (``ecmproto.record``)."""
+    """The state of queue measuring, and counters of samples by outcome; a record (``ecmproto.record``)."""
 
     cpid: int
     """Its own identifier, as `ecmproto.mechanisms.api.protocol` has it."""
@@ -83,11 +83,11 @@ class ECMMeter:
 
 
 class ECMPointState(Sampler, ECMMeter):
-    """What one congestion point remembers; a record."""
+    """The state of one congestion point; a record."""
 
 
 class ECMMeterSettings(Thresholds):
-    """A record."""
+    """The parameters of measuring as the kernels read them; a record."""
 
     q_bit: int
     """1 if messages say that Qdelta is saturated."""
@@ -98,7 +98,7 @@ class ECMPointSettings(SamplerSettings, ECMMeterSettings):
 
 
 class ECMFeedback(NamedTuple):
-    """What one sample found: Qoff and Qdelta clamped, in octets, and the fields of the message."""
+    """The result of one sample: Qoff and Qdelta clamped, in octets, and the fields of the message."""
 
     kind: int
     qoff_octets: int
@@ -143,7 +143,7 @@ def sample(
 
 @compiled
 def measure(meter: ECMMeter, settings: ECMMeterSettings, qlen_octets: int, tag_cpid: int) -> ECMFeedback:
-    """Return what a sample with ``qlen_octets`` in the queue says (rules 2 to 4).
+    """Return the feedback of a sample with ``qlen_octets`` in the queue (rules 2 to 4).
 
     ``tag_cpid`` is the CPID of the sampled frame's CM-Tag, 0 without one.  The previous Qlen follows at
     every sample, whatever becomes of it (rule 5).
@@ -227,7 +227,7 @@ class ECMPoints(Struct):
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Do nothing: departures are none of its business."""
+        """Do nothing: ECM measures at arrivals only."""
 
     def next_timer_ns(self) -> int:
         """Return NEVER_NS: it has no timers."""
@@ -267,7 +267,7 @@ def new_points(
 
 
 def point_counters(points: ECMPoints) -> dict[str, int]:
-    """Return what the congestion points have counted together, by name."""
+    """Return the counters of all congestion points, added up, by name."""
     return total(
         points.states, "samples", "regular", "saturated", "severe", "balanced", "unassociated", "truncated",
         "unanswerable",

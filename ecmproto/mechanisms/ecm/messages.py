@@ -149,7 +149,7 @@ def open_message(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Received[ECMFields] | None:
-    """Return what `read` does, and the headers of the sampled frame.
+    """Return a received message, its flow and the sampled frame's headers; None, counted, as in `read`.
 
     ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
     """
@@ -262,7 +262,7 @@ class ECMMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return what an ECM frame says.  That it is an ECM-Max shows in its numbers alone: it is an ECM."""
+        """Return the feedback in an ECM frame; an ECM-Max, which only its values tell apart, is an ECM."""
         found = open_message(
             octets,
             stations=(station_mac,),
@@ -292,7 +292,7 @@ class ECMMachine(Machine):
         }
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return what the congestion points or the reaction points have counted."""
+        """Return the counters of the congestion points or the reaction points."""
         if isinstance(machine, ECMPoints):
             return point_counters(machine)
         return station_counters(machine) if isinstance(machine, ECMStations) else {}

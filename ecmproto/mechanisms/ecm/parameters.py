@@ -14,7 +14,7 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ECMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
-    """What an ECM congestion point is set to.  Raises ParameterError on values that do not go together."""
+    """The parameters of an ECM congestion point.  Raises ParameterError on values that do not go together."""
 
     q_bit: bool = field(
         default=False,
@@ -29,7 +29,7 @@ class ECMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
-    """What an ECM reaction point is set to.  Raises ParameterError on a value out of its range."""
+    """The parameters of an ECM reaction point.  Raises ParameterError on a value out of its range."""
 
     weight: float = field(
         default=2.0,

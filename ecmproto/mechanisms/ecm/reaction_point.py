@@ -121,7 +121,7 @@ def receive(
 
 @compiled
 def demanded(settings: ECMStationSettings, message: ECMFields) -> Demand:
-    """Return what ``message`` asks for (rules 1, 3 and 4); integers decide, floats only measure."""
+    """Return the rate change ``message`` asks for (rules 1, 3, 4); integers decide, floats only measure."""
     fb_8 = -(message.q_off * WEIGHT_DENOMINATOR + settings.weight_8 * message.q_delta)
     # With the Q bit Qdelta alone decides, twice as strongly as otherwise possible (S000 3.3.2).
     doubled = message.q != 0
@@ -141,7 +141,7 @@ def ticks(now_ns: int, unit: int) -> int:
 
 @inlined
 def average_rtt(limiter: Limiter, settings: ECMStationSettings, message: ECMFields, now_ns: int) -> None:
-    """Let the round-trip time that ``message`` shows into the limiter's average (rule 7)."""
+    """Add the round-trip time that ``message`` shows to the limiter's average (rule 7)."""
     elapsed = (ticks(now_ns, message.unit) - message.timestamp) & _TIMESTAMP_MASK
     rtt_ns = float(elapsed * (_TICK_NS << message.unit))
     if limiter.rtt_average_ns == NO_AVERAGE:

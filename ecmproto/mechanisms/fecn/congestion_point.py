@@ -31,7 +31,7 @@ _BPS_PER_KBPS = 1000
 
 
 class FECNPointState:
-    """What one congestion point remembers; a record (``ecmproto.record``)."""
+    """The state of one congestion point; a record (``ecmproto.record``)."""
 
     capacity_bps: float
     """C, the rate of the output link."""
@@ -235,7 +235,7 @@ def advertised(state: FECNPointState) -> int:
 
 @compiled
 def lowered(state: FECNPointState, rate: int) -> int:
-    """Return what an RD tag with ``rate`` carries on: the lesser of it and the advertised rate, in kb/s.
+    """Return the new rate of an RD tag with ``rate``: the lesser of it and the advertised rate, in kb/s.
 
     ``rate`` is unsigned, as on the wire: infinity is more than any advertised rate.
     """
@@ -295,7 +295,7 @@ def new_port(
 
 
 def port_counters(port: FECNPort) -> dict[str, int]:
-    """Return what the congestion point has counted, by name."""
+    """Return the congestion point's counters, by name."""
     return total(
         port.state, "updates", "idle_ticks", "limited_updates", "bounded_updates", "tags", "lowered_tags"
     )

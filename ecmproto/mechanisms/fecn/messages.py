@@ -131,7 +131,7 @@ def with_rate(octets: bytes, rate: int, *, ethertypes: EtherTypes = DEFAULT) -> 
 
 
 def with_layer(octets: bytes, frame: Frame, index: int, layer: Layer) -> bytes:
-    """FECNFields ``octets``, which decoded to ``frame``, with ``layer`` in place of its layer ``index``."""
+    """Return ``octets``, which decoded to ``frame``, with ``layer`` in place of its layer ``index``."""
     start, end = frame.boundaries()[index : index + 2]
     return octets[:start] + layer.build() + octets[end:]
 
@@ -184,7 +184,7 @@ def answer(
 def received(
     octets: bytes, source: FECNDiscards, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
 ) -> FECNFields | None:
-    """Return what the returning frame ``octets`` says to the source with ``station_mac``.
+    """Return the fields of the returning frame ``octets`` for the source with ``station_mac``.
 
     None, counted in ``source``, for one to a group or another station or from a group, and for one that
     cannot be decoded; None for any other frame.
@@ -202,7 +202,7 @@ def received(
 
 
 def answering(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> AboutFlow:
-    """Return what the headers of a destination's answer tell of the flow that it is about.
+    """Return the flow that a destination's answer is about, as its headers show it.
 
     In a VLAN tag they have a priority of their own: the data's is not told.
     """
@@ -237,7 +237,7 @@ _GROUP_BIT2 = 1
 
 
 class FECNEdge:
-    """What an edge receiver counts; a record (``ecmproto.record``)."""
+    """The counters of an edge receiver; a record (``ecmproto.record``)."""
 
     stripped: int
     """Data frames whose RD tag was taken out."""
@@ -250,7 +250,7 @@ class FECNEdge:
 
 
 class FECNDelivered(NamedTuple):
-    """What became of a data frame: the frame without its RD tag, and the returning frame, if any."""
+    """A delivered data frame: its octets without the RD tag, and the returning frame, if any."""
 
     octets: bytes
     returning: bytes | None
@@ -379,7 +379,7 @@ class FECNMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return what a returning frame says: it is about a flow of the queue that it names."""
+        """Return the feedback in a returning frame; it is about a flow of the queue that it names."""
         found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
         if found is None:
             return None
@@ -395,7 +395,7 @@ class FECNMachine(Machine):
         return {"rlq_id": mark, "rate": tag}
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return what the congestion point, the sources or the receivers have counted."""
+        """Return the counters of the congestion point, the sources or the receivers."""
         if isinstance(machine, FECNPort):
             return port_counters(machine)
         if isinstance(machine, FECNStations):

@@ -15,7 +15,7 @@ _CHOICE = "choice (algorithms 5)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FECNCongestionPointParameters(Parameters):
-    """What the switch is set to; one set serves every output queue.
+    """The parameters of a switch; one set serves every output queue.
 
     Raises ParameterError on a value out of its range, or if Qeq is not below Qsc.
     """
@@ -207,7 +207,7 @@ class FECNCongestionPointParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceParameters(Parameters):
-    """What every source that is told its rates is set to; one set serves all its rate-limited queues.
+    """The parameters of a source that is told its rates; one set serves all its rate-limited queues.
 
     Raises ParameterError on a value out of its range.
     """
@@ -260,7 +260,7 @@ class SourceParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FECNReactionPointParameters(SourceParameters):
-    """What a FECN source is set to.  Raises ParameterError on a value out of its range."""
+    """The parameters of a FECN source.  Raises ParameterError on a value out of its range."""
 
     tag_interval_ns: int = field(
         default=1_000_000,
@@ -299,7 +299,7 @@ class FECNReactionPointParameters(SourceParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FECNEdgeParameters(Parameters):
-    """What an edge receiver is set to.  Raises ParameterError on a value out of its range."""
+    """The parameters of an edge receiver.  Raises ParameterError on a value out of its range."""
 
     return_priority: int = field(
         default=7,

@@ -32,7 +32,7 @@ _BPS_PER_KBPS = 1000
 
 
 class FECNDiscards:
-    """What counts refused frames; a part of a source's record (``ecmproto.record``)."""
+    """Counters of refused frames, by reason; a part of a source's record (``ecmproto.record``)."""
 
     foreign_returns: int
     """Returning frames for another station or a group, or from a group: ignored."""
@@ -41,7 +41,7 @@ class FECNDiscards:
 
 
 class FECNSource(FECNDiscards):
-    """What a source remembers besides its queues; a record."""
+    """The state of a source besides its queues; a record."""
 
     link_rate_bps: float
     routed_flow: int
@@ -133,7 +133,7 @@ def start(source: FECNSource, link_rate_bps: float) -> None:
 
 @inlined
 def next_timer_ns(source: FECNSource) -> int:
-    """FECNFields NEVER_NS: a source has no timers but the departures of its limiters."""
+    """Return NEVER_NS: a source has no timers but the departures of its limiters."""
     return NEVER_NS
 
 
@@ -157,7 +157,7 @@ def join(
     generator: Random,
     index: int,
 ) -> None:
-    """Let the frame that was routed last join ``queues[index]``, where it was routed to.
+    """Queue the frame that was routed last in ``queues[index]``, the queue it was routed to.
 
     A queue that is new or was empty long enough starts anew, which draws from ``generator`` if the phase is
     random.
@@ -203,7 +203,7 @@ def leave(
     octets: int,
     tag_octets: int = TAG_OCTETS,
 ) -> bool:
-    """Let a frame of ``octets`` leave at ``now_ns``; True tells the caller to tag it with rate infinity.
+    """Send a frame of ``octets`` at ``now_ns``; return whether to tag it with rate infinity.
 
     ``tag_octets`` is what a tag adds to its length, which the limiter counts: 0 if it replaces one.
     """
@@ -263,7 +263,7 @@ def on_return(
 
 
 class FECNPayload:
-    """What a returning frame says besides its rate; a record."""
+    """The payload of a returning frame, besides its rate; a record."""
 
     rlq_id: int
 
@@ -289,7 +289,7 @@ class FECNStations(Struct):
         return route(self.sources[station], queues_of(self.queues, self.queues_each, station), flow, now_ns)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Take note that the frame that was routed last queues there; a queue may start anew by it."""
+        """Queue the frame that was routed last; a queue that was empty long enough starts anew."""
         queues = queues_of(self.queues, self.queues_each, station)
         join(self.sources[station], queues, self.settings, self.generator, limiter)
 
@@ -298,7 +298,7 @@ class FECNStations(Struct):
         return leaves_ns(self.queues[station * self.queues_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Let the limiter count a frame; tag it, at rate infinity, if the queue's next tag is due."""
+        """Count a frame at its limiter; tag it, at rate infinity, if the queue's next tag is due."""
         if departure.limiter != NO_LIMITER:
             queue = self.queues[departure.station * self.queues_each + departure.limiter]
             added = 0 if departure.tagged else TAG_OCTETS
@@ -318,7 +318,7 @@ class FECNStations(Struct):
         on_return(self.sources[message.station], queues, self.settings, returned, now_ns)
 
     def next_station_timer_ns(self, station: int) -> int:
-        """FECNFields NEVER_NS."""
+        """Return NEVER_NS: a source has no timers."""
         return next_timer_ns(self.sources[station])
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
@@ -329,7 +329,7 @@ class FECNStations(Struct):
         return self.queues[station * self.queues_each + limiter].rate_bps
 
     def rtt_average_ns(self, station: int, limiter: int) -> float:
-        """FECNFields NO_AVERAGE: sources measure no round-trip time."""
+        """Return NO_AVERAGE: sources measure no round-trip time."""
         return NO_AVERAGE
 
 
@@ -364,7 +364,7 @@ def queues_each(parameters: SourceParameters, place: PortContext) -> int:
 
 
 def station_counters(stations: FECNStations) -> dict[str, int]:
-    """Return what the sources have counted together, by name."""
+    """Return the counters of all sources, added up, by name."""
     return total(
         stations.sources, "restarts", "shared_arrivals", "tags", "returns", "infinite_returns",
         "capped_returns", "floored_returns", "unknown_returns",

@@ -42,14 +42,14 @@ CLASSES = 8
 
 
 class OccupancyMeter:
-    """One occupancy against the marks; a record (``ecmproto.record``)."""
+    """An occupancy compared with the XOFF and XON thresholds; a record (``ecmproto.record``)."""
 
     above: int
     """1 from when the occupancy exceeds the high mark until it is at or below the low one, else 0."""
 
 
 class FlowControlState:
-    """What one link has been told, per class; a record.  Zeroed, it is at its start."""
+    """The stops in force on one link, per class; a record.  Zeroed, it is at its start."""
 
     demands: Annotated[NDArray[np.int64], CLASSES]
     """How many meters want the class stopped."""
@@ -161,7 +161,7 @@ def stopped_ns(state: FlowControlState, number: int, now_ns: int) -> int:
 
 
 class RefreshClock:
-    """When stops are refreshed; a record (``ecmproto.record``)."""
+    """The next refresh of stops; a record (``ecmproto.record``)."""
 
     stops: int
     """How many classes are stopped, of all links."""
@@ -170,7 +170,7 @@ class RefreshClock:
 
 
 class FlowControlPoint(Struct):
-    """The occupancy of a port against the marks, by input and class or by class alone.
+    """The occupancy of a port compared with the thresholds, by input and class or by class alone.
 
     ``octets`` and ``meters`` have CLASSES entries for each link of ``links``, one link after the other.  A
     link is a station's, or all of them together.
@@ -188,7 +188,7 @@ class FlowControlPoint(Struct):
     """Whether each station's frames count by themselves, and it alone is stopped."""
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Count an enqueued frame; post XOFF if that exceeds the high mark."""
+        """Count an enqueued frame; post XOFF if that exceeds the XOFF threshold."""
         if arrival.enqueued:
             _change(self, arrival.now_ns, arrival.station, arrival.priority, arrival.octets, outbox)
 
@@ -199,7 +199,7 @@ class FlowControlPoint(Struct):
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Take the frame off; post XON if that reaches the low mark."""
+        """Take the frame off; post XON if that reaches the XON threshold."""
         _change(self, now_ns, station, priority, -octets, outbox)
 
     def next_timer_ns(self) -> int:
@@ -215,7 +215,7 @@ class FlowControlPoint(Struct):
 def _change(
     point: FlowControlPoint, now_ns: int, station: int, priority: int, octets: int, outbox: Outbox
 ) -> None:
-    """Let the occupancy of a link grow or shrink by a frame, and tell its stations what changed."""
+    """Add a frame to a link's occupancy or take it off, and tell its stations if they must stop or start."""
     link = station if point.by_station else 0
     if link < 0:
         return

@@ -47,7 +47,7 @@ _FIRST_SHIFT = 10
 
 
 class Stopped:
-    """How long one station's priorities were stopped, by either kind; a record (``ecmproto.record``)."""
+    """The time one station's priorities were stopped by PAUSE or PFC; a record (``ecmproto.record``)."""
 
     sending_mask: int
     """Bit p: frames of priority p have come to it."""
@@ -58,7 +58,7 @@ class Stopped:
 
 
 class Standstill:
-    """In which time at least one station stood still, by priority and for any of them; a record.
+    """The time in which at least one station stood still, by priority and for any of them; a record.
 
     Kept in spans of equal length, which double, neighbours joined, whenever the time outgrows them.
     """
@@ -114,7 +114,7 @@ def new_gates(stations: int, *, rate_bps: int, pause: bool, pfc_priorities: froz
 
 @compiled
 def obey(gates: Gates, station: int, message: Message, now_ns: int) -> None:
-    """Let ``station`` take a PAUSE_KIND or PFC_KIND message, whose reception ends at ``now_ns``.
+    """Stop or start ``station`` by a PAUSE_KIND or PFC_KIND message, whose reception ends at ``now_ns``.
 
     ``quanta`` holds for the priorities in ``enable_vector``; of a PAUSE it holds for all.  A message of
     another kind is counted as refused.
@@ -155,7 +155,7 @@ def paused_ns(gates: Gates, station: int, priority: int, now_ns: int) -> int:
 
 @inlined
 def is_sending(gates: Gates, station: int, priority: int) -> bool:
-    """Whether ``station`` has had a frame of ``priority``."""
+    """Return whether ``station`` has had a frame of ``priority``."""
     return bool((gates.stopped[station].sending_mask >> priority) & 1)
 
 
@@ -220,7 +220,7 @@ def _spread(still: Standstill, row: int, start_ns: int, end_ns: int) -> None:
 
 
 def counters(gates: Gates) -> dict[str, int]:
-    """Return what all stations have counted, by name (`reaction.State`)."""
+    """Return the counters of all stations, added up, by name (`PauseTimers`)."""
     names = ("pause_frames", "pfc_frames", "ignored_frames", "ignored_times", "refused_frames")
     pause, pfc = total(gates.pause_states, *names), total(gates.pfc_states, *names)
     return {name: pause[name] + pfc[name] for name in names}

@@ -45,7 +45,7 @@ from ecmproto.record import new_record, new_records
 
 
 class PauseDiscards:
-    """What counts refused frames as `reaction.State` does; a record (``ecmproto.record``)."""
+    """The counter of refused frames, named as in `PauseTimers`; a record (``ecmproto.record``)."""
 
     refused_frames: int
 
@@ -54,12 +54,12 @@ _REFUSED = PauseFrame(KIND_REFUSED, 0, (0, 0, 0, 0, 0, 0, 0, 0))
 
 
 def pause_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the octets of the PAUSE that says ``signal``, padded to 60, without FCS."""
+    """Return the octets of the PAUSE that signals ``signal``, padded to 60, without FCS."""
     return _frame(Pause(pause_time=signal.quanta), src, ethertypes)
 
 
 def pfc_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the octets of the PFC frame that says ``signal``, padded to 60, without FCS.
+    """Return the octets of the PFC frame that signals ``signal``, padded to 60, without FCS.
 
     All eight times stand in it; those of priorities that are not enabled are 0.
     """
@@ -91,7 +91,7 @@ def _frame(message: Pause | PFC, src: bytes, ethertypes: EtherTypes) -> bytes:
 
 
 def read_flow_control(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> PauseFrame:
-    """Return what the MAC Control frame ``octets`` (without FCS) says; never raises.
+    """Return the fields of the MAC Control frame ``octets`` (without FCS); never raises.
 
     Anything but a whole, untagged PAUSE or PFC frame to 01-80-C2-00-00-01 is of KIND_REFUSED.
     """
@@ -114,7 +114,7 @@ def read_flow_control(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> Pau
 def parse_flow_control(
     octets: bytes, refusals: PauseDiscards, *, ethertypes: EtherTypes = DEFAULT
 ) -> list[Mapping[str, int]]:
-    """Return the fields of the messages that a MAC Control frame (without FCS) is; none, counted, if refused.
+    """Return the fields of the messages in a MAC Control frame (without FCS); none, counted, if refused.
 
     A PFC frame is as many messages as it has different times.  They are for whoever the frame came to:
     station and flow are the caller's to set.
@@ -152,7 +152,7 @@ class FlowControlMachine(Machine):
         self.knows_stations = self._cp.pause_on == "input"
 
     def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return the port's occupancy, watched against the marks; nothing is stopped."""
+        """Return the congestion point of a port, with nothing stopped."""
         links = place.stations if self.knows_stations else 1
         return FlowControlPoint(
             octets=np.zeros(links * CLASSES, np.int64),

@@ -18,7 +18,7 @@ _ALL = frozenset(range(8))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationParameters(Parameters):
-    """When PAUSE is sent.
+    """The parameters of sending PAUSE: its XOFF and XON thresholds.
 
     Raises ParameterError on a value out of its range, or a low mark above the high one.
     """
@@ -69,7 +69,7 @@ class GenerationParameters(Parameters):
     )
 
     def __post_init__(self) -> None:
-        """Check every field, and the marks against one another."""
+        """Check every field, and the thresholds against one another."""
         # Not super(): a slotted dataclass is another class than the one super() would find.
         Parameters.__post_init__(self)
         if self.low_octets > self.high_octets:
@@ -79,13 +79,13 @@ class GenerationParameters(Parameters):
 
     @property
     def classes(self) -> frozenset[int]:
-        """What is stopped separately: with PAUSE the whole link, class 0."""
+        """Return the classes that are stopped separately: with PAUSE one for the whole link, class 0."""
         return frozenset({0})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PFCGenerationParameters(GenerationParameters):
-    """When PFC is sent: the marks hold for each priority by itself."""
+    """The parameters of sending PFC: the thresholds hold for each priority by itself."""
 
     priorities: frozenset[int] = field(
         default=_ALL,
@@ -99,23 +99,23 @@ class PFCGenerationParameters(GenerationParameters):
 
     @property
     def classes(self) -> frozenset[int]:
-        """What is stopped separately: with PFC each priority that takes part."""
+        """Return the classes that are stopped separately: with PFC each priority that takes part."""
         return self.priorities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseReactionParameters(Parameters):
-    """How PAUSE is obeyed: there is nothing to set."""
+    """The parameters of obeying PAUSE: there are none."""
 
     @property
     def priorities(self) -> frozenset[int]:
-        """PAUSE stops all priorities."""
+        """Return all priorities: PAUSE stops every one."""
         return _ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PFCReactionParameters(Parameters):
-    """How PFC is obeyed."""
+    """The parameters of obeying PFC."""
 
     priorities: frozenset[int] = field(
         default=_ALL,
@@ -130,7 +130,7 @@ class PFCReactionParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOfThumb:
-    """Marks and buffer by S003 ("Minimum Buffering Required w Pause"), in octets."""
+    """Thresholds and buffer by S003 ("Minimum Buffering Required w Pause"), in octets."""
 
     high_octets: int
     """2 RTT: as far above the low mark as the low mark is above 0."""
@@ -141,7 +141,7 @@ class RuleOfThumb:
 
 
 def rule_of_thumb(*, rate_bps: int, rtt_ns: int) -> RuleOfThumb:
-    """Return S003's marks and buffer for a link of ``rate_bps`` with a round trip of ``rtt_ns``.
+    """Return S003's thresholds and buffer for a link of ``rate_bps`` with a round trip of ``rtt_ns``.
 
     What the link carries in one, two and three round trips, each rounded up to whole octets.  Raises
     ParameterError unless both are positive.

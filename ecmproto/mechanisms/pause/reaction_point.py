@@ -31,7 +31,7 @@ _quanta_to_ns = compiled(quanta_to_ns)
 
 
 class PauseTimers:
-    """What one link's sending end remembers, per priority; a record.  Zeroed, it is at its start."""
+    """The pause timers of one link's sending end, per priority; a record.  Zeroed, it is at its start."""
 
     until_ns: Annotated[NDArray[np.int64], PRIORITIES]
     """The priority starts no frame before this."""

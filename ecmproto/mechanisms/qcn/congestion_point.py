@@ -46,7 +46,7 @@ _QNTZ_FB_PER_STEP = 8
 
 
 class QCNPointState:
-    """What one congestion point remembers; a record (``ecmproto.record``)."""
+    """The state of one congestion point; a record (``ecmproto.record``)."""
 
     countdown_octets: int
     """Enqueued octets until the next sample."""
@@ -66,7 +66,7 @@ class QCNPointSettings:
 
 
 class QCNFeedback(NamedTuple):
-    """What one sample found, in octets: ``fb_1024`` is Fb in units of 1/1024 octet, exact for every w."""
+    """The result of one sample, in octets: ``fb_1024`` is Fb in units of 1/1024 octet, exact for every w."""
 
     qoff_octets: int
     qdelta_octets: int
@@ -94,7 +94,7 @@ def start(state: QCNPointState, settings: QCNPointSettings, generator: Random) -
 
 @inlined
 def count(state: QCNPointState, octets: int) -> bool:
-    """Count one enqueued frame of ``octets``; True makes this frame a sample (rule 1)."""
+    """Count an enqueued frame of ``octets``; return whether it is a sample (rule 1)."""
     state.countdown_octets -= octets
     return bool(state.countdown_octets < 0)
 
@@ -138,7 +138,7 @@ PRIORITIES = 8
 
 
 class CNMPayload:
-    """What a CNM, or a sample without one, says; a record."""
+    """The payload of a CNM, or of a sample that caused none; a record."""
 
     qntz_fb: int
     cpid: int
@@ -183,7 +183,7 @@ class QCNPoints(Struct):
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Do nothing: departures are none of its business."""
+        """Do nothing: QCN measures at arrivals only."""
 
     def next_timer_ns(self) -> int:
         """Return NEVER_NS: it has no timers."""

@@ -155,7 +155,7 @@ class QCNEdge(CNMReceiver):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefenceRules:
-    """What a port does, per priority 0 to 7.
+    """The rules of a port's congestion notification domain defence, per priority 0 to 7.
 
     ``modes``: its defence mode (disabled for what is no CNPV).  ``received``: the priority that a frame
     received in this one gets.  ``kept_out``: whether the regeneration table says a CNPV instead.
@@ -205,7 +205,7 @@ def _mask(priorities: Sequence[int]) -> int:
 
 
 def alternate_priority(parameters: QCNEdgeParameters, priority: int) -> int:
-    """Return what ``priority``, a CNPV, is remapped to: next lower that is no CNPV, else next higher."""
+    """Return the alternate of ``priority``, a CNPV: the next lower that is no CNPV, else the next higher."""
     if parameters.alternate_priority != AUTOMATIC_ALTERNATE:
         return parameters.alternate_priority
     candidates: list[int] = [*range(priority - 1, -1, -1), *range(priority + 1, PRIORITIES)]
@@ -218,7 +218,7 @@ def port_rules(
     *,
     regeneration: Sequence[int] = UNCHANGED,
 ) -> DefenceRules:
-    """Return what a port with these modes and this priority regeneration table does.
+    """Return the rules of a port with these modes and this priority regeneration table.
 
     Raises ParameterError unless ``regeneration`` has eight priorities.
     """

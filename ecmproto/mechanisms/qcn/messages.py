@@ -58,7 +58,7 @@ _GROUP_BIT = 0x01
 
 
 class Discard(Enum):
-    """Why a frame is no CNM to act on; the value is the name of its counter in :class:`CNMReceiver`."""
+    """The reason to ignore a frame as a CNM; the value is the name of its counter in :class:`CNMReceiver`."""
 
     NOT_A_CNM = "not_cnms"
     GROUP_ADDRESS = "group_cnms"
@@ -309,7 +309,7 @@ class QCNMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return what a CNM says; its queue lengths in octets, as exactly as it tells them."""
+        """Return the feedback in a CNM, with queue lengths in octets, as exactly as its fields give them."""
         found = read_cnm(
             refusals, octets, station_mac, length_octets=length_octets, ethertypes=place.ethertypes
         )
@@ -321,7 +321,7 @@ class QCNMachine(Machine):
             vlan=None if vlan is None else vlan.id,
             priority=feedback.encap_prio,
             cn_flow=feedback.flow_id,
-            # QCNFlow ID 0 also stands for frames without CN-TAG.
+            # Flow ID 0 also stands for frames without CN-TAG.
             given=LAST_FLOW_ID - feedback.flow_id if feedback.flow_id else None,
         )
         fields = {
@@ -335,11 +335,11 @@ class QCNMachine(Machine):
         return ParsedFeedback(fields, about)
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
-        """Return the CN-TAGs' QCNFlow IDs."""
+        """Return the CN-TAGs' Flow IDs."""
         return {"flow_id": tag}
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return what the reaction points have counted."""
+        """Return the reaction points' counters."""
         if not isinstance(machine, QCNStations):
             return {}
         return total(

@@ -22,7 +22,7 @@ _CHOICE = "choice (wire-formats)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QCNCongestionPointParameters(Parameters):
-    """What a QCN congestion point is set to; one set serves every CN priority of a port.
+    """The parameters of a QCN congestion point; one set serves every CN priority of a port.
 
     Raises ParameterError on a value out of its range.
     """
@@ -125,7 +125,7 @@ PSEUDOCODE, STANDARD = "pseudocode", "standard"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QCNReactionPointParameters(Parameters):
-    """What the reaction points of a QCN station are set to.
+    """The parameters of the reaction points of a QCN station.
 
     Raises ParameterError on a value out of its range, and when the minimum rate is above the maximum.
     """
@@ -271,7 +271,7 @@ class QCNReactionPointParameters(Parameters):
 
     @property
     def standard(self) -> bool:
-        """Whether the variant is that of 802.1Q's state diagram."""
+        """Return whether the variant is that of 802.1Q's state diagram."""
         return self.variant == STANDARD
 
     def highest_rate_bps(self, link_rate_bps: int) -> int:
@@ -307,7 +307,7 @@ class DefenceMode(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QCNEdgeParameters(Parameters):
-    """What a port at the edge of a domain is set to.
+    """The parameters of a port at the edge of a congestion notification domain.
 
     Raises ParameterError on a value out of its range, when all eight priorities are CNPVs and when the
     alternate priority is one.

@@ -41,7 +41,7 @@ _TARGET_CUT = 8.0
 
 
 class CNMFeedback(NamedTuple):
-    """What the reaction point algorithm takes from a CNM, named as on the wire.
+    """The CNM fields that the reaction point algorithm uses, named as on the wire.
 
     The key of the limiter is (``encap_prio``, ``flow_id``).  CPID, cnmQOffset and cnmQDelta are not used
     by it (S001).
@@ -71,14 +71,14 @@ class QCNLimiter(RateLimiter):
 
 
 class QCNFlow:
-    """Which limiter a flow goes through, if ``lease`` is still the limiter's; a record."""
+    """The limiter that a flow goes through, as long as ``lease`` is still the limiter's; a record."""
 
     index: int
     lease: int
 
 
 class QCNStation:
-    """What belongs to no single limiter, and the counters; a record."""
+    """The state of a station besides its limiters, and its counters; a record."""
 
     due_ns: int
     """When the first timer of all is due; NEVER_NS while there is none."""
@@ -174,7 +174,7 @@ def route(limiters: QCNLimiters, flow: int) -> int:
 
 @inlined
 def join(limiters: QCNLimiters, index: int) -> None:
-    """Note that a frame queues behind limiter ``index``; it is not released before that frame departs."""
+    """Count a frame that queues behind limiter ``index``; it is not released before that frame departs."""
     limiters.slots[index].waiting += 1
 
 
@@ -229,7 +229,7 @@ def depart(
     now_ns: int,
     octets: int,
 ) -> None:
-    """Let the head of limiter ``index``'s queue, a frame of ``octets``, leave at ``now_ns``.
+    """Send the head of limiter ``index``'s queue, a frame of ``octets``, at ``now_ns``.
 
     It adds to the debt and to the byte counter (rule 2); the limiter may be released (rule 3).
     """
@@ -257,7 +257,7 @@ def next_timer_ns(limiters: QCNLimiters) -> int:
 
 @compiled
 def on_timer(limiters: QCNLimiters, settings: QCNStationSettings, generator: Random, now_ns: int) -> None:
-    """Let every timer that is due by ``now_ns`` expire at its own time, the earliest first (rule 2)."""
+    """Run every timer that is due by ``now_ns`` at its own time, the earliest first (rule 2)."""
     point = limiters.point
     while point.due_ns <= now_ns:
         index = point.due_index
@@ -404,7 +404,7 @@ class QCNStations(Struct):
         return route(_limiters(self, station), flow)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Take note that a frame queues behind ``limiter``."""
+        """Count a frame that queues behind ``limiter``."""
         join(_limiters(self, station), limiter)
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
@@ -412,7 +412,7 @@ class QCNStations(Struct):
         return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Give a frame of a CN priority its CN-TAG, and let the limiter count it with that."""
+        """Give a frame of a CN priority its CN-TAG, and count it at its limiter with the tag."""
         added, tagged, tag = 0, departure.tagged, departure.tag
         if not tagged and self.has_point[departure.priority]:
             added, tagged, tag = TAG_OCTETS, True, LAST_FLOW_ID - departure.flow
@@ -433,7 +433,7 @@ class QCNStations(Struct):
         return next_timer_ns(_limiters(self, station))
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
-        """Let the timers that are due expire."""
+        """Run the station's timers that are due."""
         on_timer(_limiters(self, station), self.settings, self.generator, now_ns)
 
     def limit_bps(self, station: int, limiter: int) -> float:
