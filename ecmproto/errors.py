@@ -29,7 +29,7 @@ class EcmprotoError(Exception):
 
 
 class DecodeError(EcmprotoError):
-    """Octets that do not hold what their type says.
+    """Octets that are not valid for their format.
 
     ``layer`` is the short name of the format being read, ``offset`` the octet of the frame at which
     the missing or wrong thing starts, ``needed`` and ``got`` what the format wants and what is there.
@@ -145,7 +145,7 @@ _LONGEST_SHOWN = 120
 
 
 def _short(text: str) -> str:
-    """Return ``text`` as a sentence can hold it: its beginning and end, and how long it is."""
+    """Return ``text`` short enough for a sentence: its beginning and end, and its length."""
     if len(text) <= _LONGEST_SHOWN:
         return text
     half = _LONGEST_SHOWN // 3
@@ -192,7 +192,7 @@ class FilterError(EcmprotoError):
 
 
 class SpecError(EcmprotoError):
-    """A frame specification (command line, TOML or JSON) that says something impossible.
+    """An invalid frame specification (command line, TOML or JSON).
 
     ``where`` is the place in the specification, ``needed`` and ``got`` as in the other errors,
     ``hint`` the nearest thing that would be right, or empty.
@@ -242,12 +242,12 @@ _REPR.maxstring = _REPR.maxother = 100
 
 
 def shown(value: object) -> str:
-    """Return a value that was given as a sentence shows it: its repr, long ones cut in the middle."""
+    """Return the repr of a given value for a sentence, a long one cut in the middle."""
     return _REPR.repr(value)
 
 
 def escaped(text: str) -> str:
-    """Return text from outside, such as a file's name, with what a terminal would obey as escapes."""
+    """Return text from outside, such as a file's name, with control characters escaped."""
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 
@@ -275,7 +275,7 @@ def pointed(text: str, start: int, stop: int) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """Return ``text`` with white space as spaces and without what a terminal would obey."""
+    """Return ``text`` with white space as spaces and without control characters."""
     return "".join(
         " " if char.isspace() else char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
         for char in text

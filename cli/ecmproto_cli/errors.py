@@ -1,4 +1,4 @@
-"""How the command line fails: which exit code an error has, and the two lines it prints."""
+"""Errors of the command line: the exit code of each, and the two lines that it prints."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def exit_code_of(error: Exception) -> int | None:
 
 
 def report(error: Exception, command: str = "") -> None:
-    """Say on stderr what went wrong in ``command``: one sentence, then one line of help."""
+    """Print an error of ``command`` on stderr: one sentence, then one line of help."""
     tell_notes(error)
     help = f"ecmproto {command} --help" if command else "ecmproto --help"
     if isinstance(error, click.ClickException):
@@ -87,7 +87,7 @@ def report(error: Exception, command: str = "") -> None:
 
 
 def tell_notes(error: BaseException | None) -> None:
-    """Say on stderr what became of outputs that an error, or what caused it, has ended."""
+    """Print on stderr the notes on outputs that an error, or its cause, has cut short."""
     while error is not None:
         for note in getattr(error, "__notes__", ()):
             warn(note)
@@ -103,5 +103,5 @@ def _usage_help(error: click.ClickException) -> str:
 
 
 def warn(sentence: str) -> None:
-    """Say something on stderr that does not stop the command."""
+    """Print a warning on stderr."""
     click.echo(f"ecmproto: warning: {escaped(sentence)}", err=True)

@@ -164,7 +164,7 @@ def _show(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Show a warning that is meant for whoever runs the command as one sentence, without its place."""
+    """Show a warning meant for the user as one sentence, without file and line."""
     if issubclass(category, CacheWarning):
         warn(str(message))
     else:

@@ -72,7 +72,7 @@ def read_option(*, required: bool = True) -> Callable[[F], F]:
 
 
 def captures_named(paths: tuple[str, ...], *, required: bool) -> tuple[str, ...]:
-    """Return the captures that a command reads, and say on stderr how several are read."""
+    """Return the captures that a command reads; if there are several, print on stderr how they are read."""
     if not paths and required:
         raise click.UsageError("needed a capture to read: -r FILE, or - for stdin")
     if paths.count("-") > 1:

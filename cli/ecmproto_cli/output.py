@@ -85,7 +85,7 @@ _PIECE_CHARACTERS = 1 << 16
 
 
 class Stdout:
-    """Collects text and writes it when there is enough of it, or when told to.
+    """A buffer of text for stdout, written when it is large enough or flushed.
 
     ``encoding`` is the terminal's unless given; characters it does not have become ``?``.  With a ``sink`` it
     goes there instead.
@@ -115,7 +115,7 @@ class Stdout:
             self.write(str(octets, "utf-8"))
 
     def flush(self) -> None:
-        """Write what was collected."""
+        """Write the collected text."""
         text = "".join(self._parts).encode(self._encoding, errors="replace")
         self._parts.clear()
         self._characters = 0

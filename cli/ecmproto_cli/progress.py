@@ -1,4 +1,4 @@
-"""How far work is that takes long: a bar where a large capture is read on a terminal, else a line.
+"""Progress of long work: a bar while a large capture is read on a terminal, else a line.
 
 A command that has said nothing for two seconds says on stderr what it is at: what is read, crafted or
 replayed, of how many, and whether it waits for the compiler.  On a terminal it does so again at each further
@@ -43,7 +43,7 @@ class Sized(Protocol):
 
 
 def is_wanted() -> bool:
-    """Return whether progress is to be told at all."""
+    """Return whether progress is to be shown at all."""
     return os.environ.get(SWITCH) != "0"
 
 
@@ -58,19 +58,19 @@ class Work:
         self._timer: threading.Timer | None = None
 
     def begin(self) -> None:
-        """Begin: from here on steps that take long are told."""
+        """Begin reporting steps that take long."""
         self.told = 0
         self._begun = True
 
     def at(self, step: str | Callable[[], str]) -> None:
-        """Go on to a step, if anything was begun; one that is a function is asked when it is told."""
+        """Set the current step, if reporting has begun; a function is only called to report the step."""
         if self._begun:
             self._describe = step if callable(step) else lambda: step
             if self._timer is None or (self.told and sys.stderr.isatty()):
                 self._arm()
 
     def end(self) -> None:
-        """Tell nothing more: the command speaks for itself from here, or is done."""
+        """Stop reporting: the command writes output from here on, or is done."""
         self._begun = False
         self._describe = None
         if self._timer is not None:
@@ -111,7 +111,7 @@ def is_compiling() -> bool:
 
 
 def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
-    """Yield ``items``, showing how far ``source`` has been read."""
+    """Yield ``items``, showing the progress of ``source``."""
     if not is_wanted() or not sys.stderr.isatty() or (source.size_octets or 0) < _WORTH_OCTETS:
         reading(source, label)
         yield from items
@@ -138,7 +138,7 @@ def reading(source: Sized, label: str) -> None:
 
 @contextmanager
 def told_when_compiling() -> Iterator[None]:
-    """Say on stderr that kernels are being compiled, if that takes long while this is entered."""
+    """Print on stderr that kernels are being compiled, if the block takes long."""
     import threading
 
     from numba.core import event

@@ -59,7 +59,7 @@ def line_options(function: F) -> F:
 
 
 def check_sources(sources: Mapping[str, object], words: tuple[str, ...], line: dict[str, Any]) -> None:
-    """Refuse frames told by none of ``sources`` (options and what they have) nor a LAYER, or by several.
+    """Refuse a command line without a source of frames, or with several: a LAYER, or options ``sources``.
 
     Also options of a frame given as LAYER FIELD=VALUE ... without one.
     """
@@ -217,7 +217,7 @@ def from_steps(steps: Iterable[Step], name: str, reading: Reading) -> Iterator[R
 def line_item(
     words: tuple[str, ...], line: Mapping[str, Any], times: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Return the item of a specification that says what LAYER FIELD=VALUE ... and its options say."""
+    """Return the item of a specification equivalent to LAYER FIELD=VALUE ... and its options."""
     item: dict[str, Any] = {"frame": shlex.join(words)}
     item |= {name: line[name] for name in (*_SHORTHANDS, "count") if line[name] is not None}
     if line["raw"]:
@@ -229,7 +229,7 @@ def line_item(
 
 
 def write_expectations(steps: Sequence[Step], sink: Sink) -> None:
-    """Write what is expected of each frame, one JSON document a line."""
+    """Write the expectation for each frame, one JSON document a line."""
     expected = [step.expected for step in steps if step.expected is not None]
     if not expected:
         raise click.UsageError("--expect belongs to a sequence of which something is expected: cnd-boundary")
@@ -285,19 +285,19 @@ class StormOptions:
 
     @property
     def duration_ns(self) -> int:
-        """How long; ParameterError for what is no time."""
+        """The duration; ParameterError if it is not a time."""
         return parse_time(self.duration or "1s")
 
 
 def taken_options(line: dict[str, Any]) -> StormOptions:
-    """Return the storm's options, taken out of what else was given."""
+    """Remove the storm's options from ``line`` and return them."""
     return StormOptions(**{each.name: line.pop(each.name) for each in dataclasses.fields(StormOptions)})
 
 
 def check_storm(
     storm: str | None, words: tuple[str, ...], options: StormOptions, others: Mapping[str, object]
 ) -> None:
-    """Refuse options of a storm without one; with one ``others``, which say which frames come when."""
+    """Refuse options of a storm without one; with one, ``others``, which set the times of frames too."""
     named = others if storm is not None else dataclasses.asdict(options)
     given = [name.replace("_", "-") for name, value in named.items() if value not in (None, (), False)]
     if storm is None:

@@ -1,4 +1,4 @@
-"""Statistics of a capture for a person: sections for what there is, at most 100 columns wide."""
+"""Statistics of a capture as text: the sections that have data, at most 100 columns wide."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def _notes(statistics: Statistics) -> Iterator[str]:
 
 
 def pauses(statistics: Statistics) -> Iterator[str]:
-    """Yield who stopped whom for how long."""
+    """Yield the section on pauses: who stopped whom for how long."""
     if statistics.pauses is None:
         return
     senders = statistics.pauses.senders
@@ -263,7 +263,7 @@ def _paused(statistics: Statistics, paused_ns: int) -> tuple[str, str]:
 
 
 def feedback(statistics: Statistics) -> Iterator[str]:
-    """Yield what congestion points said, and to whom."""
+    """Yield the section on feedback: the messages of each congestion point, and their targets."""
     for kind, title in _TITLES.items():
         points = [point for point in statistics.congestion_points if point.kind == kind]
         if not points:
@@ -352,7 +352,7 @@ def _flows(statistics: Statistics, kind: str) -> str:
 
 
 def probes(statistics: Statistics) -> Iterator[str]:
-    """Yield what E²CM's probes measured."""
+    """Yield the section on E²CM's probes: their counts, latency and measurements."""
     found = statistics.probes
     if found is None:
         return
@@ -465,7 +465,7 @@ def flow_text(kind: str, flow_id: int | None) -> str:
 
 
 def class_name(each: ClassPause) -> str:
-    """Return whom pauses of a class stop."""
+    """Return the traffic that pauses of a class stop."""
     return "the whole link" if each.priority is None else f"priority {each.priority}"
 
 

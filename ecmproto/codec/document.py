@@ -57,7 +57,7 @@ _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\uf
 
 
 def json_text(document: object, *, indented: bool = False) -> str:
-    """Return plain data as JSON: text as it is, but for control characters and marks that nobody sees."""
+    """Return plain data as JSON, with control and invisible characters escaped."""
     text = (_INDENTED if indented else _JSON).encode(document)
     if text.isascii() and "\x7f" not in text:
         return text
@@ -120,7 +120,7 @@ def _octets(document: Mapping[str, object], key: str, where: str) -> bytes:
 
 
 def frame_keys() -> frozenset[str]:
-    """Return the keys of a frame's document; whoever adds keys of its own refuses all others."""
+    """Return the keys of a frame's document; callers with keys of their own refuse all others."""
     return frozenset(("layers", *_TAILS, *_DERIVED))
 
 

@@ -26,7 +26,7 @@ MIN_OCTETS = 60
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Where a field stands: octets ``start`` to ``stop`` (exclusive) of the frame, and the bits in them.
+    """The position of a field: octets ``start`` to ``stop`` (exclusive) of the frame, and the bits in them.
 
     ``bit_start`` and ``bit_stop`` count from the frame's first bit, most significant first.
     """
@@ -133,7 +133,7 @@ class Frame:
             yield Placed(layer=index, field=field, value=got, span=span)
 
     def spans(self, name: str) -> tuple[Span, ...]:
-        """Return where the fields called ``name`` (``cnm.qntz_fb``) stand, outermost first."""
+        """Return the positions of the fields called ``name`` (``cnm.qntz_fb``), outermost first."""
         return tuple(placed.span for placed in self.fields() if placed.field.name_for(placed.value) == name)
 
     def boundaries(self) -> tuple[int, ...]:
@@ -196,7 +196,7 @@ def decode_lax(
     ethertypes: EtherTypes = DEFAULT,
     first: type[Layer] = Ethernet,
 ) -> Frame:
-    """Decode one frame as far as it goes; what is malformed stands in ``frame.error``.
+    """Decode one frame as far as possible; ``frame.error`` is the error if it is malformed.
 
     The layers before the malformed place are there, its octets as `Data`, so that encoding the frame
     gives back the same octets.  Arguments as in `decode`; never raises for any octets.
@@ -286,7 +286,7 @@ def _decode(
 
 
 def _rest(data: bytes, pos: int, last: int, layers: list[Layer], starts: list[int]) -> int:
-    """Keep what is left of a malformed or cut frame as `Data`; return where it ends."""
+    """Keep the rest of a malformed or cut frame as `Data`; return its end."""
     if pos < last:
         layers.append(Data(data=data[pos:last]))
         starts.append(last)

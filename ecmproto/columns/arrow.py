@@ -143,7 +143,7 @@ def record_batch_of(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
 
 
 class _There:
-    """Which frames have a field, and how often, as Arrow says it."""
+    """The frames that have a field, and how often, as Arrow stores it."""
 
     def __init__(self, column: Column) -> None:
         self.column = column

@@ -126,7 +126,7 @@ def _of_frames(fields: Iterable[FilterField]) -> _OfFrames:
 
 
 def _columns(sought: _OfFrames, found: LayersFound) -> Iterator[Column]:
-    """Yield the columns of what stands in frames, but for those without values."""
+    """Yield the columns of fields in frames, but for those without values."""
     every = every_row(len(found.frames.offset))
     for field in sought.texts:
         rows, texts = (
@@ -179,7 +179,7 @@ _EMPTY: dict[str, NDArray[Any]] = {}
 
 
 def _recorded(fields: list[FilterField], batch: Batch, interfaces: Sequence[Interface]) -> Iterator[Column]:
-    """Yield the columns of what the capture's records say of frames."""
+    """Yield the columns of fields of the capture's records."""
     every = every_row(len(batch))
     for field in fields:
         rows, values = _of_record(field.name, batch, interfaces, every)

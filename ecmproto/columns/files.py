@@ -62,7 +62,7 @@ def batch_works(
     limit: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Iterator[Callable[[], Columns]]:
-    """Yield what is to be done for the columns of each batch; any thread can do it, and in any order.
+    """Yield a task that makes the columns of each batch; any thread can run it, in any order.
 
     ``names`` is asked for the columns when it is done; the other arguments are those of `column_batches`.
     """
@@ -178,7 +178,7 @@ def fields_present(
 
 
 def _evidence(fields: Iterable[FilterField]) -> dict[str, str]:
-    """Return for each field one whose presence stands for its own: itself, or the first of its formats."""
+    """Return for each field one that is present in the same frames: itself, or the first of its formats."""
     first: dict[frozenset[type[Layer]], str] = {}
     return {
         field.name: first.setdefault(_formats(field), field.name) if _is_whole(field) else field.name

@@ -1,4 +1,4 @@
-"""From layouts to arrays: where the layers of each format stand, and the values of their fields.
+"""From layouts to arrays: the positions of each format's layers, and the values of their fields.
 
 `collect` gathers what is wanted (`Want`) of each kind of layers.  A *kind* is what can be gathered by itself:
 the layers of a format, its variable fields, what stands behind the layers.  The kernel takes a block of
@@ -343,7 +343,7 @@ def _place_run(
 
 @released
 def look_up(table: Int32, layout_of: Int32, out: Int32) -> None:
-    """Fill ``out`` with what a table says of the layout of each frame."""
+    """Fill ``out`` with the entry of a table for the layout of each frame."""
     for row in range(len(layout_of)):
         out[row] = table[layout_of[row]]
 
@@ -467,7 +467,7 @@ def collect(
 
 
 class _Collection:
-    """The arrays that are filled, and the tables that say with what."""
+    """The arrays to fill, and the tables of their contents."""
 
     def __init__(self, frames: Frames, censuses: Sequence[Census], wants: Mapping[int, Want]) -> None:
         self._frames, self._censuses, self._wants = frames, censuses, wants

@@ -1,4 +1,4 @@
-"""The layers of a batch's frames, format by format, and what else the walk finds.
+"""The layers of a batch's frames, format by format, with the errors and tails that the walk finds.
 
 `frames_of` says how each frame is to be walked over: the format it starts with, its FCS, its padding.
 `sampled_frames` are those that messages show.
@@ -74,7 +74,7 @@ class LayersFound:
 
     @functools.cached_property
     def count(self) -> Int64:
-        """How many there are of each kind; see `ecmproto.columns.gathering`."""
+        """The number of layers of each kind; see `ecmproto.columns.gathering`."""
         total: Int64 = np.sum([census.count for census in self._censuses], axis=0)
         return total
 
@@ -114,7 +114,7 @@ class LayersFound:
 
     @functools.cached_property
     def ends(self) -> Ends:
-        """Where the layers of each frame end, and what is behind them."""
+        """The end of the layers of each frame, and the padding, trailer and FCS after them."""
         offset = self.frames.offset
         layouts = [part.layouts for part in self.parts]
         tail = offset + self._places(TAIL)
@@ -137,7 +137,7 @@ class LayersFound:
         return np.where(places >= 0, places, places + self.frames.captured + FROM_END)
 
     def _each(self, tables: list[Int64]) -> NDArray[np.int32]:
-        """Return for each frame what the tables of the parts say of its layout."""
+        """Return for each frame the entry of its part's table for its layout."""
         out = np.empty(len(self.frames.offset), np.int32)
         for part, table in zip(self.parts, tables, strict=True):
             look_up(table.astype(np.int32), part.layout_of, out[part.begin : part.end])
@@ -157,7 +157,7 @@ def find_layers(
     ethertypes: EtherTypes,
     pool: ThreadPoolExecutor | None,
 ) -> LayersFound:
-    """Walk over frames and return where the layers of the formats ``wanted`` stand."""
+    """Walk over frames and return the positions of the layers of the formats ``wanted``."""
     count = len(frames.offset)
     cuts = (0, count) if pool is None else (0, count // 2, count)
     layout_of = np.empty(count, np.int32)
@@ -173,7 +173,7 @@ def find_layers(
 
 
 def _told(parts: list[BatchPart]) -> tuple[NDArray[np.int32], Texts]:
-    """Return which frames are malformed and how: each way is put in words once, by the decoder."""
+    """Return the malformed frames and their errors; the decoder words each distinct error once."""
     decoded = {row: frame for part in parts for row, frame in part.decoded.items()}
     rows = np.concatenate([part.errors.row[: part.errors.used[0]] for part in parts])
     what = np.concatenate([part.errors.what[: part.errors.used[0]] for part in parts])
@@ -192,7 +192,7 @@ def _told(parts: list[BatchPart]) -> tuple[NDArray[np.int32], Texts]:
 
 
 def coded(places: NDArray[np.integer], words: Iterable[str]) -> Texts:
-    """Return texts whose words are each there once, of places among words that may repeat."""
+    """Return texts with each word stored once, from indices into words that may repeat."""
     codes: dict[str, int] = {}
     code_of = np.array([codes.setdefault(word, len(codes)) for word in words], np.int32)
     return Texts(codes=code_of[places.reshape(-1)], words=tuple(codes))

@@ -1,4 +1,4 @@
-"""Layout cache: what the walk finds of a frame, told once for all frames of which it finds the same.
+"""Layout cache: the result of a walk over a frame, kept once for all frames with the same result.
 
 Where the layers of a frame stand depends on few of its octets: EtherTypes, selectors, counts, what formats
 refuse.  A layout is what the walk found of one frame, and the values of those octets in it; a frame that has
@@ -166,7 +166,7 @@ def _is_long(layout: Int64, row: np.uint64, buffer: Octets, start: int, captured
 
 @inlined
 def variant(cache: LayoutCache, number: int, buffer: Octets, start: int) -> int:
-    """Return the layout of a frame for which ``number`` was found: that, or the next where octets say so."""
+    """Return a frame's layout: ``number``, or the next if the octets that may be padding are not zero."""
     zeros = cache.layout[np.uint64(number), ZEROS]
     if zeros > 0 and not all_zero(buffer, start + cache.layout[np.uint64(number), TAIL], zeros):
         return number + 1
@@ -233,7 +233,7 @@ def learn(
     original: int,
     link: int,
 ) -> int:
-    """Make what was found and traced of a frame a layout, and return it; NO_LAYOUT without room for it.
+    """Add the layout that was traced of a frame and return its number; NO_LAYOUT without room for it.
 
     It is two where there may be padding; this is the one with padding then.
     """
@@ -277,7 +277,7 @@ def learn(
 def _complete(
     cache: LayoutCache, number: int, found: WalkResult, captured: int, longer: bool, first_layer: int
 ) -> None:
-    """Complete layout ``number``: its layers and what stands behind them, as far as they may reach."""
+    """Complete layout ``number``: its layers and the octets after them, as far as they may reach."""
     layout, layer = cache.layout, cache.layer
     layers, zeros = found.layers, layout[number, ZEROS]
     if cache.used[2] != first_layer:

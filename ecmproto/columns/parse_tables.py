@@ -1,4 +1,4 @@
-"""The formats as tables for the walk over frames: how long each is, what it refuses, what follows it.
+"""The formats as tables for the walk over frames: the length, limits and followers of each.
 
 They are read off the declarations and the dispatch under an EtherType map, as the one-frame decoder does.  A
 format whose `Layer.check` or `Layer.following` is its own, which kernels cannot call, is no worse off than
@@ -40,7 +40,7 @@ _FOLLOWS: Mapping[Follows, int] = {
 
 
 def followed_by(cls: type[Layer]) -> int:
-    """Return how the format behind one is found; UNKNOWN where only its own methods know."""
+    """Return the rule that finds the format after one; UNKNOWN if only the format's own methods can."""
     own_check = cls.check not in (Layer.check, cls.within)
     if own_check and cls.follows != "ipv4" and not issubclass(cls, Sampling):
         return UNKNOWN
@@ -65,7 +65,7 @@ _ARP_ETHERTYPE = 0x0806
 
 
 class BitField(NamedTuple):
-    """Where a number stands in its layer: the octets it is in, and which bits of those."""
+    """The position of a number in its layer: its octets, and its bits in those."""
 
     at: int
     octets: int
@@ -74,7 +74,7 @@ class BitField(NamedTuple):
 
 
 def bit_field(field: Field) -> BitField:
-    """Return where a number stands."""
+    """Return the position of a number in its layer."""
     assert field.bits is not None
     first, last = field.bit_offset // 8, -(-(field.bit_offset + field.bits) // 8)
     return BitField(first, last - first, 8 * last - field.bit_offset - field.bits, (1 << field.bits) - 1)

@@ -112,7 +112,7 @@ def _of_pairs(left: Texts, right: Texts, holds: Callable[[str, str], bool]) -> M
 
 
 def is_something(values: Values) -> Mask:
-    """Return which of what slices leave is not empty."""
+    """Return which values, after slicing, are not empty."""
     if isinstance(values, Texts):
         return _of_words(values, bool)
     mask: Mask = stretches_of(values).octets > 0
@@ -120,7 +120,7 @@ def is_something(values: Values) -> Mask:
 
 
 def has_bits(values: Values) -> Mask:
-    """Return which of what masks leave has a bit that is set."""
+    """Return which values, after masking, have a bit set."""
     assert not isinstance(values, Texts)
     mask: Mask
     if isinstance(values, np.ndarray):

@@ -175,7 +175,7 @@ class _Told:
         self._failed = np.zeros(frames if every else 0, np.bool_)
 
     def add(self, rows: NDArray[np.int32], mask: Mask) -> None:
-        """Take what is told of one value for each of ``rows``."""
+        """Add the results for one value of each of ``rows``."""
         if self._every:
             self._seen[rows] = True
             self._failed[rows[~mask]] = True
@@ -229,7 +229,7 @@ class FrameValues:
 
 
 class Scope:
-    """The frames of a batch, seen through fields; what was asked for once is kept."""
+    """The fields of a batch's frames, each computed once and kept."""
 
     def __init__(
         self,
@@ -343,7 +343,7 @@ AT_ONCE = 1 << 21
 
 
 def values_of(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
-    """Yield the values of an operand; each frame's may be spread over what is yielded."""
+    """Yield the values of an operand; those of one frame may be spread over several yields."""
     match operand:
         case FilterField():
             yield scope.values(operand)
@@ -356,7 +356,7 @@ def values_of(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
 
 
 def searched(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
-    """Yield what ``contains`` and ``matches`` look at: of a layer, all that follows too."""
+    """Yield the octets that ``contains`` and ``matches`` search: of a layer, all that follows too."""
     if isinstance(operand, FilterField) and operand.kind == "layer":
         return iter([scope.octets_from(operand)])
     return values_of(operand, scope)

@@ -1,4 +1,4 @@
-"""The walk over a frame: which layers it has, where they stand, and what is malformed.
+"""The walk over a frame, which finds its layers, their positions and its first error.
 
 It is `ecmproto.codec.frame` over tables, for a frame at a time; the layers found are traced in the layout
 that the frame is about to get (`ecmproto.columns.layout_cache`).  `assign` gives each frame of a batch its
@@ -131,7 +131,7 @@ class Paths(NamedTuple):
 
 @inlined
 def _number(buffer: Octets, start: int, table: Int64, row: int, column: int) -> int:
-    """Return the number in the layer at ``start`` that `BitField` at ``column`` of a table's row says."""
+    """Return the number in the layer at ``start`` whose `BitField` is at ``column`` of a table's row."""
     number = 0
     first = start + table[row, column]
     for octet in range(first, first + table[row, column + 1]):
@@ -323,7 +323,7 @@ def _refused(buffer: Octets, layer: int, start: int, tail: int, reach: int, tabl
 
 @inlined
 def _tell(errors: Errors, row: int, layer: int, at: int, what: int, first: int, second: int) -> None:
-    """Note what is malformed, unless something in front of it is already."""
+    """Record an error, unless the frame has an earlier one."""
     count = errors.used[0]
     if count > 0 and errors.row[count - 1] == row:
         return
@@ -360,7 +360,7 @@ def walk(
     paths: Paths,
     cache: LayoutCache,
 ) -> WalkResult:
-    """Walk over a frame, trace its layers and tell what is malformed.
+    """Walk over a frame, trace its layers and record its error.
 
     The names are those of `ecmproto.codec.frame._decode`, whose text this is.
     """
@@ -577,7 +577,7 @@ class BatchPart:
         return decoded_frame(self._frames, self._ethertypes, row)
 
     def _give_own(self, row: int) -> None:
-        """Give a frame a layout of its own: what the one-frame decoder finds."""
+        """Give a frame a layout of its own, from the one-frame decoder."""
         frame = self.decoded[row] = self.decode(row)
         numbers = [NUMBER_OF[type(value)] for value in frame.layers]
         bounds = frame.boundaries()

@@ -1,4 +1,4 @@
-"""Whole frames from what was said about them: default layers and values, then everything computed.
+"""Whole frames from given layers and fields: default layers and values, then computed ones.
 
 >>> build("cnm", qntz_fb=40, flow_id=7, vlan=5, prio=3)
 
@@ -159,7 +159,7 @@ def _put_under(stack: Stack, needs: Callable[[type[Layer]], bool], under: tuple[
 
 
 def _complete_lldp(stack: Stack) -> None:
-    """Chassis, port and time to live stand first in every LLDPDU, an end TLV last (802.1AB 8.2)."""
+    """Add the TLVs of every LLDPDU: chassis, port and time to live first, an end last (802.1AB 8.2)."""
     first = next(i for i, part in enumerate(stack.parts) if part.is_tlv)
     if len(stack.parts) == first + 1 and not stack.parts[first].values and stack.parts[first].cls is TLV:
         stack.parts[first] = Part(CongestionNotificationTLV)
@@ -177,7 +177,7 @@ def _complete_lldp(stack: Stack) -> None:
 
 
 def _kind(stack: Stack) -> Part:
-    """Return the part that says what kind of frame this is: a message, a control frame, else the last."""
+    """Return the part that decides the kind of the frame: a message, a control frame, else the last."""
     kinds = ("message", "flow control")
     # every LLDPDU ends with a TLV that says nothing
     return next((part for part in stack.parts if part.cls.role in kinds or part.is_tlv), stack.parts[-1])

@@ -109,7 +109,7 @@ def _pyarrow(path: str) -> Any:
 
 @contextlib.contextmanager
 def _refusing(path: str, needed: str) -> Iterator[None]:
-    """Say what pyarrow says of a file in one sentence."""
+    """Raise errors of pyarrow as a SpecError of one sentence."""
     pa = _pyarrow(path)
     try:
         yield
@@ -138,7 +138,7 @@ def _parquet(path: str) -> Iterator[tuple[int, Rows]]:
 
 
 def _check_row_groups(path: str, metadata: Any) -> None:
-    """Refuse columns whose values are too long, or too many in a row, by what the file says of itself."""
+    """Refuse columns whose values are too long, or too many in a row, by the file's own metadata."""
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
         for place in range(group.num_columns):
@@ -503,7 +503,7 @@ def _linktype(rows: Rows) -> int:
 
 @contextlib.contextmanager
 def _placed(path: str, done: int) -> Iterator[None]:
-    """Put the file, and the row in it, in front of what an error inside says."""
+    """Put the file, and the row in it, in front of the text of an error raised inside."""
     try:
         yield
     except ColumnError as error:

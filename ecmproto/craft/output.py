@@ -28,7 +28,7 @@ MAX_SCRIPT_FRAMES = 100_000
 
 
 class Output(Protocol):
-    """Where frames go; ``warnings`` are what the form could not hold."""
+    """A destination of frames; ``warnings`` name the data that its form could not hold."""
 
     warnings: list[str]
 
@@ -36,7 +36,7 @@ class Output(Protocol):
         """Write the next frames."""
 
     def finish(self) -> None:
-        """Write what stands behind the last one."""
+        """Write the text after the last frame."""
 
 
 def output_of(form: str, sink: Sink, capture: CaptureInfo, *, ethertypes: EtherTypes = DEFAULT) -> Output:

@@ -1,4 +1,4 @@
-"""How many frames of which kind at which times: what a line, a specification or a document comes to.
+"""Recipes: the frames of a line, a specification or a document, with their number and times.
 
 Also the numbers, times and rates that these give, checked, and the capture that a document says its frames
 came from, so that it can be written again.
@@ -61,11 +61,11 @@ class Chunk:
         return len(self.frames)
 
     def times(self) -> NDArray[np.int64]:
-        """Return each frame's time; 0 where it follows from frames that nobody knows yet."""
+        """Return each frame's time; 0 if it depends on frames that are not known yet."""
         return np.zeros(len(self), np.int64) if self.time_ns is None else self.time_ns
 
     def batch(self, *, first: int = 0) -> Batch:
-        """Return the frames with what their records say; ``first`` is the number of the first one, from 0."""
+        """Return the frames with their records' data; ``first`` is the number of the first one, from 0."""
         if isinstance(self.frames, Batch):
             captured = self.frames.captured
             return dataclasses.replace(
@@ -235,7 +235,7 @@ def is_text(value: object) -> bool:
 
 
 def time_of(given: object, where: str) -> int:
-    """Return the ns that ``"1us"`` says; SpecError otherwise, also for a number without its unit."""
+    """Parse a time such as ``"1us"`` into ns; SpecError otherwise, also for a number without its unit."""
     needed = "a time such as 15ms, 500us or 1s, in whole ns"
     if isinstance(given, bool) or not isinstance(given, int | str):
         raise SpecError(where=where, needed=needed, got=shown(given))
@@ -273,7 +273,7 @@ def rate_of(given: object) -> Spacing:
 
 @contextmanager
 def placed(where: str) -> Iterator[None]:
-    """Put the place in the specification in front of what an error inside says."""
+    """Put the place in the specification in front of the text of an error raised inside."""
     try:
         yield
     except SpecError as error:

@@ -83,7 +83,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
-    """Frames for a purpose; ``make`` gives their steps.  ``expects`` says that these have expectations."""
+    """A named series of frames; ``make`` returns its steps, which have expectations if ``expects`` is set."""
 
     name: str
     doc: str
@@ -92,7 +92,7 @@ class Sequence:
     expects: bool = False
 
     def steps(self, given: Mapping[str, str], *, ethertypes: EtherTypes = DEFAULT) -> list[Step]:
-        """Return the steps with some parameters given; SpecError or ParameterError for what cannot be."""
+        """Return the steps for the given parameters; SpecError or ParameterError for invalid ones."""
         for name in given:
             if name not in self.parameters:
                 raise SpecError(
@@ -248,7 +248,7 @@ def _announcement(
     number: int,
     time_ns: int,
 ) -> Step:
-    """Return the step that tells the port what its neighbour has."""
+    """Return the step that announces the neighbour's priorities to the port."""
     line = f"{check.lldp_source}lldpcn cnpv={neighbour.cnpv:#04x} ready={neighbour.ready:#04x}"
     named = {f"{priority}": _NAMES[mode] for priority, mode in enumerate(modes)}
     told = ", ".join(f"priority {p} {_NAMES[modes[p]]}" for p in sorted(check.parameters.cnpv))
@@ -354,7 +354,7 @@ DEFAULT_SHARE = Fraction(1, 2)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Renewal:
-    """How often a pause of ``quanta`` is renewed on a link of ``rate_bps``: after ``share`` of its time.
+    """The renewal of a pause of ``quanta`` on a link of ``rate_bps``, after ``share`` of its duration.
 
     ``octets`` is the length of a frame without FCS.  ParameterError for what cannot be: no quanta, a link
     without speed, a share outside 0 to 1, or more frames than the link has room for.
@@ -422,7 +422,7 @@ class Renewal:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Storm:
-    """A frame that holds, one that releases, and how often the first has to be sent.
+    """A pause storm: the frame that stops, the one that releases, and the interval of the first.
 
     ``hold`` and ``release`` are lines that make the frames; ``raw`` says that nothing is to be added.
     ``priorities`` are those held, None for the whole link.
@@ -495,7 +495,7 @@ def storm_of(
 
 
 def share_of(text: str) -> Fraction:
-    """Return the share that ``0.5`` or ``50%`` says; ParameterError when it is none between 0 and 1."""
+    """Parse a share such as ``0.5`` or ``50%``; ParameterError when it is not between 0 and 1."""
     number = text.strip().removesuffix("%")
     if len(number) <= 20 and number.isascii() and number.replace(".", "", 1).isdigit():
         share = Fraction(number) / (100 if number != text.strip() else 1)

@@ -61,7 +61,7 @@ from ecmproto.formats.schema import Field
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """A frame's octets and what its record said of it; as in `Chunk`."""
+    """A frame's octets and the data of its record, as in `Chunk`."""
 
     octets: bytes
     time_ns: int
@@ -215,7 +215,7 @@ def _check_schema(value: object, name: str) -> None:
 
 
 def _items(items: Iterable[tuple[str, Any]], reading: Reading) -> Iterator[Recipe | Chunk]:
-    """Yield what each item comes to; frames taken as they stand are gathered into chunks."""
+    """Yield the recipe of each item; frames taken as they stand are gathered into chunks."""
     gathered: list[Exact] = []
     for where, item in items:
         if not isinstance(item, Mapping):
@@ -446,7 +446,7 @@ class JsonStream:
                 raise self.error("numbers of at most 4,300 digits", "a longer one") from None
 
     def _may_go_on(self, end: int) -> bool:
-        """Return whether what was read ends in the middle of a number: 1 | .5e | 3."""
+        """Return whether the text read so far may end in the middle of a number: 1 | .5e | 3."""
         rest = _NUMBER.match(self._text, end)
         return rest is not None and rest.end() == len(self._text)
 
@@ -486,12 +486,12 @@ class JsonStream:
         return pattern.match(self._text, self._at) is not None
 
     def error(self, needed: str, got: str) -> SpecError:
-        """Return the error for what stands here."""
+        """Return the error for the text at this position."""
         line = self._lines + self._text.count("\n", 0, self._at)
         return SpecError(where=f"{self._name}, line {line}", needed=needed, got=got)
 
     def _more(self) -> bool:
-        """Read on; False at the end.  What was used up is let go."""
+        """Read on; return False at the end.  Text that was used is dropped."""
         if self._ended:
             return False
         if len(self._text) - self._at > MAX_VALUE_CHARACTERS:
@@ -525,7 +525,7 @@ _TOKEN = "|".join(
 
 
 def read_document(stream: IO[bytes], name: str) -> dict[str, Any]:
-    """Return a TOML document; SpecError for what is none, or too much for what reads it."""
+    """Return a TOML document; SpecError if it is invalid, too large or too deeply nested."""
     octets = stream.read(MAX_OCTETS + 1)
     if len(octets) > MAX_OCTETS:
         needed = f"a TOML document of at most {MAX_OCTETS >> 20} MiB, or JSON, which is read frame by frame"

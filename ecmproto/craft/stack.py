@@ -1,4 +1,4 @@
-"""The layers of one frame while it is being put together: which fields were given, and to whom.
+"""The layers of one frame while it is being put together, with the fields given for each.
 
 A field that the layer at hand does not have may belong to a layer that the kind of frame implies: ``cnm
 flow_id=7`` means a CN-TAG in front of the CNM.  `Stack.locate` finds it, or says what is nearest.  The
@@ -102,7 +102,7 @@ class Stack:
         return (part for part in self.parts if part.cls in VLAN_TAGS)
 
     def give(self, name: str, given: object, part: Part | None) -> None:
-        """Take ``name=given`` written behind ``part``, or of the frame; SpecError when no field is meant."""
+        """Set the field ``name``, written after ``part`` or for the frame; SpecError if there is none."""
         own = part.own(name) if part else None
         if own is None and name == "vlan":
             self.give_vlans(given)
@@ -144,7 +144,7 @@ class Stack:
             tag.give(_field(tag.cls, "priority"), priority)
 
     def locate(self, name: str, part: Part | None) -> tuple[Part, Field]:
-        """Return the layer and field that ``name`` means behind ``part``; an implied layer is put in.
+        """Return the layer and field that ``name`` means after ``part``; add the layer if it is implied.
 
         ``vlan.id#2`` is the field of the second layer that has it.  SpecError with the nearest name.
         """

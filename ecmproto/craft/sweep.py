@@ -60,7 +60,7 @@ class Axis:
 
     @property
     def count(self) -> int:
-        """How many values there are; unlike ``len()``, for ranges of any length."""
+        """The number of values; unlike ``len()``, for ranges of any length."""
         values = self.values
         if isinstance(values, range):
             return max(
@@ -178,7 +178,7 @@ class Plan:
 
     @property
     def combinations(self) -> int:
-        """How many different frames there are."""
+        """The number of different frames."""
         return math.prod(axis.count for axis in self.axes)
 
     def finished(self) -> Finished:

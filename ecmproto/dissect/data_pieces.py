@@ -79,7 +79,7 @@ def frame_pieces(path: Path, head: str) -> list[Piece] | None:
 
 
 def _other(path: Path) -> Iterator[Piece]:
-    """Yield what is said of a frame of another link type than Ethernet."""
+    """Yield the pieces for a frame of a link type other than Ethernet."""
     yield from ('"linktype": ', Decimal(RecordNumber.LINKTYPE), ', "linktype_name": ')
     yield from (
         Word(_linktype_text, (RecordNumber.LINKTYPE,)),
@@ -104,7 +104,7 @@ def error_text(wrong: DecodeError) -> str:
 
 
 def _document(path: Path) -> Iterator[Piece]:
-    """Yield what stands between the braces of `to_document`'s."""
+    """Yield the members of the JSON object of `to_document`."""
     yield '"layers": ['
     for layer, cls in enumerate(path.layers):
         yield ", {" if layer else "{"
@@ -159,7 +159,7 @@ def _json_value(path: Path, field: Field) -> list[Piece]:
 
 
 def octets_piece(field: Field, stretch: Stretch) -> Piece:
-    """Return the text of what is no number: an address, a CPID, octets."""
+    """Return the piece for a value that is not a number: an address, a CPID, octets."""
     if field.kind == "mac":
         return Hex(stretch, separator=":")
     if field.kind == "ipv4":

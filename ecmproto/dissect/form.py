@@ -1,4 +1,4 @@
-"""The frames of a capture one by one, and what every form of showing them has in common.
+"""The frames of a capture one by one, and the base of all forms of output.
 
 A `Record` is what a capture says of one frame, its octets, and what they mean; of link types other than
 Ethernet only Linux cooked and raw IP are understood, and nothing is invented for the addresses that these
@@ -129,7 +129,7 @@ class Listing(ABC):
         return None
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
-        """Return which frames of a batch `record` has to tell, whatever their layers; None for none."""
+        """Return which frames of a batch `record` has to write, whatever their layers; None for none."""
         return None
 
 
@@ -216,7 +216,7 @@ def records(
 
 
 def printable(text: str) -> str:
-    """Return ``text`` from a capture without what a terminal would obey or a line could not hold."""
+    """Return ``text`` from a capture without control characters and line ends."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 

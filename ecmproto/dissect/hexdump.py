@@ -71,7 +71,7 @@ def _text(octets: bytes) -> str:
 
 
 def segments(frame: Frame) -> list[Segment]:
-    """Return which octets belong to what, in order and without a gap; a shown frame's layers have a ``>``."""
+    """Return the octets of each layer, in order and without a gap; a shown frame's layers have a ``>``."""
     found = _segments(frame, 0, "")
     end = frame.boundaries()[-1]
     for name, octets in (("padding", frame.padding), ("trailer", frame.trailer), ("fcs", frame.fcs)):

@@ -121,7 +121,7 @@ class Json(_Documents):
         return self._rendering(",\n{", "")
 
     def end(self, reader: CaptureReader) -> str:
-        """Return the document from behind its last frame."""
+        """Return the end of the document, after its last frame."""
         later = [
             interface_document(interface, reader.format)
             for interface in reader.interfaces[self._interfaces :]

@@ -1,4 +1,4 @@
-"""A frame in one line: number, time, addresses, length, what it is, and what matters about it.
+"""A frame in one line: number, time, addresses, length, kind and summary.
 
 What matters of a congestion message comes before its tags, because a reader looks for it first; the tags of a
 data frame come before its addresses, because they decide where it queues.
@@ -214,7 +214,7 @@ class CompiledSummary:
         return self._name(layers), self._detail(layers)
 
     def addresses_text(self, layers: Layers) -> str:
-        """Return whose a frame without an Ethernet header is."""
+        """Return the addresses of a frame without an Ethernet header."""
         return self._addresses(layers)
 
 
@@ -494,7 +494,7 @@ class Value:
 
     @property
     def style(self) -> str:
-        """How it is written unless something else is asked for."""
+        """The style in which it is written by default."""
         reference = self.plain
         if reference is None or reference.size or reference.bits is not None:
             return "decimal"

@@ -84,11 +84,11 @@ from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, RATE_UNITS, TIME_UN
 
 
 class _UnsaidError(Exception):
-    """No program says this."""
+    """A text that no program can write."""
 
 
 def line_pieces(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece] | None:
-    """Return the pieces of the lines of frames with a path; None where no program says them.
+    """Return the pieces of the lines of frames with a path; None if no program can write them.
 
     ``label`` fills up and paints what a frame is.
     """
@@ -299,7 +299,7 @@ Format: TypeAlias = type[Layer]
 
 
 def tree_pieces(path: Path, paint: Paint, ethertypes: EtherTypes) -> list[Piece] | None:
-    """Return the pieces of the trees of frames with a path; None where no program tells them.
+    """Return the pieces of the trees of frames with a path; None if no program can write them.
 
     A TLV's text is of any length, and what a message shows may be a message itself.
     """
@@ -355,7 +355,7 @@ def _where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
 
 
 def _tree_tail(path: Path, paint: Paint) -> Iterator[Piece]:
-    """Yield what stands behind the last layer; frames whose FCS does not hold have no program."""
+    """Yield the pieces after the last layer; frames with a wrong FCS have no program."""
     for (name, what), stretch in zip(TAILS, (path.padding, path.trailer, path.fcs), strict=True):
         title = _where_ethernet(path, [paint(name, "title")], [paint(name.removeprefix("eth."), "title")])
         where = (Decimal(_at(stretch.begin)), "–", Decimal(_at(stretch.end, -1)))
@@ -382,7 +382,7 @@ def _octets_pieces(stretch: Stretch) -> list[Piece]:
 
 
 class _TreeRow:
-    """A line of a layer: its name, its bits, its value, and what that means."""
+    """A line of a layer: name, bits, value and meaning."""
 
     def __init__(
         self,

@@ -187,7 +187,7 @@ def layer_lines(value: Layer, start: int, stop: int, paint: Paint, frame: Frame)
 
 
 class _LayerText:
-    """Tells layers of one format; keeps the lines of layers, and the rows of numbers, that came before."""
+    """The tree of layers of one format; keeps the lines of layers, and the rows of numbers, seen before."""
 
     def __init__(self, cls: type[Layer], ethertypes: EtherTypes, paint: Paint) -> None:
         self.title = paint(cls.title, cls.colour)
@@ -254,7 +254,7 @@ def _kept(known: dict[_Key, _Text], key: _Key, text: _Text) -> _Text:
 
 
 def _says_itself(cls: type[Layer], field: Field) -> bool:
-    """Return whether what a number means depends on no other field of its layer."""
+    """Return whether the meaning of a number depends on no other field of its layer."""
     return not (issubclass(cls, ECM | CMTag) and field.key == "timestamp") and not issubclass(cls, PFC)
 
 
@@ -377,7 +377,7 @@ def _special(value: Layer, field: Field, got: int) -> str:
 
 @functools.lru_cache(maxsize=512)
 def special_meaning(cls: type[Layer], key: str) -> Callable[[int], str] | None:
-    """Return the function that tells a number of a format that has its own way to be told, None otherwise."""
+    """Return the function that words a field's numbers, if the field has its own; else None."""
     if cls is E2CM and key == "type":
         return lambda got: E2CM_TYPES.get(got, "unassigned")
     if cls is IPv4 and key == "proto":

@@ -1,4 +1,4 @@
-"""How a wire format is written down: once, as a class whose fields carry construct schemas.
+"""The base of the wire formats: each is one class whose fields carry construct schemas.
 
 A format is a class under ``@layer(...)``; each field is declared with a function of
 `ecmproto.formats.schema`, which names its width, what it means and which document says so::
@@ -251,7 +251,7 @@ class Layer:
         return {} if old else {self.next_key: ethertype}
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of what follows in ``data[end:stop]`` and where that may reach.
+        """Return the format that follows in ``data[end:stop]``, and the octet up to which it may reach.
 
         None when this layer is the last: what is left is padding or trailer.
         """
@@ -347,7 +347,7 @@ _COLOURS: dict[Role, str] = {"message": "congestion", "flow control": "pause", "
 
 
 def _fill_in(cls: Any) -> None:
-    """Give a format what its declaration, and those of the formats it inherits from, leave out."""
+    """Set the attributes of a format that its declaration, and those of its bases, leave out."""
     announced = bool(cls.announced_by or cls.udp_ports) or {cls.ip_protocol, cls.next_header} != {None}
     filled: set[str] = set()
 
@@ -455,7 +455,7 @@ def generate(cls: type[Layer]) -> tuple[int, Parse, Build]:
 
 
 def _words(fields: list[Field]) -> list[list[Field]]:
-    """Return the fields grouped into what one struct code reads: alone, or a run of sub-octet ones."""
+    """Return the fields grouped by the struct code that reads them: alone, or a run of sub-octet ones."""
     words: list[list[Field]] = []
     run = 0
     for field in fields:

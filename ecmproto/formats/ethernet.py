@@ -102,7 +102,7 @@ class SNAP(Layer):
         return formats.announced(self.etype, data, end, stop)
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """The EtherType of what follows, where it has one."""
+        """Return the EtherType of the next layer, if it has one."""
         ethertype = formats.ethertype_of(following)
         return {} if ethertype is None else {"etype": ethertype}
 

@@ -1,4 +1,4 @@
-"""Which EtherType stands for what: the defaults of wire-formats 1, all of them changeable."""
+"""The map of EtherTypes to formats: the defaults of wire-formats 1, all of them changeable."""
 
 from __future__ import annotations
 

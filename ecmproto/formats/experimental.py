@@ -102,7 +102,7 @@ class Proposed(Word):
 
     @classmethod
     def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
-        """Return whether the CPID is none, or there is more than padding behind a message without payload."""
+        """Return whether the CPID is invalid, or more than padding follows a message without payload."""
         cpid_at = start + CPID_AT
         behind = cpid_at + CPID_OCTETS
         if cls.has_cpid and stop >= behind and is_no_cpid(data[cpid_at:behind]):

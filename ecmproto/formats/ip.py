@@ -104,12 +104,12 @@ class IPv4(Layer):
         return wrong
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """The protocol says; a total length of 0 is what segmentation offload leaves behind."""
+        """Return the format of the protocol; a total length of 0 comes from segmentation offload."""
         last = end + self.len - self.ihl * 4 if self.len else stop
         return (formats.behind_ip(4, self.proto) if self.frag_offset == 0 else Data), last
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Header length, total length, protocol and header checksum."""
+        """Return header length, total length, protocol and header checksum."""
         ihl = (20 + len(self.options)) // 4
         values = {"ihl": ihl, "len": ihl * 4 + len(rest), "checksum": 0} | _protocol("proto", following)
         return values | {"checksum": _checksum(self.replace(**values).build())}
@@ -136,7 +136,7 @@ class IPv6(Layer):
     crafting = Crafting(values={"src": SOURCE_IP6, "dst": DESTINATION_IP6})
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """The next header says; a payload length of 0 is a jumbogram's or an offload's, or there is none."""
+        """Return the format of the next header; a payload length of 0: a jumbogram, an offload, or none."""
         none = self.nxt == NO_NEXT_HEADER
         return formats.behind_ip(6, self.nxt), end + self.plen if self.plen or none else stop
 
@@ -156,7 +156,7 @@ class Extension(Layer):
     nxt: int
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """The next header says."""
+        """Return the format of the next header."""
         return formats.behind_ip(6, self.nxt), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
@@ -221,7 +221,7 @@ class FragmentHeader(Extension):
     follows = "fragment"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """The next header says, in the first fragment."""
+        """Return the format of the next header in the first fragment, else octets."""
         return (formats.behind_ip(6, self.nxt) if self.offset == 0 else Data), stop
 
 
@@ -288,7 +288,7 @@ class UDP(Layer):
         return formats.behind_port(self.dstport), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """The length, and the port of what follows; the checksum stays, 0 means none over IPv4."""
+        """Return the length, and the port of the next layer; the checksum stays, 0 means none over IPv4."""
         values = {"length": 8 + len(rest)}
         ports = () if following is None else following.udp_ports
         return values if not ports or self.dstport in ports else values | {"dstport": ports[0]}

@@ -127,7 +127,7 @@ def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
 
 
 def _told_apart(cls: type[Layer], other: type[Layer]) -> bool:
-    """Return whether an added format and another of its EtherType are told apart by a selector."""
+    """Return whether a selector distinguishes an added format from another of its EtherType."""
     if not cls.selected_by or set(cls.selected_by) & set(other.selected_by):
         return False
     if other in OWN:

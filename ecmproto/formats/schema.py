@@ -1,4 +1,4 @@
-"""The fields of a wire format: how they are declared, their construct, and where they stand.
+"""The fields of a wire format: their declaration, their construct and their position.
 
 A field is declared with ``uint``, ``sint``, ``mac``, ``address`` or ``octets``, which name its width and
 meaning; `schema_of` puts the fields of a format together into its construct schema, each construct carrying
@@ -55,7 +55,7 @@ class Meta:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many octets a variable last field has.
+    """The number of octets of a variable last field.
 
     Either ``scale`` times the field ``key`` minus ``minus``; or, with no key, every octet that is left.
     ``when`` = (key, values) makes the field empty unless that other field has one of those values.

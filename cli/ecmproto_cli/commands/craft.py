@@ -191,7 +191,7 @@ def _steps(
     times: dict[str, str | None],
     ethertypes: EtherTypes,
 ) -> list[Step] | None:
-    """Return the steps of a storm or a sequence; None of what is neither."""
+    """Return the steps of a storm or a sequence; None if neither was given."""
     if storm is not None:
         told = storm_from(words, line, storm, options, ethertypes)
         steps = storm_steps(told, options, times["time"])

@@ -1,4 +1,4 @@
-"""``ecmproto dissect``: what is in a capture, as lines, trees, fields, JSON or columns, and copies of it.
+"""``ecmproto dissect``: a capture's frames as lines, trees, fields, JSON or columns, and copies of them.
 
 Frames are shown one by one at first, and column by column once a capture proves large.  Both ways give the
 same text; the second starts with loading kernels, for which it takes as long as for some ten thousand frames.
@@ -166,7 +166,7 @@ def command(
 
 
 def _binary_target(form: str, output: str | None) -> str:
-    """Return where what is no text goes: to ``output``, or to stdout; UsageError where that is a terminal."""
+    """Return the destination of binary output: ``output``, or stdout; UsageError if that is a terminal."""
     if output in (None, "-") and sys.stdout.isatty():
         raise click.UsageError(f"-T {form} is no text for a terminal: -w FILE, or send stdout elsewhere")
     return output or "-"
@@ -194,7 +194,7 @@ class _Asked:
         return bool(self.verbose or self.hex or self.form or self.fields or self.deep)
 
     def check(self, copy: str | None) -> None:
-        """Refuse what contradicts itself; ``copy`` is the capture that the frames are copied to."""
+        """Refuse options that contradict each other; ``copy`` is the capture to copy the frames to."""
         kind = self.kind
         if self.verbose and kind != "tree":
             raise click.UsageError(f"-V is -T tree: it does not go with -T {kind} or -e")
@@ -212,7 +212,7 @@ class _Asked:
             raise click.UsageError("-w - sends the copy to stdout, where nothing else can be shown")
 
     def build(self, ethertypes: EtherTypes, *, to_file: bool) -> Form:
-        """Return the form; what goes to a file has no colours."""
+        """Return the form, without colours if its output goes to a file."""
         from ecmproto import dissect
 
         style = paint if wanted() and not to_file else dissect.plain
@@ -282,7 +282,7 @@ def _run(
 
 
 def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, output: str | None) -> None:
-    """Say on stderr what stdout does not show; raise what kept the capture from being read to its end."""
+    """Print warnings on stderr; raise the error that kept the capture from being read to its end."""
     for warning in [*reader.warnings, *(copier.warnings if copier is not None else ())]:
         warn(warning)
     for linktype, count in out.unknown.items():
@@ -312,7 +312,7 @@ _THREADS = 2
 
 
 class Output:
-    """Shows frames in a form on stdout, or in a file; with no form nowhere.  Counts what it is given."""
+    """An output of frames in a form, on stdout or in a file (no form: nowhere), which counts its frames."""
 
     def __init__(
         self,
@@ -371,7 +371,7 @@ class Output:
         return self._large and len(batch) >= _FULL_FRAMES
 
     def _many(self) -> bool:
-        """Whether a capture proves large: by how much of a file is left, or by what came through a pipe."""
+        """Return whether a capture is large, by the rest of its file or the frames read from a pipe."""
         if self._limit is not None and self._limit - self.frames < _MANY_FRAMES:
             return False
         if self._reader.size_octets is None:
@@ -421,7 +421,7 @@ class Output:
         return selected
 
     def end(self) -> None:
-        """Show what stands behind the last frame, so that an interrupted output is whole too."""
+        """Show the text after the last frame, so that an interrupted output is complete too."""
         if self._form is not None:
             self._begin(self._form)
             self._stdout.write(self._form.end(self._reader))

@@ -1,4 +1,4 @@
-"""``ecmproto doctor``: what this machine has and lacks for frames on its interfaces."""
+"""``ecmproto doctor``: checks of what this machine has and lacks to send and receive frames."""
 
 from __future__ import annotations
 

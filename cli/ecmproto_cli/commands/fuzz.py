@@ -112,7 +112,7 @@ MOST_FRAMES = 200_000
 
 
 def seed_for(folder: Path, given: int | None) -> int:
-    """Return the seed of a campaign, and say it."""
+    """Return the seed of a campaign, and print it."""
     from ecmproto.fuzz.findings import seed_of
 
     seed = given
@@ -126,7 +126,7 @@ def seed_for(folder: Path, given: int | None) -> int:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Session:
-    """One call of a campaign: until when, and what it came to."""
+    """One call of a campaign: its time limit, and its cases and findings so far."""
 
     duration_s: float | None
     noun: str
@@ -140,14 +140,14 @@ class Session:
     _shown: float = 0.0
 
     def going_on(self, progress: Progress) -> bool:
-        """Show how far it is; return whether there is time left.  Raises an interrupt that came."""
+        """Show the progress; return whether there is time left.  Raises an interrupt that came."""
         self.count(progress)
         self.held.check()
         self._show()
         return self.duration_s is None or self.seconds < self.duration_s
 
     def count(self, progress: Progress) -> None:
-        """Take note of how far it is."""
+        """Note the number of cases tried."""
         self._first = progress.cases if self._first is None else self._first
         self.cases = progress.cases - self._first
 
@@ -173,7 +173,7 @@ class Session:
         click.echo(f"\r{told}, {counted(self.findings, 'finding')}\x1b[K", err=True, nl=False)
 
     def cleared(self) -> None:
-        """Take the line of progress away."""
+        """Clear the line of progress."""
         if sys.stderr.isatty():
             click.echo("\r\x1b[K", err=True, nl=False)
 
@@ -181,7 +181,7 @@ class Session:
 def run_session(
     session: Session, findings: Iterator[Finding], folder: Path, told: Callable[[Finding], str]
 ) -> bool:
-    """Run a campaign, saying each finding as it comes; return whether it was interrupted."""
+    """Run a campaign, printing each finding as it comes; return whether it was interrupted."""
     try:
         with session.held:
             for finding in findings:
@@ -224,7 +224,7 @@ def report(
     *,
     interrupted: bool,
 ) -> int:
-    """Print what a campaign came to; return the exit code."""
+    """Print the result of a campaign; return the exit code."""
     all_rows = [
         ("executions", f"{session.cases:,} {session.noun} in {session.seconds:.1f} s, {session.rate}"),
         *rows,
@@ -237,7 +237,7 @@ def report(
 
 
 def ended(findings: dict[str, Finding], line: Callable[[Finding], str], *, interrupted: bool) -> int:
-    """Print what a campaign found, and how to see it again; return the exit code."""
+    """Print a campaign's findings and how to reproduce them; return the exit code."""
     for finding in findings.values():
         click.echo(f"\n{finding.outcome.kind}: {finding.outcome.signature}")
         click.echo(pairs([("seen", counted(finding.count, "time")), ("again", line(finding))]))

@@ -107,7 +107,7 @@ def command(
 
 
 def _shares(given: tuple[str, ...]) -> dict[str, int]:
-    """Return how often checks look, from ``CHECK=N``."""
+    """Parse ``CHECK=N`` texts: the frequency of each check."""
     shares = {}
     for text in given:
         name, _, count = text.partition("=")
@@ -219,7 +219,7 @@ def _campaign(
     )
 
     def again(finding: Finding) -> str:
-        """The case by itself; where it takes several, what was kept."""
+        """Return the command that runs a finding's case alone, or its kept frames if it takes several."""
         if len(finding.frames) > 1:
             return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
         return shlex.join([*words, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])

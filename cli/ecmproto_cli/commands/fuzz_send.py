@@ -123,7 +123,7 @@ class DeviceOptions:
         return shlex.join([*words, "--settle", self.settle])
 
     def pulse(self) -> HeartbeatSchedule:
-        """Return when signs of life are asked for."""
+        """Return the schedule of heartbeats."""
         from ecmproto.fuzz.device_campaign import HeartbeatSchedule
 
         if self.every.isdecimal() and int(self.every):
@@ -131,7 +131,7 @@ class DeviceOptions:
         return HeartbeatSchedule(every_s=timeout_of(self.every), retries=self.retries)
 
     def patience(self) -> Patience:
-        """Return how long is waited for what."""
+        """Return the times to wait for a heartbeat, before a retry and for a recovery."""
         from ecmproto.fuzz.device import Patience
 
         return Patience(
@@ -230,7 +230,7 @@ def _check_options(
 
 
 def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int:
-    """Send frames, and say whether the device is alive behind them."""
+    """Send frames once, and print whether the device is alive after them."""
     held = HeldInterrupt()
     with opened(options, schedule, held) as open_device, held:
         device, silence = open_device.device, ""
@@ -315,7 +315,7 @@ def _together(schedule: Schedule) -> int:
 def _run(
     open_device: OpenDevice, campaign: DeviceCampaign, session: Session, folder: Path, runs: int | None
 ) -> int:
-    """Run a campaign and say what it came to; return the exit code."""
+    """Run a campaign and print its result; return the exit code."""
     failed: InterfaceError | None = None
     interrupted = False
     found = campaign.run(session.going_on, most_cases=runs)
@@ -384,7 +384,7 @@ def _cases(count: int) -> str:
 
 @contextmanager
 def opened(options: DeviceOptions, schedule: Schedule, held: HeldInterrupt) -> Iterator[OpenDevice]:
-    """Open the interface and what signs of life need; InterfaceError where they cannot be."""
+    """Open the interface and the heartbeats; InterfaceError if one cannot be opened."""
     from ecmproto.capture.batch import ETHERNET
     from ecmproto.capture.linux.sender import FrameSender, Transmission
     from ecmproto.fuzz.device import WiredDevice, heartbeat_of

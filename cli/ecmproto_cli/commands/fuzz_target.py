@@ -144,7 +144,7 @@ def command(
 
 
 def _once(program: Command, paths: tuple[str, ...]) -> int:
-    """Run a program on files as they are, and say how it ends on each."""
+    """Run a program on files as they are, and print how it ends on each."""
     code = 0
     for path in paths:
         outcome = program.run(Path(path))

@@ -69,7 +69,7 @@ _LINK_FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """How a device is to run, besides what it is."""
+    """The options with which any device runs."""
 
     form: str
     """table or ndjson."""
@@ -121,7 +121,7 @@ def running_options(function: F) -> F:
 
 
 def running(options: dict[str, Any]) -> Running:
-    """Take what `running_options` brought out of ``options``, but for ``assignments``."""
+    """Remove the values of `running_options`, but for ``assignments``, from ``options`` and return them."""
     return Running(**{name: options.pop(name) for name in Running.__dataclass_fields__})
 
 
@@ -234,7 +234,7 @@ def _opened(interfaces: Sequence[str]) -> Iterator[list[LiveInterface]]:
 
 
 def _has_room(stream: TextIO) -> bool:
-    """Tell whether a report can be written at once: a device must not wait for a full pipe."""
+    """Return whether a report can be written at once: a device must not wait for a full pipe."""
     try:
         _, writable, _ = select.select([], [stream], [], 0)
     except (OSError, ValueError):  # no file of the system's: it never waits
@@ -243,7 +243,7 @@ def _has_room(stream: TextIO) -> bool:
 
 
 class Reporter:
-    """Says what a device has come to, now and then and at its end."""
+    """The reports of a device, printed at intervals and at its end."""
 
     def __init__(
         self,
@@ -274,14 +274,14 @@ class Reporter:
         return snapshot, {link.name: link.counts() for link in self._links}
 
     def rehearse(self) -> None:
-        """Load what reports and the summary need."""
+        """Make each report once without printing it, so that all its code is loaded."""
         snapshot, links = self.look()
         live_line(1, 1, snapshot, None)
         live_table(self._role.title, 1, snapshot, links)
         self._text("summary", self._start_ns, snapshot, links)
 
     def report(self, now_ns: int) -> None:
-        """Say what it has come to by ``now_ns``, unless that would wait for whoever reads it."""
+        """Print a report at ``now_ns``, unless stdout would block."""
         snapshot, links = self.look()
         self._warn(snapshot)
         if not _has_room(sys.stdout):
@@ -295,7 +295,7 @@ class Reporter:
         self._before = now_ns, snapshot
 
     def summary(self) -> None:
-        """Say what it came to in all."""
+        """Print the summary of the whole run."""
         now_ns = time.monotonic_ns()
         snapshot, links = self.look()
         self._warn(snapshot)
@@ -311,7 +311,7 @@ class Reporter:
             click.echo(live_table(self._role.title, elapsed_ns, snapshot, links))
 
     def warn(self, now_ns: int) -> None:
-        """Say what is new of what a person should know."""
+        """Print the device's warnings that were not printed yet."""
         self._warn(self._device.snapshot(now_ns))
 
     def _warn(self, snapshot: Snapshot) -> None:

@@ -1,4 +1,4 @@
-"""``ecmproto live monitor``: a running table of what an interface carries, and captures that take turns."""
+"""``ecmproto live monitor``: a running table of an interface's traffic, and rotated captures of it."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class Watch:
         Accumulator().add(batch, interfaces=interfaces, selected=self._selected(batch, interfaces))
 
     def run(self, reader: InterfaceReader, rotation: Rotation | None) -> None:
-        """Watch until the time is over, the interface is gone or somebody interrupts; then tell it all."""
+        """Watch until the time is over, the interface is gone or an interrupt; then print the summary."""
         self._begun_ns = self._told_ns = time.monotonic_ns()
         saving = Saving(rotation.flush) if rotation is not None else None
         with StoppingInterrupt(reader.stop).held() as interrupt:
@@ -278,7 +278,7 @@ class Screen:
         sys.stdout.flush()
 
     def clear(self) -> None:
-        """Make room for what is told at the end."""
+        """Clear the screen for the summary."""
         if self._drawn:
             sys.stdout.write(_HOME + _REST)
             self._drawn = False

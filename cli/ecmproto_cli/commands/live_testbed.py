@@ -124,7 +124,7 @@ class TestbedRequest:
 
 
 def run_all(request: TestbedRequest) -> None:
-    """Run each mechanism and show what came of it."""
+    """Run each mechanism and show its results."""
     from ecmproto.live.testbed.namespaces import check_rights, left_behind, remove
     from ecmproto.live.testbed.run import check_programs
 
@@ -187,7 +187,7 @@ class _Ending:
 
 
 def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
-    """Return the mechanism's parameters: what suits the rate, then what is asked for."""
+    """Return the mechanism's parameters: the defaults for the rate, then those that were given."""
     from ecmproto.mechanisms.registry import find_mechanism
 
     own = []
@@ -207,7 +207,7 @@ def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
 
 
 def _precompile(request: TestbedRequest, name: str, assignments: tuple[str, ...]) -> None:
-    """Compile once here what every device would compile for itself."""
+    """Compile the kernels once here, which every device would compile for itself otherwise."""
     from ecmproto.engine.port import machine_on_port
     from ecmproto.formats.ethertypes import DEFAULT
     from ecmproto.live.edge import precompile_edge

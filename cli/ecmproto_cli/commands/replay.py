@@ -289,7 +289,7 @@ class ReplayRequest:
 
 
 def replay_all(request: ReplayRequest) -> None:
-    """Replay the capture through each mechanism and show what it came to."""
+    """Replay the capture through each mechanism and show the results."""
     from ecmproto.replay.series import check_series_path, write_flows
 
     if "-" in request.paths and len(request.variants) > 1:
@@ -320,7 +320,7 @@ def replay_all(request: ReplayRequest) -> None:
 
 
 def _check_reports(paths: tuple[str, ...]) -> None:
-    """Find out before the work whether reports can be drawn."""
+    """Check before the work that reports can be written."""
     if paths:
         from ecmproto.report.html import report_form
 

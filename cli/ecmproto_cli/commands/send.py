@@ -229,7 +229,7 @@ def _send(
     schedule: Schedule,
     pacing: str,
 ) -> tuple[SendReport, BaseException | None]:
-    """Send, and return the report and what ended it before its time: an interrupt, or an error."""
+    """Send the frames; return the report, and the interrupt or error that ended it early."""
     from ecmproto.capture.linux.sender import Transmission
 
     work.end()  # a thread that writes would make frames late
@@ -253,7 +253,7 @@ def _speed_of(interface: str) -> int:
 
 
 def _say(report: SendReport, sendable: Sendable, form: str) -> None:
-    """Print the report, and say on stderr what was not sent as it is in the capture."""
+    """Print the report, and warn on stderr of frames that were not sent as they are in the capture."""
     if sendable.foreign:
         warn(f"{counted(sendable.foreign, 'frame')} of other link types than Ethernet not sent")
     if sendable.cut:
@@ -386,7 +386,7 @@ def _ahead(interface: str) -> Iterator[None]:
 def opened_sender(
     interface: str, *, bypass: bool, realtime: bool
 ) -> Iterator[tuple[FrameSender, Callable[[], None]]]:
-    """Open an interface to send out of; with it goes what raises an interrupt that came.
+    """Open an interface to send out of; return the sender and the function that raises a held interrupt.
 
     InterfaceError for one that is not there or down, and where the process may not do what is asked.
     """
@@ -464,7 +464,7 @@ def _count_text(count: int) -> str:
 
 
 def report_document(report: SendReport, sendable: Sendable | None = None) -> dict[str, object]:
-    """Return the report as plain data; ``sendable`` says what of a capture was not sent as it is."""
+    """Return the report as plain data; ``sendable`` counts a capture's frames not sent as they are."""
     return {
         "schema": SCHEMA,
         **dataclasses.asdict(report),

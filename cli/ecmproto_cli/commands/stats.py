@@ -1,4 +1,4 @@
-"""``ecmproto stats``: what is in a capture, in numbers."""
+"""``ecmproto stats``: the statistics of a capture."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _count(
     ethertypes: EtherTypes,
     pool: ThreadPoolExecutor,
 ) -> bool:
-    """Count what the reader gives, up to ``limit`` frames; return whether that was interrupted."""
+    """Count the reader's frames, up to ``limit``; return whether that was interrupted."""
     from ecmproto.stats.accumulator import add_all
 
     try:

@@ -165,7 +165,7 @@ def _with(frame: Frame, target: Target, value: int | bytes) -> Frame:
 
 
 def values_for(frame: Frame, target: Target, given: Any, count: int) -> Values:
-    """Return a value of ``target`` for each of ``count`` frames; ColumnError for what is none."""
+    """Return a value of ``target`` for each of ``count`` frames; ColumnError for an invalid one."""
     if is_single(given):
         value = single(target, given)
         if isinstance(value, int):
@@ -198,7 +198,7 @@ def _kept(frame: Frame, names: Collection[str]) -> tuple[frozenset[str], ...]:
 
 
 def times_of(given: ArrayLike, count: int) -> Int64:
-    """Return the time of each frame; ColumnError for what is none."""
+    """Return the time of each frame; ColumnError for an invalid one."""
 
     def error(got: str, row: int | None = None) -> ColumnError:
         return ColumnError(layer="frame", field="time_epoch", needed="ns since 1970", got=got, row=row)
@@ -216,7 +216,7 @@ def times_of(given: ArrayLike, count: int) -> Int64:
 
 
 def batch_of(cast: Cast, time_ns: Int64, **record: Any) -> Batch:
-    """Return cast frames as a batch; ``record`` is what else their records say."""
+    """Return cast frames as a batch; ``record`` holds the other data of their records."""
     whole = {"original": cast.octets, "interface": np.zeros(len(time_ns), np.int64)} | record
     return Batch(
         buffer=cast.buffer,
@@ -283,7 +283,7 @@ def cast(frame: Frame, columns: Sequence[TargetValues], count: int, finish: Fini
 
 
 def _equally_long(columns: Sequence[TargetValues], count: int) -> Iterator[tuple[Any, dict[int, int]]]:
-    """Yield the frames whose octet strings are equally long, and of each string's column how long."""
+    """Yield groups of frames whose octet strings are equally long, with the length of each column's."""
     ragged = {index: values for index, (_, values) in enumerate(columns) if isinstance(values, Strings)}
     if not count:
         return
@@ -359,7 +359,7 @@ def _resized(frame: Frame, columns: Sequence[TargetValues], lengths: Mapping[int
 
 
 def _place(target: Target, octets: int | None, frame: Frame, starts: Sequence[int]) -> BitRange:
-    """Return where a target stands in a frame whose layers start at ``starts``."""
+    """Return the position of a target in a frame whose layers start at ``starts``."""
     bits = target.bits if octets is None else 8 * octets
     assert bits is not None
     if target.layer is None:

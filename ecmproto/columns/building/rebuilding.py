@@ -1,4 +1,4 @@
-"""Captures rebuilt from their columns: what `extract` and `read_table` took apart.
+"""Captures rebuilt from their columns: the reverse of `extract` and `read_table`.
 
 ``frame.protocols`` says which layers a frame has; frames of the same layers are cast together.  Nothing is
 filled in: a column that a layer's fields need is there, or the error names it.
@@ -87,7 +87,7 @@ class _Rebuilding:
         self._frame = Frame(layers=tuple(cls() for cls in path.layers), ethertypes=ethertypes)
 
     def cast(self) -> Cast:
-        """Return them; errors tell the sheet's rows."""
+        """Return the cast columns; errors name the sheet's rows."""
         columns: list[TargetValues] = []
         for index, cls in enumerate(self._path.layers):
             for field in cls.layout:
@@ -243,7 +243,7 @@ def _formats() -> Mapping[str, tuple[str, ...]]:
 
 
 def _check_lengths(sheet: ColumnSheet, octets: Int64) -> None:
-    """Refuse frames that are not as long as their records say: of other octets, or without some."""
+    """Refuse frames whose length is not that of their records: with other octets, or without some."""
     captured = sheet.numbers(_CAP_LEN)
     if captured is None or (captured == octets).all():
         return
@@ -310,7 +310,7 @@ class ListColumn:
         return self.values[places] if isinstance(self.values, np.ndarray) else self.values.select(places)
 
     def strings(self) -> Strings:
-        """Return the values as octet strings; ColumnError for what is none."""
+        """Return the values as octet strings; ColumnError for an invalid one."""
         target = octets_target(self.name)
         try:
             strings = each(target, self.values, int(self.bounds[-1]))
@@ -473,7 +473,7 @@ class FrameGroup:
     """For a layer whose octets are one of several values of a frame, which one; NO_VALUE for none."""
 
     def number(self, index: int, field: Field) -> tuple[int, int]:
-        """Return the how manieth layer with ``field`` layer ``index`` is, from 0, and how many there are."""
+        """Return the number, from 0, of layer ``index`` among those with ``field``, and their count."""
         having = [
             at for at, cls in enumerate(self.layers) if any(each.name == field.name for each in cls.layout)
         ]

@@ -1,4 +1,4 @@
-"""Frame templates: an encoded frame and what is written into each copy: values, then checksums.
+"""Frame templates: an encoded frame, into each copy of which values and then checksums are written.
 
 The encoder says what it computes (`Layer.computed`), from the template.  A computed field is the same for all
 frames of a template, whatever its column says, but for two: a checksum, which is computed of each frame, and
@@ -195,7 +195,7 @@ class BitRange:
         target[:, 0] = np.ascontiguousarray(rows).view(whole)[:, 0]
 
     def _put_bits(self, frames: Octets, values: NDArray[np.integer]) -> None:
-        """Write beside what other fields have in the same octets."""
+        """Write a field's bits, keeping those of other fields in the same octets."""
         span = self.octets
         shift = 8 * span.stop - self.bit - self.bits
         mask = ((1 << self.bits) - 1) << shift

@@ -220,7 +220,7 @@ Values: TypeAlias = "NDArray[Any] | Strings"
 
 
 def is_single(given: object) -> bool:
-    """Whether what was given for a column is one value for all frames."""
+    """Return whether a column was given as one value for all frames."""
     if isinstance(given, np.ndarray):
         return given.ndim == 0
     return given is None or isinstance(given, int | float | str | bytes | bytearray | np.generic)
@@ -232,7 +232,7 @@ def single(target: Target, given: Any) -> int | bytes:
 
 
 def each(target: Target, given: Any, count: int) -> Values:
-    """Return a value for each of ``count`` frames; ColumnError, with the row, for what is none."""
+    """Return a value for each of ``count`` frames; ColumnError, with the row, for an invalid one."""
     given = plain(target, given)
     _check_count(target, given, count)
     if isinstance(given, Coded):

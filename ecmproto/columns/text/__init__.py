@@ -1,4 +1,4 @@
-"""Whole batches as text: what a form of output says of a frame, written by compiled kernels.
+"""Whole batches as text: each output form's text of a frame, written by compiled kernels.
 
 A form gives, for each sequence of layers (`pieces.Path`), the pieces of a frame's text: words as they are,
 numbers and octets of the frame, and `Word`s, which a Python function says of few values and which are kept.

@@ -232,7 +232,7 @@ class Assembler:
             self._lead(jump, 0)
 
     def _lead(self, behind: int, argument: int) -> None:
-        """Make the operation in front of ``behind`` lead from there to what comes next."""
+        """Make the operation before ``behind`` jump from there to the next operation."""
         row = list(self._operations[behind - 1])
         row[3 + argument] = len(self._operations) - behind
         self._operations[behind - 1] = tuple(row)
@@ -332,7 +332,7 @@ _HEX_OCTETS = 3
 def _term_at(
     which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, boundaries: Int64, base: int
 ) -> int:
-    """Return a number that is not of others, of a frame whose boundaries start at ``base``."""
+    """Return a number that is not computed from others, of a frame whose boundaries start at ``base``."""
     here = np.uint64(which)
     kind = numbers[here, 0]
     first, second, third = numbers[here, 1], numbers[here, 2], numbers[here, 3]

@@ -496,7 +496,7 @@ class Renderer:
         return [self._wrong(error) if error is not None else "" for error in errors]
 
     def _chosen(self, located: FrameBoundaries, alone: NDArray[np.bool_]) -> Int32:
-        """Return the number of each frame's program, −1 for those told alone."""
+        """Return the number of each frame's program, −1 for frames written one by one."""
         more = len(self._paths) - len(self._program_of)
         self._program_of = np.concatenate([self._program_of, np.full(more, _UNASKED, np.int32)])
         told = (located.paths != UNTOLD) & ~alone
@@ -538,7 +538,7 @@ def _shared(captured: Int64) -> Iterator[tuple[int, int]]:
 
 
 def _done(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None) -> Iterator[_Result]:
-    """Yield what each of ``works`` returns, in order; ``pool`` is at the next ones meanwhile."""
+    """Yield the result of each of ``works``, in order, while ``pool`` runs the next ones."""
     if pool is None:
         yield from (work() for work in works)
         return
@@ -551,7 +551,7 @@ def _done(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | Non
 
 
 def _record(batch: Batch, interfaces: Sequence[Interface], origin_ns: int) -> tuple[Int64, NDArray[np.bool_]]:
-    """Return the numbers of the frames' records, and which frames have one that is too large to be told."""
+    """Return the numbers of the frames' records, and which frames have one too large to be written."""
     links, used = batch.links(interfaces)
     if not links:
         links, used = [Interface(index=0, linktype=ETHERNET)], np.zeros(len(batch), np.int64)

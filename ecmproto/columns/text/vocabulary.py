@@ -1,4 +1,4 @@
-"""Words that Python functions say of values: each combination of values is asked about once."""
+"""Words that Python functions make of values, computed once for each combination of values."""
 
 from __future__ import annotations
 
