@@ -1,4 +1,4 @@
-"""How an algorithm's one text is compiled: ``@compiled`` is numba's ``njit`` with an honest cache.
+"""Compilation of kernels: ``@compiled`` is numba's ``njit`` with a cache that depends on all sources.
 
 numba's own cache of compiled code looks at the time and size of the function's own file only.  That serves
 stale code in two cases which happen here: a function it calls lives in another file and changed there,

@@ -1,4 +1,4 @@
-"""Where compiled code is kept between processes, and what of it is loaded again.
+"""The cache of compiled code: its folder on disk, and the files that are loaded again.
 
 Loading unpickles, and a pickle does whatever its author wants.  Code is therefore loaded only from files, in
 folders, that belong to root or to the user who runs this and that nobody else can write to or exchange; numba
@@ -120,7 +120,7 @@ class KernelCache(NullCache):
             _log("[cache] data saved to %r", os.path.join(folder, name))
 
     def _asked(self, signature: Any, codegen: Any) -> tuple[str, Any, bytes]:
-        """Return the name of a form's file, what it must be compiled for, and a digest of what from."""
+        """Return a cache file's name, the target it must be compiled for, and a digest of its sources."""
         classes, sources = self._sources(signature)
         # With bounds checks the machine code is another.
         key = (signature, codegen.magic_tuple(), bool(_numba.config.BOUNDSCHECK))
@@ -131,7 +131,7 @@ class KernelCache(NullCache):
 
 
 class _Turns:
-    """Whose turn it is to compile what belongs into a folder: who holds a lock on the folder.
+    """Turns at compiling into a cache folder, held by a lock on the folder.
 
     The lock ends with the process that has it.  One that is held for longer than ``patience_s`` is waited
     for no more: anyone who may read the folder can take it.
@@ -195,7 +195,7 @@ def taking_turns(tell: Callable[[], None], *, patience_s: float = PATIENCE_S) ->
 
 
 def _outside(library: Any) -> list[str]:
-    """Return the names of what compiled code calls or reads beside itself, but for what LLVM has within."""
+    """Return the external symbols that compiled code uses, but for LLVM's intrinsics."""
     module = library._final_module
     named = (each.name for each in (*module.functions, *module.global_variables) if each.is_declaration)
     return sorted(name for name in named if not name.startswith("llvm."))
@@ -210,7 +210,7 @@ def _digest(octets: bytes) -> bytes:
 
 
 def folder_for(source: str) -> str | None:
-    """Return the folder for what the file ``source`` is compiled to; None where there is no safe one.
+    """Return the cache folder for code compiled from the file ``source``; None if there is no safe one.
 
     It is numba's choice among those that are safe: NUMBA_CACHE_DIR, ``__pycache__`` beside the source, the
     cache folder of the environment's user, then that of the user whom the process runs as.  Says once when
@@ -340,7 +340,7 @@ def _opened(folder: str) -> Iterator[int]:
 
 
 def _refuse_unsafe(descriptor: int, path: Path) -> None:
-    """Raise PermissionError, and say why, where others can write to what is open."""
+    """Raise PermissionError with the reason if others can write to an open file."""
     why = _distrusted(os.fstat(descriptor), path)
     if why is not None:
         _tell(f"{path} {why}", "compiled again")

@@ -145,7 +145,7 @@ def _admit(name: str, parameters: inspect.Signature) -> None:
 
 
 def as_interface(struct: Any, protocol: type[Any]) -> Any:
-    """Return ``struct`` as kernels get it that are to know no more of it than ``protocol``.
+    """Return ``struct`` as an argument of kernels that know no more of it than ``protocol``.
 
     It holds as long as ``struct`` does.  Its methods are compiled when first asked for, and cached.
     """
@@ -210,7 +210,7 @@ def numba_type(hint: Any) -> Any:
 
 
 class _Layout:
-    """Where the parts of a struct stand in its row of words, and their types."""
+    """The layout of a struct in its row of words: the offset and type of each part."""
 
     def __init__(self, struct: type[Struct]) -> None:
         hints = get_type_hints(struct, include_extras=True)
@@ -222,7 +222,7 @@ class _Layout:
             self.words += 2 if isinstance(kind, types.Array) else 1
 
     def enter(self, words: NDArray[np.int64], name: str, value: Any) -> Any:
-        """Write into ``words`` what or where ``value`` is; return what must stay alive for that."""
+        """Write ``value``, or its address, into ``words``; return the object that must stay alive for it."""
         kind, at = self.types[name], self.at[name]
         if isinstance(kind, types.Array):
             array = np.asarray(value)
@@ -253,7 +253,7 @@ def _layout(struct: type[Struct]) -> _Layout:
 
 
 class StructType(types.Type):
-    """How numba knows a struct: by its class and the types of its parts."""
+    """The numba type of a struct, by its class and the types of its parts."""
 
     def __init__(self, struct: type[Struct], parts: tuple[tuple[str, types.Type], ...]) -> None:
         self.struct = struct
@@ -267,7 +267,7 @@ class StructType(types.Type):
 
 
 class InterfaceType(types.Type):
-    """How numba knows what `as_interface` returns."""
+    """The numba type of the result of `as_interface`."""
 
     def __init__(self, protocol: type[Any]) -> None:
         self.protocol = protocol

@@ -87,7 +87,7 @@ _BASE = {"rate": "b/s", "octets": "B", "time": "ns"}
 
 
 def _spelt(number: str, name: str) -> tuple[str, str]:
-    """Return how whoever wrote a number without a unit has probably meant it."""
+    """Return two likely spellings, with a unit, of a number given without one."""
     if len(number.partition(".")[0]) <= 3:
         small, large = _LIKELY[name]
         return f"{number}{small}", f"{number}{large}"

@@ -225,7 +225,7 @@ class AgreementCampaign:
         most_cases: int | None = None,
         left_s: Callable[[], float] = unlimited,
     ) -> Iterator[Finding]:
-        """Run while ``going_on`` says so, over ``most_cases`` more; yield what is new.
+        """Run while ``going_on`` returns true, over at most ``most_cases`` more; yield new findings.
 
         It is reduced for as long as ``left_s`` says that there are seconds left.
         """
@@ -250,7 +250,7 @@ class AgreementCampaign:
             run, index, left = run + 1, index + count, None if left is None else left - count
 
     def _noted(self, batch: CaseRange, wrongs: Sequence[Disagreement]) -> list[Finding]:
-        """Take note of a batch and what is wrong with it; return what is new."""
+        """Count a batch and its disagreements; return the new findings."""
         found = [self._found(wrong, batch) for wrong in wrongs if not self._state.seen(wrong.signature)]
         looked = [each.check.name for each in self._judge.scheduled if each.takes(batch)]
         for name in looked:
@@ -259,7 +259,7 @@ class AgreementCampaign:
         return found
 
     def _found(self, wrong: Disagreement, batch: CaseRange) -> Finding:
-        """Reduce what is wrong with a batch, and keep it."""
+        """Reduce a disagreement on a batch to a small case, and keep it as a finding."""
         items: Sequence[bytes] = self._judge.items(batch)
         bounds, row, told = self._judge.bounds, wrong.row, wrong
         check = next((each.check for each in self._judge.scheduled if each.check.name == wrong.check), None)

@@ -34,7 +34,7 @@ LONGEST_FRAME_OCTETS = 2 * JUMBO_OCTETS
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FuzzCase:
-    """A frame to try, and how it came about."""
+    """A frame to try, and the steps that made it."""
 
     seed: int
     index: int

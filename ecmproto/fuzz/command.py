@@ -1,4 +1,4 @@
-"""A program under test: run on a file, watched, and classified by how it ended and what it printed.
+"""A program under test: run on a file, watched, and classified by its exit and its output.
 
 It gets the file by its name where its words have ``{}``, else as standard input.  What it prints is read, so
 that it never waits for its reader, and a bounded part of it is kept.
@@ -42,7 +42,7 @@ _CRASHES = (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CaseOutcome:
-    """How a run ended.  Failures with one ``signature`` are taken for one defect."""
+    """The outcome of a run.  Failures with one ``signature`` are taken for one defect."""
 
     kind: Kind
     signature: str
@@ -209,7 +209,7 @@ class WatchedProcess:
             pause *= 2
 
     def _ended(self) -> bool:
-        """Return whether it ended, and how much memory it had taken then."""
+        """Return whether the process has ended, and note its memory and processor time."""
         if self._process.returncode is None:
             pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
             if not pid:
@@ -240,7 +240,7 @@ class WatchedProcess:
 
 
 def _limit(pid: int, seconds: float) -> None:
-    """Bound what a process may write, and its processor time, should nobody be left to watch it."""
+    """Bound a process's output and processor time, should nobody be left to watch it."""
     processor_s = math.ceil(seconds + 1) * (os.cpu_count() or 1)
     limits = (
         (resource.RLIMIT_CORE, 0),
@@ -280,7 +280,7 @@ class _Activity(NamedTuple):
 
 
 def _activity(pid: str) -> _Activity:
-    """Return a process's state and processor time; idle and 0 where the system does not tell."""
+    """Return a process's state and processor time; idle and 0 if the system does not report them."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
         # a program may have any name, so fields count from behind it
@@ -298,7 +298,7 @@ _LEFT_OUT = b"\n[...]\n"
 
 
 class KeptOutput:
-    """Takes what is printed piece by piece, and keeps a bounded part of it."""
+    """A bounded part of a program's output, which comes piece by piece."""
 
     def __init__(self) -> None:
         self._tail = b""
@@ -308,7 +308,7 @@ class KeptOutput:
         """How much was printed before the line of the sign."""
 
     def add(self, piece: bytes) -> None:
-        """Take what was printed next."""
+        """Add the next piece of output."""
         if not self._sign:
             self._look(self._tail[-_LONGEST_LINE:], piece)
         elif len(self._sign) < SIGN_OCTETS:
@@ -317,7 +317,7 @@ class KeptOutput:
         self._tail = (self._tail + piece)[-TAIL_OCTETS:]
 
     def _look(self, before: bytes, piece: bytes) -> None:
-        """Keep what follows the first sign, which may stand across two pieces."""
+        """Keep the output from the first sign of a failure on, which may be split across two pieces."""
         window = before + piece
         found = [place for place in map(window.find, SIGNS) if place >= 0]
         if found:
@@ -380,7 +380,7 @@ _LONGEST = 240
 
 
 def signature_of(output: str) -> str:
-    """Return the signature of the failure that a program's output tells of; "" where it tells of none.
+    """Return the signature of the failure in a program's output; "" if there is none.
 
     A sanitizer's error with its innermost functions and places, a Python exception with its innermost place,
     a failed assertion or a panic.
@@ -420,7 +420,7 @@ def _functions(output: str, start: int, *, placed: bool = True) -> list[str]:
 
 
 def _place(frame: str, last: str) -> str:
-    """Return the line of a file, or the offset in a program, that a frame of a stack is at."""
+    """Return the source line, or the offset in the program, of a stack frame."""
     base = last.rpartition("/")[2]
     if _LINE.fullmatch(base):
         return base

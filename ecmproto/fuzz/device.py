@@ -45,7 +45,7 @@ _AGAIN_S = 0.1
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long is waited, in seconds: for a heartbeat, before one when suspects are tried, for a recovery."""
+    """Times to wait, in seconds: for a heartbeat, before one when suspects are tried, for a recovery."""
 
     beat_s: float
     settle_s: float
@@ -149,7 +149,7 @@ class Heartbeat(Protocol):
     """A way to see that a device is alive."""
 
     def beat(self, seconds: float) -> str:
-        """Return "" where the sign comes within ``seconds``, else what did not come."""
+        """Return "" if the heartbeat comes within ``seconds``, else a text of what did not come."""
 
     def close(self) -> None:
         """Close sockets."""
@@ -178,7 +178,7 @@ def _within(seconds: float) -> str:
 
 
 def _empty(opened: socket.socket) -> None:
-    """Take out what came in the meantime: it would take the room of what is waited for."""
+    """Discard packets that came in the meantime, so that the awaited one has room."""
     with contextlib.suppress(BlockingIOError):
         while True:
             opened.recv(1)
@@ -332,7 +332,7 @@ class CommandHeartbeat:
 
 
 def run_command(command: str, seconds: float, check: PollCheck) -> str:
-    """Run a command for the shell; return "" where it exits with 0 within ``seconds``, else what it did."""
+    """Run a shell command; return "" if it exits with 0 within ``seconds``, else a text of what it did."""
     until = time.monotonic() + seconds
     process = subprocess.Popen(
         ["sh", "-c", command],

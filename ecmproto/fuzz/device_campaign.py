@@ -1,4 +1,4 @@
-"""A campaign against a device: cases sent with heartbeats in between; what silences it is narrowed down.
+"""A campaign against a device: cases with heartbeats between; those that silence it are narrowed down.
 
 The cases between two heartbeats are a stretch.  Where a heartbeat stays away the frames of its stretch are
 the suspects.  They, and parts of them, are sent again, with a heartbeat after each part; the device is
@@ -26,13 +26,13 @@ from ecmproto.fuzz.minimisation import Budget, fewest, simplest
 
 
 class DeviceUnderTest(Protocol):
-    """Something that frames are sent to; each method returns when what it does is done."""
+    """A device that frames are sent to; each method returns when its work is done."""
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Send frames, in order, each at its time."""
 
     def beat(self) -> str:
-        """Ask for one sign of life; return "" where it came, else what did not come."""
+        """Ask for one heartbeat; return "" if it came, else what did not come."""
 
     def settle(self) -> None:
         """Wait until it has handled the frames that it was sent."""
@@ -63,7 +63,7 @@ class HeartbeatSchedule:
         return self.every_s is not None and seconds >= self.every_s
 
     def silence(self, device: DeviceUnderTest) -> str:
-        """Return "" where the device is alive, else what did not come."""
+        """Return "" if the device answers a heartbeat, else what did not come."""
         for _ in range(self.retries):
             if not device.beat():
                 return ""
@@ -246,7 +246,7 @@ _SAVED_EVERY_S = 1.0
 
 
 class DeviceCampaign:
-    """Sends cases to ``device``, one stretch after another, with a heartbeat behind each by ``pulse``.
+    """A campaign that sends cases to ``device`` in stretches, each followed by a heartbeat (``pulse``).
 
     ``folder`` holds findings and state; a campaign that is found there goes on behind the last heartbeat
     that was looked for.  ParameterError for one of another seed or corpus.  A finding is kept with ``line``,
@@ -300,7 +300,7 @@ class DeviceCampaign:
     def run(
         self, going_on: Callable[[Progress], bool], *, most_cases: int | None = None
     ) -> Iterator[Finding]:
-        """Send while ``going_on`` says so, ``most_cases`` more at most; yield what is new."""
+        """Send while ``going_on`` returns true, at most ``most_cases`` more; yield new findings."""
         last = None if most_cases is None else self.progress.cases + most_cases
         feed = self._octets_from(self.progress.index)
         # the time until the first are made is none of a stretch
@@ -318,7 +318,7 @@ class DeviceCampaign:
     def _for_a_while(
         self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], last: int | None
     ) -> Finding | None:
-        """Send stretches until it is time to write down how far it has come, or one has something new."""
+        """Send stretches until it is time to save the progress, or one has a new finding."""
         end = self._clock() + _SAVED_EVERY_S
         while self._goes_on(going_on, last):
             found = self._next(feed, going_on, None if last is None else last - self.progress.cases)
@@ -332,7 +332,7 @@ class DeviceCampaign:
     def _next(
         self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], most: int | None
     ) -> Finding | None:
-        """Send a stretch, and ask whether the device is alive; return what is new."""
+        """Send a stretch, then a heartbeat; return a new finding."""
         first = self.progress.index
         stretch = range(first, first + self._sent(feed, going_on, most))
         silence = self._pulse.silence(self._device)
@@ -344,7 +344,7 @@ class DeviceCampaign:
         return self._found(silence, stretch)
 
     def _sent(self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], most: int | None) -> int:
-        """Send cases until a heartbeat is due or there is an end; return how many."""
+        """Send cases until a heartbeat is due or the campaign ends; return how many."""
         done, start = 0, self._clock()
         limits = [limit for limit in (most, self._pulse.every_frames) if limit is not None]
         while True:
@@ -357,7 +357,7 @@ class DeviceCampaign:
                 return done
 
     def _found(self, silence: str, stretch: range) -> Finding | None:
-        """Narrow down what silenced the device, and keep it; return it where it is new."""
+        """Narrow down the frames that silenced the device, and keep them; return the finding if it is new."""
         self._say(
             f"{silence} after cases {stretch.start} to {stretch.stop - 1}: narrowing down what silenced it"
         )
@@ -381,7 +381,7 @@ class DeviceCampaign:
         return finding if new else None
 
     def _known(self, octets: bytes) -> bool:
-        """Whether a frame of the same layers is known to silence the device."""
+        """Return whether a frame of the same layers is known to silence the device."""
         return _layers([octets]) in self.findings
 
     def _suspects(self, stretch: range) -> tuple[Suspect, ...]:

@@ -154,7 +154,7 @@ _FILE = "campaign.json"
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Progress:
-    """How far a campaign has come."""
+    """The progress of a campaign."""
 
     index: int = 0
     """Index of the next case."""
@@ -178,7 +178,7 @@ def seed_of(folder: Path) -> int | None:
 
 
 class CampaignState:
-    """Progress and findings below ``folder``; what is found there of the same campaign goes on.
+    """Progress and findings below ``folder``, continued from those of the same campaign there.
 
     ParameterError where the folder has a campaign of another seed or corpus, or none that can be read.
     """
@@ -247,7 +247,7 @@ class CampaignState:
         save(finding, self._place, line, name=name)
 
     def save(self) -> None:
-        """Write down how far it has come."""
+        """Save the progress."""
         document = {"schema": STATE_SCHEMA, **self._of, "progress": dataclasses.asdict(self.progress)}
         beside = self._file.with_suffix(".part")
         beside.write_text(json.dumps(document) + "\n", encoding="utf-8")

@@ -56,7 +56,7 @@ class Bounds:
 
     @contextmanager
     def in_memory(self) -> Iterator[None]:
-        """Raise TooLargeError behind work that took too much at some time."""
+        """Raise TooLargeError after the block if its peak memory was too large."""
         tracemalloc.start()
         try:
             yield
@@ -133,7 +133,7 @@ class Judge:
         return Items([made if isinstance(made, bytes) else b"" for made in self._made(batch)])
 
     def _made(self, batch: CaseRange) -> Iterator[bytes | str]:
-        """Yield the octets of each case, or the traceback of what kept it from being made: of a decoder."""
+        """Yield the octets of each case, or the traceback of the decoder that failed while making it."""
         end = batch.index + batch.count
         index = batch.index
         while index < end:
@@ -204,7 +204,7 @@ def disagreements(
 def first_of(
     check: BatchCheck, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds
 ) -> Disagreement | None:
-    """Return how the same thing is wrong with ``items``; None where it is not."""
+    """Return the same disagreement on ``items``; None if they do not show it."""
     found = disagreements(check, items, bounds, measured=wrong.kind == "memory")
     return next((each for each in found if each.signature == wrong.signature), None)
 

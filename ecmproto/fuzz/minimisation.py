@@ -17,7 +17,7 @@ DEFAULT_TRIES = 500
 
 
 def unlimited() -> float:
-    """Return how many seconds are left where nothing ends."""
+    """Return the seconds left without a limit: infinity."""
     return math.inf
 
 
@@ -45,7 +45,7 @@ def fewest(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Bud
 def shortest_beginning(
     items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Budget
 ) -> Sequence[T]:
-    """Return the shortest beginning that fails, where all that are longer do: of what is read in order."""
+    """Return the shortest failing beginning of an input read in order, whose longer ones all fail."""
     fine, failing = 0, len(items)
     while failing - fine > 1 and budget.spend():
         middle = (fine + failing) // 2
@@ -78,7 +78,7 @@ def simplest(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> b
 
 
 def _without(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Budget) -> Sequence[T]:
-    """Return ``items`` without what need not be there, large parts tried first."""
+    """Return ``items`` without those that are not needed to fail; large parts are tried first."""
     # powers of two, as tags and words have: what stands behind them stays where it is aligned
     size = 1 << max(1, len(items) // 2).bit_length() - 1
     while budget.left > 0:
@@ -119,7 +119,7 @@ def _zeroed(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> by
 
 
 def _shortened(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
-    """Return ``octets`` without what lengths in them count: neither could be made less alone."""
+    """Return ``octets`` with length fields and the octets they count reduced together."""
     for size in (2, 1):
         for at in range(len(octets) - size):
             step = int.from_bytes(octets[at : at + size])

@@ -254,7 +254,7 @@ def _chosen(choose: Callable[[type[Layer], Number], bool]) -> Numbers:
 
 
 def _counted(cls: type[Layer]) -> set[str]:
-    """Return the keys of what says how long something is: by the schema, or by what encoding computes."""
+    """Return the keys of length fields: those in the schema, and those that encoding computes."""
     by_schema = {field.count.key for field in cls.layout if field.count is not None}
     return by_schema | {"len", "length", "plen", "ihl", "data_offset"}
 
@@ -289,7 +289,7 @@ def lie_about_length(frame: Frame, octets: bytes, dice: Dice, others: Sequence[F
 
 
 def change_type(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
-    """Announce something else than what follows."""
+    """Announce another layer than the one that follows."""
     announcing = _numbers(frame, _ANNOUNCING)
     if not announcing:
         return octets
@@ -312,7 +312,7 @@ def insert_tags(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]
 
 
 def remove_layer(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
-    """Leave a layer out, the announcement of what follows put right or not."""
+    """Leave a layer out, with or without correcting the announcement of the next one."""
     at = dice.below(len(frame.layers))
     return _rebuilt([*frame.layers[:at], *frame.layers[at + 1 :]], frame, octets, dice)
 
@@ -406,7 +406,7 @@ def _rebuilt(layers: list[Layer], frame: Frame, octets: bytes, dice: Dice) -> by
 
 
 def _relinked(layers: list[Layer], frame: Frame, octets: bytes) -> bytes:
-    """Return layers as octets, each announcing what follows it where it can."""
+    """Return layers as octets, each announcing the next if it can."""
     linked: list[Layer] = []
     for value, following in zip_longest(layers, layers[1:]):
         ethertype = None if following is None else announcement(type(following), frame.ethertypes)

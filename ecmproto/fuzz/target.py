@@ -1,4 +1,4 @@
-"""A campaign against a program that reads captures: failures reduced, told apart and kept; it goes on later.
+"""A resumable campaign against a program that reads captures: failures are reduced, sorted and kept.
 
 >>> feed = Feed(frames=Cases(corpus, seed=7))
 >>> campaign = TargetCampaign(Command(words=("tshark", "-Vr", "{}")), feed, Path("campaign"), jobs=2)
@@ -98,7 +98,7 @@ class Feed:
         self._captures = captures
 
     def trial(self, *, index: int, number: int, frames: int) -> Trial:
-        """Return trial ``number``, whose first case is ``index``: so many frames, or one capture."""
+        """Return trial ``number``, whose first case is ``index``: ``frames`` frames, or one capture."""
         if self._frames is None or (self._captures is not None and number % 2):
             assert self._captures is not None
             case = next(self._captures.starting_at(index))
@@ -161,7 +161,7 @@ class Runs:
 
 
 class RunFrames:
-    """How many frames a run gets: starting a program takes longer than reading a frame.
+    """The number of frames for a run, many since starting a program takes longer than reading a frame.
 
     So many that most of a run is reading while it stays quick, and half as many after a failure: behind it
     nothing may have been read.
@@ -202,7 +202,7 @@ _SLACK = 8
 
 
 class Reduction:
-    """Runs ``command`` on what is left of a trial; ``path`` is the file that it gets.
+    """The reduction of a trial: ``command`` runs on ever smaller parts of it, written to ``path``.
 
     Frames are left out within ``tries`` and some time, and octets of what is left again; no longer than
     ``left_s`` says.
@@ -257,7 +257,7 @@ class Reduction:
         return Budget(self._tries, seconds=min(REDUCED_SECONDS, self._left_s()))
 
     def _hasten(self, empty: CaseOutcome) -> None:
-        """Wait no longer for a hang than it takes to know it from a start."""
+        """Shorten the wait for a hang to a safe multiple of the program's start time."""
         if self._signature == "hang" and not empty.failed:
             seconds = min(self._patient.seconds, max(_LEAST_S, _HANG_STARTS * empty.processor_s))
             self._command = dataclasses.replace(self._patient, seconds=seconds)
@@ -362,7 +362,7 @@ class TargetCampaign:
     def run(
         self, going_on: Callable[[Progress], bool], *, left_s: Callable[[], float] = unlimited
     ) -> Iterator[Finding]:
-        """Run while ``going_on`` says so; yield each defect when it is first found, reduced and saved.
+        """Run while ``going_on`` returns true; yield each defect when it is first found, reduced and saved.
 
         Defects are reduced for as long as ``left_s`` says that there are seconds left.  Runs that have not
         ended then are not counted: the next call begins them again.
@@ -386,7 +386,7 @@ class TargetCampaign:
             number += 1
 
     def _judged(self, trial: Trial, outcome: CaseOutcome) -> Finding | None:
-        """Count a run; return what is new."""
+        """Count a run; return a new finding."""
         finding, failed = None, outcome.failed
         if failed and not self._state.seen(outcome.signature):
             finding = self._found(trial, outcome)
@@ -397,7 +397,7 @@ class TargetCampaign:
         return finding
 
     def _found(self, trial: Trial, outcome: CaseOutcome) -> Finding | None:
-        """Reduce what failed, and keep it; None for what took too long once and never again."""
+        """Reduce a failing trial, and keep it; return None if it hung once and never again."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / trial.file
             reduction = Reduction(

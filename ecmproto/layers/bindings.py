@@ -1,4 +1,4 @@
-"""Which layer stands behind an EtherType, and binding them: Scapy's tables, whole packets, deeper trees.
+"""Binding of layers to EtherTypes in Scapy's tables, conversion of whole packets, deeper trees.
 
 Nothing is bound by importing.  Scapy keeps its bindings in class attributes; `bind` puts ours before the
 others, so that they win over what a contrib module has bound to the same EtherType, and `unbind` takes out
@@ -73,7 +73,7 @@ _FORMATS = dispatch()
 
 
 def _behind(role: str, octets: bytes | None, otherwise: type[Packet]) -> type[Packet]:
-    """Return the layer that ``octets`` are behind the EtherType of ``role``."""
+    """Return the layer to dissect ``octets`` with after the EtherType of ``role``."""
     if not octets:
         return otherwise
     ethertype = getattr(_FORMATS.ethertypes, role)
@@ -189,7 +189,7 @@ def bound_ethertypes() -> EtherTypes | None:
 
 @contextmanager
 def bound(ethertypes: EtherTypes = DEFAULT) -> Iterator[None]:
-    """Bind for the length of a ``with`` block, then put back what was bound before."""
+    """Bind for the length of a ``with`` block, then restore the previous bindings."""
     before = bound_ethertypes()
     bind(ethertypes)
     try:

@@ -85,7 +85,7 @@ class CNM(LastLayer):
         return int(not isinstance(other, CNM) and self.quotes(other))
 
     def mysummary(self) -> Any:
-        """How much feedback, whose, and how long the queue is, behind addresses and flow."""
+        """Return the feedback, its congestion point and queue length, after addresses and flow."""
         shown = "CNM qntz_fb=%qntz_fb% cpid=%cpid% q_offset=%q_offset% q_delta=%q_delta%"
         return over_ether(self.sprintf(shown), CNTag)
 

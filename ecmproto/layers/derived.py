@@ -169,7 +169,7 @@ def _encapsulated(cls: type[Layer], name: str) -> Any:
 
 
 def lower_of(cls: type[Layer]) -> list[tuple[type[Packet], dict[str, Any]]]:
-    """Return which layers announce a format otherwise than by its EtherType, and how."""
+    """Return the layers that announce a format by other means than its EtherType, and the fields they use."""
     if not cls.udp_ports and cls.ip_protocol is None:
         return []
     from scapy.layers.inet import IP, UDP

@@ -40,7 +40,7 @@ class Pause(LastLayer):
         return _pause_ns(self.pause_time, rate_bps)
 
     def mysummary(self) -> Any:
-        """How long."""
+        """Return the summary: the pause time."""
         return over_ether(self.sprintf("Pause pause_time=%pause_time%"))
 
 

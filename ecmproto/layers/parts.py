@@ -59,7 +59,7 @@ class EtypeField(XShortEnumField):
         super().__init__(name, None, ETHER_TYPES)
 
     def i2m(self, pkt: Packet | None, x: Any) -> int:
-        """Return 0 for what the tag has yet to compute."""
+        """Return 0 for an EtherType that the tag has yet to compute."""
         return 0 if x is None else int(x)
 
     def i2repr_one(self, pkt: Packet | None, x: Any) -> str:
@@ -167,7 +167,7 @@ class Tag(Packet):
             self.overloaded_fields = {"etype": ethertype}
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Fill in a length where nothing said what follows."""
+        """Fill in a length if neither the user nor the payload gave an EtherType."""
         if self.getfieldval("etype") is None:
             value = len(pay) if len(pay) <= MAX_LENGTH else _unbounded(self.payload)
             pkt = pkt[:-2] + struct.pack("!H", value)
@@ -183,7 +183,7 @@ class Tag(Packet):
         return super().default_payload_class(payload)
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """Split off what an 802.3 length does not count."""
+        """Split off the octets that an 802.3 length does not count."""
         if self.etype is not None and self.etype <= MAX_LENGTH:
             return s[: self.etype], s[self.etype :]
         return s, None

@@ -33,7 +33,7 @@ class ECM(Sampling):
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """Whose feedback, and how much."""
+        """Return the summary: congestion point and feedback."""
         return over_ether(self.sprintf("ECM cpid=%cpid% q_off=%q_off% q_delta=%q_delta%"))
 
 
@@ -45,7 +45,7 @@ class CMTag(Tag):
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> str:
-        """Whose limit, and the type of what follows."""
+        """Return the summary: congestion point, and the type of the payload."""
         return self.sprintf("CMTag cpid=%cpid% (%etype%)")
 
 
@@ -60,7 +60,7 @@ class BCN(Sampling):
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """Whose feedback, and how much."""
+        """Return the summary: congestion point and feedback."""
         return over_ether(self.sprintf("BCN %type% cpid=%cpid% e=%e% capacity=%capacity%kb/s"))
 
 
@@ -72,7 +72,7 @@ class RRTTag(Tag):
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> str:
-        """Whose regulation, and the type of what follows."""
+        """Return the summary: congestion point, and the type of the payload."""
         return self.sprintf("RRTTag cpid=%cpid% (%etype%)")
 
 
@@ -108,7 +108,7 @@ class E2CM(Sampling, LastLayer):
         return super().encapsulated() if self.type in BCN_TYPES else None
 
     def mysummary(self) -> Any:
-        """Which frame, whose flow, and what it measured or asks for."""
+        """Return the summary: type, congestion point, flow, and feedback or latency."""
         if self.type in BCN_TYPES:
             shown = "E2CM %type% cpid=%cpid% flow_id=%flow_id% q_off=%q_off% q_delta=%q_delta%"
         else:
@@ -131,7 +131,7 @@ class RDTag(Tag):
         return struct.pack("!H", self.rlq_id)
 
     def mysummary(self) -> str:
-        """Whose rate, and the type of what follows."""
+        """Return the summary: queue and rate, and the type of the payload."""
         return self.sprintf("RDTag rlq_id=%rlq_id% rate=%rate% (%etype%)")
 
 
@@ -155,7 +155,7 @@ class FECNReturn(LastLayer):
         return struct.pack("!H", self.rlq_id)
 
     def mysummary(self) -> Any:
-        """Whose rate."""
+        """Return the summary: queue and rate."""
         return over_ether(self.sprintf("FECNReturn rlq_id=%rlq_id% rate=%rate%"))
 
 

@@ -136,12 +136,12 @@ class LiveInterface:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether there is an interface to wait at."""
+        """Return whether there is an interface to wait at."""
         return self._receiver is not None
 
     @property
     def is_down(self) -> bool:
-        """Tell whether the interface was down at the last look, by `receive` or `counts`."""
+        """Return whether the interface was down at the last look, by `receive` or `counts`."""
         return self._receiver is not None and self._receiver.down
 
     def fileno(self) -> int:
@@ -255,7 +255,7 @@ class Stop:
 
     @property
     def asked(self) -> bool:
-        """Tell whether a signal came."""
+        """Return whether a signal came."""
         return self.number != 0
 
     @contextmanager
@@ -336,7 +336,7 @@ def is_starved(waited_ns: int, missed_ns: int, elapsed_ns: int) -> bool:
 
 
 class ProcessorWait:
-    """For how long this thread was ready to run and did not: other programs had the processors.
+    """The time for which this thread was ready to run but waited for a processor.
 
     Looks at what Linux counts (``/proc/thread-self/schedstat``), 0 where it does not.
     """

@@ -1,4 +1,4 @@
-"""Find out what this machine has and lacks for frames on its interfaces, and which commands would help.
+"""Checks of what this machine has and lacks to send and receive frames, with commands that would help.
 
 >>> for check in examine():
 ...     print(check.subject, check.state, check.told)
@@ -93,7 +93,7 @@ class Diagnosis:
 
 
 def examine(interfaces: Sequence[str] = ()) -> Iterator[Diagnosis]:
-    """Yield what is found of the system, then of each interface: the given ones, or all Ethernet that is up.
+    """Yield the results for the system, then for each interface: the given ones, or all Ethernet that is up.
 
     InterfaceError where a given interface is not there.
     """
@@ -116,7 +116,7 @@ def mended(check: Diagnosis) -> Diagnosis:
 
 
 def of_system() -> Iterator[Diagnosis]:
-    """Yield what is found of the machine and the process."""
+    """Yield the results for the machine and the process."""
     yield _system_check(
         "kernel", "ok", f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     )
@@ -146,7 +146,7 @@ def _capabilities() -> Iterator[Diagnosis]:
 
 
 def _held(status: str) -> int:
-    """Return the effective capabilities that /proc/self/status tells, a bit each."""
+    """Return the effective capabilities in /proc/self/status, a bit each."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
     return int(found[1], 16) if found else 0
 
@@ -208,7 +208,7 @@ def _is_installed(package: str) -> bool:
 
 
 def of_interface(facts: InterfaceFacts) -> Iterator[Diagnosis]:
-    """Yield what is found of an interface."""
+    """Yield the results for an interface."""
     yield _link(facts)
     yield _mtu(facts)
     software = driver(facts.name) in _SOFTWARE
@@ -273,7 +273,7 @@ def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]
 
 
 def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
-    """Yield what becomes of PAUSE and PFC frames, and where they are counted."""
+    """Yield how an interface treats PAUSE and PFC frames, and the counters of them."""
     state = flow_control(name)
     counters = {
         counter: value

@@ -265,7 +265,7 @@ class Edge:
                 self._examples[flow] = taken.batch.frame(position)[:_SHOWN_OCTETS]
 
     def _answer(self) -> None:
-        """Send what destinations have posted."""
+        """Send the messages that destinations have posted."""
         outbox = self._outbox
         if not outbox.posted.count:
             return
@@ -393,7 +393,7 @@ class ProbeReader:
 
 
 class Defence:
-    """One port's defence mode of each priority; ``rules`` say what that does to frames.
+    """One port's defence mode of each priority; ``rules`` are its effects on frames.
 
     The last speaker decides.  There should be one alone: two that are heard in turn are in ``warnings``.
     """

@@ -41,7 +41,7 @@ class PointChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseChange:
-    """For how long a sender of PAUSE (``priority`` None) or PFC stopped its link partner.
+    """The time for which a sender of PAUSE (``priority`` None) or PFC stopped its link partner.
 
     ``share`` is the part of the time since the look before; it may exceed 1 where a pause that was asked for
     lasts beyond it.
@@ -191,7 +191,7 @@ class Rotation:
             at += fitting
 
     def flush(self) -> None:
-        """Push out what was written: the file can be read that far, whatever becomes of this process."""
+        """Flush the written frames, so that the file can be read even if this process dies."""
         self._writer.sink.flush()
 
     def _fitting(self, batch: Batch) -> int:

@@ -219,7 +219,7 @@ class SwitchPort:
             self._downstream.obey(frame, time_ns)
 
     def _time(self, now_ns: int) -> int:
-        """Return the port's own time: what has left early is not to be overtaken."""
+        """Return the port's own time, never before that of a frame already sent."""
         time_ns = max(now_ns - self._start_ns, self._until_ns)
         self._until_ns = time_ns + self._lead_ns
         return time_ns
@@ -405,7 +405,7 @@ class Downstream:
 
 
 class _Watchdog:
-    """Bounds for how long one stop after the other keeps a priority from starting frames: ``limit_ns``.
+    """A watchdog that bounds to ``limit_ns`` the time for which pauses keep a priority from sending.
 
     A priority that was stopped for so long without a break starts frames again, and what would stop it is
     ignored until nothing has tried to for as long.
@@ -484,7 +484,7 @@ def with_lower_rates(batch: Batch, point: CongestionPoint, ethertypes: EtherType
 
 
 def _reports(batch: Batch, classes: FrameClasses, ethertypes: EtherTypes) -> NDArray[np.int64]:
-    """Return the positions of what looks like a report; a flood of other messages costs no more than this."""
+    """Return the positions of possible reports; a flood of other messages costs no more than this."""
     suspects = np.flatnonzero(classes.occupies & ~classes.sampled)
     if not len(suspects):
         return suspects

@@ -80,7 +80,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _rehearse(application: Any) -> None:
-    """Serve once to nobody: what that loads, a process that has become another user's may not read."""
+    """Serve once to nobody, to load modules that cannot be read once the process has changed its user."""
     environment = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "HTTP_ACCEPT_ENCODING": "gzip"}
     application(environment | {"wsgi.input": BytesIO()}, lambda status, headers: None)
 
@@ -139,15 +139,15 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: connections that break off are nobody's concern."""
+        """Ignore errors of connections that break off."""
 
 
 class _Handler(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Write no log."""
 
     def get_stderr(self) -> Any:
-        """Return where wsgiref tells of connections that broke off."""
+        """Return the stream to which wsgiref reports broken connections."""
         return StringIO()
 
 

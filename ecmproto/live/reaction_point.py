@@ -71,7 +71,7 @@ _FAST_BPS, _LARGE_OCTETS = 10**13, 10**9
 
 
 class _HeldFrame(NamedTuple):
-    """A frame behind a limiter: its octets, and what it came with of the mechanism's tag."""
+    """A frame held by a limiter: its octets, and the mechanism's tag it came with."""
 
     octets: bytes
     tagged: bool
@@ -193,7 +193,7 @@ class ReactionPoint:
         self._run(_moment(self._now_ns), no_feedback(1), None)
 
     def _pass_until(self, now_ns: int) -> None:
-        """Advance the device's own time, which stands still while it is too late for what is due."""
+        """Advance the device's own time, which stands still while the device is too late."""
         missed_ns = now_ns - self.due_ns - _LATEST_NS
         if missed_ns > 0:
             self._start_ns += missed_ns
@@ -269,7 +269,7 @@ class ReactionPoint:
                 self._held[first + index] = _held(taken, index)
 
     def _drain(self, taken: Taken | None, first: int, left: NDArray[np.bool_]) -> None:
-        """Send what has left the stations, and forget what never will."""
+        """Send the frames that have left the stations, and drop those that never will."""
         count = int(self.network.log.passages)
         if not count:
             return
@@ -309,7 +309,7 @@ class ReactionPoint:
         return batch if bool((batch.captured <= self._longest_octets).all()) else None
 
     def _frames(self, leaving: NDArray[Any], taken: Taken | None, first: int) -> Iterator[bytes]:
-        """Yield the frames of ``leaving`` as they leave; probes behind what they follow."""
+        """Yield the frames of ``leaving`` as they leave; probes after the frames they follow."""
         outbox = self.network.outbox
         posted = (outbox.messages[index] for index in range(outbox.posted.count))
         probes = (message for message in posted if message.kind == PROBE_KIND)
@@ -350,7 +350,7 @@ class ReactionPoint:
             self._retagged(_HeldFrame(octets, True, 0, 0), 1, 0)
 
     def _retagged(self, frame: _HeldFrame, tag: int, mark: int) -> bytes:
-        """Return a frame whose other tags matter, as it leaves."""
+        """Return a leaving frame with other tags, rewritten by the mechanism."""
         batch = Batch.from_frames([frame.octets])
         no, number = np.zeros(1, np.bool_), np.zeros(1, np.int32)
         arrivals = Arrivals(

@@ -176,7 +176,7 @@ def forward(
     until_ns: int,
     first: int,
 ) -> int:
-    """Take ``frames`` from position ``first`` on, which came in at ``interface``, after what is due by then.
+    """Forward ``frames``, which came in at ``interface``, from position ``first`` on, after due departures.
 
     When all are taken, what is due by ``until_ns``, which is not before ``now_ns``, happens too.
     The position of the frame that caused a message is in the message's ``cause``.  Returns the position of
@@ -349,7 +349,7 @@ def clear(outgoing: Outgoing) -> None:
 
 @inlined
 def has_room_to_send(outgoing: Outgoing, largest_octets: int) -> bool:
-    """Tell whether there is room for one more frame by every interface."""
+    """Return whether every interface has room to send one more frame."""
     room = outgoing.offset.shape[1]
     for interface in range(len(outgoing.frames)):
         if outgoing.frames[interface] >= room:
@@ -396,7 +396,7 @@ def new_frame_store(slots: int, slot_octets: int) -> FrameStore:
 
 
 class Addresses(NamedTuple):
-    """Which interface each station is behind: learned from frames, forgotten with age, in bounded memory.
+    """The interface of each station: learned from frames, forgotten with age, in bounded memory.
 
     A table of fixed size in groups of four.  A new address takes over the entry of an aged one of its group,
     else of the one that was silent for longest: a flood of forged sources makes the table forget, never

@@ -134,7 +134,7 @@ class Tagger:
         return octets[:at] + self._tag(tag, mark) + octets[at:]
 
     def _tag(self, tag: int, mark: int) -> bytes:
-        """Return a tag with the EtherType that announces it, without the one behind it."""
+        """Return a tag with the EtherType that announces it, but not the EtherType after it."""
         found = self._built.get((tag, mark))
         if found is None:
             if len(self._built) >= _KEPT:

@@ -247,7 +247,7 @@ def add_all(
     watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
     filtering: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> None:
-    """Add what a reader gives, up to ``limit`` frames.
+    """Add a reader's frames, up to ``limit``.
 
     ``watch`` sees the batches go by, ``filtering`` is entered while the filter looks at one, ``pool`` helps.
     """

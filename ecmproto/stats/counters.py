@@ -58,7 +58,7 @@ OTHER_MALFORMED = "other"
 
 
 class FrameCounts:
-    """Counts of frames by what each has, but for when."""
+    """Counts of frames by their properties, but for times."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -128,7 +128,7 @@ class FrameCounts:
         self.add_errors({word: count for word, count in zip(texts.words, counts, strict=True) if count})
 
     def add_errors(self, counts: Mapping[str, int]) -> None:
-        """Count malformed frames by what their errors say."""
+        """Count malformed frames by their errors."""
         for error, count in counts.items():
             what = malformation(error)
             if what not in self.malformed and len(self.malformed) >= MOST_MALFORMED:
@@ -138,12 +138,12 @@ class FrameCounts:
 
     @property
     def malformations(self) -> Mapping[str, int]:
-        """Malformed frames by what is malformed, the most frequent first."""
+        """Malformed frames by kind of error, the most frequent first."""
         return dict(self.malformed.most_common())
 
     @property
     def sizes(self) -> Sizes:
-        """How long frames are."""
+        """The lengths of frames."""
         ends = [start - 1 for start in BUCKET_STARTS[1:]]
         buckets = zip(BUCKET_STARTS, [*ends, None], self._sizes.tolist(), strict=True)
         return Sizes(
@@ -265,7 +265,7 @@ FB_VALUES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackFormat:
-    """Where a mechanism's messages have what is counted: fields, and the values of the type field that do."""
+    """The fields of a mechanism's messages to count, and the values of the type field that have them."""
 
     kind: str
     quantities: Mapping[str, str]

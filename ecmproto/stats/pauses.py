@@ -1,4 +1,4 @@
-"""PAUSE and PFC as time: who stopped whom, for which class, for how long.
+"""Pause time: for how long each sender of PAUSE and PFC stopped its link partner, by class.
 
 A pause frame stops a class of its sender's link partner until its quanta have passed, or until the sender's
 next frame for the class, which takes its place: longer, shorter, or with no quanta the end (802.3 31B, 31D).
@@ -107,7 +107,7 @@ def _spread(series: Int64, lane: int, begin_ns: int, end_ns: int, grid: Grid) ->
 
 @inlined
 def _pass(until: Int64, row: int, last_ns: int, now_ns: int, paused: Int64) -> None:
-    """Count what was paused from ``last_ns`` to ``now_ns``, of each class and of any."""
+    """Add the time paused from ``last_ns`` to ``now_ns``, for each class and for any."""
     longest = last_ns
     for each in range(CLASSES):
         end = min(until[row, each], now_ns)
@@ -209,7 +209,7 @@ _FASTEST_BPS = 1 << 62
 
 
 class PauseCounts:
-    """Accounts of pauses; ``speed_bps`` is of links whose interface does not state it."""
+    """The pauses of each sender; ``speed_bps`` applies to links whose interface does not state its speed."""
 
     def __init__(self, timeline: Timeline, speed_bps: int) -> None:
         self._timeline = timeline

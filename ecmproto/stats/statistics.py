@@ -122,7 +122,7 @@ class Span:
 
     @property
     def duration_ns(self) -> int:
-        """How long it is."""
+        """The duration."""
         return 0 if self.first_ns is None or self.last_ns is None else self.last_ns - self.first_ns
 
     def per_second(self, count: float) -> float | None:
@@ -143,7 +143,7 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindCount:
-    """How many frames are of a kind, and when."""
+    """The number of frames of a kind, and their times."""
 
     kind: Kind
     frames: int
@@ -154,7 +154,7 @@ class KindCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceCount:
-    """An interface and what was captured on it."""
+    """An interface and the numbers of frames captured on it."""
 
     index: int
     name: str
@@ -179,7 +179,7 @@ class SizeBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How long frames are; None where there are none."""
+    """The distribution of frame lengths; None if there are no frames."""
 
     minimum: int | None
     mean: float | None
@@ -362,7 +362,7 @@ class Statistics:
 
     @property
     def malformed_frames(self) -> int:
-        """How many frames are malformed."""
+        """The number of malformed frames."""
         return sum(self.malformed.values())
 
     @property

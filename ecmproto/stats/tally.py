@@ -236,7 +236,7 @@ class Timeline:
 
     @property
     def used(self) -> int:
-        """How many intervals there are."""
+        """The number of intervals."""
         return self._last - self.first + 1
 
     @property

@@ -35,7 +35,7 @@ class BatchCheck(Protocol):
         """It looks at one batch in so many."""
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield what differs; an exception is a difference too."""
+        """Yield the differences; an exception is one too."""
 
 
 class Items(Sequence[bytes]):

@@ -1,4 +1,4 @@
-"""Checks of what reads files and text: of any octets only the documented errors, and nothing made up.
+"""Checks of the readers of files and text: for any octets, documented errors only and no invented data.
 
 Captures read in small pieces are the same captures; filters select the same frames by columns as one by one;
 specifications raise errors of specifications alone, and each of them says something.
@@ -35,7 +35,7 @@ class CaptureCheck:
     every = 1
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield what is made up or wrongly placed, and captures that pieces give otherwise."""
+        """Yield frames that are invented or misplaced, and captures that read differently in pieces."""
         for row, octets in enumerate(items):
             whole, wrong = _read(octets, CHUNK_OCTETS)
             pieces, _ = _read(octets, _PIECE_OCTETS)
@@ -91,7 +91,7 @@ class FilterCheck:
         return FilterCheck, (self._frames,)
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield the filters that select different frames, or say nothing of what is wrong."""
+        """Yield the filters that select different frames, or whose error has no text."""
         for row, octets in enumerate(items):
             text = octets.decode("utf-8", errors="surrogateescape")
             try:
@@ -121,7 +121,7 @@ class SpecCheck:
     every = 1
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield errors that say nothing; others are raised."""
+        """Yield errors without a text; others are raised."""
         for row, octets in enumerate(items):
             try:
                 _build(octets)

@@ -128,7 +128,7 @@ def _number(text: str) -> str:
 
 
 def write_pcap(path: Path, samples: Sequence[Sample]) -> None:
-    """Write a capture by hand: what is compared is the codec, not the writer."""
+    """Write a capture without ecmproto's writer, since the codec is compared, not the writer."""
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, ETHERNET))
         for sample in samples:
@@ -182,7 +182,7 @@ def _isl(seen: FieldComparison) -> bool:
 
 
 def _type_of_data(sample: Sample) -> int:
-    """Return the EtherType that announces what is data here; 0 where nothing is."""
+    """Return the EtherType in front of octets that are data to ecmproto; 0 if there is none."""
     layers = decode_lax(sample.octets, original_octets=sample.original).layers
     if len(layers) < 2 or not isinstance(layers[-1], Data):
         return 0
@@ -271,7 +271,7 @@ def _malformed_tlv(seen: FieldComparison) -> bool:
 
 
 def _time_to_live_length(seen: FieldComparison) -> bool:
-    """Whether tshark has what stands there if the length is taken for 2."""
+    """Return whether tshark agrees once the length of the TTL TLV is set to 2."""
     frame = decode_lax(seen.sample.octets)
     for value, start in zip(frame.layers, frame.boundaries(), strict=False):
         if isinstance(value, TLV) and value.type == _TIME_TO_LIVE and value.length > _TIME_OCTETS:

@@ -1,4 +1,4 @@
-"""Fuzzing that coverage guides: atheris keeps what reaches new lines, and goes on from it (extra guided).
+"""Coverage-guided fuzzing: atheris keeps inputs that reach new lines and mutates them (extra guided).
 
 ``targets/``      a file each: what must hold in its first lines, then a check with what it is made of
 ``corpus/``       for each target the inputs that reached something, the least of them, as lines of hex

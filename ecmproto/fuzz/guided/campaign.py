@@ -37,7 +37,7 @@ _KEPT_LINES = 60
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Coverage:
-    """How much of the code that guides was reached."""
+    """The part of the guiding code that was reached."""
 
     first_edges: int = 0
     """By the inputs to start from."""
@@ -47,7 +47,7 @@ class Coverage:
 
 
 class AtherisLog:
-    """Follows a process, and writes what it prints into a file."""
+    """A follower of a process that copies its output into a file."""
 
     def __init__(self, path: Path, coverage: Coverage) -> None:
         self.path = path
@@ -63,7 +63,7 @@ class AtherisLog:
         return "\n".join(self._lines) + "\n"
 
     def read(self, process: subprocess.Popen[bytes]) -> bool:
-        """Read what there is, waiting a little for it; return whether more can come."""
+        """Read the available output, waiting a little for it; return whether more can come."""
         assert process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
@@ -128,7 +128,7 @@ _SEEDS = 1 << 31
 
 
 class GuidedCampaign:
-    """Fuzzes the target ``name``; what is found in ``folder`` of the same target and seed goes on.
+    """A guided campaign on target ``name``, continued from ``folder`` for the same target and seed.
 
     Raises MissingDependencyError without atheris, ParameterError for a folder of another campaign.
     """
@@ -157,7 +157,7 @@ class GuidedCampaign:
     def run(
         self, going_on: Callable[[Progress], bool], *, most_cases: int | None = None
     ) -> Iterator[Finding]:
-        """Run while ``going_on`` says so, over ``most_cases`` more; yield what is new."""
+        """Run while ``going_on`` returns true, over at most ``most_cases`` more; yield new findings."""
         write_folder(self._corpus, [*committed_inputs(self._name), *self._target.starts()])
         last = None if most_cases is None else self.progress.cases + most_cases
         while going_on(self.progress) and (last is None or self.progress.cases < last):
@@ -173,7 +173,7 @@ class GuidedCampaign:
         return self._folder / "left"
 
     def _process(self, going_on: Callable[[Progress], bool], most_cases: int | None) -> Iterator[Finding]:
-        """Run one process to its end; yield what is new meanwhile."""
+        """Run one process to its end; yield new findings meanwhile."""
         before = self.progress.cases
         self.progress.runs += 1
         self._left.mkdir(exist_ok=True)

@@ -258,7 +258,7 @@ def line_of(target: GuidedTarget) -> str:
 
 
 class InputTester:
-    """Tries one input after another, and keeps what is wrong with them in the campaign of ``folder``."""
+    """A tester of one input after another, which keeps findings in the campaign of ``folder``."""
 
     def __init__(self, target: GuidedTarget, folder: Path, *, seed: int, corpus: str, bounds: Bounds) -> None:
         self._target = target

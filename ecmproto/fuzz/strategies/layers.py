@@ -199,7 +199,7 @@ def _counted_octets(cls: type[Layer], count: Count) -> SearchStrategy[bytes]:
 
 
 def _octets(cls: type[Layer], count: Count, values: dict[str, Any]) -> SearchStrategy[bytes]:
-    """Return the octets of a last field: as many as its length field says, or of no said length."""
+    """Return the octets of a last field: as many as its length field states, or any number."""
     if count.when is not None and values[count.when[0]] not in count.when[1]:
         return st.just(b"")
     if count.key:

@@ -106,7 +106,7 @@ class DrawnFrame:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnCapture:
-    """A capture file, and what is in it."""
+    """A capture file, and its contents."""
 
     octets: bytes
     """The file."""
@@ -186,7 +186,7 @@ def _captured_frame(
 
 
 def _skipped(order: Order) -> SearchStrategy[bytes]:
-    """Return nothing, or a block that a reader does not know."""
+    """Return no octets, or a block of a type unknown to readers."""
     block = st.builds(_block, st.sampled_from(_UNKNOWN_KINDS), st.binary(max_size=12), st.just(order))
     return st.just(b"") | block
 

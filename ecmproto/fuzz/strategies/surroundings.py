@@ -76,7 +76,7 @@ def _ordered(tags: list[Layer], sensibly: bool) -> list[Layer]:
 
 @functools.cache
 def payload_layers() -> SearchStrategy[tuple[int, list[Layer]]]:
-    """Return ``(ethertype, layers)`` of a payload, the value 0 where the layers say it themselves.
+    """Return ``(ethertype, layers)`` of a payload, with 0 if the layers state their type themselves.
 
     IPv4 and IPv6 with UDP, TCP or other octets, IPv6 with extension headers, ARP, octets of an unknown
     EtherType, octets behind an 802.3 length, and IP, ARP and octets behind LLC and SNAP.

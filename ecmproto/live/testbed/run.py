@@ -196,7 +196,7 @@ def _wait(program: subprocess.Popen[bytes], seconds: float, given: RunSettings) 
 
 
 def _capture(spaces: Namespaces, given: RunSettings) -> None:
-    """Capture what the port sends and what the receiver gets, where there is a tcpdump."""
+    """Capture the frames that the port sends and that the receiver gets, if tcpdump is installed."""
     if which("tcpdump") is None:
         return
     for namespace, interface, name in ((_DEVICES, "out", "middle"), (_RECEIVER, "eth0", "receiver")):
@@ -252,7 +252,7 @@ def _meet(spaces: Namespaces, pairs: Sequence[tuple[str, str]], given: RunSettin
 
 
 def _start(spaces: Namespaces, flows: Sequence[_Flow], given: RunSettings) -> list[subprocess.Popen[bytes]]:
-    """Start what receives, then what sends; return the latter."""
+    """Start the receivers, then the senders; return the senders."""
     quiet = subprocess.DEVNULL
     for number, flow in enumerate(flows):
         words = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]

@@ -73,7 +73,7 @@ def dumbbell(
 
 
 def read_topology(path: str) -> Topology:
-    """Read a topology from a TOML file; SpecError for what it cannot mean, OSError if it cannot be read."""
+    """Read a topology from a TOML file; SpecError if it is invalid, OSError if it cannot be read."""
     with open(path, "rb") as stream:
         found = read_document(stream, path)
     _check_names(path, found, _KNOWN)
