@@ -5,10 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/ecmproto
 FUZZ_TIME ?= 60s
-KERNEL_TESTS := $(addprefix tests/,batch columns capture filter stats replay mechanisms \
+KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms \
 	cli/test_dissect_large.py cli/test_dissect_columns.py test_kernel.py test_kernel_cache.py)
 
-.PHONY: demo test lint unit coverage boundscheck bench fuzz docs pcaps clean
+.PHONY: demo test test-all lint unit thorough coverage boundscheck bench fuzz docs pcaps clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -23,7 +23,9 @@ $(VENV)/ready-dev: $(VENV)/ready
 demo: $(VENV)/ready  ## the main job on the bundled captures
 	@BIN=$(BIN) sh docs/demo.sh
 
-test: lint unit  ## everything that CI runs
+test: lint unit  ## what a newcomer runs: some six minutes on two cores
+
+test-all: test thorough  ## everything that CI runs
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff check .
@@ -32,7 +34,10 @@ lint: $(VENV)/ready-dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/ready-dev
-	$(BIN)/pytest -n auto --dist worksteal -m 'not alone'
+	$(BIN)/pytest -n auto --dist worksteal -m 'not alone and not thorough'
+
+thorough: $(VENV)/ready-dev
+	$(BIN)/pytest -n auto --dist worksteal -m 'thorough and not alone'
 	$(BIN)/pytest -m alone
 
 coverage: $(VENV)/ready-dev  ## with the kernels run as plain Python, so that their lines count too

@@ -34,6 +34,41 @@ settings.register_profile("thorough", settings.get_profile("ecmproto"), max_exam
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ecmproto"))
 
 
+THOROUGH = (
+    "cli/test_fuzz_send.py",
+    "cli/test_send_storm.py",
+    "codec/test_tshark_oracle.py",
+    "docs/test_commands.py",
+    "filter/test_tshark_oracle.py",
+    "fuzz/guided/test_campaign.py",
+    "fuzz/strategies/test_shrinking.py",
+    "fuzz/strategies/test_strategies.py",
+    "fuzz/test_agreement.py",
+    "fuzz/test_target.py",
+    "live/test_closed_loop.py",
+    "live/test_interfaces.py",
+    "live/test_lldpd.py",
+    "live/test_mishaps.py",
+    "live/test_port.py",
+    "live/test_privileges.py",
+    "live/test_prometheus.py",
+    "live/test_reaction_point.py",
+    "live/test_testbed.py",
+    "mechanisms/test_parameter_effects.py",
+    "pcaps/test_manifest.py",
+    "test_kernel_cache.py",
+)
+"""Files of tests that together take longer than all others: `make test-all` runs them, `make test` does not."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of thorough files; each of these has some."""
+    folder = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(folder).as_posix() in THOROUGH:
+            item.add_marker(pytest.mark.thorough)
+
+
 def requires(program: str) -> str:
     """Return the path of a system program; skip the test by its name without it, but in CI fail."""
     path = shutil.which(program)

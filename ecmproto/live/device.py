@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -122,6 +123,8 @@ class LiveInterface:
         self._again_ns = 0
         self._receiver: FrameReceiver | None = None
         self._sender: FrameSender | None = None
+        # Metrics are read in a thread of their own, which must not find sockets half closed.
+        self._closing = threading.RLock()
         self._open()
 
     def _open(self) -> None:
@@ -199,21 +202,22 @@ class LiveInterface:
 
     def counts(self) -> InterfaceCounts:
         """Return the counters of the interface, also of its time before it vanished."""
-        with suppress(InterfaceError):  # one that has vanished: `receive` finds out
-            if self._receiver is not None:
-                self._receiver.look()
-        received, overflow, sent, octets, refused = self._totals()
-        return InterfaceCounts(
-            received_frames=received,
-            overflow_frames=overflow,
-            sent_frames=sent,
-            sent_octets=octets,
-            unsent_frames=self._unsent,
-            refused_frames=refused,
-            lost=self._lost,
-            down=self.is_down,
-            gone=self._receiver is None,
-        )
+        with self._closing:
+            with suppress(InterfaceError):  # one that has vanished: `receive` finds out
+                if self._receiver is not None:
+                    self._receiver.look()
+            received, overflow, sent, octets, refused = self._totals()
+            return InterfaceCounts(
+                received_frames=received,
+                overflow_frames=overflow,
+                sent_frames=sent,
+                sent_octets=octets,
+                unsent_frames=self._unsent,
+                refused_frames=refused,
+                lost=self._lost,
+                down=self.is_down,
+                gone=self._receiver is None,
+            )
 
     def _totals(self) -> tuple[int, int, int, int, int]:
         now = (0, 0, 0, 0, 0)
@@ -225,16 +229,18 @@ class LiveInterface:
 
     def _lose(self) -> None:
         """Close the sockets of an interface that has vanished, and keep its counters."""
-        self._before = self._totals()
-        self._lost += 1
-        self.close()
+        with self._closing:
+            self._before = self._totals()
+            self._lost += 1
+            self.close()
 
     def close(self) -> None:
         """Close the sockets."""
-        for part in (self._receiver, self._sender):
-            if part is not None:
-                part.close()
-        self._receiver = self._sender = None
+        with self._closing:
+            for part in (self._receiver, self._sender):
+                if part is not None:
+                    part.close()
+            self._receiver = self._sender = None
 
 
 ReportAt = Callable[[int], None]

@@ -35,9 +35,8 @@ def _fields(number: bool | None = None, variable: bool = False) -> list[Any]:
 
 
 def error_of(cls: type[Layer], field: Field, value: object) -> EncodeError:
-    frame = Frame(layers=(Ethernet(), cls(**{field.key: value})))
     with pytest.raises(EncodeError) as raised:
-        encode(frame)
+        encode(Frame(layers=(Ethernet(), cls(**{field.key: value}))))
     assert (raised.value.layer, raised.value.field) == (cls.prefix, field.key)
     assert (
         str(raised.value) == f"{cls.prefix}.{field.key}: needed {raised.value.needed}, got {raised.value.got}"
@@ -67,6 +66,8 @@ WRONG_NUMBERS = (None, 1.0, 1.5, float("nan"), "1", b"\x01", [1], np.float64(1),
 @pytest.mark.parametrize(("cls", "field"), _fields(number=True))
 def test_what_is_no_integer(cls: type[Layer], field: Field) -> None:
     for value in WRONG_NUMBERS:
+        if field.kind == "cpid" and isinstance(value, str):
+            continue  # read as text: tests/test_api.py
         error = error_of(cls, field, value)
         assert (error.needed, error.got) == (f"an integer in {field.minimum}..{field.maximum}", repr(value))
 
@@ -83,9 +84,11 @@ def test_addresses_of_a_wrong_number_of_octets(cls: type[Layer], field: Field) -
 @pytest.mark.parametrize(("cls", "field"), _fields(number=False))
 def test_addresses_that_are_no_octets(cls: type[Layer], field: Field) -> None:
     assert field.bits is not None
-    for wrong in (None, 0, "x" * (field.bits // 8), [0] * (field.bits // 8)):
+    for wrong in (None, 0, [0] * (field.bits // 8)):
         error = error_of(cls, field, wrong)
         assert (error.needed, error.got) == (f"{field.bits // 8} octets", repr(wrong))
+    error = error_of(cls, field, "x" * (field.bits // 8))
+    assert error.needed in ("a MAC address such as 02:00:00:00:00:01", "an IPv4 address", "an IPv6 address")
 
 
 @pytest.mark.parametrize(("cls", "field"), _fields(variable=True))

@@ -15,7 +15,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ from ecmproto.mechanisms.api.protocol import (
     signed_cpid,
 )
 from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.record import new_record
+from ecmproto.record import new_records
 from ecmproto.replay.open_loop import replay_open_loop
 from tests.live.virtual import START_NS, Clock, frame
 from tests.mechanisms.qcn.test_edge import BACKBONE_EDGE, backbone_cnm, i_tagged
@@ -176,9 +175,9 @@ def _port(own: Machine, hops: int) -> Iterator[Any]:
 
 def _frames(own: Machine, messages: list[tuple[Any, ...]], about: SampledFrame) -> list[bytes]:
     """Return the messages that are sent as frames."""
-    names = np.asarray(new_record(Message)).dtype.names or ()
-    named = [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in messages]
-    return [octets_of_message(own, one, about, _place()) for one in named if one.sent]
+    records = new_records(Message, len(messages))
+    np.asarray(records)[:] = messages
+    return [octets_of_message(own, one, about, _place()) for one in records if one.sent]
 
 
 def _reactions(own: Machine, hops: int) -> Iterator[Any]:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from ecmproto.capture.batch import Batch
 from ecmproto.engine.config import RateChange
 from ecmproto.engine.port import DROPPED, ENQUEUED, PASSED_BY
+from ecmproto.mechanisms.api.protocol import payload_columns
+from ecmproto.mechanisms.qcn.congestion_point import CNMPayload
 from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
 from ecmproto.replay.open_loop import ReplayedBatch
 from tests.replay.captures import batch_of, octets_of, overload, replay
@@ -32,8 +34,11 @@ def flattened(parts: list[ReplayedBatch]) -> dict[str, list[int]]:
             for position in part.messages["cause"]
         ],
     }
-    for name in ("time_ns", "priority", "qlen_octets", "qoff_octets", "qdelta_octets", "qntz_fb"):
+    for name in ("time_ns", "priority", "qlen_octets", "qoff_octets", "qdelta_octets"):
         found[name] = [int(value) for part in parts for value in part.messages[name]]
+    found["qntz_fb"] = [
+        int(value) for part in parts for value in payload_columns(part.messages, CNMPayload)["qntz_fb"]
+    ]
     found["fb_1024"] = [int(1024 * value) for part in parts for value in part.messages["fb_octets"]]
     return found
 

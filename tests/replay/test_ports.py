@@ -155,7 +155,7 @@ def test_the_first_port_draws_the_same_however_many_there_are() -> None:
     _, (whole,) = through(frames, "dst")
     _, (single,) = through(alone, "one")
     mine = whole.messages[whole.port == 0]
-    for name in ("time_ns", "qntz_fb", "qlen_octets", "qoff_octets"):
+    for name in ("time_ns", "payload", "qlen_octets", "qoff_octets"):
         assert mine[name].tolist() == single.messages[name].tolist()
     assert len(mine) > 10
 

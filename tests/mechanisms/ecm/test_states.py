@@ -7,13 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.api.protocol import Message
 from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
-from ecmproto.mechanisms.ecm.reaction_point import new_reaction_point, receive, settings_record
+from ecmproto.mechanisms.ecm.reaction_point import ECMFields, new_reaction_point, receive, settings_record
 from tests.mechanisms.aimd.station import Station
 
 MESSAGES = st.builds(
-    Message,
+    ECMFields,
     cpid=st.sampled_from([0, 1, 2, -(2**63), 2**63 - 1]),
     q_off=st.one_of(st.sampled_from([0, 0, -32_768, 32_767]), st.integers(-400, 400)),
     q_delta=st.one_of(st.sampled_from([0, 0, -32_768, 32_767]), st.integers(-800, 800)),
