@@ -58,7 +58,7 @@ THOROUGH = (
     "pcaps/test_manifest.py",
     "test_kernel_cache.py",
 )
-"""Files of tests that together take longer than all others: `make test-all` runs them, `make test` does not."""
+"""Files of tests that take long: `make test-all` runs them, `make test` does not."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
