@@ -342,7 +342,7 @@ class RecordFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One pcapng block that holds no frame, whole and as it stands in the file.
+    """One pcapng block that holds no frame, of a known or an unknown type, whole: a copy loses nothing.
 
     ``offset`` is where it starts in the (uncompressed) capture, ``frame`` how many frames precede it.
     """

@@ -1,4 +1,4 @@
-"""Display filters over whole batches: columns instead of frames.
+"""Display filters as operations on whole columns; `ecmproto.filter.evaluation` takes a frame at a time.
 
 `selected` says which frames of a batch a filter selects, `count` how many of a capture.  Cheap tests come
 first, the others look at the frames that are still in play.  A `Scope` gives what tests ask of the frames:

@@ -2,10 +2,11 @@
 
 The text of the port, compiled when it runs over batches.  Its rules (algorithms, heading):
 
-1. A frame arrives whole.  It is dropped if the octets waiting and in service would exceed the buffer with it,
-   the mechanism's own tag in it not counted, so that a hole that an untagged frame fits into is none that
-   tagged ones do not; or, where the buffer is of so many frames, if so many are there.  Else it joins its
-   priority's queue.  Queues count octets without FCS, with tags; any other accounting is the caller's.
+1. A frame arrives whole.  Drop-tail: it is dropped if the octets waiting and in service would exceed the
+   buffer with it, the mechanism's own tag in it not counted, so that a hole that an untagged frame fits into
+   is none that tagged ones do not; or, where the buffer is of so many frames, if so many are there.  Else it
+   joins its priority's queue.  Queues count octets without FCS, with tags; any other accounting is the
+   caller's.
 2. The line serves the highest priority that waits (7 before 0), frame by frame, never preempting.  A frame
    takes its octets plus the overhead (FCS, preamble, gap) at the line's rate.  No frame starts of a priority
    that is stopped (`stop`).

@@ -50,6 +50,7 @@ Where this differs from Wireshark on purpose:
   refused.
 - A negative number for an unsigned field (``frame.len > -1``) is refused; Wireshark takes it for a large one.
   Any other number only has to fit into 64 bits: ``vlan.id < 70000`` is true.
+- Elements of a set have commas between them, as in Wireshark 4; the blanks of older versions are refused.
 - A range that ends before it begins is refused; in Wireshark it holds nothing.
 - Octets of an odd number of digits, but for a single one, are refused; Wireshark reads something into some.
 - Slices may be of one octet written ``[2-2]``, and may stand before ``in``.

@@ -1,4 +1,4 @@
-"""The capture that a closed loop leaves: every frame that came to the port, when it did, and all messages."""
+"""The capture that a closed loop leaves: each frame when it came to the port, and all messages (CNM, ECM)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The capture that an open-loop replay leaves: the one it read, with the generated frames at their time."""
+"""The capture that an open-loop replay leaves: the one it read, with the messages that its ports generated.
+
+Messages (CNM, ECM, BCN, PAUSE …) stand at their time.  `ecmproto.replay.closed_output` is for closed loops.
+"""
 
 from __future__ import annotations
 

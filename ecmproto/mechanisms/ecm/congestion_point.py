@@ -75,7 +75,7 @@ class ECMMeter:
     balanced: int
     """Suppressed because Qoff = Qdelta = 0."""
     unassociated: int
-    """Suppressed because Qoff ≤ 0 and the frame carried no CM-Tag with this CPID."""
+    """Positive feedback suppressed: Qoff ≤ 0, and the frame carried no CM-Tag with this CPID."""
     truncated: int
     """Suppressed because both fields truncate to 0, which would read as ECM(0,0)."""
     unanswerable: int

@@ -1,4 +1,8 @@
-"""Parameters of PAUSE and PFC, and S003's rule of thumb for marks and buffers."""
+"""Parameters of PAUSE and PFC, and S003's rule of thumb for XOFF and XON thresholds and buffers.
+
+On a port of a replay or of ``live cp``, thresholds that are not assigned come from
+`ecmproto.engine.port.fitting_thresholds`, which fits them to the port's buffer, not from these defaults.
+"""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class QCNStationSettings:
     byte_reset_octets: float
     time_reset_ns: float
     past_stage: int
-    """The first stage that counts as past the threshold."""
+    """The first stage beyond fast recovery."""
     jitter: float
     halves_in_hyper_only: int
 
@@ -345,6 +345,7 @@ def _recover(point: QCNStation, settings: QCNStationSettings, limiter: QCNLimite
         target_bps = settings.max_rate_bps
         point.capped += 1
     limiter.target_bps = target_bps
+    # In fast recovery, with both counters below past_stage, only this: half-way to the target, which stays.
     rate_bps = (limiter.rate_bps + target_bps) / 2.0
     if rate_bps >= settings.max_rate_bps * _FULL:
         rate_bps = settings.max_rate_bps

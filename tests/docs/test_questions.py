@@ -1,0 +1,25 @@
+"""The ten questions of docs/questions.md: one search, few files, the right one among them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+MOST_FILES = 5
+"""More than anyone looks through."""
+
+
+def test_each_question_is_answered_by_one_search(repository: Path) -> None:
+    rows = re.findall(
+        r"^\| (.+\?) \| `(.+)` \| `(.+)` \|$", (repository / "docs" / "questions.md").read_text(), re.M
+    )
+    assert len(rows) == 10
+    texts = {
+        path.relative_to(repository).as_posix(): path.read_text(encoding="utf-8")
+        for path in (repository / "ecmproto").rglob("*.py")
+    }
+    for question, search, answer in rows:
+        pattern = re.compile(search, re.I)
+        found = [name for name, text in texts.items() if pattern.search(text)]
+        assert answer in found, question
+        assert len(found) <= MOST_FILES, (question, found)
