@@ -193,6 +193,8 @@ class Layer:
 
     layout: ClassVar[tuple[Field, ...]]
     """Its fields in wire order, as the walk over the schema finds them."""
+    read_from_text: ClassVar[tuple[Field, ...]]
+    """Those of them that take text for their value: addresses and CPIDs."""
     fixed_octets: ClassVar[int]
     """Octets of its fixed part."""
     parse: ClassVar[Callable[[bytes, int, int], tuple[Layer, int, int] | None]]
@@ -316,6 +318,7 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
         made.schema = schema_of((f.name, f.metadata["width"]) for f in dataclasses.fields(made))
 
         made.layout = fields_of(made.schema, prefix)
+        made.read_from_text = tuple(f for f in made.layout if f.kind in ("mac", "ipv4", "ipv6", "cpid"))
         made.fixed_octets, made.parse, made.build = generate(made)
         if made.limits:
             made.within = _within(made)
@@ -329,9 +332,9 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
 
 def _read_text(value: Layer) -> None:
     """Replace an address that is given as text by its octets; decoders set the slots and never come here."""
-    for field in value.layout:
+    for field in value.read_from_text:
         given = getattr(value, field.key)
-        if isinstance(given, str) and field.kind in ("mac", "ipv4", "ipv6", "cpid"):
+        if isinstance(given, str):
             try:
                 object.__setattr__(value, field.key, value_of(field, given))
             except SpecError as error:
