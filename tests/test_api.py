@@ -116,6 +116,11 @@ def test_several_mechanisms_stand_side_by_side(repository: Path, tmp_path: Path)
         ecmproto.replay(path, ["qcn", "none"], output=written)
 
 
+def test_a_replay_with_flow_control_beneath_shows_its_table(repository: Path) -> None:
+    outcome = ecmproto.replay(repository / "pcaps" / "hotspot.pcap.gz", "qcn", flow_control="pfc", seed=1)
+    assert "through Quantized Congestion Notification" in repr(outcome)
+
+
 @pytest.mark.parametrize("options", [{"qeq": "-1"}, {"rate": "fast"}, {"colour": "red"}, {"ports": "two"}])
 def test_a_replay_that_cannot_be_is_said_to_be_none(repository: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ecmproto.EcmprotoError):

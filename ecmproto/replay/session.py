@@ -27,6 +27,7 @@ from ecmproto.replay.output import OpenLoopOutput, batches_of
 from ecmproto.replay.series import Samples, sample_rows
 from ecmproto.replay.summary import ReplaySummary, flow_labels
 from ecmproto.replay.tables import comparison_table, replay_table
+from ecmproto.tables import Paint, plain
 from ecmproto.units import parse_time
 
 Captures: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
@@ -47,6 +48,8 @@ class Plan:
     seed: int
     variant: str = ""
     """The name of the replay beside others of its mechanism; empty for the mechanism's name."""
+    title: str = ""
+    """The mechanism in words, for its table; empty for the machine's name."""
     ports: str = "one"
     """A text for `open_loop.ports_from`."""
     with_flows: bool = False
@@ -67,8 +70,13 @@ class Outcome:
     """The names of the captures."""
 
     def __repr__(self) -> str:
-        title = find_mechanism(self.plan.machine.name.partition("+")[0]).title
-        return replay_table(self.summary, self.capture, title)
+        return self.table()
+
+    def table(self, paint: Paint = plain) -> str:
+        """Return the table that ``ecmproto replay`` prints."""
+        return replay_table(
+            self.summary, self.capture, self.plan.title or self.plan.machine.name, paint=paint
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the document that ``ecmproto replay -T json`` prints."""
@@ -81,7 +89,11 @@ class Comparison(tuple[Outcome, ...]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return comparison_table([outcome.summary for outcome in self], self[0].capture)
+        return self.table()
+
+    def table(self, paint: Paint = plain) -> str:
+        """Return the table that ``ecmproto replay --compare`` prints."""
+        return comparison_table([outcome.summary for outcome in self], self[0].capture, paint=paint)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the document that ``ecmproto replay --compare … -T json`` prints."""
@@ -153,6 +165,7 @@ def replay(
             port=port,
             loop=loop,
             seed=number,
+            title=find_mechanism(name).title,
             ports=ports,
             with_flows=True,
             filter=compile_filter(filter) if isinstance(filter, str) else filter,

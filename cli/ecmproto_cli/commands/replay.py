@@ -344,6 +344,7 @@ def _check_that_all_differ(variants: list[Variant], plans: list[Plan]) -> None:
 
 def _plan(request: ReplayRequest, variant: Variant) -> Plan:
     from ecmproto.engine.port import machine_on_port
+    from ecmproto.mechanisms.registry import find_mechanism
     from ecmproto.replay.session import Plan
 
     machine = machine_on_port(
@@ -358,6 +359,7 @@ def _plan(request: ReplayRequest, variant: Variant) -> Plan:
         loop=request.loop,
         seed=request.seed,
         variant=variant.text + machine.name.removeprefix(variant.name),
+        title=find_mechanism(variant.name).title,
         ports=request.ports,
         with_flows=bool(request.reports or request.flows),
         filter=request.filter,
@@ -412,21 +414,13 @@ def _samples(request: ReplayRequest) -> AbstractContextManager[SampleWriter | No
 
 
 def _show(request: ReplayRequest, outcomes: list[Outcome]) -> None:
-    from ecmproto.mechanisms.registry import find_mechanism
     from ecmproto.replay.session import Comparison
-    from ecmproto.replay.tables import comparison_table, replay_table
 
+    shown = outcomes[0] if len(outcomes) == 1 else Comparison(outcomes)
     if request.form == "json":
-        document = (outcomes[0] if len(outcomes) == 1 else Comparison(outcomes)).as_dict()
-        click.echo(json.dumps(document, indent=2))
+        click.echo(json.dumps(shown.as_dict(), indent=2))
         return
-    summaries = [outcome.summary for outcome in outcomes]
-    if len(summaries) == 1:
-        title = find_mechanism(request.variants[0].name).title
-        text = replay_table(summaries[0], request.path, title, paint=paint)
-    else:
-        text = comparison_table(summaries, request.path, paint=paint)
-    click.echo(text, err=request.output == "-")
+    click.echo(shown.table(paint), err=request.output == "-")
 
 
 def _report(request: ReplayRequest, path: str, outcomes: list[Outcome]) -> None:
