@@ -1,8 +1,8 @@
 """Sources: what hosts want to send, as the engine asks for it; a replay has none but its capture.
 
-A source posts an :class:`Offer` for each frame that it hands to its host's NIC; the engine queues it there at
-that time.  ``number`` is the source's own, for instance that of a segment: the frame carries it and the source
-gets it back when the frame has left the host, and when it comes to its destination.
+A source posts an :class:`Offer` for each frame that it hands to its host's NIC; the engine queues it there
+at that time.  ``number`` is the source's own, for instance that of a segment: the frame carries it, and the
+source gets it back when the frame has left the host, and when it comes to its destination.
 """
 
 from __future__ import annotations
