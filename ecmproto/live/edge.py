@@ -28,8 +28,8 @@ from ecmproto.formats.lldp import DESTINATION, TLV
 from ecmproto.kernel import compiled
 from ecmproto.live.device import EXAMPLE_FRAME, Send, Snapshot, discard, exercise
 from ecmproto.live.tagging import precompile_tagging, with_vlan, without_tags, without_vlan
-from ecmproto.mechanisms.aimd.messages import outer_vlan
 from ecmproto.mechanisms.aimd.parameters import AIMDEdgeParameters as StrippingParameters
+from ecmproto.mechanisms.api.frames import outer_vlan
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (

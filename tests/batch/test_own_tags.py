@@ -11,7 +11,8 @@ from ecmproto.batch.headers import BCN, E2CM, ECM, FECN, roles_of
 from ecmproto.batch.tags import own_tag
 from ecmproto.codec import CMTag, EtherTypes, RRTTag
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.messages import headers, tag_of
+from ecmproto.mechanisms.aimd.messages import tag_of
+from ecmproto.mechanisms.api.frames import headers
 from ecmproto.mechanisms.api.protocol import signed_cpid
 from ecmproto.mechanisms.fecn.messages import rd_tag
 from tests.batch.frames import ANY, batch_of

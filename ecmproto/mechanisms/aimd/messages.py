@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection
-from functools import lru_cache
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import Generic, NamedTuple, TypeVar
 
 from ecmproto.codec import (
@@ -18,44 +17,19 @@ from ecmproto.codec import (
     Ethernet,
     EtherTypes,
     Frame,
-    RDTag,
     RRTTag,
     STag,
     decode,
-    decode_lax,
-    encode,
 )
-from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.aimd.parameters import AIMDCongestionPointParameters, AIMDReactionPointParameters
+from ecmproto.mechanisms.api.frames import framed, headers, is_group, outer_vlan, tags
 
 _Tag = TypeVar("_Tag", CMTag, RRTTag)
 
 _TYPE_OCTETS = 2
-_SHOWN_OCTETS = 256
-"""More than any sane stack of tags; what follows needs no decoding."""
-
-
-def headers(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Frame:
-    """Return the frame's addresses and tags, decoded laxly; the rest is not looked at.
-
-    The last tag counts as whole even where what follows it was cut off with its EtherType.
-    """
-    return _headers(octets[:_SHOWN_OCTETS], ethertypes)
-
-
-@lru_cache(maxsize=16)
-def _headers(shown: bytes, ethertypes: EtherTypes) -> Frame:
-    # Who asks for a frame's priority asks for its addresses next.
-    return decode_lax(shown + bytes(_TYPE_OCTETS), original_octets=1 << 30, ethertypes=ethertypes)
-
-
-def tags(frame: Frame) -> list[Layer]:
-    """Return the tags that follow the addresses, outermost first."""
-    kinds = (VLAN, STag, CNTag, CMTag, RRTTag, RDTag)
-    return list(takewhile(lambda layer: isinstance(layer, kinds), frame.layers[1:]))
 
 
 def tag_of(frame: Frame, kind: type[_Tag], protocol: int) -> _Tag | None:
@@ -64,17 +38,6 @@ def tag_of(frame: Frame, kind: type[_Tag], protocol: int) -> _Tag | None:
         if isinstance(layer, kind) and layer.protocol == protocol:
             return layer
     return None
-
-
-def outer_vlan(frame: Frame) -> VLAN | STag | None:
-    """Return the outermost VLAN tag, None on an untagged frame."""
-    return next((layer for layer in tags(frame) if isinstance(layer, VLAN | STag)), None)
-
-
-def priority_of(frame: Frame) -> int:
-    """Return the priority that a frame counts for: its outermost VLAN tag's, else 0."""
-    vlan = outer_vlan(frame)
-    return 0 if vlan is None else vlan.priority
 
 
 def without_tags(
@@ -188,11 +151,6 @@ def _admits_all(message: object) -> bool:
     return True
 
 
-def is_group(address: bytes) -> bool:
-    """Return whether a MAC address is a group's."""
-    return bool(address[0] & 1)
-
-
 def answer(
     sampled: bytes,
     message: _Message,
@@ -220,37 +178,6 @@ def answer(
         priority=None if parameters.keep_priority else parameters.message_priority,
         ethertypes=ethertypes,
     )
-
-
-def framed(
-    message: Layer,
-    like: Frame,
-    *,
-    dst: bytes,
-    src: bytes,
-    priority: int | None,
-    ethertypes: EtherTypes = DEFAULT,
-) -> bytes:
-    """Return the octets of ``message`` behind the VLAN stack of ``like``, padded to 60, without FCS.
-
-    Of the stack only the outermost tag changes: it gets ``priority`` (None keeps its own) and DEI 0.
-    """
-    stack: list[tuple[int, VLAN | STag]] = []
-    for before, layer in pairwise((like.layers[0], *tags(like))):
-        if not isinstance(layer, VLAN | STag):
-            continue
-        tag: VLAN | STag = layer
-        if not stack:
-            tag = layer.replace(priority=layer.priority if priority is None else priority, dei=0)
-        stack.append((int(getattr(before, before.next_key)), tag))
-    # Each header's type announces what follows it.
-    types = [*(announced for announced, _ in stack), ethertypes.message]
-    layers = (
-        Ethernet(dst=dst, src=src, type=types[0]),
-        *(tag.replace(etype=etype) for (_, tag), etype in zip(stack, types[1:], strict=True)),
-        message,
-    )
-    return encode(Frame(layers=layers, ethertypes=ethertypes)).ljust(MIN_OCTETS, b"\0")
 
 
 def received(

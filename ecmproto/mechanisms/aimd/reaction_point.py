@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from ecmproto.codec import Ethernet, Frame
 from ecmproto.errors import ParameterError
 from ecmproto.kernel import compiled, expanded, inlined
-from ecmproto.mechanisms.aimd.messages import AIMDDiscards, outer_vlan, priority_of
+from ecmproto.mechanisms.aimd.messages import AIMDDiscards
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES, AIMDReactionPointParameters
+from ecmproto.mechanisms.api.frames import outer_vlan, priority_of
 from ecmproto.mechanisms.api.machine import AboutFlow, FlowHash, FlowKey, PortContext, total
 from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_CPID, NO_LIMITER, Departure, Sent
 from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate

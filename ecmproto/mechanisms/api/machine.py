@@ -7,7 +7,6 @@ driven as `ecmproto.mechanisms.api.protocol` says; frames go through the mechani
 from __future__ import annotations
 
 import importlib
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,13 +15,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec import EtherTypes
+from ecmproto.codec import Ethernet, EtherTypes, decode_lax
 from ecmproto.errors import ParameterError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.mechanisms.api.frames import (
+    ADDRESS_OCTETS,
+    MessageFormat,
+    framed,
+    headers,
+    is_group,
+    outer_vlan,
+    priority_of,
+)
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.mechanisms.api.parameters import Parameters
 from ecmproto.mechanisms.api.protocol import (
+    SILENT,
     Arrival,
     CongestionPoint,
     Message,
@@ -32,10 +41,12 @@ from ecmproto.mechanisms.api.protocol import (
     Outbox,
     Receivers,
     Senders,
+    fields_of,
 )
 from ecmproto.structs import Struct
 
 UNKNOWN_NS = -1
+HEADER_OCTETS = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +130,18 @@ class NoRefusals:
     """The discard counters of a mechanism without messages; a record without fields."""
 
 
-class Machine(ABC):
+class MessageDiscards:
+    """The discard counters of a mechanism whose messages are read by the names of their fields; a record."""
+
+    group_address: int
+    """To a group address."""
+    foreign_address: int
+    """To another station, or about another station's frame."""
+    malformed: int
+    """Cut short, or without what tells the flow."""
+
+
+class Machine:
     """A mechanism with its parameters set.
 
     Without a method of its own for a role, a mechanism has none: its port only forwards, its stations send
@@ -138,6 +160,9 @@ class Machine(ABC):
     """Its Protocol field, where it is an experimental one."""
     tag_octets = 0
     """The octets that the tag adds to a frame."""
+    messages: Mapping[int, MessageFormat] = MappingProxyType({})
+    """Its kinds of messages and their formats, for `frame` and `parse_feedback` to convert by the names of
+    their fields; ``kinds``, ``answers`` and ``payloads`` follow from it."""
     kinds: Mapping[int, str] = MappingProxyType({})
     """The names of its kinds of messages."""
     answers: frozenset[int] = frozenset()
@@ -154,6 +179,24 @@ class Machine(ABC):
     """The queue length that the congestion point steers to."""
     refusal_record: type[Any] = NoRefusals
     """The record that `parse_feedback` counts in; its fields are counters by name."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "messages" not in cls.__dict__:
+            return
+        said = cls.messages.items()
+        payloads = {kind: each.payload for kind, each in said if each.payload is not None}
+        sampled = [each for kind, each in payloads.items() if not cls.messages[kind].is_answer]
+        following: dict[str, Any] = {
+            "kinds": {kind: each.name or each.format.counted_as for kind, each in said},
+            "answers": frozenset(kind for kind, each in said if each.is_answer),
+            # A sample that stays silent has what the messages about samples have.
+            "payloads": ({SILENT: sampled[0]} if sampled else {}) | payloads,
+            "refusal_record": MessageDiscards,
+        }
+        for name, value in following.items():
+            if name not in cls.__dict__:
+                setattr(cls, name, value)
 
     def __init__(self, parameters: Mapping[Role, Parameters]) -> None:
         self.parameters = parameters
@@ -174,12 +217,37 @@ class Machine(ABC):
         """Return the destinations behind the port, at their start at time 0."""
         return NullReceivers()
 
-    @abstractmethod
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return ``message`` as a frame, padded to 60 octets, without FCS.
 
-        ``about`` is the frame that caused it, or one of the flow that it is about.
+        ``about`` is the frame that caused it, or one of the flow that it is about: the message goes to its
+        source behind the same VLAN tags, in the priority of its format.  ValueError if that source takes no
+        messages, ParameterError for a kind that is not in ``messages``.
         """
+        if message.kind not in self.messages:
+            known = ", ".join(map(str, self.messages)) or "none, without messages"
+            raise ParameterError(name="message", needed=f"a kind of {known}", got=f"kind {message.kind}")
+        made = self.messages[message.kind]
+        layer = made.layer_of(fields_of(message, self.payloads))
+        source = about.octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]
+        if len(about.octets) < HEADER_OCTETS or is_group(source) or source == place.cp_mac:
+            raise ValueError("the source of the frame that the message is about takes no messages")
+        destination = about.octets[:ADDRESS_OCTETS]
+        if made.destination:
+            layer = layer.replace(**{made.destination: destination})
+        if made.format.shows is Ethernet:
+            shown = about.octets[: max(made.shown_octets, made.format.least_shown)]
+            layer = layer.replace(**{made.format.layout[-1].key: shown.ljust(made.format.least_shown, b"\0")})
+        # A group has no address to answer from: the port's stands for it.
+        answers = made.is_answer and not is_group(destination)
+        return framed(
+            layer,
+            headers(about.octets, place.ethertypes),
+            dst=source,
+            src=destination if answers else place.cp_mac,
+            priority=made.format.crafting.priority,
+            ethertypes=place.ethertypes,
+        )
 
     def parse_feedback(
         self,
@@ -197,7 +265,49 @@ class Machine(ABC):
         number on the wire where a snap length may have cut them.  With an empty ``station_mac`` the frame
         is for no station.  Never raises, whatever the octets.
         """
-        return None
+        if not self.messages:
+            return None
+        frame = decode_lax(octets, original_octets=length_octets, ethertypes=place.ethertypes)
+        said = {each.format for each in self.messages.values()}
+        layer = next((layer for layer in frame.layers if type(layer) in said), None)
+        known = (kind for kind, each in self.messages.items() if each.format is type(layer))
+        kind = next((kind for kind in known if layer is not None and self.messages[kind].is_of(layer)), None)
+        if layer is None or kind is None:
+            wrong = frame.error is not None and frame.error.layer in {each.prefix for each in said}
+            refusals.malformed += wrong
+            return None
+        header, made = frame[Ethernet], self.messages[kind]
+        if is_group(header.dst):
+            refusals.group_address += 1
+            return None
+        if header.dst != station_mac:
+            refusals.foreign_address += 1
+            return None
+        fields = {"kind": kind, **made.fields_of(layer)}
+        if made.format.shows is Ethernet:
+            return self._about_shown(fields, layer, station_mac, place, refusals)
+        destination = getattr(layer, made.destination) if made.destination else header.src
+        vlan = outer_vlan(frame)
+        # Without its own field for it a message travels in a priority that is not the data's.
+        priority = fields.get("priority", 0 if vlan is None else None)
+        about = AboutFlow(destination, None if vlan is None else vlan.id, priority)
+        return ParsedFeedback(fields, about)
+
+    def _about_shown(
+        self, fields: dict[str, int], layer: Layer, station_mac: bytes, place: PortContext, refusals: Any
+    ) -> ParsedFeedback | None:
+        """Return the feedback about the flow of the frame that a message shows."""
+        shown: bytes = getattr(layer, layer.layout[-1].key)
+        if len(shown) < HEADER_OCTETS:
+            refusals.malformed += 1
+            return None
+        sampled = headers(shown, place.ethertypes)
+        if sampled[Ethernet].src != station_mac:
+            refusals.foreign_address += 1
+            return None
+        vlan, priority = outer_vlan(sampled), priority_of(sampled)
+        about = AboutFlow(sampled[Ethernet].dst, None if vlan is None else vlan.id, priority)
+        return ParsedFeedback({**fields, "priority": priority}, about)
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
         """Tell ``point`` the rate of its port's line from now on; most keep the C that they started with."""
@@ -278,8 +388,9 @@ class StackedMachine(Machine):
         self.name = f"{upper.name} over {lower.name}"
         self.knows_stations = upper.knows_stations or lower.knows_stations
         for name in (
-            "flow_key", "flow_hash", "tag", "tag_protocol", "tag_octets", "kinds", "payloads", "answers",
-            "shown_fields", "histogram_field", "feedback_label", "set_point_octets", "refusal_record",
+            "flow_key", "flow_hash", "tag", "tag_protocol", "tag_octets", "messages", "kinds", "payloads",
+            "answers", "shown_fields", "histogram_field", "feedback_label", "set_point_octets",
+            "refusal_record",
         ):  # fmt: skip
             setattr(self, name, getattr(upper, name))
         self._upper, self._lower = upper, lower
@@ -335,7 +446,3 @@ class StackedMachine(Machine):
 
 class NoControl(Machine):
     """The mechanism that controls nothing: all its roles are idle."""
-
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Raise ParameterError: there are no messages."""
-        raise ParameterError(name="message", needed="none without a mechanism", got=f"kind {message.kind}")

@@ -19,11 +19,6 @@ from ecmproto.mechanisms.aimd.messages import (
     Flow,
     Received,
     answer,
-    framed,
-    headers,
-    is_group,
-    outer_vlan,
-    priority_of,
     received,
     tag_of,
     with_tag,
@@ -31,6 +26,7 @@ from ecmproto.mechanisms.aimd.messages import (
 )
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES
 from ecmproto.mechanisms.aimd.reaction_point import about_flow, flow_hash_of, flow_key_of, rtt_gauges
+from ecmproto.mechanisms.api.frames import framed, headers, is_group, outer_vlan, priority_of
 from ecmproto.mechanisms.api.machine import (
     UNKNOWN_NS,
     AboutFlow,

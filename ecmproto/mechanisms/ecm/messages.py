@@ -17,7 +17,6 @@ from ecmproto.mechanisms.aimd.messages import (
     Flow,
     Received,
     answer,
-    headers,
     received,
     tag_of,
     with_tag,
@@ -31,6 +30,7 @@ from ecmproto.mechanisms.aimd.reaction_point import (
     rtt_gauges,
     station_counters,
 )
+from ecmproto.mechanisms.api.frames import headers
 from ecmproto.mechanisms.api.machine import Machine, ParsedFeedback, PortContext, SampledFrame
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (

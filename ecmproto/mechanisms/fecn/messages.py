@@ -30,7 +30,7 @@ from ecmproto.codec import (
 )
 from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.messages import framed, headers, outer_vlan
+from ecmproto.mechanisms.api.frames import framed, headers, outer_vlan
 from ecmproto.mechanisms.api.machine import (
     AboutFlow,
     FlowKey,

@@ -18,7 +18,7 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import MAX_MSDU
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.formats.text import cpid
-from ecmproto.mechanisms.aimd.messages import outer_vlan
+from ecmproto.mechanisms.api.frames import outer_vlan
 from ecmproto.mechanisms.api.machine import (
     AboutFlow,
     FlowKey,

@@ -1,0 +1,182 @@
+"""Mechanisms' messages as frames: headers read and made, and message fields mapped to format fields by name.
+
+A :class:`MessageFormat` says which format a kind of message has on the wire.  Fields of the format take the
+values of the message's fields of the same name, in its head or its payload; the declaration names the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise, takewhile
+from types import MappingProxyType
+from typing import Any
+
+from ecmproto.codec import VLAN, Ethernet, EtherTypes, Frame, STag, decode_lax, encode
+from ecmproto.codec.frame import MIN_OCTETS
+from ecmproto.errors import ParameterError
+from ecmproto.formats.base import Layer
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.formats.registry import announcement
+from ecmproto.formats.schema import Field
+from ecmproto.record import record_dtype
+
+ADDRESS_OCTETS = 6
+_TYPE_OCTETS = 2
+_SHOWN_OCTETS = 256
+"""More than any sane stack of tags; what follows needs no decoding."""
+_WORD_BITS = 64
+
+
+def headers(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Frame:
+    """Return the frame's addresses and tags, decoded laxly; the rest is not looked at.
+
+    The last tag counts as whole even where what follows it was cut off with its EtherType.
+    """
+    return _headers(octets[:_SHOWN_OCTETS], ethertypes)
+
+
+@lru_cache(maxsize=16)
+def _headers(shown: bytes, ethertypes: EtherTypes) -> Frame:
+    # Who asks for a frame's priority asks for its addresses next.
+    return decode_lax(shown + bytes(_TYPE_OCTETS), original_octets=1 << 30, ethertypes=ethertypes)
+
+
+def tags(frame: Frame) -> list[Layer]:
+    """Return the tags that follow the addresses, outermost first; an unknown one is none."""
+    return list(takewhile(lambda layer: layer.role == "tag" and layer.next_key, frame.layers[1:]))
+
+
+def outer_vlan(frame: Frame) -> VLAN | STag | None:
+    """Return the outermost VLAN tag, None on an untagged frame."""
+    return next((layer for layer in tags(frame) if isinstance(layer, VLAN | STag)), None)
+
+
+def priority_of(frame: Frame) -> int:
+    """Return the priority that a frame counts for: its outermost VLAN tag's, else 0."""
+    vlan = outer_vlan(frame)
+    return 0 if vlan is None else vlan.priority
+
+
+def is_group(address: bytes) -> bool:
+    """Return whether a MAC address is a group's."""
+    return bool(address[0] & 1)
+
+
+def framed(
+    message: Layer,
+    like: Frame,
+    *,
+    dst: bytes,
+    src: bytes,
+    priority: int | None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes:
+    """Return the octets of ``message`` behind the VLAN stack of ``like``, padded to 60, without FCS.
+
+    Of the stack only the outermost tag changes: it gets ``priority`` (None keeps its own) and DEI 0.
+    """
+    stack: list[tuple[int, VLAN | STag]] = []
+    for before, layer in pairwise((like.layers[0], *tags(like))):
+        if not isinstance(layer, VLAN | STag):
+            continue
+        tag: VLAN | STag = layer
+        if not stack:
+            tag = layer.replace(priority=layer.priority if priority is None else priority, dei=0)
+        stack.append((int(getattr(before, before.next_key)), tag))
+    # Each header's type announces what follows it.
+    types = [*(announced for announced, _ in stack), announced_by(type(message), ethertypes)]
+    layers = (
+        Ethernet(dst=dst, src=src, type=types[0]),
+        *(tag.replace(etype=etype) for (_, tag), etype in zip(stack, types[1:], strict=True)),
+        message,
+    )
+    return encode(Frame(layers=layers, ethertypes=ethertypes)).ljust(MIN_OCTETS, b"\0")
+
+
+def announced_by(kind: type[Layer], ethertypes: EtherTypes) -> int:
+    """Return the EtherType that announces a format; ParameterError for one that none does."""
+    found = announcement(kind, ethertypes)
+    if found is None:
+        raise ParameterError(name=kind.prefix, needed="a format that an EtherType announces", got="another")
+    return found
+
+
+_HEAD = frozenset({"priority", "qlen_octets", "qoff_octets", "qdelta_octets", "fb_octets", "rate_kbps"})
+"""The fields of a message's head that a wire can carry; the others are numbers that mean something here."""
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFormat:
+    """One kind of message as it stands in a frame."""
+
+    format: type[Layer]
+    payload: type[Any] | None = None
+    """The record of the message's payload, None without one."""
+    name: str = ""
+    """What the kind is called; the name that the format counts as unless it is given."""
+    fields: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    """The message's fields, by those of the format that have other names."""
+    units: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    """How many of the message's units are one of the format's, by its fields; below 0: of opposite sign."""
+    constants: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    """Fields of the format that are the same in all messages of the kind, by which it is known."""
+    destination: str = ""
+    """The format's field that has the destination address of the flow that the message is about."""
+    is_answer: bool = False
+    """Whether destinations send it, not the congestion point about a frame that it sampled."""
+    shown_octets: int = 64
+    """How much of the sampled frame it shows, where its format shows one."""
+
+    def fields_by_name(self) -> Mapping[str, tuple[Field, int]]:
+        """Return the format's fields and units by the message's fields that stand there."""
+        kind: Any = self.payload
+        carried = _HEAD | set(record_dtype(kind).names or () if kind is not None else ())
+        named = {self.fields.get(each.key, each.key): each for each in self.format.layout if each.is_number}
+        unknown = sorted(set(self.fields.values()) - carried)
+        if unknown or not set(self.fields) | set(self.units) <= {each.key for each in named.values()}:
+            raise ParameterError(
+                name=self.format.prefix,
+                needed=f"fields of the format, and of the message: {', '.join(sorted(carried))}",
+                got=str(dict(self.fields)),
+            )
+        return {name: (at, self.units.get(at.key, 1)) for name, at in named.items() if name in carried}
+
+    def layer_of(self, message: Mapping[str, Any]) -> Layer:
+        """Return the message with these fields as its format has it.
+
+        Units are rounded towards zero; what a field cannot hold becomes the nearest value that it can.
+        """
+        values: dict[str, int] = dict(self.constants)
+        for name, (at, unit) in self.fields_by_name().items():
+            values[at.key] = _as_written(at, message.get(name, 0), unit)
+        return self.format(**values)
+
+    def fields_of(self, layer: Layer) -> dict[str, int]:
+        """Return the message's fields as ``layer`` has them, as exactly as its fields give them."""
+        return {
+            name: _as_read(getattr(layer, at.key)) * unit
+            for name, (at, unit) in self.fields_by_name().items()
+        }
+
+    def is_of(self, layer: Layer) -> bool:
+        """Return whether a layer of the format is a message of this kind."""
+        return all(getattr(layer, name) == value for name, value in self.constants.items())
+
+
+def _as_written(at: Field, value: float, unit: int) -> int:
+    """Return a machine's value in the unit of the wire, as the field at ``at`` holds it."""
+    number = int(value) if unit == 1 else int(abs(value) // abs(unit))
+    if unit != 1 and (value < 0) != (unit < 0):
+        number = -number
+    if at.bits == _WORD_BITS and at.minimum == 0:
+        # Machines hold unsigned 64-bit numbers as the signed ones of the same bits.
+        return number % (1 << _WORD_BITS)
+    return max(at.minimum, min(at.maximum, number))
+
+
+def _as_read(value: int) -> int:
+    """Return a value as machines hold it, in the unit of the wire."""
+    return value - (1 << _WORD_BITS) if value >> (_WORD_BITS - 1) > 0 else value

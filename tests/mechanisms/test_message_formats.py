@@ -1,0 +1,127 @@
+"""Messages and octets converted by the names of their fields, without a mapping by hand."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from ecmproto.codec import BCN, CNM, VLAN, DBPRateReport, Ethernet, decode, encode
+from ecmproto.errors import ParameterError
+from ecmproto.formats.bcn import NORMAL, STOP
+from ecmproto.mechanisms.api.frames import MessageFormat
+from ecmproto.mechanisms.api.machine import AboutFlow, Machine, MessageDiscards, PortContext, SampledFrame
+from ecmproto.mechanisms.api.protocol import SILENT, fields_of, messages_of
+from ecmproto.mechanisms.bcn.congestion_point import BCNPayload
+from ecmproto.mechanisms.qcn.congestion_point import CNMPayload
+from ecmproto.record import new_record
+
+SOURCE, DESTINATION, CP = (bytes.fromhex(f"0200000000{last}") for last in ("01", "02", "c1"))
+PLACE = PortContext(rate_bps=10**10, link_rate_bps=10**10, cp_mac=CP, stations=2, flows=2)
+DATA = encode(Ethernet(dst=DESTINATION, src=SOURCE), VLAN(id=5, priority=3), fix=True).ljust(100, b"\x55")
+ABOUT = SampledFrame(DATA, 100, 16)
+
+
+class Toy(Machine):
+    """Three formats of others, told apart by their constants and by being answers."""
+
+    messages = MappingProxyType(
+        {
+            1: MessageFormat(
+                format=CNM,
+                payload=CNMPayload,
+                fields={"encap_prio": "priority", "q_offset": "qoff_octets", "q_delta": "qdelta_octets"},
+                units={"q_offset": -64, "q_delta": 64},
+                destination="encap_dst",
+            ),
+            2: MessageFormat(format=BCN, payload=BCNPayload, constants={"type": NORMAL}, name="go"),
+            3: MessageFormat(format=BCN, payload=BCNPayload, constants={"type": STOP}, name="stop"),
+            4: MessageFormat(format=DBPRateReport, fields={"rate": "rate_kbps"}, is_answer=True),
+        }
+    )
+
+
+def sent(**fields: Any) -> bytes:
+    machine = Toy({})
+    (message,) = messages_of([fields], machine.payloads)
+    return machine.frame(message, ABOUT, PLACE)
+
+
+def heard(octets: bytes, station: bytes = SOURCE) -> tuple[Any, Any]:
+    machine = Toy({})
+    record: Any = new_record(machine.refusal_record)
+    return machine.parse_feedback(octets, station, PLACE, record), record
+
+
+def test_the_machine_knows_its_kinds_answers_and_payloads() -> None:
+    assert Toy.kinds == {1: "CNM", 2: "go", 3: "stop", 4: "DBP rate report"}
+    assert Toy.answers == {4}
+    assert Toy.payloads == {SILENT: CNMPayload, 1: CNMPayload, 2: BCNPayload, 3: BCNPayload}
+    assert Toy.refusal_record is MessageDiscards
+
+
+def test_units_round_towards_zero_and_values_stop_at_the_ends_of_fields() -> None:
+    cnm = decode(sent(kind=1, priority=3, qntz_fb=99, qoff_octets=130, qdelta_octets=-(10**9)))[CNM]
+    assert (cnm.q_offset, cnm.q_delta, cnm.qntz_fb, cnm.encap_prio) == (-2, -(2**15), 63, 3)
+    assert cnm.encap_dst == DESTINATION
+
+
+def test_a_message_goes_to_the_source_behind_its_vlan_tag_and_an_answer_comes_from_the_destination() -> None:
+    frame, answer = decode(sent(kind=1)), decode(sent(kind=4, rate_kbps=77))
+    assert (frame[Ethernet].dst, frame[Ethernet].src) == (SOURCE, CP)
+    assert (frame[VLAN].id, frame[VLAN].priority) == (5, 6)
+    assert (answer[Ethernet].dst, answer[Ethernet].src) == (SOURCE, DESTINATION)
+    assert (answer[DBPRateReport].rate, answer[VLAN].priority) == (77, 7)
+
+
+@pytest.mark.parametrize(
+    ("fields", "about"),
+    [
+        ({"kind": 1, "priority": 3, "qntz_fb": 20, "qoff_octets": -640, "qdelta_octets": 64, "cpid": -5},
+         AboutFlow(DESTINATION, 5, 3)),
+        ({"kind": 2, "priority": 3, "cpid": 2**57, "e": -100, "capacity": 10**6},
+         AboutFlow(DESTINATION, 5, 3)),
+        ({"kind": 3, "priority": 3, "cpid": 2**57, "e": -9, "capacity": 1}, AboutFlow(DESTINATION, 5, 3)),
+        ({"kind": 4, "rate_kbps": 2**32 - 1}, AboutFlow(DESTINATION, 5, None)),
+    ],
+)  # fmt: skip
+def test_what_was_said_is_heard(fields: dict[str, int], about: AboutFlow) -> None:
+    found, _ = heard(sent(**fields))
+    assert found.about == about
+    (message,) = messages_of([found.fields], Toy.payloads)
+    assert fields_of(message, Toy.payloads).items() >= fields.items()
+
+
+def test_messages_for_others_to_groups_and_cut_short_are_counted() -> None:
+    octets, tagged = sent(kind=2, cpid=2**57), bytes.fromhex("8100")
+    for changed, station, counter in (
+        (octets, DESTINATION, "foreign_address"),
+        (octets, b"", "foreign_address"),
+        (b"\x01" + octets[1:], SOURCE, "group_address"),
+        (octets[:25], SOURCE, "malformed"),
+        (octets.replace(SOURCE + tagged, CP + tagged), SOURCE, "foreign_address"),
+    ):
+        found, record = heard(changed, station)
+        assert found is None
+        assert {name: int(record[name]) for name in record.dtype.names if record[name]} == {counter: 1}
+    assert heard(DATA)[0] is None
+
+
+def test_a_source_that_takes_no_messages_and_an_unknown_kind_are_errors() -> None:
+    (message,) = messages_of([{"kind": 1}], Toy.payloads)
+    for source in (CP, b"\x01" + SOURCE[1:]):
+        about = SampledFrame(DESTINATION + source + DATA[12:], 100, 16)
+        with pytest.raises(ValueError, match="takes no messages"):
+            Toy({}).frame(message, about, PLACE)
+    with pytest.raises(ParameterError, match="needed a kind of 1, 2, 3, 4, got kind 9"):
+        sent(kind=9)
+
+
+def test_a_mapping_names_fields_that_there_are() -> None:
+    for wrong in (
+        MessageFormat(format=DBPRateReport, fields={"rate": "speed"}),
+        MessageFormat(format=DBPRateReport, fields={"speed": "rate_kbps"}),
+    ):
+        with pytest.raises(ParameterError, match="dbp: needed fields of the format, and of the message"):
+            wrong.fields_by_name()
