@@ -32,8 +32,6 @@ _POINTS_SHOWN = 12
 _FLOWS_SHOWN = 10
 _QUEUES_SHOWN = 12
 _FB_STEP = 8
-_TITLES = {"cnm": "CNM", "ecm": "ECM", "bcn": "BCN", "e2cm": "E²CM"}
-_CARRIERS = {"rdtag": "RD tag", "fecn": "FECN return", "dbp": "DBP report"}
 
 _Rows = list[tuple[str, Sequence[str]]]
 
@@ -264,13 +262,14 @@ def _paused(statistics: Statistics, paused_ns: int) -> tuple[str, str]:
 
 def feedback(statistics: Statistics) -> Iterator[str]:
     """Yield the section on feedback: the messages of each congestion point, and their targets."""
-    for kind, title in _TITLES.items():
+    from ecmproto.stats.statistics import kind_of
+
+    for kind in dict.fromkeys(point.kind for point in statistics.congestion_points):
+        title = kind_of(kind).title
         points = [point for point in statistics.congestion_points if point.kind == kind]
-        if not points:
-            continue
         yield f"{paint(f'{title}s by congestion point', 'title')}\n{_points(statistics, points)}"
-        if kind == "cnm":
-            yield _histogram(points)
+        if points[0].fb_histogram:
+            yield f"{paint(f'{title}s by quantized feedback', 'title')}\n{_histogram(points)}"
         yield f"{paint(f'{title}s by flow', 'title')}\n{_flows(statistics, kind)}"
 
 
@@ -279,7 +278,7 @@ def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> str:
 
     names = ["frames", "rate"]
     for name in points[0].quantities:
-        names += _QUANTITIES[name]
+        names += _heads(name)
     rows: _Rows = [("", names)]
     for point in points[:_POINTS_SHOWN]:
         cells = [f"{point.frames:,}", _rate(statistics, point.frames)]
@@ -290,7 +289,7 @@ def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> str:
     return "\n".join(lines)
 
 
-_QUANTITIES = {
+_HEADS = {
     "qntz_fb": ("Fb", "max"),
     "q_offset_octets": ("Qoffset", "least"),
     "q_delta_octets": ("Qdelta", "most"),
@@ -300,9 +299,13 @@ _QUANTITIES = {
 """What the mean and the end that tells of congestion are called."""
 
 
+def _heads(name: str) -> tuple[str, str]:
+    return _HEADS.get(name, (name.removesuffix("_octets"), "most"))
+
+
 def _quantity(name: str, quantity: Distribution) -> tuple[str, str]:
-    end = quantity.minimum if _QUANTITIES[name][1] == "least" else quantity.maximum
-    if name == "qntz_fb":
+    end = quantity.minimum if _heads(name)[1] == "least" else quantity.maximum
+    if not name.endswith("_octets"):
         return f"{quantity.mean:.1f}", str(end)
     return format_octets(quantity.mean), format_octets(end)
 
@@ -327,20 +330,20 @@ def _more(count: int, shown: int, noun: str) -> list[str]:
 
 
 def _histogram(points: Sequence[CongestionPoint]) -> str:
-    """Return the histogram of quantized feedback: none by itself, then in the steps that shorten sampling."""
+    """Return the histogram of quantized feedback: 0 by itself, then in the steps that shorten sampling."""
     whole = [sum(values) for values in zip(*(point.fb_histogram for point in points), strict=True)]
     counts = [("0", whole[0])]
     for first in range(0, len(whole), _FB_STEP):
         low, last = max(1, first), first + _FB_STEP - 1
         counts.append((f"{low}–{last}", sum(whole[low : last + 1])))
-    return f"{paint('CNMs by quantized feedback', 'title')}\n{bars(counts, width=_BAR)}"
+    return bars(counts, width=_BAR)
 
 
 def _flows(statistics: Statistics, kind: str) -> str:
     from ecmproto.formats.text import cpid_text
 
     flows = [flow for flow in statistics.message_flows if flow.kind == kind]
-    with_fb = kind == "cnm"
+    with_fb = any(flow.fb_mean is not None for flow in flows)
     rows: _Rows = [("", ["flow", "frames", "rate", *(("Fb", "max") if with_fb else ())])]
     for flow in flows[:_FLOWS_SHOWN]:
         cells = [flow_text(kind, flow.flow_id), f"{flow.frames:,}"]
@@ -389,16 +392,17 @@ def _percentiles(times: Distribution) -> str:
 
 def rates(statistics: Statistics) -> Iterator[str]:
     """Yield the rates that FECN and DBP advertise."""
-    for kind, title in _CARRIERS.items():
+    from ecmproto.stats.statistics import kind_of
+
+    for kind in dict.fromkeys(rate.kind for rate in statistics.rates):
         queues = [rate for rate in statistics.rates if rate.kind == kind]
-        if not queues:
-            continue
         rows: _Rows = [("", ["RLQ", "frames", "no limit", "mean", "least", "most"])]
         shown = queues[:_QUEUES_SHOWN]
         rows += [(address(queue.station), _queue(queue)) for queue in shown]
         curves = [over_time(*curve) for queue in shown if (curve := _curve(queue))]
-        whose = "from" if kind == "rdtag" else "to"
-        head = f"{paint(f'rates in {title}s', 'title')}, by the station they go {whose}"
+        carrier = kind_of(kind)
+        whose = "from" if carrier.group == "tag" else "to"
+        head = f"{paint(f'rates in {carrier.title}s', 'title')}, by the station they go {whose}"
         yield "\n".join([head, columns_of(rows), *_more(len(queues), _QUEUES_SHOWN, "queues"), *curves])
 
 
@@ -458,10 +462,14 @@ def paused_line(paused_ns: Sequence[int], width_ns: int) -> str:
 
 
 def flow_text(kind: str, flow_id: int | None) -> str:
-    """Return a flow identifier as the formats write it: E²CM's is a hash."""
-    if flow_id is None:
+    """Return a flow identifier as its format writes it: E²CM's, a hash, in hex."""
+    from ecmproto.formats.registry import BY_PREFIX, all_fields
+
+    feedback = BY_PREFIX[kind].as_feedback
+    if flow_id is None or feedback is None:
         return ABSENT
-    return f"{flow_id:#06x}" if kind == "e2cm" else str(flow_id)
+    hashed = any(field.name == feedback.flow_id and field.meta.base == "hex" for _, field in all_fields())
+    return f"{flow_id:#06x}" if hashed else str(flow_id)
 
 
 def class_name(each: ClassPause) -> str:

@@ -32,6 +32,7 @@ from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.formats.ecm import timestamp_ns
 from ecmproto.formats.ethernet import PACKET_TYPES, Ethernet
 from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.ip import tcp_flags_text
 from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.schema import Field
 from ecmproto.formats.summary import Case, Clause, First
@@ -417,7 +418,6 @@ _IP_PROTOCOLS = {
     43: "routing header", 44: "fragment", 47: "GRE", 50: "ESP", 51: "AH", 58: "ICMPv6", 59: "no next header",
     60: "destination options", 88: "EIGRP", 89: "OSPF", 103: "PIM", 112: "VRRP", 132: "SCTP",
 }  # fmt: skip
-_TCP_FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR")
 
 
 def _mac(address: bytes | int) -> str:
@@ -442,7 +442,7 @@ STYLES: Mapping[str, Callable[..., str]] = {
     "cm_tag": lambda protocol: "E2CM CM-TAG" if protocol == 2 else "CM-TAG",
     "e2cm_type": lambda type: E2CM_TYPES.get(type, f"type {type}"),
     "ip": lambda protocol: _IP_PROTOCOLS.get(protocol) or f"protocol {protocol}",
-    "flags": lambda bits: ", ".join(name for bit, name in enumerate(_TCP_FLAGS) if bits >> bit & 1),
+    "flags": tcp_flags_text,
     "packet": lambda type: PACKET_TYPES.get(type, f"packet type {type}"),
     "ethertype": lambda value: "LLC" if value <= MAX_LENGTH else f"{value:#06x}",
     # smaller ones are Linux's own numbers

@@ -24,7 +24,17 @@ from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.formats.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.formats.ethernet import MSDU
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
-from ecmproto.formats.ip import EXTENSIONS, PROTO_AH, PROTO_TCP, PROTO_UDP, TCP, Extension, IPv4, IPv6
+from ecmproto.formats.ip import (
+    EXTENSIONS,
+    PROTO_AH,
+    PROTO_TCP,
+    PROTO_UDP,
+    TCP,
+    Extension,
+    IPv4,
+    IPv6,
+    tcp_flags_text,
+)
 from ecmproto.formats.lldp import TLV
 from ecmproto.formats.mac_control import PFC
 from ecmproto.formats.registry import FORMATS, announcement
@@ -336,7 +346,6 @@ def _tail(record: Record, paint: Paint) -> Iterator[str]:
 _LINK_BPS = 10_000_000_000
 """The rate pause times are shown for: a frame does not say how fast its link is."""
 _TEXT_TLVS = (4, 5, 6)
-_TCP_FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 
 
 def meaning(value: Layer, field: Field, got: int | bytes, ethertypes: EtherTypes) -> str:
@@ -389,7 +398,7 @@ def special_meaning(cls: type[Layer], key: str) -> Callable[[int], str] | None:
             name for bit, name in ((2, "don't fragment"), (1, "more fragments")) if got & bit
         )
     if cls is TCP and key == "flags":
-        return lambda got: ", ".join(name for bit, name in enumerate(_TCP_FLAGS) if got >> bit & 1)
+        return tcp_flags_text
     return None
 
 

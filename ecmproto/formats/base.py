@@ -133,6 +133,18 @@ class Crafting:
     """Fields that have other values than their defaults."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback:
+    """The fields that statistics count of a congestion point's messages, beside CPID and queue lengths."""
+
+    types: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    """The values of its field ``type`` that are feedback, and their names; empty: every message is."""
+    flow_id: str = ""
+    """The whole name of the field that names the flow, its own or a tag's; 16 bits or fewer."""
+    quantized: str = ""
+    """Its field of quantized feedback, of 6 bits or fewer."""
+
+
 class Layer:
     """Base of every typed layer value: one format's fields as they stand in a frame.
 
@@ -159,6 +171,9 @@ class Layer:
     them.  Left out: the title, unless it is a header."""
     summary: ClassVar[Summary]
     """What it says in a frame's summary line; left out: its fields by name."""
+    as_feedback: ClassVar[Feedback | None]
+    """What statistics count by congestion point; None where its frames are no feedback.  Left out: a message
+    with a CPID is feedback."""
 
     announced_by: ClassVar[str | int] = ""
     """The role in the `EtherTypes` map, or the EtherType itself, that announces it; "" when neither does."""
@@ -366,6 +381,8 @@ def _fill_in(cls: Any) -> None:
     fill("crafting", Crafting())
     shows = cls.shows is not None
     fill("summary", summary_of_fields(cls.prefix, cls.role, cls.layout, next_key=cls.next_key, shows=shows))
+    by_points = cls.role == "message" and any(field.kind == "cpid" for field in cls.layout)
+    fill("as_feedback", Feedback() if by_points else None)
     cls.colour = cls.summary.colour or _COLOURS.get(cls.role, "title")
     setattr(cls, _FILLED, frozenset(filled))
 

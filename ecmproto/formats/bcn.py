@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ecmproto.formats.base import Crafting, layer
+from ecmproto.formats.base import Crafting, Feedback, layer
 from ecmproto.formats.experimental import (
     DEFAULT_CPID,
     MESSAGE_PRIORITY,
@@ -40,6 +40,7 @@ class BCN(Sampling):
         REST, default=b"", doc="the sampled frame's first octets, from its DA", source="wire-formats 5"
     )
     counted_as = "BCN"
+    as_feedback = Feedback(types=TYPES)
     summary = Summary(
         label="BCN", detail_first=True, detail="{:stop}e {e:queue} C {capacity:capacity} {:cpid}",
         clauses={"stop": Case("type", STOP, STOP, "STOP ")},

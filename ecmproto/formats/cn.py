@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ecmproto.formats.base import Crafting, Formats, Layer, Limit, layer
+from ecmproto.formats.base import Crafting, Feedback, Formats, Layer, Limit, layer
 from ecmproto.formats.ethernet import MSDU
 from ecmproto.formats.schema import CPID, Address, Count, mac, octets, sint, uint
 from ecmproto.formats.summary import First, Summary
@@ -83,6 +83,7 @@ class CNM(Layer):
     )
     role = "message"
     counted_as = "CNM"
+    as_feedback = Feedback(flow_id="cntag.flow_id", quantized="qntz_fb")
     summary = Summary(
         label="CNM", detail_first=True, shown_to="encap_dst",
         detail="Fb {qntz_fb} {:flow} prio {encap_prio} "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ecmproto.formats.base import Direction, layer
+from ecmproto.formats.base import Direction, Feedback, layer
 from ecmproto.formats.experimental import DEFAULT_CPID, Sampling, selector
 from ecmproto.formats.schema import CPID, Count, octets, sint, uint
 from ecmproto.formats.summary import Case, Summary
@@ -53,6 +53,7 @@ class E2CM(Sampling):
         source="wire-formats 6",
     )
     counted_as = "E²CM"
+    as_feedback = Feedback(types={type: TYPES[type] for type in BCN_TYPES}, flow_id="e2cm.flow_id")
     summary = Summary(
         label="E2CM", detail_first=True, detail="{type:e2cm_type} {:e2cm} flow {flow_id:hex} {:cpid}",
         clauses={

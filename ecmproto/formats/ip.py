@@ -343,3 +343,11 @@ def _checksum(header: bytes) -> int:
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
+
+
+_TCP_FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
+
+
+def tcp_flags_text(bits: int) -> str:
+    """Return the names of the control bits that are set, the lowest first (RFC 9293 3.1, RFC 9768)."""
+    return ", ".join(name for bit, name in enumerate(_TCP_FLAGS) if bits >> bit & 1)

@@ -31,7 +31,7 @@ class KindChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointChange:
-    """Messages of a congestion point: ``kind`` is cnm, ecm, bcn or e2cm."""
+    """Messages of a congestion point: ``kind`` is their format."""
 
     kind: str
     cpid: int

@@ -28,6 +28,7 @@ from ecmproto.report.panels import (
 from ecmproto.report.run import Scale, rate_scale, time_scale, value_text
 from ecmproto.report.sheet import ALERT, QUEUE, Format, LegendEntry, line_style, shortened
 from ecmproto.stats import Statistics
+from ecmproto.stats.statistics import kind_of
 from ecmproto.units import NS_PER_S, format_rate, format_time
 
 if TYPE_CHECKING:
@@ -313,7 +314,7 @@ class AdvertisedPanel(LinePanel):
         """Return a line for each carrier and rate-limited queue."""
         return [
             PanelLine(
-                label=f"{_CARRIERS[rate.kind]} {address_text(rate.station)} RLQ {rate.rlq_id}",
+                label=f"{_carrier(rate.kind)} {address_text(rate.station)} RLQ {rate.rlq_id}",
                 values=_means(rate.rate_sum_bps_over_time, rate.limited_over_time),
                 weight=rate.frames,
             )
@@ -355,7 +356,9 @@ class LatencyPanel(LinePanel):
         return time_scale(top)
 
 
-_CARRIERS = {"rdtag": "RD tag from", "fecn": "FECN return to", "dbp": "DBP report to"}
+def _carrier(layer: str) -> str:
+    kind = kind_of(layer)
+    return f"{kind.title} {'from' if kind.group == 'tag' else 'to'}"
 
 
 def _look(place: int) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from ecmproto.filter import Filter, compile_filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.stats.counters import (
     FEEDBACK_FIELDS,
+    FEEDBACK_FORMATS,
     FRAME_FIELDS,
-    MAKERS,
     MOST_FLOWS,
     MOST_MALFORMED,
     MOST_POINTS,
@@ -34,6 +34,7 @@ from ecmproto.stats.counters import (
     PROBE_FIELDS,
     RATE_CARRIERS,
     RATE_FIELDS,
+    FeedbackCounts,
     FrameCounts,
     KindCounts,
     ProbeCounts,
@@ -78,7 +79,7 @@ class Accumulator:
         self._read = self._untimed = 0
         self._frames = FrameCounts()
         self._kinds = KindCounts(timeline)
-        self._feedback = [make(timeline) for make in MAKERS]
+        self._feedback = [FeedbackCounts(format, timeline) for format in FEEDBACK_FORMATS]
         self._probes = ProbeCounts(timeline)
         self._rates = [RateCounts(carrier, timeline) for carrier in RATE_CARRIERS]
         self._pauses = PauseCounts(timeline, speed_bps)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,10 @@ from numpy.typing import NDArray
 from ecmproto.batch.headers import fixed
 from ecmproto.capture.batch import Batch, Int64, Interface
 from ecmproto.columns import Column, Texts
-from ecmproto.formats.bcn import TYPES as BCN_TYPES
-from ecmproto.formats.e2cm import BCN_TYPES as E2CM_FEEDBACK
+from ecmproto.errors import ParameterError
+from ecmproto.formats.base import Feedback, Layer
 from ecmproto.formats.e2cm import PROBE_FWD, PROBE_REV
-from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
+from ecmproto.formats.registry import FORMATS, all_fields
 from ecmproto.stats.statistics import (
     E2CM_LISTS,
     KINDS,
@@ -260,42 +259,58 @@ MOST_POINTS = 256
 """Congestion points of one mechanism told apart."""
 MOST_FLOWS = 16384
 """Flows of one mechanism told apart."""
-FB_VALUES = 64
+FB_BITS = 6
+FLOW_ID_BITS = 16
+_QUEUE_UNIT = f"{QUEUE_UNIT_OCTETS} octets"
+"""The unit in which messages tell of queues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackFormat:
-    """The fields of a mechanism's messages to count, and the values of the type field that have them."""
+    """The whole names of the fields to count of a format's messages; "" where it has no such field."""
 
     kind: str
+    cpid: str
     quantities: Mapping[str, str]
     """The fields in 64 octets by what they are called in octets."""
-    flow_id: str = ""
+    flow_id: str
+    fb: str
+    type: str
     types: Mapping[int, str]
-    fb: str = ""
+    """The values of ``type`` that are feedback, and their names."""
 
     @property
     def fields(self) -> tuple[str, ...]:
         """All its fields."""
-        named = (self.flow_id, self.fb, f"{self.kind}.type" if self.types else "")
-        return (f"{self.kind}.cpid", *self.quantities.values(), *filter(None, named))
+        named = self.cpid, *self.quantities.values(), self.flow_id, self.fb, self.type
+        return tuple(name for name in named if name)
 
 
-FEEDBACK_FORMATS = (
-    FeedbackFormat(
-        kind="cnm", fb="cnm.qntz_fb", flow_id="cntag.flow_id", types={},
-        quantities={"q_offset_octets": "cnm.q_offset", "q_delta_octets": "cnm.q_delta"},
-    ),
-    FeedbackFormat(
-        kind="ecm", types={},
-        quantities={"q_off_octets": "ecm.q_off", "q_delta_octets": "ecm.q_delta"},
-    ),
-    FeedbackFormat(kind="bcn", types=BCN_TYPES, quantities={"e_octets": "bcn.e"}),
-    FeedbackFormat(
-        kind="e2cm", flow_id="e2cm.flow_id", types={type: E2CM_TYPES[type] for type in E2CM_FEEDBACK},
-        quantities={"q_off_octets": "e2cm.q_off", "q_delta_octets": "e2cm.q_delta"},
-    ),
-)  # fmt: skip
+def _feedback_format(cls: type[Layer], declared: Feedback) -> FeedbackFormat:
+    """Return the fields to count of a format that is feedback; ParameterError for one too wide to count."""
+    fb = f"{cls.prefix}.{declared.quantized}" if declared.quantized else ""
+    bits = {field.name: field.bits or 0 for _, field in all_fields()}
+    for name, most in ((declared.flow_id, FLOW_ID_BITS), (fb, FB_BITS)):
+        if name and not 0 < bits.get(name, 0) <= most:
+            raise ParameterError(name=cls.prefix, needed=f"a field of at most {most} bits", got=name)
+    return FeedbackFormat(
+        kind=cls.prefix,
+        cpid=next(field.name for field in cls.layout if field.kind == "cpid"),
+        quantities={
+            f"{field.key}_octets": field.name
+            for field in cls.layout
+            if field.meta.unit == _QUEUE_UNIT and field.kind in ("uint", "sint")
+        },
+        flow_id=declared.flow_id,
+        fb=fb,
+        type=f"{cls.prefix}.type" if declared.types else "",
+        types=declared.types,
+    )
+
+
+FEEDBACK_FORMATS = tuple(
+    _feedback_format(cls, cls.as_feedback) for cls in FORMATS if cls.counted_as and cls.as_feedback
+)
 FEEDBACK_FIELDS = ("eth.dst", *(name for format in FEEDBACK_FORMATS for name in format.fields))
 
 
@@ -308,7 +323,7 @@ class FeedbackCounts:
         self.points = Numbering(MOST_POINTS)
         self.flows = Numbering(MOST_FLOWS)
         self._frames = np.zeros(MOST_POINTS, np.int64)
-        self._fb = np.zeros((MOST_POINTS, FB_VALUES), np.int64)
+        self._fb = np.zeros((MOST_POINTS, 1 << FB_BITS), np.int64)
         self._types = np.zeros((MOST_POINTS, len(format.types)), np.int64)
         self._quantities = {name: Distributions() for name in (*_fb_name(format), *format.quantities)}
         self._over_time = timeline.series()
@@ -317,13 +332,13 @@ class FeedbackCounts:
     def add(self, counted: CountedBatch) -> None:
         """Count the messages of a batch."""
         format = self._format
-        rows = counted.columns[f"{format.kind}.cpid"].rows
+        rows = counted.columns[format.cpid].outermost().rows
         if format.types:
-            types = counted.values(f"{format.kind}.type", rows)
+            types = counted.values(format.type, rows)
             rows = rows[np.isin(types, list(format.types))]
         if not len(rows):
             return
-        cpid = counted.values(f"{format.kind}.cpid", rows)
+        cpid = counted.values(format.cpid, rows)
         fb = counted.values(format.fb, rows) if format.fb else np.zeros(len(rows), np.int64)
         self._add_points(counted, rows, cpid, fb)
         self._add_flows(counted, rows, cpid, fb)
@@ -339,7 +354,7 @@ class FeedbackCounts:
         for name, field in format.quantities.items():
             self._quantities[name].add(points, counted.values(field, rows), count)
         if format.types:
-            types = counted.values(f"{format.kind}.type", rows)
+            types = counted.values(format.type, rows)
             places = np.searchsorted(np.array(sorted(format.types)), types)
             count_at(self._types, points[known], places[known])
         self._over_time.grow(count)
@@ -350,7 +365,7 @@ class FeedbackCounts:
         format = self._format
         flow_id = counted.values(format.flow_id, rows) if format.flow_id else np.zeros(len(rows), np.int64)
         destination = counted.addresses("eth.dst", rows)
-        flows = self.flows.numbers(cpid, (destination << 16) | flow_id)
+        flows = self.flows.numbers(cpid, (destination << FLOW_ID_BITS) | flow_id)
         known = flows != NO_NUMBER
         frames, total, greatest = self._of_flows
         frames += np.bincount(flows[known], minlength=MOST_FLOWS)
@@ -393,8 +408,8 @@ class FeedbackCounts:
         return MessageFlow(
             kind=format.kind,
             cpid=cpid,
-            flow_id=key & 0xFFFF if format.flow_id else None,
-            destination=address_octets(key >> 16),
+            flow_id=key & ((1 << FLOW_ID_BITS) - 1) if format.flow_id else None,
+            destination=address_octets(key >> FLOW_ID_BITS),
             frames=frames,
             fb_mean=total / frames if format.fb else None,
             fb_maximum=greatest if format.fb else None,
@@ -405,9 +420,6 @@ def _fb_name(format: FeedbackFormat) -> tuple[str, ...]:
     return (format.fb.partition(".")[2],) if format.fb else ()
 
 
-FeedbackMaker = Callable[[Timeline], FeedbackCounts]
-MAKERS: tuple[FeedbackMaker, ...] = tuple(partial(FeedbackCounts, format) for format in FEEDBACK_FORMATS)
-"""Makes the counter of each mechanism's messages."""
 MOST_PROBED_FLOWS = 512
 PROBE_FIELDS = ("eth.dst", "e2cm.type", "e2cm.cpid", "e2cm.flow_id", "e2cm.latency", "e2cm.throughput")
 BPS_PER_KBPS = 1000
@@ -489,10 +501,14 @@ class RateCarrier:
     station: str
 
 
-RATE_CARRIERS = (
-    RateCarrier(kind="rdtag", station="eth.src"),
-    RateCarrier(kind="fecn", station="eth.dst"),
-    RateCarrier(kind="dbp", station="eth.dst"),
+def _carries_rates(cls: type[Layer]) -> bool:
+    return bool(cls.counted_as) and {"rlq_id", "rate"} <= {field.key for field in cls.layout}
+
+
+RATE_CARRIERS = tuple(
+    RateCarrier(kind=cls.prefix, station="eth.src" if cls.role == "tag" else "eth.dst")
+    for cls in FORMATS
+    if _carries_rates(cls)
 )
 RATE_FIELDS = (
     "eth.src",

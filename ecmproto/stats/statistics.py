@@ -65,6 +65,11 @@ _BY_LAYER = {layer: number for number, kind in enumerate(KINDS) for layer in kin
 _OTHER = NUMBER_OF[OTHER.name]
 
 
+def kind_of(layer: str) -> Kind:
+    """Return the kind of the frames that have a layer which is counted."""
+    return KINDS[_BY_LAYER[layer]]
+
+
 def kinds_of(protocols: str) -> list[int]:
     """Return the numbers of the kinds of a frame whose layers are ``protocols``, E²CM's types aside."""
     found = sorted({_BY_LAYER[layer] for layer in protocols.split(":") if layer in _BY_LAYER})
@@ -192,7 +197,7 @@ class CongestionPoint:
     """The messages of one mechanism with one CPID."""
 
     kind: str
-    """cnm, ecm, bcn or e2cm."""
+    """The format: cnm, ecm, bcn, e2cm, or one that another package brings."""
     cpid: int
     frames: int
     quantities: Mapping[str, Distribution]
@@ -257,7 +262,7 @@ class AdvertisedRate:
     """The rates that RD tags, FECN returns or DBP reports carry for one rate-limited queue."""
 
     kind: str
-    """rdtag, fecn or dbp."""
+    """The format: rdtag, fecn or dbp."""
     station: bytes | None
     """The source whose queue it is: where a tag comes from, and where a return or report goes."""
     rlq_id: int

@@ -75,7 +75,7 @@ TOO_LONG = TOO_LONG[:36] + (200).to_bytes(2, "big") + TOO_LONG[38:]
 
 FRAMES: dict[str, bytes] = {
     "data": DATA,
-    "tcp": octets(_FORTH, _IP, TCP(srcport=40000, dstport=80, flags=0x12)),
+    "tcp": octets(_FORTH, _IP, TCP(srcport=40000, dstport=80, flags=0x112)),
     "cnm": CNM_OCTETS,
     "cnm without a sample": octets(_NOTIFY, CNM(cpid=cpid(SINK, 2), encap_prio=1)),
     "cnm too long": TOO_LONG,

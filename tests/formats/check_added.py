@@ -134,6 +134,17 @@ def statistics() -> None:
     assert ("CIM", "message") in kinds("eth:vlan:cim")
     assert kinds("eth:ip:udp:cims")[0] == ("Congestion isolation signal", "message")
 
+    from ecmproto.stats import as_document, capture_stats
+    from ecmproto_cli.stats_table import stats_table
+
+    counted = capture_stats(written())
+    point = next(each for each in counted.congestion_points if each.kind == "cim")
+    depth = point.quantities["depth_octets"]
+    assert (depth.count, depth.minimum, depth.maximum) == (point.frames, -8 * 64, 11 * 64)
+    assert point.frames == sum(flow.frames for flow in counted.message_flows if flow.kind == "cim") == 22
+    assert as_document(counted, "-")["congestion_points"][-1]["kind"] == "cim"
+    assert "CIMs by congestion point" in stats_table(counted, "-")
+
 
 def reference() -> None:
     from ecmproto.codec.reference import as_dict, as_markdown, as_text

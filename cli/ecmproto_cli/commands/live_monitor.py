@@ -45,7 +45,6 @@ SCHEMA = "ecmproto/monitor/1"
 _NAMES = 13
 _POINTS_SHOWN = 12
 _PAUSES_SHOWN = 12
-_TITLES = {"cnm": "CNM", "ecm": "ECM", "bcn": "BCN", "e2cm": "E²CM"}
 _TOLD = ("message", "flow control")
 """The groups of kinds that a line tells."""
 _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
@@ -311,13 +310,14 @@ def _kinds(change: Change) -> Iterator[str]:
 
 def _points(change: Change) -> Iterator[str]:
     from ecmproto.formats.text import cpid_text
+    from ecmproto.stats.statistics import kind_of
 
     if not change.points:
         return
     rows: _Rows = [("", ["messages", "now"])]
     for point in change.points[:_POINTS_SHOWN]:
         cells = [f"{point.frames:,}", per_second(point.frames_per_s)]
-        rows.append((f"{_TITLES[point.kind]} {cpid_text(point.cpid)}", cells))
+        rows.append((f"{kind_of(point.kind).title} {cpid_text(point.cpid)}", cells))
     more = len(change.points) - _POINTS_SHOWN
     tail = f"\n  and {more} more" if more > 0 else ""
     yield f"{paint('messages by congestion point', 'title')}\n{columns_of(rows)}{tail}"
