@@ -157,7 +157,9 @@ class Flow:
     """TCP connections side by side."""
     tcp: TCP | None = None
     request_octets: int = 60
+    """What ``destination`` asks with, in one frame; 0: ``source`` sends without being asked."""
     response_octets: int = 10_000
+    """What ``source`` sends in each transaction."""
     idle_ns: int = 0
     """Mean of the exponential idle time between transactions."""
     sizes: tuple[tuple[int, float], ...] = ()
