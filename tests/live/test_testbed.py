@@ -8,16 +8,22 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.live.testbeds import COMMAND, RATE_BPS, VICTIM_BPS, Laboratory, requires_testbeds
+from tests.live.testbeds import (
+    BUFFER_OCTETS,
+    COMMAND,
+    JAIN,
+    Laboratory,
+    Miss,
+    Outcome,
+    missed,
+    misses,
+    requires_testbeds,
+)
 from tests.live.wires import READY_S
 from tests.namespaces import PATIENCE_S
-
-JAIN = {"ecm": 0.90, "qcn": 0.95, "e2cm": 0.95, "fecn": 0.98, "bcn": 0.90, "dbp": 0.98}
-"""What is asked of the shares of three equal senders."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,44 +38,19 @@ def namespaces_of(number: int) -> list[Path]:
 @pytest.mark.alone
 @pytest.mark.parametrize("mechanism", sorted(JAIN))
 def test_each_mechanism_closes_the_loop(mechanism: str, laboratory: Laboratory) -> None:
-    missed, starved = [], []
-    while True:
-        short = shortcomings(mechanism, laboratory.outcome(mechanism))
-        if not short:
-            return
-        told = f"{', '.join(short)} of {laboratory.outcome(mechanism)}"
-        starved_ms = laboratory.starved_ms(mechanism)
-        if starved_ms:
-            starved.append(f"devices were kept from the processor for {starved_ms:.0f} ms: {told}")
-        else:
-            missed.append(told)
-        if len(missed) > 1 or not laboratory.again(mechanism):
-            break
-    if len(missed) > 1:
-        pytest.fail("\n".join(missed))
-    pytest.skip("NOT TESTED: this machine is too busy for a testbed: " + "; ".join(starved + missed))
-
-
-def shortcomings(mechanism: str, outcome: dict[str, Any]) -> list[str]:
-    """Return what a run has not reached."""
-    set_point_octets = outcome["set_point_octets"]
-    latest_ms = 2 * set_point_octets * 8 / RATE_BPS * 1000 + 5
-    reached = {
-        "drops": outcome["dropped_frames"] == 0,
-        "queue": 0.5 <= outcome["queue_mean_octets"] / set_point_octets <= 2,
-        "fairness": outcome["fairness"] >= JAIN[mechanism],
-        "victim": outcome["victim_bps"] >= 0.9 * VICTIM_BPS,
-        "round trip": outcome["ping_p50_ms"] <= latest_ms,
-        "messages": outcome["messages"] > 0,
-    }
-    return [what for what, is_reached in reached.items() if not is_reached]
+    laboratory.judged(mechanism, lambda outcome: misses(outcome, jain=JAIN[mechanism]))
 
 
 @pytest.mark.alone
 def test_without_control_the_queue_stands_and_loses(laboratory: Laboratory) -> None:
-    outcome = laboratory.outcome("none")
-    assert outcome["queue_mean_octets"] >= 0.9 * 1000 * 1442
-    assert outcome["dropped_frames"] > 0
+    def judge(outcome: Outcome) -> dict[str, Miss]:
+        full = outcome["queue_mean_octets"] / BUFFER_OCTETS
+        return {
+            "queue": missed(narrow=full >= 0.9, wide=full >= 0.5),
+            "drops": missed(narrow=outcome["dropped_frames"] > 0),
+        }
+
+    laboratory.judged("none", judge)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

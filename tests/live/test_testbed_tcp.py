@@ -7,11 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.testbeds import requires_testbeds, run
+from tests.live.testbeds import EXTRA_RUNS, Miss, Outcome, judged, missed, requires_testbeds, run
 
 RATE_BPS = 50_000_000
 BUFFER_FRAMES = 1000
 FRAME_OCTETS = 1500 + 14
+SECONDS = 8
+
+
+def judge(outcome: Outcome) -> dict[str, Miss]:
+    """Return by how much TCP above a mechanism misses what is asked of it."""
+    rates = outcome["rates_bps"]
+    goodput = sum(rates) / RATE_BPS
+    # TCP alone fills what there is: with a mechanism below it most of the buffer is free.
+    full = outcome["queue_mean_octets"] / (BUFFER_FRAMES * FRAME_OCTETS)
+    return {
+        "goodput": missed(narrow=goodput >= 0.5, wide=goodput >= 0.25, any=goodput > 0),
+        "each sender": missed(narrow=min(rates) > 0),
+        "messages": missed(narrow=True, any=outcome["messages"] > 0),
+        "queue": missed(narrow=full < 0.5, wide=full < 0.75),
+    }
 
 
 @pytest.mark.alone
@@ -19,14 +34,10 @@ FRAME_OCTETS = 1500 + 14
 def test_tcp_goes_through(mechanism: str, tmp_path: Path) -> None:
     requires_testbeds()
     folder = tmp_path / "kept"
-    document = run("--mechanism", mechanism, "--tcp", "--rate", f"{RATE_BPS}b/s", seconds=8, folder=folder)
-    (outcome,) = document["runs"]
-    assert sum(outcome["rates_bps"]) >= 0.5 * RATE_BPS
-    assert min(outcome["rates_bps"]) > 0
-    assert outcome["messages"] > 0
+    words = ("--mechanism", mechanism, "--tcp", "--rate", f"{RATE_BPS}b/s", "--force")
+    runs = (run(*words, seconds=SECONDS, folder=folder) for _ in range(1 + EXTRA_RUNS))
+    outcome = judged(runs, judge, seconds=SECONDS)
     assert outcome["lost_share"] is None
-    # TCP alone fills what there is: with a mechanism below it most of the buffer is free.
-    assert outcome["queue_mean_octets"] < 0.5 * BUFFER_FRAMES * FRAME_OCTETS
     kept = folder / mechanism
     again = 0
     for number in (1, 2, 3):

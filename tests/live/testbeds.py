@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,90 @@ COMMAND = (sys.executable, "-m", "ecmproto_cli", "live", "testbed")
 RATE_BPS = 50_000_000
 VICTIM_BPS = 2_000_000
 SECONDS = 15
-SENDERS = 3
 EXTRA_RUNS = 2
 """Of each mechanism: what one was starved of leaves the others theirs, and a miss its second look."""
-_STARVED_NS = 50_000_000
+BUFFER_OCTETS = 1000 * 1442
+"""What a port's 1000 frames of 1400 octets and their headers take."""
+_FEW_DROPS, _MANY_DROPS = 400, 10_000
+"""Of some 43 thousand frames that leave the port while it counts; without control 34 thousand are dropped."""
+_GROSS = 10
+"""A device that waited for the processor for a tenth of a run was starved grossly."""
+
+JAIN = {"ecm": 0.90, "qcn": 0.95, "e2cm": 0.95, "fecn": 0.98, "bcn": 0.90, "dbp": 0.98}
+"""What is asked of the shares of three equal senders."""
+
+Outcome = dict[str, Any]
+
+
+class Miss(IntEnum):
+    """By how much a run misses what is asked of it."""
+
+    NONE = 0
+    SLIGHT = 1
+    """Beyond the narrow bound, which holds on a machine with nothing else to do."""
+    CLEAR = 2
+    """Beyond the wide bound, which holds unless devices hardly get to run."""
+    TOTAL = 3
+    """As if nothing controlled anything."""
+
+
+Judge = Callable[[Outcome], Mapping[str, Miss]]
+"""Tells by how much a run misses each of the things asked of it."""
+
+
+def missed(*, narrow: bool, wide: bool = True, any: bool = True) -> Miss:
+    """Return by how much a run misses something, given which of its bounds hold."""
+    return Miss.TOTAL if not any else Miss.CLEAR if not wide else Miss.NONE if narrow else Miss.SLIGHT
+
+
+def misses(outcome: Outcome, *, jain: float) -> dict[str, Miss]:
+    """Return by how much a run misses what a mechanism is for; ``jain`` is what is asked of the shares."""
+    set_point_octets = outcome["set_point_octets"]
+    queue = outcome["queue_mean_octets"] / set_point_octets
+    late = (outcome["ping_p50_ms"] or math.inf) / (2 * set_point_octets * 8 / RATE_BPS * 1000 + 5)
+    drops, fairness = outcome["dropped_frames"], outcome["fairness"]
+    victim = outcome["victim_bps"] / VICTIM_BPS
+    is_bounded = outcome["queue_mean_octets"] < BUFFER_OCTETS / 2
+    return {
+        "drops": missed(narrow=drops == 0, wide=drops < _FEW_DROPS, any=drops < _MANY_DROPS),
+        "queue": missed(narrow=0.5 <= queue <= 2, wide=0.25 <= queue <= 4, any=is_bounded),
+        "fairness": missed(narrow=fairness >= jain, wide=fairness >= 0.8),
+        "victim": missed(narrow=victim >= 0.9, wide=victim >= 0.5),
+        "round trip": missed(narrow=late <= 1, wide=late <= 2),
+        "messages": missed(narrow=True, any=outcome["messages"] > 0),
+    }
+
+
+def excusable(outcome: Outcome, seconds: float) -> Miss:
+    """Return what the time for which a run's devices were kept from the processor excuses.
+
+    ``starved_ns`` is what the testbed itself says of that (`ecmproto.live.device.is_starved`), 0 if hardly.
+    """
+    if outcome["starved_ns"] * _GROSS > seconds * 1e9:
+        return Miss.CLEAR
+    return Miss.SLIGHT if outcome["starved_ns"] else Miss.NONE
+
+
+def judged(outcomes: Iterable[Outcome], judge: Judge, *, seconds: float) -> Outcome:
+    """Return the first of ``outcomes`` that misses nothing.
+
+    The test fails with the second that a busy machine does not excuse, and is skipped by name if there is
+    none that misses nothing.
+    """
+    failed, excused = [], []
+    for outcome in outcomes:
+        short = {what: miss for what, miss in judge(outcome).items() if miss}
+        if not short:
+            return outcome
+        told = ", ".join(f"{what} ({miss.name.lower()})" for what, miss in short.items()) + f" of {outcome}"
+        if max(short.values()) > excusable(outcome, seconds):
+            failed.append(told)
+        else:
+            starved_s = outcome["starved_ns"] / 1e9
+            excused.append(f"devices were kept from the processor for {starved_s:.1f} s: {told}")
+        if len(failed) > 1:
+            pytest.fail("\n".join(failed))
+    pytest.skip("NOT TESTED: this machine is too busy for a testbed: " + "; ".join(excused + failed))
 
 
 def requires_testbeds() -> None:
@@ -32,14 +115,14 @@ def requires_testbeds() -> None:
     requires("ping")
 
 
-def run(*words: str, seconds: int, folder: Path) -> dict[str, Any]:
-    """Run a testbed that keeps its files in ``folder``; return its document."""
+def run(*words: str, seconds: int, folder: Path) -> Outcome:
+    """Run a testbed of one mechanism that keeps its files in ``folder``; return its outcome."""
     shown = subprocess.run(
         [*COMMAND, "--time", f"{seconds}s", "--seed", "1", "-T", "json", "--keep", str(folder), *words],
         stdout=subprocess.PIPE, check=True, timeout=600,
     )  # fmt: skip
-    found: dict[str, Any] = json.loads(shown.stdout)
-    return found
+    (outcome,) = json.loads(shown.stdout)["runs"]
+    return dict(outcome)
 
 
 class Laboratory:
@@ -48,37 +131,27 @@ class Laboratory:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._extra: Counter[str] = Counter()
-        self._outcomes: dict[str, dict[str, Any]] = {}
+        self._outcomes: dict[str, Outcome] = {}
 
-    def outcome(self, mechanism: str) -> dict[str, Any]:
-        """Return what the last run with ``mechanism`` came to."""
+    def judged(self, mechanism: str, judge: Judge) -> Outcome:
+        """Return the outcome of a run with ``mechanism`` that misses nothing, as `judged` does.
+
+        ``judge`` may look at the files of the run too.
+        """
+        return judged(self._runs(mechanism), judge, seconds=SECONDS)
+
+    def _runs(self, mechanism: str) -> Iterator[Outcome]:
+        """Yield the outcome of the last run, then of others as long as there may be more."""
         if mechanism not in self._outcomes:
             self._run(mechanism)
-        return self._outcomes[mechanism]
-
-    def again(self, mechanism: str) -> bool:
-        """Run once more, unless that was done often enough; return whether it was."""
-        self._extra[mechanism] += 1
-        if self._extra[mechanism] > EXTRA_RUNS:
-            return False
-        self._run(mechanism)
-        return True
-
-    def starved_ms(self, mechanism: str) -> float:
-        """Return for how long other programs kept the last run's devices from what was due, 0 if hardly.
-
-        Devices that cannot run are no reaction points, whatever the mechanism; what they gave up tells.
-        """
-        missed_ns = 0
-        for number in range(SENDERS):
-            path = self.folder / mechanism / f"point{number + 1}.ndjson"
-            *_, summary = path.read_text(encoding="utf-8").splitlines()
-            missed_ns += json.loads(summary)["counters"]["missed_ns"]
-        return missed_ns / 1e6 if missed_ns > _STARVED_NS else 0.0
+        yield self._outcomes[mechanism]
+        while self._extra[mechanism] < EXTRA_RUNS:
+            self._extra[mechanism] += 1
+            self._run(mechanism)
+            yield self._outcomes[mechanism]
 
     def _run(self, mechanism: str) -> None:
-        document = run(
+        self._outcomes[mechanism] = run(
             "--mechanism", mechanism, "--victim", f"{VICTIM_BPS}b/s", "--rate", f"{RATE_BPS}b/s", "--force",
             seconds=SECONDS, folder=self.folder,
         )  # fmt: skip
-        (self._outcomes[mechanism],) = document["runs"]
