@@ -1,8 +1,11 @@
 """Parameters of a mechanism: documented, checked when they are set, readable from ``name=value`` texts.
 
 A mechanism's parameters are a frozen dataclass derived from :class:`Parameters` whose fields carry their
-documentation: ``field(default=…, metadata=documented(…))``.  From it come the checks, the parsing of
-command lines and the tables in the documentation.
+documentation, each declared by a function named for its unit::
+
+    qeq_octets: int = octets("qeq", 26_000, (100, MOST_OCTETS), source="S001", doc="queue length …")
+
+From it come the checks, the parsing of command lines and the tables in the documentation.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass, field, fields
+from typing import Any, Self, TypeVar
 
 from ecmproto.errors import ParameterError
 from ecmproto.units import NO_UNIT, exact_octets, exact_rate, exact_time, parse_octets, parse_rate, parse_time
@@ -35,9 +38,9 @@ class Parameter:
     unit: str
     minimum: float | None
     maximum: float | None
-    step: float
     source: str
     doc: str
+    step: float = 0
     choices: tuple[str, ...] = ()
 
     @property
@@ -118,32 +121,80 @@ UNITS: Mapping[str, Unit] = {
 """Every unit a parameter can have."""
 
 
-def documented(
-    name: str,
-    *,
-    unit: str,
-    source: str,
-    doc: str,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    step: float = 0,
-    choices: tuple[str, ...] = (),
-) -> dict[str, dict[str, Any]]:
-    """Return the ``metadata`` of a parameter's dataclass field; the arguments are Parameter's."""
-    if unit not in UNITS:
-        raise ValueError(f"unit of {name}: {unit!r} is not one of {', '.join(UNITS)}")
-    return {
-        _KEY: {
-            "name": name,
-            "unit": unit,
-            "source": source,
-            "doc": doc,
-            "minimum": minimum,
-            "maximum": maximum,
-            "step": step,
-            "choices": choices,
-        }
-    }
+_Range = tuple[float, float]
+_Value = TypeVar("_Value")
+
+MOST_OCTETS = 2**32 - 1
+"""The longest queue that can be named, as in the MIB's 32-bit objects."""
+
+
+def octets(name: str, default: int, within: tuple[int, int], *, source: str, doc: str) -> int:
+    """Declare a number of octets; ``within`` are the least and the greatest, as in all that follow."""
+    return _declared(name, default, within, unit="octets", source=source, doc=doc)
+
+
+def rate(name: str, default: int, within: tuple[int, int], *, step: int = 0, source: str, doc: str) -> int:
+    """Declare a rate in bit/s."""
+    return _declared(name, default, within, unit="bit/s", step=step, source=source, doc=doc)
+
+
+def duration(
+    name: str, default: int, within: tuple[int, int], *, step: int = 0, source: str, doc: str
+) -> int:
+    """Declare a time in ns."""
+    return _declared(name, default, within, unit="ns", step=step, source=source, doc=doc)
+
+
+def count(name: str, default: int, within: tuple[int, int], *, source: str, doc: str) -> int:
+    """Declare a whole number."""
+    return _declared(name, default, within, unit="count", source=source, doc=doc)
+
+
+def ratio(name: str, default: float, within: _Range, *, step: float = 0, source: str, doc: str) -> float:
+    """Declare a number."""
+    return _declared(name, default, within, unit="ratio", step=step, source=source, doc=doc)
+
+
+def flag(name: str, default: bool, *, source: str, doc: str) -> bool:
+    """Declare a yes or no."""
+    return _declared(name, default, unit="flag", source=source, doc=doc)
+
+
+def choice(name: str, default: str, choices: tuple[str, ...], *, source: str, doc: str) -> str:
+    """Declare one of several words."""
+    return _declared(name, default, unit="choice", choices=choices, source=source, doc=doc)
+
+
+def priority_set(name: str, default: frozenset[int], *, source: str, doc: str) -> frozenset[int]:
+    """Declare a set of priorities."""
+    return _declared(name, default, unit="priorities", source=source, doc=doc)
+
+
+def _declared(name: str, default: _Value, within: _Range | None = None, **described: Any) -> _Value:
+    minimum, maximum = within or (None, None)
+    described |= {"name": name, "minimum": minimum, "maximum": maximum}
+    # Typed as its default, as dataclasses have it.
+    value: _Value = field(default=default, metadata={_KEY: described})
+    return value
+
+
+_AS_IN_BASE: Any = object()
+
+
+def redeclared(
+    base: type[Parameters],
+    attribute: str,
+    default: Any = _AS_IN_BASE,
+    within: _Range | None = None,
+    **changed: str,
+) -> Any:
+    """Declare a parameter as ``attribute`` of ``base`` is, but for what is given: source and doc as well."""
+    (known,) = [one for one in fields(base) if one.name == attribute]
+    described: dict[str, Any] = known.metadata[_KEY] | changed
+    if within is not None:
+        described["minimum"], described["maximum"] = within
+    default = known.default if default is _AS_IN_BASE else default
+    return field(default=default, metadata={_KEY: described})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +210,7 @@ class Parameters:
     def describe(cls) -> tuple[Parameter, ...]:
         """Return the description of each parameter, in the order of the fields."""
         return tuple(
-            Parameter(attribute=field.name, default=field.default, **field.metadata[_KEY])
-            for field in fields(cls)
+            Parameter(attribute=one.name, default=one.default, **one.metadata[_KEY]) for one in fields(cls)
         )
 
     @classmethod

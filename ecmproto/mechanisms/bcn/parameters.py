@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.aimd import parameters as aimd
-from ecmproto.mechanisms.aimd.parameters import OFTEN, UNSET, WEIGHT_DENOMINATOR, AIMDEdgeParameters
+from ecmproto.mechanisms.aimd.parameters import OFTEN, UNSET, AIMDEdgeParameters, feedback_weight
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.mechanisms.api.parameters import documented
+from ecmproto.mechanisms.api.parameters import MOST_OCTETS, flag, octets, rate, ratio
 from ecmproto.units import format_octets
 
 _MB = 1_000_000
@@ -18,52 +18,23 @@ _MB = 1_000_000
 class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     """The parameters of a BCN congestion point.  Raises ParameterError on values that do not go together."""
 
-    weight: float = field(
-        default=2.0,
-        metadata=documented(
-            "w",
-            unit="ratio",
-            minimum=1 / WEIGHT_DENOMINATOR,
-            maximum=8,
-            step=1 / WEIGHT_DENOMINATOR,
-            source="S004 eq. 1, VI; range of S000 3.3.1",
-            doc="weight of the queue's change against its offset in the feedback e",
-        ),
-    )
-    probability: float = field(
-        default=0.0,
-        metadata=documented(
-            "pm",
-            unit="ratio",
-            minimum=0,
-            maximum=1,
-            source="S004 III (Pm)",
-            doc="probability with which each arriving frame is sampled, whatever its length and the queue; "
-            "0 samples by octets instead, as sf, sr and sscale say",
-        ),
-    )
-    qst_octets: int = field(
-        default=0,
-        metadata=documented(
-            "qst",
-            unit="octets",
-            minimum=0,
-            maximum=4_294_967_295,
-            source="S004 IV.A",
-            doc="queue length above which the upstream ports are sent PAUSE (Qst); 0 turns it off",
-        ),
-    )
-    qst_low_octets: int = field(
-        default=UNSET,
-        metadata=documented(
-            "qst_low",
-            unit="octets",
-            minimum=0,
-            maximum=4_294_967_295,
-            source="choice (S004 IV.B: some predefined level)",
-            doc="queue length at or below which they may send again, less than qst; by default qsc or qeq",
-        ),
-    )
+    weight: float = feedback_weight(
+        source="S004 eq. 1, VI; range of S000 3.3.1",
+        doc="weight of the queue's change against its offset in the feedback e",
+    )  # fmt: skip
+    probability: float = ratio(
+        "pm", 0.0, (0, 1), source="S004 III (Pm)",
+        doc="probability with which each arriving frame is sampled, whatever its length and the queue; 0 "
+        "samples by octets instead, as sf, sr and sscale say",
+    )  # fmt: skip
+    qst_octets: int = octets(
+        "qst", 0, (0, MOST_OCTETS), source="S004 IV.A",
+        doc="queue length above which the upstream ports are sent PAUSE (Qst); 0 turns it off",
+    )  # fmt: skip
+    qst_low_octets: int = octets(
+        "qst_low", UNSET, (0, MOST_OCTETS), source="choice (S004 IV.B: some predefined level)",
+        doc="queue length at or below which they may send again, less than qst; by default qsc or qeq",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check the fields and Qsc < Qst; raises ParameterError."""
@@ -72,59 +43,32 @@ class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
         aimd.AIMDCongestionPointParameters.__post_init__(self)
         if not self.qst_octets:
             return
-        for name, octets in (("qsc", self.qsc_octets), ("qst_low", self.qst_low_octets)):
-            if octets >= self.qst_octets:
+        for name, threshold in (("qsc", self.qsc_octets), ("qst_low", self.qst_low_octets)):
+            if threshold >= self.qst_octets:
                 needed = f"less than qst ({format_octets(self.qst_octets)})"
-                raise ParameterError(name=name, needed=needed, got=format_octets(octets))
+                raise ParameterError(name=name, needed=needed, got=format_octets(threshold))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BCNReactionPointParameters(aimd.AIMDReactionPointParameters):
     """The parameters of a BCN reaction point.  Raises ParameterError on a value out of its range."""
 
-    rate_unit_bps: int = field(
-        default=4 * _MB,
-        metadata=documented(
-            "ru",
-            unit="bit/s",
-            minimum=10_000,
-            maximum=100 * _MB,
-            source="S004 VI; algorithms §2",
-            doc="rate unit Ru of an increase, for a congested link of 10 Gb/s",
-        ),
-    )
-    capacity_scaling: bool = field(
-        default=True,
-        metadata=documented(
-            "capacity_scaling",
-            unit="flag",
-            source="S004 VI.C",
-            doc="whether Ru follows the congested link's capacity, as enhanced BCN has it",
-        ),
-    )
-    floor_bps: int = field(
-        default=_MB,
-        metadata=documented(
-            "floor",
-            unit="bit/s",
-            minimum=1_000,
-            maximum=1_000 * _MB,
-            source="algorithms §2",
-            doc="no limiter's rate falls below it, except to 0 in a time-out",
-        ),
-    )
-    self_increase_bps: int = field(
-        default=_MB,
-        metadata=documented(
-            "rd",
-            unit="bit/s",
-            minimum=0,
-            maximum=100 * _MB,
-            step=_MB,
-            source="S000 3.3.1 (Rd); S004 does not mention it",
-            doc="what a limiter gains at each self-increase; 0 turns it off",
-        ),
-    )
+    rate_unit_bps: int = rate(
+        "ru", 4 * _MB, (10_000, 100 * _MB), source="S004 VI; algorithms §2",
+        doc="rate unit Ru of an increase, for a congested link of 10 Gb/s",
+    )  # fmt: skip
+    capacity_scaling: bool = flag(
+        "capacity_scaling", True, source="S004 VI.C",
+        doc="whether Ru follows the congested link's capacity, as enhanced BCN has it",
+    )  # fmt: skip
+    floor_bps: int = rate(
+        "floor", _MB, (1_000, 1_000 * _MB), source="algorithms §2",
+        doc="no limiter's rate falls below it, except to 0 in a time-out",
+    )  # fmt: skip
+    self_increase_bps: int = rate(
+        "rd", _MB, (0, 100 * _MB), step=_MB, source="S000 3.3.1 (Rd); S004 does not mention it",
+        doc="what a limiter gains at each self-increase; 0 turns it off",
+    )  # fmt: skip
 
 
 def _low_rate(rate_bps: int) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.mechanisms.api.parameters import Parameters, documented
+from ecmproto.mechanisms.api.parameters import Parameters, count, duration, redeclared
 from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters, SourceParameters
 
 _S002 = "S002 (M. Seaman's proposal; 10 ms here)"
@@ -19,16 +19,8 @@ class DBPCongestionPointParameters(FECNCongestionPointParameters):
     Raises ParameterError on a value out of its range, or if Qeq is not below Qsc.
     """
 
-    interval_ns: int = field(
-        default=10_000_000,
-        metadata=documented(
-            "T",
-            unit="ns",
-            minimum=1_000,
-            maximum=1_000_000_000,
-            source="S002; algorithms 5",
-            doc="time between two updates of the advertised rate",
-        ),
+    interval_ns: int = redeclared(
+        FECNCongestionPointParameters, "interval_ns", 10_000_000, source="S002; algorithms 5"
     )
 
 
@@ -39,17 +31,7 @@ class DBPReactionPointParameters(SourceParameters):
     Raises ParameterError on a value out of its range.
     """
 
-    idle_ns: int = field(
-        default=20_000_000,
-        metadata=documented(
-            "idle",
-            unit="ns",
-            minimum=1_000,
-            maximum=10_000_000_000,
-            source="choice (algorithms 5: 2T)",
-            doc="a queue that was empty for this time starts anew, at the link rate divided by N0",
-        ),
-    )
+    idle_ns: int = redeclared(SourceParameters, "idle_ns", 20_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,59 +41,26 @@ class DBPEdgeParameters(Parameters):
     Raises ParameterError on a value out of its range, or if sources would be forgotten between two reports.
     """
 
-    report_interval_ns: int = field(
-        default=10_000_000,
-        metadata=documented(
-            "report_interval",
-            unit="ns",
-            minimum=1_000,
-            maximum=1_000_000_000,
-            source=_S002,
-            doc="time between two rate reports to an active source",
-        ),
-    )
-    active_ns: int = field(
-        default=20_000_000,
-        metadata=documented(
-            "active",
-            unit="ns",
-            minimum=1_000,
-            maximum=10_000_000_000,
-            source="algorithms 5",
-            doc="a source is active if data came from it within this time",
-        ),
-    )
-    sources: int = field(
-        default=1_024,
-        metadata=documented(
-            "sources",
-            unit="count",
-            minimum=1,
-            maximum=1_000_000,
-            source="choice",
-            doc="sources that a destination can report to; others get no reports",
-        ),
-    )
-    report_priority: int = field(
-        default=7,
-        metadata=documented(
-            "report_priority",
-            unit="count",
-            minimum=0,
-            maximum=7,
-            source="wire-formats 1.2 (choice)",
-            doc="priority of a rate report in its outermost VLAN tag",
-        ),
-    )
-    random_phase: bool = field(
-        default=False,
-        metadata=documented(
-            "random_phase",
-            unit="flag",
-            source="choice (algorithms 5)",
-            doc="whether reports start at a random phase instead of at multiples of their interval",
-        ),
-    )
+    report_interval_ns: int = duration(
+        "report_interval", 10_000_000, (1_000, 1_000_000_000), source=_S002,
+        doc="time between two rate reports to an active source",
+    )  # fmt: skip
+    active_ns: int = duration(
+        "active", 20_000_000, (1_000, 10_000_000_000), source="algorithms 5",
+        doc="a source is active if data came from it within this time",
+    )  # fmt: skip
+    sources: int = count(
+        "sources", 1_024, (1, 1_000_000), source="choice",
+        doc="sources that a destination can report to; others get no reports",
+    )  # fmt: skip
+    report_priority: int = count(
+        "report_priority", 7, (0, 7), source="wire-formats 1.2 (choice)",
+        doc="priority of a rate report in its outermost VLAN tag",
+    )  # fmt: skip
+    random_phase: bool = redeclared(
+        FECNCongestionPointParameters, "random_phase",
+        doc="whether reports start at a random phase instead of at multiples of their interval",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check every field, and the two times against each other; raises ParameterError."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from functools import partial
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.aimd import parameters as aimd
@@ -12,11 +12,11 @@ from ecmproto.mechanisms.aimd.parameters import (
     LARGEST_FIELD_UNITS,
     PACKET_OCTETS,
     UNSET,
-    WEIGHT_DENOMINATOR,
     SamplingParameters,
+    feedback_weight,
 )
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.mechanisms.api.parameters import Parameters, documented
+from ecmproto.mechanisms.api.parameters import Parameters, count, duration, flag, octets, ratio, redeclared
 from ecmproto.mechanisms.ecm import parameters as ecm
 from ecmproto.units import QUEUE_UNIT_OCTETS, format_octets
 
@@ -24,15 +24,9 @@ S002 = "S002 Simulation Setup & Parameters"
 QEQ_OCTETS = 75_000
 LARGEST_SAMPLING_OCTETS = 256_000
 
-
-def redeclared(
-    base: type[Parameters], attribute: str, default: Any, source: str = S002, **changes: Any
-) -> Any:
-    """Return the field ``attribute`` of ``base`` with another default, source and whatever else changes."""
-    (inherited,) = [one for one in fields(base) if one.name == attribute]
-    metadata = dict(inherited.metadata)
-    ((key, documentation),) = metadata.items()
-    return field(default=default, metadata={key: documentation | {"source": source} | changes})
+_CP = aimd.AIMDCongestionPointParameters
+_RP = ecm.ECMReactionPointParameters
+_set = partial(redeclared, source=S002)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,77 +36,31 @@ class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     Raises ParameterError on values that do not go together.
     """
 
-    fixed_octets: int = redeclared(
-        aimd.AIMDCongestionPointParameters,
-        "fixed_octets",
-        75_000,
-        doc="fixed part of the sampling interval of frames without CM-Tag",
+    fixed_octets: int = _set(
+        _CP, "fixed_octets", 75_000, doc="fixed part of the sampling interval of frames without CM-Tag"
     )
-    qeq_octets: int = redeclared(aimd.AIMDCongestionPointParameters, "qeq_octets", QEQ_OCTETS)
-    qmc_octets: int = redeclared(
-        aimd.AIMDCongestionPointParameters,
-        "qmc_octets",
-        280_000,
-        doc="threshold above which BCN_MAX is sent; 0 turns it off",
+    qeq_octets: int = _set(_CP, "qeq_octets", QEQ_OCTETS)
+    qmc_octets: int = _set(
+        _CP, "qmc_octets", 280_000, doc="threshold above which BCN_MAX is sent; 0 turns it off"
     )
-    qsc_octets: int = redeclared(
-        aimd.AIMDCongestionPointParameters,
-        "qsc_octets",
-        0,
-        doc="threshold above which BCN_ZERO is sent; 0 turns it off",
-    )
-    tagged_fixed_octets: int = field(
-        default=15_000,
-        metadata=documented(
-            "tagged_sf",
-            unit="octets",
-            minimum=0,
-            maximum=LARGEST_SAMPLING_OCTETS,
-            source=S002,
-            doc="fixed part of the sampling interval of rate-limited frames, which are counted by themselves",
-        ),
-    )
-    tagged_random_octets: int = field(
-        default=UNSET,
-        metadata=documented(
-            "tagged_sr",
-            unit="octets",
-            minimum=0,
-            maximum=64_000,
-            source="algorithms §1",
-            doc="half the width of its random part, at most tagged_sf; by default 0.3·tagged_sf; with "
-            "tagged_sf=0 the interval is random alone, from 0 to tagged_sr",
-        ),
-    )
-    q_bit: bool = field(
-        default=False,
-        metadata=documented(
-            "q_bit",
-            unit="flag",
-            source="S000 3.2.1 (experimental feature)",
-            doc="whether a message says that Qdelta is saturated",
-        ),
-    )
-    increase_signals: bool = field(
-        default=True,
-        metadata=documented(
-            "increase_signals",
-            unit="flag",
-            source="S002 E²CM Principles (potential optimization: bridges do not send increase signals)",
-            doc="whether messages whose feedback is positive are sent: probes raise the rate as well",
-        ),
-    )
-    weight: float = field(
-        default=2.0,
-        metadata=documented(
-            "w",
-            unit="ratio",
-            minimum=1 / WEIGHT_DENOMINATOR,
-            maximum=8,
-            step=1 / WEIGHT_DENOMINATOR,
-            source=S002,
-            doc="weight of Qdelta in the sign of the feedback, where increase signals are not sent",
-        ),
+    qsc_octets: int = _set(_CP, "qsc_octets", 0, doc="threshold above which BCN_ZERO is sent; 0 turns it off")
+    tagged_fixed_octets: int = octets(
+        "tagged_sf", 15_000, (0, LARGEST_SAMPLING_OCTETS), source=S002,
+        doc="fixed part of the sampling interval of rate-limited frames, which are counted by themselves",
+    )  # fmt: skip
+    tagged_random_octets: int = octets(
+        "tagged_sr", UNSET, (0, 64_000), source="algorithms §1",
+        doc="half the width of its random part, at most tagged_sf; by default 0.3·tagged_sf; with "
+        "tagged_sf=0 the interval is random alone, from 0 to tagged_sr",
+    )  # fmt: skip
+    q_bit: bool = redeclared(ecm.ECMCongestionPointParameters, "q_bit")
+    increase_signals: bool = flag(
+        "increase_signals", True,
+        source="S002 E²CM Principles (potential optimization: bridges do not send increase signals)",
+        doc="whether messages whose feedback is positive are sent: probes raise the rate as well",
+    )  # fmt: skip
+    weight: float = feedback_weight(
+        source=S002, doc="weight of Qdelta in the sign of the feedback, where increase signals are not sent"
     )
 
     def __post_init__(self) -> None:
@@ -140,28 +88,14 @@ class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
 class E2CMEdgeParameters(Parameters):
     """The parameters of an E²CM edge receiver."""
 
-    max_flows: int = field(
-        default=4_096,
-        metadata=documented(
-            "max_flows",
-            unit="count",
-            minimum=1,
-            maximum=65_536,
-            source="choice",
-            doc="flows that are measured at a time; probes of others are answered without a throughput",
-        ),
-    )
-    reply_priority: int = field(
-        default=7,
-        metadata=documented(
-            "reply_priority",
-            unit="count",
-            minimum=0,
-            maximum=7,
-            source="wire-formats 1.2",
-            doc="priority of a probe's reply in its outermost VLAN tag",
-        ),
-    )
+    max_flows: int = count(
+        "max_flows", 4_096, (1, 65_536), source="choice",
+        doc="flows that are measured at a time; probes of others are answered without a throughput",
+    )  # fmt: skip
+    reply_priority: int = count(
+        "reply_priority", 7, (0, 7), source="wire-formats 1.2",
+        doc="priority of a probe's reply in its outermost VLAN tag",
+    )  # fmt: skip
 
 
 OWN_PRIORITY = -1
@@ -193,164 +127,71 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     is not above the flow's Qeq.
     """
 
-    increase_gain: float = redeclared(
-        ecm.ECMReactionPointParameters,
-        "increase_gain",
-        0.005,
-        maximum=100,
+    increase_gain: float = _set(
+        _RP, "increase_gain", 0.005, (0, 100),
         doc="increase gain Gi in units of Gi0 = (R_link/R_unit) / ((2w + 1)·qeq)",
-    )
-    decrease_gain: float = redeclared(
-        ecm.ECMReactionPointParameters,
-        "decrease_gain",
-        0.5,
-        maximum=100,
+    )  # fmt: skip
+    decrease_gain: float = _set(
+        _RP, "decrease_gain", 0.5, (0, 100),
         doc="decrease gain Gd in units of 1 / ((2w + 1)·qeq): the share taken by the largest feedback",
-    )
-    rate_unit_bps: int = redeclared(
-        ecm.ECMReactionPointParameters,
-        "rate_unit_bps",
-        _MB,
+    )  # fmt: skip
+    rate_unit_bps: int = _set(
+        _RP, "rate_unit_bps", _MB,
         doc="rate unit R_unit, which cancels out of an increase, since Gi0 is divided by it; floor's default",
-    )
-    self_increase_bps: int = redeclared(
-        ecm.ECMReactionPointParameters,
-        "self_increase_bps",
-        0,
-        minimum=0,
+    )  # fmt: skip
+    self_increase_bps: int = _set(
+        _RP, "self_increase_bps", 0, (0, 100 * _MB),
         doc="what a limiter gains at each self-increase; 0 for none",
+    )  # fmt: skip
+    qeq_octets: int = octets(
+        "qeq", QEQ_OCTETS, (1, _LARGEST_QUEUE_OCTETS), source=S002,
+        doc="Qeq of the congestion points, which all four gains are relative to",
+    )  # fmt: skip
+    flow_increase_gain: float = ratio(
+        "flow_gi", 0.025, (0, 100), source=S002, doc="increase gain of probes, in units of Gi0 as gi"
     )
-    qeq_octets: int = field(
-        default=QEQ_OCTETS,
-        metadata=documented(
-            "qeq",
-            unit="octets",
-            minimum=1,
-            maximum=_LARGEST_QUEUE_OCTETS,
-            source=S002,
-            doc="Qeq of the congestion points, which all four gains are relative to",
-        ),
-    )
-    flow_increase_gain: float = field(
-        default=0.025,
-        metadata=documented(
-            "flow_gi",
-            unit="ratio",
-            minimum=0,
-            maximum=100,
-            source=S002,
-            doc="increase gain of probes, in units of Gi0 as gi",
-        ),
-    )
-    flow_decrease_gain: float = field(
-        default=2.5,
-        metadata=documented(
-            "flow_gd",
-            unit="ratio",
-            minimum=0,
-            maximum=100,
-            source=S002,
-            doc="decrease gain of probes, in units of 1 / ((2w + 1)·qeq) as gd, five times that",
-        ),
-    )
-    flow_qeq_octets: int = field(
-        default=15_000,
-        metadata=documented(
-            "flow_qeq",
-            unit="octets",
-            minimum=1,
-            maximum=_LARGEST_QUEUE_OCTETS,
-            source=S002,
-            doc="octets that a flow is steered to have in the queues of its path, if these are one hop",
-        ),
-    )
-    flow_qmax_octets: int = field(
-        default=56_000,
-        metadata=documented(
-            "flow_qmax",
-            unit="octets",
-            minimum=1,
-            maximum=100 * _LARGEST_QUEUE_OCTETS,
-            source=S002,
-            doc="octets above which a flow is cut as far as it goes; follows flow_qeq from flow to flow",
-        ),
-    )
-    hops_exponent: int = field(
-        default=0,
-        metadata=documented(
-            "hops_exponent",
-            unit="count",
-            minimum=-1,
-            maximum=1,
-            source="S002 Parking Lot Scenario, Conclusion (user-defined fairness); algorithms §4, 6",
-            doc="fairness: a flow over n congested hops is given flow_qeq·n^hops_exponent: 0 is proportional "
-            "fairness, 1 max-min fairness, -1 favours throughput",
-        ),
-    )
-    probe_octets: int = field(
-        default=75_000,
-        metadata=documented(
-            "probe_octets",
-            unit="octets",
-            minimum=0,
-            maximum=100_000_000,
-            source="S002 E²CM Operation (X KB, e.g. 75 or 15)",
-            doc="octets that a flow sends for one probe; 0 does not count them",
-        ),
-    )
-    probe_frames: int = field(
-        default=0,
-        metadata=documented(
-            "probe_frames",
-            unit="count",
-            minimum=0,
-            maximum=1_000_000,
-            source="S002 Proposed Compromise Scheme details (n-pkts)",
-            doc="frames that a flow sends for one probe; 0 does not count them",
-        ),
-    )
-    probe_interval_ns: int = field(
-        default=0,
-        metadata=documented(
-            "probe_interval",
-            unit="ns",
-            minimum=0,
-            maximum=10_000_000_000,
-            source="S002 Proposed Compromise Scheme details (t)",
-            doc="time from probe to probe of a flow; 0 for none by time",
-        ),
-    )
-    autonomous: bool = field(
-        default=False,
-        metadata=documented(
-            "autonomous",
-            unit="flag",
-            source="S002 Critique 2 (triggered by BCN, or autonomous: congestion avoidance)",
-            doc="whether flows are probed from their first frame on, not from the first message on",
-        ),
-    )
-    probe_priority: int = field(
-        default=OWN_PRIORITY,
-        metadata=documented(
-            "probe_priority",
-            unit="count",
-            minimum=OWN_PRIORITY,
-            maximum=7,
-            source="wire-formats 1.2",
-            doc="priority of forward probes in their outermost VLAN tag; -1 is the flow's own",
-        ),
-    )
-    max_flows: int = field(
-        default=4_096,
-        metadata=documented(
-            "max_flows",
-            unit="count",
-            minimum=1,
-            maximum=65_536,
-            source="choice",
-            doc="flows that have a record for their probes; others are never probed",
-        ),
-    )
+    flow_decrease_gain: float = ratio(
+        "flow_gd", 2.5, (0, 100), source=S002,
+        doc="decrease gain of probes, in units of 1 / ((2w + 1)·qeq) as gd, five times that",
+    )  # fmt: skip
+    flow_qeq_octets: int = octets(
+        "flow_qeq", 15_000, (1, _LARGEST_QUEUE_OCTETS), source=S002,
+        doc="octets that a flow is steered to have in the queues of its path, if these are one hop",
+    )  # fmt: skip
+    flow_qmax_octets: int = octets(
+        "flow_qmax", 56_000, (1, 100 * _LARGEST_QUEUE_OCTETS), source=S002,
+        doc="octets above which a flow is cut as far as it goes; follows flow_qeq from flow to flow",
+    )  # fmt: skip
+    hops_exponent: int = count(
+        "hops_exponent", 0, (-1, 1),
+        source="S002 Parking Lot Scenario, Conclusion (user-defined fairness); algorithms §4, 6",
+        doc="fairness: a flow over n congested hops is given flow_qeq·n^hops_exponent: 0 is proportional "
+        "fairness, 1 max-min fairness, -1 favours throughput",
+    )  # fmt: skip
+    probe_octets: int = octets(
+        "probe_octets", 75_000, (0, 100_000_000), source="S002 E²CM Operation (X KB, e.g. 75 or 15)",
+        doc="octets that a flow sends for one probe; 0 does not count them",
+    )  # fmt: skip
+    probe_frames: int = count(
+        "probe_frames", 0, (0, 1_000_000), source="S002 Proposed Compromise Scheme details (n-pkts)",
+        doc="frames that a flow sends for one probe; 0 does not count them",
+    )  # fmt: skip
+    probe_interval_ns: int = duration(
+        "probe_interval", 0, (0, 10_000_000_000), source="S002 Proposed Compromise Scheme details (t)",
+        doc="time from probe to probe of a flow; 0 for none by time",
+    )  # fmt: skip
+    autonomous: bool = flag(
+        "autonomous", False, source="S002 Critique 2 (triggered by BCN, or autonomous: congestion avoidance)",
+        doc="whether flows are probed from their first frame on, not from the first message on",
+    )  # fmt: skip
+    probe_priority: int = count(
+        "probe_priority", OWN_PRIORITY, (OWN_PRIORITY, 7), source="wire-formats 1.2",
+        doc="priority of forward probes in their outermost VLAN tag; -1 is the flow's own",
+    )  # fmt: skip
+    max_flows: int = redeclared(
+        E2CMEdgeParameters, "max_flows",
+        doc="flows that have a record for their probes; others are never probed",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check the fields and their relations; raises ParameterError."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ecmproto.mechanisms.aimd import parameters as aimd
-from ecmproto.mechanisms.aimd.parameters import OFTEN, UNSET, WEIGHT_DENOMINATOR, AIMDEdgeParameters
+from ecmproto.mechanisms.aimd.parameters import OFTEN, UNSET, AIMDEdgeParameters, feedback_weight
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.mechanisms.api.parameters import Parameters, documented
+from ecmproto.mechanisms.api.parameters import Parameters, count, flag, rate
 
 _MB = 1_000_000
 
@@ -16,102 +16,43 @@ _MB = 1_000_000
 class ECMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     """The parameters of an ECM congestion point.  Raises ParameterError on values that do not go together."""
 
-    q_bit: bool = field(
-        default=False,
-        metadata=documented(
-            "q_bit",
-            unit="flag",
-            source="S000 3.2.1 (experimental feature)",
-            doc="whether a message says that Qdelta is saturated",
-        ),
-    )
+    q_bit: bool = flag(
+        "q_bit", False, source="S000 3.2.1 (experimental feature)",
+        doc="whether a message says that Qdelta is saturated",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
     """The parameters of an ECM reaction point.  Raises ParameterError on a value out of its range."""
 
-    weight: float = field(
-        default=2.0,
-        metadata=documented(
-            "w",
-            unit="ratio",
-            minimum=1 / WEIGHT_DENOMINATOR,
-            maximum=8,
-            step=1 / WEIGHT_DENOMINATOR,
-            source="S000 3.3.1; S004 VI",
-            doc="weight of Qdelta against Qoff in the feedback Fb",
-        ),
+    weight: float = feedback_weight(
+        source="S000 3.3.1; S004 VI", doc="weight of Qdelta against Qoff in the feedback Fb"
     )
-    rate_unit_bps: int = field(
-        default=4 * _MB,
-        metadata=documented(
-            "ru",
-            unit="bit/s",
-            minimum=_MB,
-            maximum=100 * _MB,
-            step=_MB,
-            source="S000 3.3.1; S004 VI",
-            doc="rate unit Ru of an increase",
-        ),
-    )
-    floor_bps: int = field(
-        default=UNSET,
-        metadata=documented(
-            "floor",
-            unit="bit/s",
-            minimum=1_000,
-            maximum=1_000 * _MB,
-            source="algorithms §1, RP 3",
-            doc="no limiter's rate falls below it, except to 0 in a time-out; by default ru",
-        ),
-    )
-    restart_bps: int = field(
-        default=100 * _MB,
-        metadata=documented(
-            "rmin",
-            unit="bit/s",
-            minimum=_MB,
-            maximum=1_000 * _MB,
-            step=_MB,
-            source="S000 3.3.2 (Rmin)",
-            doc="rate after the first time-out; halves with each",
-        ),
-    )
-    self_increase_bps: int = field(
-        default=_MB,
-        metadata=documented(
-            "rd",
-            unit="bit/s",
-            minimum=_MB,
-            maximum=100 * _MB,
-            step=_MB,
-            source="S000 3.3.1 (Rd)",
-            doc="what a limiter gains at each self-increase",
-        ),
-    )
-    rtt_shift: int = field(
-        default=3,
-        metadata=documented(
-            "wrtt",
-            unit="count",
-            minimum=0,
-            maximum=30,
-            source="S000 3.3; algorithms §1",
-            doc="a new round-trip time weighs 2^-wrtt in the average",
-        ),
-    )
-    timestamp_unit: int = field(
-        default=0,
-        metadata=documented(
-            "unit",
-            unit="count",
-            minimum=0,
-            maximum=15,
-            source="S000 3.1; algorithms §1",
-            doc="ticks of the CM-Tag's timestamp are 2^unit µs",
-        ),
-    )
+    rate_unit_bps: int = rate(
+        "ru", 4 * _MB, (_MB, 100 * _MB), step=_MB, source="S000 3.3.1; S004 VI",
+        doc="rate unit Ru of an increase",
+    )  # fmt: skip
+    floor_bps: int = rate(
+        "floor", UNSET, (1_000, 1_000 * _MB), source="algorithms §1, RP 3",
+        doc="no limiter's rate falls below it, except to 0 in a time-out; by default ru",
+    )  # fmt: skip
+    restart_bps: int = rate(
+        "rmin", 100 * _MB, (_MB, 1_000 * _MB), step=_MB, source="S000 3.3.2 (Rmin)",
+        doc="rate after the first time-out; halves with each",
+    )  # fmt: skip
+    self_increase_bps: int = rate(
+        "rd", _MB, (_MB, 100 * _MB), step=_MB, source="S000 3.3.1 (Rd)",
+        doc="what a limiter gains at each self-increase",
+    )  # fmt: skip
+    rtt_shift: int = count(
+        "wrtt", 3, (0, 30), source="S000 3.3; algorithms §1",
+        doc="a new round-trip time weighs 2^-wrtt in the average",
+    )  # fmt: skip
+    timestamp_unit: int = count(
+        "unit", 0, (0, 15), source="S000 3.1; algorithms §1",
+        doc="ticks of the CM-Tag's timestamp are 2^unit µs",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check the fields; raises ParameterError."""

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.mechanisms.api.parameters import Parameters, documented
+from ecmproto.mechanisms.api.parameters import (
+    MOST_OCTETS,
+    Parameters,
+    count,
+    duration,
+    flag,
+    octets,
+    rate,
+    ratio,
+    redeclared,
+)
 from ecmproto.units import NS_PER_S
 
-_S003 = "S003"
 _CHOICE = "choice (algorithms 5)"
 
 
@@ -20,179 +29,66 @@ class FECNCongestionPointParameters(Parameters):
     Raises ParameterError on a value out of its range, or if Qeq is not below Qsc.
     """
 
-    interval_ns: int = field(
-        default=1_000_000,
-        metadata=documented(
-            "T",
-            unit="ns",
-            minimum=1_000,
-            maximum=1_000_000_000,
-            source=f"{_S003} (measurement interval)",
-            doc="time between two updates of the advertised rate",
-        ),
+    interval_ns: int = duration(
+        "T", 1_000_000, (1_000, 1_000_000_000), source="S003 (measurement interval)",
+        doc="time between two updates of the advertised rate",
+    )  # fmt: skip
+    initial_sources: int = count(
+        "N0", 20, (1, 1_000_000), source="S003 (20 to 200; can be set to a large value)",
+        doc="sources expected at start: the advertised rate and its largest increase start at C/N0",
+    )  # fmt: skip
+    averaging: float = ratio(
+        "alpha", 0.5, (0.01, 1), source="S003 enhancement 2",
+        doc="weight of the rate just found against the rate two updates back",
+    )  # fmt: skip
+    linear: bool = flag(
+        "linear", False, source="S003 enhancement 1 (recommends the hyperbolic one)",
+        doc="whether queue control is linear (slope k) instead of hyperbolic (a, b); both end at c",
+    )  # fmt: skip
+    steepness_above: float = ratio(
+        "a", 1.1, (1, 100), source="S003 enhancement 1",
+        doc="a of the hyperbolic queue control, for queues above Qeq",
+    )  # fmt: skip
+    steepness_below: float = ratio(
+        "b", 1.002, (1, 100), source="S003 enhancement 1",
+        doc="b of the hyperbolic queue control, for queues up to Qeq",
+    )  # fmt: skip
+    least_control: float = ratio(
+        "c", 0.1, (0.001, 1), source="S003 enhancement 1", doc="least value of the queue control"
     )
-    initial_sources: int = field(
-        default=20,
-        metadata=documented(
-            "N0",
-            unit="count",
-            minimum=1,
-            maximum=1_000_000,
-            source=f"{_S003} (20 to 200; can be set to a large value)",
-            doc="sources expected at start: the advertised rate and its largest increase start at C/N0",
-        ),
+    slope: float = ratio("k", 0.1, (0, 100), source=_CHOICE, doc="k of the linear queue control")
+    qeq_octets: int = octets(
+        "qeq", 24_000, (64, MOST_OCTETS), source="S003 (16 packets, algorithms 5)",
+        doc="queue length that the switch steers to (Qeq)",
+    )  # fmt: skip
+    qsc_octets: int = octets(
+        "qsc", 120_000, (64, MOST_OCTETS), source="S003 (80 packets, algorithms 5)",
+        doc="queue length above which the largest increase shrinks (Qsc)",
+    )  # fmt: skip
+    least_load: float = ratio(
+        "rho_min", 0.001, (1e-9, 1), source=_CHOICE,
+        doc="least effective load factor ρ that the rate is divided by",
+    )  # fmt: skip
+    least_rate_bps: int = rate(
+        "r_min", 100_000, (1_000, 1_000_000_000), source=_CHOICE, doc="least advertised rate"
     )
-    averaging: float = field(
-        default=0.5,
-        metadata=documented(
-            "alpha",
-            unit="ratio",
-            minimum=0.01,
-            maximum=1,
-            source=f"{_S003} enhancement 2",
-            doc="weight of the rate just found against the rate two updates back",
-        ),
-    )
-    linear: bool = field(
-        default=False,
-        metadata=documented(
-            "linear",
-            unit="flag",
-            source=f"{_S003} enhancement 1 (recommends the hyperbolic one)",
-            doc="whether queue control is linear (slope k) instead of hyperbolic (a, b); both end at c",
-        ),
-    )
-    steepness_above: float = field(
-        default=1.1,
-        metadata=documented(
-            "a",
-            unit="ratio",
-            minimum=1,
-            maximum=100,
-            source=f"{_S003} enhancement 1",
-            doc="a of the hyperbolic queue control, for queues above Qeq",
-        ),
-    )
-    steepness_below: float = field(
-        default=1.002,
-        metadata=documented(
-            "b",
-            unit="ratio",
-            minimum=1,
-            maximum=100,
-            source=f"{_S003} enhancement 1",
-            doc="b of the hyperbolic queue control, for queues up to Qeq",
-        ),
-    )
-    least_control: float = field(
-        default=0.1,
-        metadata=documented(
-            "c",
-            unit="ratio",
-            minimum=0.001,
-            maximum=1,
-            source=f"{_S003} enhancement 1",
-            doc="least value of the queue control",
-        ),
-    )
-    slope: float = field(
-        default=0.1,
-        metadata=documented(
-            "k",
-            unit="ratio",
-            minimum=0,
-            maximum=100,
-            source=_CHOICE,
-            doc="k of the linear queue control",
-        ),
-    )
-    qeq_octets: int = field(
-        default=24_000,
-        metadata=documented(
-            "qeq",
-            unit="octets",
-            minimum=64,
-            maximum=4_294_967_295,
-            source=f"{_S003} (16 packets, algorithms 5)",
-            doc="queue length that the switch steers to (Qeq)",
-        ),
-    )
-    qsc_octets: int = field(
-        default=120_000,
-        metadata=documented(
-            "qsc",
-            unit="octets",
-            minimum=64,
-            maximum=4_294_967_295,
-            source=f"{_S003} (80 packets, algorithms 5)",
-            doc="queue length above which the largest increase shrinks (Qsc)",
-        ),
-    )
-    least_load: float = field(
-        default=0.001,
-        metadata=documented(
-            "rho_min",
-            unit="ratio",
-            minimum=1e-9,
-            maximum=1,
-            source=_CHOICE,
-            doc="least effective load factor ρ that the rate is divided by",
-        ),
-    )
-    least_rate_bps: int = field(
-        default=100_000,
-        metadata=documented(
-            "r_min",
-            unit="bit/s",
-            minimum=1_000,
-            maximum=1_000_000_000,
-            source=_CHOICE,
-            doc="least advertised rate",
-        ),
-    )
-    least_increase_bps: int = field(
-        default=1_000_000,
-        metadata=documented(
-            "dr_min",
-            unit="bit/s",
-            minimum=1_000,
-            maximum=1_000_000_000,
-            source=_CHOICE,
-            doc="least value of the largest increase ΔR",
-        ),
-    )
-    increase_growth: float = field(
-        default=1.414,
-        metadata=documented(
-            "dr_up",
-            unit="ratio",
-            minimum=1,
-            maximum=10,
-            source=f"{_S003} enhancement 3",
-            doc="ΔR is multiplied by it at an update below Qeq (λ)",
-        ),
-    )
-    increase_decay: float = field(
-        default=0.707,
-        metadata=documented(
-            "dr_down",
-            unit="ratio",
-            minimum=0.01,
-            maximum=1,
-            source=f"{_S003} enhancement 3",
-            doc="ΔR is multiplied by it at an update above Qsc",
-        ),
-    )
-    random_phase: bool = field(
-        default=False,
-        metadata=documented(
-            "random_phase",
-            unit="flag",
-            source=_CHOICE,
-            doc="whether updates start at a random phase instead of at multiples of T; rates stay fair, but "
-            "converge more slowly, and frames may be lost",
-        ),
-    )
+    least_increase_bps: int = rate(
+        "dr_min", 1_000_000, (1_000, 1_000_000_000), source=_CHOICE,
+        doc="least value of the largest increase ΔR",
+    )  # fmt: skip
+    increase_growth: float = ratio(
+        "dr_up", 1.414, (1, 10), source="S003 enhancement 3",
+        doc="ΔR is multiplied by it at an update below Qeq (λ)",
+    )  # fmt: skip
+    increase_decay: float = ratio(
+        "dr_down", 0.707, (0.01, 1), source="S003 enhancement 3",
+        doc="ΔR is multiplied by it at an update above Qsc",
+    )  # fmt: skip
+    random_phase: bool = flag(
+        "random_phase", False, source=_CHOICE,
+        doc="whether updates start at a random phase instead of at multiples of T; rates stay fair, but "
+        "converge more slowly, and frames may be lost",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check every field, and Qeq against Qsc; raises ParameterError."""
@@ -212,106 +108,51 @@ class SourceParameters(Parameters):
     Raises ParameterError on a value out of its range.
     """
 
-    initial_sources: int = field(
-        default=20,
-        metadata=documented(
-            "N0",
-            unit="count",
-            minimum=1,
-            maximum=1_000_000,
-            source=f"{_S003} (20 to 200; can be set to a large value)",
-            doc="sources expected at start: a queue starts at the link rate divided by it",
-        ),
+    initial_sources: int = redeclared(
+        FECNCongestionPointParameters, "initial_sources",
+        doc="sources expected at start: a queue starts at the link rate divided by it",
+    )  # fmt: skip
+    idle_ns: int = duration(
+        "idle", 2_000_000, (1_000, 10_000_000_000), source="choice (algorithms 5: 2T)",
+        doc="a queue that was empty for this time starts anew, at the link rate divided by N0",
+    )  # fmt: skip
+    least_rate_bps: int = redeclared(
+        FECNCongestionPointParameters, "least_rate_bps", doc="least rate of a queue, whatever it is told"
     )
-    idle_ns: int = field(
-        default=2_000_000,
-        metadata=documented(
-            "idle",
-            unit="ns",
-            minimum=1_000,
-            maximum=10_000_000_000,
-            source="choice (algorithms 5: 2T)",
-            doc="a queue that was empty for this time starts anew, at the link rate divided by N0",
-        ),
-    )
-    least_rate_bps: int = field(
-        default=100_000,
-        metadata=documented(
-            "r_min",
-            unit="bit/s",
-            minimum=1_000,
-            maximum=1_000_000_000,
-            source=_CHOICE,
-            doc="least rate of a queue, whatever it is told",
-        ),
-    )
-    queues: int = field(
-        default=1_024,
-        metadata=documented(
-            "queues",
-            unit="count",
-            minimum=1,
-            maximum=65_535,
-            source="choice (the RLQ-ID has 16 bits)",
-            doc="rate-limited queues of a source; flows beyond them share the last one",
-        ),
-    )
+    queues: int = count(
+        "queues", 1_024, (1, 65_535), source="choice (the RLQ-ID has 16 bits)",
+        doc="rate-limited queues of a source; flows beyond them share the last one",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FECNReactionPointParameters(SourceParameters):
     """The parameters of a FECN source.  Raises ParameterError on a value out of its range."""
 
-    tag_interval_ns: int = field(
-        default=1_000_000,
-        metadata=documented(
-            "tau",
-            unit="ns",
-            minimum=1_000,
-            maximum=1_000_000_000,
-            source=f"{_S003} enhancement 5 (τ = T)",
-            doc="a queue tags a frame when this time has passed since its last tag",
-        ),
-    )
-    frames_per_tag: int = field(
-        default=0,
-        metadata=documented(
-            "tag_frames",
-            unit="count",
-            minimum=0,
-            maximum=1_000_000,
-            source=f"{_S003} (overhead: every n-th packet)",
-            doc="a queue tags its first and then every n-th frame, whatever the time; 0 tags by time",
-        ),
-    )
-    random_phase: bool = field(
-        default=False,
-        metadata=documented(
-            "random_phase",
-            unit="flag",
-            source=_CHOICE,
-            doc="whether a queue's first tag comes at a random time within τ instead of with its first frame "
-            "(S003's sources start on a multiple of T); rates stay fair, but converge more slowly, and "
-            "frames may be lost",
-        ),
-    )
+    tag_interval_ns: int = duration(
+        "tau", 1_000_000, (1_000, 1_000_000_000), source="S003 enhancement 5 (τ = T)",
+        doc="a queue tags a frame when this time has passed since its last tag",
+    )  # fmt: skip
+    frames_per_tag: int = count(
+        "tag_frames", 0, (0, 1_000_000), source="S003 (overhead: every n-th packet)",
+        doc="a queue tags its first and then every n-th frame, whatever the time; 0 tags by time",
+    )  # fmt: skip
+    random_phase: bool = redeclared(
+        FECNCongestionPointParameters, "random_phase",
+        doc="whether a queue's first tag comes at a random time within τ instead of with its first frame "
+        "(S003's sources start on a multiple of T); rates stay fair, but converge more slowly, and frames "
+        "may be lost",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FECNEdgeParameters(Parameters):
     """The parameters of an edge receiver.  Raises ParameterError on a value out of its range."""
 
-    return_priority: int = field(
-        default=7,
-        metadata=documented(
-            "return_priority",
-            unit="count",
-            minimum=0,
-            maximum=7,
-            source="wire-formats 1.2 (choice)",
-            doc="priority of a returning frame in its outermost VLAN tag",
-        ),
-    )
+    return_priority: int = count(
+        "return_priority", 7, (0, 7), source="wire-formats 1.2 (choice)",
+        doc="priority of a returning frame in its outermost VLAN tag",
+    )  # fmt: skip
 
 
 _INTERVAL_BITS = 600_000

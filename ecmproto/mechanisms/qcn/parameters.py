@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.mechanisms.api.parameters import Parameters, documented
+from ecmproto.mechanisms.api.parameters import (
+    MOST_OCTETS,
+    Parameters,
+    choice,
+    count,
+    duration,
+    flag,
+    octets,
+    priority_set,
+    rate,
+    ratio,
+    redeclared,
+)
 from ecmproto.units import format_rate
 
 SAMPLE_OCTETS = (150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500)
@@ -27,91 +39,39 @@ class QCNCongestionPointParameters(Parameters):
     Raises ParameterError on a value out of its range.
     """
 
-    qeq_octets: int = field(
-        default=26_000,
-        metadata=documented(
-            "qeq",
-            unit="octets",
-            minimum=100,
-            maximum=4_294_967_295,
-            source=f"{_MIB} ieee8021CnCpQueueSizeSetPoint",
-            doc="queue length that the congestion point steers to (Qeq)",
-        ),
-    )
-    weight: float = field(
-        default=2.0,
-        metadata=documented(
-            "w",
-            unit="ratio",
-            minimum=1 / WEIGHT_DENOMINATOR,
-            maximum=1024,
-            step=1 / WEIGHT_DENOMINATOR,
-            source=f"{_MIB} ieee8021CnCpFeedbackWeight (its exponent, -10 to 10)",
-            doc="weight of the queue's change Qdelta against its offset Qoff in the feedback",
-        ),
-    )
-    sample_base_octets: int = field(
-        default=150_000,
-        metadata=documented(
-            "sample_base",
-            unit="octets",
-            minimum=10_000,
-            maximum=4_294_967_295,
-            source=f"{_MIB} ieee8021CnCpMinSampleBase",
-            doc="enqueued octets between two samples without congestion; all eight steps scale with it",
-        ),
-    )
-    jitter: float = field(
-        default=0.15,
-        metadata=documented(
-            "jitter",
-            unit="ratio",
-            minimum=0,
-            maximum=0.5,
-            source="S001 (margin of randomness 30 %: the width of the interval)",
-            doc="each reload is multiplied by a number drawn uniformly from 1 ± jitter",
-        ),
-    )
-    msdu_limit_octets: int = field(
-        default=64,
-        metadata=documented(
-            "msdu_limit",
-            unit="octets",
-            minimum=0,
-            maximum=64,
-            source="802.1Q cnmEncapsulated MSDU; wire-formats 3",
-            doc="most octets of the sampled frame's MSDU that a CNM carries",
-        ),
-    )
-    cnm_priority: int = field(
-        default=6,
-        metadata=documented(
-            "cnm_priority",
-            unit="count",
-            minimum=0,
-            maximum=7,
-            source="802.1Q; wire-formats 1.2",
-            doc="priority of a CNM in its outermost VLAN tag",
-        ),
-    )
-    cnm_without_cn_tag: bool = field(
-        default=True,
-        metadata=documented(
-            "cnm_without_cn_tag",
-            unit="flag",
-            source=_CHOICE + " 2",
-            doc="whether a sampled frame without a CN-TAG is answered by a CNM, with Flow ID 0",
-        ),
-    )
-    cnpv: frozenset[int] = field(
-        default=frozenset(range(8)),
-        metadata=documented(
-            "cnpv",
-            unit="priorities",
-            source=_CHOICE + " 9",
-            doc="priorities that have a congestion point (congestion notification priority values)",
-        ),
-    )
+    qeq_octets: int = octets(
+        "qeq", 26_000, (100, MOST_OCTETS), source=f"{_MIB} ieee8021CnCpQueueSizeSetPoint",
+        doc="queue length that the congestion point steers to (Qeq)",
+    )  # fmt: skip
+    weight: float = ratio(
+        "w", 2.0, (1 / WEIGHT_DENOMINATOR, 1024), step=1 / WEIGHT_DENOMINATOR,
+        source=f"{_MIB} ieee8021CnCpFeedbackWeight (its exponent, -10 to 10)",
+        doc="weight of the queue's change Qdelta against its offset Qoff in the feedback",
+    )  # fmt: skip
+    sample_base_octets: int = octets(
+        "sample_base", 150_000, (10_000, MOST_OCTETS), source=f"{_MIB} ieee8021CnCpMinSampleBase",
+        doc="enqueued octets between two samples without congestion; all eight steps scale with it",
+    )  # fmt: skip
+    jitter: float = ratio(
+        "jitter", 0.15, (0, 0.5), source="S001 (margin of randomness 30 %: the width of the interval)",
+        doc="each reload is multiplied by a number drawn uniformly from 1 ± jitter",
+    )  # fmt: skip
+    msdu_limit_octets: int = octets(
+        "msdu_limit", 64, (0, 64), source="802.1Q cnmEncapsulated MSDU; wire-formats 3",
+        doc="most octets of the sampled frame's MSDU that a CNM carries",
+    )  # fmt: skip
+    cnm_priority: int = count(
+        "cnm_priority", 6, (0, 7), source="802.1Q; wire-formats 1.2",
+        doc="priority of a CNM in its outermost VLAN tag",
+    )  # fmt: skip
+    cnm_without_cn_tag: bool = flag(
+        "cnm_without_cn_tag", True, source=_CHOICE + " 2",
+        doc="whether a sampled frame without a CN-TAG is answered by a CNM, with Flow ID 0",
+    )  # fmt: skip
+    cnpv: frozenset[int] = priority_set(
+        "cnpv", frozenset(range(8)), source=_CHOICE + " 9",
+        doc="priorities that have a congestion point (congestion notification priority values)",
+    )  # fmt: skip
 
 
 _MBPS = 10**6
@@ -130,138 +90,59 @@ class QCNReactionPointParameters(Parameters):
     Raises ParameterError on a value out of its range, and when the minimum rate is above the maximum.
     """
 
-    byte_reset_octets: int = field(
-        default=150_000,
-        metadata=documented(
-            "byte_reset",
-            unit="octets",
-            minimum=1,
-            maximum=_MOST,
-            source=f"S001 BC_LIMIT; {_MIB} ieee8021CnRpgByteReset",
-            doc="octets that a limiter sends in one stage of its byte counter",
-        ),
-    )
-    time_reset_ns: int = field(
-        default=15_000_000,
-        metadata=documented(
-            "time_reset",
-            unit="ns",
-            minimum=1_000,
-            maximum=_MOST * 10**6,
-            source=f"S001 TIMER_PERIOD; {_MIB} ieee8021CnRpgTimeReset (whole ms; shorter ones are a choice)",
-            doc="time of one stage of a limiter's timer",
-        ),
-    )
-    threshold: int = field(
-        default=5,
-        metadata=documented(
-            "threshold",
-            unit="count",
-            minimum=1,
-            maximum=_MOST,
-            source=f"S001 FAST_RECOVERY_TH; {_MIB} ieee8021CnRpgThreshold",
-            doc="stage of a counter that ends its share in fast recovery",
-        ),
-    )
-    ai_rate_bps: int = field(
-        default=5 * _MBPS,
-        metadata=documented(
-            "ai_rate",
-            unit="bit/s",
-            minimum=_MBPS,
-            maximum=_MOST * _MBPS,
-            source=f"S001 R_AI; {_MIB} ieee8021CnRpgAiRate",
-            doc="what active increase adds to the target rate",
-        ),
-    )
-    hai_rate_bps: int = field(
-        default=50 * _MBPS,
-        metadata=documented(
-            "hai_rate",
-            unit="bit/s",
-            minimum=_MBPS,
-            maximum=_MOST * _MBPS,
-            source=f"S001 R_HAI; {_MIB} ieee8021CnRpgHaiRate",
-            doc="what hyper-active increase adds to the target rate, times its step",
-        ),
-    )
-    gd: float = field(
-        default=1 / 128,
-        metadata=documented(
-            "gd",
-            unit="ratio",
-            minimum=2**-31,
-            maximum=1,
-            source=f"S001 GD; {_MIB} ieee8021CnRpgGd (its exponent, 7)",
-            doc="gain of the decrease: the share of the rate that one unit of Quantized Feedback takes",
-        ),
-    )
-    largest_decrease: float = field(
-        default=0.5,
-        metadata=documented(
-            "largest_decrease",
-            unit="ratio",
-            minimum=0,
-            maximum=0.99,
-            source=f"{_MIB} ieee8021CnRpgMinDecFac (what is left, in percent)",
-            doc="largest share of the rate that one CNM takes",
-        ),
-    )
-    min_rate_bps: int = field(
-        default=10 * _MBPS,
-        metadata=documented(
-            "min_rate",
-            unit="bit/s",
-            minimum=_MBPS,
-            maximum=_MOST * _MBPS,
-            source=f"S001 MIN_RATE; {_MIB} ieee8021CnRpgMinRate, whose default is 5 Mb/s",
-            doc="floor of a limiter's rate",
-        ),
-    )
-    max_rate_bps: int = field(
-        default=0,
-        metadata=documented(
-            "max_rate",
-            unit="bit/s",
-            minimum=0,
-            maximum=_MOST * _MBPS,
-            source=f"{_MIB} ieee8021CnRpgMaxRate",
-            doc="rate at which a limiter starts and is released; 0, and anything above it, is the link's",
-        ),
-    )
-    max_rps: int = field(
-        default=100,
-        metadata=documented(
-            "max_rps",
-            unit="count",
-            minimum=1,
-            maximum=100,
-            source=f"{_MIB} ieee8021CnRpPortPriMaxRps",
-            doc="flows that get a limiter of their own; those beyond share one more",
-        ),
-    )
-    jitter: float = field(
-        default=0.15,
-        metadata=documented(
-            "jitter",
-            unit="ratio",
-            minimum=0,
-            maximum=0.5,
-            source="S001 (margin of randomness 30 %: the width of the interval)",
-            doc="each reload is multiplied by a number drawn uniformly from 1 ± jitter (not if standard)",
-        ),
-    )
-    variant: str = field(
-        default=PSEUDOCODE,
-        metadata=documented(
-            "variant",
-            unit="choice",
-            choices=(PSEUDOCODE, STANDARD),
-            source="algorithms 3: the published pseudo-code, the state diagram of 802.1Q",
-            doc="which published reading; standard: threshold reached counts as past it, hyper step one "
-            "more, halving in hyper only, no jitter",
-        ),
-    )
+    byte_reset_octets: int = octets(
+        "byte_reset", 150_000, (1, _MOST), source=f"S001 BC_LIMIT; {_MIB} ieee8021CnRpgByteReset",
+        doc="octets that a limiter sends in one stage of its byte counter",
+    )  # fmt: skip
+    time_reset_ns: int = duration(
+        "time_reset", 15_000_000, (1_000, _MOST * 10**6),
+        source=f"S001 TIMER_PERIOD; {_MIB} ieee8021CnRpgTimeReset (whole ms; shorter ones are a choice)",
+        doc="time of one stage of a limiter's timer",
+    )  # fmt: skip
+    threshold: int = count(
+        "threshold", 5, (1, _MOST), source=f"S001 FAST_RECOVERY_TH; {_MIB} ieee8021CnRpgThreshold",
+        doc="stage of a counter that ends its share in fast recovery",
+    )  # fmt: skip
+    ai_rate_bps: int = rate(
+        "ai_rate", 5 * _MBPS, (_MBPS, _MOST * _MBPS), source=f"S001 R_AI; {_MIB} ieee8021CnRpgAiRate",
+        doc="what active increase adds to the target rate",
+    )  # fmt: skip
+    hai_rate_bps: int = rate(
+        "hai_rate", 50 * _MBPS, (_MBPS, _MOST * _MBPS), source=f"S001 R_HAI; {_MIB} ieee8021CnRpgHaiRate",
+        doc="what hyper-active increase adds to the target rate, times its step",
+    )  # fmt: skip
+    gd: float = ratio(
+        "gd", 1 / 128, (2**-31, 1), source=f"S001 GD; {_MIB} ieee8021CnRpgGd (its exponent, 7)",
+        doc="gain of the decrease: the share of the rate that one unit of Quantized Feedback takes",
+    )  # fmt: skip
+    largest_decrease: float = ratio(
+        "largest_decrease", 0.5, (0, 0.99),
+        source=f"{_MIB} ieee8021CnRpgMinDecFac (what is left, in percent)",
+        doc="largest share of the rate that one CNM takes",
+    )  # fmt: skip
+    min_rate_bps: int = rate(
+        "min_rate", 10 * _MBPS, (_MBPS, _MOST * _MBPS),
+        source=f"S001 MIN_RATE; {_MIB} ieee8021CnRpgMinRate, whose default is 5 Mb/s",
+        doc="floor of a limiter's rate",
+    )  # fmt: skip
+    max_rate_bps: int = rate(
+        "max_rate", 0, (0, _MOST * _MBPS), source=f"{_MIB} ieee8021CnRpgMaxRate",
+        doc="rate at which a limiter starts and is released; 0, and anything above it, is the link's",
+    )  # fmt: skip
+    max_rps: int = count(
+        "max_rps", 100, (1, 100), source=f"{_MIB} ieee8021CnRpPortPriMaxRps",
+        doc="flows that get a limiter of their own; those beyond share one more",
+    )  # fmt: skip
+    jitter: float = redeclared(
+        QCNCongestionPointParameters, "jitter",
+        doc="each reload is multiplied by a number drawn uniformly from 1 ± jitter (not if standard)",
+    )  # fmt: skip
+    variant: str = choice(
+        "variant", PSEUDOCODE, (PSEUDOCODE, STANDARD),
+        source="algorithms 3: the published pseudo-code, the state diagram of 802.1Q",
+        doc="which published reading; standard: threshold reached counts as past it, hyper step one more, "
+        "halving in hyper only, no jitter",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check every field and the order of the rates; raises ParameterError."""
@@ -313,50 +194,26 @@ class QCNEdgeParameters(Parameters):
     alternate priority is one.
     """
 
-    cnpv: frozenset[int] = field(
-        default=frozenset(),
-        metadata=documented(
-            "cnpv",
-            unit="priorities",
-            source="802.1Q 33.5; wire-formats 9",
-            doc="congestion notification priority values of the domain, at most seven",
-        ),
-    )
-    mode: int = field(
-        default=AUTOMATIC,
-        metadata=documented(
-            "mode",
-            unit="count",
-            minimum=AUTOMATIC,
-            maximum=max(DefenceMode),
-            source=f"{_MIB} ieee8021CnPortPriAdminDefenseMode; wire-formats 9",
-            doc="CND defence mode of the CNPVs: 1 disabled, 2 interior, 3 interiorReady, 4 edge, "
-            "0 by what the neighbour's LLDP says",
-        ),
-    )
-    alternate_priority: int = field(
-        default=AUTOMATIC_ALTERNATE,
-        metadata=documented(
-            "alternate_priority",
-            unit="count",
-            minimum=AUTOMATIC_ALTERNATE,
-            maximum=PRIORITIES - 1,
-            source=f"{_MIB} ieee8021CnPortPriAlternatePriority; wire-formats 9",
-            doc="what edge mode remaps CNPVs to; -1: the next lower priority that is no CNPV, else the next "
-            "higher",
-        ),
-    )
-    cnm_priority: int = field(
-        default=6,
-        metadata=documented(
-            "cnm_priority",
-            unit="count",
-            minimum=0,
-            maximum=7,
-            source="802.1Q; wire-formats 1.2",
-            doc="priority of a CNM, converted at a backbone edge, in its outermost VLAN tag",
-        ),
-    )
+    cnpv: frozenset[int] = priority_set(
+        "cnpv", frozenset(), source="802.1Q 33.5; wire-formats 9",
+        doc="congestion notification priority values of the domain, at most seven",
+    )  # fmt: skip
+    mode: int = count(
+        "mode", AUTOMATIC, (AUTOMATIC, max(DefenceMode)),
+        source=f"{_MIB} ieee8021CnPortPriAdminDefenseMode; wire-formats 9",
+        doc="CND defence mode of the CNPVs: 1 disabled, 2 interior, 3 interiorReady, 4 edge, 0 by what the "
+        "neighbour's LLDP says",
+    )  # fmt: skip
+    alternate_priority: int = count(
+        "alternate_priority", AUTOMATIC_ALTERNATE, (AUTOMATIC_ALTERNATE, PRIORITIES - 1),
+        source=f"{_MIB} ieee8021CnPortPriAlternatePriority; wire-formats 9",
+        doc="what edge mode remaps CNPVs to; -1: the next lower priority that is no CNPV, else the next "
+        "higher",
+    )  # fmt: skip
+    cnm_priority: int = redeclared(
+        QCNCongestionPointParameters, "cnm_priority",
+        doc="priority of a CNM, converted at a backbone edge, in its outermost VLAN tag",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check every field and how they go together; raises ParameterError."""

@@ -6,11 +6,9 @@ import os
 import subprocess
 import sys
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.congestion_point import (
     FlowControlSettings,
@@ -27,7 +25,6 @@ from ecmproto.mechanisms.pause.congestion_point import (
 from ecmproto.mechanisms.pause.parameters import (
     GenerationParameters,
     PFCGenerationParameters,
-    rule_of_thumb,
 )
 from ecmproto.record import new_record
 from tests.conftest import REPOSITORY
@@ -195,16 +192,3 @@ def test_compiled_and_plain_runs_are_identical() -> None:
         check=True,
     )
     assert done.stdout.splitlines() == trace(7)
-
-
-def test_the_rule_of_thumb_of_s003() -> None:
-    rule = rule_of_thumb(rate_bps=10**10, rtt_ns=100_000)
-    assert (rule.low_octets, rule.high_octets, rule.buffer_octets) == (125_000, 250_000, 375_000)
-    rule = rule_of_thumb(rate_bps=10**9, rtt_ns=9)
-    assert (rule.low_octets, rule.high_octets, rule.buffer_octets) == (2, 3, 4)
-
-
-@pytest.mark.parametrize(("rate_bps", "rtt_ns"), [(0, 5), (-1, 5), (10**9, 0), (10**9, -3)])
-def test_the_rule_of_thumb_refuses_nonsense(rate_bps: int, rtt_ns: int) -> None:
-    with pytest.raises(ParameterError):
-        rule_of_thumb(rate_bps=rate_bps, rtt_ns=rtt_ns)
