@@ -103,7 +103,7 @@ class Pattern(Enum):
     POISSON = "poisson"
     """At exponentially distributed distances, ``rate_bps`` on average."""
     ON_OFF = "on-off"
-    """At ``rate_bps`` while on; times on and off are distributed with means ``on_ns`` and ``off_ns``."""
+    """At ``rate_bps`` while on, as it is first; times on and off have means ``on_ns``, ``off_ns``."""
     TCP = "tcp"
     """A TCP connection with always something to send."""
     TRANSACTIONS = "transactions"
@@ -168,6 +168,8 @@ class Flow:
     """The schedule: (ns, octets)."""
     group: str = ""
     """What it counts with in tables; empty: with itself."""
+    hops: int = 0
+    """Congestion points on its path, where they differ between flows; 0: as `Control.hops` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,10 +197,15 @@ class Band:
     """What a figure must lie in: ``low`` to ``high``, and which published sentence that is of."""
 
     figure: str
-    """The expression, such as ``queue.mean`` or ``ratio(one_hop, two_hop)``."""
+    """The expression (`ecmproto.lab.figures`), such as ``queue.mean`` or ``ratio(one_hop, two_hop)``."""
     low: float | None = None
+    """In octets, bit/s, ns, or a plain number, as the figure is."""
     high: float | None = None
     source: str = ""
+    median_of: int = 1
+    """Of so many seeds the median must lie in it; 1: each seed's own figure."""
+    note: str = ""
+    """What restricts it, such as that it was seen on the seeds that parameters were chosen with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
