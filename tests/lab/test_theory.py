@@ -1,0 +1,114 @@
+"""The documents' models give what can be worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ecmproto.lab.theory import (
+    BCNGains,
+    FluidLink,
+    QCNGains,
+    bcn_fluid,
+    bcn_offset_bps,
+    fecn_convergence_ns,
+    max_min_rates,
+    proportional_rates,
+    qcn_fluid,
+)
+
+PARKING_LOT = [[0, 1]] * 4 + [[0], [1]]
+"""S004's figure 9: four flows over both bottlenecks, one over each."""
+C = 1e10
+
+
+def test_proportional_fairness_gives_two_hops_a_sixth_and_one_hop_a_third() -> None:
+    rates = proportional_rates(PARKING_LOT, [C, C])
+    np.testing.assert_allclose(rates, [C / 6] * 4 + [C / 3] * 2, rtol=1e-6)
+
+
+def test_lyapunov_optimum_with_the_gains_of_s004() -> None:
+    offset_bps = bcn_offset_bps(gi=4, gd=0.0124, ru_bps=4e6)
+    rates = proportional_rates(PARKING_LOT, [C, C], offset_bps=offset_bps)
+    np.testing.assert_allclose(rates, [1.4516e9] * 4 + [4.1935e9] * 2, rtol=1e-4)
+
+
+def test_lyapunov_optimum_nears_proportional_fairness_as_the_increase_gets_small() -> None:
+    rates = proportional_rates(PARKING_LOT, [C, C], offset_bps=bcn_offset_bps(gi=4, gd=0.0124, ru_bps=1e3))
+    np.testing.assert_allclose(rates, [C / 6] * 4 + [C / 3] * 2, rtol=1e-3)
+
+
+def test_a_small_offset_leaves_a_crowded_flow_nothing_rather_than_less() -> None:
+    rates = proportional_rates(PARKING_LOT, [C, C], offset_bps=C)
+    np.testing.assert_allclose(rates, [0.0] * 4 + [C] * 2, atol=10)
+
+
+def test_a_link_that_nothing_fills_costs_nothing() -> None:
+    rates = proportional_rates([[0, 1], [0, 1]], [C, 100 * C])
+    np.testing.assert_allclose(rates, [C / 2, C / 2], rtol=1e-6)
+
+
+def test_max_min_of_the_parking_lot_is_a_fifth() -> None:
+    np.testing.assert_allclose(max_min_rates(PARKING_LOT, [C, C]), [C / 5] * 6)
+
+
+def test_max_min_of_mice_and_elephants() -> None:
+    """S002's second scenario: (0.5, 0.5, 3, 3, 3), and with half the service (0.5, 0.5, 1.33, 1.33, 1.33)."""
+    offered = [0.5e9, 0.5e9, 6.67e9, 6.67e9, 6.67e9]
+    np.testing.assert_allclose(max_min_rates([[0]] * 5, [C], offered_bps=offered)[2:], 3e9)
+    np.testing.assert_allclose(max_min_rates([[0]] * 5, [C / 2], offered_bps=offered)[2:], 4e9 / 3)
+
+
+def test_max_min_gives_the_rest_to_who_crosses_no_bottleneck() -> None:
+    np.testing.assert_allclose(max_min_rates([[0], [0, 1], [1]], [C, C / 10]), [0.95 * C, C / 20, C / 20])
+
+
+@pytest.mark.parametrize(("n0", "intervals"), [(4, 0), (8, 2), (16, 4), (64, 8)])
+def test_fecn_takes_two_intervals_for_each_doubling(n0: int, intervals: int) -> None:
+    assert fecn_convergence_ns(n0=n0, sources=4) == pytest.approx(intervals * 1_000_000)
+
+
+def test_fecn_needs_no_rise_from_more_than_the_share() -> None:
+    assert fecn_convergence_ns(n0=2, sources=4) == 0.0
+
+
+LINK = FluidLink(capacity_bps=C, buffer_octets=150_000, set_point_octets=24_000)
+
+
+def test_bcn_settles_at_its_set_point_with_equal_shares() -> None:
+    curve = bcn_fluid(LINK, BCNGains(), sources=4, initial_bps=5e9, duration_ns=20_000_000)
+    assert curve.queue_octets[-1] == pytest.approx(24_000, rel=1e-3)
+    assert curve.rate_bps[-1] == pytest.approx(C / 4, rel=1e-3)
+
+
+def test_bcn_begins_to_swing_when_its_messages_come_late() -> None:
+    late = FluidLink(capacity_bps=C, set_point_octets=24_000, feedback_delay_ns=400_000)
+    curve = bcn_fluid(late, BCNGains(), sources=4, initial_bps=5e9, duration_ns=50_000_000)
+    assert np.ptp(curve.queue_octets[-10_000:]) > 24_000
+
+
+def test_the_queue_of_a_fluid_neither_leaves_its_buffer_nor_runs_below_empty() -> None:
+    for initial_bps in (1e7, C):
+        curve = bcn_fluid(LINK, BCNGains(), sources=4, initial_bps=initial_bps, duration_ns=5_000_000)
+        assert curve.queue_octets.min() >= 0
+        assert curve.queue_octets.max() <= 150_000
+        assert len(curve.time_ns) == len(curve.rate_bps) == 5_000
+
+
+def test_qcn_settles_just_above_its_set_point() -> None:
+    link = FluidLink(capacity_bps=C, buffer_octets=2.4e6, set_point_octets=33_000)
+    curve = qcn_fluid(link, QCNGains(), sources=10, initial_bps=2e9, duration_ns=100_000_000, step_ns=5_000)
+    assert 33_000 <= curve.queue_octets[-1] <= 34_000
+    assert curve.rate_bps[-1] == pytest.approx(C / 10, rel=1e-2)
+
+
+def test_qcn_rises_by_its_byte_counter_where_there_is_no_queue() -> None:
+    """Alone at C/10, past five cycles of 150 kB, R_AI comes on top of the target in every cycle: and half
+    of it, cycle by cycle, on top of the rate."""
+    link = FluidLink(capacity_bps=C, set_point_octets=33_000)
+    gains = QCNGains(rai_bps=5e6)
+    curve = qcn_fluid(link, gains, sources=1, initial_bps=1e9, duration_ns=12_000_000)
+    cycles = np.trapezoid(curve.rate_bps, curve.time_ns * 1e-9) / (8 * 150_000)
+    assert math.isclose(curve.rate_bps[-1] - 1e9, (cycles - 2) * 5e6, rel_tol=0.05)
