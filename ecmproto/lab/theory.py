@@ -42,7 +42,7 @@ def proportional_rates(
     rates = _rates_at(prices, crossing, offset_bps)
     for _ in range(_ROUNDS):
         for link in range(len(limits)):
-            prices[link] = _price(link, prices, crossing, limits[link], offset_bps)
+            prices[link] = _price(link, prices, crossing, float(limits[link]), offset_bps)
         before, rates = rates, _rates_at(prices, crossing, offset_bps)
         if np.allclose(before, rates, rtol=_TOLERANCE, atol=0.0):
             break
@@ -74,7 +74,7 @@ def _price(link: int, prices: Floats, crossing: NDArray[np.bool_], limit_bps: fl
         others[link] = price
         return float(_rates_at(others, flows, offset).sum())
 
-    low, high = 0.0, flows.shape[1] / limit_bps
+    low, high = 0.0, float(flows.shape[1]) / limit_bps
     if load_bps(low) <= limit_bps:
         return 0.0
     for _ in range(_HALVINGS):
@@ -276,12 +276,12 @@ def _cycles(packets: float, chance: float, cycle: float) -> float:
     """Return how many cycles of ``cycle`` packets without a message are completed a second."""
     if chance <= 0.0:
         return packets / cycle
-    return packets * chance / ((1 - chance) ** -cycle - 1)
+    return packets * chance / (math.exp(-cycle * math.log1p(-chance)) - 1)
 
 
 def _curve(queues: list[float], rates: list[float], step_ns: float, sources: int) -> FluidCurve:
     return FluidCurve(
-        time_ns=np.arange(len(queues)) * step_ns,
+        time_ns=np.arange(len(queues), dtype=np.float64) * step_ns,
         queue_octets=np.array(queues),
         rate_bps=np.array(rates),
         sources=sources,

@@ -1,0 +1,461 @@
+"""The outcome of an experiment over seeds: figures beside published ones, bands, and what never happened."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ecmproto.errors import counted
+from ecmproto.lab.figures import Figure, parse_figure
+from ecmproto.lab.model import Band, Experiment, Published
+from ecmproto.lab.results import RunFigures
+from ecmproto.tables import Paint, pairs, plain
+from ecmproto.units import format_octets, format_time
+
+STANDARD = (
+    "queue.mean", "queue.std", "queue.p50", "queue.p99", "queue.peak", "queue.settling(25%)", "throughput",
+    "utilisation", "jain(rate(*))", "drops", "pause.count", "pause.time", "control.frames", "control.octets",
+    "control.overhead",
+)  # fmt: skip
+"""Figures that every experiment shows; those of flows and transactions come on top."""
+
+PASSING = 0.9
+"""The share of seeds on which a band must hold."""
+
+_FLOWS_SHOWN = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureRow:
+    """A figure on all seeds, with what is published of it and the band that it must lie in."""
+
+    figure: Figure
+    values: tuple[tuple[float, ...], ...]
+    """For each seed its values: one, or of several flows one each."""
+    published: tuple[Published, ...] = ()
+    band: Band | None = None
+
+    @property
+    def medians(self) -> tuple[float, ...]:
+        """Return the median over seeds of each value; what never happened counts as infinite."""
+        return tuple(_median(column) for column in zip(*self.values, strict=True))
+
+    @property
+    def ranges(self) -> tuple[tuple[float, float], ...]:
+        """Return the least and the greatest over seeds of each value, those without one left out."""
+        return tuple(_range(column) for column in zip(*self.values, strict=True))
+
+    @property
+    def inside(self) -> tuple[bool, ...]:
+        """Return for each seed whether all values are within the band."""
+        return tuple(all(self.outside_by(value) == 0.0 for value in each) for each in self.values)
+
+    @property
+    def holds(self) -> bool:
+        """Return whether the band holds on enough seeds; True without one."""
+        return self.band is None or sum(self.inside) >= PASSING * len(self.inside)
+
+    def outside_by(self, value: float) -> float:
+        """Return how far a value is above the band (or below: negative), as a part of the limit."""
+        band = self.band
+        if band is None:
+            return 0.0
+        if math.isnan(value):
+            return math.nan
+        if band.low is not None and value < band.low:
+            return (value - band.low) / abs(band.low) if band.low else -math.inf
+        if band.high is not None and value > band.high:
+            return (value - band.high) / abs(band.high) if band.high else math.inf
+        return 0.0
+
+    def ours_text(self) -> str:
+        """Return the medians for a person."""
+        return self._texts(self.medians)
+
+    def range_text(self) -> str:
+        """Return least and greatest for a person; nothing where all seeds gave the same."""
+        if len(self.values) < 2:
+            return ""
+        show = self.figure.show
+        if len(self.medians) > 1:
+            low = _least(low for low, _ in self.ranges)
+            high = _most(high for _, high in self.ranges)
+        else:
+            low, high = self.ranges[0] if self.ranges else (math.nan, math.nan)
+        return "" if show(low) == show(high) else f"{show(low)} … {show(high)}"
+
+    def band_text(self) -> str:
+        """Return the band for a person; nothing without one."""
+        if self.band is None:
+            return ""
+        show = self.figure.show
+        low, high = self.band.low, self.band.high
+        if low is None:
+            return f"≤ {show(high)}" if high is not None else ""
+        return f"≥ {show(low)}" if high is None else f"{show(low)} … {show(high)}"
+
+    def published_text(self) -> str:
+        """Return what documents print."""
+        return ", ".join(each.value for each in self.published)
+
+    def verdict_text(self) -> str:
+        """Return whether the band holds, on how many seeds, and how far the worst one is outside."""
+        if self.band is None:
+            return ""
+        met, seeds = sum(self.inside), len(self.inside)
+        if met == seeds:
+            return "inside" if seeds == 1 else f"inside on all {seeds}"
+        distances = [self.outside_by(value) for each in self.values for value in each]
+        if any(math.isnan(each) for each in distances):
+            how = "no value"
+        else:
+            worst = max(distances, key=abs)
+            side = "above" if worst > 0 else "below"
+            how = f"{100 * abs(worst):.2g} % {side}" if math.isfinite(worst) else side
+        return f"outside, {how}" if seeds == 1 else f"inside on {met} of {seeds}; worst {how}"
+
+    def _texts(self, values: Sequence[float]) -> str:
+        texts = [self.figure.show(value) for value in values]
+        units = {text.rpartition(" ")[2] for text in texts if " " in text}
+        if len(texts) > 1 and len(units) == 1 and all(" " in text for text in texts):
+            return " ".join(text.rpartition(" ")[0] for text in texts) + f" {units.pop()}"
+        return ", ".join(texts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row for JSON: no value is null, and so is what never happened."""
+        row: dict[str, Any] = {
+            "figure": self.figure.text,
+            "unit": unit_of(self.figure),
+            "values": [[finite_or_none(value) for value in each] for each in self.values],
+            "median": [finite_or_none(value) for value in self.medians],
+            "shown": self.ours_text(),
+        }
+        if self.published:
+            row["published"] = [{"value": each.value, "source": each.source} for each in self.published]
+        if self.band is not None:
+            row["band"] = {"low": self.band.low, "high": self.band.high, "source": self.band.source}
+            row["inside"] = list(self.inside)
+            row["verdict"] = self.verdict_text()
+        return row
+
+
+def unit_of(figure: Figure) -> str:
+    """Return the unit of a figure's values in JSON and CSV; nothing for numbers."""
+    octets, rate, time = figure.dimension
+    named = {(1, 0, 0): "octets", (0, 1, 0): "bit/s", (0, 0, 1): "ns", (0, 0, 0): ""}
+    parts = (("octets", octets), ("bit/s", rate), ("ns", time))
+    return named.get((octets, rate, time)) or " ".join(f"({name})^{power}" for name, power in parts if power)
+
+
+def finite_or_none(value: float) -> float | None:
+    """Return a value for JSON, which has neither infinity nor NaN."""
+    return value if math.isfinite(value) else None
+
+
+def _median(values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return statistics.median_low(known) if any(map(math.isinf, known)) else _plain_median(known)
+
+
+def _plain_median(values: Sequence[float]) -> float:
+    return statistics.median(values) if values else math.nan
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    return _least(values), _most(values)
+
+
+def _least(values: Iterable[float]) -> float:
+    return min((value for value in values if not math.isnan(value)), default=math.nan)
+
+
+def _most(values: Iterable[float]) -> float:
+    return max((value for value in values if not math.isnan(value)), default=math.nan)
+
+
+class Outcome:
+    """The runs of one experiment on several seeds; ``others`` are runs that its figures name by ``@``.
+
+    These have as many seeds, the same ones.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        runs: Sequence[RunFigures],
+        *,
+        variant: str = "",
+        others: Mapping[str, Sequence[RunFigures]] | None = None,
+    ) -> None:
+        self.experiment = experiment
+        self.variant = variant
+        self.runs = list(runs)
+        self._others = others or {}
+
+    @property
+    def name(self) -> str:
+        """The scenario's name, with its variant."""
+        return f"{self.experiment.name}:{self.variant}" if self.variant else self.experiment.name
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds, in the order of all values."""
+        return tuple(run.result.seed for run in self.runs)
+
+    @cached_property
+    def rows(self) -> tuple[FigureRow, ...]:
+        """All figures: the experiment's own in the order that it names them, then the standard ones."""
+        measure = self.experiment.measure
+        published: dict[str, list[Published]] = {}
+        for each in measure.published:
+            published.setdefault(each.figure, []).append(each)
+        rows = []
+        shown = set()
+        for band in measure.bands:
+            rows.append(self.row(band.figure, band, tuple(published.get(band.figure, ()))))
+            shown.add(band.figure)
+        for text, values in published.items():
+            if text not in shown:
+                rows.append(self.row(text, None, tuple(values)))
+                shown.add(text)
+        rows += [self.row(text) for text in self._standard() if text not in shown]
+        return tuple(rows)
+
+    def row(self, text: str, band: Band | None = None, published: tuple[Published, ...] = ()) -> FigureRow:
+        """Return a figure on all seeds."""
+        figure = parse_figure(text)
+        values = []
+        for place, run in enumerate(self.runs):
+            others = {name: each[place] for name, each in self._others.items() if place < len(each)}
+            values.append(figure.evaluate(run, others))
+        return FigureRow(figure=figure, values=tuple(values), band=band, published=published)
+
+    def _standard(self) -> Iterator[str]:
+        """Yield the figures that are shown of every experiment, as far as they make sense here."""
+        first = self.runs[0]
+        messages = any(run.result.messages for run in self.runs)
+        stopped = any(len(run.result.flow_control.time_ns) for run in self.runs)
+        for text in STANDARD:
+            if not (
+                (text.startswith("control") and not messages) or (text.startswith("pause") and not stopped)
+            ):
+                yield text
+        groups: dict[str, list[str]] = {}
+        for flow in first.result.flows:
+            groups.setdefault(flow.group, []).append(flow.name)
+        if len(first.result.flows) <= _FLOWS_SHOWN:
+            yield from (f"rate({flow.name})" for flow in first.result.flows)
+        for group, names in groups.items():
+            if len(names) > 1:
+                yield f"mean(rate({group}))"
+        for flow in first.result.flows[:_FLOWS_SHOWN]:
+            if any(run.measure("tps", flow.name, (), None, None) > 0 for run in self.runs):
+                kind = "latency" if self._transacts(flow.name) else "fct"
+                yield from (f"{name}({flow.name})" for name in ("tps", kind, f"{kind}.p99"))
+                if kind == "fct":
+                    yield from (f"{name}({flow.name})" for name in ("slowdown", "slowdown.p99"))
+
+    def _transacts(self, name: str) -> bool:
+        return any(
+            flow.name == name and flow.pattern.value == "transactions" for flow in self.experiment.flows
+        )
+
+    @property
+    def holds(self) -> bool:
+        """Return whether all bands hold."""
+        return all(row.holds for row in self.rows)
+
+    def table(self, paint: Paint = plain) -> str:
+        """Return the outcome for a person: figures beside published ones, then what never happened."""
+        experiment = self.experiment
+        seeds = ", ".join(map(str, self.seeds))
+        facts = [
+            ("source", experiment.source or "–"),
+            ("control", control_text(experiment)),
+            ("time", self._time_text()),
+            ("queue of", self.runs[0].main_port),
+            ("seeds" if len(self.seeds) > 1 else "seed", seeds),
+        ]
+        parts = [
+            f"{paint(self.name, 'title')}: {experiment.title}\n{pairs(facts, paint=paint)}",
+            figure_table(self.rows, paint=paint),
+        ]
+        if lines := [*problems(self.runs), *explanations(self.runs)]:
+            parts.append("\n".join(lines))
+        return "\n\n".join(parts)
+
+    def _time_text(self) -> str:
+        first = self.runs[0]
+        measured = f"measured {format_time(first.from_ns)} to {format_time(first.until_ns)}"
+        text = f"{format_time(first.result.duration_ns)}, {measured}"
+        return text if first.result.complete else f"{text} (stopped)"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the outcome for JSON."""
+        first = self.runs[0]
+        return {
+            "schema": "ecmproto/lab/1",
+            "scenario": self.experiment.name,
+            "variant": self.variant,
+            "title": self.experiment.title,
+            "source": self.experiment.source,
+            "mechanism": self.experiment.control.mechanism,
+            "flow_control": self.experiment.control.flow_control,
+            "parameters": list(self.experiment.control.parameters),
+            "in_band": self.experiment.control.in_band,
+            "seeds": list(self.seeds),
+            "duration_ns": first.result.duration_ns,
+            "measured_ns": [first.from_ns, first.until_ns],
+            "complete": all(run.result.complete for run in self.runs),
+            "port": first.main_port,
+            "figures": [row.as_dict() for row in self.rows],
+            "problems": list(problems(self.runs)),
+            "explanations": list(explanations(self.runs)),
+            "events": sum(run.result.events for run in self.runs),
+            "elapsed_s": sum(run.result.elapsed_s for run in self.runs),
+        }
+
+
+def control_text(experiment: Experiment) -> str:
+    """Return the mechanism with its parameters, flow control beneath it, and how messages travel."""
+    control = experiment.control
+    text = " ".join((control.mechanism, *control.parameters))
+    if control.flow_control:
+        text += f", over {control.flow_control}"
+    if control.mechanism in _WITHOUT_MESSAGES:
+        return text
+    return f"{text}, messages {'in band' if control.in_band else 'out of band'}"
+
+
+_WITHOUT_MESSAGES = ("none", "pause", "pfc")
+
+_HEADINGS = ("figure", "ours", "range", "published", "band", "verdict")
+
+
+def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
+    """Return figures in lines; columns that nothing stands in are left out."""
+    cells = [
+        (
+            row.figure.text, row.ours_text(), row.range_text(), row.published_text(), row.band_text(),
+            row.verdict_text(),
+        )
+        for row in rows
+    ]  # fmt: skip
+    used = [place for place in range(len(_HEADINGS)) if place < 2 or any(row[place] for row in cells)]
+    widths = {place: max(len(row[place]) for row in (_HEADINGS, *cells)) for place in used}
+    lines = []
+    for number, row in enumerate((_HEADINGS, *cells)):
+        style = "title" if not number else ""
+        held = number == 0 or rows[number - 1].holds
+        texts = []
+        for place in used:
+            text = row[place].rjust(widths[place]) if place == 1 else row[place].ljust(widths[place])
+            name = style or ("name" if place == 0 else "alert" if place == 5 and not held else "")
+            texts.append(paint(text, name) if name and text.strip() else text)
+        lines.append(f"  {'  '.join(texts)}".rstrip())
+    return "\n".join(lines)
+
+
+# What is wrong, and what never happened -------------------------------------------------------------------
+
+
+def problems(runs: Sequence[RunFigures]) -> Iterator[str]:
+    """Yield sentences about runs that cannot be trusted, were stopped, or came to a standstill."""
+    distrust = "its figures are not to be trusted"
+    for run in runs:
+        result = run.result
+        seed = f"seed {result.seed}"
+        missing = result.conservation.missing_frames
+        if missing:
+            lost = "lost" if missing > 0 else "made"
+            yield f"{seed}: the simulation itself {lost} {counted(abs(missing), 'frame')}: {distrust}"
+        for port in result.ports:
+            if min(port.octet_ns.min(initial=0), port.level_octets.min(initial=0)) < 0:
+                yield f"{seed}: the queue of {port.name} was below 0: {distrust}"
+        for deadlock in result.deadlocks[:1]:
+            circle = " → ".join((*deadlock.ports, deadlock.ports[0]))
+            yield f"{seed}: a pause deadlock from {format_time(deadlock.time_ns)} on: {circle}"
+        if not result.complete:
+            reached, whole = result.duration_ns, result.experiment.duration_ns
+            yield f"{seed}: stopped at {format_time(reached)} of {format_time(whole)}"
+
+
+def explanations(runs: Sequence[RunFigures]) -> Iterator[str]:
+    """Yield a sentence for each thing that one may have waited for and that no run saw, saying why."""
+    if not runs:
+        return
+    yield from _no_flow_control(runs)
+    yield from _no_messages(runs)
+    yield from _no_drops(runs)
+    yield from _idle_flows(runs)
+
+
+def _no_flow_control(runs: Sequence[RunFigures]) -> Iterator[str]:
+    control = runs[0].result.experiment.control
+    kind = control.flow_control or (control.mechanism if control.mechanism in ("pause", "pfc") else None)
+    fired = any(port.xoff_frames.any() for run in runs for port in run.result.ports)
+    if kind is None or fired or any(len(run.result.flow_control.time_ns) for run in runs):
+        return
+    ports = [port for run in runs for port in run.result.ports if port.xoff_octets]
+    if not ports:
+        yield f"{kind.upper()} never fired: no port has thresholds"
+        return
+    nearest = max(ports, key=lambda port: port.greatest_input_octets / (port.xoff_octets or 1))
+    peak, xoff = format_octets(nearest.greatest_input_octets), format_octets(nearest.xoff_octets or 0)
+    yield f"{kind.upper()} never fired: peak {peak} of XOFF {xoff}, at {nearest.name}"
+
+
+def _no_messages(runs: Sequence[RunFigures]) -> Iterator[str]:
+    mechanism = runs[0].result.experiment.control.mechanism
+    if mechanism in _WITHOUT_MESSAGES or any(
+        each.frames.any() for run in runs for each in run.result.messages
+    ):
+        return
+    ports = [port for run in runs for port in run.result.ports if port.set_point_octets is not None]
+    if not ports:
+        yield f"no {mechanism} message: no port has a congestion point"
+        return
+    longest = max(ports, key=lambda port: int(port.peak_octets.max(initial=0)) / (port.set_point_octets or 1))
+    peak, set_point = int(longest.peak_octets.max(initial=0)), longest.set_point_octets or 0
+    text = f"peak {format_octets(peak)} of Qeq {format_octets(set_point)}, at {longest.name}"
+    if peak <= set_point:
+        yield f"no {mechanism} message: no queue passed Qeq ({text})"
+    else:
+        sent = format_octets(int(longest.sent_octets.sum()))
+        yield f"no {mechanism} message: no sample was taken while a queue was above Qeq ({text}, {sent} sent)"
+
+
+def _no_drops(runs: Sequence[RunFigures]) -> Iterator[str]:
+    ports = [port for run in runs for port in run.result.ports if port.kind != "host"]
+    if any(port.dropped_frames.any() for port in ports):
+        return
+    sized = [port for port in ports if port.buffer_octets]
+    if not sized:
+        return
+    fullest = max(sized, key=lambda port: int(port.peak_octets.max(initial=0)) / port.buffer_octets)
+    peak, buffer = int(fullest.peak_octets.max(initial=0)), fullest.buffer_octets
+    yield f"no frame was dropped: peak {format_octets(peak)} of {format_octets(buffer)}, at {fullest.name}"
+
+
+def _idle_flows(runs: Sequence[RunFigures]) -> Iterator[str]:
+    first = runs[0].result
+    for place, flow in enumerate(first.experiment.flows[: len(first.flows)]):
+        series = [run.result.flows[place] for run in runs]
+        if any(each.delivered_frames.any() for each in series):
+            continue
+        if flow.start_ns >= first.duration_ns:
+            why = (
+                f"it starts at {format_time(flow.start_ns)}, the run ends at {format_time(first.duration_ns)}"
+            )
+        elif not any(each.offered_frames.any() for each in series):
+            why = "its source had nothing to send"
+        elif not any(each.sent_frames.any() for each in series):
+            why = "nothing left its host: its limiter, PAUSE or a window held it"
+        else:
+            dropped = sum(int(each.dropped_frames.sum()) for each in series)
+            why = f"{counted(dropped, 'frame')} dropped on the way"
+        yield f"flow {flow.name} brought nothing: {why}"
