@@ -24,6 +24,7 @@ from types import CodeType
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from numba.core import types
 from numba.core.ccallback import CFunc
 from numba.core.registry import CPUDispatcher
@@ -53,6 +54,9 @@ _ENTRY_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 _COMPILERS = ("kernel.py", "kernel_parts.py", "structs.py")
 """The files here that machine code depends on."""
 _CONSTANTS = (bool, int, float, str, tuple)
+_LEAST, _BEYOND = -(1 << 63), 1 << 63
+_types: dict[Any, types.Type] = {}
+"""Types of arguments by what they depend on; a type that is here stays the one that code was compiled for."""
 _functions: dict[int, Callable[..., Any]] = {}
 """The Python functions that compiled ones were made from, by the identity of these."""
 
@@ -105,6 +109,19 @@ class _Compiled(CPUDispatcher):
     def _part(self) -> Any:
         return numba.njit(self.py_func, **self.part_options)
 
+    def typeof_pyval(self, value: Any) -> Any:
+        """Return the type of an argument; numba asks for named tuples and structs at every call.
+
+        It would put their types together anew from their parts, which takes longer than many a kernel.
+        """
+        key = _typing_key(value)
+        if key is None:
+            return super().typeof_pyval(value)
+        found = _types.get(key)
+        if found is None:
+            found = _types[key] = super().typeof_pyval(value)
+        return found
+
     def get_call_template(self, args: Any, kws: Any) -> Any:
         # Called with a constant, it is the one for any number: without this numba would compile it anew for
         # every constant, and what is inlined knows the constant anyway.
@@ -113,6 +130,26 @@ class _Compiled(CPUDispatcher):
 
     def get_overload(self, sig: Any) -> Any:
         return self._part.get_overload(sig)
+
+
+def _typing_key(value: Any) -> Any:
+    """Return what the type of an argument depends on, None where only numba can tell.
+
+    Objects that kernels take by the type of their class have it as ``_typing_key``.
+    """
+    kind = type(value)
+    if kind is np.ndarray:
+        return value.dtype, value.ndim, value.flags.num
+    if kind is int:
+        return kind if _LEAST <= value < _BEYOND else None
+    if kind is bool or kind is float or value is None:
+        return kind
+    if isinstance(value, tuple):
+        keys = tuple([_typing_key(each) for each in value])
+        return None if None in keys else (kind, keys)
+    if isinstance(value, np.generic):
+        return kind, value.dtype
+    return getattr(value, "_typing_key", None)
 
 
 class _Expanded(CPUDispatcher):

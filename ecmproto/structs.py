@@ -75,9 +75,11 @@ class Struct:
     """The base of all structs; see the module."""
 
     _parts: ClassVar[tuple[str, ...]] = ()
+    _typing_key: ClassVar[Any] = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls._typing_key = cls
         own = inspect.get_annotations(cls)
         cls._parts += tuple(name for name in own if name not in cls._parts)
 
@@ -162,6 +164,7 @@ class _InterfacePointer:
 
     def __init__(self, struct: Struct, protocol: type[Any]) -> None:
         self.protocol = protocol
+        self._typing_key = protocol
         self._struct = struct  # its words, which this points to, live as long as it does
         entries = [_entry(type(struct), protocol, name) for name in _methods(protocol)]
         self._words = np.array([vars(struct)["_address"], *(each.address for each in entries)], np.int64)

@@ -7,9 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from numba.core.caching import NullCache
+from numba.core.dispatcher import _DispatcherBase as Base
 
 from ecmproto.kernel import compiled
 
@@ -199,3 +202,42 @@ def test_a_function_is_compiled_once_for_all_constants(monkeypatch: pytest.Monke
     assert _of_constants(5) == 24
     part = getattr(_twice, "_part", None)
     assert part is None or len(part.signatures) == 1
+
+
+class _Run(NamedTuple):
+    values: Any
+    first: Any
+
+
+@compiled
+def _sum(run: _Run) -> float:
+    total = 0.0
+    for value in run.values[int(run.first) :]:
+        total += value
+    return total
+
+
+def test_a_named_tuple_is_typed_once_for_each_kind_of_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(_sum, "typeof_pyval"):
+        pytest.skip("compiled code alone has types")
+    typed: list[Any] = []
+    original = Base.typeof_pyval
+
+    def counted(dispatcher: Any, value: Any) -> Any:
+        typed.append(value)
+        return original(dispatcher, value)
+
+    monkeypatch.setattr(Base, "typeof_pyval", counted)
+    even = np.arange(6.0)
+    fixed = even.copy()
+    fixed.flags.writeable = False
+    kinds = [
+        _Run(even, 2),
+        _Run(even[::2], 1),
+        _Run(fixed, 2),
+        _Run(even.astype(np.int32), 2),
+        _Run(even, 2.0),
+    ]
+    for _ in range(3):
+        assert [_sum(run) for run in kinds] == [14.0, 6.0, 14.0, 14.0, 14.0]
+    assert typed == kinds
