@@ -1,4 +1,4 @@
-"""Feedback that a capture holds: who hears what, whatever the batches, and what forged frames come to."""
+"""Feedback that a capture holds: whom it reaches, whatever the batches, and what forged frames come to."""
 
 from __future__ import annotations
 
@@ -77,29 +77,29 @@ def frame_of(said: Machine, about: bytes, kind: int = 1, **fields: int) -> bytes
     return said.frame(message, SampledFrame(about, len(about), at), PLACE)
 
 
-class Ear:
-    """A capture's frames on their way into a closed loop, as far as they are heard."""
+class FeedbackReader:
+    """Reads the feedback in a capture's frames as a closed loop takes them in."""
 
     def __init__(self, of: Machine, *, interfaces: Sequence[Interface] = ()) -> None:
         self.machine = of
         self.flows = FlowTable(of.flow_key, max_stations=PLACE.stations, max_flows=PLACE.flows)
-        self.hearing: FeedbackCounters = new_feedback_counters(of)
+        self.counters: FeedbackCounters = new_feedback_counters(of)
         self._intake = Intake(of, cp_mac=CP_MAC, ethertypes=DEFAULT, interfaces=interfaces, flows=self.flows)
         self._taken = 0
 
-    def hears(self, *frames: bytes, original: Sequence[int] | None = None) -> CapturedFeedback:
+    def read(self, *frames: bytes, original: Sequence[int] | None = None) -> CapturedFeedback:
         times_ns = [START_NS + 100 * (self._taken + number) for number in range(len(frames))]
         self._taken += len(frames)
         batch = Batch.from_frames(list(frames), time_ns=times_ns, original=original)
         taken = self._intake.take(batch)
         before = table(self.flows)
-        heard = read_feedback(taken, self.machine, PLACE, self.flows, self.hearing)
+        found = read_feedback(taken, self.machine, PLACE, self.flows, self.counters)
         assert table(self.flows) == before
-        return heard
+        return found
 
     def counted(self) -> dict[str, int]:
-        """Return the feedback_counters that are not 0."""
-        return {name: count for name, count in feedback_counters(self.hearing).items() if count}
+        """Return the counters that are not 0."""
+        return {name: count for name, count in feedback_counters(self.counters).items() if count}
 
 
 def table(flows: FlowTable) -> tuple[object, ...]:
@@ -107,40 +107,40 @@ def table(flows: FlowTable) -> tuple[object, ...]:
     return names.tolist(), flows.flows()
 
 
-def told(of: Machine, heard: CapturedFeedback, *names: str) -> list[tuple[Any, ...]]:
-    said = [fields_of(message, of.payloads) for message in heard.messages]
+def told(of: Machine, found: CapturedFeedback, *names: str) -> list[tuple[Any, ...]]:
+    said = [fields_of(message, of.payloads) for message in found.messages]
     return [tuple(fields[name] for name in names) for fields in said]
 
 
-def places(heard: CapturedFeedback) -> list[tuple[int, int]]:
-    stations = columns(heard.messages)
+def places(found: CapturedFeedback) -> list[tuple[int, int]]:
+    stations = columns(found.messages)
     return list(zip(stations["station"].tolist(), stations["flow"].tolist(), strict=True))
 
 
 @pytest.mark.parametrize(("of", "fields"), TELLING.items(), ids=str)
-def test_a_message_is_heard_for_its_station_about_its_flow(
+def test_a_message_is_read_for_its_station_about_its_flow(
     of: tuple[str, int], fields: dict[str, int]
 ) -> None:
     name, kind = of
-    ear = Ear(machine(name))
+    reader = FeedbackReader(machine(name))
     frames = [data(B), data(A, OTHER), data(A, FAR)]
-    heard = ear.hears(*frames, frame_of(ear.machine, data(A, FAR), kind, **fields), data(B))
-    assert heard.message.tolist() == [-1, -1, -1, 0, -1]
-    assert heard.until.tolist() == [-1, -1, -1, 1, -1]
-    assert heard.message.dtype == heard.until.dtype == np.int32
+    found = reader.read(*frames, frame_of(reader.machine, data(A, FAR), kind, **fields), data(B))
+    assert found.message.tolist() == [-1, -1, -1, 0, -1]
+    assert found.until.tolist() == [-1, -1, -1, 1, -1]
+    assert found.message.dtype == found.until.dtype == np.int32
     # FECN's returning frames have a priority of their own and name a queue, not a flow.
-    assert places(heard) == [(1, -1 if name == "fecn" else 1)]
+    assert places(found) == [(1, -1 if name == "fecn" else 1)]
     wanted = {"kind": kind, "sent": 1, "cause": NO_CAUSE, "time_ns": 300, **fields}
-    assert told(ear.machine, heard, *wanted) == [tuple(wanted.values())]
-    counted = ear.counted()
+    assert told(reader.machine, found, *wanted) == [tuple(wanted.values())]
+    counted = reader.counted()
     assert (counted.pop("feedback_frames"), counted.pop("heard_messages")) == (1, 1)
     assert counted == ({"taken_cnms": 1} if name == "qcn" else {})
 
 
 def test_fecn_hears_of_a_flow_without_vlan_tags() -> None:
-    ear, bare = Ear(machine("fecn")), A + b"\x08\x00" + b"\x45" * 80
-    heard = ear.hears(OTHER + bare, FAR + bare, frame_of(ear.machine, FAR + bare, rlq_id=1, rate_kbps=5))
-    assert places(heard) == [(0, 1)]
+    reader, bare = FeedbackReader(machine("fecn")), A + b"\x08\x00" + b"\x45" * 80
+    found = reader.read(OTHER + bare, FAR + bare, frame_of(reader.machine, FAR + bare, rlq_id=1, rate_kbps=5))
+    assert places(found) == [(0, 1)]
 
 
 # Congestion notification messages and Flow IDs
@@ -172,14 +172,14 @@ SENT = [data(), data(A, OTHER), data(A, OTHER, cn_flow=7), data(A, FAR, priority
     ],
 )
 def test_a_cnm_is_mapped_by_the_flow_id_of_its_frame(about: bytes, flow: int) -> None:
-    ear = Ear(machine("qcn"))
-    assert places(ear.hears(*SENT, frame_of(ear.machine, about, qntz_fb=1))) == [(0, flow)]
+    reader = FeedbackReader(machine("qcn"))
+    assert places(reader.read(*SENT, frame_of(reader.machine, about, qntz_fb=1))) == [(0, flow)]
 
 
 def test_a_flow_id_counts_within_its_priority() -> None:
-    ear = Ear(machine("qcn"))
-    heard = ear.hears(*SENT, data(A, FAR, priority=2, cn_flow=7), frame_of(ear.machine, data(cn_flow=7)))
-    assert places(heard) == [(0, 2)]
+    reader = FeedbackReader(machine("qcn"))
+    found = reader.read(*SENT, data(A, FAR, priority=2, cn_flow=7), frame_of(reader.machine, data(cn_flow=7)))
+    assert places(found) == [(0, 2)]
 
 
 # When a frame comes
@@ -189,7 +189,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()),
 
 
 @given(st.sampled_from(PARTS), STEPS, st.lists(st.integers(0, 20), max_size=5))
-def test_what_is_heard_does_not_depend_on_batches(
+def test_what_is_read_does_not_depend_on_batches(
     name: str, steps: list[tuple[int, int, bool]], cuts: list[int]
 ) -> None:
     of, frames, known, wanted = machine(name), [], [], []
@@ -208,37 +208,37 @@ def test_what_is_heard_does_not_depend_on_batches(
             wanted.append((stations.index(source), flow))
     # The congestion point and destinations speak too, and are stations: they come first, by name.
     senders = [data(mac, STRANGER) for mac in (CP_MAC, *(HOST + bytes([200 + n]) for n in range(3)))]
-    ear = Ear(of)
-    ear.flows = FlowTable(of.flow_key, max_stations=16, max_flows=16)
-    ear._intake.flows = ear.flows
-    ear.hears(*senders)
+    reader = FeedbackReader(of)
+    reader.flows = FlowTable(of.flow_key, max_stations=16, max_flows=16)
+    reader._intake.flows = reader.flows
+    reader.read(*senders)
     found = []
     for start, stop in pairwise([0, *sorted(min(cut, len(frames)) for cut in cuts), len(frames)]):
-        found += places(ear.hears(*frames[start:stop]))
+        found += places(reader.read(*frames[start:stop]))
     assert found == [(station + len(senders), flow) for station, flow in wanted]
 
 
 def test_without_feedback_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    ear = Ear(machine("qcn"))
-    monkeypatch.setattr(type(ear.machine), "parse_feedback", lambda *given, **named: pytest.fail("read"))
+    reader = FeedbackReader(machine("qcn"))
+    monkeypatch.setattr(type(reader.machine), "parse_feedback", lambda *given, **named: pytest.fail("read"))
     monkeypatch.setattr(Batch, "frame", lambda *arguments: pytest.fail("read"))
     lldp = bytes.fromhex("0180c200000e") + A + b"\x88\xcc" + bytes(46)
-    heard = ear.hears(data(), lldp, data()[:13], b"", data()[:17], bytes(60))
-    assert heard.message.tolist() == heard.until.tolist() == [-1] * 6
-    assert len(heard.messages) == 0
-    assert columns(heard.messages).dtype == columns(Ear(machine("qcn")).hears().messages).dtype
-    assert ear.counted() == {}
+    found = reader.read(data(), lldp, data()[:13], b"", data()[:17], bytes(60))
+    assert found.message.tolist() == found.until.tolist() == [-1] * 6
+    assert len(found.messages) == 0
+    assert columns(found.messages).dtype == columns(FeedbackReader(machine("qcn")).read().messages).dtype
+    assert reader.counted() == {}
 
 
 def test_an_fcs_is_no_part_of_a_message_and_what_was_cut_off_is_no_lie() -> None:
     of = machine("qcn")
     cnm = frame_of(of, data(cn_flow=7), qntz_fb=9)
-    ear = Ear(of, interfaces=[Interface(index=0, linktype=1, fcs_octets=4)])
+    reader = FeedbackReader(of, interfaces=[Interface(index=0, linktype=1, fcs_octets=4)])
     # The last four octets of the first are of its MSDU: it claims more than it brings.
-    heard = ear.hears(data(cn_flow=7), cnm, cnm + b"FCS!", cnm[:70], original=[104, 110, 110 + 4, 114])
+    found = reader.read(data(cn_flow=7), cnm, cnm + b"FCS!", cnm[:70], original=[104, 110, 110 + 4, 114])
     assert len(cnm) == 110
-    assert heard.message.tolist() == [-1, -1, 0, 1]
-    assert ear.counted()["lying_msdu_cnms"] == 1
+    assert found.message.tolist() == [-1, -1, 0, 1]
+    assert reader.counted()["lying_msdu_cnms"] == 1
 
 
 def sampled_frames(name: str) -> list[bytes]:
@@ -249,17 +249,17 @@ def sampled_frames(name: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", ["ecm", "bcn", "e2cm"])
-def test_messages_that_the_snap_length_cut_are_heard_as_far_as_their_flow_shows(name: str) -> None:
+def test_messages_that_the_snap_length_cut_are_read_as_far_as_their_flow_shows(name: str) -> None:
     whole = sampled_frames(name)
     shown = whole[0].index(data()[:18])
     # Addresses and VLAN tag control information of the sampled frame tell its flow.
-    for snap, heard_frames in ((len(whole[0]), len(whole)), (shown + 16, len(whole)), (shown + 15, 0)):
-        ear = Ear(machine(name))
+    for snap, parsed_frames in ((len(whole[0]), len(whole)), (shown + 16, len(whole)), (shown + 15, 0)):
+        reader = FeedbackReader(machine(name))
         cut = [octets[:snap] for octets in whole]
         originals = [len(data()), *(len(octets) for octets in whole)]
-        heard = ear.hears(data(), *cut, original=originals)
-        assert places(heard) == [(0, 0)] * heard_frames
-        assert ear.counted().get("malformed", 0) == len(whole) - heard_frames
+        found = reader.read(data(), *cut, original=originals)
+        assert places(found) == [(0, 0)] * parsed_frames
+        assert reader.counted().get("malformed", 0) == len(whole) - parsed_frames
 
 
 @pytest.mark.parametrize("name", ["ecm", "bcn", "e2cm"])
@@ -267,10 +267,10 @@ def test_a_64_octet_snap_length_changes_nothing_of_what_messages_say(name: str) 
     whole = sampled_frames(name)
     said = []
     for snap in (64, 2000):
-        ear = Ear(machine(name))
+        reader = FeedbackReader(machine(name))
         originals = [len(data()), *(len(octets) for octets in whole)]
-        heard = ear.hears(data(), *(octets[:snap] for octets in whole), original=originals)
-        said.append([message.tobytes() for message in heard.messages])  # type: ignore[attr-defined]
+        found = reader.read(data(), *(octets[:snap] for octets in whole), original=originals)
+        said.append([message.tobytes() for message in found.messages])  # type: ignore[attr-defined]
     assert said[0] == said[1]
     assert len(said[0]) == len(whole)
 
@@ -279,7 +279,7 @@ def test_a_64_octet_snap_length_changes_nothing_of_what_messages_say(name: str) 
 
 
 def forged(of: Machine, kind: int, fields: dict[str, int]) -> dict[str, bytes]:
-    """Return frames that no reaction point of A heeds; B is a station too."""
+    """Return frames that no reaction point of A obeys; B is a station too."""
     good = frame_of(of, data(), kind, **fields)
     frames = {
         "to a stranger": STRANGER + good[6:],
@@ -329,24 +329,26 @@ def test_forged_feedback_changes_no_rate_and_is_counted(of: tuple[str, int], fie
             senders.on_enqueue(0, limiter)
     before = limits(senders)
     for what, octets in forged(made, kind, fields).items():
-        ear = Ear(made)
-        heard = ear.hears(data(A), data(B, FAR), octets)
+        reader = FeedbackReader(made)
+        found = reader.read(data(A), data(B, FAR), octets)
         counted = made.counters(senders)
-        for message in heard.messages:
+        for message in found.messages:
             senders.on_message(message, 1)
         assert limits(senders) == before, what
         reacted = {n: c for n, c in made.counters(senders).items() if c != counted[n]}
-        refused = {n: c for n, c in ear.counted().items() if n not in ("feedback_frames", "heard_messages")}
-        assert ear.counted()["feedback_frames"] == 1, what
-        # Refused as it came, or heard and ignored by the reaction point; either counts.
-        if len(heard.messages):
+        refused = {
+            n: c for n, c in reader.counted().items() if n not in ("feedback_frames", "heard_messages")
+        }
+        assert reader.counted()["feedback_frames"] == 1, what
+        # Discarded as it came, or read and ignored by the reaction point; either counts.
+        if len(found.messages):
             ignored = {"unknown_flow", "without_feedback", "unknown_returns", "unknown_replies"}
             assert ignored & set(reacted), (what, reacted)
         else:
             assert list(refused.values()) == [1], (what, refused)
     # The true one does.
-    ear = Ear(made)
-    for message in ear.hears(data(A), frame_of(made, data(), kind, **fields)).messages:
+    reader = FeedbackReader(made)
+    for message in reader.read(data(A), frame_of(made, data(), kind, **fields)).messages:
         senders.on_message(message, 1)
     if kind != 4:  # a reply is about a flow that is probed
         assert limits(senders) != before
@@ -355,9 +357,9 @@ def test_forged_feedback_changes_no_rate_and_is_counted(of: tuple[str, int], fie
 @pytest.mark.parametrize("name", NAMES)
 def test_floods_leave_nothing_behind(name: str) -> None:
     of = machine(name)
-    ear = Ear(of)
+    reader = FeedbackReader(of)
     # All that sources can take has been taken.
-    ear.hears(*(data(HOST + bytes([source])) for source in range(PLACE.stations)))
+    reader.read(*(data(HOST + bytes([source])) for source in range(PLACE.stations)))
     senders: Any = of.senders(PLACE, np.random.default_rng(1))
     sizes = [len(part) for part in senders if hasattr(part, "__len__")]
     generator = np.random.default_rng(2)
@@ -369,15 +371,15 @@ def test_floods_leave_nothing_behind(name: str) -> None:
         octets = frame_of(of, about, **TELLING[name, 1] | {"cpid": number, "rlq_id": number})
         source = b"\x02" + drawn[5:10]
         flood.append(octets[:6] + source + octets[12 : 60 if number % 2 else 40] + drawn[10:])
-    tables = table(ear.flows)[1]
-    entries = ear.flows._entries.source.size, ear.flows._flows.number.size
+    tables = table(reader.flows)[1]
+    entries = reader.flows._entries.source.size, reader.flows._flows.number.size
     for start in range(0, len(flood), 100):
-        for message in ear.hears(*flood[start : start + 100]).messages:
+        for message in reader.read(*flood[start : start + 100]).messages:
             senders.on_message(message, start)
-    assert table(ear.flows)[1] == tables
-    assert (ear.flows._entries.source.size, ear.flows._flows.number.size) == entries
+    assert table(reader.flows)[1] == tables
+    assert (reader.flows._entries.source.size, reader.flows._flows.number.size) == entries
     assert [len(part) for part in senders if hasattr(part, "__len__")] == sizes
-    assert ear.counted()["feedback_frames"] == len(flood)
+    assert reader.counted()["feedback_frames"] == len(flood)
     assert limits(senders) == limits(of.senders(PLACE, np.random.default_rng(1)))
 
 
@@ -385,32 +387,32 @@ def test_floods_leave_nothing_behind(name: str) -> None:
 
 
 def test_pause_and_pfc_are_for_all_stations() -> None:
-    ear = Ear(machine("none"))
+    reader = FeedbackReader(machine("none"))
     times = b"".join(time.to_bytes(2) for time in (9, 9, 5, 0, 5, 9, 0, 0))
     mixed = pfc_frame(Signal(0x35, 0), src=CP_MAC)[:18] + times
-    heard = ear.hears(
+    found = reader.read(
         data(), pause_frame(Signal(0xFF, 7), src=CP_MAC), mixed.ljust(60, b"\0"), data(),
         pfc_frame(Signal(0x08, 3), src=STRANGER), pfc_frame(Signal(0x00, 3), src=STRANGER),
     )  # fmt: skip
-    assert heard.message.tolist() == [-1, 0, 1, -1, 3, 4]
-    assert heard.until.tolist() == [-1, 1, 3, -1, 4, 5]
-    assert told(ear.machine, heard, "kind", "station", "flow", "enable_vector", "quanta", "time_ns") == [
+    assert found.message.tolist() == [-1, 0, 1, -1, 3, 4]
+    assert found.until.tolist() == [-1, 1, 3, -1, 4, 5]
+    assert told(reader.machine, found, "kind", "station", "flow", "enable_vector", "quanta", "time_ns") == [
         (PAUSE_KIND, EVERY_STATION, -1, 0xFF, 7, 100),
         (PFC_KIND, EVERY_STATION, -1, 0x21, 9, 200),
         (PFC_KIND, EVERY_STATION, -1, 0x14, 5, 200),
         (PFC_KIND, EVERY_STATION, -1, 0x08, 3, 400),
         (PFC_KIND, EVERY_STATION, -1, 0x00, 0, 500),
     ]
-    assert ear.counted() == {"feedback_frames": 4, "heard_messages": 5}
+    assert reader.counted() == {"feedback_frames": 4, "heard_messages": 5}
 
 
 def test_what_stations_say_themselves_stops_no_station() -> None:
-    ear = Ear(machine("qcn"))
+    reader = FeedbackReader(machine("qcn"))
     pause = pause_frame(Signal(0xFF, 7), src=A)
     # Before its first frame nobody knows that it is one.
-    assert ear.hears(pause, data(), pause).message.tolist() == [0, -1, -1]
-    assert ear.hears(pause).message.tolist() == [-1]
-    assert ear.counted() == {"feedback_frames": 3, "heard_messages": 1, "own_pauses": 2}
+    assert reader.read(pause, data(), pause).message.tolist() == [0, -1, -1]
+    assert reader.read(pause).message.tolist() == [-1]
+    assert reader.counted() == {"feedback_frames": 3, "heard_messages": 1, "own_pauses": 2}
 
 
 @pytest.mark.parametrize(
@@ -424,7 +426,7 @@ def test_what_stations_say_themselves_stops_no_station() -> None:
     ids=["to one address", "cut off", "unknown opcode", "tagged"],
 )
 def test_forged_pauses_stop_nobody_and_are_counted(octets: bytes) -> None:
-    ear = Ear(machine("qcn"))
-    heard = ear.hears(data(), octets)
-    assert len(heard.messages) == 0
-    assert ear.counted() == {"feedback_frames": 1, "refused_frames": 1}
+    reader = FeedbackReader(machine("qcn"))
+    found = reader.read(data(), octets)
+    assert len(found.messages) == 0
+    assert reader.counted() == {"feedback_frames": 1, "refused_frames": 1}

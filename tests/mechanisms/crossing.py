@@ -50,11 +50,11 @@ def crossing(seed: int, *, steps: int, stations: int, buffer_octets: int, gap_ns
             qlens[frame[1]] -= frame[2]
         rows.append((now_ns, arrives, enqueued, *frame))
         levels.append(qlens.copy())
-    times, arrivals, fates, sources, priorities, octets = zip(*rows, strict=True)
+    times, arrivals, results, sources, priorities, octets = zip(*rows, strict=True)
     return Crossing(
         np.array(times, np.int64),
         np.array(arrivals, np.bool_),
-        np.array(fates, np.bool_),
+        np.array(results, np.bool_),
         np.array(sources, np.int64),
         np.array(priorities, np.int64),
         np.array(octets, np.int64),

@@ -48,7 +48,7 @@ def sent(**fields: Any) -> bytes:
     return machine.frame(message, ABOUT, PLACE)
 
 
-def heard(octets: bytes, station: bytes = SOURCE) -> tuple[Any, Any]:
+def parse(octets: bytes, station: bytes = SOURCE) -> tuple[Any, Any]:
     machine = Toy({})
     record: Any = new_record(machine.refusal_record)
     return machine.parse_feedback(octets, station, PLACE, record), record
@@ -86,8 +86,8 @@ def test_a_message_goes_to_the_source_behind_its_vlan_tag_and_an_answer_comes_fr
         ({"kind": 4, "rate_kbps": 2**32 - 1}, AboutFlow(DESTINATION, 5, None)),
     ],
 )  # fmt: skip
-def test_what_was_said_is_heard(fields: dict[str, int], about: AboutFlow) -> None:
-    found, _ = heard(sent(**fields))
+def test_what_was_sent_is_parsed(fields: dict[str, int], about: AboutFlow) -> None:
+    found, _ = parse(sent(**fields))
     assert found.about == about
     (message,) = messages_of([found.fields], Toy.payloads)
     assert fields_of(message, Toy.payloads).items() >= fields.items()
@@ -102,10 +102,10 @@ def test_messages_for_others_to_groups_and_cut_short_are_counted() -> None:
         (octets[:25], SOURCE, "malformed"),
         (octets.replace(SOURCE + tagged, CP + tagged), SOURCE, "foreign_address"),
     ):
-        found, record = heard(changed, station)
+        found, record = parse(changed, station)
         assert found is None
         assert {name: int(record[name]) for name in record.dtype.names if record[name]} == {counter: 1}
-    assert heard(DATA)[0] is None
+    assert parse(DATA)[0] is None
 
 
 def test_a_source_that_takes_no_messages_and_an_unknown_kind_are_errors() -> None:

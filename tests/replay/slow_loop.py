@@ -53,7 +53,7 @@ class SlowLoop:
         self.levels: dict[int, int] = defaultdict(int)
         self.occupancy: dict[int, int] = defaultdict(int)
         self.above: dict[int, bool] = defaultdict(bool)
-        self.heeded = self.arrived = self.changed = 0
+        self.delivered = self.arrived = self.changed = 0
         self.departure: float = NEVER
         while True:
             times = [self.departure, self.message_time(), *min(self.entries(), default=(NEVER,))[:1]]
@@ -65,10 +65,10 @@ class SlowLoop:
                 self.change_rate()
                 continue
             # Of what happens at one time, the first of the list comes first.
-            (self.depart, self.heed, self.wake, self.arrive)[times.index(now)](int(now))
+            (self.depart, self.deliver, self.wake, self.arrive)[times.index(now)](int(now))
 
     def message_time(self) -> float:
-        return self.messages[self.heeded][0] + self.delay if self.heeded < len(self.messages) else NEVER
+        return self.messages[self.delivered][0] + self.delay if self.delivered < len(self.messages) else NEVER
 
     def entries(self) -> list[tuple[int, int, int, int]]:
         return [
@@ -148,9 +148,9 @@ class SlowLoop:
             self.above[number] = stops
             self.messages.append((now, number, stops))
 
-    def heed(self, now: int) -> None:
-        _, number, stops = self.messages[self.heeded]
-        self.heeded += 1
+    def deliver(self, now: int) -> None:
+        _, number, stops = self.messages[self.delivered]
+        self.delivered += 1
         stopped = math.ceil(Fraction(512 * LONGEST_STOP_QUANTA * 10**9, self.link))
         for frame in self.frames:
             for priority in [number] if self.kind == "pfc" else range(8):

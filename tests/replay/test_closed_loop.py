@@ -51,7 +51,7 @@ def busy(name: str | Machine, frames: list[Sent], *, seed: int = 1, sizes: list[
     )
 
 
-def layered() -> Machine:
+def stacked() -> Machine:
     return StackedMachine(machine("qcn", *BUSY["qcn"]), machine("pause", *BUSY["pause"]))
 
 
@@ -67,7 +67,7 @@ def text_of(loop: Loop) -> str:
 @pytest.mark.parametrize("name", [*BUSY, "qcn over pause"])
 def test_every_frame_comes_to_one_end_and_octets_add_up(name: str) -> None:
     frames = mixed(3_000, stations=6, gap_ns=500)
-    loop = busy(name if name in BUSY else layered(), frames)
+    loop = busy(name if name in BUSY else stacked(), frames)
     data = loop.passages[loop.passages["probe"] == 0]
     assert sorted(data["serial"].tolist()) == list(range(len(frames)))
     dispositions = Counter(data["disposition"].tolist())
@@ -111,7 +111,7 @@ def _late_or_probe_octets(loop: Loop) -> int:
 @pytest.mark.parametrize("name", [*BUSY, "qcn over pause"])
 def test_frames_of_a_flow_keep_their_order_and_time_never_runs_back(name: str) -> None:
     frames = mixed(3_000, stations=6, gap_ns=500, seed=2)
-    loop = busy(name if name in BUSY else layered(), frames)
+    loop = busy(name if name in BUSY else stacked(), frames)
     assert (np.diff(loop.passages["time_ns"]) >= 0).all()
     assert (np.diff(loop.messages["time_ns"]) >= 0).all()
     came: dict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -139,9 +139,9 @@ def test_the_result_does_not_depend_on_the_batches(name: str) -> None:
 def test_stations_that_come_late_are_stopped_like_the_others(pause_on: str) -> None:
     """There is room for sixteen at first; the first PAUSE comes before the others do."""
     frames = [Sent(100 * n, n + 1, 976) for n in range(80)]
-    marks = (f"cp.pause_on={pause_on}", "cp.high=5kB", "cp.low=1kB") if pause_on == "output" else (
+    thresholds = (f"cp.pause_on={pause_on}", "cp.high=5kB", "cp.low=1kB") if pause_on == "output" else (
         "cp.pause_on=input", "cp.high=900B", "cp.low=0B")  # fmt: skip
-    one, many = (run(frames, "pause", *marks, delay_ns=0, sizes=sizes) for sizes in ([], [10] * 8))
+    one, many = (run(frames, "pause", *thresholds, delay_ns=0, sizes=sizes) for sizes in ([], [10] * 8))
     assert one.summary.ports[0].messages["PAUSE"] > 5
     assert text_of(one) == text_of(many)
     if pause_on == "output":

@@ -79,8 +79,8 @@ def test_fecn_gives_all_sources_the_same_and_drops_nothing(seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["pause", "pfc"])
 def test_flow_control_loses_nothing_and_keeps_the_line_busy(name: str) -> None:
-    marks = ("cp.pause_on=output", f"cp.high={2 * BUFFER_OCTETS // 3}B", f"cp.low={BUFFER_OCTETS // 3}B")
-    summary = hot_spot(name, *marks, milliseconds=20)
+    thresholds = ("cp.pause_on=output", f"cp.high={2 * BUFFER_OCTETS // 3}B", f"cp.low={BUFFER_OCTETS // 3}B")
+    summary = hot_spot(name, *thresholds, milliseconds=20)
     assert summary.ports[0].dropped_frames == 0
     assert summary.ports[0].utilisation > 0.99
     assert summary.stations is not None

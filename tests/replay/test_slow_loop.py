@@ -36,7 +36,7 @@ BURST = [Sent(100 * n, 1 + n % 3, 976, 3 * (n % 2)) for n in range(60)]
     buffer_octets=st.sampled_from([3_000, 8_000, 500_000]),
     queue_octets=st.sampled_from([1_000, 2_500, 10**6]),
     delay_ns=st.sampled_from([0, 100, 1_000, 10_000]),
-    marks=st.sampled_from([(900, 0), (2_000, 1_000), (2_000, 2_000), (5_000, 300)]),
+    thresholds=st.sampled_from([(900, 0), (2_000, 1_000), (2_000, 2_000), (5_000, 300)]),
     sizes=st.lists(st.integers(0, 9), max_size=5),
     changes=st.dictionaries(
         st.integers(1, 90).map(lambda n: 100 * n), st.sampled_from([TEN_G, 10**9, 9_999_999_967]), max_size=3
@@ -49,7 +49,7 @@ BURST = [Sent(100 * n, 1 + n % 3, 976, 3 * (n % 2)) for n in range(60)]
     buffer_octets=8_000,
     queue_octets=2_500,
     delay_ns=100,
-    marks=(2_000, 1_000),
+    thresholds=(2_000, 1_000),
     sizes=[],
     changes={1_000: 10**9, 9_000: TEN_G},
 )
@@ -61,11 +61,11 @@ def test_every_passage_and_message_is_that_of_the_rules(
     buffer_octets: int,
     queue_octets: int,
     delay_ns: int,
-    marks: tuple[int, int],
+    thresholds: tuple[int, int],
     sizes: list[int],
     changes: dict[int, int],
 ) -> None:
-    high, low = marks
+    high, low = thresholds
     assignments = [] if kind == "none" else ["cp.pause_on=output", f"cp.high={high}B", f"cp.low={low}B"]
     loop = run(
         frames,

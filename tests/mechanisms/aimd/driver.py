@@ -46,7 +46,7 @@ class Track(NamedTuple):
     until_ns: int
 
 
-class Fate:
+class FrameResult:
     """What became of a frame; a record."""
 
     left_ns: int
@@ -66,7 +66,7 @@ def arrive(point: CongestionPoint, arrival: Arrival, outbox: Outbox) -> None:
 
 
 @compiled
-def heed(senders: Senders, message: Message, now_ns: int) -> None:
+def deliver_message(senders: Senders, message: Message, now_ns: int) -> None:
     senders.on_message(message, now_ns)
 
 
@@ -77,29 +77,29 @@ def run(
     frames: NDArray[np.int64],
     track: Track,
     outbox: Outbox,
-    fates: Any,
+    results: Any,
 ) -> int:
     """Run ``frames`` (time, station, flow, priority, octets, tag) and return the peak of the port's queue.
 
-    A tag of 0 is none.  What is in the outbox already is heeded too, in its order.
+    A tag of 0 is none.  What is in the outbox already is delivered too, in its order.
     """
     each, count = senders.limiters(), len(frames)
     queues = np.zeros((track.stations * each, count), np.int64)
     taken = np.zeros(track.stations * each, np.int64)
     put = np.zeros(track.stations * each, np.int64)
     line = np.zeros(count, np.int64)
-    line_taken = line_put = arrived = heeded = octets = peak = 0
+    line_taken = line_put = arrived = delivered = octets = peak = 0
     departs_ns = NEVER_NS
     qlens_octets = np.zeros(8, np.int64)
     now_ns = 0
     while True:
-        while heeded < outbox.posted.count and (
-            outbox.messages[heeded].sent == 0 or outbox.messages[heeded].station == EVERY_STATION
+        while delivered < outbox.posted.count and (
+            outbox.messages[delivered].sent == 0 or outbox.messages[delivered].station == EVERY_STATION
         ):
-            heeded += 1
+            delivered += 1
         message_ns = NEVER_NS
-        if heeded < outbox.posted.count:
-            message_ns = outbox.messages[heeded].time_ns + track.delay_ns
+        if delivered < outbox.posted.count:
+            message_ns = outbox.messages[delivered].time_ns + track.delay_ns
         timer_ns, expiring = NEVER_NS, 0
         for station in range(track.stations):
             if senders.next_station_timer_ns(station) < timer_ns:
@@ -119,20 +119,22 @@ def run(
         if departs_ns == now_ns:
             frame = line[line_taken]
             line_taken += 1
-            octets -= fates[frame].octets
-            fates[frame].through_ns = now_ns
-            point.on_dequeue(now_ns, frames[frame, 1], frames[frame, 3], fates[frame].octets, octets, outbox)
+            octets -= results[frame].octets
+            results[frame].through_ns = now_ns
+            point.on_dequeue(
+                now_ns, frames[frame, 1], frames[frame, 3], results[frame].octets, octets, outbox
+            )
             departs_ns = NEVER_NS
             if line_put > line_taken:
-                departs_ns = now_ns + -(-8_000_000_000 * fates[line[line_taken]].octets // track.rate_bps)
+                departs_ns = now_ns + -(-8_000_000_000 * results[line[line_taken]].octets // track.rate_bps)
             continue
         if tick_ns == now_ns:
             qlens_octets[0] = octets
             point.on_timer(now_ns, qlens_octets, outbox)
             continue
         if message_ns == now_ns:
-            heed(senders, outbox.messages[heeded], now_ns)
-            heeded += 1
+            deliver_message(senders, outbox.messages[delivered], now_ns)
+            delivered += 1
             continue
         if timer_ns == now_ns:
             senders.on_station_timer(expiring, now_ns)
@@ -151,33 +153,33 @@ def run(
                 queues[index, put[index]] = frame
                 put[index] += 1
                 continue
-        fate = fates[frame]
+        result = results[frame]
         station, flow, priority = frames[frame, 1], frames[frame, 2], frames[frame, 3]
         departure = Departure(
             now_ns, station, limiter, flow, priority, frames[frame, 4], frames[frame, 5] != 0,
             frames[frame, 5], 0,
         )  # fmt: skip
         sent = senders.on_transmit(departure, outbox)
-        fate.left_ns = now_ns
-        fate.limiter = limiter
-        fate.octets = frames[frame, 4] + sent.added_octets
-        fate.tagged = int(sent.tagged)
-        fate.tag = sent.tag
-        fate.mark = sent.mark
-        enqueued = octets + fate.octets <= track.buffer_octets
+        result.left_ns = now_ns
+        result.limiter = limiter
+        result.octets = frames[frame, 4] + sent.added_octets
+        result.tagged = int(sent.tagged)
+        result.tag = sent.tag
+        result.mark = sent.mark
+        enqueued = octets + result.octets <= track.buffer_octets
         if enqueued:
-            octets += fate.octets
+            octets += result.octets
             peak = max(peak, octets)
             line[line_put] = frame
             line_put += 1
             if departs_ns == NEVER_NS:
-                departs_ns = now_ns + -(-8_000_000_000 * fate.octets // track.rate_bps)
+                departs_ns = now_ns + -(-8_000_000_000 * result.octets // track.rate_bps)
         else:
-            fate.through_ns = DROPPED
+            result.through_ns = DROPPED
         arrive(
             point,
             Arrival(
-                now_ns, station, flow, priority, fate.octets, True, True, enqueued, sent.tagged, sent.tag,
+                now_ns, station, flow, priority, result.octets, True, True, enqueued, sent.tagged, sent.tag,
                 sent.mark, octets, octets,
             ),
             outbox,
@@ -191,7 +193,7 @@ class Outcome(NamedTuple):
     point: Any
     senders: Any
     messages: list[Any]
-    fates: Any
+    results: Any
     peak_octets: int
 
 
@@ -225,8 +227,8 @@ def drive(
     where = where or place()
     point = machine.congestion_point(where, np.random.default_rng(5))
     senders = machine.senders(where, np.random.default_rng(6))
-    outbox, fates = new_outbox(10_000), new_records(Fate, len(frames))
-    columns(fates)["left_ns"] = columns(fates)["through_ns"] = WAITING
+    outbox, results = new_outbox(10_000), new_records(FrameResult, len(frames))
+    columns(results)["left_ns"] = columns(results)["through_ns"] = WAITING
     if given:
         columns(outbox.messages)[: len(given)] = columns(messages_of(given, machine.payloads))
     outbox.posted.count = len(given or [])
@@ -236,8 +238,8 @@ def drive(
         row[:3] = time_ns, station, flow
         row[4 : 4 + len(rest)] = rest
     track = Track(where.stations, where.rate_bps, buffer_octets, delay_ns, until_ns)
-    peak = run(point, senders, rows, track, outbox, fates)
-    return Outcome(machine, point, senders, list(outbox.messages[: outbox.posted.count]), fates, int(peak))
+    peak = run(point, senders, rows, track, outbox, results)
+    return Outcome(machine, point, senders, list(outbox.messages[: outbox.posted.count]), results, int(peak))
 
 
 def check_alone(
@@ -257,8 +259,8 @@ def check_alone(
     shared = drive(machine, frames, until_ns=until_ns, given=given)
     own = drive(machine, [frame for frame in frames if frame[1] == only], until_ns=until_ns, given=alone)
     # What the others send delays it at the port.
-    kept = [name for name in record_dtype(Fate).names or () if name != "through_ns"]
-    assert columns(shared.fates)[mine][kept].tolist() == columns(own.fates)[kept].tolist()
+    kept = [name for name in record_dtype(FrameResult).names or () if name != "through_ns"]
+    assert columns(shared.results)[mine][kept].tolist() == columns(own.results)[kept].tolist()
     each = own.senders.slots_each
     slots = [columns(one.senders.slots)[only * each : (only + 1) * each].tolist() for one in (shared, own)]
     assert slots[0] == slots[1]
@@ -280,7 +282,7 @@ def trace(name: str, **parameters: dict[str, Any]) -> list[str]:
     machine = made(name, **parameters)
     outcome = drive(machine, greedy(3, 2, 150_000, 3_600), until_ns=300_000)
     lines = [str(message) for message in outcome.messages]
-    lines += [str(fate) for fate in columns(outcome.fates).tolist()]
+    lines += [str(result) for result in columns(outcome.results).tolist()]
     lines += [str(slot) for slot in columns(outcome.senders.slots).tolist()]
     lines += [str(machine.counters(part)) for part in (outcome.point, outcome.senders)]
     return [*lines, str(outcome.peak_octets)]

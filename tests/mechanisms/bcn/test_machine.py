@@ -35,10 +35,20 @@ from ecmproto.mechanisms.bcn.reaction_point import TAG_OCTETS
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.messages import read_flow_control as read_pause
 from ecmproto.record import columns, new_record
-from tests.mechanisms.aimd.driver import CP, LINK, PRIORITY, arrive, check_alone, drive, heed, made, place
+from tests.mechanisms.aimd.driver import (
+    CP,
+    LINK,
+    PRIORITY,
+    arrive,
+    check_alone,
+    deliver_message,
+    drive,
+    made,
+    place,
+)
 from tests.mechanisms.aimd.other_mode import output_in_other_mode
 from tests.mechanisms.bcn import machine_run
-from tests.mechanisms.hearing import hear_frame
+from tests.mechanisms.parsing import parse_frame
 
 SOURCE = bytes.fromhex("020000000002")
 GROUP = bytes.fromhex("030000000002")
@@ -90,11 +100,11 @@ def test_sequence_stop_and_pause_above_their_thresholds_and_a_restart_at_the_por
         if message.kind == PAUSE_KIND
     ]
     assert pauses == [(3, 0xFFFF), (48_000, 0)]
-    fates = columns(outcome.fates)[["limiter", "octets", "tagged", "tag"]].tolist()
-    assert fates[3] == (NO_LIMITER, 1_500, 1, OLD_TAG)
+    results = columns(outcome.results)[["limiter", "octets", "tagged", "tag"]].tolist()
+    assert results[3] == (NO_LIMITER, 1_500, 1, OLD_TAG)
     # The stopped flow waits for its time-out to end, and leaves with a tag in place of the old one.
-    assert fates[4] == (0, 1_500, 1, CPIDS[PRIORITY])
-    assert 4_100 < outcome.fates[4].left_ns < 4_002 + 10_000
+    assert results[4] == (0, 1_500, 1, CPIDS[PRIORITY])
+    assert 4_100 < outcome.results[4].left_ns < 4_002 + 10_000
     # It starts again at a hundredth of what the message says, not of its own link.
     each = outcome.senders.slots_each
     assert columns(outcome.senders.slots)["rate_bps"][each : each + 2].tolist() == [1e9 / 100] * 2
@@ -127,10 +137,10 @@ def test_a_message_for_a_station_that_is_not_known_changes_nothing() -> None:
     (message,) = messages_of([{"kind": BCN_KIND, "e": -100, "capacity": 10**6}], made("bcn").payloads)
     # Its last station is where −1 would lead.
     message.station, message.priority = -1, PRIORITY
-    heed(senders, message, 5)
+    deliver_message(senders, message, 5)
     assert (columns(senders.slots).tolist(), columns(senders.points).tolist()) == before
     message.station = 2
-    heed(senders, message, 5)
+    deliver_message(senders, message, 5)
     assert columns(senders.points)["allocated"].tolist() == [0, 0, 1]
 
 
@@ -255,18 +265,18 @@ def test_numbers_equal_the_frames_on_a_wire(
                 machine.frame(message, about, where)
             continue
         assert machine.frame(message, about, where) == frame
-        # The reaction points heed the one as they do the other, or refuse both.
-        heed(senders, message, now_ns)
+        # The reaction points treat the one as they do the other, or refuse both.
+        deliver_message(senders, message, now_ns)
         found = read(frame, stations=(SOURCE,), point=limiters.point, parameters=rp_parameters)
         assert (found is None) == (rate_bps < 1_000 and scaling)
-        heard, refused = hear_frame(machine, frame, SOURCE, where)
+        parsed, refused = parse_frame(machine, frame, SOURCE, where)
         if found is None:
-            assert (heard, refused) == (None, {"malformed": 1})
+            assert (parsed, refused) == (None, {"malformed": 1})
             continue
-        assert heard is not None
+        assert parsed is not None
         told = ("kind", "priority", "cpid", "e", "capacity")
-        assert heard.fields == {name: fields_of(message, machine.payloads)[name] for name in told}
-        assert heard.about == AboutFlow(octets[:6], VLANS[stack], priority)
+        assert parsed.fields == {name: fields_of(message, machine.payloads)[name] for name in told}
+        assert parsed.about == AboutFlow(octets[:6], VLANS[stack], priority)
         fields, key = found
         assert fields == (
             message.kind - KIND_OF_TYPE,
@@ -288,8 +298,8 @@ def test_forged_messages_are_refused_and_counted() -> None:
     bcn_payload(message).cpid = 1
     data = sampled("81006005", 1, "none", SOURCE)
     good = machine.frame(message, SampledFrame(data, len(data), 16), place())
-    heard, _ = hear_frame(machine, good, SOURCE, place())
-    assert heard is not None
+    parsed, _ = parse_frame(machine, good, SOURCE, place())
+    assert parsed is not None
     at = good.index(data[:12])
     about_another = good[: at + 6] + CP + good[at + 12 :]
     for octets, mac, reason in (
@@ -300,7 +310,7 @@ def test_forged_messages_are_refused_and_counted() -> None:
         (good[: at + 23], SOURCE, "malformed"),
         (data, SOURCE, "malformed"),
     ):
-        assert hear_frame(machine, octets, mac, place()) == (None, {reason: 1})
+        assert parse_frame(machine, octets, mac, place()) == (None, {reason: 1})
 
 
 @settings(max_examples=50)

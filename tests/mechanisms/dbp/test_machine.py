@@ -24,7 +24,7 @@ from ecmproto.mechanisms.fecn.reaction_point import FECNSource, fecn_payload
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from tests.mechanisms.fecn.driver import DROPPED, MS, PORT_MAC, drive, greedy, made, place
-from tests.mechanisms.hearing import hear_frame
+from tests.mechanisms.parsing import parse_frame
 
 A = bytes.fromhex("020000000001")
 GROUP = bytes.fromhex("01005e000001")
@@ -62,7 +62,7 @@ def test_flows_come_to_equal_shares_and_lose_nothing_after_the_first_reports() -
     assert rates.tolist() == pytest.approx([1e9 / 6] * 6, rel=0.12)
     assert rates.max() == rates.min()
     # Six queues start at a twentieth of their links, three times the port; the first reports end that.
-    lost = outcome.fates[outcome.fates[:, 1] == DROPPED]
+    lost = outcome.results[outcome.results[:, 1] == DROPPED]
     assert 0 < lost[:, 0].max() <= MS + 4_000
     reports = outcome.messages(REPORT_KIND)
     assert len(reports) == 30 * 6
@@ -211,12 +211,12 @@ def test_numbers_equal_the_frames_on_a_wire(
     source = new_record(FECNSource)
     assert received(built, source, station_mac=A) == DBPReport(macs[message.flow], message.rate_kbps)
     assert source.foreign_returns == source.malformed_returns == 0
-    heard, refused = hear_frame(machine, built, A, where)
+    parsed, refused = parse_frame(machine, built, A, where)
     assert refused == {}
-    assert heard is not None
-    assert heard.fields == {"kind": REPORT_KIND, "rate_kbps": message.rate_kbps}
-    assert heard.about is not None
-    assert heard.about.destination == macs[message.flow]
+    assert parsed is not None
+    assert parsed.fields == {"kind": REPORT_KIND, "rate_kbps": message.rate_kbps}
+    assert parsed.about is not None
+    assert parsed.about.destination == macs[message.flow]
     for octets, mac, reason in (
         (built, macs[0], "foreign_returns"),
         (built, b"", "foreign_returns"),
@@ -224,8 +224,8 @@ def test_numbers_equal_the_frames_on_a_wire(
         (built[:6] + GROUP + built[12:], A, "foreign_returns"),
         (built[: built.index(b"\x88\xb5") + 6], A, "malformed_returns"),
     ):
-        assert hear_frame(machine, octets, mac, where) == (None, {reason: 1})
-    assert hear_frame(machine, data, A, where) == (None, {})
+        assert parse_frame(machine, octets, mac, where) == (None, {reason: 1})
+    assert parse_frame(machine, data, A, where) == (None, {})
 
 
 def test_a_report_about_a_group_comes_from_the_ports_address() -> None:

@@ -75,7 +75,7 @@ def send(senders: Senders, departure: Departure, outbox: Outbox) -> Sent:
 
 
 @compiled
-def heed(senders: Senders, message: Message, now_ns: int) -> None:
+def deliver_message(senders: Senders, message: Message, now_ns: int) -> None:
     senders.on_message(message, now_ns)
 
 
@@ -96,7 +96,7 @@ def machine(parameters: Mapping[Role, Parameters] | None = None) -> E2CMMachine:
 
 
 class Loop:
-    """A queue that the port empties at its rate; whatever is posted is heeded, answered and kept."""
+    """A queue that the port empties at its rate; whatever is posted is delivered, answered and kept."""
 
     def __init__(self, made: E2CMMachine, place: PortContext = PLACE, seed: int = 1) -> None:
         generator = np.random.default_rng(seed)
@@ -154,7 +154,7 @@ class Loop:
         messages = self.taken()
         for message in messages:
             if message.sent:
-                heed(self.senders, message, self.now_ns)
+                deliver_message(self.senders, message, self.now_ns)
         return messages
 
     def pass_to(self, now_ns: int) -> None:

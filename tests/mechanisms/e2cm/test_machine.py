@@ -52,8 +52,18 @@ from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import columns, new_record
 from tests.mechanisms.aimd.other_mode import output_in_other_mode
 from tests.mechanisms.e2cm import machine_run
-from tests.mechanisms.e2cm.loop import PLACE, PRIORITY, Loop, arrive, deliver, heed, limiter_of, machine, send
-from tests.mechanisms.hearing import hear_frame
+from tests.mechanisms.e2cm.loop import (
+    PLACE,
+    PRIORITY,
+    Loop,
+    arrive,
+    deliver,
+    deliver_message,
+    limiter_of,
+    machine,
+    send,
+)
+from tests.mechanisms.parsing import parse_frame
 from tests.replay.loops import machine as loops_machine
 
 DST, SRC = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
@@ -119,7 +129,7 @@ def test_stations_do_not_disturb_one_another(station: int) -> None:
     others = [other for other in range(3) if other != station]
     before = [of_station(loop, other) for other in others]
     for flow in range(PLACE.flows):
-        heed(loop.senders, bcn(station=station, flow=flow), 0)
+        deliver_message(loop.senders, bcn(station=station, flow=flow), 0)
         for _ in range(60):
             loop.data(station, flow)
     assert [of_station(loop, other) for other in others] == before
@@ -236,7 +246,7 @@ def test_octets_are_counted_by_priority() -> None:
 def limited(parameters: E2CMReactionPointParameters | None = None) -> Loop:
     """Return a loop whose station 0 has a limiter for flow 0."""
     loop = Loop(machine({Role.REACTION_POINT: parameters or E2CMReactionPointParameters()}))
-    heed(loop.senders, bcn(), 0)
+    deliver_message(loop.senders, bcn(), 0)
     return loop
 
 
@@ -279,7 +289,7 @@ def test_a_probe_by_time_follows_the_next_frame_after_it_is_due() -> None:
 def test_flows_without_a_record_are_limited_but_not_probed() -> None:
     loop = Loop(machine({Role.REACTION_POINT: E2CMReactionPointParameters(max_flows=1, probe_frames=1)}))
     for flow in (0, 1):
-        heed(loop.senders, bcn(flow=flow), 0)
+        deliver_message(loop.senders, bcn(flow=flow), 0)
     assert PROBE_KIND in [message.kind for message in loop.data(0, 0)]
     assert PROBE_KIND not in [message.kind for message in loop.data(0, 1)]
     assert loop.last_sent.tagged
@@ -305,7 +315,7 @@ def test_a_reply_may_limit_an_autonomous_flow_in_its_own_priority() -> None:
     reply = bcn(flow=2, kind=REPLY_KIND)
     for latency, throughput in ((10, 0), (90_000, 9_000_000)):
         reply_payload(reply).latency, reply_payload(reply).throughput = latency, throughput
-        heed(loop.senders, reply, loop.now_ns)
+        deliver_message(loop.senders, reply, loop.now_ns)
     assert loop.machine.counters(loop.senders)["allocated_by_replies"] == 1
     assert (loop.senders.slots[0].flow, loop.senders.slots[0].priority) == (2, PRIORITY)
 
@@ -313,16 +323,16 @@ def test_a_reply_may_limit_an_autonomous_flow_in_its_own_priority() -> None:
 def test_a_known_flight_time_is_what_the_first_probe_starts_from() -> None:
     loop = Loop(machine())
     set_flight(loop.senders, 2**32 + 500)
-    heed(loop.senders, bcn(station=2, flow=3), 0)
+    deliver_message(loop.senders, bcn(station=2, flow=3), 0)
     assert loop.senders.probings[2 * PLACE.flows + 3].flight_ns == 500
 
 
-def test_what_is_for_no_station_or_of_no_known_kind_is_not_heeded() -> None:
+def test_what_is_for_no_station_or_of_no_known_kind_is_ignored() -> None:
     loop = Loop(machine())
-    heed(loop.senders, bcn(station=EVERY_STATION), 0)
-    heed(loop.senders, bcn(kind=SILENT), 0)
-    heed(loop.senders, bcn(kind=PROBE_KIND), 0)
-    heed(loop.senders, bcn(flow=-1), 0)
+    deliver_message(loop.senders, bcn(station=EVERY_STATION), 0)
+    deliver_message(loop.senders, bcn(kind=SILENT), 0)
+    deliver_message(loop.senders, bcn(kind=PROBE_KIND), 0)
+    deliver_message(loop.senders, bcn(flow=-1), 0)
     counted = loop.machine.counters(loop.senders)
     assert (counted["messages"], counted["unknown_flow"], counted["allocated"]) == (1, 1, 0)
 
@@ -394,10 +404,10 @@ def test_a_message_is_what_its_frame_is_read_as(
     found = read(octets, stations={SRC}, point=new_record(LimiterTable), parameters=rp)
     assert found is not None
     numbers, flow = found
-    heard, counted = hear_frame(made, octets, SRC, PLACE)
+    parsed, counted = parse_frame(made, octets, SRC, PLACE)
     assert counted == {}
-    assert heard is not None
-    assert heard.fields == {
+    assert parsed is not None
+    assert parsed.fields == {
         **{
             name: fields_of(message, made.payloads)[name]
             for name in ("kind", "cpid", "q_off", "q_delta", "q")
@@ -405,7 +415,7 @@ def test_a_message_is_what_its_frame_is_read_as(
         **{name: getattr(numbers, name) for name in ("timestamp", "unit", "tagged")},
         "priority": flow.priority,
     }
-    assert heard.about == AboutFlow(DST, VLANS[header], flow.priority)
+    assert parsed.about == AboutFlow(DST, VLANS[header], flow.priority)
     assert flow == flow_of(frame, rp)
     assert numbers[:5] == (
         message.kind - BCN_KIND, ecm_payload(message).cpid, ecm_payload(message).q_off,
@@ -456,14 +466,14 @@ def test_a_reply_is_what_its_frame_is_read_as(latency: int, rate: int, header: s
     assert octets == probe_reply(probe, ProbeReply(latency, rate), parameters=edge)
     found = read_reply(octets, stations={SRC}, counters=new_record(LimiterTable))
     assert found == Reply(probed_flow_of(frame), latency, rate)
-    heard, counted = hear_frame(machine(), octets, SRC, PLACE)
+    parsed, counted = parse_frame(machine(), octets, SRC, PLACE)
     assert counted == {}
-    assert heard is not None
+    assert parsed is not None
     data_priority = flow_of(frame, E2CMReactionPointParameters()).priority
-    assert heard.fields == {
+    assert parsed.fields == {
         "kind": REPLY_KIND, "latency": latency, "throughput": rate, "priority": data_priority,
     }  # fmt: skip
-    assert heard.about == AboutFlow(DST, VLANS[header], data_priority)
+    assert parsed.about == AboutFlow(DST, VLANS[header], data_priority)
 
 
 def test_forged_messages_are_refused_and_counted() -> None:
@@ -484,7 +494,7 @@ def test_forged_messages_are_refused_and_counted() -> None:
         (frame, SRC, "malformed"),
         (probe, DST, "forward_probes"),
     ):
-        assert hear_frame(made, octets, mac, PLACE) == (None, {reason: 1})
+        assert parse_frame(made, octets, mac, PLACE) == (None, {reason: 1})
 
 
 def test_a_reply_with_a_flow_id_of_no_priority_is_about_no_flow() -> None:
@@ -493,11 +503,11 @@ def test_a_reply_with_a_flow_id_of_no_priority_is_about_no_flow() -> None:
     reply = made.frame(message, about(data()), PLACE)
     found = decode(reply)[E2CM].flow_id.to_bytes(2)
     at = reply.index(found, 30)
-    heard, counted = hear_frame(made, reply[:at] + b"\x12\x34" + reply[at + 2 :], SRC, PLACE)
+    parsed, counted = parse_frame(made, reply[:at] + b"\x12\x34" + reply[at + 2 :], SRC, PLACE)
     assert counted == {"lying_replies": 1}
-    assert heard is not None
-    assert heard.about is None
-    assert heard.fields["throughput"] == 77
+    assert parsed is not None
+    assert parsed.about is None
+    assert parsed.fields["throughput"] == 77
 
 
 def test_a_frame_for_a_source_that_takes_none_is_refused() -> None:

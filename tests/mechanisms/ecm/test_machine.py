@@ -30,10 +30,20 @@ from ecmproto.mechanisms.ecm.messages import ecm_frame, read, tag_cpid, tagged
 from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
 from ecmproto.mechanisms.ecm.reaction_point import TAG_OCTETS
 from ecmproto.record import columns, new_record
-from tests.mechanisms.aimd.driver import CP, LINK, PRIORITY, arrive, check_alone, drive, heed, made, place
+from tests.mechanisms.aimd.driver import (
+    CP,
+    LINK,
+    PRIORITY,
+    arrive,
+    check_alone,
+    deliver_message,
+    drive,
+    made,
+    place,
+)
 from tests.mechanisms.aimd.other_mode import output_in_other_mode
 from tests.mechanisms.ecm import machine_run
-from tests.mechanisms.hearing import hear_frame
+from tests.mechanisms.parsing import parse_frame
 
 SOURCE = bytes.fromhex("020000000002")
 GROUP = bytes.fromhex("030000000002")
@@ -70,8 +80,8 @@ def test_sequence_a_message_limits_its_flow_alone_whose_tags_then_ask_for_more()
         (10_000, ECM_KIND, 1, 2, 1_516, 1_484 + 2 * 2_984, 1, 5, 1),
     ]
     cpid = CPIDS[PRIORITY]
-    fates = columns(outcome.fates)[["left_ns", "limiter", "octets", "tagged", "tag", "mark"]].tolist()
-    assert fates[2:] == [
+    results = columns(outcome.results)[["left_ns", "limiter", "octets", "tagged", "tag", "mark"]].tolist()
+    assert results[2:] == [
         (2, NO_LIMITER, 1_500, 0, 0, 0),
         (10_000, 0, 1_516, 1, cpid, 1 << 16 | 5),
         # At C/2 the 1516 octets of that one take 2425.6 ns.  The tag that it brought is replaced …
@@ -96,7 +106,10 @@ def test_the_frame_that_releases_a_limiter_still_names_its_congestion_point() ->
         until_ns=30_000,
         given=[message, message | {"q_off": -10_000}],
     )
-    assert columns(outcome.fates)[["limiter", "tagged", "tag"]].tolist() == [(0, 1, 9), (NO_LIMITER, 0, 0)]
+    assert columns(outcome.results)[["limiter", "tagged", "tag"]].tolist() == [
+        (0, 1, 9),
+        (NO_LIMITER, 0, 0),
+    ]
     assert machine.counters(outcome.senders)["released"] == 1
 
 
@@ -106,10 +119,10 @@ def test_a_message_for_a_station_that_is_not_known_changes_nothing() -> None:
     (message,) = messages_of([{"kind": ECM_KIND, "q_off": 100}], made("ecm").payloads)
     # Its last station is where −1 would lead.
     message.station, message.priority = -1, PRIORITY
-    heed(senders, message, 5)
+    deliver_message(senders, message, 5)
     assert (columns(senders.slots).tolist(), columns(senders.points).tolist()) == before
     message.station = 2
-    heed(senders, message, 5)
+    deliver_message(senders, message, 5)
     assert columns(senders.points)["allocated"].tolist() == [0, 0, 1]
 
 
@@ -253,18 +266,18 @@ def test_numbers_equal_the_frames_on_a_wire(
         assert ecm_payload(message).tagged == shown
         assert fields.tagged == shown or (len(stack) != len("81006005") and payload < 36)
         assert (flows[key.key], key.priority) == (message.flow, message.priority)
-        heard, refused = hear_frame(machine, frame, SOURCE, where)
+        parsed, refused = parse_frame(machine, frame, SOURCE, where)
         assert refused == {}
-        assert heard is not None
-        assert {name: heard.fields[name] for name in same} == {
+        assert parsed is not None
+        assert {name: parsed.fields[name] for name in same} == {
             name: fields_of(message, machine.payloads)[name] for name in same
         }
-        assert heard.fields["priority"] == message.priority
-        assert heard.fields["tagged"] == fields.tagged
-        assert heard.fields["kind"] == (ECM_KIND if message.kind == ECM_MAX_KIND else message.kind)
-        assert heard.about == AboutFlow(octets[:6], VLANS[stack], priority)
-        # And the reaction points heed the one as they do the other.
-        heed(senders, message, now_ns)
+        assert parsed.fields["priority"] == message.priority
+        assert parsed.fields["tagged"] == fields.tagged
+        assert parsed.fields["kind"] == (ECM_KIND if message.kind == ECM_MAX_KIND else message.kind)
+        assert parsed.about == AboutFlow(octets[:6], VLANS[stack], priority)
+        # And the reaction points treat the one as they do the other.
+        deliver_message(senders, message, now_ns)
         rp.receive(
             limiters, rp_settings, rp_generator, fields._replace(tagged=shown), flow, key.priority, now_ns
         )
@@ -280,8 +293,8 @@ def test_forged_messages_are_refused_and_counted() -> None:
     ecm_payload(message).cpid = 1
     data = sampled("81006005", 1, "none", 0, 0, SOURCE)
     good = machine.frame(message, SampledFrame(data, len(data), 16), place())
-    heard, _ = hear_frame(machine, good, SOURCE, place())
-    assert heard is not None
+    parsed, _ = parse_frame(machine, good, SOURCE, place())
+    assert parsed is not None
     at = good.index(data[:12])
     about_another = good[: at + 6] + CP + good[at + 12 :]
     for octets, mac, reason in (
@@ -292,7 +305,7 @@ def test_forged_messages_are_refused_and_counted() -> None:
         (good[: at + 23], SOURCE, "malformed"),
         (data, SOURCE, "malformed"),
     ):
-        assert hear_frame(machine, octets, mac, place()) == (None, {reason: 1})
+        assert parse_frame(machine, octets, mac, place()) == (None, {reason: 1})
 
 
 @pytest.mark.parametrize(

@@ -51,27 +51,27 @@ def run(
     frames: NDArray[np.int64],
     track: Track,
     outbox: Outbox,
-    fates: NDArray[np.int64],
+    results: NDArray[np.int64],
 ) -> int:
     """Run ``frames`` (time, station, flow, priority, octets) and return the peak of the port's queue.
 
-    Puts when each left its station and the port into ``fates``, or HELD_OUT or DROPPED.
+    Puts when each left its station and the port into ``results``, or HELD_OUT or DROPPED.
     """
     each = senders.limiters()
     queues = np.zeros((track.stations * each, track.held), np.int64)
     taken = np.zeros(track.stations * each, np.int64)
     put = np.zeros(track.stations * each, np.int64)
     line = np.zeros(len(frames), np.int64)
-    line_taken = line_put = arrived = heeded = octets = peak = 0
+    line_taken = line_put = arrived = delivered = octets = peak = 0
     departs_ns = NEVER_NS
     tags = np.zeros((len(frames), 4), np.int64)
     now_ns = 0
     while True:
-        while heeded < outbox.posted.count and outbox.messages[heeded].sent == 0:
-            heeded += 1
+        while delivered < outbox.posted.count and outbox.messages[delivered].sent == 0:
+            delivered += 1
         message_ns = NEVER_NS
-        if heeded < outbox.posted.count:
-            message_ns = outbox.messages[heeded].time_ns + track.delay_ns
+        if delivered < outbox.posted.count:
+            message_ns = outbox.messages[delivered].time_ns + track.delay_ns
         leaves_ns, leaver = NEVER_NS, 0
         for index in range(len(put)):
             if put[index] > taken[index]:
@@ -88,7 +88,7 @@ def run(
             frame = line[line_taken]
             line_taken += 1
             octets -= tags[frame, 3]
-            fates[frame, 1] = now_ns
+            results[frame, 1] = now_ns
             _, station, flow, priority, _ = frames[frame]
             receivers.on_delivery(
                 Delivery(
@@ -106,8 +106,8 @@ def run(
             qlens_octets[5] = octets - octets // 2
             point.on_timer(now_ns, qlens_octets, outbox)
         elif message_ns == now_ns:
-            senders.on_message(outbox.messages[heeded], now_ns)
-            heeded += 1
+            senders.on_message(outbox.messages[delivered], now_ns)
+            delivered += 1
         elif report_ns == now_ns:
             receivers.post_reports(now_ns, outbox)
             for index in range(posted, outbox.posted.count):
@@ -120,7 +120,7 @@ def run(
             sent = senders.on_transmit(
                 Departure(now_ns, station, leaver % each, flow, priority, length, False, 0, 0), outbox
             )
-            fates[frame, 0] = now_ns
+            results[frame, 0] = now_ns
             length += sent.added_octets
             enqueued = octets + length <= track.buffer_octets
             tag = sent.tag
@@ -132,7 +132,7 @@ def run(
                 if departs_ns == NEVER_NS:
                     departs_ns = now_ns + -(-8_000_000_000 * length // track.rate_bps)
             else:
-                fates[frame, 1] = DROPPED
+                results[frame, 1] = DROPPED
             point.on_arrival(
                 Arrival(
                     now_ns, station, flow, priority, length, True, True, enqueued, sent.tagged, tag,
@@ -155,19 +155,19 @@ def run(
                 queues[index, put[index] % track.held] = arrived
                 put[index] += 1
             else:
-                fates[arrived, 0] = HELD_OUT
+                results[arrived, 0] = HELD_OUT
             arrived += 1
 
 
 class Outcome(NamedTuple):
-    """A run's machines, messages and fates."""
+    """A run's machines, messages and results."""
 
     machine: Machine
     point: Any
     senders: Any
     receivers: Any
     outbox: Outbox
-    fates: NDArray[np.int64]
+    results: NDArray[np.int64]
     peak_octets: int
 
     def messages(self, kind: int) -> list[Any]:
@@ -213,10 +213,10 @@ def drive(
     generator = np.random.default_rng(5)
     point = machine.congestion_point(where, generator)
     senders, receivers = machine.senders(where, generator), machine.receivers(where, generator)
-    outbox, fates = new_outbox(20_000), np.zeros((len(frames), 2), np.int64)
+    outbox, results = new_outbox(20_000), np.zeros((len(frames), 2), np.int64)
     track = Track(where.stations, where.rate_bps, buffer_octets, 20, 4_000, until_ns)
-    peak = run(point, senders, receivers, frames, track, outbox, fates)
-    return Outcome(machine, point, senders, receivers, outbox, fates, int(peak))
+    peak = run(point, senders, receivers, frames, track, outbox, results)
+    return Outcome(machine, point, senders, receivers, outbox, results, int(peak))
 
 
 def texts_of(name: str) -> dict[str, dict[str, str]]:
@@ -232,7 +232,7 @@ def trace(name: str) -> str:
     outcome = drive(made(name, **texts_of(name)), place(2, 2), frames, 9 * MS, buffer_octets=30_000)
     count = int(outcome.outbox.posted.count)
     lines = [str(message) for message in outcome.outbox.messages[:count]]
-    lines += [str(fate) for fate in outcome.fates.tolist()]
+    lines += [str(result) for result in outcome.results.tolist()]
     lines += [str(rate) for rate in np.asarray(outcome.senders.queues)["rate_bps"].tolist()]
     for part in (outcome.point, outcome.senders, outcome.receivers):
         lines.append(str(outcome.machine.counters(part)))

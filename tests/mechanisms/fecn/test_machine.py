@@ -34,7 +34,7 @@ from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from ecmproto.units import RATE_INFINITY
 from tests.mechanisms.fecn.driver import DROPPED, HELD_OUT, MS, PORT_MAC, drive, greedy, made, place, trace
-from tests.mechanisms.hearing import hear_frame
+from tests.mechanisms.parsing import parse_frame
 
 A, B = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 GROUP = bytes.fromhex("01005e000001")
@@ -80,9 +80,9 @@ def test_flows_come_to_equal_shares_of_the_port_without_losses() -> None:
     rates = np.asarray(outcome.senders.queues)["rate_bps"]
     assert rates.tolist() == pytest.approx([1e9 / 6] * 6, rel=0.12)
     assert rates.max() == rates.min()
-    assert not np.any(outcome.fates == DROPPED)
-    assert np.any(outcome.fates == HELD_OUT)
-    late = outcome.fates[:, 1] > 20 * MS
+    assert not np.any(outcome.results == DROPPED)
+    assert np.any(outcome.results == HELD_OUT)
+    late = outcome.results[:, 1] > 20 * MS
     assert late.sum() * 12_000 / 0.01 == pytest.approx(1e9, rel=0.05)
     assert [message.time_ns for message in outcome.messages(SILENT)] == [n * MS for n in range(1, 31)]
     assert outcome.machine.counters(outcome.point)["updates"] == 30
@@ -332,24 +332,24 @@ def test_numbers_equal_the_frames_on_a_wire(
     assert received(built, new_record(FECNSource), station_mac=A) == FECNFields(
         fecn_payload(message).rlq_id, message.rate_kbps
     )
-    heard, refused = hear_frame(machine, built, A, where)
+    parsed, refused = parse_frame(machine, built, A, where)
     assert refused == {}
-    assert heard is not None
-    assert heard.fields == {
+    assert parsed is not None
+    assert parsed.fields == {
         name: fields_of(message, machine.payloads)[name] for name in ("kind", "rlq_id", "rate_kbps")
     }
-    assert heard.about is not None
+    assert parsed.about is not None
     # Its priority is its own, unless it has no VLAN tag: then the data had none either.
-    assert heard.about.destination == B
-    assert heard.about.priority == (None if stack[:4] in ("8100", "88a8", "9100") else 0)
+    assert parsed.about.destination == B
+    assert parsed.about.priority == (None if stack[:4] in ("8100", "88a8", "9100") else 0)
     for octets, mac, reason in (
         (built, B, "foreign_returns"),
         (built, b"", "foreign_returns"),
         (GROUP + built[6:], A, "foreign_returns"),
         (built[: built.index(b"\x88\xb5") + 6], A, "malformed_returns"),
     ):
-        assert hear_frame(machine, octets, mac, where) == (None, {reason: 1})
-    assert hear_frame(machine, frame, A, where) == (None, {})
+        assert parse_frame(machine, octets, mac, where) == (None, {reason: 1})
+    assert parse_frame(machine, frame, A, where) == (None, {})
     # The frame as it came serves as well.
     assert machine.frame(message, SampledFrame(bare, length, 12), where) == built
 

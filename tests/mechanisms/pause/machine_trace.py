@@ -26,16 +26,16 @@ def trace(seed: int) -> list[str]:
     pfc = PFCGenerationParameters(
         high_octets=4000, low_octets=500, pause_quanta=2000, pause_on="output", priorities=frozenset({2, 3})
     )
-    lines, heard = [], []
+    lines, messages = [], []
     for mechanism, parameters in ((PAUSE, pause), (PFC, pfc)):
         machine = machine_of(mechanism, {Role.CONGESTION_POINT: parameters})
         point = machine.congestion_point(place, np.random.default_rng(seed))
         outbox = shown(point, frames)
         lines += [str(message) for message in said(outbox)]
         lines.append(str(machine.counters(point)))
-        heard += [outbox.messages[index] for index in range(int(outbox.posted.count))]
-    heard.sort(key=lambda message: int(message.time_ns))
-    for message in heard:
+        messages += [outbox.messages[index] for index in range(int(outbox.posted.count))]
+    messages.sort(key=lambda message: int(message.time_ns))
+    for message in messages:
         now_ns, station = int(message.time_ns), int(message.station)
         for each in range(stations) if station == EVERY_STATION else [station]:
             obey(gates, each, message, now_ns)

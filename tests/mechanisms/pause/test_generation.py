@@ -136,11 +136,11 @@ def test_counters_and_the_time_stopped_per_class() -> None:
 
 
 @given(
-    marks=st.tuples(st.integers(0, 1000), st.integers(1, 1000)).map(sorted),
+    thresholds=st.tuples(st.integers(0, 1000), st.integers(1, 1000)).map(sorted),
     steps=st.lists(st.tuples(st.integers(0, 10_000_000), st.integers(0, 1_100)), max_size=60),
 )
-def test_equals_the_literal_transcription(marks: list[int], steps: list[tuple[int, int]]) -> None:
-    low, high = marks
+def test_equals_the_literal_transcription(thresholds: list[int], steps: list[tuple[int, int]]) -> None:
+    low, high = thresholds
     sender = Sender(GenerationParameters(high_octets=max(1, high), low_octets=low))
     literal = LiteralSender(high=max(1, high), low=low, rate=RATE)
     now_ns = 0

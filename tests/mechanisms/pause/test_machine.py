@@ -209,21 +209,21 @@ def test_a_sequence_of_xoff_refresh_and_xon_between_a_port_and_its_stations() ->
     gates = new_gates(STATIONS, rate_bps=RATE, pause=False, pfc_priorities=frozenset(range(8)))
     told: list[tuple[int, int, int]] = []
 
-    def hear(now_ns: int, *heard: Told) -> None:
-        for index, each in enumerate(heard):
+    def obey_all(now_ns: int, *sent: Told) -> None:
+        for index, each in enumerate(sent):
             obey(gates, each.station, port.outbox.messages[index], now_ns)
             told.append((each.station, each.enable_vector, each.quanta))
 
     # Station 1 sends too much of priority 3 and is stopped; its priority 4 and the others go on.
-    hear(1_000, *port.comes(0, 4000, station=1, priority=3))
+    obey_all(1_000, *port.comes(0, 4000, station=1, priority=3))
     assert opens_ns(gates, 1, 3, 1_000) == 1_000 + 2 * HALF_NS
     assert opens_ns(gates, 1, 4, 1_000) == opens_ns(gates, 0, 3, 1_000) == 1_000
     # The refresh comes when half of the time is over, and prolongs it.
     due_ns = port.point.next_timer_ns()
-    hear(due_ns + 1_000, *port.tick(due_ns))
+    obey_all(due_ns + 1_000, *port.tick(due_ns))
     assert opens_ns(gates, 1, 3, due_ns) == 1_000 + 3 * HALF_NS
     # The queue empties: it may send at once.
-    hear(due_ns + 6_000, *port.leaves(due_ns + 5_000, 4000, station=1, priority=3))
+    obey_all(due_ns + 6_000, *port.leaves(due_ns + 5_000, 4000, station=1, priority=3))
     assert opens_ns(gates, 1, 3, due_ns + 6_000) == due_ns + 6_000
     assert told == [(1, 0x08, 0xFFFF), (1, 0x08, 0xFFFF), (1, 0x08, 0)]
     assert port.point.next_timer_ns() == NEVER_NS
@@ -287,8 +287,8 @@ def test_stations_do_not_disturb_each_other() -> None:
     for station in range(STATIONS):
         mine = frames.station == station
         alone = frames._replace(**{name: column[mine] for name, column in frames._asdict().items()})
-        heard = said(shown(machine.congestion_point(PLACE, np.random.default_rng(1)), alone))
-        assert heard == [message for message in every if message[where] == station]
+        own = said(shown(machine.congestion_point(PLACE, np.random.default_rng(1)), alone))
+        assert own == [message for message in every if message[where] == station]
 
 
 def test_on_the_output_the_occupancy_is_the_queues_own_length() -> None:

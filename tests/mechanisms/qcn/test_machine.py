@@ -12,7 +12,7 @@ from ecmproto.mechanisms.qcn.congestion_point import CNM_KIND, cnm_payload
 from ecmproto.mechanisms.qcn.parameters import QCN
 from ecmproto.mechanisms.qcn.reaction_point import LAST_FLOW_ID
 from ecmproto.record import new_record
-from tests.mechanisms.hearing import hear_frame
+from tests.mechanisms.parsing import parse_frame
 
 OWN, DST = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 PLACE = PortContext(
@@ -53,14 +53,14 @@ def cnm(
     st.sampled_from(sorted(STACKS)),
     st.one_of(st.none(), st.integers(0, 0xFFFF)),
 )
-def test_a_cnm_is_heard_as_the_message_that_it_is(
+def test_a_cnm_is_parsed_as_the_message_that_it_is(
     qntz_fb: int, qoff: int, qdelta: int, stack: str, flow_id: int | None
 ) -> None:
     octets = cnm(qntz_fb=qntz_fb, qoff=64 * qoff, qdelta=64 * qdelta, stack=stack, flow_id=flow_id)
-    heard, counted = hear_frame(machine(), octets, OWN, PLACE)
+    parsed, counted = parse_frame(machine(), octets, OWN, PLACE)
     assert counted == {"taken_cnms": 1}
-    assert heard is not None
-    assert heard.fields == {
+    assert parsed is not None
+    assert parsed.fields == {
         "kind": CNM_KIND,
         "priority": PRIORITY,
         "cpid": signed_cpid(CPID),
@@ -68,7 +68,7 @@ def test_a_cnm_is_heard_as_the_message_that_it_is(
         "qoff_octets": 64 * qoff,
         "qdelta_octets": 64 * qdelta,
     }
-    assert heard.about == AboutFlow(
+    assert parsed.about == AboutFlow(
         destination=DST,
         vlan=STACKS[stack],
         priority=PRIORITY,
@@ -77,20 +77,20 @@ def test_a_cnm_is_heard_as_the_message_that_it_is(
     )
 
 
-def test_queue_lengths_are_heard_in_whole_units() -> None:
-    heard, _ = hear_frame(machine(), cnm(qoff=6_463, qdelta=-127), OWN, PLACE)
-    assert heard is not None
-    assert (heard.fields["qoff_octets"], heard.fields["qdelta_octets"]) == (6_400, -64)
+def test_queue_lengths_are_parsed_in_whole_units() -> None:
+    parsed, _ = parse_frame(machine(), cnm(qoff=6_463, qdelta=-127), OWN, PLACE)
+    assert parsed is not None
+    assert (parsed.fields["qoff_octets"], parsed.fields["qdelta_octets"]) == (6_400, -64)
 
 
 def test_quantized_feedback_0_is_for_the_reaction_point_to_ignore() -> None:
     good = cnm(qntz_fb=31)
     at = good.index(bytes.fromhex("22e7")) + 2
-    heard, _ = hear_frame(
+    parsed, _ = parse_frame(
         machine(), good[: at + 1] + bytes([good[at + 1] & 0xC0]) + good[at + 2 :], OWN, PLACE
     )
-    assert heard is not None
-    assert heard.fields["qntz_fb"] == 0
+    assert parsed is not None
+    assert parsed.fields["qntz_fb"] == 0
 
 
 def lying(length: int) -> bytes:
@@ -114,11 +114,11 @@ def lying(length: int) -> bytes:
     ],
 )
 def test_forged_cnms_are_refused_and_counted(octets: bytes, mac: bytes, reason: str) -> None:
-    assert hear_frame(machine(), octets, mac, PLACE) == (None, {reason: 1})
+    assert parse_frame(machine(), octets, mac, PLACE) == (None, {reason: 1})
 
 
-def test_what_the_snap_length_cut_off_is_heard() -> None:
+def test_a_cnm_that_the_snap_length_cut_is_parsed() -> None:
     octets = cnm()
-    heard, _ = hear_frame(machine(), octets[:64], OWN, PLACE, length_octets=len(octets))
-    assert heard is not None
-    assert heard.fields["qntz_fb"] == 31
+    parsed, _ = parse_frame(machine(), octets[:64], OWN, PLACE, length_octets=len(octets))
+    assert parsed is not None
+    assert parsed.fields["qntz_fb"] == 31

@@ -138,17 +138,17 @@ class AnyEvents(RuleBasedStateMachine):
     def cnms(self, flow: int, qntz_fb: int, times: int) -> None:
         station = self.station
         for _ in range(times):
-            heeded = 0 <= flow < FLOWS and qntz_fb > 0
+            decreases = 0 <= flow < FLOWS and qntz_fb > 0
             before = [float(r.rate_bps) if r.active else LINK_BPS for r in station.limiters.slots]
             timer_due = next_timer_ns(station.limiters) <= station.now_ns
             counted = station.count("messages")
             index = station.cnm(flow, qntz_fb)
             assert station.count("messages") == counted + 1
-            assert (index == NO_LIMITER) == (not heeded)
+            assert (index == NO_LIMITER) == (not decreases)
             if timer_due:
                 continue
             after = [float(r.rate_bps) if r.active else LINK_BPS for r in station.limiters.slots]
-            if heeded:
+            if decreases:
                 assert max(before[index] / 2, 50e6) <= after[index] <= before[index]
                 after[index] = before[index]
             assert after == before

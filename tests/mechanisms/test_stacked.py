@@ -91,7 +91,7 @@ def test_the_crossing_makes_pfc_refresh() -> None:
 def test_compiled_and_plain_runs_are_identical() -> None:
     other = "0" if os.environ.get("NUMBA_DISABLE_JIT", "0") == "1" else "1"
     done = subprocess.run(
-        [sys.executable, "-c", "from tests.mechanisms.test_both import both_ways; print(both_ways())"],
+        [sys.executable, "-c", "from tests.mechanisms.test_stacked import both_ways; print(both_ways())"],
         cwd=REPOSITORY,
         env={**os.environ, "NUMBA_DISABLE_JIT": other},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Whatever octets come, hearing them raises nothing and is counted; forged ones are refused by all alike."""
+"""Whatever octets come, parsing them raises nothing and is counted; forged ones are refused by all alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ecmproto.mechanisms.api.machine import Machine, SampledFrame, StackedMachin
 from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, fields_of, messages_of
 from ecmproto.mechanisms.registry import MECHANISMS
 from tests.mechanisms.fecn.driver import made, place
-from tests.mechanisms.hearing import hear_frame
+from tests.mechanisms.parsing import parse_frame
 
 OWN, DST = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 PLACE = dataclasses.replace(place(1, 4), cp_mac=bytes.fromhex("8200000000cc"))
@@ -55,49 +55,49 @@ OCTETS = st.one_of(
 
 @settings(deadline=None)
 @given(OCTETS, st.sampled_from([OWN, b""]), st.one_of(st.none(), st.integers(0, 2000)))
-def test_any_octets_are_heard_or_not(octets: bytes, mac: bytes, length: int | None) -> None:
+def test_any_octets_are_feedback_or_not(octets: bytes, mac: bytes, length: int | None) -> None:
     for name in NAMES:
         machine = made(name)
-        heard, counted = hear_frame(machine, octets, mac, PLACE, length_octets=length)
-        assert sum(counted.values()) <= 1 + (heard is not None)
-        if heard is None:
+        parsed, counted = parse_frame(machine, octets, mac, PLACE, length_octets=length)
+        assert sum(counted.values()) <= 1 + (parsed is not None)
+        if parsed is None:
             continue
         assert octets[:6] == mac == OWN
-        (message,) = messages_of([heard.fields], machine.payloads)
-        assert fields_of(message, machine.payloads).items() >= heard.fields.items()
+        (message,) = messages_of([parsed.fields], machine.payloads)
+        assert fields_of(message, machine.payloads).items() >= parsed.fields.items()
         assert int(message.kind) in machine.kinds
         assert 0 <= message.priority <= 7
 
 
-HEARD = [of for of in FRAMES if "FWD" not in SPEAKING[of].kinds[of[1]]]
+PARSED = [of for of in FRAMES if "FWD" not in SPEAKING[of].kinds[of[1]]]
 
 
-@pytest.mark.parametrize("of", HEARD, ids=str)
+@pytest.mark.parametrize("of", PARSED, ids=str)
 def test_a_message_is_for_the_station_that_it_is_to(of: tuple[str, int]) -> None:
     machine, octets = SPEAKING[of], FRAMES[of]
-    heard, _ = hear_frame(machine, octets, OWN, PLACE)
-    assert heard is not None
-    assert heard.about is not None
-    assert heard.about.destination == DST
-    assert heard.about.vlan == 5
+    parsed, _ = parse_frame(machine, octets, OWN, PLACE)
+    assert parsed is not None
+    assert parsed.about is not None
+    assert parsed.about.destination == DST
+    assert parsed.about.vlan == 5
     for mac in (DST, b""):
-        refused, counted = hear_frame(machine, octets, mac, PLACE)
+        refused, counted = parse_frame(machine, octets, mac, PLACE)
         assert refused is None
         assert [name.split("_")[0] for name in counted] == ["foreign"]
     for group in (b"\x03", b"\xff"):
-        refused, counted = hear_frame(machine, group + octets[1:], b"", PLACE)
+        refused, counted = parse_frame(machine, group + octets[1:], b"", PLACE)
         assert refused is None
         assert list(counted.values()) == [1]
 
 
 @pytest.mark.parametrize("name", ["none", "pause", "pfc"])
-def test_without_messages_nothing_is_heard(name: str) -> None:
+def test_mechanisms_without_messages_parse_none(name: str) -> None:
     for octets in FRAMES.values():
-        assert hear_frame(made(name), octets, OWN, PLACE) == (None, {})
+        assert parse_frame(made(name), octets, OWN, PLACE) == (None, {})
 
 
-def test_a_mechanism_over_another_hears_its_own() -> None:
+def test_a_mechanism_over_another_parses_its_own() -> None:
     over = StackedMachine(made("qcn"), made("pfc"))
     for of, octets in FRAMES.items():
-        assert hear_frame(over, octets, OWN, PLACE) == hear_frame(made("qcn"), octets, OWN, PLACE)
-        assert (hear_frame(over, octets, OWN, PLACE).heard is not None) == (of[0] == "qcn")
+        assert parse_frame(over, octets, OWN, PLACE) == parse_frame(made("qcn"), octets, OWN, PLACE)
+        assert (parse_frame(over, octets, OWN, PLACE).feedback is not None) == (of[0] == "qcn")
