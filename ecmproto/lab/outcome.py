@@ -354,7 +354,7 @@ def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
         texts = []
         for place in used:
             text = row[place].rjust(widths[place]) if place == 1 else row[place].ljust(widths[place])
-            name = style or ("name" if place == 0 else "alert" if place == 5 and not held else "")
+            name = style or ("name" if place == 0 else "error" if place == 5 and not held else "")
             texts.append(paint(text, name) if name and text.strip() else text)
         lines.append(f"  {'  '.join(texts)}".rstrip())
     return "\n".join(lines)
