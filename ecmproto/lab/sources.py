@@ -1,0 +1,472 @@
+"""Sources: the flows of an experiment as the engine drives them, one event heap over all of them.
+
+What each pattern does:
+
+- saturating: two frames are in the NIC's queue, and one follows for each that leaves
+- CBR: frame k comes ⌈k · bits · 10⁹ / rate⌉ ns after the first; nothing is rounded twice, and nothing drifts
+- Bernoulli: each slot, a frame's time on the link, has a frame with the chance that makes the rate; slots of
+  sources that start together and have one link rate and frame length are one grid
+- Poisson: distances are exponential
+- on and off: frames come at the rate while it is on; what is left of a distance when it goes off is waited
+  for when it is on again, so that the mean rate is that of the shares of time, however short these are
+- sizes and schedule: flows (bursts) come at their times, wait for earlier ones, and go as saturating sources
+  do; a flow completes when all of its frames have come, and its latency counts from when it came itself.  A
+  flow that lost a frame never does
+
+A source begins at ``start_ns`` and begins nothing at ``stop_ns`` or later.  Random numbers come from one
+generator, in the order of events: the same seed gives the same frames.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.engine.event_heap import EventHeap, first, first_ns, new_event_heap, set_due
+from ecmproto.engine.traffic import Offers, has_offer_room
+from ecmproto.errors import ParameterError
+from ecmproto.kernel import compiled, inlined
+from ecmproto.lab.model import Flow, Pattern
+from ecmproto.lab.source import (
+    LEAST_FRAME_OCTETS,
+    MOST_FRAME_OCTETS,
+    TrafficSource,
+    complete,
+    octets_of,
+    offer_data,
+    value_of,
+)
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.record import new_records
+from ecmproto.structs import Draws, Random, Struct
+from ecmproto.units import NS_PER_S, serialisation_ns
+
+_SATURATING = 0
+_CBR = 1
+_BERNOULLI = 2
+_POISSON = 3
+_ON_OFF = 4
+_SIZES = 5
+_SCHEDULE = 6
+_TCP = 7
+_NUMBERS = {
+    Pattern.SATURATING: _SATURATING,
+    Pattern.CBR: _CBR,
+    Pattern.BERNOULLI: _BERNOULLI,
+    Pattern.POISSON: _POISSON,
+    Pattern.ON_OFF: _ON_OFF,
+    Pattern.SIZES: _SIZES,
+    Pattern.SCHEDULE: _SCHEDULE,
+    Pattern.TCP: _TCP,
+    Pattern.TRANSACTIONS: _TCP,
+}
+_OF_A_RATE = (Pattern.CBR, Pattern.BERNOULLI, Pattern.POISSON, Pattern.ON_OFF, Pattern.SIZES)
+
+_IN_NIC = 2
+"""Frames that a source with more to send keeps in its NIC: one leaves while the other waits."""
+_MOST_SLOTS = 1 << 20
+"""The most slots gone through at once: their exact time is within 63 bits."""
+_LONGEST_NS = 1e17
+"""Three years: the longest time on or off."""
+_FLIGHTS = 256
+"""Flows of a source that may be in flight; a power of 2."""
+_NO_FLOW = -1
+
+
+class FlowInFlight:
+    """A flow of given size that has begun; a record."""
+
+    serial: int
+    """Its number among its source's, _NO_FLOW for none."""
+    octets: int
+    began_ns: int
+    missing_frames: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoints:
+    """A source's place in the network: numbers of hosts, of their flows and of its path."""
+
+    station: int
+    destination: int
+    flow: int
+    reverse_flow: int = 0
+    """Which of the destination's flows its answers belong to."""
+    path: int
+    link_rate_bps: int
+    """Of the link of the sending host."""
+
+
+class TrafficSources(Struct):
+    """The sources of an experiment (`ecmproto.engine.traffic.Sources`)."""
+
+    events: EventHeap
+    """When each source is due."""
+    records: Sequence[TrafficSource]
+    flights: Sequence[FlowInFlight]
+    table_octets: NDArray[np.int64]
+    """Sizes of flows and of bursts."""
+    table_ns: NDArray[np.int64]
+    """When bursts come."""
+    table_share: NDArray[np.float64]
+    """The share of flows up to each size."""
+    draws: Draws
+
+    def next_source_ns(self) -> int:
+        """Return when the first source is due."""
+        return first_ns(self.events)
+
+    def on_source_timer(self, now_ns: int, offers: Offers) -> None:
+        """Offer what is due, the lowest source's first."""
+        while first_ns(self.events) <= now_ns and has_offer_room(offers):
+            index = first(self.events)
+            source = self.records[index]
+            if source.pattern == _SATURATING or source.pattern == _SIZES or source.pattern == _SCHEDULE:
+                due_ns = _fill_nic(self, index, now_ns, offers)
+            else:
+                offer_data(source, index, source.frame_octets, 0, offers)
+                due_ns = _next_frame_ns(source, self.draws)
+            set_due(self.events, index, due_ns)
+
+    def on_frame_sent(self, source: int, number: int, now_ns: int, offers: Offers) -> None:
+        """Offer another frame of a source that keeps its NIC busy."""
+        sender = self.records[source]
+        if sender.in_nic > 0:
+            sender.in_nic -= 1
+            set_due(self.events, source, _fill_nic(self, source, now_ns, offers))
+
+    def on_frame_refused(self, source: int, number: int, now_ns: int) -> None:
+        """Count a frame that is lost; a source that keeps its NIC busy waits for a frame's time."""
+        sender = self.records[source]
+        sender.refused_frames += 1
+        if sender.in_nic > 0:
+            sender.in_nic -= 1
+            set_due(self.events, source, now_ns + sender.frame_ns)
+
+    def on_frame_delivered(
+        self, source: int, number: int, octets: int, offered_ns: int, now_ns: int, offers: Offers
+    ) -> None:
+        """Count a frame, and a flow that is whole with it."""
+        sender = self.records[source]
+        sender.delivered_frames += 1
+        sender.delivered_octets += octets_of(number)
+        if sender.pattern == _SIZES or sender.pattern == _SCHEDULE:
+            serial = value_of(number)
+            flight = self.flights[sender.flights + (serial & (_FLIGHTS - 1))]
+            if flight.serial == serial:
+                flight.missing_frames -= 1
+                if flight.missing_frames == 0:
+                    flight.serial = _NO_FLOW
+                    complete(sender, source, flight.octets, flight.began_ns, now_ns, offers)
+
+
+@inlined
+def _advance(source: TrafficSource, steps: int) -> None:
+    """Let the source's timer be due ``steps`` steps later, exactly."""
+    rest = source.timer_rest + steps * source.step_rest
+    source.timer_ns += steps * source.step_ns
+    if rest >= source.step_of:
+        source.timer_ns += rest // source.step_of
+        rest %= source.step_of
+    source.timer_rest = rest
+
+
+@inlined
+def _due_ns(source: TrafficSource) -> int:
+    """Return the first whole ns by which the source's timer is due."""
+    return source.timer_ns + int(source.timer_rest > 0)
+
+
+@inlined
+def _exponential(draws: Random) -> float:
+    """Return an exponentially distributed number of mean 1."""
+    return -math.log(1.0 - draws.random())
+
+
+@inlined
+def _slots_to_frame(source: TrafficSource, draws: Random) -> int:
+    """Return how many slots there are up to the next one with a frame, that one included."""
+    if source.log_stay == -math.inf:
+        return 1
+    empty = math.log(1.0 - draws.random()) / source.log_stay
+    return 1 + int(min(empty, float(_MOST_SLOTS) * _MOST_SLOTS))
+
+
+@compiled
+def _to_next_slot(source: TrafficSource, slots: int) -> None:
+    """Go on by ``slots`` slots, or to where the source has stopped."""
+    while slots > 0 and _due_ns(source) < source.stop_ns:
+        some = min(slots, _MOST_SLOTS)
+        _advance(source, some)
+        slots -= some
+
+
+@inlined
+def _duration_ns(mean_ns: float, shape: float, draws: Random) -> int:
+    """Return a time on or off: Pareto's of ``shape``; exponential where it is 0, constant where below."""
+    if shape < 0.0:
+        drawn_ns = mean_ns
+    elif shape == 0.0:
+        drawn_ns = mean_ns * _exponential(draws)
+    else:
+        # The least time is the distribution's scale.
+        drawn_ns = mean_ns * (shape - 1.0) / shape * (1.0 - draws.random()) ** (-1.0 / shape)
+    return int(min(drawn_ns, _LONGEST_NS) + 0.5)
+
+
+@compiled
+def _while_on(source: TrafficSource, draws: Random) -> None:
+    """Put off the next frame, if the source goes off before it, by the time that it is off."""
+    while source.pause_ns <= _due_ns(source) < source.stop_ns:
+        off_ns = _duration_ns(source.off_ns, source.pareto_shape, draws)
+        source.timer_ns += off_ns
+        source.pause_ns += off_ns + _duration_ns(source.on_ns, source.pareto_shape, draws)
+
+
+@inlined
+def _poisson(source: TrafficSource, draws: Random) -> None:
+    source.exact_ns += min(source.mean_ns * _exponential(draws), _LONGEST_NS)
+    source.timer_ns = math.ceil(min(source.exact_ns, float(NEVER_NS)))
+
+
+@compiled
+def _next_frame_ns(source: TrafficSource, draws: Random) -> int:
+    """Return when a source of frames offers its next one."""
+    if source.pattern == _BERNOULLI:
+        _to_next_slot(source, _slots_to_frame(source, draws))
+    elif source.pattern == _POISSON:
+        _poisson(source, draws)
+    else:
+        _advance(source, 1)
+        if source.pattern == _ON_OFF:
+            _while_on(source, draws)
+    due_ns = _due_ns(source)
+    return due_ns if due_ns < source.stop_ns else NEVER_NS
+
+
+@compiled
+def _fill_nic(sources: TrafficSources, index: int, now_ns: int, offers: Offers) -> int:
+    """Offer frames of a source that keeps its NIC busy; return when it is due though none of them leaves."""
+    source = sources.records[index]
+    while source.in_nic < _IN_NIC:
+        if not has_offer_room(offers):
+            return now_ns
+        if source.pattern == _SATURATING:
+            if now_ns >= source.stop_ns:
+                return NEVER_NS
+            octets = source.frame_octets
+        else:
+            if source.backlog_octets == 0:
+                if source.timer_ns > now_ns:
+                    return source.timer_ns
+                _begin_flow(sources, source)
+            octets = min(source.frame_octets, source.backlog_octets)
+            source.backlog_octets -= octets
+        source.in_nic += 1
+        offer_data(source, index, max(octets, LEAST_FRAME_OCTETS), source.serial, offers)
+    return NEVER_NS
+
+
+@compiled
+def _begin_flow(sources: TrafficSources, source: TrafficSource) -> None:
+    """Begin the flow that has come, and find out when the next one does."""
+    if source.pattern == _SCHEDULE:
+        size = sources.table_octets[source.table_at]
+    else:
+        size = _drawn_octets(sources, source)
+    source.serial += 1
+    source.backlog_octets = size
+    flight = sources.flights[source.flights + (source.serial & (_FLIGHTS - 1))]
+    source.incomplete += int(flight.serial != _NO_FLOW)
+    flight.serial = source.serial
+    flight.octets = size
+    flight.began_ns = source.timer_ns
+    flight.missing_frames = -(-size // source.frame_octets)
+    if source.pattern == _SCHEDULE:
+        source.table_at += 1
+    _schedule_flow(sources, source)
+
+
+@compiled
+def _schedule_flow(sources: TrafficSources, source: TrafficSource) -> None:
+    """Set the source's timer to when its next flow comes, NEVER_NS if none does."""
+    if source.pattern == _SIZES:
+        _poisson(source, sources.draws)
+    elif source.table_at < source.table_end:
+        source.timer_ns = sources.table_ns[source.table_at]
+    else:
+        source.timer_ns = NEVER_NS
+    if source.timer_ns >= source.stop_ns:
+        source.timer_ns = NEVER_NS
+
+
+@compiled
+def _drawn_octets(sources: TrafficSources, source: TrafficSource) -> int:
+    """Return the size of a flow: the distribution is linear between the points that are given."""
+    share, octets = sources.table_share, sources.table_octets
+    drawn = sources.draws.random()
+    at = source.table
+    while at < source.table_end - 1 and share[at] <= drawn:
+        at += 1
+    size = float(octets[at])
+    if at > source.table:
+        low, high = share[at - 1], share[at]
+        part = (drawn - low) / (high - low)
+        size = float(octets[at - 1]) + part * float(octets[at] - octets[at - 1])
+    return max(1, int(size + 0.5))
+
+
+def source_count(flow: Flow) -> int:
+    """Return how many sources ``flow`` becomes: one, or one for each TCP connection."""
+    return flow.connections if flow.pattern in (Pattern.TCP, Pattern.TRANSACTIONS) else 1
+
+
+def new_sources(
+    flows: Sequence[Flow],
+    endpoints: Sequence[Endpoints],
+    generator: np.random.Generator,
+    *,
+    overhead_octets: int = 0,
+) -> TrafficSources:
+    """Return the sources of ``flows``, each of which has as many ``endpoints`` as `source_count` says.
+
+    ``overhead_octets`` is what a frame takes on a link besides its own.  Raises ParameterError for a flow
+    that cannot be: without the rate that its pattern needs, for one.
+    """
+    of_sources = [flow for flow in flows for _ in range(source_count(flow))]
+    if len(of_sources) != len(endpoints):
+        raise ValueError(f"{len(of_sources)} sources, but {len(endpoints)} endpoints")
+    count = max(1, len(of_sources))
+    tables = [_table(flow) for flow in of_sources]
+    entries = [entry for table in tables for entry in table]
+    with_flights = [flow.pattern in (Pattern.SIZES, Pattern.SCHEDULE) for flow in of_sources]
+    sources = TrafficSources(
+        new_event_heap(count),
+        new_records(TrafficSource, count),
+        new_records(FlowInFlight, max(1, _FLIGHTS * sum(with_flights))),
+        np.array([octets for octets, _, _ in entries], np.int64),
+        np.array([ns for _, ns, _ in entries], np.int64),
+        np.array([share for _, _, share in entries], np.float64),
+        Draws(generator),
+    )
+    for flight in sources.flights:
+        flight.serial = _NO_FLOW
+    for index, (flow, place) in enumerate(zip(of_sources, endpoints, strict=True)):
+        source = sources.records[index]
+        source.table = sum(len(table) for table in tables[:index])
+        source.table_end = source.table + len(tables[index])
+        source.table_at = source.table
+        source.flights = _FLIGHTS * sum(with_flights[:index])
+        source.connection = -1
+        _set_up(sources, source, flow, place, overhead_octets)
+        set_due(sources.events, index, _first_ns(sources, source, flow))
+    return sources
+
+
+def _set_up(
+    sources: TrafficSources, source: TrafficSource, flow: Flow, place: Endpoints, overhead_octets: int
+) -> None:
+    """Fill in what does not change, or is 0 at first, of the source of ``flow``."""
+    _check(flow, place)
+    source.pattern = _NUMBERS[flow.pattern]
+    source.station, source.destination = place.station, place.destination
+    source.flow, source.reverse_flow, source.path = place.flow, place.reverse_flow, place.path
+    source.priority = flow.priority
+    source.frame_octets = flow.frame_octets
+    link_octets = flow.frame_octets + overhead_octets
+    source.frame_ns = serialisation_ns(link_octets, place.link_rate_bps)
+    source.stop_ns = NEVER_NS if flow.stop_ns is None else flow.stop_ns
+    source.on_ns, source.off_ns, source.pareto_shape = flow.on_ns, flow.off_ns, flow.shape
+    bits, rate_bps = 8 * flow.frame_octets, flow.rate_bps
+    if flow.pattern is Pattern.BERNOULLI:
+        chance = rate_bps * link_octets / (place.link_rate_bps * flow.frame_octets)
+        source.log_stay = math.log1p(-chance) if chance < 1.0 else -math.inf
+        bits, rate_bps = 8 * link_octets, place.link_rate_bps
+    if flow.pattern is Pattern.SIZES:
+        source.mean_ns = 8 * NS_PER_S * mean_octets(flow.sizes) / rate_bps
+    elif rate_bps > 0:
+        source.mean_ns = bits * NS_PER_S / rate_bps
+    source.step_of = max(1, rate_bps)
+    source.step_ns, source.step_rest = divmod(bits * NS_PER_S, source.step_of)
+
+
+def _first_ns(sources: TrafficSources, source: TrafficSource, flow: Flow) -> int:
+    """Return when the source of ``flow`` is due for the first time."""
+    start_ns = flow.start_ns
+    if flow.random_start:
+        start_ns += int(_period_ns(source, flow) * sources.draws.random())
+    source.timer_ns, source.exact_ns = start_ns, float(start_ns)
+    if flow.pattern is Pattern.BERNOULLI:
+        _to_next_slot(source, _slots_to_frame(source, sources.draws) - 1)
+    elif flow.pattern is Pattern.POISSON:
+        _poisson(source, sources.draws)
+    elif flow.pattern is Pattern.ON_OFF:
+        source.pause_ns = start_ns + _duration_ns(source.on_ns, source.pareto_shape, sources.draws)
+        _while_on(source, sources.draws)
+    elif flow.pattern in (Pattern.SIZES, Pattern.SCHEDULE):
+        _schedule_flow(sources, source)
+    due_ns = _due_ns(source)
+    return due_ns if due_ns < source.stop_ns else NEVER_NS
+
+
+def _period_ns(source: TrafficSource, flow: Flow) -> float:
+    """Return the period in which a source with a random start begins."""
+    if flow.pattern is Pattern.ON_OFF:
+        return flow.on_ns + flow.off_ns
+    if flow.pattern is Pattern.SCHEDULE:
+        return 0.0
+    if flow.pattern is Pattern.BERNOULLI:
+        return source.frame_ns
+    return source.mean_ns or source.frame_ns
+
+
+def mean_octets(sizes: Sequence[tuple[int, float]]) -> float:
+    """Return the mean of a distribution of sizes, linear between its points."""
+    first_octets, first_share = sizes[0]
+    mean = first_octets * first_share
+    for (low, low_share), (high, high_share) in pairwise(sizes):
+        mean += (high_share - low_share) * (low + high) / 2
+    return mean
+
+
+def _table(flow: Flow) -> list[tuple[int, int, float]]:
+    """Return the octets, ns and shares of a flow's schedule or distribution."""
+    if flow.pattern is Pattern.SIZES:
+        return [(octets, 0, share) for octets, share in flow.sizes]
+    if flow.pattern is Pattern.SCHEDULE:
+        return [(octets, flow.start_ns + ns, 0.0) for ns, octets in sorted(flow.bursts)]
+    return []
+
+
+def _check(flow: Flow, place: Endpoints) -> None:
+    """Raise ParameterError for a flow that its pattern cannot make."""
+    _demand(flow, "pattern", _NUMBERS[flow.pattern] != _TCP, "a pattern that is there")
+    _demand(flow, "frame_octets", LEAST_FRAME_OCTETS <= flow.frame_octets <= MOST_FRAME_OCTETS,
+            f"{LEAST_FRAME_OCTETS} to {MOST_FRAME_OCTETS} octets")  # fmt: skip
+    if flow.pattern in _OF_A_RATE:
+        _demand(flow, "rate_bps", flow.rate_bps > 0, "more than 0 bit/s")
+    if flow.pattern is Pattern.BERNOULLI:
+        _demand(flow, "rate_bps", flow.rate_bps <= place.link_rate_bps, "no more than its link's rate")
+    if flow.pattern is Pattern.ON_OFF:
+        _demand(flow, "on_ns", flow.on_ns > 0, "more than 0 ns")
+        _demand(flow, "off_ns", flow.off_ns >= 0, "0 ns or more")
+        _demand(flow, "shape", flow.shape <= 0 or flow.shape > 1, "more than 1, or the mean is infinite")
+    if flow.pattern is Pattern.SIZES:
+        octets, shares = [each for each, _ in flow.sizes], [each for _, each in flow.sizes]
+        rising = bool(shares) and octets == sorted(octets) and shares == sorted(shares) and octets[-1] > 0
+        _demand(
+            flow, "sizes", rising and shares[0] >= 0 and shares[-1] == 1, "sizes and shares that rise, to 1"
+        )
+    if flow.pattern is Pattern.SCHEDULE:
+        _demand(flow, "bursts", all(ns >= 0 and octets > 0 for ns, octets in flow.bursts),
+                "times from 0 on and more than 0 octets")  # fmt: skip
+
+
+def _demand(flow: Flow, name: str, holds: bool, needed: str) -> None:
+    if not holds:
+        raise ParameterError(name=f"flow {flow.name}: {name}", needed=needed, got=str(getattr(flow, name)))

@@ -1,0 +1,134 @@
+"""A network in plain Python that sources are tried in: a NIC a host, then a delay, loss and reordering.
+
+Each host's NIC is one queue at its link's rate; a frame comes ``delay_ns`` after its last bit has left.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ecmproto.engine.traffic import new_offers
+from ecmproto.lab.model import Flow
+from ecmproto.lab.sources import Endpoints, TrafficSources, new_sources, source_count
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.units import serialisation_ns
+
+LINK_BPS = 10**10
+
+
+class Seen(NamedTuple):
+    """A frame that was offered."""
+
+    time_ns: int
+    source: int
+    station: int
+    octets: int
+    number: int
+
+
+class Done(NamedTuple):
+    """A completion."""
+
+    time_ns: int
+    source: int
+    octets: int
+    latency_ns: int
+
+
+def sources_of(*flows: Flow, seed: int = 1, link_bps: int = LINK_BPS, overhead: int = 0) -> TrafficSources:
+    """Return the sources of ``flows``: source n sends from host 2n to host 2n + 1."""
+    count = sum(source_count(flow) for flow in flows)
+    places = [
+        Endpoints(
+            station=2 * n, destination=2 * n + 1, flow=n, reverse_flow=n, path=n, link_rate_bps=link_bps
+        )
+        for n in range(count)
+    ]
+    return new_sources(flows, places, np.random.default_rng(seed), overhead_octets=overhead)
+
+
+class TinyNetwork:
+    """A run; ``lose`` and ``later_ns`` are asked about each frame that leaves a NIC."""
+
+    def __init__(
+        self,
+        sources: TrafficSources,
+        *,
+        delay_ns: int = 1000,
+        link_bps: int = LINK_BPS,
+        lose: Callable[[Seen], bool] = lambda frame: False,
+        later_ns: Callable[[Seen], int] = lambda frame: 0,
+        nic_frames: int = 10**6,
+        room: int = 16,
+    ) -> None:
+        self.sources = sources
+        self.offers = new_offers()
+        self.offers.records = self.offers.records[:room]
+        self.delay_ns, self.link_bps, self.nic_frames = delay_ns, link_bps, nic_frames
+        self.lose, self.later_ns = lose, later_ns
+        self.offered: list[Seen] = []
+        self.completed: list[Done] = []
+        self.lost = 0
+        self._order = itertools.count()
+        self._events: list[tuple[int, int, str, Seen]] = []
+        self._free_ns: dict[int, int] = {}
+        self._held: dict[int, int] = {}
+
+    def run(self, until_ns: int) -> TinyNetwork:
+        """Run until everything due by ``until_ns`` is done."""
+        while (now_ns := min(self.sources.next_source_ns(), self._next_ns())) <= until_ns:
+            if self._next_ns() == now_ns:
+                _, _, what, frame = heapq.heappop(self._events)
+                self._handle(what, frame, now_ns)
+            else:
+                self.sources.on_source_timer(now_ns, self.offers)
+                self._take(now_ns)
+        return self
+
+    def _next_ns(self) -> int:
+        return self._events[0][0] if self._events else NEVER_NS
+
+    def _handle(self, what: str, frame: Seen, now_ns: int) -> None:
+        if what == "sent":
+            self._held[frame.station] -= 1
+            if self.lose(frame):
+                self.lost += 1
+            else:
+                self._at(now_ns + self.delay_ns + self.later_ns(frame), "delivered", frame)
+            self.sources.on_frame_sent(frame.source, frame.number, now_ns, self.offers)
+        else:
+            self.sources.on_frame_delivered(
+                frame.source, frame.number, frame.octets, frame.time_ns, now_ns, self.offers
+            )
+        self._take(now_ns)
+
+    def _take(self, now_ns: int) -> None:
+        count: Any = self.offers.count
+        for offer in self.offers.records[: count.posted]:
+            frame = Seen(now_ns, int(offer.source), int(offer.station), int(offer.octets), int(offer.number))
+            self.offered.append(frame)
+            if self._held.get(frame.station, 0) >= self.nic_frames:
+                self.sources.on_frame_refused(frame.source, frame.number, now_ns)
+                continue
+            self._held[frame.station] = self._held.get(frame.station, 0) + 1
+            begins_ns = max(now_ns, self._free_ns.get(frame.station, 0))
+            self._free_ns[frame.station] = begins_ns + serialisation_ns(frame.octets, self.link_bps)
+            self._at(self._free_ns[frame.station], "sent", frame)
+        for each in self.offers.completions[: count.completed]:
+            self.completed.append(
+                Done(int(each.time_ns), int(each.source), int(each.octets), int(each.latency_ns))
+            )
+        count.posted = count.completed = 0
+
+    def _at(self, time_ns: int, what: str, frame: Seen) -> None:
+        heapq.heappush(self._events, (time_ns, next(self._order), what, frame))
+
+
+def times(frames: Iterable[Seen], source: int = 0) -> list[int]:
+    """Return when the frames of a source were offered."""
+    return [frame.time_ns for frame in frames if frame.source == source]
