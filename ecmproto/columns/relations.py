@@ -263,12 +263,12 @@ def shorter(left: Stretches, right: Stretches) -> Int64:
     return octets
 
 
-def both(left: Stretches, right: Stretches) -> Stretches:
-    """Return the bits that each pair has in common, as many octets as the shorter has."""
+def stretches_anded(left: Stretches, right: Stretches) -> Stretches:
+    """Return the bitwise AND of each pair, as many octets as the shorter has."""
     octets = shorter(left, right)
     stop = np.cumsum(octets)
     out = np.empty(int(stop[-1]) if len(stop) else 0, np.uint8)
-    _both(
+    _and_octets(
         fixed(left.buffer), fixed(left.start), fixed(right.buffer), fixed(right.start),
         fixed(octets), fixed(stop), out,
     )  # fmt: skip
@@ -341,7 +341,7 @@ def _holding(
 
 
 @released
-def _both(
+def _and_octets(
     buffer: Octets, start: Int64, other: Octets, other_start: Int64, octets: Int64, stop: Int64, out: Octets
 ) -> None:
     for i in range(len(start)):

@@ -24,7 +24,6 @@ from ecmproto.columns.extraction import SHARED_FRAMES, extract
 from ecmproto.columns.files import CapturePath
 from ecmproto.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
 from ecmproto.columns.relations import (
-    both,
     compared,
     has_bits,
     is_something,
@@ -34,6 +33,7 @@ from ecmproto.columns.relations import (
     related,
     repeated,
     shorter,
+    stretches_anded,
     stretches_of,
     within,
 )
@@ -435,11 +435,11 @@ def _cut(rows: NDArray[np.int32], parts: Sequence[Stretches]) -> Iterator[FrameV
 
 def _masked(listed: FrameValues, mask: Constant | FilterField | Slice, scope: Scope) -> Iterator[FrameValues]:
     if isinstance(mask, Constant):
-        yield from _in_both(listed, _constant(mask.value, listed))
+        yield from _bitwise_and(listed, _constant(mask.value, listed))
         return
     for right in values_of(mask, scope):
         for one, other in pairs(listed, right, len(scope)):
-            yield from _in_both(one, other.values)
+            yield from _bitwise_and(one, other.values)
 
 
 def _constant(value: Value, listed: FrameValues) -> Values:
@@ -452,27 +452,27 @@ def _constant(value: Value, listed: FrameValues) -> Values:
     return np.broadcast_to(np.array(value, np.int64 if value < 0 else np.uint64), len(listed.rows))
 
 
-def _in_both(left: FrameValues, right: Values) -> Iterator[FrameValues]:
-    """Yield the bits that values have in common with those beside them."""
+def _bitwise_and(left: FrameValues, right: Values) -> Iterator[FrameValues]:
+    """Yield the bitwise AND of values and those beside them."""
     values = left.values
     assert not isinstance(values, Texts)
     assert not isinstance(right, Texts)
     if isinstance(values, np.ndarray) and isinstance(right, np.ndarray):
-        common = bits_in_both(values, right) if values.ndim == 1 else _rows_in_both(values, right)
+        common = integers_anded(values, right) if values.ndim == 1 else _rows_anded(values, right)
         yield FrameValues(rows=left.rows, values=common)
         return
     one, other = stretches_of(values), stretches_of(right)
     for part in portions(shorter(one, other)):
-        yield FrameValues(rows=left.rows[part], values=both(one.select(part), other.select(part)))
+        yield FrameValues(rows=left.rows[part], values=stretches_anded(one.select(part), other.select(part)))
 
 
-def _rows_in_both(left: Octets, right: Octets) -> Octets:
+def _rows_anded(left: Octets, right: Octets) -> Octets:
     width = min(left.shape[1], right.shape[1])
     common: Octets = left[:, :width] & right[:, :width]
     return common
 
 
-def bits_in_both(left: NDArray[np.integer], right: NDArray[np.integer]) -> NDArray[np.integer]:
+def integers_anded(left: NDArray[np.integer], right: NDArray[np.integer]) -> NDArray[np.integer]:
     """Return ``left & right`` as of Python's numbers, which have a sign and no end of bits."""
     if left.dtype.kind == right.dtype.kind:
         return left & right

@@ -413,12 +413,14 @@ def _masked(operand: Masked) -> Reader:
     inner, mask = _reader(operand.of), operand.mask
     if isinstance(mask, Constant):
         constant = mask.value
-        return lambda captured: [_both(value, constant) for value in inner(captured)]
+        return lambda captured: [_bitwise_and(value, constant) for value in inner(captured)]
     other = _reader(mask)
-    return lambda captured: [_both(value, bits) for value in inner(captured) for bits in other(captured)]
+    return lambda captured: [
+        _bitwise_and(value, bits) for value in inner(captured) for bits in other(captured)
+    ]
 
 
-def _both(value: Any, mask: Any) -> Any:
+def _bitwise_and(value: Any, mask: Any) -> Any:
     if isinstance(value, bytes):
         return bytes(one & other for one, other in zip(value, mask, strict=False))
     return value & mask

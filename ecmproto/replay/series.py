@@ -269,16 +269,16 @@ def write_flows(
 
 def _flow_columns(summary: ReplaySummary) -> dict[str, NDArray[Any]]:
     flows = summary.flows
-    spans = len(flows[0].passed_bps) if flows else 0
+    bins = len(flows[0].passed_bps) if flows else 0
 
     def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     return {
-        "time_ns": np.tile(np.arange(spans) * summary.flow_span_ns, len(flows)),
-        "span_ns": np.full(spans * len(flows), summary.flow_span_ns),
-        "flow": np.repeat(np.array([flow.number for flow in flows], dtype=np.int64), spans),
-        "label": np.repeat(np.array([flow.label for flow in flows], dtype=np.str_), spans),
+        "time_ns": np.tile(np.arange(bins) * summary.flow_span_ns, len(flows)),
+        "span_ns": np.full(bins * len(flows), summary.flow_span_ns),
+        "flow": np.repeat(np.array([flow.number for flow in flows], dtype=np.int64), bins),
+        "label": np.repeat(np.array([flow.label for flow in flows], dtype=np.str_), bins),
         "offered_bps": joined([flow.offered_bps for flow in flows]),
         "sent_bps": joined([flow.sent_bps for flow in flows]),
         "passed_bps": joined([flow.passed_bps for flow in flows]),

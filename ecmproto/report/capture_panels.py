@@ -90,9 +90,9 @@ class RatePanel(Panel):
         """Draw the panel."""
         factor = self._scale.factor
         value_axis(axes, 0, 1.06 * (highest(self._rates) or 1.0) / factor, self.form)
-        edges = coarse_edges(self._edges, self.form.spans) / self.time.scale.factor
-        peaks = coarse_peaks(self._rates, self.form.spans) / factor
-        means = coarse_means(self._edges, self._rates, self.form.spans) / factor
+        edges = coarse_edges(self._edges, self.form.bins) / self.time.scale.factor
+        peaks = coarse_peaks(self._rates, self.form.bins) / factor
+        means = coarse_means(self._edges, self._rates, self.form.bins) / factor
         axes.stairs(peaks, edges, fill=True, color=QUEUE.light, alpha=0.25, linewidth=0)
         axes.stairs(means, edges, color=QUEUE.light, linewidth=1.3, baseline=None)
 
@@ -132,7 +132,7 @@ class PausePanel(RowPanels[Statistics]):
         ]
 
     def _heights(self, paused_ns: Sequence[int], width_ns: int) -> Floats:
-        return coarse_means(self._edges, np.array(paused_ns, np.float64) / width_ns, self.form.spans)
+        return coarse_means(self._edges, np.array(paused_ns, np.float64) / width_ns, self.form.bins)
 
     def readout(self, run: Statistics) -> str:
         """Return how many rows are not drawn."""
@@ -140,7 +140,7 @@ class PausePanel(RowPanels[Statistics]):
 
     def draw_row(self, axes: Axes, place: int, row: Row) -> None:
         """Draw one row."""
-        edges = coarse_edges(self._edges, self.form.spans) / self.time.scale.factor
+        edges = coarse_edges(self._edges, self.form.bins) / self.time.scale.factor
         draw_area(axes, place, row, edges, self.form)
 
 
@@ -192,7 +192,7 @@ PanelKind = Callable[[Statistics, TimeAxis, Format], Panels[Statistics]]
 _LINES = 8
 """How many lines of one panel can be told apart."""
 _COARSER = 3
-"""How much fewer spans lines have than areas: rare frames make spikes of short ones."""
+"""By how much lines have fewer bins than areas: rare frames make spikes of short ones."""
 _DOTTED_BELOW = 40
 """Lines of fewer points than these get a dot at each."""
 _MARKS = 7
@@ -216,8 +216,8 @@ class LinePanel(Panel):
         lines = sorted(self.lines(), key=lambda line: -line.weight)
         self._lines = lines[:_LINES]
         self._left_out = len(lines) - len(self._lines)
-        self._spans = form.spans // _COARSER
-        self._drawn = [coarse_means(self._edges, line.values, self._spans) for line in self._lines]
+        self._bins = form.bins // _COARSER
+        self._drawn = [coarse_means(self._edges, line.values, self._bins) for line in self._lines]
         self._top = max(map(highest, self._drawn), default=0.0) or 1.0
 
     def lines(self) -> list[PanelLine]:
@@ -258,7 +258,7 @@ class LinePanel(Panel):
         """Draw the panel."""
         factor = self.scale(self._top).factor
         value_axis(axes, 0, 1.06 * self._top / factor, self.form)
-        edges = coarse_edges(self._edges, self._spans) / self.time.scale.factor
+        edges = coarse_edges(self._edges, self._bins) / self.time.scale.factor
         times = (edges[1:] + edges[:-1]) / 2
         for place, values in enumerate(self._drawn):
             there = ~np.isnan(values)

@@ -158,7 +158,7 @@ def time_numbers(sheet: Sheet, axes: Axes, time: TimeAxis, place: PanelPlace, he
 
 _ACROSS = 3
 """The most runs that stand side by side; more go into further bands below."""
-_COLUMN = replace(NARROW, width_px=440, spans=160)
+_COLUMN = replace(NARROW, width_px=440, bins=160)
 _MARGIN_PX = 24.0
 _REPORT_TITLE_PX = 52.0
 """Room for a title of one line, and the capture's name below it; each further line takes …"""

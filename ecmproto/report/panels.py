@@ -178,7 +178,7 @@ _TOTAL_PX = 74.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row: a height from 0 to 1 for each span of the run, and the whole in words."""
+    """A row: a height from 0 to 1 for each bin of time, and the whole in words."""
 
     label: str
     total: str
@@ -293,19 +293,19 @@ def coarse_peaks(values: NDArray[Any], most: int) -> Floats:
 
 
 def bin_of(time_ns: Integers, duration_ns: int, bins: int) -> Integers:
-    """Return in which of ``bins`` equal spans of the run each time lies; times outside go to the ends."""
+    """Return in which of ``bins`` equal parts of the run each time lies; times outside go to the ends."""
     position = time_ns.astype(np.float64) * (bins / max(1, duration_ns))
     return np.clip(position, 0, bins - 1).astype(np.int64)
 
 
 def bin_centres(duration_ns: int, bins: int) -> Floats:
-    """Return the middle of each of ``bins`` equal spans of the run, in ns."""
+    """Return the middle of each of ``bins`` equal parts of the run, in ns."""
     centres: Floats = (np.arange(bins, dtype=np.float64) + 0.5) * (max(1, duration_ns) / bins)
     return centres
 
 
 def extremes(time_ns: Integers, values: Floats, duration_ns: int, bins: int) -> tuple[Floats, Floats]:
-    """Return the points as they are, or if they are many the least and the greatest one of each span."""
+    """Return the points as they are, or if they are many the least and the greatest one of each bin."""
     known = drawable(values)
     time, values = time_ns[known].astype(np.float64), values[known].astype(np.float64)
     if len(values) <= 2 * bins:
@@ -327,7 +327,7 @@ class PausedSpan:
 
 
 def paused_shares(pauses: Sequence[PausedSpan], duration_ns: int, bins: int) -> Floats:
-    """Return the share of each span of the run in which at least one of ``pauses`` lasted."""
+    """Return the share of each bin of time in which at least one of ``pauses`` lasted."""
     edges = np.linspace(0.0, float(max(1, duration_ns)), bins + 1)
     starts, ends = _merged(pauses)
     if not len(starts):
@@ -340,7 +340,7 @@ def paused_shares(pauses: Sequence[PausedSpan], duration_ns: int, bins: int) -> 
 
 
 def shares_of(edges_ns: Integers, stopped_ns: Floats, duration_ns: int, bins: int) -> Floats:
-    """Return the share of each of ``bins`` equal spans of the run that ``stopped_ns`` of slots makes up."""
+    """Return the share of each of ``bins`` equal parts of the run that ``stopped_ns`` of slots makes up."""
     edges = np.linspace(0.0, float(max(1, duration_ns)), bins + 1)
     if not len(stopped_ns):
         return np.zeros(bins)
@@ -350,11 +350,11 @@ def shares_of(edges_ns: Integers, stopped_ns: Floats, duration_ns: int, bins: in
 
 
 def _merged(pauses: Sequence[PausedSpan]) -> tuple[Floats, Floats]:
-    """Return starts and ends of the spans, those that overlap joined."""
-    spans = np.array(sorted((p.start_ns, max(p.start_ns, p.end_ns)) for p in pauses), dtype=np.float64)
-    if not len(spans):
+    """Return starts and ends of the pauses, those that overlap joined."""
+    stretches = np.array(sorted((p.start_ns, max(p.start_ns, p.end_ns)) for p in pauses), dtype=np.float64)
+    if not len(stretches):
         return np.empty(0), np.empty(0)
-    reach = np.maximum.accumulate(spans[:, 1])
-    new = np.append(True, spans[1:, 0] > reach[:-1])
-    last = np.append(np.flatnonzero(new)[1:], len(spans)) - 1
-    return spans[new, 0], reach[last]
+    reach = np.maximum.accumulate(stretches[:, 1])
+    new = np.append(True, stretches[1:, 0] > reach[:-1])
+    last = np.append(np.flatnonzero(new)[1:], len(stretches)) - 1
+    return stretches[new, 0], reach[last]

@@ -111,7 +111,7 @@ class FeedbackPanels(Panels[Run]):
                 run.feedback.time_ns[chosen],
                 run.feedback.value[chosen],
                 self.time.span_ns,
-                self.form.spans,
+                self.form.bins,
             )
             across, upward = time / self.time.scale.factor, (values / scale.factor).clip(bottom, top)
             beyond = self._beyond(run, values)
@@ -188,16 +188,16 @@ _BUFFER_DOTS = (0, (1, 2.5))
 _PEAK_ALPHA = 0.28
 _MARGIN = 1.06
 _USUAL_QUEUE_PERCENT, _ABOVE_USUAL_QUEUE, _FAR_BEYOND_QUEUE = 96, 1.25, 2.0
-"""The height that this part of the spans stays under is usual; a scale ends a little above that where peaks
+"""The height that this part of the bins stays under is usual; a scale ends a little above that where peaks
 go twice as far, so that they do not flatten everything else."""
 _STEPS_BELOW = 60
-"""Fewer spans than these are drawn as steps, more as a line through their middles."""
+"""Fewer bins than these are drawn as steps, more as a line through their middles."""
 
 
 class QueuePanels(Panels[Run]):
     """Panels of the queue, each on a scale of its own: queues differ by orders of magnitude.
 
-    A scale reaches to what the queue is nearly all the time; the few spans beyond that, such as the first
+    A scale reaches to what the queue is nearly all the time; the few bins beyond that, such as the first
     overshoot, are marked at its upper end, and the readout says how far they go.
     """
 
@@ -208,7 +208,7 @@ class QueuePanels(Panels[Run]):
     def _top_octets(self, run: Run) -> float:
         """Return the upper end of the run's axis."""
         longest = greatest([_longest(run), float(run.set_point_octets or 0)]) or 1.0
-        peaks = coarse_peaks(run.queue.peak_octets, self.form.spans)
+        peaks = coarse_peaks(run.queue.peak_octets, self.form.bins)
         peaks = peaks[drawable(peaks)]
         if not len(peaks):
             return longest
@@ -275,7 +275,7 @@ class QueuePanels(Panels[Run]):
             axes.axhline(run.buffer_octets / factor, color=ALERT.light, linewidth=1.6, linestyle=_BUFFER_DOTS)
 
     def _draw_curves(self, axes: Axes, run: Run) -> None:
-        curve, most = run.queue, self.form.spans
+        curve, most = run.queue, self.form.bins
         if not len(curve.mean_octets):
             return
         top, factor = _MARGIN * self._tops[id(run)] / self._scale(run).factor, self._scale(run).factor
@@ -342,7 +342,7 @@ class RatePanels(Panels[Run]):
             self._draw(axes, flow, self._curve(flow))
 
     def _draw(self, axes: Axes, flow: FlowCurves, values: Floats, **look: Any) -> None:
-        edges = coarse_edges(flow.edges_ns, self.form.spans) / self.time.scale.factor
+        edges = coarse_edges(flow.edges_ns, self.form.bins) / self.time.scale.factor
         rates = self._drawn(flow, values) / self._scale.factor
         step = max(1, len(rates) // _MARKS)
         start = step * self._places[flow.label] // max(1, len(self._places))
@@ -354,7 +354,7 @@ class RatePanels(Panels[Run]):
         return flow.delivered_bps
 
     def _drawn(self, flow: FlowCurves, values: Floats) -> Floats:
-        return coarse_means(flow.edges_ns, values, self.form.spans)
+        return coarse_means(flow.edges_ns, values, self.form.bins)
 
     def _style(self, label: str) -> LineStyle:
         if label.casefold().startswith("others"):
@@ -427,18 +427,18 @@ class MessagePanels(RowPanels[Run]):
 
     def rows_of(self, run: Run) -> list[Row]:
         """Return the rows of a run."""
-        messages, spans = run.messages, self.form.spans
+        messages, bins = run.messages, self.form.bins
         counts = np.bincount(messages.row, minlength=len(messages.labels))
         if not len(messages.row):
             return []
         strength = np.ones(len(messages.row)) if messages.strength is None else messages.strength
         strength = np.clip(np.nan_to_num(strength), 0, 1)
-        place = bin_of(messages.time_ns, self.time.span_ns, spans)
+        place = bin_of(messages.time_ns, self.time.span_ns, bins)
         rows = []
         totals = counts if messages.totals is None else np.array(messages.totals, dtype=np.int64)
         for label, of_row in _grouped(messages.labels, totals):
             chosen = np.isin(messages.row, of_row)
-            heights = np.zeros(spans)
+            heights = np.zeros(bins)
             marked = _LEAST_HEIGHT + (1 - _LEAST_HEIGHT) * strength[chosen]
             np.maximum.at(heights, place[chosen], marked)
             total = value_text(int(totals[of_row].sum()), "count")
@@ -458,7 +458,7 @@ class MessagePanels(RowPanels[Run]):
         base = np.full(len(centres), place + BASE)
         across = np.stack((centres, centres, gap), axis=1).ravel()
         upward = np.stack((base, base - row_reach(self.form) * row.heights[marked], gap), axis=1).ravel()
-        width = max(1.0, 0.4 * self.form.width_px / self.form.spans)
+        width = max(1.0, 0.4 * self.form.width_px / self.form.bins)
         axes.plot(across, upward, color=row.colour.light, linewidth=width, solid_capstyle="butt")
 
 
@@ -483,9 +483,9 @@ class LossPanels(RowPanels[Run]):
         return entries
 
     def _drops(self, run: Run) -> Row:
-        spans = self.form.spans
-        place = bin_of(run.drops.time_ns, self.time.span_ns, spans)
-        counts = np.bincount(place, weights=run.drops.count, minlength=spans)
+        bins = self.form.bins
+        place = bin_of(run.drops.time_ns, self.time.span_ns, bins)
+        counts = np.bincount(place, weights=run.drops.count, minlength=bins)
         total = value_text(int(run.drops.count.sum()), "count")
         heights = counts / counts.max()
         return Row(label="frames dropped", total=total, heights=heights, colour=ALERT)
@@ -496,7 +496,7 @@ class LossPanels(RowPanels[Run]):
         for label, members in _grouped([curve.label for curve in run.pauses], lengths_ns):
             curves = [run.pauses[member] for member in members]
             shares = [
-                shares_of(curve.edges_ns, curve.stopped_ns, self.time.span_ns, self.form.spans)
+                shares_of(curve.edges_ns, curve.stopped_ns, self.time.span_ns, self.form.bins)
                 for curve in curves
             ]
             total = format_time(float(lengths_ns[members].sum()))

@@ -157,8 +157,8 @@ def _waiting(stations: StationsSummary) -> int:
 
 
 def _queue(port: PortSummary, duration_ns: int) -> QueueCurve:
-    spans = len(port.trace.mean_octets)
-    edges_ns = np.minimum(np.arange(spans + 1) * port.trace.span_ns, max(1, duration_ns))
+    bins = len(port.trace.mean_octets)
+    edges_ns = np.minimum(np.arange(bins + 1) * port.trace.span_ns, max(1, duration_ns))
     kept = np.flatnonzero(np.diff(edges_ns) > 0)
     return QueueCurve(
         edges_ns=np.append(edges_ns[kept], edges_ns[-1]) if len(kept) else edges_ns[:0],

@@ -137,7 +137,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Drops:
-    """How many frames were dropped when: per drop, or already summed over short spans."""
+    """How many frames were dropped when: per drop, or already summed over bins of time."""
 
     time_ns: NDArray[np.int64] = field(default_factory=_integers)
     count: NDArray[np.int64] = field(default_factory=_integers)

@@ -188,11 +188,11 @@ def _look() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """How much room a figure has: its width, its text and how many spans it can tell apart."""
+    """How much room a figure has: its width, its text and how many bins of time it shows."""
 
     width_px: int
     text_px: float
-    spans: int
+    bins: int
     panel_px: int
     """Height of a panel's axes."""
     row_px: int
@@ -206,8 +206,8 @@ class Format:
         return self.width_px < 600
 
 
-WIDE = Format(width_px=1040, text_px=13, spans=300, panel_px=128, row_px=19, left_px=56)
-NARROW = Format(width_px=360, text_px=12, spans=130, panel_px=112, row_px=36, left_px=46)
+WIDE = Format(width_px=1040, text_px=13, bins=300, panel_px=128, row_px=19, left_px=56)
+NARROW = Format(width_px=360, text_px=12, bins=130, panel_px=112, row_px=36, left_px=46)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,7 +106,7 @@ def test_shares_of_slots_keep_the_time_stopped_in_them(slots: list[tuple[int, fl
 
 
 def test_a_rate_axis_reaches_to_what_is_drawn_not_to_what_was_averaged_away() -> None:
-    slots = 10 * WIDE.spans
+    slots = 10 * WIDE.bins
     edges = np.arange(slots + 1, dtype=np.int64)
     bursts = np.where(np.arange(slots) % 10 == 0, 1e10, 0.0)
     flow = FlowCurves(label="a", edges_ns=edges, sent_bps=bursts, delivered_bps=bursts)

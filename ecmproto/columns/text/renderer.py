@@ -542,12 +542,12 @@ def _done(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | Non
     if pool is None:
         yield from (work() for work in works)
         return
-    under_way = collections.deque(pool.submit(work) for work in works[:_AHEAD])
+    in_flight = collections.deque(pool.submit(work) for work in works[:_AHEAD])
     for work in works[_AHEAD:]:
-        yield under_way.popleft().result()
-        under_way.append(pool.submit(work))
-    while under_way:
-        yield under_way.popleft().result()
+        yield in_flight.popleft().result()
+        in_flight.append(pool.submit(work))
+    while in_flight:
+        yield in_flight.popleft().result()
 
 
 def _record(batch: Batch, interfaces: Sequence[Interface], origin_ns: int) -> tuple[Int64, NDArray[np.bool_]]:

@@ -1,4 +1,4 @@
-"""Who sends PAUSE and PFC, and when: occupancy against two marks (algorithms §6), on plain state records.
+"""Who sends PAUSE and PFC, and when: occupancy against two thresholds (algorithms §6).
 
 There are two kinds of record.  A :class:`OccupancyMeter` watches one occupancy: what frames of one input
 (and class) take of the memory, or one output queue (and class).  A :class:`FlowControlState` is what one

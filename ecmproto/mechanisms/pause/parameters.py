@@ -36,8 +36,8 @@ class GenerationParameters(Parameters):
     pause_on: str = choice(
         "pause_on", "input", ("input", "output"),
         source=f"{_SECTION}: per input in S002, on the output queue in S003 and S004",
-        doc="whose occupancy the marks are of: one input's, which is stopped, or an output queue's, and all "
-        "that feed it are stopped",
+        doc="whose occupancy the thresholds are of: one input's, which is stopped, or an output queue's, "
+        "and all that feed it are stopped",
     )  # fmt: skip
     pause_quanta: int = count(
         "pause_quanta", 0xFFFF, (2, 0xFFFF), source=_SECTION,

@@ -13,7 +13,7 @@ from ecmproto.codec import Ethernet, Frame, IPv4, IPv6, encode
 from ecmproto.columns import selection
 from ecmproto.columns.column import Texts, Values
 from ecmproto.columns.relations import compared, matched, related, stretches_of
-from ecmproto.columns.selection import bits_in_both, portions, selected
+from ecmproto.columns.selection import integers_anded, portions, selected
 from ecmproto.filter import compile_filter
 from ecmproto.filter.evaluation import RELATIONS
 from ecmproto.filter.fields import Constant, Relation
@@ -89,13 +89,13 @@ def _beside(rows: np.ndarray, relation: Relation, others: list[bytes]) -> list[b
 
 
 @pytest.mark.parametrize("kind", _TYPES)
-def test_bits_in_both_are_those_of_numbers_without_end(kind: type[np.integer]) -> None:
+def test_integers_are_anded_like_numbers_without_end(kind: type[np.integer]) -> None:
     ends = np.iinfo(kind)
     values = [number for number in (*_NUMBERS, ends.min, ends.max) if ends.min <= number <= ends.max]
     for other_kind in _TYPES:
         other_ends = np.iinfo(other_kind)
         for other in (other_ends.min, other_ends.max, 85):
-            common = bits_in_both(np.array(values, kind), np.full(len(values), other, other_kind))
+            common = integers_anded(np.array(values, kind), np.full(len(values), other, other_kind))
             assert common.tolist() == [value & int(other) for value in values]
 
 
