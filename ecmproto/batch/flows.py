@@ -320,7 +320,7 @@ def _key_low(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowK
 
 @compiled
 def _hash_of(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
-    """Return the hash of the key that `ecmproto.mechanisms.aimd.messages.flow_of` gives the frame."""
+    """Return the CRC-32 of VLAN id, destination, source and priority, as far as they count, in ``bits``."""
     crc = _CRC_BITS
     if key.vlan:
         vlan = _NO_VLAN_HASHED if headers.vlan == NO_VLAN else int(headers.vlan)

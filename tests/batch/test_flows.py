@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from ecmproto.batch.flows import EMPTY, Flow, FlowTable, Keys, has_room, larger_keys, new_keys, slot_of
 from ecmproto.codec import CNTag, EtherTypes
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.aimd.messages import flow_of
 from ecmproto.mechanisms.api.frames import headers, outer_vlan, priority_of, tags
 from ecmproto.mechanisms.api.machine import FlowHash, FlowKey
 from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
 from tests.batch.frames import CUT, ORDINARY, STACKS, batch_of
+from tests.mechanisms.aimd.flow import flow_of
 
 KEYS = st.builds(FlowKey, st.booleans(), st.booleans(), st.booleans(), st.booleans())
 ALL = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)

@@ -7,11 +7,11 @@ from ecmproto.codec import E2CM, decode
 from ecmproto.engine.config import LoopConfig
 from ecmproto.formats.e2cm import PROBE_FWD
 from ecmproto.live.reaction_point import HOST, NET, ReactionPoint
-from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND
-from ecmproto.mechanisms.e2cm.messages import e2cm_frame
+from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND, new_point
 from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
 from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback
 from tests.live.virtual import CP_MAC, START_NS, Clock, frame, machine_for
+from tests.mechanisms.e2cm.frames import e2cm_message
 
 LINK_BPS = 10**9
 MS = 1_000_000
@@ -30,7 +30,9 @@ def limited(clock: Clock) -> tuple[ReactionPoint, float]:
     frames = [frame(1, 250, 1000, number=n) for n in range(FRAMES)]
     point.take(Batch.from_frames(frames[:1]), HOST, clock.now_ns)
     severe = ECMFeedback(kind=BCN_KIND, qoff_octets=0, qdelta_octets=0, q_off=-2048, q_delta=2048, q=0)
-    message = e2cm_frame(frames[0], severe, cpid=1, cp_mac=CP_MAC, parameters=E2CMCongestionPointParameters())
+    message = e2cm_message(
+        frames[0], severe, meter=new_point(1).meter, cp_mac=CP_MAC, parameters=E2CMCongestionPointParameters()
+    )
     assert message is not None
     for _ in range(20):
         point.take(Batch.from_frames([message]), NET, clock.now_ns)

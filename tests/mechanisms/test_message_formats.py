@@ -124,4 +124,4 @@ def test_a_mapping_names_fields_that_there_are() -> None:
         MessageFormat(format=DBPRateReport, fields={"speed": "rate_kbps"}),
     ):
         with pytest.raises(ParameterError, match="dbp: needed fields of the format, and of the message"):
-            wrong.fields_by_name()
+            _ = wrong.places

@@ -1,11 +1,10 @@
-"""The common parts of ECM, BCN and E²CM frames: tags, flows, headers of messages (wire-formats 1.2)."""
+"""The machine that ECM, BCN and E²CM have in common, and the tags of their frames (wire-formats 1.2)."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from itertools import takewhile
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ecmproto.codec import (
     BCN,
@@ -24,8 +23,19 @@ from ecmproto.codec import (
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.parameters import AIMDCongestionPointParameters, AIMDReactionPointParameters
+from ecmproto.mechanisms.aimd.reaction_point import flow_hash_of, flow_key_of
 from ecmproto.mechanisms.api.frames import framed, headers, is_group, outer_vlan, tags
+from ecmproto.mechanisms.api.machine import (
+    HEADER_OCTETS,
+    Machine,
+    MessageDiscards,
+    ParsedFeedback,
+    PortContext,
+    SampledFrame,
+    source_of,
+)
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import Message, fields_of
 
 _Tag = TypeVar("_Tag", CMTag, RRTTag)
 
@@ -65,7 +75,7 @@ def with_tag(octets: bytes, tag: CMTag | RRTTag, ethertypes: EtherTypes = DEFAUL
     Frames cut off before their first EtherType are returned as they are.
     """
     octets, replaced = without_tags(octets, type(tag), tag.protocol, ethertypes)
-    if len(octets) < _HEADER_OCTETS:
+    if len(octets) < HEADER_OCTETS:
         return octets, replaced
     frame = headers(octets, ethertypes)
     outer = list(takewhile(lambda layer: isinstance(layer, VLAN | STag | CNTag), frame.layers[1:]))
@@ -75,158 +85,133 @@ def with_tag(octets: bytes, tag: CMTag | RRTTag, ethertypes: EtherTypes = DEFAUL
     return octets[:at] + inserted + octets[at:], replaced
 
 
-_NO_VLAN = b"\xff\xff"
-_HASH_OCTETS = 4
-
-
-class Flow(NamedTuple):
-    """A flow's key, matched exactly, and the priority of the frame it was found in."""
-
-    key: bytes
-    priority: int
-
-
-def flow_of(octets: bytes, parameters: AIMDReactionPointParameters, ethertypes: EtherTypes = DEFAULT) -> Flow:
-    """Return the flow of a frame; ``octets`` are its first ones, from its DA to the VLAN tag at least."""
-    return flow_of_frame(headers(octets, ethertypes), parameters)
-
-
-def flow_of_frame(frame: Frame, parameters: AIMDReactionPointParameters) -> Flow:
-    """Return the flow of a decoded frame.
-
-    The key is made of VLAN id (or none), DA, SA and priority (0 when untagged), as far as the parameters
-    ask for them; with ``hash_bits``, of a CRC-32 of that.
-    """
-    ethernet = frame[Ethernet]
-    vlan = outer_vlan(frame)
-    priority = 0 if vlan is None else vlan.priority
-    parts = []
-    if parameters.key_vlan:
-        parts.append(_NO_VLAN if vlan is None else vlan.id.to_bytes(2))
-    if parameters.key_dst:
-        parts.append(ethernet.dst)
-    if parameters.key_src:
-        parts.append(ethernet.src)
-    if parameters.key_priority:
-        parts.append(bytes([priority]))
-    key = b"".join(parts)
-    if parameters.hash_bits:
-        hashed = zlib.crc32(key) & ((1 << parameters.hash_bits) - 1)
-        key = hashed.to_bytes(_HASH_OCTETS)
-    return Flow(key, priority)
-
-
-_Message = TypeVar("_Message", bound=ECM | BCN | E2CM)
-_Fields = TypeVar("_Fields")
-
-_ADDRESS_OCTETS = 6
 _TYPE_AT = 12
-_HEADER_OCTETS = 14
 _TAG_CONTROL_OCTETS = 2
 _LEAST_PAYLOAD_OCTETS = 24
 _LEAST_PAYLOAD_UNTAGGED_OCTETS = 28
 """What makes a whole frame of 60 octets without the four of a VLAN tag (wire-formats 4)."""
 
 
-class AIMDDiscards:
-    """Counters of refused messages, by reason; a part of a reaction point's record."""
+class AIMDMachine(Machine):
+    """ECM, BCN or E²CM with its parameters set: messages that show a sampled frame, for tables of limiters.
 
-    group_address: int
-    """To a group address."""
-    foreign_address: int
-    """To another station, or about another station's frame."""
-    malformed: int
-    """Not decodable, or no message of this kind."""
-
-
-class Received(NamedTuple, Generic[_Fields]):
-    """A parsed message, the flow it is about, and the headers of the sampled frame that it encapsulates."""
-
-    fields: _Fields
-    flow: Flow
-    sampled: Frame
-
-
-def _admits_all(message: object) -> bool:
-    return True
-
-
-def answer(
-    sampled: bytes,
-    message: _Message,
-    *,
-    cp_mac: bytes,
-    parameters: AIMDCongestionPointParameters,
-    ethertypes: EtherTypes = DEFAULT,
-) -> bytes | None:
-    """Return the octets, without FCS, of ``message`` on its way to the source of a sampled frame.
-
-    ``sampled`` is what was captured of that frame from its DA on; the message's payload is filled in.
-    None if no message may go there: the source is a group or the congestion point, or was not captured.
+    A mechanism's own says its ``messages``, and what of them does not follow from the names of fields.
     """
-    source = sampled[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS]
-    if len(sampled) < _HEADER_OCTETS or is_group(source) or source == cp_mac:
-        return None
-    frame = headers(sampled, ethertypes)
-    least = _LEAST_PAYLOAD_UNTAGGED_OCTETS if outer_vlan(frame) is None else _LEAST_PAYLOAD_OCTETS
-    payload = sampled[: max(parameters.payload_octets, least)].ljust(least, b"\0")
-    return framed(
-        message.replace(payload=payload),
-        frame,
-        dst=source,
-        src=cp_mac,
-        priority=None if parameters.keep_priority else parameters.message_priority,
-        ethertypes=ethertypes,
-    )
+
+    message: ClassVar[type[ECM] | type[BCN] | type[E2CM]]
+    """The format of the messages that show the sampled frame."""
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp, self._rp = parameters[Role.CONGESTION_POINT], parameters[Role.REACTION_POINT]
+        self.set_point_octets = self._cp.qeq_octets
+        self.flow_key = flow_key_of(self._rp)
+        self.flow_hash = flow_hash_of(self._rp)
+
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+        """Return the message as a frame to the source of the frame that it is about, which it shows.
+
+        ParameterError for a kind that is not in ``messages``, ValueError if that source takes none.
+        """
+        source = source_of(about, place.cp_mac)
+        sampled = headers(about.octets, place.ethertypes)
+        layer = self.format_of(message.kind).layer_of(fields_of(message, self.payloads))
+        least = _LEAST_PAYLOAD_UNTAGGED_OCTETS if outer_vlan(sampled) is None else _LEAST_PAYLOAD_OCTETS
+        shown = about.octets[: max(self._cp.payload_octets, least)].ljust(least, b"\0")
+        return framed(
+            self.completed(layer, sampled).replace(payload=shown),
+            sampled,
+            dst=source,
+            src=place.cp_mac,
+            priority=None if self._cp.keep_priority else self._cp.message_priority,
+            ethertypes=place.ethertypes,
+        )
+
+    def completed(self, layer: Layer, sampled: Frame) -> Layer:
+        """Return a message with what it takes from the headers of the sampled frame."""
+        return layer
+
+    def parse_feedback(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: PortContext,
+        refusals: MessageDiscards,
+        *,
+        length_octets: int | None = None,
+    ) -> ParsedFeedback | None:
+        """Return the feedback in a message about a frame of ``station_mac``; any Version is read as 0.
+
+        Malformed is what does not decode, is no message that shows a sampled frame, or shows it too short.
+        """
+        frame = addressed(
+            octets,
+            lambda layer: self.admits(layer) and _shows_flow(layer.payload, place.ethertypes),
+            self.message,
+            stations=(station_mac,),
+            refusals=refusals,
+            length_octets=length_octets,
+            ethertypes=place.ethertypes,
+        )
+        if frame is None:
+            return None
+        layer = frame[self.message]
+        fields = {**self.fields_in(layer), **self.fields_shown(headers(layer.payload, place.ethertypes))}
+        return self._about_shown(fields, layer, station_mac, place, refusals)
+
+    def admits(self, layer: Any) -> bool:
+        """Return whether a message is one for reaction points with these parameters."""
+        return True
+
+    def fields_in(self, layer: Layer) -> dict[str, int]:
+        """Return a message's kind, the one of ``messages`` that says most of it, and its fields."""
+        kinds = (
+            kind for kind, each in self.messages.items() if each.format is type(layer) and each.is_of(layer)
+        )
+        kind = max(kinds, key=lambda kind: len(self.messages[kind].constants))
+        return {"kind": kind, **self.messages[kind].fields_of(layer)}
+
+    def fields_shown(self, sampled: Frame) -> dict[str, int]:
+        """Return the fields that stand in the sampled frame's tag, not in the message."""
+        return {}
 
 
-def received(
+def addressed(
     octets: bytes,
-    kind: type[_Message],
-    fields: Callable[[_Message, Frame], _Fields],
+    admits: Callable[[Any], bool],
+    kind: type[Layer],
     *,
     stations: Collection[bytes],
-    counters: AIMDDiscards,
-    parameters: AIMDReactionPointParameters,
-    admits: Callable[[_Message], bool] = _admits_all,
+    refusals: MessageDiscards,
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
-) -> Received[_Fields] | None:
-    """Return the parsed message of ``kind`` and the flow it is about; None, counted, if it is refused.
+) -> Frame | None:
+    """Return the decoded frame, if it is a message of ``kind`` to one of ``stations``; None, counted, if not.
 
-    ``fields`` is given the message and the sampled frame's headers that it shows.  ``stations`` are the
-    addresses whose frames the reaction point limits: the message must be to one of them, and about a frame
-    of that same one.  One that ``admits`` denies is malformed, and so is one whose octets do not reach to the
-    end of what tells the sampled frame's flow: its addresses and its outermost VLAN tag.  ``length_octets``
-    is the frame's length on the wire where a snap length may have cut it.
+    One that ``admits`` denies is malformed.  ``length_octets`` is the frame's length on the wire where a snap
+    length may have cut it.
     """
     try:
         frame = decode(octets, original_octets=length_octets, ethertypes=ethertypes)
     except DecodeError:
         frame = None
-    if (
-        frame is None
-        or kind not in frame
-        or not admits(frame[kind])
-        or not _shows_flow(frame[kind].payload, ethertypes)
-    ):
-        counters.malformed += 1
+    if frame is None or kind not in frame or not admits(frame[kind]):
+        refusals.malformed += 1
         return None
     station = frame[Ethernet].dst
     if is_group(station):
-        counters.group_address += 1
+        refusals.group_address += 1
         return None
-    sampled = headers(frame[kind].payload, ethertypes)
-    if station not in stations or sampled[Ethernet].src != station:
-        counters.foreign_address += 1
+    if station not in stations:
+        refusals.foreign_address += 1
         return None
-    return Received(fields(frame[kind], sampled), flow_of_frame(sampled, parameters), sampled)
+    return frame
 
 
 def _shows_flow(sampled: bytes, ethertypes: EtherTypes) -> bool:
     """Return whether the octets of a sampled frame reach to the end of its outermost VLAN tag's own."""
-    if len(sampled) < _HEADER_OCTETS:
+    if len(sampled) < HEADER_OCTETS:
         return False
-    announced = int.from_bytes(sampled[_TYPE_AT:_HEADER_OCTETS])
+    announced = int.from_bytes(sampled[_TYPE_AT:HEADER_OCTETS])
     tagged = announced in (ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag)
-    return not tagged or len(sampled) >= _HEADER_OCTETS + _TAG_CONTROL_OCTETS
+    return not tagged or len(sampled) >= HEADER_OCTETS + _TAG_CONTROL_OCTETS

@@ -24,13 +24,10 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec import Ethernet, Frame
 from ecmproto.errors import ParameterError
 from ecmproto.kernel import compiled, expanded, inlined
-from ecmproto.mechanisms.aimd.messages import AIMDDiscards
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES, AIMDReactionPointParameters
-from ecmproto.mechanisms.api.frames import outer_vlan, priority_of
-from ecmproto.mechanisms.api.machine import AboutFlow, FlowHash, FlowKey, PortContext, total
+from ecmproto.mechanisms.api.machine import FlowHash, FlowKey, MessageDiscards, PortContext, total
 from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_CPID, NO_LIMITER, Departure, Sent
 from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
 from ecmproto.record import columns, new_record, new_records, record_dtype
@@ -93,7 +90,7 @@ class LimiterCounters:
     """Ignored: for a priority that is not rate limited, or none."""
 
 
-class LimiterTable(LimiterCounters, AIMDDiscards):
+class LimiterTable(LimiterCounters, MessageDiscards):
     """The state of a reaction point besides its limiters, and its counters; a record."""
 
     active: int
@@ -665,16 +662,6 @@ def flow_key_of(parameters: AIMDReactionPointParameters) -> FlowKey:
 def flow_hash_of(parameters: AIMDReactionPointParameters) -> FlowHash:
     """Return the hash that replaces flow keys; of 0 bits where none does."""
     return FlowHash(parameters.hash_bits, parameters.key_src)
-
-
-def about_flow(sampled: Frame) -> AboutFlow:
-    """Return the flow's destination, VLAN and priority, as the headers of a sampled frame show them."""
-    vlan = outer_vlan(sampled)
-    return AboutFlow(
-        destination=sampled[Ethernet].dst,
-        vlan=None if vlan is None else vlan.id,
-        priority=priority_of(sampled),
-    )
 
 
 def station_counters(stations: Stations[Any]) -> dict[str, int]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise, takewhile
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ecmproto.codec import VLAN, Ethernet, EtherTypes, Frame, STag, decode_lax, encode
 from ecmproto.codec.frame import MIN_OCTETS
@@ -19,7 +19,6 @@ from ecmproto.errors import ParameterError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.registry import announcement
-from ecmproto.formats.schema import Field
 from ecmproto.record import record_dtype
 
 ADDRESS_OCTETS = 6
@@ -27,6 +26,7 @@ _TYPE_OCTETS = 2
 _SHOWN_OCTETS = 256
 """More than any sane stack of tags; what follows needs no decoding."""
 _WORD_BITS = 64
+_LARGEST_WORD = (1 << _WORD_BITS) - 1
 
 
 def headers(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Frame:
@@ -108,7 +108,30 @@ _HEAD = frozenset({"priority", "qlen_octets", "qoff_octets", "qdelta_octets", "f
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place(NamedTuple):
+    """A field of a format that carries one of a message's: its name, its unit, and what it can hold."""
+
+    key: str
+    unit: int
+    minimum: int
+    maximum: int
+
+    def written(self, value: float) -> int:
+        """Return a machine's value in the unit of the wire, as the field holds it."""
+        number = int(value) if self.unit == 1 else int(abs(value) // abs(self.unit))
+        if self.unit != 1 and (value < 0) != (self.unit < 0):
+            number = -number
+        if self.maximum == _LARGEST_WORD:
+            # Machines hold unsigned 64-bit numbers as the signed ones of the same bits.
+            return number & _LARGEST_WORD
+        return max(self.minimum, min(self.maximum, number))
+
+    def read(self, value: int) -> int:
+        """Return a value of the wire as machines hold it."""
+        return (value - (1 << _WORD_BITS) if value >> (_WORD_BITS - 1) > 0 else value) * self.unit
+
+
+@dataclass(frozen=True, kw_only=True)
 class MessageFormat:
     """One kind of message as it stands in a frame."""
 
@@ -130,8 +153,9 @@ class MessageFormat:
     shown_octets: int = 64
     """How much of the sampled frame it shows, where its format shows one."""
 
-    def fields_by_name(self) -> Mapping[str, tuple[Field, int]]:
-        """Return the format's fields and units by the message's fields that stand there."""
+    @cached_property
+    def places(self) -> Mapping[str, _Place]:
+        """The places in the format of the message's fields, by their names."""
         kind: Any = self.payload
         carried = _HEAD | set(record_dtype(kind).names or () if kind is not None else ())
         named = {self.fields.get(each.key, each.key): each for each in self.format.layout if each.is_number}
@@ -142,7 +166,11 @@ class MessageFormat:
                 needed=f"fields of the format, and of the message: {', '.join(sorted(carried))}",
                 got=str(dict(self.fields)),
             )
-        return {name: (at, self.units.get(at.key, 1)) for name, at in named.items() if name in carried}
+        return {
+            name: _Place(at.key, self.units.get(at.key, 1), at.minimum, at.maximum)
+            for name, at in named.items()
+            if name in carried
+        }
 
     def layer_of(self, message: Mapping[str, Any]) -> Layer:
         """Return the message with these fields as its format has it.
@@ -150,33 +178,14 @@ class MessageFormat:
         Units are rounded towards zero; what a field cannot hold becomes the nearest value that it can.
         """
         values: dict[str, int] = dict(self.constants)
-        for name, (at, unit) in self.fields_by_name().items():
-            values[at.key] = _as_written(at, message.get(name, 0), unit)
+        for name, at in self.places.items():
+            values[at.key] = at.written(message.get(name, 0))
         return self.format(**values)
 
     def fields_of(self, layer: Layer) -> dict[str, int]:
         """Return the message's fields as ``layer`` has them, as exactly as its fields give them."""
-        return {
-            name: _as_read(getattr(layer, at.key)) * unit
-            for name, (at, unit) in self.fields_by_name().items()
-        }
+        return {name: at.read(getattr(layer, at.key)) for name, at in self.places.items()}
 
     def is_of(self, layer: Layer) -> bool:
         """Return whether a layer of the format is a message of this kind."""
         return all(getattr(layer, name) == value for name, value in self.constants.items())
-
-
-def _as_written(at: Field, value: float, unit: int) -> int:
-    """Return a machine's value in the unit of the wire, as the field at ``at`` holds it."""
-    number = int(value) if unit == 1 else int(abs(value) // abs(unit))
-    if unit != 1 and (value < 0) != (unit < 0):
-        number = -number
-    if at.bits == _WORD_BITS and at.minimum == 0:
-        # Machines hold unsigned 64-bit numbers as the signed ones of the same bits.
-        return number % (1 << _WORD_BITS)
-    return max(at.minimum, min(at.maximum, number))
-
-
-def _as_read(value: int) -> int:
-    """Return a value as machines hold it, in the unit of the wire."""
-    return value - (1 << _WORD_BITS) if value >> (_WORD_BITS - 1) > 0 else value

@@ -224,14 +224,9 @@ class Machine:
         source behind the same VLAN tags, in the priority of its format.  ValueError if that source takes no
         messages, ParameterError for a kind that is not in ``messages``.
         """
-        if message.kind not in self.messages:
-            known = ", ".join(map(str, self.messages)) or "none, without messages"
-            raise ParameterError(name="message", needed=f"a kind of {known}", got=f"kind {message.kind}")
-        made = self.messages[message.kind]
+        made = self.format_of(message.kind)
         layer = made.layer_of(fields_of(message, self.payloads))
-        source = about.octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]
-        if len(about.octets) < HEADER_OCTETS or is_group(source) or source == place.cp_mac:
-            raise ValueError("the source of the frame that the message is about takes no messages")
+        source = source_of(about, place.cp_mac)
         destination = about.octets[:ADDRESS_OCTETS]
         if made.destination:
             layer = layer.replace(**{made.destination: destination})
@@ -248,6 +243,13 @@ class Machine:
             priority=made.format.crafting.priority,
             ethertypes=place.ethertypes,
         )
+
+    def format_of(self, kind: int) -> MessageFormat:
+        """Return the format of a kind of message; ParameterError for one that is not in ``messages``."""
+        if kind not in self.messages:
+            known = ", ".join(map(str, self.messages)) or "none, without messages"
+            raise ParameterError(name="message", needed=f"a kind of {known}", got=f"kind {kind}")
+        return self.messages[kind]
 
     def parse_feedback(
         self,
@@ -324,6 +326,17 @@ class Machine:
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
         """Return the present measurements of a machine made here; each name ends in its unit."""
         return {}
+
+
+def source_of(about: SampledFrame, cp_mac: bytes) -> bytes:
+    """Return the source of the frame that a message is about; ValueError if it takes none from ``cp_mac``.
+
+    A group and the congestion point itself take none, and of a cut frame the source is not known.
+    """
+    source = about.octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]
+    if len(about.octets) < HEADER_OCTETS or is_group(source) or source == cp_mac:
+        raise ValueError("the source of the frame that the message is about takes no messages")
+    return source
 
 
 def machine_of(mechanism: Mechanism, parameters: Mapping[Role, Parameters]) -> Machine:

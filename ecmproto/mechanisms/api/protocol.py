@@ -105,11 +105,13 @@ def payload_columns(messages: NDArray[Any], kind: type[Any]) -> NDArray[Any]:
 
 def fields_of(message: Any, payloads: Mapping[int, type[Any]]) -> dict[str, Any]:
     """Return a message's fields by name: those of its head and, by its kind, those of its payload."""
-    fields = {name: message[name].item() for name in message.dtype.names if name != "payload"}
-    payload = (SHARED_PAYLOADS | dict(payloads)).get(fields["kind"])
+    fields = dict(zip(message.dtype.names, message.item(), strict=True))
+    words = fields.pop("payload")
+    payload = payloads.get(fields["kind"]) or SHARED_PAYLOADS.get(fields["kind"])
     if payload is not None:
-        (values,) = payload_columns(np.array([message]), payload)
-        fields |= {name: values[name].item() for name in values.dtype.names or ()}
+        dtype = record_dtype(cast(Any, payload))
+        values = words[: dtype.itemsize // words.itemsize].view(dtype)[0].item()
+        fields |= zip(dtype.names or (), values, strict=True)
     return fields
 
 

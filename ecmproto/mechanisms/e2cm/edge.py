@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.aimd.messages import AIMDDiscards
-from ecmproto.mechanisms.api.machine import PortContext
+from ecmproto.mechanisms.api.machine import MessageDiscards, PortContext
 from ecmproto.mechanisms.api.protocol import Delivery, Outbox, post
 from ecmproto.mechanisms.e2cm.parameters import E2CMEdgeParameters
 from ecmproto.mechanisms.limiter import NEVER_NS
@@ -41,7 +40,7 @@ class MeasuredFlow:
     """Octets of the flow since then."""
 
 
-class E2CMEdgeCounters(AIMDDiscards):
+class E2CMEdgeCounters(MessageDiscards):
     """The counters of an edge receiver, over all flows; a record."""
 
     probes: int

@@ -9,28 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec import E2CM, CMTag, Ethernet, EtherTypes, Frame, decode, decode_lax
-from ecmproto.errors import DecodeError
-from ecmproto.formats.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV, flow_id
+from ecmproto.codec import E2CM, CMTag, Ethernet, EtherTypes, Frame, decode_lax
+from ecmproto.formats.base import Layer
+from ecmproto.formats.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV, TYPES, flow_id
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.congestion_point import ECMPayload, ecm_payload
-from ecmproto.mechanisms.aimd.messages import (
-    AIMDDiscards,
-    Flow,
-    Received,
-    answer,
-    received,
-    tag_of,
-    with_tag,
-    without_tags,
-)
+from ecmproto.mechanisms.aimd.congestion_point import ECMPayload
+from ecmproto.mechanisms.aimd.messages import AIMDMachine, addressed, tag_of
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES
-from ecmproto.mechanisms.aimd.reaction_point import about_flow, flow_hash_of, flow_key_of, rtt_gauges
-from ecmproto.mechanisms.api.frames import framed, headers, is_group, outer_vlan, priority_of
+from ecmproto.mechanisms.aimd.reaction_point import rtt_gauges
+from ecmproto.mechanisms.api.frames import MessageFormat, framed, headers, is_group, outer_vlan, priority_of
 from ecmproto.mechanisms.api.machine import (
     UNKNOWN_NS,
     AboutFlow,
-    Machine,
+    MessageDiscards,
     ParsedFeedback,
     PortContext,
     SampledFrame,
@@ -38,21 +29,15 @@ from ecmproto.mechanisms.api.machine import (
 )
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
-    NO_CPID,
     PROBE_KIND,
-    SILENT,
     CongestionPoint,
     Message,
     Receivers,
     Senders,
     probe_payload,
-    signed_cpid,
-    unsigned_cpid,
 )
 from ecmproto.mechanisms.e2cm.congestion_point import (
     BCN_KIND,
-    BCN_MAX_KIND,
-    BCN_ZERO_KIND,
     E2CMPoints,
     new_points,
 )
@@ -66,23 +51,18 @@ from ecmproto.mechanisms.e2cm.edge import (
 )
 from ecmproto.mechanisms.e2cm.parameters import (
     OWN_PRIORITY,
-    E2CMCongestionPointParameters,
     E2CMEdgeParameters,
     E2CMReactionPointParameters,
 )
 from ecmproto.mechanisms.e2cm.reaction_point import (
     TAG_OCTETS,
     UNIT_SHIFT,
-    E2CMFields,
     E2CMStations,
     new_stations,
     set_flight,
 )
-from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback
 
 if TYPE_CHECKING:
-    from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-    from ecmproto.mechanisms.e2cm.congestion_point import E2CMPointState
     from ecmproto.mechanisms.e2cm.edge import E2CMEdgeCounters, ProbeReply
     from ecmproto.mechanisms.e2cm.reaction_point import ProbeCounters
 
@@ -93,140 +73,9 @@ NO_TYPE = -1
 
 
 def type_of(octets: bytes, ethertypes: EtherTypes = DEFAULT, *, length_octets: int | None = None) -> int:
-    """Return the type of an E²CM frame, NO_TYPE of any other; ``length_octets`` as in `open_message`."""
+    """Return the type of an E²CM frame, NO_TYPE of any other; ``length_octets`` as in `addressed`."""
     found = decode_lax(octets, original_octets=length_octets, ethertypes=ethertypes).get(E2CM)
     return NO_TYPE if found is None else found.type
-
-
-def tag_cpid(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
-    """Return the CPID of a frame's CM-Tag as kernels take it, NO_CPID without one."""
-    tag = tag_of(headers(octets, ethertypes), CMTag, PROTOCOL)
-    return NO_CPID if tag is None else signed_cpid(tag.cpid)
-
-
-def e2cm_message(
-    sampled: bytes,
-    feedback: ECMFeedback,
-    *,
-    meter: E2CMPointState,
-    cp_mac: bytes,
-    parameters: E2CMCongestionPointParameters,
-    ethertypes: EtherTypes = DEFAULT,
-) -> bytes | None:
-    """Return the message that answers a sampled frame, as `e2cm_frame`; it is counted if none may be sent."""
-    octets = e2cm_frame(
-        sampled, feedback, cpid=meter.cpid, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes
-    )
-    if octets is None:
-        meter.unanswerable += 1
-    return octets
-
-
-def e2cm_frame(
-    sampled: bytes,
-    feedback: ECMFeedback,
-    *,
-    cpid: int,
-    cp_mac: bytes,
-    parameters: E2CMCongestionPointParameters,
-    ethertypes: EtherTypes = DEFAULT,
-) -> bytes | None:
-    """Return the message that answers a sampled frame, without FCS; None if none may be sent.
-
-    ``sampled`` is what was captured of the frame from its DA on.  ``feedback`` is not SILENT: the kinds of
-    messages are in the order of their types.  ``cpid`` is as `ecmproto.mechanisms.api.protocol` has it.
-    """
-    frame = headers(sampled, ethertypes)
-    ethernet = frame.get(Ethernet) or Ethernet()
-    message = E2CM(
-        q=feedback.q,
-        type=BCN_TYPES[feedback.kind - 1],
-        cpid=unsigned_cpid(cpid),
-        q_off=feedback.q_off,
-        q_delta=feedback.q_delta,
-        flow_id=flow_id(ethernet.dst, ethernet.src, priority_of(frame)),
-    )
-    return answer(sampled, message, cp_mac=cp_mac, parameters=parameters, ethertypes=ethertypes)
-
-
-def read(
-    octets: bytes,
-    *,
-    stations: Collection[bytes],
-    point: AIMDDiscards,
-    parameters: E2CMReactionPointParameters,
-    ethertypes: EtherTypes = DEFAULT,
-) -> tuple[E2CMFields, Flow] | None:
-    """Return a received message's fields and the flow it is about; None, counted, if it is refused.
-
-    ``stations`` are the addresses whose frames this reaction point limits.  Any Version is read as 0.
-    """
-    found = open_message(octets, stations=stations, point=point, parameters=parameters, ethertypes=ethertypes)
-    return None if found is None else (found.fields, found.flow)
-
-
-def open_message(
-    octets: bytes,
-    *,
-    stations: Collection[bytes],
-    point: AIMDDiscards,
-    parameters: E2CMReactionPointParameters,
-    length_octets: int | None = None,
-    ethertypes: EtherTypes = DEFAULT,
-) -> Received[E2CMFields] | None:
-    """Return a received message, its flow and the sampled frame's headers; None, counted, as in `read`.
-
-    ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
-    """
-    return received(
-        octets,
-        E2CM,
-        _fields,
-        stations=stations,
-        counters=point,
-        parameters=parameters,
-        admits=lambda message: message.type in BCN_TYPES,
-        length_octets=length_octets,
-        ethertypes=ethertypes,
-    )
-
-
-def _fields(e2cm: E2CM, sampled: Frame) -> E2CMFields:
-    tag = tag_of(sampled, CMTag, PROTOCOL)
-    return E2CMFields(
-        type=e2cm.type,
-        cpid=signed_cpid(e2cm.cpid),
-        q_off=e2cm.q_off,
-        q_delta=e2cm.q_delta,
-        q=e2cm.q,
-        timestamp=0 if tag is None else tag.timestamp,
-        unit=0 if tag is None else tag.unit,
-        tagged=tag is not None,
-    )
-
-
-def tagged(
-    octets: bytes,
-    limiter: Limiter,
-    *,
-    point: LimiterTable,
-    timestamp: int,
-    unit: int,
-    ethertypes: EtherTypes = DEFAULT,
-) -> bytes:
-    """Return a frame that leaves ``limiter`` with its CM-Tag; an older one is replaced, and counted.
-
-    ``timestamp`` is in ticks of 2^``unit`` µs, as ECM's `reaction_point.ticks` gives them.
-    """
-    tag = CMTag(protocol=PROTOCOL, cpid=unsigned_cpid(limiter.cpid), timestamp=timestamp, unit=unit)
-    octets, replaced = with_tag(octets, tag, ethertypes)
-    point.replaced_tags += replaced
-    return octets
-
-
-def untagged(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return a frame as its destination hands it on: without CM-Tag."""
-    return without_tags(octets, CMTag, PROTOCOL, ethertypes)[0]
 
 
 _TIMESTAMPS = 2**32
@@ -317,7 +166,10 @@ def read_probe(
     ethertypes: EtherTypes = DEFAULT,
 ) -> Probe | None:
     """Return a forward probe that one of ``stations`` received; None, counted, if it is refused."""
-    frame = _received(octets, PROBE_FWD, stations, counters, ethertypes)
+    frame = addressed(
+        octets, lambda probe: probe.type == PROBE_FWD, E2CM, stations=stations, refusals=counters,
+        ethertypes=ethertypes,
+    )  # fmt: skip
     if frame is None:
         return None
     dst, src = frame[Ethernet].dst, frame[Ethernet].src
@@ -353,7 +205,7 @@ def read_reply(
     octets: bytes,
     *,
     stations: Collection[bytes],
-    counters: AIMDDiscards,
+    counters: MessageDiscards,
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Reply | None:
@@ -364,7 +216,10 @@ def read_reply(
     Its flow is told by the CPID's MAC and the flow id (wire-formats 6): whether the station has sent
     probes of it is the caller's to know.
     """
-    frame = _received(octets, PROBE_REV, stations, counters, ethertypes, length_octets)
+    frame = addressed(
+        octets, lambda reply: reply.type == PROBE_REV, E2CM, stations=stations, refusals=counters,
+        length_octets=length_octets, ethertypes=ethertypes,
+    )  # fmt: skip
     if frame is None:
         return None
     message = frame[E2CM]
@@ -382,37 +237,11 @@ def replied_priority(octets: bytes, flow: ProbedFlow, ethertypes: EtherTypes = D
     return next((p for p in candidates if flow_id(flow.dst, flow.src, p) == flow.flow_id), None)
 
 
-def _received(
-    octets: bytes,
-    type: int,
-    stations: Collection[bytes],
-    counters: AIMDDiscards,
-    ethertypes: EtherTypes,
-    length_octets: int | None = None,
-) -> Frame | None:
-    try:
-        frame = decode(octets, original_octets=length_octets, ethertypes=ethertypes)
-    except DecodeError:
-        frame = None
-    message = None if frame is None else frame.get(E2CM)
-    if frame is None or message is None or message.type != type:
-        counters.malformed += 1
-        return None
-    station = frame[Ethernet].dst
-    if is_group(station):
-        counters.group_address += 1
-        return None
-    if station not in stations:
-        counters.foreign_address += 1
-        return None
-    return frame
-
-
 def _destination_cpid(dst: bytes) -> int:
     return int.from_bytes(dst) << _LOCAL_IDENTIFIER_BITS
 
 
-class E2CMDiscards(AIMDDiscards):
+class E2CMDiscards(MessageDiscards):
     """Counters of refused messages that came as frames, by reason; a record."""
 
     forward_probes: int
@@ -421,37 +250,37 @@ class E2CMDiscards(AIMDDiscards):
     """With a flow id that the station has no flow for, whatever it sends."""
 
 
-class E2CMMachine(Machine):
+class E2CMMachine(AIMDMachine):
     """E²CM with its parameters set."""
 
     tag = CMTag
     tag_octets = TAG_OCTETS
     tag_protocol = PROTOCOL
-    kinds = MappingProxyType(
+    message = E2CM
+    messages = MappingProxyType(
         {
-            BCN_KIND: "BCN",
-            BCN_MAX_KIND: "BCN_MAX",
-            BCN_ZERO_KIND: "BCN_ZERO",
-            REPLY_KIND: "BCN_PROBE_REV",
-            PROBE_KIND: "BCN_PROBE_FWD",
+            BCN_KIND + number: MessageFormat(
+                format=E2CM, payload=ECMPayload, name=TYPES[type], constants={"type": type}
+            )
+            for number, type in enumerate(BCN_TYPES)
         }
-    )
-    answers = frozenset({REPLY_KIND})
-    payloads = MappingProxyType(
-        dict.fromkeys((SILENT, BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND), ECMPayload)
-        | {REPLY_KIND: ReplyPayload}
+        | {
+            REPLY_KIND: MessageFormat(
+                format=E2CM,
+                payload=ReplyPayload,
+                name=TYPES[PROBE_REV],
+                constants={"type": PROBE_REV},
+                is_answer=True,
+            ),
+            PROBE_KIND: MessageFormat(format=E2CM, name=TYPES[PROBE_FWD], constants={"type": PROBE_FWD}),
+        }
     )
     feedback_label = "Fb"
     refusal_record = E2CMDiscards
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
-        self._cp: E2CMCongestionPointParameters = parameters[Role.CONGESTION_POINT]
-        self._rp: E2CMReactionPointParameters = parameters[Role.REACTION_POINT]
         self._edge: E2CMEdgeParameters = parameters[Role.EDGE]
-        self.set_point_octets = self._cp.qeq_octets
-        self.flow_key = flow_key_of(self._rp)
-        self.flow_hash = flow_hash_of(self._rp)
 
     def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each enabled priority."""
@@ -469,10 +298,7 @@ class E2CMMachine(Machine):
         return new_destinations(self._edge, place)
 
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the message of a congestion point, the probe or its reply.
-
-        Raises ValueError for another kind, and for a message that ``about``'s source may not get.
-        """
+        """Return the message of a congestion point, the probe or its reply; raises as the family's."""
         if message.kind == PROBE_KIND:
             return probe_frame(
                 about.octets,
@@ -482,31 +308,12 @@ class E2CMMachine(Machine):
             )
         if message.kind == REPLY_KIND:
             return self._reply(message, about, place)
-        if BCN_KIND <= message.kind <= BCN_ZERO_KIND:
-            return self._feedback(message, about, place)
-        raise ValueError(f"E²CM sends no message of kind {message.kind}")
+        return super().frame(message, about, place)
 
-    def _feedback(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        fields = ecm_payload(message)
-        feedback = ECMFeedback(
-            kind=int(message.kind),
-            qoff_octets=int(message.qoff_octets),
-            qdelta_octets=int(message.qdelta_octets),
-            q_off=int(fields.q_off),
-            q_delta=int(fields.q_delta),
-            q=int(fields.q),
-        )
-        octets = e2cm_frame(
-            about.octets,
-            feedback,
-            cpid=int(fields.cpid),
-            cp_mac=place.cp_mac,
-            parameters=self._cp,
-            ethertypes=place.ethertypes,
-        )
-        if octets is None:
-            raise ValueError("the source of the sampled frame takes no messages")
-        return octets
+    def completed(self, layer: Layer, sampled: Frame) -> Layer:
+        """Return a congestion point's message with the flow id of the sampled frame."""
+        ethernet = sampled[Ethernet]
+        return layer.replace(flow_id=flow_id(ethernet.dst, ethernet.src, priority_of(sampled)))
 
     def _reply(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         flow, ethertypes = probed_flow_of(about.octets, place.ethertypes), place.ethertypes
@@ -521,7 +328,7 @@ class E2CMMachine(Machine):
         octets: bytes,
         station_mac: bytes,
         place: PortContext,
-        refusals: E2CMDiscards,
+        refusals: Any,
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
@@ -532,28 +339,25 @@ class E2CMMachine(Machine):
             return None
         if type == PROBE_REV:
             return self._heard_reply(octets, station_mac, place, refusals, length_octets)
-        found = open_message(
-            octets,
-            stations=(station_mac,),
-            point=refusals,
-            parameters=self._rp,
-            length_octets=length_octets,
-            ethertypes=place.ethertypes,
-        )
-        if found is None:
-            return None
-        fields = found.fields._asdict()
-        fields["kind"] = BCN_KIND + BCN_TYPES.index(fields.pop("type"))
-        fields["priority"] = found.flow.priority
-        fields["tagged"] = int(found.fields.tagged)
-        return ParsedFeedback(fields, about_flow(found.sampled))
+        return super().parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
+
+    def admits(self, layer: E2CM) -> bool:
+        """Return whether a congestion point sent it."""
+        return layer.type in BCN_TYPES
+
+    def fields_shown(self, sampled: Frame) -> dict[str, int]:
+        """Return what the CM-Tag says that the payload shows: the message itself has no timestamp."""
+        tag = tag_of(sampled, CMTag, PROTOCOL)
+        if tag is None:
+            return {"timestamp": 0, "unit": 0, "tagged": 0}
+        return {"timestamp": tag.timestamp, "unit": tag.unit, "tagged": 1}
 
     def _heard_reply(
         self,
         octets: bytes,
         station_mac: bytes,
         place: PortContext,
-        refusals: E2CMDiscards,
+        refusals: Any,
         length_octets: int | None,
     ) -> ParsedFeedback | None:
         reply = read_reply(

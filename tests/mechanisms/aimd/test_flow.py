@@ -7,8 +7,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.aimd.messages import flow_of
 from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
+from tests.mechanisms.aimd.flow import flow_of
 
 DA, SA = "020000000001", "020000000002"
 

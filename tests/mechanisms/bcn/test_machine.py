@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from ecmproto.codec import RRTTag, decode
 from ecmproto.mechanisms.aimd.congestion_point import count
-from ecmproto.mechanisms.aimd.messages import flow_of
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.api.machine import AboutFlow, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
@@ -29,7 +28,6 @@ from ecmproto.mechanisms.api.protocol import (
 from ecmproto.mechanisms.bcn import congestion_point as cp
 from ecmproto.mechanisms.bcn import reaction_point as rp
 from ecmproto.mechanisms.bcn.congestion_point import BCN_KIND, BCN_STOP_KIND, KIND_OF_TYPE, bcn_payload
-from ecmproto.mechanisms.bcn.messages import bcn_message, read, tag_cpid, tagged
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
 from ecmproto.mechanisms.bcn.reaction_point import TAG_OCTETS
 from ecmproto.mechanisms.limiter import NEVER_NS
@@ -46,8 +44,10 @@ from tests.mechanisms.aimd.driver import (
     made,
     place,
 )
+from tests.mechanisms.aimd.flow import flow_of
 from tests.mechanisms.aimd.other_mode import output_in_other_mode
 from tests.mechanisms.bcn import machine_run
+from tests.mechanisms.bcn.frames import bcn_message, read, tag_cpid, tagged
 from tests.mechanisms.parsing import parse_frame
 
 SOURCE = bytes.fromhex("020000000002")

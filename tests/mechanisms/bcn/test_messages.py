@@ -7,10 +7,10 @@ import pytest
 from ecmproto.formats.bcn import NORMAL, STOP
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.bcn.congestion_point import BCNFeedback, new_state
-from ecmproto.mechanisms.bcn.messages import bcn_message, read, tag_cpid, tagged, untagged
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
 from ecmproto.mechanisms.bcn.reaction_point import BCNFields
 from ecmproto.record import new_record
+from tests.mechanisms.bcn.frames import bcn_message, read, tag_cpid, tagged, untagged
 
 DA, SA, CP = "020000000001", "020000000002", "0200000000cc"
 CPID = 0x0200_0000_00CC_0004

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.aimd.messages import AIMDDiscards
 from ecmproto.mechanisms.aimd.reaction_point import LimiterTable
+from ecmproto.mechanisms.api.machine import MessageDiscards
 from ecmproto.mechanisms.e2cm.edge import E2CMEdgeCounters, ProbeReply
 from ecmproto.mechanisms.e2cm.messages import (
     Probe,
@@ -59,7 +59,7 @@ def answered(octets: bytes) -> bytes:
     return probe_reply(probe, ProbeReply(0xFFFFFFFE, 10_000_000), parameters=E2CMEdgeParameters())
 
 
-def back(octets: bytes, counters: AIMDDiscards | None = None) -> Reply | None:
+def back(octets: bytes, counters: MessageDiscards | None = None) -> Reply | None:
     return read_reply(
         octets,
         stations={bytes.fromhex(SRC)},

@@ -6,17 +6,12 @@ from ecmproto.mechanisms.e2cm import congestion_point as cp
 from ecmproto.mechanisms.e2cm import edge
 from ecmproto.mechanisms.e2cm.messages import (
     ProbedFlow,
-    e2cm_message,
     forward_probe,
     probe_reply,
     probed_flow_of,
-    read,
     read_probe,
     read_reply,
-    tag_cpid,
-    tagged,
     type_of,
-    untagged,
 )
 from ecmproto.mechanisms.e2cm.parameters import (
     E2CMCongestionPointParameters,
@@ -26,6 +21,7 @@ from ecmproto.mechanisms.e2cm.parameters import (
 from ecmproto.mechanisms.e2cm.reaction_point import BCN, BCN_MAX, Reaction
 from ecmproto.mechanisms.ecm.congestion_point import SILENT
 from ecmproto.record import new_record
+from tests.mechanisms.e2cm.frames import e2cm_message, read, tag_cpid, tagged, untagged
 from tests.mechanisms.e2cm.station import CPID, LINK, PRIORITY, Station
 
 SOURCE, DESTINATION = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")

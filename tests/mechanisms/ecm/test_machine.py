@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from ecmproto.codec import CMTag, decode
 from ecmproto.mechanisms.aimd.congestion_point import count, ecm_payload
-from ecmproto.mechanisms.aimd.messages import flow_of
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.api.machine import AboutFlow, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
@@ -26,7 +25,6 @@ from ecmproto.mechanisms.api.protocol import (
 from ecmproto.mechanisms.ecm import congestion_point as cp
 from ecmproto.mechanisms.ecm import reaction_point as rp
 from ecmproto.mechanisms.ecm.congestion_point import ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND
-from ecmproto.mechanisms.ecm.messages import ecm_frame, read, tag_cpid, tagged
 from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
 from ecmproto.mechanisms.ecm.reaction_point import TAG_OCTETS
 from ecmproto.record import columns, new_record
@@ -41,8 +39,10 @@ from tests.mechanisms.aimd.driver import (
     made,
     place,
 )
+from tests.mechanisms.aimd.flow import flow_of
 from tests.mechanisms.aimd.other_mode import output_in_other_mode
 from tests.mechanisms.ecm import machine_run
+from tests.mechanisms.ecm.frames import ecm_frame, read, tag_cpid, tagged
 from tests.mechanisms.parsing import parse_frame
 
 SOURCE = bytes.fromhex("020000000002")

@@ -9,10 +9,10 @@ import pytest
 from ecmproto.codec import ECM, VLAN, CMTag, EtherTypes, STag, decode
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.ecm.congestion_point import REGULAR, ECMFeedback, new_state
-from ecmproto.mechanisms.ecm.messages import ecm_frame, read, tag_cpid, tagged, untagged
 from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
 from ecmproto.mechanisms.ecm.reaction_point import ECMFields
 from ecmproto.record import new_record
+from tests.mechanisms.ecm.frames import ecm_frame, read, tag_cpid, tagged, untagged
 
 DA, SA, CP = "020000000001", "020000000002", "0200000000cc"
 STATION = bytes.fromhex(SA)

@@ -10,9 +10,9 @@ from ecmproto.mechanisms.aimd.reaction_point import TIMED_OUT, route
 from ecmproto.mechanisms.api.protocol import NO_LIMITER
 from ecmproto.mechanisms.ecm import congestion_point, reaction_point
 from ecmproto.mechanisms.ecm.congestion_point import REGULAR, SEVERE, SILENT
-from ecmproto.mechanisms.ecm.messages import ecm_frame, read, tag_cpid, tagged, untagged
 from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
 from tests.mechanisms.aimd.station import Station
+from tests.mechanisms.ecm.frames import ecm_frame, read, tag_cpid, tagged, untagged
 
 SOURCE = bytes.fromhex("020000000002")
 FRAME = bytes.fromhex("020000000001") + SOURCE + bytes.fromhex("810060059000") + bytes(1484)

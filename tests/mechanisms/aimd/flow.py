@@ -1,0 +1,47 @@
+"""The flow of a single frame by its headers: what ECM, BCN and E²CM tell flows apart by (S000 3.3)."""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+from ecmproto.codec import Ethernet, EtherTypes
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.mechanisms.aimd.parameters import AIMDReactionPointParameters
+from ecmproto.mechanisms.api.frames import headers, outer_vlan
+
+_NO_VLAN = b"\xff\xff"
+_HASH_OCTETS = 4
+
+
+class Flow(NamedTuple):
+    """A flow's key, matched exactly, and the priority of the frame it was found in."""
+
+    key: bytes
+    priority: int
+
+
+def flow_of(octets: bytes, parameters: AIMDReactionPointParameters, ethertypes: EtherTypes = DEFAULT) -> Flow:
+    """Return the flow of a frame; ``octets`` are its first ones, from its DA to the VLAN tag at least.
+
+    The key is made of VLAN id (or none), DA, SA and priority (0 when untagged), as far as the parameters
+    ask for them; with ``hash_bits``, of a CRC-32 of that.
+    """
+    frame = headers(octets, ethertypes)
+    ethernet = frame[Ethernet]
+    vlan = outer_vlan(frame)
+    priority = 0 if vlan is None else vlan.priority
+    parts = []
+    if parameters.key_vlan:
+        parts.append(_NO_VLAN if vlan is None else vlan.id.to_bytes(2))
+    if parameters.key_dst:
+        parts.append(ethernet.dst)
+    if parameters.key_src:
+        parts.append(ethernet.src)
+    if parameters.key_priority:
+        parts.append(bytes([priority]))
+    key = b"".join(parts)
+    if parameters.hash_bits:
+        hashed = zlib.crc32(key) & ((1 << parameters.hash_bits) - 1)
+        key = hashed.to_bytes(_HASH_OCTETS)
+    return Flow(key, priority)

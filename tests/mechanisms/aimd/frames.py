@@ -1,0 +1,108 @@
+"""Single frames of ECM, BCN and E²CM: messages made and read by their machines, tags put in and taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ecmproto.codec import CMTag, EtherTypes, RRTTag, decode
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.mechanisms.aimd.messages import AIMDMachine, tag_of, with_tag, without_tags
+from ecmproto.mechanisms.aimd.parameters import AIMDReactionPointParameters
+from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.mechanisms.api.frames import headers
+from ecmproto.mechanisms.api.machine import MessageDiscards, PortContext, SampledFrame
+from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.protocol import NO_CPID, messages_of, signed_cpid, unsigned_cpid
+from tests.mechanisms.aimd.flow import Flow, flow_of
+
+
+class Frames:
+    """The frames of one mechanism, whose tag is of ``tag`` and ``protocol``."""
+
+    def __init__(self, machine: type[AIMDMachine], tag: type[CMTag] | type[RRTTag], protocol: int) -> None:
+        self.machine, self.kind, self.protocol = machine, tag, protocol
+
+    def answer(
+        self,
+        sampled: bytes,
+        fields: dict[str, Any],
+        *,
+        counts: Any = None,
+        cp_mac: bytes,
+        parameters: dict[Role, Any],
+        ethertypes: EtherTypes,
+    ) -> bytes | None:
+        """The frame of a message with ``fields``; None, counted as unanswerable, if none may be sent."""
+        machine = self.machine(parameters)
+        (message,) = messages_of([fields], machine.payloads)
+        about = SampledFrame(sampled, len(sampled), 0)
+        try:
+            return machine.frame(message, about, place(cp_mac, ethertypes))
+        except ValueError:
+            if counts is not None:
+                counts.unanswerable += 1
+            return None
+
+    def read(
+        self,
+        octets: bytes,
+        *,
+        stations: Collection[bytes],
+        point: MessageDiscards,
+        parameters: dict[Role, Any],
+        ethertypes: EtherTypes,
+    ) -> tuple[dict[str, int], Flow] | None:
+        """The fields of a received message and the flow it is about; None, counted, if it is refused."""
+        (station,) = stations
+        machine = self.machine(parameters)
+        where = place(bytes(6), ethertypes)
+        found = machine.parse_feedback(octets, station, where, point)
+        if found is None:
+            return None
+        shown = shown_by(octets, machine.message, ethertypes)
+        chosen: AIMDReactionPointParameters = parameters[Role.REACTION_POINT]
+        flow = flow_of(shown, chosen, ethertypes)
+        fields = dict(found.fields)
+        assert fields.pop("priority") == flow.priority
+        return fields, flow
+
+    def tag(self, octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Any:
+        """The frame's own tag, None without one."""
+        return tag_of(headers(octets, ethertypes), self.kind, self.protocol)
+
+    def tag_cpid(self, octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
+        """The CPID of a frame's tag as kernels take it, NO_CPID without one."""
+        tag = self.tag(octets, ethertypes)
+        return NO_CPID if tag is None else signed_cpid(tag.cpid)
+
+    def tagged(
+        self,
+        octets: bytes,
+        limiter: Limiter,
+        *,
+        point: LimiterTable,
+        ethertypes: EtherTypes = DEFAULT,
+        **fields: int,
+    ) -> bytes:
+        """A frame that leaves ``limiter`` with its tag; older ones are replaced, and counted."""
+        tag = self.kind(protocol=self.protocol, cpid=unsigned_cpid(limiter.cpid), **fields)
+        octets, replaced = with_tag(octets, tag, ethertypes)
+        point.replaced_tags += replaced
+        return octets
+
+    def untagged(self, octets: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
+        """A frame without the mechanism's tags."""
+        return without_tags(octets, self.kind, self.protocol, ethertypes)[0]
+
+
+def shown_by(octets: bytes, message: Any, ethertypes: EtherTypes) -> bytes:
+    """The octets of the sampled frame that a message shows."""
+    payload: bytes = decode(octets, ethertypes=ethertypes)[message].payload
+    return payload
+
+
+def place(cp_mac: bytes, ethertypes: EtherTypes) -> PortContext:
+    return PortContext(
+        rate_bps=10**10, link_rate_bps=10**10, cp_mac=cp_mac, stations=1, flows=1, ethertypes=ethertypes
+    )
