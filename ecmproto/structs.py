@@ -6,6 +6,7 @@ A struct is a class of annotations, made like a NamedTuple::
         line: Line                      # a record (`ecmproto.record`)
         slots: NDArray[np.int64]
         point: CongestionPoint          # an interface: any struct with its methods
+        ports: Sequence[Port]           # a row of structs, or of interfaces: a list
 
 Plain Python sees attributes.  A kernel sees the address of a row of 64-bit words that say where the parts
 are: a function takes one argument, where a NamedTuple of the same parts would be two hundred for numba.
@@ -24,6 +25,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from types import FunctionType
@@ -35,7 +37,7 @@ from llvmlite import ir
 from numba import from_dtype
 from numba.core import types
 from numba.core.ccallback import CFunc
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, Signature
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, Signature, infer_global
 from numba.extending import (  # the public way to add types
     NativeValue,
     infer_getattr,
@@ -196,8 +198,10 @@ def numba_type(hint: Any) -> Any:
     if get_origin(hint) is np.ndarray:
         (element,) = get_args(get_args(hint)[1])
         return types.Array(from_dtype(np.dtype(element)), 1, "C")
-    if get_origin(hint) is not None:  # a sequence of records
+    if get_origin(hint) is not None:
         (element,) = get_args(hint)
+        if getattr(element, "_is_interface", False) or issubclass(element, Struct):
+            return RowType(numba_type(element))
         return types.Array(from_dtype(record_dtype(element)), 1, "C")
     if getattr(hint, "_is_interface", False):
         return InterfaceType(hint)
@@ -222,7 +226,7 @@ class _Layout:
         self.words = 0
         for name, kind in self.types.items():
             self.at[name] = self.words
-            self.words += 2 if isinstance(kind, types.Array) else 1
+            self.words += 2 if isinstance(kind, types.Array | RowType) else 1
 
     def enter(self, words: NDArray[np.int64], name: str, value: Any) -> Any:
         """Write ``value``, or its address, into ``words``; return the object that must stay alive for it."""
@@ -233,6 +237,11 @@ class _Layout:
                 raise TypeError(f"{name}: needed one row of {kind.dtype}, got {array.ndim} of {array.dtype}")
             words[at : at + 2] = array.ctypes.data, len(array)
             return array
+        if isinstance(kind, RowType):
+            pointers = [kind.pointer(each) for each in value]
+            addresses = np.array([vars(each)["_address"] for each in pointers], np.int64)
+            words[at : at + 2] = addresses.ctypes.data, len(addresses)
+            return addresses, pointers
         if isinstance(kind, types.Record):
             octets = np.frombuffer(value, np.uint8)
             words[at] = octets.ctypes.data
@@ -286,6 +295,25 @@ class InterfaceType(types.Type):
         return _cached_interface, (self.protocol, self.methods)
 
 
+class RowType(types.Type):
+    """The numba type of a row of structs or interfaces: the address of its address and its length."""
+
+    def __init__(self, element: StructType | InterfaceType) -> None:
+        self.element = element
+        super().__init__(name=f"row of {element.name}")
+
+    @property
+    def key(self) -> Any:
+        """Return the key that makes two types one: that of what the row has."""
+        return "row", self.element.key
+
+    def pointer(self, value: Any) -> Any:
+        """Return what has the address of ``value`` as the row needs it."""
+        return (
+            as_interface(value, self.element.protocol) if isinstance(self.element, InterfaceType) else value
+        )
+
+
 def _cached_interface(protocol: type[Any], methods: tuple[Any, ...]) -> InterfaceType:
     """Return the type of a cached interface, which has the methods that it had then."""
     made = InterfaceType(protocol)
@@ -299,6 +327,7 @@ def struct_type(struct: type[Struct]) -> StructType:
     return StructType(struct, tuple(_layout(struct).types.items()))
 
 
+register_model(RowType)(models.OpaqueModel)
 for _kind in (StructType, InterfaceType):
     register_model(_kind)(models.OpaqueModel)
 
@@ -340,6 +369,10 @@ def _word(builder: Any, pointer: Any, at: int) -> Any:
 def _part(context, builder, typ, value, attr):  # type: ignore[no-untyped-def]
     layout = _layout(typ.struct)
     kind, at = layout.types[attr], layout.at[attr]
+    if isinstance(kind, RowType):
+        words = builder.bitcast(value, _WORD.as_pointer())
+        start = builder.gep(words, [ir.Constant(_WORD, at)])
+        return builder.bitcast(start, context.get_value_type(kind))
     word = _word(builder, value, at)
     if isinstance(kind, types.Boolean):
         return builder.icmp_signed("!=", word, ir.Constant(_WORD, 0))
@@ -360,6 +393,35 @@ def _part(context, builder, typ, value, attr):  # type: ignore[no-untyped-def]
         meminfo=None,
     )
     return array._getvalue()
+
+
+@infer_global(operator.getitem)
+class _RowItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        """Return the signature of ``row[index]``."""
+        if isinstance(args[0], RowType) and isinstance(args[1], types.Integer):
+            return Signature(args[0].element, (args[0], types.int64), None)
+        return None
+
+
+@lower_builtin(operator.getitem, RowType, types.int64)
+def _row_item(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    row, index = args
+    addresses = builder.inttoptr(_word(builder, row, 0), _WORD.as_pointer())
+    address = builder.load(builder.gep(addresses, [index]))
+    return builder.inttoptr(address, context.get_value_type(sig.return_type))
+
+
+@infer_global(len)
+class _RowLength(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        """Return the signature of ``len(row)``."""
+        return Signature(types.int64, args, None) if isinstance(args[0], RowType) else None
+
+
+@lower_builtin(len, RowType)
+def _row_length(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    return _word(builder, args[0], 1)
 
 
 @infer_getattr

@@ -293,3 +293,64 @@ def test_code_of_a_struct_with_other_parts_is_not_taken_for_this_ones() -> None:
     assert pickle.loads(pickle.dumps(before)) == before != now
     assert hash(before) != hash(now)
     assert pickle.loads(pickle.dumps(InterfaceType(Counter))) == InterfaceType(Counter)
+
+
+class Box(Struct):
+    """A struct with an array."""
+
+    values: NDArray[np.int64]
+
+
+@interface
+class Adds(Protocol):
+    """Something that adds to a number in its own way."""
+
+    def add_to(self, number: int) -> int:
+        """Return the number and what is added."""
+
+
+class Adder(Struct):
+    """It adds an amount."""
+
+    amount: int
+
+    def add_to(self, number: int) -> int:
+        """Return the sum."""
+        return number + self.amount
+
+
+class Multiplier(Struct):
+    """It adds so much that the number is multiplied."""
+
+    factor: int
+
+    def add_to(self, number: int) -> int:
+        """Return the product."""
+        return number * self.factor
+
+
+class Rows(Struct):
+    """Rows of structs, and of interfaces on structs of several classes."""
+
+    boxes: Sequence[Box]
+    adders: Sequence[Adds]
+
+
+@compiled
+def add_up(rows: Rows, adder: int) -> int:
+    """Return the sum of the boxes' first values as an adder adds to it; these become 7."""
+    total = 0
+    for number in range(len(rows.boxes)):
+        box = rows.boxes[number]
+        total += box.values[0]
+        box.values[0] = 7
+    return rows.adders[adder].add_to(total)
+
+
+def test_a_struct_has_rows_of_structs_and_of_interfaces() -> None:
+    rows = Rows([Box(np.array([1, 2])), Box(np.array([10]))], [Adder(5), Multiplier(3)])
+    assert add_up(rows, 0) == 16
+    assert add_up(rows, 1) == 42
+    assert [box.values.tolist() for box in rows.boxes] == [[7, 2], [7]]
+    rows.boxes = [Box(np.array([100]))]
+    assert add_up(rows, 0) == 105

@@ -40,6 +40,15 @@ def first_ns(events: EventHeap) -> int:
     return int(events.due_ns[events.heap[0]])
 
 
+@inlined
+def is_next_due(events: EventHeap, now_ns: int) -> bool:
+    """Return whether another entry than the first is due by ``now_ns``."""
+    heap = events.heap
+    if len(heap) > 1 and events.due_ns[heap[1]] <= now_ns:
+        return True
+    return bool(len(heap) > 2 and events.due_ns[heap[2]] <= now_ns)
+
+
 @compiled
 def set_due(events: EventHeap, entry: int, due_ns: int) -> None:
     """Set when ``entry`` is due; NEVER_NS: not at all."""

@@ -1,21 +1,26 @@
-"""A closed loop around one port: stations with reaction points, the port, destinations, and messages between.
+"""A closed loop: stations with reaction points, switches with ports, destinations, and messages between.
 
-The text of the loop, compiled for each mechanism.  Its rules:
+The text of the loop, compiled once for all mechanisms.  Its rules:
 
-1. A frame of the capture comes to its station at its time.  It queues behind the limiter that it is routed
-   to, in a finite queue, or leaves at once.  Where its priority is paused, or an earlier frame waits for
-   that, it waits in the station's own queue of the priority.  What waited leaves no faster than the link.
-   All frames of a station share its link from when one that a limiter lets through is ready for it, or a
-   probe is on it, until it falls idle: of what is ready, what came first leaves first.  Before that, what
-   comes from the capture leaves as it was captured: it did fit on a link.
+1. A frame of the capture comes to its station at its time, one of a source when the source offers it.  It
+   queues behind the limiter that it is routed to, in a finite queue, or leaves at once.  Where its priority
+   is paused, or an earlier frame waits for that, it waits in the station's own queue of the priority.  What
+   waited leaves no faster than the link.  All frames of a station share its link from when one that a limiter
+   lets through is ready for it, or a probe is on it, until it falls idle: of what is ready, what came first
+   leaves first.  Before that, what comes from the capture leaves as it was captured: it did fit on a link.
+   Frames of sources always share it.
 2. What leaves a station reaches the port as much later as its link delays it, with its tag; a probe follows
-   it in band.
-3. What leaves the port is at its destination at that time.  Messages of the port and of destinations reach
-   their station as much later as its link delays them; they do not take the port's bandwidth.
+   it in band.  Of several ports, a switch takes one on a shortest way to the destination.
+3. What leaves a port is at the end of its way as much later as the way delays it: at the next switch, or at
+   its destination.  Messages of ports and of destinations reach their station as much later as its link, or
+   the table of delays, says; they do not take bandwidth.  Where messages are frames, they do.
 4. A frame of the capture that is feedback to a station, where such frames are read, is received at its time
    and takes nothing of the port.
-5. At one time, a change of the port's rate comes first, then departures, the congestion point's timer,
-   messages, reports of destinations, the stations' timers and queues (by number), and the capture's arrivals.
+5. At one time, a change of a port's rate comes first, then departures (by port), frames from lines (by port),
+   timers of congestion points, messages, reports of destinations, the stations' timers and queues (by
+   number), sources, and the capture's arrivals.
+6. PAUSE and PFC of a switch reach what feeds its input as much later as its link is long: a station, or a
+   port of another switch, which starts no frame that is stopped.
 """
 
 from __future__ import annotations
@@ -23,22 +28,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ecmproto.engine.arrivals import Arrivals
-from ecmproto.engine.event_heap import first, first_ns, set_due
+from ecmproto.engine.event_heap import first, first_ns, is_next_due, set_due
+from ecmproto.engine.frame_pool import NOWHERE, Frame, append, give_back, is_used_up, take, take_first
 from ecmproto.engine.gauge import PRIORITIES, TOTAL
-from ecmproto.engine.network import (
-    ENTRIES,
-    ON_LINK,
-    OWN_QUEUES,
-    TIMER,
-    Frame,
-    NetworkState,
-    append,
-    give_back,
-    is_used_up,
-    take,
-    take_first,
-)
-from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, arrive, depart
+from ecmproto.engine.network import ENTRIES, ON_LINK, OWN_QUEUES, TIMER, NetworkState
+from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, arrive, depart, free_slots, stop
+from ecmproto.engine.traffic import MOST_OFFERS, Offer, Sources
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
@@ -50,7 +45,6 @@ from ecmproto.mechanisms.api.protocol import (
     PFC_KIND,
     PROBE_KIND,
     Arrival,
-    CongestionPoint,
     Delivery,
     Departure,
     Message,
@@ -67,17 +61,21 @@ if TYPE_CHECKING:
     from ecmproto.engine.feedback import CapturedFeedback
 
 PROBE_OCTETS = 60
+MESSAGE_OCTETS = 60
+"""Of a message that is a frame: the least that a frame has."""
 
 _ROOM = 16
 """More messages, passages and frames than one event makes; ticks and reports look for room themselves."""
+_FREE_SLOTS = 8
+"""More frames than one event brings to a port."""
 
 
 @compiled
 def run(
     network: NetworkState,
-    point: CongestionPoint,
     senders: Senders,
     receivers: Receivers,
+    sources: Sources,
     arrivals: Arrivals,
     feedback: CapturedFeedback,
     position: int,
@@ -87,47 +85,53 @@ def run(
     """Run the loop until ``arrivals`` from ``position`` on have come; if ``last``, till nothing is in flight.
 
     ``serial`` is the number of the first of them.  Returns the position of the first that has not come:
-    it stops early when something has no more room, and when the port's rate is to change.
+    it stops early when something has no more room, and when it is to stop for a change.
     """
     loop, count = network.loop, arrivals.time_ns.size
-    line = network.port.line
+    timers, ports = network.timers, len(network.ports)
     ticked = False
     while has_space(network):
-        departure_ns = line.departure_ns if line.in_service_octets > 0 else NEVER_NS
+        port_ns = first_ns(network.port_events)
         message_ns = _message_ns(network)
         report_ns = receivers.next_report_ns()
         entry_ns = first_ns(network.events)
+        source_ns = sources.next_source_ns()
         arrival_ns = NEVER_NS
         if position < count:
             arrival_ns = arrivals.time_ns[position]
-        elif not last or (network.pool.stock.used == 0 and loop.sent == loop.received):
+        elif not last or (
+            network.pool.stock.used == 0 and loop.sent == loop.received and source_ns == NEVER_NS
+        ):
             return position
-        tick_ns = point.next_timer_ns()
-        other_ns = min(min(departure_ns, message_ns), min(report_ns, min(entry_ns, arrival_ns)))
+        tick_ns = first_ns(timers)
+        other_ns = min(min(port_ns, message_ns), min(report_ns, min(entry_ns, min(source_ns, arrival_ns))))
         if min(tick_ns, other_ns) >= loop.change_ns:
             loop.changes = 1
             return position
-        if tick_ns < other_ns and ticked and line.in_service_octets == 0:
+        if tick_ns < other_ns and ticked and ports == 1 and network.ports[0].line.in_service_octets == 0:
             # At an idle port nothing changes from tick to tick: one call catches up with all.
             tick_ns = min(other_ns, loop.change_ns - 1)
         now_ns = min(tick_ns, other_ns)
-        ticked = departure_ns > now_ns and tick_ns <= now_ns
+        ticked = port_ns > now_ns and tick_ns <= now_ns
         loop.now_ns = now_ns
-        if departure_ns == now_ns:
-            _depart(network, point, receivers, now_ns)
+        if port_ns == now_ns:
+            _on_port(network, senders, receivers, sources, now_ns)
         elif tick_ns <= now_ns:
-            posted = network.outbox.posted.count
-            point.on_timer(now_ns, network.port.gauge.level_octets[:PRIORITIES], network.outbox)
-            _dispatch(network, posted)
+            _on_timer(network, first(timers), now_ns)
         elif message_ns == now_ns:
             _deliver_message(network, senders, now_ns)
         elif report_ns == now_ns:
-            _report(network, point, receivers, now_ns)
+            _report(network, senders, receivers, now_ns)
         elif entry_ns == now_ns:
-            _wake(network, point, senders, now_ns)
+            _wake(network, senders, now_ns)
+        elif source_ns == now_ns:
+            sources.on_source_timer(now_ns, network.offers)
+            _take_offers(network, senders, now_ns)
         else:
-            _arrive(network, point, senders, arrivals, feedback, position, serial + position, now_ns)
+            _arrive(network, senders, arrivals, feedback, position, serial + position, now_ns)
             position += 1
+        if network.note_count.noted > 0:
+            _tell_sources(network, senders, sources, now_ns)
     return position
 
 
@@ -139,9 +143,11 @@ def has_space(network: NetworkState) -> bool:
     copies = 0 if network.loop.same_delays == 1 else _ROOM * len(network.links)
     return bool(
         has_room(network.outbox, _ROOM)
-        and network.log.passages + _ROOM <= len(network.passages)
-        and not is_used_up(network.pool, _ROOM)
+        and network.log.passages + _ROOM + MOST_OFFERS <= len(network.passages)
+        and not is_used_up(network.pool, _ROOM + MOST_OFFERS)
         and in_flight + len(network.outbox.messages) + copies <= len(network.in_flight)
+        and network.loop.tight_port == NOWHERE
+        and network.offers.count.completed + _ROOM + MOST_OFFERS <= len(network.offers.completions)
     )
 
 
@@ -154,19 +160,155 @@ def _message_ns(network: NetworkState) -> int:
 
 
 @compiled
-def _dispatch(network: NetworkState, posted: int) -> None:
-    """Put the messages posted from index ``posted`` on in flight."""
-    loop, links = network.loop, network.links
-    for index in range(posted, network.outbox.posted.count):
-        message = network.outbox.messages[index]
-        station = message.station
-        if not message.sent or station == NO_STATION:
+def _on_port(
+    network: NetworkState, senders: Senders, receivers: Receivers, sources: Sources, now_ns: int
+) -> None:
+    """Handle the first event of ports: a departure, or a frame at the end of a line."""
+    entry, ports = first(network.port_events), len(network.ports)
+    if entry < ports:
+        _depart(network, senders, receivers, sources, entry, now_ns)
+        return
+    queue = network.lines[entry - ports]
+    index = take_first(network.pool, queue)
+    comes_ns = network.pool.frames[queue.head].comes_ns if queue.length > 0 else NEVER_NS
+    set_due(network.port_events, entry, comes_ns)
+    port = entry - ports
+    if port >= ports:
+        _pass(network, index, port - ports, NOWHERE, now_ns, 0.0, NO_AVERAGE)
+        return
+    way = network.ways[port]
+    if way.next_switch == NOWHERE:
+        _end(network, senders, receivers, sources, port, index, now_ns)
+        return
+    frame = network.pool.frames[index]
+    if way.ends == 1 and frame.carries == 0:
+        posted = network.outbox.posted.count
+        _tell_receivers(network, receivers, frame, now_ns)
+        _dispatch(network, senders, posted, NOWHERE, frame.destination, now_ns)
+    _pass(network, index, way.next_switch, way.input, now_ns, 0.0, NO_AVERAGE)
+
+
+@compiled
+def _on_timer(network: NetworkState, entry: int, now_ns: int) -> None:
+    """Run the timer of a port's congestion point or of flow control, or end a pause of a port."""
+    ports, outbox = len(network.ports), network.outbox
+    posted = outbox.posted.count
+    if entry < ports:
+        point = network.points[entry]
+        point.on_timer(now_ns, network.ports[entry].gauge.level_octets[:PRIORITIES], outbox)
+        set_due(network.timers, entry, point.next_timer_ns())
+        _dispatch_own(network, posted, entry, now_ns)
+        return
+    number = entry - ports
+    if number < len(network.controls):
+        control = network.controls[number]
+        control.on_timer(now_ns, network.ports[0].gauge.level_octets[:PRIORITIES], outbox)
+        set_due(network.timers, entry, control.next_timer_ns())
+        _stop_feeds(network, posted, _switch_of(network, number), now_ns)
+        return
+    _gate(network, number - len(network.controls), now_ns)
+
+
+@inlined
+def _switch_of(network: NetworkState, control: int) -> int:
+    """Return the switch that a flow control machine is of."""
+    port = 0
+    while network.ways[port].control != control:
+        port += 1
+    return network.ways[port].switch
+
+
+@compiled
+def _dispatch(
+    network: NetworkState, senders: Senders, posted: int, port: int, station: int, now_ns: int
+) -> None:
+    """Send the messages posted from index ``posted`` on by ``port``, or by ``station``."""
+    if port != NOWHERE:
+        _dispatch_own(network, posted, port, now_ns)
+        return
+    for number in range(posted, network.outbox.posted.count):
+        _dispatch_one(network, senders, number, station, now_ns)
+
+
+@compiled
+def _dispatch_one(network: NetworkState, senders: Senders, number: int, station: int, now_ns: int) -> None:
+    """Send the message ``number`` of ``station``."""
+    message = network.outbox.messages[number]
+    if not message.sent or message.station == NO_STATION:
+        return
+    if network.loop.in_band == 1:
+        _route(network, senders, _message_frame(network, message, station, now_ns), now_ns)
+    else:
+        _send_message(network, message, len(network.ports) + station)
+
+
+@compiled
+def _dispatch_own(network: NetworkState, posted: int, port: int, now_ns: int) -> None:
+    """Send the messages posted from index ``posted`` on by a port's congestion point."""
+    for number in range(posted, network.outbox.posted.count):
+        message = network.outbox.messages[number]
+        if not message.sent or message.station == NO_STATION:
             continue
-        if station == EVERY_STATION and loop.same_delays == 0:
-            for each in range(len(links)):
-                _put_in_flight(network, message, each, message.time_ns + links[each].to_station_ns)
+        if network.loop.in_band == 1:
+            switch = network.ways[port].switch
+            index = _message_frame(network, message, NOWHERE, now_ns)
+            network.pool.frames[index].comes_ns = now_ns
+            entry = len(network.ports) + switch
+            append(network.pool, network.lines[entry], index)
+            set_due(network.port_events, len(network.ports) + entry, now_ns)
         else:
-            _put_in_flight(network, message, station, message.time_ns + links[max(0, station)].to_station_ns)
+            _send_message(network, message, port)
+
+
+@inlined
+def _message_frame(network: NetworkState, message: Message, station: int, now_ns: int) -> int:
+    """Return a new frame, from ``station``, that carries ``message``."""
+    index = take(network.pool)
+    network.carried[index] = message
+    frame = network.pool.frames[index]
+    _clear(frame)
+    frame.serial = message.cause
+    frame.station = station
+    frame.flow = NOWHERE
+    frame.priority = network.loop.message_priority
+    frame.octets = MESSAGE_OCTETS
+    frame.destination = message.station
+    frame.carries = 1
+    frame.offered_ns = now_ns
+    return index
+
+
+@inlined
+def _clear(frame: Frame) -> None:
+    """Make ``frame`` one of no source, without tag."""
+    frame.probe = 0
+    frame.sampled = 0
+    frame.answerable = 0
+    frame.tagged = 0
+    frame.tag = 0
+    frame.mark = 0
+    frame.path = 0
+    frame.input = NOWHERE
+    frame.source = NOWHERE
+    frame.destination = NOWHERE
+    frame.carries = 0
+
+
+@compiled
+def _send_message(network: NetworkState, message: Message, sender: int) -> None:
+    """Put a message out of band in flight; ``sender`` is a port, or counts on behind these a station."""
+    loop, links = network.loop, network.links
+    station, stations = message.station, len(links)
+    if len(network.delays_ns) > 0:
+        among = range(stations) if station == EVERY_STATION else range(station, station + 1)
+        for each in among:
+            delay_ns = network.delays_ns[sender * stations + each]
+            _put_in_flight(network, message, each, message.time_ns + delay_ns)
+    elif station == EVERY_STATION and loop.same_delays == 0:
+        for each in range(stations):
+            _put_in_flight(network, message, each, message.time_ns + links[each].to_station_ns)
+    else:
+        _put_in_flight(network, message, station, message.time_ns + links[max(0, station)].to_station_ns)
 
 
 @inlined
@@ -186,9 +328,22 @@ def _put_in_flight(network: NetworkState, message: Message, station: int, due_ns
 
 
 @compiled
+def _stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> None:
+    """Send PAUSE or PFC frames posted from index ``posted`` on to what feeds ``switch`` (rule 6)."""
+    of = network.switches[switch]
+    for number in range(posted, network.outbox.posted.count):
+        message = network.outbox.messages[number]
+        inlet = message.station
+        for each in range(of.feeds):
+            if each == inlet or inlet == EVERY_STATION:
+                feed = network.feeds[of.first_feed + each]
+                station = feed.station if feed.port == NOWHERE else len(network.links) + feed.port
+                _put_in_flight(network, message, station, now_ns + feed.back_ns)
+
+
+@compiled
 def _arrive(
     network: NetworkState,
-    point: CongestionPoint,
     senders: Senders,
     arrivals: Arrivals,
     feedback: CapturedFeedback,
@@ -199,12 +354,12 @@ def _arrive(
     """Take a frame of the capture at its station (rule 1)."""
     index = take(network.pool)
     frame = network.pool.frames[index]
+    _clear(frame)
     frame.serial = serial
     frame.station = arrivals.station[position]
     frame.flow = arrivals.flow[position]
     frame.priority = arrivals.priority[position]
     frame.octets = arrivals.octets[position]
-    frame.probe = 0
     frame.sampled = arrivals.sampled[position]
     frame.answerable = arrivals.answerable[position]
     frame.tagged = arrivals.tagged[position]
@@ -219,19 +374,74 @@ def _arrive(
         _note(network, frame, PASSED_BY, -1, 0.0, NO_AVERAGE)
         give_back(network.pool, index)
     elif frame.station < 0 or frame.flow < 0:
-        _pass(network, point, index, now_ns, 0.0, NO_AVERAGE)
+        _pass(network, index, 0, NOWHERE, now_ns, 0.0, NO_AVERAGE)
     else:
-        _route(network, point, senders, index, now_ns)
+        _route(network, senders, index, now_ns)
+
+
+@compiled
+def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
+    """Take the frames that sources have just offered at their stations (rule 1)."""
+    offers, loop = network.offers, network.loop
+    for number in range(offers.count.posted):
+        offer: Offer = offers.records[number]
+        index = take(network.pool)
+        frame = network.pool.frames[index]
+        _clear(frame)
+        loop.serial += 1
+        frame.serial = loop.serial
+        frame.station = offer.station
+        frame.destination = offer.destination
+        frame.flow = offer.flow
+        frame.priority = offer.priority
+        frame.octets = offer.octets
+        frame.sampled = 1
+        frame.answerable = 1
+        frame.path = offer.path
+        frame.source = offer.source
+        frame.number = offer.number
+        frame.offered_ns = now_ns
+        counts = network.flow_counts[offer.source]
+        counts.offered_frames += 1
+        counts.offered_octets += offer.octets
+        _route(network, senders, index, now_ns)
+    offers.count.posted = 0
+
+
+@compiled
+def _tell_sources(network: NetworkState, senders: Senders, sources: Sources, now_ns: int) -> None:
+    """Tell sources of their frames that left their hosts or were refused there, and take what they offer."""
+    # Taking offers adds notes of refused ones at most, for which nothing is offered.
+    while network.note_count.noted > 0:
+        network.note_count.noted -= 1
+        note = network.notes[network.note_count.noted]
+        if note.refused == 1:
+            sources.on_frame_refused(note.source, note.number, now_ns)
+            continue
+        sources.on_frame_sent(note.source, note.number, now_ns, network.offers)
+        if network.offers.count.posted > 0:
+            _take_offers(network, senders, now_ns)
 
 
 @inlined
-def _route(network: NetworkState, point: CongestionPoint, senders: Senders, index: int, now_ns: int) -> None:
+def _note_source(network: NetworkState, frame: Frame, refused: int) -> None:
+    note = network.notes[network.note_count.noted]
+    note.refused = refused
+    network.note_count.noted += 1
+    note.source = frame.source
+    note.number = frame.number
+
+
+@compiled
+def _route(network: NetworkState, senders: Senders, index: int, now_ns: int) -> None:
     frame = network.pool.frames[index]
     station, priority = frame.station, frame.priority
     if not is_sending(network.gates, station, priority):
         starts_sending(network.gates, station, priority, now_ns)
     base = station * (ENTRIES + senders.limiters())
-    limiter = senders.route(station, frame.flow, priority, now_ns)
+    limiter = NO_LIMITER
+    if frame.carries == 0:
+        limiter = senders.route(station, frame.flow, priority, now_ns)
     own = base + OWN_QUEUES + priority
     entry = base + ENTRIES + limiter
     if limiter == NO_LIMITER:
@@ -240,12 +450,15 @@ def _route(network: NetworkState, point: CongestionPoint, senders: Senders, inde
             and network.links[station].shared_ns <= now_ns
             and opens_ns(network.gates, station, priority, now_ns) <= now_ns
         ):
-            _send(network, point, senders, index, NO_LIMITER, now_ns)
+            _send(network, senders, index, NO_LIMITER, now_ns)
             return
         entry = own
     queue = network.queues[entry]
-    if queue.octets + frame.octets > network.loop.queue_octets:
+    if queue.octets + frame.octets > network.links[station].queue_octets:
         _note(network, frame, HELD_OUT, -1, 0.0, NO_AVERAGE)
+        if frame.source != NOWHERE:
+            network.flow_counts[frame.source].held_out_frames += 1
+            _note_source(network, frame, 1)
         give_back(network.pool, index)
         return
     if limiter != NO_LIMITER:
@@ -275,7 +488,7 @@ def _leaves_ns(
 
 
 @compiled
-def _wake(network: NetworkState, point: CongestionPoint, senders: Senders, now_ns: int) -> None:
+def _wake(network: NetworkState, senders: Senders, now_ns: int) -> None:
     """Handle the first event of the heap: a station's timer, or the head of one of its queues."""
     entry = first(network.events)
     each = ENTRIES + senders.limiters()
@@ -285,10 +498,11 @@ def _wake(network: NetworkState, point: CongestionPoint, senders: Senders, now_n
         _review(network, senders, station, now_ns)
         return
     if part == ON_LINK:
-        _come(network, point, station, entry, now_ns)
+        _come(network, station, entry, now_ns)
         return
     link = network.links[station]
-    if link.shared_ns > 0 and link.free_ns <= now_ns <= link.shared_ns:
+    is_shared = link.shared_ns > 0 and link.free_ns <= now_ns <= link.shared_ns
+    if is_shared and is_next_due(network.events, now_ns):
         entry = _came_first(network, station * each, each, entry, now_ns)
         part = entry % each
     limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
@@ -296,7 +510,7 @@ def _wake(network: NetworkState, point: CongestionPoint, senders: Senders, now_n
     if leaves_ns <= now_ns:
         queue = network.queues[entry]
         index = take_first(network.pool, queue)
-        _send(network, point, senders, index, limiter, now_ns)
+        _send(network, senders, index, limiter, now_ns)
         leaves_ns = NEVER_NS
         if queue.length > 0:
             leaves_ns = _leaves_ns(network, senders, station, limiter, entry, now_ns)
@@ -329,12 +543,14 @@ def _review(network: NetworkState, senders: Senders, station: int, now_ns: int) 
 
 
 @compiled
-def _send(
-    network: NetworkState, point: CongestionPoint, senders: Senders, index: int, limiter: int, now_ns: int
-) -> None:
+def _send(network: NetworkState, senders: Senders, index: int, limiter: int, now_ns: int) -> None:
     """Send a frame from its station (rule 2)."""
     frame = network.pool.frames[index]
     station = frame.station
+    if frame.carries == 1:
+        _occupy(network, station, frame.octets, now_ns, True)
+        _put_on_link(network, index, now_ns, 0.0, NO_AVERAGE)
+        return
     limit_bps, rtt_ns = 0.0, NO_AVERAGE
     if limiter != NO_LIMITER:
         limit_bps, rtt_ns = senders.limit_bps(station, limiter), senders.rtt_average_ns(station, limiter)
@@ -354,12 +570,17 @@ def _send(
         station * (ENTRIES + senders.limiters()) + TIMER,
         senders.next_station_timer_ns(station),
     )
-    serial = frame.serial
-    _put_on_link(network, point, index, now_ns, limit_bps, rtt_ns)
+    if frame.source != NOWHERE:
+        counts = network.flow_counts[frame.source]
+        counts.sent_frames += 1
+        counts.sent_octets += frame.octets
+        _note_source(network, frame, 0)
+    serial, destination, path = frame.serial, frame.destination, frame.path
+    _put_on_link(network, index, now_ns, limit_bps, rtt_ns)
     for probe in range(posted, network.outbox.posted.count):
         message = network.outbox.messages[probe]
         if message.kind == PROBE_KIND:
-            _probe(network, point, message, serial, now_ns)
+            _probe(network, message, serial, destination, path, now_ns)
 
 
 @inlined
@@ -369,42 +590,45 @@ def _occupy(network: NetworkState, station: int, octets: int, now_ns: int, share
     bit_ns = 8 * (octets + loop.overhead_octets) * NS_PER_S
     link.free_ns = max(link.free_ns, now_ns) + -(-bit_ns // link.rate_bps)
     if shared or (link.shared_ns > 0 and now_ns <= link.shared_ns):
-        link.shared_ns = link.free_ns
+        link.shared_ns = max(link.shared_ns, link.free_ns)
 
 
 @compiled
-def _probe(network: NetworkState, point: CongestionPoint, message: Message, serial: int, now_ns: int) -> None:
+def _probe(
+    network: NetworkState, message: Message, serial: int, destination: int, path: int, now_ns: int
+) -> None:
     message.sent = 0
     message.cause = serial
     index = take(network.pool)
     frame = network.pool.frames[index]
+    _clear(frame)
     frame.serial = serial
     frame.station = message.station
     frame.flow = message.flow
     frame.priority = message.priority
     frame.octets = PROBE_OCTETS
     frame.probe = 1
-    frame.sampled = 0
     frame.answerable = 1
-    frame.tagged = 0
-    frame.tag = 0
     frame.mark = probe_payload(message).mark
+    frame.destination = destination
+    frame.path = path
     _occupy(network, frame.station, PROBE_OCTETS, now_ns, True)
-    _put_on_link(network, point, index, now_ns, 0.0, NO_AVERAGE)
+    _put_on_link(network, index, now_ns, 0.0, NO_AVERAGE)
 
 
 @inlined
-def _put_on_link(
-    network: NetworkState, point: CongestionPoint, index: int, now_ns: int, limit_bps: float, rtt_ns: float
-) -> None:
+def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: float, rtt_ns: float) -> None:
     """Send a frame to the port, where it comes at once or when its link has delayed it (rule 2)."""
     frame = network.pool.frames[index]
     station = frame.station
-    delay_ns = network.links[station].to_port_ns
-    if delay_ns == 0:
-        _pass(network, point, index, now_ns, limit_bps, rtt_ns)
+    link = network.links[station]
+    # A capture has a frame's last bit at its time; in a network the link takes its time to send it.
+    sent_ns = link.free_ns if len(network.routes) > 0 else now_ns
+    comes_ns = sent_ns + link.to_port_ns
+    if comes_ns == now_ns:
+        _pass(network, index, 0, NOWHERE, now_ns, limit_bps, rtt_ns)
         return
-    frame.comes_ns, frame.limit_bps, frame.rtt_average_ns = now_ns + delay_ns, limit_bps, rtt_ns
+    frame.comes_ns, frame.limit_bps, frame.rtt_average_ns = comes_ns, limit_bps, rtt_ns
     queue = network.on_link[station]
     append(network.pool, queue, index)
     if queue.length == 1:
@@ -413,46 +637,111 @@ def _put_on_link(
 
 
 @compiled
-def _come(network: NetworkState, point: CongestionPoint, station: int, entry: int, now_ns: int) -> None:
-    """Take the first frame on a station's link to the port."""
-    queue = network.on_link[station]
+def _come(network: NetworkState, station: int, entry: int, now_ns: int) -> None:
+    """Take the first frame on a station's link to its switch."""
+    queue, link = network.on_link[station], network.links[station]
     index = take_first(network.pool, queue)
     frame = network.pool.frames[index]
     set_due(network.events, entry, network.pool.frames[queue.head].comes_ns if queue.length > 0 else NEVER_NS)
-    _pass(network, point, index, now_ns, frame.limit_bps, frame.rtt_average_ns)
+    _pass(network, index, link.switch, link.input, now_ns, frame.limit_bps, frame.rtt_average_ns)
+
+
+@inlined
+def _port_to(network: NetworkState, switch: int, destination: int, path: int) -> int:
+    """Return the port of ``switch`` on a shortest way to ``destination``."""
+    if len(network.routes) == 0:
+        return 0
+    row = switch * len(network.links) + destination
+    start = network.routes[row]
+    return int(network.choices[start + path % (network.routes[row + 1] - start)])
 
 
 @compiled
 def _pass(
-    network: NetworkState, point: CongestionPoint, index: int, now_ns: int, limit_bps: float, rtt_ns: float
+    network: NetworkState, index: int, switch: int, inlet: int, now_ns: int, limit_bps: float, rtt_ns: float
 ) -> None:
-    """Enqueue a frame at the port, or drop it, and tell the congestion point."""
-    frame, port, outbox = network.pool.frames[index], network.port, network.outbox
-    enqueued = arrive(port, now_ns, frame.priority, frame.octets, index, frame.tagged == 1)
+    """Enqueue a frame at a port of ``switch``, or drop it, and tell the congestion point."""
+    frame, outbox = network.pool.frames[index], network.outbox
+    number = _port_to(network, switch, frame.destination, frame.path)
+    port, point, way = network.ports[number], network.points[number], network.ways[number]
+    memory = network.switches[switch]
+    frame.input = inlet
+    idle = port.line.in_service_octets == 0
+    enqueued = bool(
+        memory.held_octets + frame.octets <= memory.memory_octets
+        and memory.held_frames < memory.memory_frames
+        and arrive(port, now_ns, frame.priority, frame.octets, index, frame.tagged == 1)
+    )
+    if enqueued:
+        memory.held_octets += frame.octets
+        memory.held_frames += 1
+        if idle and port.line.in_service_octets > 0:
+            set_due(network.port_events, number, port.line.departure_ns)
+        elif free_slots(port.line, frame.priority) < _FREE_SLOTS:
+            network.loop.tight_port, network.loop.tight_priority = number, frame.priority
     qlen_octets = port.gauge.level_octets[frame.priority]
     posted = outbox.posted.count
-    outbox.posted.cause = frame.serial
-    point.on_arrival(
+    if frame.carries == 0:
+        outbox.posted.cause = frame.serial
+        point.on_arrival(
+            Arrival(
+                now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.sampled == 1,
+                frame.answerable == 1, enqueued, frame.tagged == 1, frame.tag, frame.mark, qlen_octets,
+                port.gauge.level_octets[TOTAL],
+            ),
+            outbox,
+        )  # fmt: skip
+        outbox.posted.cause = NO_CAUSE
+        set_due(network.timers, number, point.next_timer_ns())
+        _dispatch_own(network, posted, number, now_ns)
+        if enqueued and frame.tagged == 1:
+            frame.tag = point.rewrite_tag(frame.priority, frame.tag)
+        _note(network, frame, ENQUEUED if enqueued else DROPPED, qlen_octets, limit_bps, rtt_ns)
+    if way.control != NOWHERE and enqueued:
+        _watch(network, frame, number, now_ns)
+    if not enqueued:
+        _drop(network, index, number)
+
+
+@compiled
+def _watch(network: NetworkState, frame: Frame, number: int, now_ns: int) -> None:
+    """Tell a port's flow control of a frame that was enqueued (rule 6)."""
+    way, outbox = network.ways[number], network.outbox
+    if not is_sending(network.port_gates, number, frame.priority):
+        starts_sending(network.port_gates, number, frame.priority, now_ns)
+    control, posted = network.controls[way.control], outbox.posted.count
+    levels = network.ports[number].gauge.level_octets
+    control.on_arrival(
         Arrival(
-            now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.sampled == 1,
-            frame.answerable == 1, enqueued, frame.tagged == 1, frame.tag, frame.mark, qlen_octets,
-            port.gauge.level_octets[TOTAL],
+            now_ns, frame.input, -1, frame.priority, frame.octets, False, False, True, False, 0, 0,
+            levels[frame.priority], levels[TOTAL],
         ),
         outbox,
     )  # fmt: skip
-    outbox.posted.cause = NO_CAUSE
-    _dispatch(network, posted)
-    if enqueued and frame.tagged == 1:
-        frame.tag = point.rewrite_tag(frame.priority, frame.tag)
-    _note(network, frame, ENQUEUED if enqueued else DROPPED, qlen_octets, limit_bps, rtt_ns)
-    if not enqueued:
-        give_back(network.pool, index)
+    set_due(network.timers, len(network.ports) + way.control, control.next_timer_ns())
+    _stop_feeds(network, posted, way.switch, now_ns)
+
+
+@compiled
+def _drop(network: NetworkState, index: int, number: int) -> None:
+    """Count a frame that a port has dropped."""
+    frame, counts = network.pool.frames[index], network.port_counts[number]
+    if frame.carries == 1:
+        counts.lost_messages += 1
+    else:
+        counts.dropped_frames += 1
+        counts.dropped_octets += frame.octets
+    if frame.source != NOWHERE:
+        network.flow_counts[frame.source].dropped_frames += 1
+    give_back(network.pool, index)
 
 
 @inlined
 def _note(
     network: NetworkState, frame: Frame, disposition: int, qlen_octets: int, limit_bps: float, rtt_ns: float
 ) -> None:
+    if network.loop.is_logging == 0:
+        return
     passage = network.passages[network.log.passages]
     network.log.passages += 1
     passage.serial = frame.serial
@@ -472,36 +761,145 @@ def _note(
 
 
 @compiled
-def _depart(network: NetworkState, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
-    """Deliver the frame on the port's line to its destination, and serve the next (rule 3)."""
-    posted = network.outbox.posted.count
-    index = depart(network.port)
+def _depart(
+    network: NetworkState,
+    senders: Senders,
+    receivers: Receivers,
+    sources: Sources,
+    number: int,
+    now_ns: int,
+) -> None:
+    """Take the frame on a port's line on its way, and serve the next (rule 3)."""
+    port, point, way = network.ports[number], network.points[number], network.ways[number]
+    outbox, memory = network.outbox, network.switches[way.switch]
+    posted = outbox.posted.count
+    index = depart(port)
+    _schedule(network, number)
     frame = network.pool.frames[index]
+    memory.held_octets -= frame.octets
+    memory.held_frames -= 1
+    counts = network.port_counts[number]
+    counts.sent_frames += 1
+    counts.sent_octets += frame.octets
+    port_octets = port.gauge.level_octets[TOTAL]
+    if frame.carries == 0:
+        outbox.posted.cause = frame.serial
+        point.on_dequeue(now_ns, frame.station, frame.priority, frame.octets, port_octets, outbox)
+        set_due(network.timers, number, point.next_timer_ns())
+    else:
+        counts.message_frames += 1
+        counts.message_octets += frame.octets
+    if way.control != NOWHERE:
+        _dispatch_own(network, posted, number, now_ns)
+        posted = outbox.posted.count
+        control = network.controls[way.control]
+        control.on_dequeue(now_ns, frame.input, frame.priority, frame.octets, port_octets, outbox)
+        set_due(network.timers, len(network.ports) + way.control, control.next_timer_ns())
+        _stop_feeds(network, posted, way.switch, now_ns)
+        posted = outbox.posted.count
+    if way.next_switch != NOWHERE or way.delay_ns > 0:
+        outbox.posted.cause = NO_CAUSE
+        _dispatch_own(network, posted, number, now_ns)
+        frame.comes_ns = now_ns + way.delay_ns
+        queue = network.lines[number]
+        append(network.pool, queue, index)
+        if queue.length == 1:
+            set_due(network.port_events, len(network.ports) + number, frame.comes_ns)
+        return
+    if len(network.routes) == 0:
+        _tell_receivers(network, receivers, frame, now_ns)
+        outbox.posted.cause = NO_CAUSE
+        _deliver(network, sources, index, now_ns)
+        _dispatch_own(network, posted, number, now_ns)
+        return
+    _dispatch_own(network, posted, number, now_ns)
+    _end(network, senders, receivers, sources, number, index, now_ns)
+
+
+@inlined
+def _schedule(network: NetworkState, number: int) -> None:
+    """Update when the frame on a port's line departs."""
+    line = network.ports[number].line
+    set_due(network.port_events, number, line.departure_ns if line.in_service_octets > 0 else NEVER_NS)
+
+
+@compiled
+def _end(
+    network: NetworkState,
+    senders: Senders,
+    receivers: Receivers,
+    sources: Sources,
+    number: int,
+    index: int,
+    now_ns: int,
+) -> None:
+    """Take a frame at the station at the end of its way, where it is data, or carries a message."""
+    frame = network.pool.frames[index]
+    if frame.carries == 1:
+        message, station = network.carried[index], frame.destination
+        _put_in_flight(network, message, station, now_ns + network.links[station].reaction_ns)
+        give_back(network.pool, index)
+        return
+    if network.ways[number].is_adapter == 0:
+        posted, station = network.outbox.posted.count, frame.destination
+        _tell_receivers(network, receivers, frame, now_ns)
+        network.outbox.posted.cause = NO_CAUSE
+        _dispatch(network, senders, posted, NOWHERE, station, now_ns)
+    _deliver(network, sources, index, now_ns)
+    if network.offers.count.posted > 0:
+        _take_offers(network, senders, now_ns)
+
+
+@inlined
+def _tell_receivers(network: NetworkState, receivers: Receivers, frame: Frame, now_ns: int) -> None:
     network.outbox.posted.cause = frame.serial
-    port_octets = network.port.gauge.level_octets[TOTAL]
-    point.on_dequeue(now_ns, frame.station, frame.priority, frame.octets, port_octets, network.outbox)
-    network.log.delivered_frames += 1
-    network.log.delivered_octets += frame.octets
     if frame.station >= 0 and frame.flow >= 0:
         delivery = Delivery(
             now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.probe == 1,
             frame.tagged == 1, frame.tag, frame.mark,
         )  # fmt: skip
         receivers.on_delivery(delivery, network.outbox)
-    network.outbox.posted.cause = NO_CAUSE
+
+
+@inlined
+def _deliver(network: NetworkState, sources: Sources, index: int, now_ns: int) -> None:
+    """Count a frame that has come to its destination, and give it to its source there."""
+    frame = network.pool.frames[index]
+    network.log.delivered_frames += 1
+    network.log.delivered_octets += frame.octets
+    if frame.source != NOWHERE:
+        counts = network.flow_counts[frame.source]
+        delay_ns = now_ns - frame.offered_ns
+        counts.delivered_frames += 1
+        counts.delivered_octets += frame.octets
+        counts.delay_ns += delay_ns
+        counts.longest_ns = max(counts.longest_ns, delay_ns)
+        sources.on_frame_delivered(
+            frame.source, frame.number, frame.octets, frame.offered_ns, now_ns, network.offers
+        )
     give_back(network.pool, index)
-    _dispatch(network, posted)
 
 
 @compiled
-def _report(network: NetworkState, point: CongestionPoint, receivers: Receivers, now_ns: int) -> None:
-    """Send the reports of destinations, which pass the port's congestion point on their way."""
+def _report(network: NetworkState, senders: Senders, receivers: Receivers, now_ns: int) -> None:
+    """Send the reports of destinations, which pass the ports' congestion points on their way."""
     posted = network.outbox.posted.count
     receivers.post_reports(now_ns, network.outbox)
-    for index in range(posted, network.outbox.posted.count):
-        message = network.outbox.messages[index]
-        message.rate_kbps = point.rewrite_tag(message.priority, message.rate_kbps)
-    _dispatch(network, posted)
+    for number in range(posted, network.outbox.posted.count):
+        message = network.outbox.messages[number]
+        if len(network.routes) == 0:
+            message.rate_kbps = network.points[0].rewrite_tag(message.priority, message.rate_kbps)
+            continue
+        stations = len(network.links)
+        destination = network.flow_ends[message.station * (len(network.flow_ends) // stations) + message.flow]
+        switch = network.links[message.station].switch
+        while switch != NOWHERE:
+            port = _port_to(network, switch, destination, 0)
+            message.rate_kbps = network.points[port].rewrite_tag(message.priority, message.rate_kbps)
+            switch = network.ways[port].next_switch
+        _dispatch_one(network, senders, number, destination, now_ns)
+    if len(network.routes) == 0:
+        _dispatch_own(network, posted, 0, now_ns)
 
 
 @compiled
@@ -515,14 +913,32 @@ def _deliver_message(network: NetworkState, senders: Senders, now_ns: int) -> No
 
 @compiled
 def _receive(network: NetworkState, senders: Senders, message: Message, now_ns: int) -> None:
-    """Deliver a message to its station, or to every station."""
+    """Deliver a message to its station, to every station, or to a port."""
     network.log.received_messages += 1
     station = message.station
     if station == EVERY_STATION:
         for each in range(len(network.links)):
             _take(network, senders, message, each, now_ns)
+    elif station >= len(network.links):
+        port = station - len(network.links)
+        obey(network.port_gates, port, message, now_ns)
+        _gate(network, port, now_ns)
     elif station != NO_STATION:
         _take(network, senders, message, station, now_ns)
+
+
+@compiled
+def _gate(network: NetworkState, number: int, now_ns: int) -> None:
+    """Stop or start a port's priorities as PAUSE and PFC have it now (rule 6)."""
+    stopped, until_ns = 0, NEVER_NS
+    for priority in range(PRIORITIES):
+        opens = opens_ns(network.port_gates, number, priority, now_ns)
+        if opens > now_ns:
+            stopped |= 1 << priority
+            until_ns = min(until_ns, opens)
+    stop(network.ports[number], stopped, now_ns)
+    _schedule(network, number)
+    set_due(network.timers, len(network.ports) + len(network.controls) + number, until_ns)
 
 
 @compiled

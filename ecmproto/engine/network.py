@@ -1,6 +1,8 @@
-"""Records and stores of a network: the frame pool, stations' queues and links, messages in flight.
+"""Records and stores of a network: stations and their links, switches and their ports, messages in flight.
 
-Everything but the port itself (`ecmproto.engine.port`) and the mechanism's machines.
+A replay is the smallest one: stations, and one port to which they all send.  What a network has besides,
+`ecmproto.lab` fills in: ways from switch to switch, what feeds each switch, memory that ports share, flow
+control on every link, messages that are frames, and sources instead of a capture.
 """
 
 from __future__ import annotations
@@ -14,143 +16,23 @@ from numpy.typing import NDArray
 
 from ecmproto.engine.config import LoopConfig, PortConfig, RateChange
 from ecmproto.engine.event_heap import EventHeap, new_event_heap
+from ecmproto.engine.frame_pool import NOWHERE, Pool, Queue, enlarge_pool, new_pool, new_queues
 from ecmproto.engine.gauge import PRIORITIES
-from ecmproto.engine.port import Port, lengthen_ring, new_port
-from ecmproto.kernel import compiled, inlined
+from ecmproto.engine.port import NO_LIMIT, Port, lengthen_ring, new_port
+from ecmproto.engine.traffic import Offers, new_offers
 from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import Message, Outbox, new_outbox
+from ecmproto.mechanisms.api.protocol import CongestionPoint, Message, Outbox, new_outbox
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.gate import Gates, new_gates
 from ecmproto.mechanisms.pause.parameters import PFCReactionParameters
 from ecmproto.record import columns, new_record, new_records
 from ecmproto.structs import Draws, Struct
 
-NOWHERE = -1
-"""No frame: the end of a queue or of the free ones."""
-
-
-class Frame:
-    """A frame between its station and its destination; a record (``ecmproto.record``)."""
-
-    serial: int
-    """Its number in the capture, or the number of the frame that a probe follows."""
-    following: int
-    """The next frame of the same queue, or the next free one."""
-    station: int
-    flow: int
-    priority: int
-    octets: int
-    """Without FCS, with its tags."""
-    probe: int
-    sampled: int
-    answerable: int
-    tagged: int
-    tag: int
-    mark: int
-    comes_ns: int
-    """When it comes to the port, while it is on its station's link."""
-    limit_bps: float
-    """The rate of the limiter that it left through; 0 for none."""
-    rtt_average_ns: float
-    """That limiter's average round-trip time; NO_AVERAGE for none."""
-
-
-class Stock:
-    """The number of frames that a pool has in use, and its first free one; a record."""
-
-    used: int
-    free: int
-
-
-class Pool(Struct):
-    """All frames in use; never more than the queues hold."""
-
-    stock: Stock
-    frames: Sequence[Frame]
-
-
-class Queue:
-    """A queue of frames; a record."""
-
-    head: int
-    tail: int
-    octets: int
-    length: int
-
-
-def new_pool(size: int) -> Pool:
-    """Return a pool of ``size`` free frames."""
-    frames = new_records(Frame, size)
-    columns(frames)["following"] = np.append(np.arange(1, size), NOWHERE)
-    return Pool(new_record(Stock), frames)
-
-
-def enlarge_pool(pool: Pool) -> None:
-    """Give ``pool`` room for twice as many frames."""
-    old, grown = len(pool.frames), new_pool(2 * len(pool.frames)).frames
-    columns(grown)[:old] = columns(pool.frames)
-    columns(grown)["following"][-1] = pool.stock.free
-    pool.frames, pool.stock.free = grown, old
-
-
-def new_queues(count: int) -> Sequence[Queue]:
-    """Return ``count`` empty queues."""
-    queues = new_records(Queue, count)
-    columns(queues)["head"] = columns(queues)["tail"] = NOWHERE
-    return queues
-
-
-@inlined
-def is_used_up(pool: Pool, count: int) -> bool:
-    """Return whether there are fewer than ``count`` free frames."""
-    return bool(pool.stock.used + count > len(pool.frames))
-
-
-@inlined
-def take(pool: Pool) -> int:
-    """Return the index of a free frame, which is in use now; there is one."""
-    index = pool.stock.free
-    pool.stock.free = pool.frames[index].following
-    pool.stock.used += 1
-    pool.frames[index].following = NOWHERE
-    return index
-
-
-@inlined
-def give_back(pool: Pool, index: int) -> None:
-    """Free a frame."""
-    pool.frames[index].following = pool.stock.free
-    pool.stock.free = index
-    pool.stock.used -= 1
-
-
-@compiled
-def append(pool: Pool, queue: Queue, index: int) -> None:
-    """Put a frame at the end of ``queue``."""
-    if queue.length == 0:
-        queue.head = index
-    else:
-        pool.frames[queue.tail].following = index
-    queue.tail = index
-    queue.length += 1
-    queue.octets += pool.frames[index].octets
-
-
-@compiled
-def take_first(pool: Pool, queue: Queue) -> int:
-    """Take the first frame out of ``queue``, which is not empty, and return it."""
-    index = queue.head
-    queue.head = pool.frames[index].following
-    queue.length -= 1
-    queue.octets -= pool.frames[index].octets
-    pool.frames[index].following = NOWHERE
-    return index
-
-
 _FIRST_FRAMES = 4096
 _MESSAGES = 4096
 _PASSAGES = 32_768
+_NOTES = 64
 
 _Machines = TypeVar("_Machines")
 
@@ -160,6 +42,9 @@ OWN_QUEUES = 2
 """Where a station's entries in the event heap stand: its timer, the first frame on its link, its own queues,
 then its limiters'."""
 ENTRIES = OWN_QUEUES + PRIORITIES
+
+OWN_DELAYS: NDArray[np.int64] = np.zeros(0, np.int64)
+"""``NetworkState.delays_ns`` where messages take what the link of their station has."""
 
 
 class Passage:
@@ -205,21 +90,31 @@ class Loop:
 
     now_ns: int
     change_ns: int
-    """When the port's rate next changes; NEVER_NS if it does not any more."""
+    """When the loop must stop for a change, such as of a port's rate; NEVER_NS if it need not any more."""
     changes: int
     """1 if the loop has come to that time, and waits for the change; else 0."""
     same_delays: int
     """1 if messages take the same time to every station: then they come in the order of sending."""
-    queue_octets: int
-    """The size of a queue of a station."""
     overhead_octets: int
     sent: int
     received: int
     """Messages ever sent, and those of them that were received."""
+    is_logging: int
+    """1 if each frame's outcome becomes a passage."""
+    in_band: int
+    """1 if messages are frames that queue on their way …"""
+    message_priority: int
+    """… in this priority."""
+    tight_port: int
+    """The port that has hardly room for more frames; NOWHERE for none …"""
+    tight_priority: int
+    """… and its priority."""
+    serial: int
+    """The number of frames that were offered."""
 
 
 class Link:
-    """The link between a station and the port; a record."""
+    """The link between a station and its switch; a record."""
 
     rate_bps: int
     to_port_ns: int
@@ -230,28 +125,150 @@ class Link:
     """When the frame that it sends is through."""
     shared_ns: int
     """Until when frames that come have to wait for it (rule 1)."""
+    queue_octets: int
+    """The size of each queue of the station."""
+    reaction_ns: int
+    """How long a message takes from the station's link to its reaction point."""
+    switch: int
+    """Where it leads, and through which input."""
+    input: int
+
+
+class Way:
+    """Where a switch's output port leads; a record."""
+
+    switch: int
+    """The switch that it is of."""
+    next_switch: int
+    """The one at its end, NOWHERE if a station is there."""
+    input: int
+    """Which input of that one it feeds."""
+    station: int
+    """The station at its end, NOWHERE for none."""
+    delay_ns: int
+    """How long a frame takes to there, from its last bit on."""
+    control: int
+    """The flow control machine that watches it, NOWHERE for none."""
+    ends: int
+    """Whether frames count as delivered when they leave it on their way to an adapter."""
+    is_adapter: int
+    """Whether it is a host's adapter, behind which nobody looks at frames any more."""
+
+
+class Feed:
+    """What feeds an input of a switch: a station's link or another port; a record."""
+
+    station: int
+    """NOWHERE if it is a port."""
+    port: int
+    """NOWHERE if it is a station."""
+    back_ns: int
+    """How long PAUSE takes to it."""
+
+
+class Switch:
+    """A switch: its inputs, and the memory that its ports share; a record."""
+
+    first_feed: int
+    feeds: int
+    memory_octets: int
+    memory_frames: int
+    """The most that its ports hold together; NO_LIMIT for what is not limited."""
+    held_octets: int
+    held_frames: int
+
+
+class PortCount:
+    """What a port did; a record."""
+
+    sent_frames: int
+    sent_octets: int
+    dropped_frames: int
+    dropped_octets: int
+    message_frames: int
+    """Messages that were frames here."""
+    message_octets: int
+    lost_messages: int
+
+
+class FlowCount:
+    """What became of a source's frames; a record."""
+
+    offered_frames: int
+    offered_octets: int
+    held_out_frames: int
+    sent_frames: int
+    """That left their host."""
+    sent_octets: int
+    dropped_frames: int
+    delivered_frames: int
+    delivered_octets: int
+    delay_ns: int
+    """The sum of the times from offer to delivery."""
+    longest_ns: int
+
+
+class Note:
+    """A frame of a source that has left its host, or was refused there; a record."""
+
+    source: int
+    number: int
+    refused: int
+
+
+class NoteCount:
+    """How many notes there are; a record."""
+
+    noted: int
 
 
 class NetworkState(Struct):
-    """The state of a closed loop, without the mechanism's machines.
+    """The state of a network, without the machines of its stations and destinations.
 
     ``in_flight`` is a ring of messages, its length a power of two, and ``due_ns`` when each comes to its
-    station.  Station s has the entries from s · (ENTRIES + limiters) on in ``events`` and ``queues``;
-    ``on_link`` has the frames that have left each station and not come to the port.
+    station, or, counted on behind the stations, to its port.  Station s has the entries from
+    s · (ENTRIES + limiters) on in ``events`` and ``queues``; ``on_link`` has the frames that have left each
+    station and not come to the port.  Of n ports, port p has the entries p (its departure) and n + p (the
+    first frame on its line) in ``port_events``; behind these, 2n + s is the first message that switch s has
+    made a frame of.  ``timers`` has the congestion point of each port, the flow control machines, and for
+    each port the end of a pause.  ``lines`` are the frames on each port's line, then those messages.
     """
 
     loop: Loop
     log: Log
-    port: Port
+    ports: Sequence[Port]
+    points: Sequence[CongestionPoint]
+    controls: Sequence[CongestionPoint]
+    ways: Sequence[Way]
+    switches: Sequence[Switch]
+    feeds: Sequence[Feed]
+    routes: NDArray[np.int64]
+    """By switch and destination: where its ways begin in ``choices``, and at the end their number."""
+    choices: NDArray[np.int64]
+    delays_ns: NDArray[np.int64]
+    """How long messages take, by port and then by station that sends them, and station; or OWN_DELAYS."""
+    flow_ends: NDArray[np.int64]
+    """By station and flow: the flow's destination; empty where there is but one way."""
     pool: Pool
     queues: Sequence[Queue]
     events: EventHeap
+    port_events: EventHeap
+    timers: EventHeap
+    lines: Sequence[Queue]
     links: Sequence[Link]
     on_link: Sequence[Queue]
     gates: Gates
+    port_gates: Gates
     in_flight: MutableSequence[Message]
     due_ns: NDArray[np.int64]
+    carried: MutableSequence[Message]
+    """By frame: the message that it carries."""
     outbox: Outbox
+    offers: Offers
+    notes: Sequence[Note]
+    note_count: NoteCount
+    port_counts: Sequence[PortCount]
+    flow_counts: Sequence[FlowCount]
     passages: Sequence[Passage]
 
 
@@ -269,46 +286,96 @@ def next_change_ns(changes: Sequence[RateChange]) -> int:
 
 
 def new_network(
-    port: PortConfig, config: LoopConfig, *, stations: int, limiters: int, tag_octets: int = 0
+    port: PortConfig,
+    config: LoopConfig,
+    *,
+    points: Sequence[CongestionPoint],
+    stations: int,
+    limiters: int,
+    tag_octets: int = 0,
 ) -> NetworkState:
-    """Return the stores for ``stations`` stations of ``limiters`` limiters each, everything empty.
+    """Return stores of ``stations`` stations of ``limiters`` limiters each, and a port, everything empty.
 
-    The mechanism's own tag adds ``tag_octets`` to a frame.
+    There is a port alike for each of ``points``, its congestion point, all of one switch.  The mechanism's
+    own tag adds ``tag_octets`` to a frame.
     """
     loop = new_record(Loop)
     loop.change_ns = next_change_ns(port.rate_changes)
-    loop.queue_octets = config.queue_octets
     loop.overhead_octets = port.overhead_octets
-    entries = stations * (ENTRIES + limiters)
+    loop.is_logging = 1
+    loop.tight_port = NOWHERE
+    entries, ports = stations * (ENTRIES + limiters), len(points)
+    switches: Any = new_records(Switch, 1)
+    columns(switches)["memory_octets"] = columns(switches)["memory_frames"] = NO_LIMIT
     pool = new_pool(_FIRST_FRAMES)
     network = NetworkState(
         loop=loop,
         log=new_record(Log),
-        port=new_port(port, tag_octets=tag_octets),
+        ports=[new_port(port, tag_octets=tag_octets) for _ in points],
+        points=list(points),
+        controls=[],
+        ways=new_ways(ports),
+        switches=switches,
+        feeds=new_records(Feed, 0),
+        routes=np.zeros(0, np.int64),
+        choices=np.zeros(0, np.int64),
+        delays_ns=OWN_DELAYS,
+        flow_ends=np.zeros(0, np.int64),
         pool=pool,
         queues=new_queues(entries),
         events=new_event_heap(entries),
+        port_events=new_event_heap(2 * ports + 1),
+        timers=new_event_heap(2 * ports),
+        lines=new_queues(ports + 1),
         links=new_records(Link, stations),
         on_link=new_queues(stations),
-        gates=new_gates(
-            stations,
-            rate_bps=config.link_rate_bps,
-            pause=config.pause,
-            pfc_priorities=config.pfc_priorities,
-        ),
+        gates=_gates(stations, config),
+        port_gates=_gates(ports, config),
         in_flight=_ring(2 * _MESSAGES),
         due_ns=np.zeros(2 * _MESSAGES, np.int64),
+        carried=_ring(1),
         outbox=new_outbox(_MESSAGES),
+        offers=new_offers(),
+        notes=new_records(Note, _NOTES),
+        note_count=new_record(NoteCount),
+        port_counts=new_records(PortCount, ports),
+        flow_counts=new_records(FlowCount, 0),
         passages=new_records(Passage, _PASSAGES),
     )
-    _add_slots(network.port, len(pool.frames))
+    columns(network.links)["queue_octets"] = config.queue_octets
     set_links(
         network,
         rate_bps=config.link_rate_bps,
         to_port_ns=config.propagation_ns,
         to_station_ns=config.feedback_delay_ns,
     )
+    schedule_points(network)
     return network
+
+
+def _gates(count: int, config: LoopConfig) -> Gates:
+    return new_gates(
+        count, rate_bps=config.link_rate_bps, pause=config.pause, pfc_priorities=config.pfc_priorities
+    )
+
+
+def new_ways(count: int) -> Sequence[Way]:
+    """Return the ways of ``count`` ports of one switch, all to stations."""
+    ways = new_records(Way, count)
+    for name in ("next_switch", "input", "station", "control"):
+        columns(ways)[name] = NOWHERE
+    return ways
+
+
+def schedule_points(network: NetworkState) -> None:
+    """Set when the timers of congestion points and flow control are due first."""
+    due_ns = [machine.next_timer_ns() for machine in (*network.points, *network.controls)]
+    due_ns += [NEVER_NS] * len(network.ports)
+    network.timers = new_event_heap(len(due_ns))
+    order = np.argsort(np.array(due_ns, np.int64), kind="stable")
+    network.timers.due_ns[:] = due_ns
+    network.timers.heap[:] = order
+    network.timers.position[order] = np.arange(len(order))
 
 
 def set_links(
@@ -329,13 +396,36 @@ def set_links(
 
 def _compare_delays(network: NetworkState) -> None:
     delays_ns = columns(network.links)["to_station_ns"]
-    network.loop.same_delays = int((delays_ns == delays_ns[:1]).all())
+    network.loop.same_delays = int(not len(network.delays_ns) and (delays_ns == delays_ns[:1]).all())
+
+
+def set_delays(network: NetworkState, delays_ns: NDArray[np.int64]) -> None:
+    """Have messages take ``delays_ns``, by port and then by station that sends them, and station."""
+    network.delays_ns = np.ascontiguousarray(delays_ns).reshape(-1)
+    _compare_delays(network)
 
 
 def add_frames(network: NetworkState) -> None:
     """Make room for twice as many frames."""
     enlarge_pool(network.pool)
-    _add_slots(network.port, len(network.pool.frames))
+    if network.loop.in_band:
+        carried = _ring(len(network.pool.frames))
+        columns(carried)[: len(network.carried)] = columns(network.carried)
+        network.carried = carried
+
+
+def carry_messages(network: NetworkState, priority: int) -> None:
+    """Have messages be frames of ``priority`` that queue on their way."""
+    network.loop.in_band, network.loop.message_priority = 1, priority
+    network.carried = _ring(len(network.pool.frames))
+
+
+def lengthen_tight_ring(network: NetworkState) -> None:
+    """Make room for more frames at the port that has hardly any."""
+    loop = network.loop
+    if loop.tight_port != NOWHERE:
+        lengthen_ring(network.ports[loop.tight_port], loop.tight_priority)
+        loop.tight_port = NOWHERE
 
 
 def lengthen_in_flight(network: NetworkState) -> None:
@@ -355,7 +445,7 @@ def add_stations(
 
     The last of these has sent nothing yet: it was stopped by what stops all stations, as are the fresh ones.
     """
-    fresh = new_network(port, config, stations=stations, limiters=limiters)
+    fresh = new_network(port, config, points=[], stations=stations, limiters=limiters)
     for records in ("stopped", "pause_states", "pfc_states"):
         columns(getattr(fresh.gates, records))[:] = columns(getattr(network.gates, records))[-1]
     network.queues = lengthened(network.queues, fresh.queues)
@@ -389,13 +479,6 @@ def _add_entries(events: EventHeap, entries: int) -> None:
     events.due_ns = np.append(events.due_ns, np.full(len(more), NEVER_NS))
     events.heap = np.append(events.heap, more)
     events.position = np.append(events.position, more)
-
-
-def _add_slots(port: Port, frames: int) -> None:
-    """Give every ring of ``port`` a slot for each of ``frames``: none is ever full."""
-    for priority in range(PRIORITIES):
-        while int(port.line.slot_mask[priority]) + 1 < frames:
-            lengthen_ring(port, priority)
 
 
 def _ring(size: int) -> MutableSequence[Message]:

@@ -158,6 +158,12 @@ def is_full(line: Line, priority: int) -> bool:
 
 
 @inlined
+def free_slots(line: Line, priority: int) -> int:
+    """Return how many more frames the ring of ``priority`` takes."""
+    return int(line.slot_mask[priority] + 1 - line.slots_put[priority] + line.slots_taken[priority])
+
+
+@inlined
 def departs(line: Line, now_ns: int) -> bool:
     """Return whether the frame on the line is through by ``now_ns``."""
     return bool(line.in_service_octets > 0 and line.departure_ns <= now_ns)

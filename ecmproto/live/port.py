@@ -24,9 +24,9 @@ from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
 from ecmproto.engine.arrivals import tag_kind
 from ecmproto.engine.config import PortConfig, check_seed, parse_buffer
+from ecmproto.engine.frame_pool import new_pool
 from ecmproto.engine.frames import octets_of
 from ecmproto.engine.gauge import PRIORITIES, TOTAL, queue_statistics, settled, utilisation
-from ecmproto.engine.network import new_pool
 from ecmproto.engine.port import lengthen_ring, new_port
 from ecmproto.engine.statistics import kind_name
 from ecmproto.errors import ParameterError

@@ -30,15 +30,15 @@ from ecmproto.engine.feedback import (
 )
 from ecmproto.engine.frames import octets_of, tagged_frames
 from ecmproto.engine.loop import has_space, run
-from ecmproto.engine.network import add_frames, new_network, with_obeyed
+from ecmproto.engine.network import add_frames, lengthen_tight_ring, new_network, with_obeyed
 from ecmproto.engine.port import HELD_OUT, PASSED_BY
+from ecmproto.engine.traffic import NoSources, Sources
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.device import EXAMPLE_FRAME, Send, Snapshot, discard, exercise
 from ecmproto.live.tagging import Tagger, precompile_tagging, with_vlan, without_vlan
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
     PROBE_KIND,
-    CongestionPoint,
     NullCongestionPoint,
     NullReceivers,
     Receivers,
@@ -161,10 +161,14 @@ class ReactionPoint:
         self._nothing = self._intakes[NET].take(Batch.from_frames([]))
         self._feedback_counters = new_feedback_counters(machine)
         self.senders = machine.senders(self.context, np.random.default_rng(seed))
-        self._point = as_interface(NullCongestionPoint(), CongestionPoint)
+        self._sources = as_interface(NoSources(), Sources)
         self._receivers = as_interface(NullReceivers(), Receivers)
         self.network = new_network(
-            port, with_obeyed(config, machine), stations=LARGEST_STATIONS, limiters=self.senders.limiters()
+            port,
+            with_obeyed(config, machine),
+            points=[NullCongestionPoint()],
+            stations=LARGEST_STATIONS,
+            limiters=self.senders.limiters(),
         )
         while len(self.network.pool.frames) < _MOST_FRAMES:
             add_frames(self.network)
@@ -248,9 +252,9 @@ class ReactionPoint:
         while True:
             position = run(
                 self.network,
-                self._point,
                 as_interface(self.senders, Senders),
                 self._receivers,
+                self._sources,
                 arrivals,
                 feedback,
                 position,
@@ -260,6 +264,7 @@ class ReactionPoint:
             self._drain(taken, first, left)
             if position == count:
                 break
+            lengthen_tight_ring(self.network)
             if not has_space(self.network):
                 self.counts.overflow_frames += count - position
                 left[position:] = True

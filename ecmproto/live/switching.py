@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from ecmproto.batch.classes import FrameClass, class_of
 from ecmproto.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
 from ecmproto.batch.tags import CN, NONE, OwnTag, own_tag
+from ecmproto.engine.frame_pool import Pool, give_back, is_used_up, take
 from ecmproto.engine.gauge import PRIORITIES, TOTAL
-from ecmproto.engine.network import Pool, give_back, is_used_up, take
 from ecmproto.engine.port import Port, arrive, depart, departs, stop
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.api.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room

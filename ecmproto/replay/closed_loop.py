@@ -35,6 +35,7 @@ from ecmproto.engine.network import (
     add_frames,
     add_stations,
     lengthen_in_flight,
+    lengthen_tight_ring,
     lengthened,
     new_network,
     next_change_ns,
@@ -42,6 +43,7 @@ from ecmproto.engine.network import (
 )
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, set_rate
 from ecmproto.engine.statistics import FlowSeries, PortCounts, second_half_ns
+from ecmproto.engine.traffic import NoSources, Sources
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.mechanisms.api.machine import Machine, PortContext
 from ecmproto.mechanisms.api.mechanism import Role
@@ -125,10 +127,12 @@ class ClosedLoopReplay:
         self._network = new_network(
             port,
             loop,
+            points=[self._point],
             stations=_FIRST_STATIONS,
             limiters=self._senders.limiters(),
             tag_octets=machine.tag_octets,
         )
+        self._sources = as_interface(NoSources(), Sources)
         self._changes = list(port.rate_changes)
         self._counts = PortCounts(machine)
         self._series = FlowSeries()
@@ -208,6 +212,7 @@ class ClosedLoopReplay:
         # What the fresh ones draw at their start is thrown away with them: the old ones' generators stay.
         spare = np.random.default_rng([self._seed, stations])
         self._point = lengthened(self._point, self._new_point(spare))
+        self._network.points = [self._point]
         self._senders = lengthened(self._senders, self.machine.senders(self.place, spare))
         self._receivers = lengthened(self._receivers, self.machine.receivers(self.place, spare))
         add_stations(self._network, self._port_config, self._loop_config, stations, self._senders.limiters())
@@ -219,9 +224,9 @@ class ClosedLoopReplay:
         while True:
             position = run(
                 self._network,
-                as_interface(self._point, CongestionPoint),
                 as_interface(self._senders, Senders),
                 as_interface(self._receivers, Receivers),
+                self._sources,
                 arrivals,
                 feedback,
                 position,
@@ -242,7 +247,7 @@ class ClosedLoopReplay:
     def _change_rate(self) -> None:
         """Set the port's next rate."""
         loop, change = self._network.loop, self._changes.pop(0)
-        set_rate(self._network.port.line, change.rate_bps)
+        set_rate(self._network.ports[0].line, change.rate_bps)
         self.machine.set_capacity(self._point, change.rate_bps)
         loop.change_ns, loop.changes = next_change_ns(self._changes), 0
 
@@ -258,6 +263,7 @@ class ClosedLoopReplay:
 
     def _make_room(self) -> None:
         """Enlarge the stores that draining does not empty."""
+        lengthen_tight_ring(self._network)
         if not has_space(self._network):
             lengthen_in_flight(self._network)
             add_frames(self._network)
@@ -291,7 +297,7 @@ class ClosedLoopReplay:
         self._rtts += len(known_ns)
 
     def _port_summary(self) -> PortSummary:
-        return port_summary("port", self._network.port.gauge, self._now_ns, self._counts)
+        return port_summary("port", self._network.ports[0].gauge, self._now_ns, self._counts)
 
     def summary(self, *, drained: bool = False) -> ReplaySummary:
         """Return the summary so far; that of the whole replay, once iterated.
