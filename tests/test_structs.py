@@ -302,29 +302,29 @@ class Box(Struct):
 
 
 @interface
-class Adds(Protocol):
-    """Something that adds to a number in its own way."""
+class Enlarges(Protocol):
+    """Something that enlarges a number in its own way."""
 
-    def add_to(self, number: int) -> int:
-        """Return the number and what is added."""
+    def enlarge(self, number: int) -> int:
+        """Return the number enlarged."""
 
 
-class Adder(Struct):
-    """It adds an amount."""
+class ByAmount(Struct):
+    """It enlarges by an amount."""
 
     amount: int
 
-    def add_to(self, number: int) -> int:
+    def enlarge(self, number: int) -> int:
         """Return the sum."""
         return number + self.amount
 
 
-class Multiplier(Struct):
-    """It adds so much that the number is multiplied."""
+class ByFactor(Struct):
+    """It enlarges by a factor."""
 
     factor: int
 
-    def add_to(self, number: int) -> int:
+    def enlarge(self, number: int) -> int:
         """Return the product."""
         return number * self.factor
 
@@ -333,24 +333,24 @@ class Rows(Struct):
     """Rows of structs, and of interfaces on structs of several classes."""
 
     boxes: Sequence[Box]
-    adders: Sequence[Adds]
+    enlargers: Sequence[Enlarges]
 
 
 @compiled
-def add_up(rows: Rows, adder: int) -> int:
-    """Return the sum of the boxes' first values as an adder adds to it; these become 7."""
+def enlarged_sum(rows: Rows, number: int) -> int:
+    """Return the sum of the boxes' first values as one of them enlarges it; these become 7."""
     total = 0
     for number in range(len(rows.boxes)):
         box = rows.boxes[number]
         total += box.values[0]
         box.values[0] = 7
-    return rows.adders[adder].add_to(total)
+    return int(rows.enlargers[number].enlarge(total))
 
 
 def test_a_struct_has_rows_of_structs_and_of_interfaces() -> None:
-    rows = Rows([Box(np.array([1, 2])), Box(np.array([10]))], [Adder(5), Multiplier(3)])
-    assert add_up(rows, 0) == 16
-    assert add_up(rows, 1) == 42
+    rows = Rows([Box(np.array([1, 2])), Box(np.array([10]))], [ByAmount(5), ByFactor(3)])
+    assert enlarged_sum(rows, 0) == 16
+    assert enlarged_sum(rows, 1) == 42
     assert [box.values.tolist() for box in rows.boxes] == [[7, 2], [7]]
     rows.boxes = [Box(np.array([100]))]
-    assert add_up(rows, 0) == 105
+    assert enlarged_sum(rows, 0) == 105
