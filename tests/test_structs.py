@@ -337,14 +337,14 @@ class Rows(Struct):
 
 
 @compiled
-def enlarged_sum(rows: Rows, number: int) -> int:
+def enlarged_sum(rows: Rows, which: int) -> int:
     """Return the sum of the boxes' first values as one of them enlarges it; these become 7."""
     total = 0
     for number in range(len(rows.boxes)):
         box = rows.boxes[number]
         total += box.values[0]
         box.values[0] = 7
-    return int(rows.enlargers[number].enlarge(total))
+    return int(rows.enlargers[which].enlarge(total))
 
 
 def test_a_struct_has_rows_of_structs_and_of_interfaces() -> None:
