@@ -16,14 +16,15 @@ from ecmproto.formats.ethernet import MSDU, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.experimental import UnknownMessage, UnknownTag
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
-from ecmproto.formats.ip import ARP, TCP, UDP, IPv4, IPv6
+from ecmproto.formats.ip import ARP, TCP, UDP, EthernetARP, IPv4, IPv4ARP, IPv6, OtherARP
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.formats.schema import Field
 
 __all__ = [
     "ARP", "BCN", "CNM", "E2CM", "ECM", "MSDU", "PFC", "TCP", "TLV", "UDP", "VLAN", "CMTag", "CNTag",
-    "CongestionNotificationTLV", "DBPRateReport", "Data", "EtherTypes", "Ethernet", "FECNReturn", "Field",
-    "Frame", "IPv4", "IPv6", "ITag", "Layer", "MACControl", "Pause", "Placed", "RDTag", "RRTTag", "STag",
-    "Span", "UnknownMessage", "UnknownTag", "decode", "decode_lax", "encapsulated", "encode",
+    "CongestionNotificationTLV", "DBPRateReport", "Data", "EtherTypes", "Ethernet", "EthernetARP",
+    "FECNReturn", "Field", "Frame", "IPv4", "IPv4ARP", "IPv6", "ITag", "Layer", "MACControl", "OtherARP",
+    "Pause", "Placed", "RDTag", "RRTTag", "STag", "Span", "UnknownMessage", "UnknownTag", "decode",
+    "decode_lax", "encapsulated", "encode",
 ]  # fmt: skip

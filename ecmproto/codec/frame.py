@@ -122,15 +122,15 @@ class Frame:
         return self._placed(index, self.boundaries()[index] * 8)
 
     def _placed(self, index: int, base: int) -> Iterator[Placed]:
-        value = self.layers[index]
+        value, first = self.layers[index], base
         for field in value.layout:
             got: int | bytes = getattr(value, field.key)
             bits = field.bits if field.bits is not None else 8 * len(got)  # type: ignore[arg-type]
-            first = base + field.bit_offset
             span = Span(
                 start=first // 8, stop=-(-(first + bits) // 8), bit_start=first, bit_stop=first + bits
             )
             yield Placed(layer=index, field=field, value=got, span=span)
+            first += bits
 
     def spans(self, name: str) -> tuple[Span, ...]:
         """Return the positions of the fields called ``name`` (``cnm.qntz_fb``), outermost first."""

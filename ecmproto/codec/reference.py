@@ -26,7 +26,7 @@ class _Segment:
 
 
 def diagram(cls: type[Layer]) -> str:
-    """Return the diagram of a format's fields, labelled with their keys; a variable field closes it."""
+    """Return the diagram of a format's fields, labelled with their keys; variable fields close it."""
     segments = [segment for field in cls.layout for segment in _segments(field)]
     rows = max((segment.row for segment in segments), default=-1) + 1
     labelled = {field.key: _label_row(field, segments) for field in cls.layout}
@@ -36,11 +36,11 @@ def diagram(cls: type[Layer]) -> str:
         lines.append(_rule(owner, row))
         lines.append(_cells([s for s in segments if s.row == row], labelled))
     lines.append(_rule(owner, rows))
-    tail = cls.layout[-1]
-    if tail.count is not None:
-        label = f"{tail.key}: {length_of(tail)}"
-        width = 2 * ROW_BITS - 1
-        lines += [f"/{label.center(width)}/", "+" + "-+" * ROW_BITS]
+    for field in cls.layout:
+        if field.count is not None or field.behind:
+            label = f"{field.key}: {length_of(field)}"
+            width = 2 * ROW_BITS - 1
+            lines += [f"/{label.center(width)}/", "+" + "-+" * ROW_BITS]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -61,7 +61,7 @@ def length_of(field: Field) -> str:
 
 
 def _segments(field: Field) -> list[_Segment]:
-    if field.bits is None:
+    if field.bits is None or field.behind:
         return []
     segments = []
     bit, stop = field.bit_offset, field.bit_offset + field.bits
@@ -128,7 +128,7 @@ def _field_dict(field: Field) -> dict[str, object]:
         "name": field.name,
         "key": field.key,
         "type": type_of(field),
-        "bit_offset": field.bit_offset,
+        "bit_offset": None if field.behind else field.bit_offset,
         "bits": field.bits,
         "length": length_of(field) if field.count else None,
         "default": field.meta.default if field.is_number else bytes(field.meta.default).hex(),
@@ -174,7 +174,7 @@ def _heading(cls: type[Layer]) -> str:
 def _facts(cls: type[Layer]) -> str:
     """Return a format's size, what announces it and its source as one phrase."""
     ethertype = announcement(cls, DEFAULT)
-    more = " and more" if cls.layout[-1].count else ""
+    more = " and more" if any(field.count for field in cls.layout) else ""
     announced = f", EtherType {ethertype:#06x}" if ethertype is not None else ""
     announced += f", UDP port {', '.join(map(str, cls.udp_ports))}" if cls.udp_ports else ""
     return f"{cls.fixed_octets} octets{more}{announced}; {cls.source}"
@@ -182,6 +182,8 @@ def _facts(cls: type[Layer]) -> str:
 
 def _place(field: Field) -> str:
     """Return the octets a field stands in, with the bit where it is not a whole number of them."""
+    if field.behind:
+        return "then"
     start, bit = divmod(field.bit_offset, 8)
     if field.bits is None:
         return f"{start}–"

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from ecmproto.batch.headers import fixed
 from ecmproto.capture.batch import Batch, Interface
 from ecmproto.columns.column import Column, Stretches, Texts, Values, asked, every_row
-from ecmproto.columns.gathering import WORD, Collected, Want, empty_values, how_to_read, tail_of, typed
+from ecmproto.columns.gathering import WORD, Collected, Want, empty_values, how_to_read, kind_of, typed
 from ecmproto.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
 from ecmproto.columns.layout_cache import FCS, PADDING, TRAILER
-from ecmproto.columns.parse_tables import NUMBER_OF, field_of
+from ecmproto.columns.parse_tables import field_of
 from ecmproto.filter.fields import FieldSource, FilterField
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 
@@ -233,12 +233,15 @@ class _Origin(NamedTuple):
 def _origins(field: FilterField) -> tuple[_Origin, ...]:
     if field.origin == "frame":
         return (_Origin(_BEHIND[field.name.removeprefix("encapsulated.")], None, None),)
-    return tuple(
-        _Origin(NUMBER_OF[source.format], source, source.bit if source.part == "bit" else None)
-        if field_of(source.format, source.key).bits is not None
-        else _Origin(tail_of(source.format), None, None)
-        for source in field.sources
-    )
+    return tuple(map(_origin, field.sources))
+
+
+def _origin(source: FieldSource) -> _Origin:
+    field = field_of(source.format, source.key)
+    kind = kind_of(source.format, field)
+    if field.bits is None:
+        return _Origin(kind, None, None)
+    return _Origin(kind, source, source.bit if source.part == "bit" else None)
 
 
 def kinds_of(field: FilterField) -> tuple[int, ...]:

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.columns.column import every_row
-from ecmproto.columns.layout_cache import FRAMES, FROM_END, LAYERS
+from ecmproto.columns.layout_cache import FCS, FRAMES, FROM_END, LAYERS
 from ecmproto.columns.octets import eight_octets
-from ecmproto.columns.parse_tables import NUMBER_OF, BitField, bit_field
+from ecmproto.columns.parse_tables import MOVING_FIELDS, NUMBER_OF, BitField, bit_field
 from ecmproto.columns.threads import together
 from ecmproto.columns.walk import BatchPart, Frames
 from ecmproto.formats.base import Layer
@@ -77,7 +77,8 @@ def how_to_read(cls: type[Layer], field: Field, bit: int | None, *, preceded: bo
     place = bit_field(field)
     if not field.is_number:
         how = _ADDRESS if place.octets == _ADDRESS_OCTETS else _COPY
-        return how, place.at, place.octets, 0, 0, 1
+        at = 0 if field in cls.moving else place.at
+        return how, at, place.octets, 0, 0, 1
     assert place.octets <= WORD, f"{field.name}: a number in more than eight octets"
     if bit is not None:
         place = place._replace(shift=place.shift + bit, mask=1)
@@ -372,17 +373,23 @@ def borrow(octets: int) -> Octets:
 
 Values = NDArray[np.uint8]
 
-_TAILS = MOST_FORMATS + 3
+_TAILS = FCS + 1 + len(MOVING_FIELDS)
 KINDS = _TAILS + MOST_FORMATS
-_FIXED = np.full(_TAILS, 1 << 40, np.int64)
-_FIXED[: len(FORMATS)] = [cls.fixed_octets for cls in FORMATS]
-"""More than any has behind the layers: there is no variable field."""
+_FAR = 1 << 40
+_FIXED = np.full(_TAILS, _FAR, np.int64)
+_FIXED[: len(FORMATS)] = [_FAR if cls.moving else cls.fixed_octets for cls in FORMATS]
+"""More than any has where there is no variable last field: behind the layers, or where fields move."""
 _NUMBERS = LAST_FIELD + 1
 
 
-def tail_of(cls: type[Layer]) -> int:
-    """Return the kind that is the variable field of a format, where it is not empty."""
-    return _TAILS + NUMBER_OF[cls]
+def kind_of(cls: type[Layer], field: Field) -> int:
+    """Return the kind that has a field: the format's layers, or the field itself.
+
+    A variable last field is a kind, where it is not empty, and so is a field without a fixed place.
+    """
+    if field in cls.moving:
+        return MOVING_FIELDS[cls, field.key]
+    return NUMBER_OF[cls] if field.bits is not None else _TAILS + NUMBER_OF[cls]
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -451,9 +458,6 @@ class Census:
         single = used[np.repeat(np.arange(len(used)), np.diff(bound))] & (layer[:, STRIDE] == 1)
         once: NDArray[np.bool_] = np.bincount(layer[single, KIND], minlength=kinds) == np.count_nonzero(used)
         return once
-
-
-_FAR = 1 << 40
 
 
 def collect(

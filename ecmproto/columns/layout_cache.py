@@ -31,7 +31,7 @@ Uint64 = NDArray[np.uint64]
 _Number = TypeVar("_Number", np.int64, np.uint64)
 
 BEHIND = PADDING, TRAILER, FCS = range(MOST_FORMATS, MOST_FORMATS + 3)
-"""Padding, trailer and FCS, numbered as if they were formats."""
+"""Padding, trailer and FCS, numbered as if they were formats; behind them, `MOVING_FIELDS`."""
 
 NO_LAYOUT = -1
 NO_LENGTH, NOWHERE = -1, -2

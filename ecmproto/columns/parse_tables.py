@@ -20,8 +20,24 @@ from ecmproto.formats.base import Follows, Layer
 from ecmproto.formats.ethernet import SNAP, Data
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.experimental import MOST_OCTETS, Proposed, Sampling, Word, selector
-from ecmproto.formats.ip import FragmentHeader, IPv4, IPv6
-from ecmproto.formats.registry import BEHIND_PORTS, FORMATS, Dispatch, announcement, dispatch
+from ecmproto.formats.ip import (
+    ARP,
+    ARP_ETHERTYPE,
+    ARP_HARDWARE,
+    ARP_PROTOCOLS,
+    FragmentHeader,
+    IPv4,
+    IPv6,
+    OtherARP,
+)
+from ecmproto.formats.registry import (
+    BEHIND_PORTS,
+    FORMATS,
+    MOST_FORMATS,
+    Dispatch,
+    announcement,
+    dispatch,
+)
 from ecmproto.formats.schema import Field
 
 Int64 = NDArray[np.int64]
@@ -40,7 +56,12 @@ _FOLLOWS: Mapping[Follows, int] = {
 
 
 def followed_by(cls: type[Layer]) -> int:
-    """Return the rule that finds the format after one; UNKNOWN if only the format's own methods can."""
+    """Return the rule that finds the format after one; UNKNOWN if only the format's own methods can.
+
+    So it is of a format that has fields without a fixed place: no table says where it ends.
+    """
+    if cls.moving:
+        return UNKNOWN
     own_check = cls.check not in (Layer.check, cls.within)
     if own_check and cls.follows != "ipv4" and not issubclass(cls, Sampling):
         return UNKNOWN
@@ -50,18 +71,24 @@ def followed_by(cls: type[Layer]) -> int:
 
 
 NUMBER_OF: dict[type[Layer], int] = {cls: number for number, cls in enumerate(FORMATS)}
+_BEHIND_NUMBERS = MOST_FORMATS + 3
+MOVING_FIELDS: dict[tuple[type[Layer], str], int] = {
+    place: number
+    for number, place in enumerate(
+        ((cls, field.key) for cls in FORMATS for field in cls.moving), _BEHIND_NUMBERS
+    )
+}
+"""The fields without a fixed place, numbered as if they were formats, behind padding, trailer and FCS."""
 DATA_NUMBER, SNAP_NUMBER = NUMBER_OF[Data], NUMBER_OF[SNAP]
 
 NO_TAIL, REST_TAIL, COUNTED_TAIL = range(3)
-WHOLE_ARP, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
+ARP_TYPES, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
 """Where an EtherType announces several formats: how one is chosen; STRANGE is not known here."""
 
 NO_DOUBT = -1
 
 CONDITIONS = 4
 """How many limits a format has room for, whatever formats there are: kernels are compiled with it."""
-
-_ARP_ETHERTYPE = 0x0806
 
 
 class BitField(NamedTuple):
@@ -116,7 +143,8 @@ class ParseTables(NamedTuple):
     short: Int64
     """The format where those two octets (ARP: the sizes) are not there: messages, tags, MAC Control, ARP."""
     arp: Int64
-    """The format of an ARP packet of the sizes known, those sizes, and the format of others."""
+    """The formats of an ARP packet for IPv4 over Ethernet and of another; then that one's two hardware types,
+    two protocol types and its sizes."""
     decisive: Int64
     """The words that decide how the walk goes on from a layer or came to it, DECISIVE rows a format: an octet
     of the layer and a mask; unused ones have none."""
@@ -152,7 +180,7 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
         short=fixed(short),
         decisive=_numbers([row for cls in FORMATS for row in _decisive(cls)]),
         settled=fixed(np.array([followed_by(cls) not in (TLVS, CN_TLV, UNKNOWN) for cls in FORMATS])),
-        arp=_arp(ethertypes),
+        arp=_numbers([NUMBER_OF[ARP], NUMBER_OF[OtherARP], *ARP_HARDWARE, *ARP_PROTOCOLS, _ARP_SIZES]),
         transport=fixed(_transport(formats)),
         ip=_numbers(_ip_places()),
         tag_ethertypes=_numbers([ethertypes.message, ethertypes.tag, ethertypes.mac_control]),
@@ -174,7 +202,7 @@ _FIELDS = {(cls, field.key): field for cls in FORMATS for field in cls.layout}
 def _tail(cls: type[Layer]) -> tuple[int, ...]:
     count = cls.layout[-1].count
     nowhere = BitField(0, 0, 0, 0)
-    if count is None:
+    if count is None or cls.moving:
         return (NO_TAIL, *nowhere, 0, 0, *nowhere, 0, 0)
     by = bit_field(field_of(cls, count.key)) if count.key else nowhere
     when, values = nowhere, 0
@@ -201,10 +229,13 @@ def _doubts(cls: type[Layer]) -> tuple[int, int, int, int]:
     return NUMBER_OF[cls.otherwise], has_cpid, MOST_OCTETS if cls.padded else 0, has_cpid
 
 
-_SELECTORS: dict[str | int, tuple[int, int]] = {
-    "message": (0, 0x07F0), "tag": (0, 0x07F0), "mac_control": (0, 0xFFFF), _ARP_ETHERTYPE: (4, 0xFFFF)
+_SELECTORS: dict[str | int, tuple[tuple[int, int], ...]] = {
+    "message": ((0, 0x07F0),), "tag": ((0, 0x07F0),), "mac_control": ((0, 0xFFFF),),
+    ARP_ETHERTYPE: ((0, 0xFFFF), (2, 0xFFFF), (4, 0xFFFF)),
 }  # fmt: skip
-"""Where formats share an EtherType: the word that chooses among them, and its bits that do."""
+"""Where formats share an EtherType: the words that choose among them, and the bits of each that do."""
+
+_ARP_SIZES = ARP().hw_size << 8 | ARP().proto_size
 
 DECISIVE = 8
 """How many words of a format may decide."""
@@ -221,9 +252,7 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
         places.append(bit_field(field_of(cls, cls.next_key or "dstport")))
     if followed in (EXTENSION, FRAGMENT):
         places += [bit_field(field_of(cls, key)) for key in ("nxt", "offset")[: 1 + (followed == FRAGMENT)]]
-    if cls.announced_by in _SELECTORS:
-        at, mask = _SELECTORS[cls.announced_by]
-        places.append(BitField(at, 2, 0, mask))
+    places += [BitField(at, 2, 0, mask) for at, mask in _SELECTORS.get(cls.announced_by, ())]
     for place in places:
         bits = (place.mask << place.shift).to_bytes(place.octets, "big")
         for octet, mask in enumerate(bits, place.at):
@@ -256,7 +285,7 @@ def _announced(formats: Dispatch) -> NDArray[np.int8]:
         table[value] = NUMBER_OF[cls]
     types = formats.ethertypes
     known = {types.message: WORD, types.tag: WORD, types.mac_control: OPCODE, types.lldp: LLDP}
-    known[_ARP_ETHERTYPE] = WHOLE_ARP
+    known[ARP_ETHERTYPE] = ARP_TYPES
     for value in formats.chosen:
         table[value] = known.get(value, STRANGE)
     return table
@@ -286,19 +315,12 @@ def _words(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
             numbers[words] = NUMBER_OF[choose(int(words[0]).to_bytes(2, "big"), 0, 2)]
         tables.append(numbers)
         short.append(NUMBER_OF[choose(b"", 0, 0)])
-    short.append(NUMBER_OF[formats.chosen[_ARP_ETHERTYPE](b"", 0, 0)])
+    short.append(NUMBER_OF[formats.chosen[ARP_ETHERTYPE](b"", 0, 0)])
     return np.array(tables, np.int8), np.array(short, np.int64)
 
 
 def _announced_by(value: int, ethertypes: EtherTypes) -> list[type[Layer]]:
     return [cls for cls in FORMATS if announcement(cls, ethertypes) == value]
-
-
-def _arp(ethertypes: EtherTypes) -> Int64:
-    choose = dispatch(ethertypes).chosen[_ARP_ETHERTYPE]
-    (cls,) = _announced_by(_ARP_ETHERTYPE, ethertypes)
-    (sizes,) = cls.selected_by
-    return _numbers([NUMBER_OF[cls], sizes, NUMBER_OF[choose(bytes(6), 0, 6)]])
 
 
 def _transport(formats: Dispatch) -> NDArray[np.int8]:
@@ -319,5 +341,7 @@ def repeated_formats(ethertypes: EtherTypes) -> frozenset[type[Layer]]:
     lists = {cls: followed_by(cls) for cls in FORMATS}
     chained = frozenset(cls for cls in FORMATS if lists[cls] in (EXTENSION, FRAGMENT))
     return chained | frozenset(
-        cls for cls in announced if lists[cls] in (ANNOUNCED, UNKNOWN) or cls.announced_by == "lldp"
+        cls
+        for cls in announced
+        if (lists[cls] in (ANNOUNCED, UNKNOWN) and cls.follows) or cls.announced_by == "lldp"
     )

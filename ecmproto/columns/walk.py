@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,7 @@ from ecmproto.columns.layout_cache import (
 )
 from ecmproto.columns.parse_tables import (
     ANNOUNCED,
+    ARP_TYPES,
     CN_TLV,
     CONDITIONS,
     COOKED,
@@ -55,6 +57,7 @@ from ecmproto.columns.parse_tables import (
     IPV4,
     IPV6,
     LLDP,
+    MOVING_FIELDS,
     NO_DOUBT,
     NO_TAIL,
     NOTHING,
@@ -67,10 +70,10 @@ from ecmproto.columns.parse_tables import (
     STRANGE,
     TLVS,
     UNKNOWN,
-    WHOLE_ARP,
     ParseTables,
     parse_tables,
 )
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import SNAP, SNAP_START
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS, UNKNOWN_LENGTH
@@ -198,12 +201,17 @@ def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTab
         return _Next(SLOW, stop, True, NO_LENGTH)
     if layer == LLDP:
         return _Next(_tlv(buffer, pos, stop), stop, True, NO_LENGTH)
-    if layer == WHOLE_ARP:
+    if layer == ARP_TYPES:
         if stop - pos < 6:
             return _Next(tables.short[3], stop, False, NO_LENGTH)
-        if two_octets(buffer, pos + 4) == tables.arp[1]:
+        hardware, protocol = two_octets(buffer, pos), two_octets(buffer, pos + 2)
+        if (
+            two_octets(buffer, pos + 4) == tables.arp[6]
+            and (hardware == tables.arp[2] or hardware == tables.arp[3])
+            and (protocol == tables.arp[4] or protocol == tables.arp[5])
+        ):
             return _Next(tables.arp[0], stop, True, NO_LENGTH)
-        return _Next(tables.arp[2], stop, False, NO_LENGTH)
+        return _Next(tables.arp[1], stop, False, NO_LENGTH)
     which = 2 if layer == OPCODE else 0 if value == tables.tag_ethertypes[0] else 1
     if stop - pos < 2:
         return _Next(tables.short[which], stop, False, NO_LENGTH)
@@ -521,6 +529,16 @@ def decoded_frame(frames: Frames, ethertypes: EtherTypes, row: int) -> Frame:
     return dataclasses.replace(frame, padding=b"", trailer=frame.padding + frame.trailer)
 
 
+def _moving_fields(layers: Sequence[Layer], bounds: Sequence[int]) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield the number of each field without a fixed place, and where it starts and stops."""
+    for value, end in zip(layers, bounds[1:], strict=True):
+        # they are the last of their layer
+        for field in reversed(type(value).moving):
+            start = end - len(getattr(value, field.key))
+            yield MOVING_FIELDS[type(value), field.key], (start, end)
+            end = start
+
+
 class BatchPart:
     """The frames ``begin`` to ``end`` of those of a batch."""
 
@@ -585,9 +603,12 @@ class BatchPart:
         stops = list(itertools.accumulate(map(len, behind), initial=bounds[-1]))
         layers = [*zip(numbers, itertools.pairwise(bounds), strict=True)]
         layers += [
-            place
-            for place in zip(BEHIND, itertools.pairwise(stops), strict=True)
-            if place[1][0] < place[1][1]
+            (number, place)
+            for number, place in (
+                *zip(BEHIND, itertools.pairwise(stops), strict=True),
+                *_moving_fields(frame.layers, bounds),
+            )
+            if place[0] < place[1]
         ]
         first, number = len(self.layer), len(self.layouts)
         while first + len(layers) > len(self.cache.layer) or number == len(self.cache.layout):

@@ -29,8 +29,11 @@ from ecmproto.formats.ip import (
     SOURCE_PORT,
     TCP,
     UDP,
+    EthernetARP,
     IPv4,
+    IPv4ARP,
     IPv6,
+    OtherARP,
 )
 from ecmproto.formats.lldp import END, TLV, CongestionNotificationTLV
 from ecmproto.formats.mac_control import PFC
@@ -297,11 +300,20 @@ def _cn_tlv(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
 
 
 def _arp(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    return {"src_hw": addresses[1], "src_proto": SOURCE_IP, "dst_proto": DESTINATION_IP}
+    """Return the MAC and IPv4 addresses; of others, one as long as the other that is given."""
+    known = {"src_hw": addresses[1], "src_proto": SOURCE_IP, "dst_proto": DESTINATION_IP}
+    kinds = {field.key: field.kind for field in part.cls.layout}
+    values: dict[str, int | bytes] = {key: value for key, value in known.items() if kinds[key] != "octets"}
+    for one, other in (("src_hw", "dst_hw"), ("src_proto", "dst_proto")):
+        for given, left in ((one, other), (other, one)):
+            octets = part.values.get(given)
+            if kinds[left] == "octets" and isinstance(octets, bytes):
+                values[left] = bytes(len(octets))
+    return values
 
 
 _FILL: dict[type[Layer], Callable[[Part, Stack, tuple[bytes, bytes]], Values]] = {
     Ethernet: _ethernet, ITag: _i_tag, CNM: _cnm, E2CM: _e2cm, PFC: _pfc, CongestionNotificationTLV: _cn_tlv,
-    ARP: _arp,
+    ARP: _arp, EthernetARP: _arp, IPv4ARP: _arp, OtherARP: _arp,
 }  # fmt: skip
 """What depends on more than a format's declaration."""

@@ -428,6 +428,15 @@ def _ip6(address: bytes) -> str:
     return inet_ntop(AF_INET6, address)
 
 
+_SHOWN_ADDRESS = 20
+"""Octets of an address: as many as one of InfiniBand has."""
+
+
+def _address(octets: bytes) -> str:
+    more = "…" if len(octets) > _SHOWN_ADDRESS else ""
+    return octets[:_SHOWN_ADDRESS].hex(":") + more if octets else "none"
+
+
 STYLES: Mapping[str, Callable[..., str]] = {
     "decimal": str,
     "signed": lambda number: f"{number:+d}",
@@ -435,6 +444,7 @@ STYLES: Mapping[str, Callable[..., str]] = {
     "mac": _mac,
     "ipv4": inet_ntoa,
     "ipv6": _ip6,
+    "address": _address,
     "from": lambda address, octets: f"{_mac(address):>17} →" if octets == 6 else "",
     "capacity": lambda kbps: format_rate(kbps * 1000),
     "time": format_time,

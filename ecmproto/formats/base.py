@@ -210,8 +210,11 @@ class Layer:
     """Its fields in wire order, as the walk over the schema finds them."""
     read_from_text: ClassVar[tuple[Field, ...]]
     """Those of them that take text for their value: addresses and CPIDs."""
+    moving: ClassVar[tuple[Field, ...]]
+    """Where more than the last field is variable: the first one that is, and those behind it, which have no
+    fixed place.  Empty in nearly all formats."""
     fixed_octets: ClassVar[int]
-    """Octets of its fixed part."""
+    """Octets of its fixed part: the fields in front of the first variable one."""
     parse: ClassVar[Callable[[bytes, int, int], tuple[Layer, int, int] | None]]
     """Read one from ``data[start:stop]``: (value, end, octets missing at its end), or None when not even
     the fixed part is there.  Generated from the schema by `ecmproto.formats.base`."""
@@ -334,6 +337,7 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
 
         made.layout = fields_of(made.schema, prefix)
         made.read_from_text = tuple(f for f in made.layout if f.kind in ("mac", "ipv4", "ipv6", "cpid"))
+        made.moving = _moving(made)
         made.fixed_octets, made.parse, made.build = generate(made)
         if made.limits:
             made.within = _within(made)
@@ -445,6 +449,17 @@ def _with_default(cls: type[Layer], key: str, default: int) -> Any:
     return declared(inherited.bits, dataclasses.replace(inherited.meta, default=default))
 
 
+def _moving(cls: type[Layer]) -> tuple[Field, ...]:
+    """Return the fields of a format without a fixed place; TypeError for those that it cannot have."""
+    moved = [field for field in cls.layout if field.behind]
+    for field in moved:
+        if field.bits is not None and (field.is_number or cls.otherwise is None):
+            needed = "octets or, in a format with an otherwise for what is not whole, an address"
+            raise TypeError(f"{field.name}: behind a field of variable length, {needed}")
+    first = cls.layout.index(moved[0]) - 1 if moved else len(cls.layout)
+    return cls.layout[first:]
+
+
 _CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
 
 Parse = Callable[[bytes, int, int], tuple[Layer, int, int] | None]
@@ -454,9 +469,8 @@ Build = Callable[[Layer], bytes]
 def generate(cls: type[Layer]) -> tuple[int, Parse, Build]:
     """Return a format's ``(fixed_octets, parse, build)``; see `Layer`."""
     fields = cls.layout
-    fixed = [field for field in fields if field.bits is not None]
-    tail = fields[-1] if fields[-1].bits is None else None
-    words = _words(fixed)
+    rest = [field for field in fields if field.bits is None or field.behind]
+    words = _words([field for field in fields if field not in rest])
     codes = struct.Struct(">" + "".join(_code(word) for word in words))
     # slotted classes: setting through the slot skips the frozen dataclass's __init__
     names = {f"set_{field.key}": getattr(cls, field.key).__set__ for field in fields}
@@ -470,7 +484,7 @@ def generate(cls: type[Layer]) -> tuple[int, Parse, Build]:
         "explain": _explain(fields),
         "error": struct.error,
     }
-    exec(_parse_source(words, codes.size, tail) + _build_source(words, tail), scope)
+    exec(_parse_source(words, codes.size, rest) + _build_source(words, rest), scope)
     return codes.size, staticmethod(scope["parse"]), scope["build"]
 
 
@@ -501,7 +515,7 @@ def _code(word: list[Field]) -> str:
     return code.lower() if word[0].kind == "sint" else code
 
 
-def _parse_source(words: list[list[Field]], octets: int, tail: Field | None) -> str:
+def _parse_source(words: list[list[Field]], octets: int, rest: list[Field]) -> str:
     lines = ["def parse(data, start, stop):", f" if stop - start < {octets}: return None"]
     if words:
         lines.append(f" {''.join(f'w{i}, ' for i in range(len(words)))} = unpack(data, start)")
@@ -518,30 +532,30 @@ def _parse_source(words: list[list[Field]], octets: int, tail: Field | None) -> 
             part = f"w{i} >> {shift} & {field.maximum}" if len(word) > 1 else f"w{i}"
             lines.append(f" set_{field.key}(self, {part})")
     lines.append(f" end = start + {octets}")
-    if tail is None:
-        lines.append(" return self, end, 0")
-    else:
-        lines += _tail_source(tail)
+    for field in rest:
+        if field.bits is not None:
+            # it cannot be there in part
+            lines += [f" last = end + {field.bits // 8}", " if last > stop: return None"]
+        else:
+            lines.append(f" last = end + ({_length_source(field)})")
+        lines += [f" set_{field.key}(self, data[end:last if last < stop else stop])", " end = last"]
+    if rest:
+        lines.append(" if end > stop: return self, stop, end - stop")
+    lines.append(" return self, end, 0")
     return "\n".join(lines) + "\n"
 
 
-def _tail_source(tail: Field) -> list[str]:
-    count = tail.count
+def _length_source(field: Field) -> str:
+    """Return the expression for how many octets a variable field should have."""
+    count = field.count
     assert count is not None
-    length = f"max(0, self.{count.key} * {count.scale} - {count.minus})" if count.key else "stop - end"
-    if count.when:
-        length = f"{length} if self.{count.when[0]} in {count.when[1]!r} else 0"
-    return [
-        f" last = end + ({length})",
-        " missing = last - stop",
-        " if missing > 0: last = stop",
-        " else: missing = 0",
-        f" set_{tail.key}(self, data[end:last])",
-        " return self, last, missing",
-    ]
+    length = f"self.{count.key} * {count.scale} - {count.minus}" if count.key else "stop - end"
+    if count.minus > 0 or (field.behind and not count.key):
+        length = f"max(0, {length})"
+    return f"{length} if self.{count.when[0]} in {count.when[1]!r} else 0" if count.when else length
 
 
-def _build_source(words: list[list[Field]], tail: Field | None) -> str:
+def _build_source(words: list[list[Field]], rest: list[Field]) -> str:
     lines = ["def build(self):", " try:"]
     parts = []
     for i, word in enumerate(words):
@@ -550,8 +564,13 @@ def _build_source(words: list[list[Field]], tail: Field | None) -> str:
         else:
             lines += _pack_source(i, word)
         parts.append(f"w{i}")
-    rest = f" + bytes(memoryview(self.{tail.key}))" if tail else ""
-    lines.append(f"  return pack({', '.join(parts)}){rest}")
+    lines += [
+        f"  if len(self.{field.key}) != {field.bits // 8}: explain(self)"
+        for field in rest
+        if field.bits is not None
+    ]
+    octets = "".join(f" + bytes(memoryview(self.{field.key}))" for field in rest)
+    lines.append(f"  return pack({', '.join(parts)}){octets}")
     lines += [" except (error, TypeError, ValueError):", "  explain(self)", "  raise"]
     return "\n".join(lines) + "\n"
 

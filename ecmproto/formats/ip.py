@@ -23,43 +23,187 @@ SOURCE_PORT, DESTINATION_PORT = 49152, 4791
 """UDP ports of such a frame: an ephemeral one and RoCEv2's."""
 
 
+def _hw_type(default: int) -> int:
+    value: int = uint(16, default=default, doc="hardware type", source="RFC 826", name="arp.hw.type")
+    return value
+
+
+def _proto_type(default: int) -> int:
+    value: int = uint(
+        16, default=default, base="hex", doc="protocol type", source="RFC 826", name="arp.proto.type"
+    )
+    return value
+
+
+def _size(what: str, name: str, default: int) -> int:
+    value: int = uint(8, default=default, doc=f"{what} address octets", source="RFC 826", name=name)
+    return value
+
+
+def _opcode() -> int:
+    value: int = uint(
+        16, default=1, doc="operation", source="RFC 826", names={1: "request", 2: "reply"}, name="arp.opcode"
+    )
+    return value
+
+
+def _mac(whose: str, name: str) -> Address:
+    value: Address = mac(doc=f"{whose}'s MAC address", source="RFC 826", name=name, default=bytes(6))
+    return value
+
+
+def _ipv4(whose: str, name: str) -> Address:
+    doc = f"{whose}'s IPv4 address"
+    value: Address = address(32, doc=doc, source="RFC 826", name=name, default=bytes(4))
+    return value
+
+
+def _hw(whose: str, name: str) -> bytes:
+    doc = f"{whose}'s hardware address"
+    value: bytes = octets(Count(key="hw_size"), doc=doc, source="RFC 826", name=name, default=bytes(20))
+    return value
+
+
+def _proto(whose: str, name: str) -> bytes:
+    doc = f"{whose}'s protocol address"
+    value: bytes = octets(Count(key="proto_size"), doc=doc, source="RFC 826", name=name, default=bytes(16))
+    return value
+
+
+def _says(mac: str, ip: str) -> Summary:
+    """Return an ARP packet's summary; the arguments are the styles of its addresses."""
+    asked = f"who has {{dst_proto{ip}}}? tell {{src_proto{ip}}}"
+    other = f"opcode {{opcode}} {{src_proto{ip}}} → {{dst_proto{ip}}}"
+    answered = Case("opcode", 2, 2, f"{{src_proto{ip}}} is at {{src_hw{mac}}}", other)
+    return Summary(label="ARP", detail="{:arp}", clauses={"arp": Case("opcode", 1, 1, asked, answered)})
+
+
+ARP_ETHERTYPE = 0x0806
+ARP_HARDWARE = (1, 6)
+ARP_PROTOCOLS = (0x0800, 0x00CC)
+"""The hardware types of ARP packets whose addresses of six octets are MAC addresses (Ethernet, IEEE 802), and
+the protocol types of those whose addresses of four octets are IPv4 addresses, as Wireshark has them."""
+
+
 @layer("arp", title="ARP", source="RFC 826")
 class ARP(Layer):
-    """Address resolution for IPv4 over Ethernet."""
+    """Address resolution for IPv4 over Ethernet; other addresses have formats of their own."""
 
-    hw_type: int = uint(16, default=1, doc="hardware type", source="RFC 826", name="arp.hw.type")
-    proto_type: int = uint(
-        16, default=0x0800, base="hex", doc="protocol type", source="RFC 826", name="arp.proto.type"
-    )
-    hw_size: int = uint(8, default=6, doc="hardware address octets", source="RFC 826", name="arp.hw.size")
-    proto_size: int = uint(
-        8, default=4, doc="protocol address octets", source="RFC 826", name="arp.proto.size"
-    )
-    opcode: int = uint(16, default=1, doc="operation", source="RFC 826", names={1: "request", 2: "reply"})
-    src_hw: Address = mac(
-        doc="sender's MAC address", source="RFC 826", name="arp.src.hw_mac", default=bytes(6)
-    )
-    src_proto: Address = address(
-        32, doc="sender's IPv4 address", source="RFC 826", name="arp.src.proto_ipv4", default=bytes(4)
-    )
-    dst_hw: Address = mac(
-        doc="target's MAC address", source="RFC 826", name="arp.dst.hw_mac", default=bytes(6)
-    )
-    dst_proto: Address = address(
-        32, doc="target's IPv4 address", source="RFC 826", name="arp.dst.proto_ipv4", default=bytes(4)
-    )
+    hw_type: int = _hw_type(1)
+    proto_type: int = _proto_type(0x0800)
+    hw_size: int = _size("hardware", "arp.hw.size", 6)
+    proto_size: int = _size("protocol", "arp.proto.size", 4)
+    opcode: int = _opcode()
+    src_hw: Address = _mac("sender", "arp.src.hw_mac")
+    src_proto: Address = _ipv4("sender", "arp.src.proto_ipv4")
+    dst_hw: Address = _mac("target", "arp.dst.hw_mac")
+    dst_proto: Address = _ipv4("target", "arp.dst.proto_ipv4")
     counted_as = "ARP"
-    summary = Summary(
-        label="ARP", detail="{:arp}",
-        clauses={"arp": Case("opcode", 1, 1, "who has {dst_proto}? tell {src_proto}", Case(
-            "opcode", 2, 2, "{src_proto} is at {src_hw}", "opcode {opcode} {src_proto} → {dst_proto}"
-        ))},
-    )  # fmt: skip
-    announced_by = 0x0806
-    selected_by = (0x0604,)
+    summary = _says("", "")
+    announced_by = ARP_ETHERTYPE
     behind_snap = True
     constants = ("hw_size", "proto_size")
     crafting = Crafting(destination=b"\xff" * 6)
+
+
+class VariableARP(Layer):
+    """Base of ARP packets with addresses of which only their sizes are known."""
+
+    __slots__ = ()
+
+    hw_type: int
+    proto_type: int
+    hw_size: int
+    proto_size: int
+    src_hw: bytes
+    src_proto: bytes
+    counted_as = "ARP"
+    announced_by = ARP_ETHERTYPE
+    behind_snap = True
+    crafting = Crafting(destination=b"\xff" * 6)
+
+    @classmethod
+    def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
+        """Return whether the packet has addresses of other kinds, or not all of them are whole."""
+        if stop - start < OtherARP.fixed_octets:
+            return True
+        octets = OtherARP.fixed_octets + 2 * (data[start + 4] + data[start + 5])
+        return stop - start < octets or arp_at(data, start, stop) is not cls
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Return how many octets the sender's addresses have."""
+        return {"hw_size": len(self.src_hw), "proto_size": len(self.src_proto)}
+
+
+@layer("arp_other", title="ARP of other addresses", source="RFC 826")
+class OtherARP(VariableARP):
+    """Address resolution for neither IPv4 nor Ethernet, or a packet that is not whole."""
+
+    hw_type: int = _hw_type(32)
+    proto_type: int = _proto_type(0x86DD)
+    hw_size: int = _size("hardware", "arp.hw.size", 20)
+    proto_size: int = _size("protocol", "arp.proto.size", 16)
+    opcode: int = _opcode()
+    src_hw: bytes = _hw("sender", "arp.src.hw")
+    src_proto: bytes = _proto("sender", "arp.src.proto")
+    dst_hw: bytes = _hw("target", "arp.dst.hw")
+    dst_proto: bytes = _proto("target", "arp.dst.proto")
+    summary = _says(":address", ":address")
+
+
+@layer("arp_mac", title="ARP of other protocols over Ethernet", source="RFC 826")
+class EthernetARP(VariableARP):
+    """Address resolution over Ethernet for another protocol than IPv4."""
+
+    hw_type: int = _hw_type(1)
+    proto_type: int = _proto_type(0x86DD)
+    hw_size: int = _size("hardware", "arp.hw.size", 6)
+    proto_size: int = _size("protocol", "arp.proto.size", 16)
+    opcode: int = _opcode()
+    src_hw: Address = _mac("sender", "arp.src.hw_mac")
+    src_proto: bytes = _proto("sender", "arp.src.proto")
+    dst_hw: Address = _mac("target", "arp.dst.hw_mac")
+    dst_proto: bytes = _proto("target", "arp.dst.proto")
+    summary = _says("", ":address")
+    constants = ("hw_size",)
+    otherwise = OtherARP
+
+
+@layer("arp_ipv4", title="ARP of IPv4 over other hardware", source="RFC 826")
+class IPv4ARP(VariableARP):
+    """Address resolution for IPv4 over other hardware than Ethernet, such as InfiniBand (RFC 4391)."""
+
+    hw_type: int = _hw_type(32)
+    proto_type: int = _proto_type(0x0800)
+    hw_size: int = _size("hardware", "arp.hw.size", 20)
+    proto_size: int = _size("protocol", "arp.proto.size", 4)
+    opcode: int = _opcode()
+    src_hw: bytes = _hw("sender", "arp.src.hw")
+    src_proto: Address = _ipv4("sender", "arp.src.proto_ipv4")
+    dst_hw: bytes = _hw("target", "arp.dst.hw")
+    dst_proto: Address = _ipv4("target", "arp.dst.proto_ipv4")
+    summary = _says(":address", "")
+    constants = ("proto_size",)
+    otherwise = OtherARP
+
+
+_ARP_FORMATS: dict[tuple[bool, bool], type[Layer]] = {
+    (True, True): ARP, (True, False): EthernetARP, (False, True): IPv4ARP, (False, False): OtherARP
+}  # fmt: skip
+
+
+def arp_format(hw_type: int, proto_type: int, hw_size: int, proto_size: int) -> type[Layer]:
+    """Return the format of whole ARP packets of these types and sizes."""
+    is_mac = hw_size == 6 and hw_type in ARP_HARDWARE
+    return _ARP_FORMATS[is_mac, proto_size == 4 and proto_type in ARP_PROTOCOLS]
+
+
+def arp_at(data: bytes, pos: int, stop: int) -> type[Layer]:
+    """Return the format of the ARP packet at ``data[pos:stop]``; `ARP` of one too short to say."""
+    if stop - pos < 6:
+        return ARP
+    types = int.from_bytes(data[pos : pos + 4], "big")
+    return arp_format(types >> 16, types & 0xFFFF, data[pos + 4], data[pos + 5])
 
 
 @layer("ip", title="IPv4", source="RFC 791")

@@ -26,14 +26,19 @@ from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.formats.ip import (
     AH,
     ARP,
+    ARP_ETHERTYPE,
     TCP,
     UDP,
     DestinationOptions,
+    EthernetARP,
     FragmentHeader,
     HopByHop,
     IPv4,
+    IPv4ARP,
     IPv6,
+    OtherARP,
     Routing,
+    arp_at,
 )
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV, tlv_at
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
@@ -41,8 +46,9 @@ from ecmproto.formats.schema import Field
 
 OWN: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
-    UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, IPv4, IPv6,
-    HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP, MSDU, SLL, SLL2, Data,
+    UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, EthernetARP,
+    IPv4ARP, OtherARP, IPv4, IPv6, HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP,
+    MSDU, SLL, SLL2, Data,
 )  # fmt: skip
 
 """The formats that ecmproto itself brings."""
@@ -217,30 +223,29 @@ def _dispatch(ethertypes: EtherTypes) -> Dispatch:
                 )
     plain = {value: members[0] for value, members in groups.items() if len(members) == 1}
     plain[ethertypes.old_s_tag] = VLAN
-    del plain[0x0806]
     chosen = {
-        ethertypes.message: _by_selector(groups[ethertypes.message], 2, _discriminator, UnknownMessage),
-        ethertypes.tag: _by_selector(groups[ethertypes.tag], 2, _discriminator, UnknownTag),
-        ethertypes.mac_control: _by_selector(groups[ethertypes.mac_control], 2, _first_two, MACControl),
+        ethertypes.message: _by_selector(groups[ethertypes.message], _discriminator, UnknownMessage),
+        ethertypes.tag: _by_selector(groups[ethertypes.tag], _discriminator, UnknownTag),
+        ethertypes.mac_control: _by_selector(groups[ethertypes.mac_control], _first_two, MACControl),
         ethertypes.lldp: tlv_at,
-        0x0806: _by_selector(groups[0x0806], 6, _arp_sizes, Data),
+        ARP_ETHERTYPE: arp_at,
     }
     for value, members in groups.items():
         if len(members) > 1 and value not in chosen:
-            chosen[value] = _by_selector(members, 2, _first_two, Data)
+            chosen[value] = _by_selector(members, _first_two, Data)
     snapped = frozenset(value for value, members in groups.items() if members[0].behind_snap)
     return Dispatch(ethertypes, plain, chosen, snapped)
 
 
 def _by_selector(
-    members: list[type[Layer]], octets: int, select: Callable[[bytes, int], int], other: type[Layer]
+    members: list[type[Layer]], select: Callable[[bytes, int], int], other: type[Layer]
 ) -> Chooser:
     by_value = {value: cls for cls in members for value in cls.selected_by}
     # too short to say which: one that the octets cannot fill, so that this is an error and not Data
     short = other if other.fixed_octets else members[0]
 
     def choose(data: bytes, pos: int, stop: int) -> type[Layer]:
-        return short if stop - pos < octets else by_value.get(select(data, pos), other)
+        return short if stop - pos < 2 else by_value.get(select(data, pos), other)
 
     return choose
 
@@ -251,10 +256,6 @@ def _discriminator(data: bytes, pos: int) -> int:
 
 def _first_two(data: bytes, pos: int) -> int:
     return data[pos] << 8 | data[pos + 1]
-
-
-def _arp_sizes(data: bytes, pos: int) -> int:
-    return data[pos + 4] << 8 | data[pos + 5]
 
 
 _DEFAULT = _dispatch(DEFAULT)

@@ -55,7 +55,7 @@ class Meta:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """The number of octets of a variable last field.
+    """The number of octets of a variable field.
 
     Either ``scale`` times the field ``key`` minus ``minus``; or, with no key, every octet that is left.
     ``when`` = (key, values) makes the field empty unless that other field has one of those values.
@@ -189,7 +189,7 @@ def address(bits: Literal[32, 128], *, default: bytes, doc: str, source: str, na
 
 
 def octets(count: Count, *, default: bytes, doc: str, source: str, name: str = "") -> Any:
-    """Declare the variable last field of a format.
+    """Declare a field of variable length: the last of a format, or several that other fields count.
 
     Defaults are given in each declaration, since type checkers take a field without one for required.
     """
@@ -250,7 +250,8 @@ class Field:
 
     ``name`` is the whole name (``cnm.qntz_fb``), ``key`` the attribute of the typed value;
     ``bit_offset`` counts from the layer's first bit, ``bits`` is None for a variable field whose octets
-    are counted by ``count``.
+    are counted by ``count``.  ``behind`` are the keys of the variable fields in front of it, whose octets
+    are to be added to the offset.
     """
 
     name: str
@@ -259,6 +260,7 @@ class Field:
     bits: int | None
     meta: Meta
     count: Count | None = None
+    behind: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -296,6 +298,7 @@ def fields_of(schema: FlatStruct, prefix: str) -> tuple[Field, ...]:
     """Return the fields of ``schema`` in wire order, their names under ``prefix``."""
     fields = []
     offset = 0
+    behind: tuple[str, ...] = ()
     for key, leaf in _leaves(schema.subcon):
         bits = None if leaf.count else _bits(leaf.subcon)
         fields.append(
@@ -306,9 +309,11 @@ def fields_of(schema: FlatStruct, prefix: str) -> tuple[Field, ...]:
                 bits=bits,
                 meta=leaf.meta,
                 count=leaf.count,
+                behind=behind,
             )
         )
         offset += bits or 0
+        behind += (key,) if bits is None else ()
     return tuple(fields)
 
 

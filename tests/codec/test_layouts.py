@@ -11,6 +11,8 @@ from ecmproto.formats.registry import BY_PREFIX, FORMATS
 # offsets of tags and messages count from behind their EtherType, "+" is the variable rest.
 WORD = """
     version 0.0 4 uint | q 0.4 1 uint | protocol 0.5 3 uint | type 1.0 4 uint | reserved 1.4 4 uint"""
+ARP_START = """hw_type 0.0 16 uint | proto_type 2.0 16 uint | hw_size 4.0 8 uint | proto_size 5.0 8 uint
+    | opcode 6.0 16 uint"""
 TABLES: dict[str, tuple[int, str]] = {
     "eth": (14, "dst 0.0 48 mac | src 6.0 48 mac | type 12.0 16 uint"),
     "vlan": (4, "priority 0.0 3 uint | dei 0.3 1 uint | id 0.4 12 uint | etype 2.0 16 uint"),
@@ -47,9 +49,14 @@ TABLES: dict[str, tuple[int, str]] = {
     "lldpcn": (8, """type 0.0 7 uint | length 0.7 9 uint | oui 2.0 24 uint | subtype 5.0 8 uint
         | cnpv 6.0 8 uint
         | ready 7.0 8 uint"""),
-    "arp": (28, """hw_type 0.0 16 uint | proto_type 2.0 16 uint | hw_size 4.0 8 uint | proto_size 5.0 8 uint
-        | opcode 6.0 16 uint | src_hw 8.0 48 mac | src_proto 14.0 32 ipv4 | dst_hw 18.0 48 mac
+    "arp": (28, ARP_START + """ | src_hw 8.0 48 mac | src_proto 14.0 32 ipv4 | dst_hw 18.0 48 mac
         | dst_proto 24.0 32 ipv4"""),
+    "arp_mac": (14, ARP_START + """ | src_hw 8.0 48 mac | src_proto 14.0 + octets | dst_hw 14.0 48 mac
+        | dst_proto 20.0 + octets"""),
+    "arp_ipv4": (8, ARP_START + """ | src_hw 8.0 + octets | src_proto 8.0 32 ipv4 | dst_hw 12.0 + octets
+        | dst_proto 12.0 32 ipv4"""),
+    "arp_other": (8, ARP_START + """ | src_hw 8.0 + octets | src_proto 8.0 + octets | dst_hw 8.0 + octets
+        | dst_proto 8.0 + octets"""),
     "ip": (20, """version 0.0 4 uint | ihl 0.4 4 uint | dsfield 1.0 8 uint | len 2.0 16 uint | id 4.0 16 uint
         | flags 6.0 3 uint | frag_offset 6.3 13 uint | ttl 8.0 8 uint | proto 9.0 8 uint
         | checksum 10.0 16 uint
@@ -109,7 +116,19 @@ def test_each_bit_of_the_fixed_part_belongs_to_one_field(prefix: str) -> None:
     for field in cls.layout:
         assert field.bit_offset == end
         end += field.bits or 0
-    assert end == 8 * cls.fixed_octets
+    behind = sum(field.bits or 0 for field in cls.moving)
+    assert end == 8 * cls.fixed_octets + behind
+
+
+def test_fields_behind_variable_ones_say_so() -> None:
+    behind = {field.key: field.behind for field in BY_PREFIX["arp_ipv4"].layout if field.behind}
+    assert behind == {
+        "src_proto": ("src_hw",), "dst_hw": ("src_hw",), "dst_proto": ("src_hw", "dst_hw")
+    }  # fmt: skip
+    assert [field.key for field in BY_PREFIX["arp_ipv4"].moving] == [
+        "src_hw", "src_proto", "dst_hw", "dst_proto"
+    ]  # fmt: skip
+    assert not any(field.behind for cls in FORMATS if not cls.moving for field in cls.layout)
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)

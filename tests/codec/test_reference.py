@@ -9,6 +9,7 @@ import pytest
 from docs.reference import PATH, text
 from ecmproto import CNM, PFC, CNTag, Layer
 from ecmproto.codec.reference import as_dict, as_markdown, as_text, diagram
+from ecmproto.formats.ip import IPv4ARP
 from ecmproto.formats.registry import BY_PREFIX, FORMATS, catalogue
 
 CNTAG = """\
@@ -38,12 +39,18 @@ def test_names_of_formats_are_unique() -> None:
 
 def test_names_of_fields_are_unique_but_where_formats_share_a_field() -> None:
     shared = {entry.name: entry.formats for entry in catalogue() if len(entry.formats) > 1}
+    arps = ("arp", "arp_mac", "arp_ipv4", "arp_other")
     cooked = ("pkttype", "hatype", "halen", "src.eth", "unused", "etype")
     assert shared == {
         "macc.opcode": ("pause", "pfc", "macc"),
         "lldp.tlv.type": ("lldp", "lldpcn"),
         "lldp.tlv.len": ("lldp", "lldpcn"),
         **{f"sll.{key}": ("sll", "sll2") for key in cooked},
+        **{f"arp.{key}": arps for key in ("hw.type", "proto.type", "hw.size", "proto.size", "opcode")},
+        **{f"arp.{end}.hw_mac": arps[:2] for end in ("src", "dst")},
+        **{f"arp.{end}.hw": arps[2:] for end in ("src", "dst")},
+        **{f"arp.{end}.proto": ("arp_mac", "arp_other") for end in ("src", "dst")},
+        **{f"arp.{end}.proto_ipv4": ("arp", "arp_ipv4") for end in ("src", "dst")},
     }
 
 
@@ -93,6 +100,16 @@ def test_a_format_as_data_is_json() -> None:
 def test_text_and_markdown_give_each_field_its_place() -> None:
     assert "      1.2  cnm.qntz_fb" in as_text(CNM)
     assert "| 4–5 | `macc.cbfc.pause_time.c0` | uint16 |" in as_markdown(PFC)
+
+
+def test_a_field_without_a_fixed_place_stands_behind_the_one_before() -> None:
+    (place,) = (field for field in as_dict(IPv4ARP)["fields"] if field["key"] == "src_proto")  # type: ignore[attr-defined]
+    assert (place["bit_offset"], place["bits"]) == (None, 32)
+    assert "     then  arp.src.proto_ipv4  ipv4" in as_text(IPv4ARP)
+    assert "| then | `arp.dst.hw` | octets |" in as_markdown(IPv4ARP)
+    assert [line.strip("/ ") for line in as_text(IPv4ARP).splitlines() if line.startswith("/")] == [
+        "src_hw: hw_size octets", "src_proto: 32 bits", "dst_hw: hw_size octets", "dst_proto: 32 bits"
+    ]  # fmt: skip
 
 
 def test_the_field_reference_is_up_to_date() -> None:

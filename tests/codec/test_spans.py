@@ -14,7 +14,10 @@ from ecmproto.formats.ethernet import SNAP
 from ecmproto.fuzz.strategies import frames
 from tests.standards.known_answers import CNM_SHORT, KNOWN_ANSWERS, QINQ, KnownAnswer
 
-SELECTORS = {"protocol", "type", "cpid", "opcode", "hw_size", "proto_size", "length", "oui", "subtype"}
+SELECTORS = {
+    "protocol", "type", "cpid", "opcode", "length", "oui", "subtype",
+    "hw_type", "proto_type", "hw_size", "proto_size",
+}  # fmt: skip
 """Fields that say which format it is; another value may be another format."""
 
 
@@ -23,10 +26,14 @@ def flipped(octets: bytes, bit: int) -> bytes:
 
 
 def depends_on(value: Layer, key: str) -> set[str]:
-    """Return the fields whose octets are counted by ``key``."""
-    count = value.layout[-1].count
-    counted = count and (count.key == key or (count.when and count.when[0] == key))
-    return {value.layout[-1].key} if counted else set()
+    """Return the fields whose octets are counted by ``key``, or stand behind such ones."""
+    depending: set[str] = set()
+    for field in value.layout:
+        count = field.count
+        counted = count and (count.key == key or (count.when and count.when[0] == key))
+        if counted or not depending.isdisjoint(field.behind):
+            depending.add(field.key)
+    return depending
 
 
 def changed_field(octets: bytes, frame: Frame, placed: Placed, bit: int) -> None:

@@ -22,13 +22,16 @@ from ecmproto.codec import (
     Data,
     DBPRateReport,
     Ethernet,
+    EthernetARP,
     FECNReturn,
     Frame,
     IPv4,
+    IPv4ARP,
     IPv6,
     ITag,
     Layer,
     MACControl,
+    OtherARP,
     Pause,
     RDTag,
     RRTTag,
@@ -126,6 +129,14 @@ FRAMES: dict[str, bytes] = {
     "trailer": octets(_FORTH, _IP, _UDP) + b"\xca\xfe",
     "cut": DATA[:60],
     "only addresses": DATA[:13],
+    "arp over infiniband": octets(
+        _FORTH, IPv4ARP(opcode=2, src_hw=bytes(range(20)), src_proto=_IP.src, dst_proto=_IP.dst)
+    ),
+    "arp of another protocol": octets(_FORTH, EthernetARP(src_hw=SOURCE, src_proto=_IP6.src)),
+    "arp of other addresses": octets(
+        _FORTH, VLAN(id=5), OtherARP(src_hw=b"\1\2", src_proto=b"\3\4\5", dst_hw=b"\6\7", dst_proto=b"abc")
+    ),
+    "arp cut": octets(_FORTH, IPv4ARP())[:40],
 }
 
 

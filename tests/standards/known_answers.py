@@ -25,12 +25,15 @@ from ecmproto.codec import (
     Data,
     DBPRateReport,
     Ethernet,
+    EthernetARP,
     FECNReturn,
     IPv4,
+    IPv4ARP,
     IPv6,
     ITag,
     Layer,
     MACControl,
+    OtherARP,
     Pause,
     RDTag,
     RRTTag,
@@ -615,6 +618,64 @@ ARP_REQUEST = KnownAnswer(
         ARP(src_hw=ONE, src_proto=HOST_1, dst_proto=HOST_2),
     ),
     padding=18,
+)  # fmt: skip
+
+ARP_INFINIBAND = KnownAnswer(
+    name="ARP reply over InfiniBand",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        08 06
+        00 20 08 00 14 04 00 02   # InfiniBand, IPv4, 20 and 4 octets, reply
+        80 00 00 48 fe 80 00 00 00 00 00 00 00 02 c9 03 00 0a 0b 0c
+        0a 00 00 01
+        80 00 00 49 fe 80 00 00 00 00 00 00 00 02 c9 03 00 0a 0b 0d
+        0a 00 00 02
+    """),
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x0806),
+        IPv4ARP(
+            opcode=2,
+            src_hw=bytes.fromhex("80000048fe800000000000000002c903000a0b0c"), src_proto=HOST_1,
+            dst_hw=bytes.fromhex("80000049fe800000000000000002c903000a0b0d"), dst_proto=HOST_2,
+        ),
+    ),
+)  # fmt: skip
+
+ARP_CHAOS = KnownAnswer(
+    name="ARP request of Chaosnet",
+    octets=octets("""
+        ff ff ff ff ff ff 02 00 00 00 00 01
+        08 06
+        00 01 08 04 06 02 00 01   # Ethernet, Chaosnet, 6 and 2 octets, request
+        02 00 00 00 00 01 05 f1
+        00 00 00 00 00 00 05 f2
+    """) + bytes(22),
+    layers=(
+        Ethernet(dst=b"\xff" * 6, src=ONE, type=0x0806),
+        EthernetARP(
+            proto_type=0x0804, proto_size=2, src_hw=ONE, src_proto=b"\x05\xf1", dst_proto=b"\x05\xf2"
+        ),
+    ),
+    padding=22,
+)  # fmt: skip
+
+ARP_OTHER = KnownAnswer(
+    name="ARP request of Chaosnet over Chaosnet",
+    octets=octets("""
+        ff ff ff ff ff ff 02 00 00 00 00 01
+        08 06
+        00 05 08 04 02 02 00 01   # Chaosnet, Chaosnet, 2 and 2 octets, request
+        05 f1 05 f1
+        00 00 05 f2
+    """) + bytes(30),
+    layers=(
+        Ethernet(dst=b"\xff" * 6, src=ONE, type=0x0806),
+        OtherARP(
+            hw_type=5, proto_type=0x0804, hw_size=2, proto_size=2,
+            src_hw=b"\x05\xf1", src_proto=b"\x05\xf1", dst_hw=bytes(2), dst_proto=b"\x05\xf2",
+        ),
+    ),
+    padding=30,
 )  # fmt: skip
 
 IPV6_TCP = KnownAnswer(

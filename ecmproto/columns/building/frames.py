@@ -94,7 +94,7 @@ def pack(kind: type[Layer], count: int, **columns: Given) -> NDArray[np.uint8]:
     Fields without a column have their defaults.  EncodeError for a value that its field cannot hold, with
     the row; for an array of another length than ``count``; for a name that is no fixed field's.
     """
-    fields = [field.key for field in kind.layout if field.bits is not None]
+    fields = [field.key for field in kind.layout if field.bits is not None and not field.behind]
     for key in columns:
         if key not in fields:
             raise EncodeError(layer=kind.prefix, field=key, needed=f"one of {', '.join(fields)}", got="it")
@@ -365,12 +365,11 @@ def _place(target: Target, octets: int | None, frame: Frame, starts: Sequence[in
     if target.layer is None:
         before = TAILS[: TAILS.index(target.field.key)]
         return BitRange(bit=8 * (starts[-1] + sum(len(getattr(frame, key)) for key in before)), bits=bits)
-    start = _shown_at(frame, starts, target.layer) if target.inner else starts[target.layer]
-    return BitRange(bit=8 * start + target.bit, bits=bits)
-
-
-def _shown_at(frame: Frame, starts: Sequence[int], layer: int) -> int:
-    """Return where a layer of the frame that a message shows starts in the frame that holds the message."""
-    inner = encapsulated(frame)
-    assert inner is not None
-    return starts[-2] + frame.layers[-1].fixed_octets + inner.boundaries()[layer]
+    holder, shown_at = frame, 0
+    if target.inner:
+        inner = encapsulated(frame)
+        assert inner is not None
+        holder, shown_at, starts = inner, starts[-2] + frame.layers[-1].fixed_octets, inner.boundaries()
+    layer = holder.layers[target.layer]
+    moved = sum(len(getattr(layer, key)) for key in target.field.behind)
+    return BitRange(bit=8 * (shown_at + starts[target.layer] + moved) + target.bit, bits=bits)

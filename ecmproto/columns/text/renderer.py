@@ -502,7 +502,8 @@ class Renderer:
         told = (located.paths != UNTOLD) & ~alone
         counts = np.bincount(located.paths[told], minlength=len(self._paths))
         for number in np.flatnonzero((counts >= self._worth_frames) & (self._program_of == _UNASKED)):
-            pieces = self._write(self._paths[int(number)])
+            path = self._paths[int(number)]
+            pieces = None if _has_moving_fields(path) else self._write(path)
             self._program_of[number] = _NONE if pieces is None else self._assembler.add(pieces)
         if len(self._assembler) >= len(self._programs.bounds):
             self._programs = self._assembler.programs()
@@ -535,6 +536,12 @@ def _shared(captured: Int64) -> Iterator[tuple[int, int]]:
         end = min(max(whole, begin + 1), begin + SHARE_FRAMES, len(stops))
         yield begin, end
         begin, octets = end, int(stops[end - 1])
+
+
+def _has_moving_fields(path: Path) -> bool:
+    """Return whether some field has no place between boundaries that are the same for all frames."""
+    layers = path.layers if path.sampled is None else path.layers + path.sampled.layers
+    return any(cls.moving for cls in layers)
 
 
 def _done(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None) -> Iterator[_Result]:

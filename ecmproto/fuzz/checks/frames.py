@@ -74,16 +74,16 @@ def _layer_gaps(octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
     for layer, start in zip(frame.layers, bounds, strict=False):
         if start != at:
             yield f"a gap in front of {layer.prefix}", f"octet {at} to {start}"
-        fixed_octets, tail = _extent(type(layer))  # type: ignore[arg-type]  # classes hash
-        at = start + fixed_octets + (len(getattr(layer, tail)) if tail else 0)
+        fixed_octets, variable = _extent(type(layer))  # type: ignore[arg-type]  # classes hash
+        at = start + fixed_octets + sum(len(getattr(layer, key)) for key in variable)
     end = len(octets) - len(frame.padding) - len(frame.trailer) - len(frame.fcs)
     if at != end or bounds[-1] != end or len(bounds) != len(frame.layers) + 1:
         yield "the layers do not cover the frame", f"{at} octets, ends at {bounds[-1]} of {end}"
 
 
 @functools.cache
-def _extent(cls: type[Layer]) -> tuple[int, str]:
-    """Return the octets that a format's fields take, and the key of the last one where its length varies.
+def _extent(cls: type[Layer]) -> tuple[int, tuple[str, ...]]:
+    """Return the octets that a format's fixed fields take, and the keys of those whose length varies.
 
     AssertionError where its fields leave gaps.
     """
@@ -91,8 +91,7 @@ def _extent(cls: type[Layer]) -> tuple[int, str]:
     for field in cls.layout:
         assert field.bit_offset == bits, f"a gap in front of {field.name}"
         bits += field.bits or 0
-    last = cls.layout[-1]
-    return bits // 8, "" if last.bits is not None else last.key
+    return bits // 8, tuple(field.key for field in cls.layout if field.bits is None)
 
 
 class FieldRows(NamedTuple):

@@ -20,7 +20,17 @@ from ecmproto.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV
 from ecmproto.formats.ecm import ECM, CMTag
 from ecmproto.formats.experimental import Proposed, UnknownMessage, Word, selector
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
-from ecmproto.formats.ip import UDP, IPv4
+from ecmproto.formats.ip import (
+    ARP,
+    ARP_HARDWARE,
+    ARP_PROTOCOLS,
+    UDP,
+    EthernetARP,
+    IPv4,
+    IPv4ARP,
+    OtherARP,
+    arp_format,
+)
 from ecmproto.formats.lldp import TLV
 from ecmproto.formats.mac_control import MACControl
 from ecmproto.formats.registry import BEHIND_PORTS, FORMATS, OWN
@@ -63,7 +73,24 @@ def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
             opcode for other in FORMATS if other.announced_by == "mac_control" for opcode in other.selected_by
         }
         return st.integers(0, 0xFFFF).filter(lambda opcode: opcode not in known).map(lambda o: {"opcode": o})
+    if cls in ARPS:
+        return _arp_selection(cls)
     return st.just({})
+
+
+ARPS: tuple[type[Layer], ...] = (ARP, EthernetARP, IPv4ARP, OtherARP)
+
+
+def _arp_selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
+    """Return types and sizes of addresses that mean one of the formats of ARP."""
+    sizes = st.sampled_from([0, 4, 6, 8, 16, 20, 255]) | st.integers(0, 32)
+    types = st.integers(0, 0xFFFF)
+    return st.fixed_dictionaries({
+        "hw_type": types if cls in (IPv4ARP, OtherARP) else st.sampled_from(ARP_HARDWARE),
+        "proto_type": types if cls in (EthernetARP, OtherARP) else st.sampled_from(ARP_PROTOCOLS),
+        "hw_size": sizes if cls in (IPv4ARP, OtherARP) else st.just(6),
+        "proto_size": sizes if cls in (EthernetARP, OtherARP) else st.just(4),
+    }).filter(lambda types: arp_format(**types) is cls)  # fmt: skip
 
 
 def selectors(cls: type[Word]) -> list[tuple[int, int]]:
@@ -147,6 +174,8 @@ class _Plan:
 
     selection: SearchStrategy[dict[str, Any]]
     fields: dict[str, SearchStrategy[Any]]
+    counted_by_selection: tuple[Field, ...]
+    """Fields of which there are several: their lengths are among what selects the format."""
     tail: Field | None
     counted: SearchStrategy[bytes] | None
 
@@ -154,8 +183,10 @@ class _Plan:
 @functools.cache
 def _plan(cls: type[Layer]) -> _Plan:
     plain = {field.key: values_of(field) for field in cls.layout if field.count is None}
-    tail = cls.layout[-1] if cls.layout[-1].count is not None else None
+    counted = [field for field in cls.layout if field.count is not None]
+    tail = counted[0] if len(counted) == 1 else None
     return _Plan(
+        counted_by_selection=tuple(counted) if tail is None else (),
         selection=selection(cls),
         fields=plain | INSISTED.get(cls, {}),
         tail=tail,
@@ -176,6 +207,10 @@ def _layer(draw: DrawFn, cls: type[T], given: dict[str, SearchStrategy[Any]]) ->
     for key, strategy in plan.fields.items():
         if key not in values:
             values[key] = draw(given.get(key, strategy))
+    for field in plan.counted_by_selection:
+        assert field.count is not None
+        drawn = given.get(field.key)
+        values[field.key] = draw(_octets(cls, field.count, values) if drawn is None else drawn)
     if plan.tail and count and plan.tail.key not in values:
         drawn = given.get(plan.tail.key)
         values[plan.tail.key] = draw(_octets(cls, count, values) if drawn is None else drawn)

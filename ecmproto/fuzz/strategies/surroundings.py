@@ -12,9 +12,17 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import CNTag
 from ecmproto.formats.ethernet import SNAP, VLAN, Data, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
-from ecmproto.formats.ip import ARP, EXTENSIONS, NO_NEXT_HEADER, TCP, UDP, IPv4, IPv6
+from ecmproto.formats.ip import EXTENSIONS, NO_NEXT_HEADER, TCP, UDP, IPv4, IPv6
 from ecmproto.formats.registry import BEHIND_IPV6, FORMATS, OWN, announcement
-from ecmproto.fuzz.strategies.layers import MAX_DRAWN_OCTETS, cm_tags, cn_tags, layers_of, rd_tags, rrt_tags
+from ecmproto.fuzz.strategies.layers import (
+    ARPS,
+    MAX_DRAWN_OCTETS,
+    cm_tags,
+    cn_tags,
+    layers_of,
+    rd_tags,
+    rrt_tags,
+)
 
 RESERVED_TYPES = frozenset(
     value for cls in FORMATS if (value := announcement(cls, DEFAULT)) is not None
@@ -84,7 +92,8 @@ def payload_layers() -> SearchStrategy[tuple[int, list[Layer]]]:
     return _payload()
 
 
-_KINDS = tuple((kind, False) for kind in ("raw", "length", "ipv4", "ipv6", "extended", "arp"))
+_ARPS = {cls.prefix: cls for cls in ARPS}
+_KINDS = tuple((kind, False) for kind in ("raw", "length", "ipv4", "ipv6", "extended", *_ARPS))
 _SNAPPED = tuple((kind, True) for kind in ("raw", "ipv4", "extended", "arp"))
 
 
@@ -104,8 +113,8 @@ def _of_kind(draw: DrawFn, kind: str) -> tuple[int, list[Layer]]:
         return draw(unknown_ethertypes()), data
     if kind == "length":
         return len(octets), data
-    if kind == "arp":
-        return 0, [draw(layers_of(ARP))]
+    if kind in _ARPS:
+        return 0, [draw(layers_of(_ARPS[kind]))]
     udp_or_tcp: SearchStrategy[Layer] = layers_of(UDP) | layers_of(TCP)
     transport = draw(st.lists(udp_or_tcp, max_size=1))
     if kind == "ipv4":
