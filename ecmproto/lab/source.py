@@ -7,8 +7,11 @@ number of a segment or of a flow.
 
 from __future__ import annotations
 
+import math
+
 from ecmproto.engine.traffic import Offers, next_offer, post_completion
 from ecmproto.kernel import inlined
+from ecmproto.structs import Random
 
 LEAST_FRAME_OCTETS = 60
 """The shortest Ethernet frame without FCS: what is left of a flow is padded to it."""
@@ -56,7 +59,7 @@ class TrafficSource:
     log_stay: float
     """Bernoulli: the logarithm of the chance that a slot stays empty."""
     mean_ns: float
-    """Poisson: the mean distance of two frames, or of two flows; TCP: of two transactions' end and begin."""
+    """Poisson: the mean distance of two frames, or of two flows."""
     exact_ns: float
     """Poisson: when the next one comes, before it is rounded."""
     pause_ns: int
@@ -85,7 +88,7 @@ class TrafficSource:
     """Data frames, those sent again included."""
     offered_octets: int
     refused_frames: int
-    """Data frames that its NIC had no room for."""
+    """Frames that a NIC had no room for, those that answer it included."""
     delivered_frames: int
     """Data frames at their destination; of TCP each segment once."""
     delivered_octets: int
@@ -101,6 +104,12 @@ class TrafficSource:
     """The sum over those completed."""
     latency_min_ns: int
     latency_max_ns: int
+
+
+@inlined
+def exponential(draws: Random) -> float:
+    """Return an exponentially distributed number of mean 1."""
+    return -math.log(1.0 - draws.random())
 
 
 @inlined

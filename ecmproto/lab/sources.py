@@ -12,6 +12,7 @@ What each pattern does:
 - sizes and schedule: flows (bursts) come at their times, wait for earlier ones, and go as saturating sources
   do; a flow completes when all of its frames have come, and its latency counts from when it came itself.  A
   flow that lost a frame never does
+- TCP and transactions: `ecmproto.lab.tcp`
 
 A source begins at ``start_ns`` and begins nothing at ``stop_ns`` or later.  Random numbers come from one
 generator, in the order of events: the same seed gives the same frames.
@@ -37,9 +38,22 @@ from ecmproto.lab.source import (
     MOST_FRAME_OCTETS,
     TrafficSource,
     complete,
+    exponential,
     octets_of,
     offer_data,
     value_of,
+)
+from ecmproto.lab.tcp import (
+    ALGORITHMS,
+    Connection,
+    Connections,
+    arrived_octets,
+    connection_count,
+    on_tcp_frame,
+    on_tcp_timer,
+    parameters_of,
+    set_up_connection,
+    tcp_due_ns,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_records
@@ -76,6 +90,7 @@ _LONGEST_NS = 1e17
 _FLIGHTS = 256
 """Flows of a source that may be in flight; a power of 2."""
 _NO_FLOW = -1
+_MOST_SEGMENTS = 1 << 20
 
 
 class FlowInFlight:
@@ -115,6 +130,7 @@ class TrafficSources(Struct):
     """When bursts come."""
     table_share: NDArray[np.float64]
     """The share of flows up to each size."""
+    connections: Connections
     draws: Draws
 
     def next_source_ns(self) -> int:
@@ -128,6 +144,9 @@ class TrafficSources(Struct):
             source = self.records[index]
             if source.pattern == _SATURATING or source.pattern == _SIZES or source.pattern == _SCHEDULE:
                 due_ns = _fill_nic(self, index, now_ns, offers)
+            elif source.pattern == _TCP:
+                on_tcp_timer(self.connections, source, index, self.draws, now_ns, offers)
+                due_ns = tcp_due_ns(self.connections.records[source.connection], now_ns)
             else:
                 offer_data(source, index, source.frame_octets, 0, offers)
                 due_ns = _next_frame_ns(source, self.draws)
@@ -151,8 +170,15 @@ class TrafficSources(Struct):
     def on_frame_delivered(
         self, source: int, number: int, octets: int, offered_ns: int, now_ns: int, offers: Offers
     ) -> None:
-        """Count a frame, and a flow that is whole with it."""
+        """Count a frame, and a flow that is whole with it; a connection answers it."""
         sender = self.records[source]
+        if sender.pattern == _TCP:
+            on_tcp_frame(self.connections, sender, source, number, self.draws, now_ns, offers)
+            due_ns = tcp_due_ns(self.connections.records[sender.connection], now_ns)
+            # Later, as it mostly is, can wait: the timer finds that out when it is due.
+            if due_ns < self.events.due_ns[source]:
+                set_due(self.events, source, due_ns)
+            return
         sender.delivered_frames += 1
         sender.delivered_octets += octets_of(number)
         if sender.pattern == _SIZES or sender.pattern == _SCHEDULE:
@@ -183,12 +209,6 @@ def _due_ns(source: TrafficSource) -> int:
 
 
 @inlined
-def _exponential(draws: Random) -> float:
-    """Return an exponentially distributed number of mean 1."""
-    return -math.log(1.0 - draws.random())
-
-
-@inlined
 def _slots_to_frame(source: TrafficSource, draws: Random) -> int:
     """Return how many slots there are up to the next one with a frame, that one included."""
     if source.log_stay == -math.inf:
@@ -212,7 +232,7 @@ def _duration_ns(mean_ns: float, shape: float, draws: Random) -> int:
     if shape < 0.0:
         drawn_ns = mean_ns
     elif shape == 0.0:
-        drawn_ns = mean_ns * _exponential(draws)
+        drawn_ns = mean_ns * exponential(draws)
     else:
         # The least time is the distribution's scale.
         drawn_ns = mean_ns * (shape - 1.0) / shape * (1.0 - draws.random()) ** (-1.0 / shape)
@@ -230,7 +250,7 @@ def _while_on(source: TrafficSource, draws: Random) -> None:
 
 @inlined
 def _poisson(source: TrafficSource, draws: Random) -> None:
-    source.exact_ns += min(source.mean_ns * _exponential(draws), _LONGEST_NS)
+    source.exact_ns += min(source.mean_ns * exponential(draws), _LONGEST_NS)
     source.timer_ns = math.ceil(min(source.exact_ns, float(NEVER_NS)))
 
 
@@ -323,7 +343,7 @@ def _drawn_octets(sources: TrafficSources, source: TrafficSource) -> int:
 
 def source_count(flow: Flow) -> int:
     """Return how many sources ``flow`` becomes: one, or one for each TCP connection."""
-    return flow.connections if flow.pattern in (Pattern.TCP, Pattern.TRANSACTIONS) else 1
+    return max(1, connection_count(flow))
 
 
 def new_sources(
@@ -344,6 +364,7 @@ def new_sources(
     count = max(1, len(of_sources))
     tables = [_table(flow) for flow in of_sources]
     entries = [entry for table in tables for entry in table]
+    rings = [arrived_octets(flow) if connection_count(flow) else 0 for flow in of_sources]
     with_flights = [flow.pattern in (Pattern.SIZES, Pattern.SCHEDULE) for flow in of_sources]
     sources = TrafficSources(
         new_event_heap(count),
@@ -352,6 +373,9 @@ def new_sources(
         np.array([octets for octets, _, _ in entries], np.int64),
         np.array([ns for _, ns, _ in entries], np.int64),
         np.array([share for _, _, share in entries], np.float64),
+        Connections(
+            new_records(Connection, max(1, sum(map(bool, rings)))), np.zeros(max(1, sum(rings)), np.uint8)
+        ),
         Draws(generator),
     )
     for flight in sources.flights:
@@ -362,9 +386,14 @@ def new_sources(
         source.table_end = source.table + len(tables[index])
         source.table_at = source.table
         source.flights = _FLIGHTS * sum(with_flights[:index])
-        source.connection = -1
+        source.connection = sum(map(bool, rings[:index])) if rings[index] else -1
         _set_up(sources, source, flow, place, overhead_octets)
-        set_due(sources.events, index, _first_ns(sources, source, flow))
+        due_ns = _first_ns(sources, source, flow)
+        if rings[index]:
+            set_up_connection(
+                sources.connections.records[source.connection], flow, sum(rings[:index]), due_ns
+            )
+        set_due(sources.events, index, due_ns)
     return sources
 
 
@@ -445,7 +474,6 @@ def _table(flow: Flow) -> list[tuple[int, int, float]]:
 
 def _check(flow: Flow, place: Endpoints) -> None:
     """Raise ParameterError for a flow that its pattern cannot make."""
-    _demand(flow, "pattern", _NUMBERS[flow.pattern] != _TCP, "a pattern that is there")
     _demand(flow, "frame_octets", LEAST_FRAME_OCTETS <= flow.frame_octets <= MOST_FRAME_OCTETS,
             f"{LEAST_FRAME_OCTETS} to {MOST_FRAME_OCTETS} octets")  # fmt: skip
     if flow.pattern in _OF_A_RATE:
@@ -465,6 +493,21 @@ def _check(flow: Flow, place: Endpoints) -> None:
     if flow.pattern is Pattern.SCHEDULE:
         _demand(flow, "bursts", all(ns >= 0 and octets > 0 for ns, octets in flow.bursts),
                 "times from 0 on and more than 0 octets")  # fmt: skip
+
+    if connection_count(flow):
+        _check_tcp(flow)
+
+
+def _check_tcp(flow: Flow) -> None:
+    tcp = parameters_of(flow)
+    _demand(flow, "tcp", tcp.algorithm in ALGORITHMS, f"one of {', '.join(ALGORITHMS)}")
+    _demand(flow, "tcp", 1 <= tcp.initial_window <= tcp.window <= _MOST_SEGMENTS,
+            f"an initial window of 1 or more, and a window of up to {_MOST_SEGMENTS}")  # fmt: skip
+    _demand(flow, "tcp", 0 < tcp.rto_min_ns <= tcp.rto_max_ns, "an RTO of more than 0 ns, min before max")
+    _demand(flow, "tcp", tcp.ack_octets <= MOST_FRAME_OCTETS, f"ACKs of up to {MOST_FRAME_OCTETS} octets")
+    if flow.pattern is Pattern.TRANSACTIONS:
+        _demand(flow, "request_octets", 0 <= flow.request_octets <= flow.frame_octets, "one frame, or 0")
+        _demand(flow, "response_octets", flow.response_octets > 0, "more than 0 octets")
 
 
 def _demand(flow: Flow, name: str, holds: bool, needed: str) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ecmproto.engine.traffic import Offers, Sources, has_completion_room, new_offers
 from ecmproto.kernel import compiled
-from ecmproto.lab.model import Flow, Pattern
+from ecmproto.lab.model import TCP, Flow, Pattern
 from ecmproto.lab.sources import TrafficSources
 from ecmproto.record import columns, new_record
 from ecmproto.structs import Struct, as_interface
@@ -129,6 +129,10 @@ ALL_PATTERNS = (
     flow(Pattern.ON_OFF, rate_bps=10**9, on_ns=20_000, off_ns=30_000, shape=1.5),
     flow(Pattern.ON_OFF, rate_bps=10**9, on_ns=20_000, off_ns=30_000),
     flow(Pattern.SCHEDULE, bursts=((1000, 5000), (2000, 100))),
+    flow(Pattern.TCP, connections=2, tcp=TCP(window=20, rto_min_ns=50_000)),
+    flow(Pattern.TCP, tcp=TCP(window=9, algorithm="cubic", rto_max_ns=10**6, delayed_ack=True)),
+    flow(Pattern.TRANSACTIONS, tcp=TCP(algorithm="reno", rto_max_ns=10**6), idle_ns=3000),
+    flow(Pattern.TRANSACTIONS, tcp=TCP(syn=False, rto_max_ns=10**6), idle_ns=3000, request_octets=0),
     flow(Pattern.SIZES, rate_bps=10**9, sizes=((100, 0.2), (9000, 1.0))),
 )
 
@@ -145,6 +149,7 @@ def main() -> None:
                 "frames": [each[:frames].tolist() for each in list(network)[2:]],
                 "completions": done.tolist(),
                 "records": columns(sources.records).tolist(),
+                "connections": columns(sources.connections.records).tolist(),
             }
         )
     )
