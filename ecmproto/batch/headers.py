@@ -1,9 +1,9 @@
 """The walk over a frame's headers, the one text for all kernels that need something of them.
 
-It goes from octet 12 over VLAN tags, CN-TAGs and experimental tags in any order and to any depth
-(wire-formats 1.2), as far as octets were captured, to the payload's EtherType or length: there the MSDU
-starts (wire-formats 3).  An I-TAG is payload; so is an experimental tag of unassigned Protocol or Type, whose
-length nobody knows.
+It goes from octet 12 over VLAN tags, CN-TAGs, experimental tags and the tags of other formats
+(`ecmproto.codec.tags.is_tag`) in any order and to any depth (wire-formats 1.2), as far as octets were
+captured, to the payload's EtherType or length: there the MSDU starts (wire-formats 3).  An I-TAG is payload;
+so is an experimental tag of unassigned Protocol or Type, whose length nobody knows.
 
 Kernels take ``start`` and ``end``, the frame's first octet in the buffer and the one behind its last, and
 ``roles``, what `roles_of` made of the EtherTypes.
@@ -11,13 +11,17 @@ Kernels take ``start`` and ``end``, the frame's first octet in the buffer and th
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.codec.tags import is_tag
+from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
+from ecmproto.formats.registry import FORMATS
 from ecmproto.kernel import inlined
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -27,11 +31,13 @@ TYPE_AT = 12
 HEADER_OCTETS = 14
 NO_VLAN = -1
 
-OTHER, VLAN_TAG, CN_TAG, TAG, CNM, MESSAGE, MAC_CONTROL = range(7)
-"""Roles of EtherTypes in the walk."""
+OTHER, CNM, MESSAGE, MAC_CONTROL, VLAN_TAG, CN_TAG, TAG = range(7)
+"""Roles of EtherTypes in the walk, tags last.  A role above TAG is that of another format's tag: it is TAG
+and the tag's octets together."""
 
-ECM, BCN, E2CM, FECN = range(4)
-"""The Protocol of an experimental tag (wire-formats 1.1): a CM-Tag, RRT tag, CM-Tag and RD tag."""
+_ETHERTYPES = 1 << 16
+_SELECTORS = 128
+_HAS_CPID = 128
 
 
 class Headers(NamedTuple):
@@ -57,16 +63,34 @@ def fixed(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
     return view
 
 
+@functools.lru_cache(maxsize=32)
 def roles_of(ethertypes: EtherTypes) -> NDArray[np.uint8]:
-    """Return the role of each of the 65 536 EtherTypes in the walk."""
-    roles = np.zeros(1 << 16, np.uint8)
+    """Return the role of each of the 65 536 EtherTypes in the walk, then the lengths of experimental tags.
+
+    Those are by Protocol and Type; 0: unassigned; with 128 added the tag has a CPID.
+    """
+    roles = np.zeros(_ETHERTYPES + _SELECTORS, np.uint8)
+    for kind in FORMATS:
+        if isinstance(kind.announced_by, int):
+            roles[kind.announced_by] = _own_role(kind)
+        elif kind.announced_by == "tag" and is_tag(kind):
+            has_cpid = _HAS_CPID if getattr(kind, "has_cpid", False) else 0
+            for selector in kind.selected_by:
+                roles[_ETHERTYPES + selector] = kind.fixed_octets + has_cpid
     roles[[ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag]] = VLAN_TAG
     roles[ethertypes.cn_tag] = CN_TAG
     roles[ethertypes.tag] = TAG
     roles[ethertypes.cnm] = CNM
     roles[ethertypes.message] = MESSAGE
     roles[ethertypes.mac_control] = MAC_CONTROL
-    return roles
+    return fixed(roles)
+
+
+def _own_role(kind: type[Layer]) -> int:
+    """Return the role of an EtherType that the map does not have."""
+    if is_tag(kind):
+        return TAG + kind.fixed_octets
+    return MESSAGE if kind.role == "message" else OTHER
 
 
 @inlined
@@ -97,32 +121,26 @@ def is_group(number: int) -> bool:
 
 
 @inlined
-def protocol_of(control: int) -> int:
-    """Return the Protocol of an experimental tag from its discriminator word."""
-    return (control >> 8) & 7
-
-
-@inlined
 def role_at(buffer: NDArray[np.uint8], at: int, roles: NDArray[np.uint8]) -> int:
     """Return the role of the EtherType at ``at``."""
     return signed(roles[two_octets(buffer, at)])
 
 
 @inlined
-def tag_octets(buffer: NDArray[np.uint8], at: int, end: int, role: int, control: int) -> int:
-    """Return the octets of the tag whose EtherType is at ``at`` (wire-formats 1.1, 2, 4, 5, 7).
+def tag_octets(
+    buffer: NDArray[np.uint8], at: int, end: int, role: int, control: int, roles: NDArray[np.uint8]
+) -> int:
+    """Return the octets of the tag whose EtherType is at ``at``, which has ``role``.
 
     ``control`` are the two octets behind that.  0 for an experimental tag that is unassigned or without a
     possible CPID.
     """
     if role != TAG:
-        return 4
-    protocol = protocol_of(control)
-    if (control >> 4) & 15 != 0 or protocol > FECN:
-        return 0
-    if protocol == FECN:
-        return 10
-    return 0 if _has_no_cpid(buffer, at + 2 + CPID_AT, end) else 12 if protocol == BCN else 16
+        return 4 if role < TAG else role - TAG
+    octets = signed(roles[_ETHERTYPES + (control >> 4 & (_SELECTORS - 1))])
+    if octets < _HAS_CPID:
+        return octets
+    return 0 if _has_no_cpid(buffer, at + 2 + CPID_AT, end) else octets - _HAS_CPID
 
 
 @inlined
@@ -146,10 +164,10 @@ def headers_of(buffer: NDArray[np.uint8], start: int, end: int, roles: NDArray[n
     role = OTHER
     while at + 2 <= end:
         role = role_at(buffer, at, roles)
-        if role == OTHER or role > TAG or at + 4 > end:
+        if role < VLAN_TAG or at + 4 > end:
             break
         control = two_octets(buffer, at + 2)
-        octets = tag_octets(buffer, at, end, role, control)
+        octets = tag_octets(buffer, at, end, role, control, roles)
         if octets == 0:
             break
         if role == CN_TAG and not cn_tagged:

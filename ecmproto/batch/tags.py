@@ -1,40 +1,30 @@
 """Tags in every frame of a batch: where they stand, where one goes, and frames edited so, into a new buffer.
 
-`tags_of` finds the mechanisms' tags, `own_tag` reads one of a single frame; `spliced_batch` takes octets out
-of frames, puts others in and writes over them, as a `Splice` says.
+`tags_of` finds the tags of one kind (`ecmproto.codec.tags.TagFormat`), `own_tag` reads the newest of a single
+frame, `with_tag_values` writes over it; `spliced_batch` takes octets out of frames, puts others in and writes
+over them, as a `Splice` says.  What a whole tag is, which of several counts and where a new one goes is as
+`ecmproto.codec.tags` has it for single frames.
 
-A frame may carry several of a kind.  The newest counts, which is the outermost.  What counts as a tag agrees
-with the functions for single frames: CM-Tags and RRT tags with `ecmproto.mechanisms.aimd.messages`, which
-look at a frame's first 256 octets and take a tag for whole if only the EtherType behind it was cut off; RD
-tags with `ecmproto.mechanisms.fecn.messages` and CN-TAGs with `ecmproto.mechanisms.qcn.edge`, which look at
-all of it and want that EtherType too: `_is_replaced` is that rule.
-
-Places are octets from a frame's first, in the frame as it came.  A tag goes in front of an EtherType: it is
-inserted with the EtherType that announces it and without the one behind it, which stands there already; a tag
-is taken out the same way.  Frames that a snap length cut stay cut: they grow by what is inserted.
+Kernels take the kind as a record, a `TagLayout`, so that one text serves all tags.  Places are octets from a
+frame's first, in the frame as it came.  A tag is inserted with the EtherType that announces it and without
+the one behind it, which stands there already; a tag is taken out the same way.  Frames that a snap length cut
+stay cut: they grow by what is inserted.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import (
-    BCN,
     CN_TAG,
-    E2CM,
-    ECM,
-    FECN,
-    HEADER_OCTETS,
-    OTHER,
-    TAG,
     TYPE_AT,
+    VLAN_TAG,
     fixed,
-    protocol_of,
     role_at,
     roles_of,
     signed,
@@ -42,49 +32,71 @@ from ecmproto.batch.headers import (
     two_octets,
 )
 from ecmproto.capture.batch import Batch
+from ecmproto.codec.tags import TagFormat
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.kernel import compiled, inlined
+from ecmproto.record import new_record
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
 NOWHERE = -1
-NONE = -1
-CN = 8
-"""Which tags are replaced or read, besides the Protocols of experimental ones: none, and CN-TAGs."""
-
-_SHOWN_OCTETS = 256
 _TYPE_OCTETS = 2
-_CN_TAG_OCTETS = 4
-_STACK_TAG_OCTETS = 4
-_CPID_AT, _TIMESTAMP_AT, _UNIT_AT = 4, 12, 14
-_RLQ_ID_AT, RATE_AT = 4, 6
-"""Octets from a tag's EtherType to its fields (wire-formats 2, 4, 5, 7)."""
+_WORD_BITS = 64
+_MOST_FIELDS = 4
 
-_UNIT_SHIFT = 16
-_CPID_OCTETS = 8
+
+class TagLayout:
+    """A kind of tag as kernels take it; a record.  ``octets`` of 0: no tag is of the kind."""
+
+    ethertype: int
+    is_cn: int
+    """1 for CN-TAGs, which go before other tags."""
+    octets: int
+    """Of the tag with the EtherType that announces it."""
+    mask: int
+    selected: int
+    """The two octets behind that, as far as the mask goes, in tags of the kind."""
+    tag_bit: Annotated[NDArray[np.int64], _MOST_FIELDS]
+    tag_bits: Annotated[NDArray[np.int64], _MOST_FIELDS]
+    mark_bit: Annotated[NDArray[np.int64], _MOST_FIELDS]
+    mark_bits: Annotated[NDArray[np.int64], _MOST_FIELDS]
+    """The fields that are tag and mark: the first bit of each, from the EtherType on, and how many it has;
+    the highest ones first, 0 bits for none."""
+
+
+def tag_layout(kind: TagFormat | None, ethertypes: EtherTypes = DEFAULT) -> TagLayout:
+    """Return a kind of tags as kernels take it.
+
+    ParameterError for one that no EtherType announces, or that has more than four fields in tag or mark.
+    """
+    layout = new_record(TagLayout)
+    if kind is None:
+        return layout
+    layout.ethertype, layout.octets = kind.announcing(ethertypes), kind.octets
+    layout.is_cn = int(layout.ethertype == ethertypes.cn_tag)
+    layout.mask, layout.selected = kind.selector
+    for names, bit, bits in (
+        (kind.tag_fields, layout.tag_bit, layout.tag_bits),
+        (kind.mark, layout.mark_bit, layout.mark_bits),
+    ):
+        if len(names) > _MOST_FIELDS:
+            raise ParameterError(name="mark", needed=f"at most {_MOST_FIELDS} fields", got=", ".join(names))
+        for index, place in enumerate(kind.places(names)):
+            bit[index], bits[index] = place
+    return layout
 
 
 class FrameTags(NamedTuple):
     """The result of ``tags_of``: one entry a frame in each array.  Offsets are in octets from its first."""
 
     tag_at: NDArray[np.int32]
-    """The EtherType in front of which a tag goes: the one behind the VLAN stack and CN-TAG.  NOWHERE where
-    the header was cut off there."""
+    """The EtherType in front of which a tag goes; NOWHERE where the header was cut off there."""
     old_at: NDArray[np.int32]
     """Where the tag stands that it replaces, the newest of several; NOWHERE without one."""
-    old_octets: NDArray[np.int32]
-    """Of that tag with its EtherType; 0 without one."""
     old_tags: NDArray[np.int32]
     """How many tags it replaces; for those beyond the first see `older_tags`."""
-    cn_at: NDArray[np.int32]
-    """The EtherType in front of which a CN-TAG goes: the one behind the innermost VLAN tag.  NOWHERE in a
-    frame without a whole Ethernet header."""
-    old_cn_at: NDArray[np.int32]
-    """Where the CN-TAG stands that it replaces, the outermost of several; NOWHERE without one."""
-    cn_tags: NDArray[np.int32]
-    """How many it replaces."""
 
 
 class TagOffsets(NamedTuple):
@@ -92,42 +104,32 @@ class TagOffsets(NamedTuple):
 
     tag_at: int
     old_at: int
-    old_octets: int
     old_tags: int
-    cn_at: int
-    old_cn_at: int
-    cn_tags: int
 
 
 class OwnTag(NamedTuple):
     """Whether a frame has such a tag, and its tag and mark (`ecmproto.mechanisms.api.protocol.Arrival`).
 
-    ``rate_at`` is where the Rate of an RD tag stands, in octets from the frame's first; −1 without one.
+    ``at`` is where its EtherType stands, in octets from the frame's first; −1 without one.
     """
 
     tagged: bool
     tag: int
     mark: int
-    rate_at: int
+    at: int
 
 
 def tags_of(
-    buffer: Octets,
-    offset: Int64,
-    captured: Int64,
-    *,
-    protocol: int | None = None,
-    ethertypes: EtherTypes = DEFAULT,
+    buffer: Octets, offset: Int64, captured: Int64, kind: TagFormat, *, ethertypes: EtherTypes = DEFAULT
 ) -> FrameTags:
-    """Find the tags of the Ethernet frames at ``offset`` in ``buffer``, ``captured`` octets each.
+    """Find the tags of ``kind`` in the Ethernet frames at ``offset``, ``captured`` octets each.
 
-    ``protocol`` says whose tag goes in front of ``tag_at`` and replaces others of its kind: 0 ECM's CM-Tag,
-    1 BCN's RRT tag, 2 E²CM's CM-Tag, 3 FECN's RD tag; None: one that replaces none.  Arrays as in
-    ``capture.Batch``: frames lie within the buffer.  ParameterError for another protocol.
+    Arrays as in ``capture.Batch``: frames lie within the buffer.
     """
     count = len(offset)
     tags = FrameTags(*(np.empty(count, np.int32) for _ in FrameTags._fields))
-    _find_tags(fixed(buffer), fixed(offset), fixed(captured), roles_of(ethertypes), _own(protocol), tags)
+    roles, layout = roles_of(ethertypes), tag_layout(kind, ethertypes)
+    _find_tags(fixed(buffer), fixed(offset), fixed(captured), roles, layout, tags)
     return tags
 
 
@@ -136,128 +138,74 @@ def older_tags(
     offset: Int64,
     captured: Int64,
     tags: FrameTags,
-    *,
-    protocol: int,
-    ethertypes: EtherTypes = DEFAULT,
-) -> Removals:
-    """Return where all tags stand that one of ``protocol`` replaces besides those at ``tags.old_at``."""
-    return _others(buffer, offset, captured, tags.old_tags, _own(protocol), ethertypes)
-
-
-def older_cn_tags(
-    buffer: Octets,
-    offset: Int64,
-    captured: Int64,
-    tags: FrameTags,
+    kind: TagFormat,
     *,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Removals:
-    """Return where all CN-TAGs stand besides those at ``tags.old_cn_at``."""
-    return _others(buffer, offset, captured, tags.cn_tags, CN, ethertypes)
-
-
-def _own(protocol: int | None) -> int:
-    if protocol is None:
-        return NONE
-    if protocol not in (ECM, BCN, E2CM, FECN):
-        raise ParameterError(name="protocol", needed="0 to 3, or none", got=str(protocol))
-    return int(protocol)
-
-
-def _others(
-    buffer: Octets,
-    offset: Int64,
-    captured: Int64,
-    tags: NDArray[np.int32],
-    own: int,
-    ethertypes: EtherTypes,
-) -> Removals:
-    frames = np.flatnonzero(tags > 1).astype(np.int64)
-    count = int((tags[frames] - 1).sum())
+    """Return where all tags of ``kind`` stand besides those at ``tags.old_at``."""
+    frames = np.flatnonzero(tags.old_tags > 1).astype(np.int64)
+    count = int((tags.old_tags[frames] - 1).sum())
     removals = Removals(*(np.empty(count, np.int64) for _ in range(3)))
     if count:
+        roles, layout = roles_of(ethertypes), tag_layout(kind, ethertypes)
         _find_older(
-            fixed(buffer), fixed(offset[frames]), fixed(captured[frames]), roles_of(ethertypes), own,
-            fixed(frames), removals,
+            fixed(buffer), fixed(offset[frames]), fixed(captured[frames]), roles, layout, fixed(frames),
+            removals,
         )  # fmt: skip
     return removals
 
 
 @compiled
 def _find_tags(
-    buffer: Octets,
-    offset: Int64,
-    captured: Int64,
-    roles: Octets,
-    own: int,
-    tags: FrameTags,
+    buffer: Octets, offset: Int64, captured: Int64, roles: Octets, layout: TagLayout, tags: FrameTags
 ) -> None:
-    """Fill ``tags``; ``own`` says which tags are replaced: a Protocol, `CN` for CN-TAGs, `NONE` for none."""
     # Each array by its own name: looking one up in the tuple costs as much as the walk.
-    tag_at, old_at, old_octets, old_tags, cn_at, old_cn_at, cn_tags = tags
+    tag_at, old_at, old_tags = tags
     for i in range(len(offset)):
-        found = tag_offsets(buffer, offset[i], captured[i], roles, own)
+        found = tag_offsets(buffer, offset[i], captured[i], roles, layout)
         tag_at[i] = found.tag_at
         old_at[i] = found.old_at
-        old_octets[i] = found.old_octets
         old_tags[i] = found.old_tags
-        cn_at[i] = found.cn_at
-        old_cn_at[i] = found.old_cn_at
-        cn_tags[i] = found.cn_tags
 
 
 @inlined
-def tag_offsets(buffer: Octets, start: int, octets: int, roles: Octets, own: int) -> TagOffsets:
+def tag_offsets(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> TagOffsets:
     """Return where the tags of the frame at ``start`` with ``octets`` octets stand."""
-    at = stack_end = cn_at = TYPE_AT
-    old_at = old_cn_at = NOWHERE
-    old_octets = old_tags = cn_tags = removed = 0
-    in_stack, cut = True, False
+    at = tag_at = TYPE_AT
+    old_at, old_tags = NOWHERE, 0
+    cut = in_stack = True
+    last_before = VLAN_TAG if layout.is_cn != 0 else CN_TAG
     while at + _TYPE_OCTETS <= octets:
         role = role_at(buffer, start + at, roles)
-        is_stack = OTHER < role < TAG
-        # An RD tag wants the stack before it whole, the EtherType behind it too.
-        whole = at + _STACK_TAG_OCTETS + _TYPE_OCTETS <= octets
-        cut = cut or (own == FECN and in_stack and is_stack and not whole)
-        if role == OTHER or role > TAG or at + 4 > octets:
+        if role < VLAN_TAG:
+            cut = False
+            break
+        if at + 4 > octets:
             break
         control = two_octets(buffer, start + at + 2)
-        length = tag_octets(buffer, start + at, start + octets, role, control)
-        behind = at + length
-        if length == 0 or behind > octets:
+        length = tag_octets(buffer, start + at, start + octets, role, control, roles)
+        if length == 0:
+            cut = False
             break
-        whole = behind + _TYPE_OCTETS <= octets
-        if role == CN_TAG and whole:
-            old_cn_at = at if cn_tags == 0 else old_cn_at
-            cn_tags += 1
-        elif role != TAG and whole:
-            cn_at = behind
-        if _is_replaced(role, control, own, behind, octets):
-            if old_tags == 0:
-                old_at, old_octets = at, length
+        behind = at + length
+        if behind > octets:
+            break
+        if _is_of(buffer, start + at, role, control, layout):
+            old_at = at if old_tags == 0 else old_at
             old_tags += 1
-            removed += length
-        elif in_stack:
-            in_stack = is_stack and (own == FECN or behind - removed <= _SHOWN_OCTETS)
-            stack_end = behind if in_stack else stack_end
+        else:
+            in_stack = in_stack and role <= last_before
+            tag_at = behind if in_stack else tag_at
         at = behind
-    tag_at = NOWHERE if cut or octets - removed < HEADER_OCTETS else stack_end
-    cn_at = NOWHERE if octets < HEADER_OCTETS else cn_at
-    return TagOffsets(tag_at, old_at, old_octets, old_tags, cn_at, old_cn_at, cn_tags)
+    return TagOffsets(NOWHERE if cut else tag_at, old_at, old_tags)
 
 
 @inlined
-def _counts(protocol: int, behind: int, octets: int) -> bool:
-    """Whether an experimental tag counts that ends at ``behind`` in a frame of ``octets``."""
-    return behind + _TYPE_OCTETS <= octets if protocol == FECN else behind <= _SHOWN_OCTETS
-
-
-@inlined
-def _is_replaced(role: int, control: int, own: int, behind: int, octets: int) -> bool:
-    """Whether a tag of ``own`` replaces this one."""
-    if role == CN_TAG:
-        return own == CN and behind + _TYPE_OCTETS <= octets
-    return role == TAG and protocol_of(control) == own and _counts(own, behind, octets)
+def _is_of(buffer: Octets, at: int, role: int, control: int, layout: TagLayout) -> bool:
+    """Whether the tag at ``at`` is of a kind."""
+    if control & layout.mask != layout.selected:
+        return False
+    return two_octets(buffer, at) == layout.ethertype and role >= VLAN_TAG and layout.octets != 0
 
 
 @compiled
@@ -266,11 +214,11 @@ def _find_older(
     offset: Int64,
     captured: Int64,
     roles: Octets,
-    own: int,
+    layout: TagLayout,
     frames: Int64,
     removals: Removals,
 ) -> None:
-    """Fill ``removals`` with all but the first tag of ``own`` in each frame; ``frames`` are their numbers."""
+    """Fill ``removals`` with all but the first tag of the kind in the frames numbered ``frames``."""
     frame, place, length = removals
     count = 0
     for i in range(len(offset)):
@@ -278,11 +226,13 @@ def _find_older(
         at, found = TYPE_AT, 0
         while at + 4 <= octets:
             role = role_at(buffer, start + at, roles)
-            control = two_octets(buffer, start + at + 2)
-            behind = at + tag_octets(buffer, start + at, start + octets, role, control)
-            if role == OTHER or role > TAG or behind == at or behind > octets:
+            if role < VLAN_TAG:
                 break
-            if _is_replaced(role, control, own, behind, octets):
+            control = two_octets(buffer, start + at + 2)
+            behind = at + tag_octets(buffer, start + at, start + octets, role, control, roles)
+            if behind == at or behind > octets:
+                break
+            if _is_of(buffer, start + at, role, control, layout):
                 if found > 0:
                     frame[count], place[count], length[count] = frames[i], at, behind - at
                     count += 1
@@ -291,40 +241,87 @@ def _find_older(
 
 
 @compiled
-def own_tag(buffer: Octets, start: int, octets: int, roles: Octets, protocol: int) -> OwnTag:
-    """Return the newest tag of ``protocol`` in the frame at ``start`` with ``octets`` octets.
+def own_tag(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> OwnTag:
+    """Return the newest tag of a kind in the frame at ``start`` with ``octets`` octets.
 
-    0 is ECM's CM-Tag, 1 BCN's RRT tag, 2 E²CM's CM-Tag, 3 FECN's RD tag; ``roles`` are those of
-    `ecmproto.batch.headers.roles_of`.
+    ``roles`` are those of `ecmproto.batch.headers.roles_of`.
     """
-    newest = tag_offsets(buffer, start, octets, roles, protocol).old_at
+    if layout.octets == 0:
+        return OwnTag(False, 0, 0, NOWHERE)
+    newest = tag_offsets(buffer, start, octets, roles, layout).old_at
     if newest == NOWHERE:
         return OwnTag(False, 0, 0, NOWHERE)
     at = start + newest
-    if protocol == FECN:
-        return OwnTag(
-            True, _rate(buffer, at + RATE_AT), two_octets(buffer, at + _RLQ_ID_AT), newest + RATE_AT
-        )
-    mark = 0
-    if protocol != BCN:
-        mark = signed(buffer[at + _UNIT_AT]) >> 4 << _UNIT_SHIFT | two_octets(buffer, at + _TIMESTAMP_AT)
-    return OwnTag(True, _cpid(buffer, at + _CPID_AT), mark, NOWHERE)
+    tag = _number_at(buffer, at, layout.tag_bit, layout.tag_bits)
+    return OwnTag(True, tag, _number_at(buffer, at, layout.mark_bit, layout.mark_bits), newest)
 
 
 @inlined
-def _cpid(buffer: Octets, start: int) -> int:
-    """Return the CPID at ``start`` as `ecmproto.mechanisms.api.protocol` has it."""
-    # The first octet has the sign, so that no number has more than 64 bits, as plain Python's would.
-    cpid = signed(buffer[start]) - ((signed(buffer[start]) & 0x80) << 1)
-    for octet in range(start + 1, start + _CPID_OCTETS):
-        cpid = (cpid << 8) | signed(buffer[octet])
-    return cpid
+def _number_at(buffer: Octets, at: int, bit: Int64, bits: Int64) -> int:
+    """Return the number that fields make, the first its highest bits; one of 64 bits is signed."""
+    number = 0
+    for i in range(_MOST_FIELDS):
+        if bits[i] == 0:
+            break
+        first, last = at + (bit[i] >> 3), at + ((bit[i] + bits[i] - 1) >> 3)
+        part = signed(buffer[first])
+        if bits[i] == _WORD_BITS:
+            # The first octet has the sign, so that no number has more bits, as plain Python's would.
+            part -= (part & 0x80) << 1
+        for octet in range(first + 1, last + 1):
+            part = (part << 8) | signed(buffer[octet])
+        if bits[i] != _WORD_BITS:
+            part = (part >> (8 * (last - at + 1) - bit[i] - bits[i])) & ((1 << bits[i]) - 1)
+        number = part if i == 0 else (number << bits[i]) | part
+    return number
 
 
 @inlined
-def _rate(buffer: Octets, start: int) -> int:
-    """Return the Rate at ``start``, in kb/s."""
-    return (two_octets(buffer, start) << 16) | two_octets(buffer, start + 2)
+def write_tag(buffer: Octets, at: int, layout: TagLayout, tag: int) -> None:
+    """Write ``tag`` into the tag whose EtherType is at ``at``."""
+    for i in range(_MOST_FIELDS - 1, -1, -1):
+        bits = layout.tag_bits[i]
+        for place in range(bits):
+            # The lowest bit is the field's last.
+            bit = layout.tag_bit[i] + bits - 1 - place
+            mask = 0x80 >> (bit & 7)
+            octet = signed(buffer[at + (bit >> 3)])
+            buffer[at + (bit >> 3)] = octet | mask if tag >> place & 1 else octet & ~mask & 0xFF
+        tag >>= bits
+
+
+def with_tag_values(
+    batch: Batch,
+    position: Int64,
+    tag: Int64,
+    kind: TagFormat,
+    *,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Batch:
+    """Return ``batch`` with ``tag`` in the newest tags of ``kind`` of the frames at ``position``.
+
+    They have the values that machines know; a frame without such a tag stays as it is.
+    """
+    # Only the batch's own records are copied: its buffer may be the whole file.
+    low = int(batch.record_offset.min())
+    buffer = batch.buffer[low : int((batch.record_offset + batch.record_length).max())].copy()
+    offset = batch.offset - low
+    _write_tags(
+        buffer, fixed(offset[position]), fixed(batch.captured[position]), fixed(tag), roles_of(ethertypes),
+        tag_layout(kind, ethertypes),
+    )  # fmt: skip
+    buffer.flags.writeable = False
+    return dataclasses.replace(batch, buffer=buffer, offset=offset, record_offset=batch.record_offset - low)
+
+
+@compiled
+def _write_tags(
+    buffer: Octets, offset: Int64, captured: Int64, tag: Int64, roles: Octets, layout: TagLayout
+) -> None:
+    for i in range(len(offset)):
+        found = tag_offsets(buffer, offset[i], captured[i], roles, layout)
+        if found.old_at != NOWHERE:
+            write_tag(buffer, offset[i] + found.old_at, layout, tag[i])
 
 
 class Removals(NamedTuple):
@@ -360,36 +357,61 @@ class Splice:
 def tag_splice(
     batch: Batch,
     tags: Octets,
+    kind: TagFormat,
     *,
-    protocol: int | None,
     only: NDArray[np.bool_] | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Splice:
     """Return what puts ``tags``, a row of octets a frame, into the frames of a batch.
 
-    Each takes the place of the tags of its kind that are there.  ``protocol`` is as in `tags_of`; None: they
-    are CN-TAGs.  ``only`` says which frames get one (None: all); one whose header was cut off there gets
-    none.  The rows end with the EtherType of what follows, which stays the one that is there.
+    Each takes the place of the tags of ``kind`` that are there.  ``only`` says which frames get one (None:
+    all); one whose header was cut off there gets none.  The rows end with the EtherType of what follows,
+    which stays the one that is there.
     """
     where = (batch.buffer, batch.offset, batch.captured)
-    found = tags_of(*where, protocol=protocol, ethertypes=ethertypes)
-    if protocol is None:
-        at, old_at, announced = found.cn_at, found.old_cn_at, ethertypes.cn_tag
-        old_octets = np.full(len(batch), _CN_TAG_OCTETS)
-        more = older_cn_tags(*where, found, ethertypes=ethertypes)
-    else:
-        at, old_at, announced = found.tag_at, found.old_at, ethertypes.tag
-        old_octets = found.old_octets
-        more = older_tags(*where, found, protocol=protocol, ethertypes=ethertypes)
-    changed = at != NOWHERE if only is None else only & (at != NOWHERE)
-    kept = changed[more.frame]
+    found = tags_of(*where, kind, ethertypes=ethertypes)
+    changed = found.tag_at != NOWHERE if only is None else only & (found.tag_at != NOWHERE)
+    announced = kind.announcing(ethertypes)
     types = np.full(len(tags), announced, ">u2").view(np.uint8).reshape(-1, _TYPE_OCTETS)
-    return Splice(
-        at=np.where(changed, at, NOWHERE),
+    removal = _removal(batch, found, kind, changed, ethertypes)
+    return dataclasses.replace(
+        removal,
+        at=np.where(changed, found.tag_at, NOWHERE),
         # Put in front of an EtherType, that one stands behind the tag.
         inserted=np.concatenate([types, tags[:, :-_TYPE_OCTETS]], axis=1),
-        removed=np.where(changed & (old_at != NOWHERE), old_octets, 0),
-        removed_at=np.where(changed, old_at, NOWHERE),
+    )
+
+
+def without_tags(
+    batch: Batch,
+    kind: TagFormat,
+    *,
+    only: NDArray[np.bool_] | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> tuple[Batch, int]:
+    """Return ``batch`` without the tags of ``kind``, and in how many frames there were some.
+
+    ``only`` says which frames lose theirs (None: all).
+    """
+    found = tags_of(batch.buffer, batch.offset, batch.captured, kind, ethertypes=ethertypes)
+    changed = found.old_tags > 0 if only is None else only & (found.old_tags > 0)
+    if not changed.any():
+        return batch, 0
+    return spliced_batch(batch, _removal(batch, found, kind, changed, ethertypes)), int(changed.sum())
+
+
+def _removal(
+    batch: Batch, found: FrameTags, kind: TagFormat, changed: NDArray[np.bool_], ethertypes: EtherTypes
+) -> Splice:
+    """Return what takes the tags of ``kind`` out of the frames that are ``changed``."""
+    where = (batch.buffer, batch.offset, batch.captured)
+    more = older_tags(*where, found, kind, ethertypes=ethertypes)
+    kept = changed[more.frame]
+    return Splice(
+        at=np.full(len(batch), NOWHERE),
+        inserted=np.zeros((len(batch), 0), np.uint8),
+        removed=np.where(changed & (found.old_at != NOWHERE), kind.octets, 0),
+        removed_at=np.where(changed, found.old_at, NOWHERE),
         more=Removals(*(column[kept] for column in more)),
     )
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ecmproto.batch.classes import FrameClasses, class_of
 from ecmproto.batch.flows import FlowTable
 from ecmproto.batch.headers import fixed, roles_of, signed
-from ecmproto.batch.tags import CN, NONE, own_tag
+from ecmproto.batch.tags import TagLayout, own_tag, tag_layout
 from ecmproto.capture.batch import Batch, Interface
-from ecmproto.codec import CMTag, CNTag, EtherTypes, RDTag, RRTTag
+from ecmproto.codec import EtherTypes
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.record import new_record
@@ -118,22 +118,22 @@ def read(
     fcs_octets: NDArray[np.int64],
     roles: NDArray[np.uint8],
     own: int,
-    tag_kind: int,
+    layout: TagLayout,
     clock: Clock,
     found: Found,
 ) -> None:
     """Fill ``found`` for ``frames``, and advance ``clock``.
 
     ``fcs_octets`` are those of each interface's frames, empty where none has any; ``own`` is the generator's
-    address as a number, below 0 for none; ``tag_kind`` says which tag is the mechanism's own: CN, NONE or
-    the Protocol of an experimental one.  A frame stamped before an earlier one arrives at that one's time;
-    one without a time, at the latest seen.
+    address as a number, below 0 for none; ``layout`` is that of the mechanism's own tag.  A frame stamped
+    before an earlier one arrives at that one's time; one without a time, at the latest seen.
     """
     # Each array by its own name: looking one up in the tuple costs as much as the walk.
     buffer, offset, captured, original, stamped_ns, timed, interface = frames
     priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = found[:7]
     time_ns, octets, tagged, tag, mark, numbered = found[7:]
     all_timed, no_fcs = len(timed) == 0, len(fcs_octets) == 0
+    is_cn, has_tag = layout.is_cn != 0, layout.octets != 0
     clock.untimed = clock.backwards = 0
     for i in range(len(offset)):
         start, count = offset[i], captured[i]
@@ -146,10 +146,11 @@ def read(
         cn_tagged[i] = one.cn_tagged
         flow_id[i] = one.flow_id
         tagged[i], tag[i], mark[i] = False, 0, 0
-        if tag_kind == CN:
+        if is_cn:
+            # The walk has found it already.
             tagged[i], tag[i] = one.cn_tagged, one.flow_id
-        elif tag_kind != NONE:
-            tagged[i], tag[i], mark[i], _ = own_tag(buffer, start, count, roles, tag_kind)
+        elif has_tag:
+            tagged[i], tag[i], mark[i], _ = own_tag(buffer, start, count, roles, layout)
         # A frame to a group has no one destination that could answer for it: it goes past reaction points.
         # Messages do too: forged ones must not use up the numbers of stations.
         numbered[i] = one.sampled and count > 0 and signed(buffer[start]) & _GROUP_BIT == 0
@@ -211,7 +212,7 @@ class Intake:
             self._clock.begun, self._clock.first_ns = 1, first_time_ns
         self._roles = roles_of(ethertypes)
         self._own = int.from_bytes(cp_mac)
-        self._tag = tag_kind(machine)
+        self._layout = tag_layout(machine.tag, ethertypes)
         self._interfaces = interfaces
 
     @property
@@ -223,8 +224,9 @@ class Intake:
         """Return ``batch`` as the loops take it; its frames came at ``time_ns`` if that is given."""
         found = new_found(len(batch))
         read(
-            _frames(batch, time_ns), self._fcs_octets(), self._roles, self._own, self._tag, self._clock, found
-        )
+            _frames(batch, time_ns), self._fcs_octets(), self._roles, self._own, self._layout, self._clock,
+            found,
+        )  # fmt: skip
         station, flow = self._numbers(batch, found.numbered)
         return Taken(
             batch=batch,
@@ -266,16 +268,6 @@ class Intake:
             return unknown, unknown
         numbers = self.flows.number(batch.buffer, batch.offset, batch.captured, chosen=chosen)
         return numbers.station, numbers.flow
-
-
-def tag_kind(machine: Machine) -> int:
-    """Return the kind of tag that the machines read: CN, NONE or the Protocol of an experimental one."""
-    if machine.tag is None:
-        return NONE
-    if machine.tag is CNTag:
-        return CN
-    assert machine.tag in (CMTag, RRTTag, RDTag), f"{machine.name}: no frames carry {machine.tag}"
-    return machine.tag_protocol
 
 
 def _frames(batch: Batch, time_ns: NDArray[np.int64] | None) -> Frames:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.headers import FECN
-from ecmproto.batch.tags import RATE_AT, spliced_batch, tag_splice, tags_of
+from ecmproto.batch.tags import spliced_batch, tag_splice
 from ecmproto.capture.batch import Batch
-from ecmproto.codec import CNTag, EtherTypes
+from ecmproto.codec import EtherTypes
+from ecmproto.codec.tags import TagFormat
 from ecmproto.columns.building.frames import pack
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.statistics import kind_name
@@ -74,9 +74,6 @@ def comment_of(machine: Machine, message: Any, cause: int) -> str:
     return f"{kind_name(machine, int(message.kind))}{about}: {', '.join(parts)}"
 
 
-_RATE_OCTETS = 4
-
-
 def tagged_frames(
     taken: Taken,
     position: NDArray[np.int64],
@@ -102,26 +99,11 @@ def tagged_frames(
     changed = (passages["tagged"] == 1) & ~same
     if not changed.any():
         return batch
-    protocol = None if machine.tag is CNTag else machine.tag_protocol
-    fixed_fields = {} if protocol is None else {"protocol": protocol}
-    packed = pack(machine.tag, len(batch), **fixed_fields, **machine.tags(passages["tag"], passages["mark"]))
-    splice = tag_splice(batch, packed, protocol=protocol, only=changed, ethertypes=ethertypes)
-    return spliced_batch(batch, splice)
+    rows = tag_rows(machine.tag, passages["tag"], passages["mark"])
+    return spliced_batch(batch, tag_splice(batch, rows, machine.tag, only=changed, ethertypes=ethertypes))
 
 
-def with_rates(
-    batch: Batch, position: NDArray[np.int64], rate: NDArray[np.int64], ethertypes: EtherTypes
-) -> Batch:
-    """Return ``batch`` with ``rate``, in kb/s, in the RD tags of the frames at ``position``."""
-    where = (batch.buffer, batch.offset[position], batch.captured[position])
-    tags = tags_of(*where, protocol=FECN, ethertypes=ethertypes)
-    # Only the batch's own records are copied: its buffer may be the whole file.
-    low = int(batch.record_offset.min())
-    buffer = batch.buffer[low : int((batch.record_offset + batch.record_length).max())].copy()
-    starts = batch.offset[position] - low + tags.old_at + RATE_AT
-    octets = rate.astype(">u4").view(np.uint8).reshape(-1, _RATE_OCTETS)
-    buffer[starts[:, np.newaxis] + np.arange(_RATE_OCTETS)] = octets
-    buffer.flags.writeable = False
-    return dataclasses.replace(
-        batch, buffer=buffer, offset=batch.offset - low, record_offset=batch.record_offset - low
-    )
+def tag_rows(kind: TagFormat, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return tags of ``kind`` with the values that machines know, a row of octets each."""
+    unsigned = (number.astype(np.int64).view(np.uint64) for number in (tag, mark))
+    return pack(kind.format, len(tag), **kind.constants, **kind.values(*unsigned))

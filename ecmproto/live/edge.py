@@ -184,7 +184,7 @@ class Edge:
         if not isinstance(self.receivers, NullReceivers):
             kept = ~self._delivered(batch, time_ns)
         chosen = None
-        if self.machine.tag is CNTag:
+        if self.machine.tag is not None and self.machine.tag.format is CNTag:
             where = batch.buffer, batch.offset, batch.captured
             classes = classify(*where, ethertypes=self.context.ethertypes)
             if not classes.sampled.all():
@@ -296,7 +296,7 @@ class Edge:
         counters = {name: int(value) for name, value in vars(self.counts).items()}
         warnings = self.defence.warnings if self.defence is not None else ()
         mechanism = self.machine.counters(self.receivers)
-        if self.machine.tag is CNTag:
+        if self.machine.tag is not None and self.machine.tag.format is CNTag:
             record: Any = self.record
             mechanism |= {name: int(record[name]) for name in record.dtype.names}
         if self.defence is not None:

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.classes import FrameClasses, classify
 from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT, roles_of
+from ecmproto.batch.tags import tag_layout
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
-from ecmproto.engine.arrivals import tag_kind
 from ecmproto.engine.config import PortConfig, check_seed, parse_buffer
 from ecmproto.engine.frame_pool import new_pool
 from ecmproto.engine.frames import octets_of
@@ -294,7 +294,7 @@ def _new_switch(
     ethertypes: EtherTypes,
 ) -> Switch:
     fixed = new_record(SwitchFacts)
-    fixed.own, fixed.tag = int.from_bytes(facts.cp_mac), tag_kind(machine)
+    fixed.own = int.from_bytes(facts.cp_mac)
     fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
     port = new_port(facts, tag_octets=machine.tag_octets)
     for priority in range(PRIORITIES):
@@ -312,6 +312,7 @@ def _new_switch(
         outgoing=new_outgoing(inputs + 1, frames=_OUTGOING_AT_ONCE, largest_octets=largest_octets),
         outbox=new_outbox(_MESSAGES_AT_ONCE),
         roles=roles_of(ethertypes),
+        layout=tag_layout(machine.tag, ethertypes),
     )
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.classes import FrameClass, class_of
 from ecmproto.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
-from ecmproto.batch.tags import CN, NONE, OwnTag, own_tag
+from ecmproto.batch.tags import TagLayout, own_tag, write_tag
 from ecmproto.engine.frame_pool import Pool, give_back, is_used_up, take
 from ecmproto.engine.gauge import PRIORITIES, TOTAL
 from ecmproto.engine.port import Port, arrive, depart, departs, stop
@@ -41,7 +41,6 @@ _HALF_BITS = 24
 _HALF = (1 << _HALF_BITS) - 1
 _ROOM = 16
 """More messages than an event posts; ticks look for room themselves."""
-_RATE_OCTETS = 4
 
 
 class SwitchCounts:
@@ -78,8 +77,6 @@ class SwitchFacts:
     """How long addresses are remembered."""
     own: int
     """The congestion point's address, as a number."""
-    tag: int
-    """Which tag the congestion point looks at: CN, NONE, or the Protocol of an experimental one."""
 
 
 class Switch(NamedTuple):
@@ -99,6 +96,8 @@ class Switch(NamedTuple):
     outgoing: Outgoing
     outbox: Outbox
     roles: NDArray[np.uint8]
+    layout: TagLayout
+    """Of the mechanism's own tag."""
 
 
 @compiled
@@ -253,7 +252,7 @@ def _arrive(
     """Queue a frame for the output, or drop it, and tell the congestion point."""
     counts, port, outbox = switch.counts, switch.port, switch.outbox
     octets, priority = frames.captured[position], found.priority
-    tag = _tag(switch, frames, position, found)
+    tag = own_tag(frames.buffer, frames.offset[position], octets, switch.roles, switch.layout)
     enqueued, index = not is_used_up(switch.pool, 1), NOWHERE
     if enqueued:
         index = take(switch.pool)
@@ -282,24 +281,11 @@ def _arrive(
     at = index * switch.store.slot_octets
     start = frames.offset[position]
     copy(frames.buffer, start, switch.store.octets, at, octets)
-    if tag.rate_at >= 0:
+    if tag.tagged:
         lowered = point.rewrite_tag(priority, tag.tag)
         if lowered != tag.tag:
             counts.lowered_tags += 1
-            for i in range(_RATE_OCTETS):
-                shift = 8 * (_RATE_OCTETS - 1 - i)
-                switch.store.octets[at + tag.rate_at + i] = (lowered >> shift) & 0xFF
-
-
-@inlined
-def _tag(switch: Switch, frames: Incoming, position: int, found: FrameClass) -> OwnTag:
-    """Return the tag that the congestion point reads in a frame."""
-    kind = switch.facts.tag
-    if kind == NONE:
-        return OwnTag(False, 0, 0, NOWHERE)
-    if kind == CN:
-        return OwnTag(found.cn_tagged, found.flow_id, 0, NOWHERE)
-    return own_tag(frames.buffer, frames.offset[position], frames.captured[position], switch.roles, kind)
+            write_tag(switch.store.octets, at + tag.at, switch.layout, lowered)
 
 
 @compiled

@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch import tags
 from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT
-from ecmproto.batch.tags import Splice, older_cn_tags, older_tags, spliced_batch, tags_of
+from ecmproto.batch.tags import Splice, spliced_batch
 from ecmproto.capture.batch import Batch
-from ecmproto.codec import CNTag, EtherTypes
-from ecmproto.formats.experimental import Word
+from ecmproto.codec import EtherTypes
+from ecmproto.codec.tags import tag_ethertypes
 from ecmproto.live.device import EXAMPLE_FRAME
 from ecmproto.mechanisms.api.machine import Machine
 
@@ -67,9 +68,6 @@ def _two_octets_at(batch: Batch, at: int, whole: int) -> NDArray[np.int64]:
     return found
 
 
-_CN_TAG_OCTETS = 4
-
-
 def without_tags(
     batch: Batch, machine: Machine, ethertypes: EtherTypes, *, chosen: NDArray[np.bool_] | None = None
 ) -> tuple[Batch, int]:
@@ -79,31 +77,7 @@ def without_tags(
     """
     if machine.tag is None or not len(batch):
         return batch, 0
-    where = (batch.buffer, batch.offset, batch.captured)
-    if machine.tag is CNTag:
-        tags = tags_of(*where, ethertypes=ethertypes)
-        octets, at = np.full(len(batch), _CN_TAG_OCTETS), tags.old_cn_at
-    else:
-        tags = tags_of(*where, protocol=machine.tag_protocol, ethertypes=ethertypes)
-        octets, at = tags.old_octets.astype(np.int64), tags.old_at
-    tagged = at != _NOWHERE
-    if chosen is not None:
-        tagged &= chosen
-    if not tagged.any():
-        return batch, 0
-    if machine.tag is CNTag:
-        more = older_cn_tags(*where, tags, ethertypes=ethertypes)
-    else:
-        more = older_tags(*where, tags, protocol=machine.tag_protocol, ethertypes=ethertypes)
-    kept = tagged[more.frame]
-    splice = Splice(
-        at=np.full(len(batch), _NOWHERE),
-        inserted=np.zeros((len(batch), 0), np.uint8),
-        removed=np.where(tagged, octets, 0),
-        removed_at=np.where(tagged, at, _NOWHERE),
-        more=type(more)(*(column[kept] for column in more)),
-    )
-    return spliced_batch(batch, splice), int(tagged.sum())
+    return tags.without_tags(batch, machine.tag, only=chosen, ethertypes=ethertypes)
 
 
 _TYPE_OCTETS = 2
@@ -120,7 +94,7 @@ class Tagger:
         stack = (ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag)
         self._stack = frozenset(number.to_bytes(_TYPE_OCTETS) for number in stack)
         self._tags = frozenset(
-            number.to_bytes(_TYPE_OCTETS) for number in (ethertypes.cn_tag, ethertypes.tag)
+            number.to_bytes(_TYPE_OCTETS) for number in tag_ethertypes(ethertypes) - set(stack)
         )
         self._built: dict[tuple[int, int], bytes] = {}
 
@@ -145,13 +119,8 @@ class Tagger:
     def _build(self, tag: int, mark: int) -> bytes:
         kind = self._machine.tag
         assert kind is not None
-        values = self._machine.tags(np.array([tag]), np.array([mark]))
-        fields = {name: int(column[0]) for name, column in values.items()}
-        announced = self._ethertypes.cn_tag
-        if issubclass(kind, Word):
-            announced = self._ethertypes.tag
-            fields["protocol"] = self._machine.tag_protocol
-        return announced.to_bytes(_TYPE_OCTETS) + kind(**fields).build()[:-_TYPE_OCTETS]
+        announced = kind.announcing(self._ethertypes)
+        return announced.to_bytes(_TYPE_OCTETS) + kind.layer(tag, mark).build()[:-_TYPE_OCTETS]
 
 
 def precompile_tagging(machine: Machine, ethertypes: EtherTypes) -> bytes:

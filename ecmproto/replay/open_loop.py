@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.flows import DestinationTable, FlowTable
+from ecmproto.batch.tags import with_tag_values
 from ecmproto.capture import Interface
 from ecmproto.capture.batch import Batch
-from ecmproto.codec import RDTag
 from ecmproto.engine.arrivals import Arrivals, Intake, Taken
 from ecmproto.engine.config import PortConfig, check_seed
-from ecmproto.engine.frames import GeneratedFrame, comment_of, octets_of, with_rates
+from ecmproto.engine.frames import GeneratedFrame, comment_of, octets_of
 from ecmproto.engine.gauge import PRIORITIES, TOTAL
 from ecmproto.engine.port import (
     DROPPED,
@@ -260,9 +260,12 @@ class ReplayedBatch:
     def forwarded(self) -> Batch:
         """Return the batch as the ports forwarded it: with the tags that they rewrote."""
         changed = np.flatnonzero(self.tag != self.taken.arrivals.tag)
-        if not len(changed) or self.machine.tag is not RDTag:
+        if not len(changed) or self.machine.tag is None:
             return self.batch
-        return with_rates(self.batch, changed, self.tag[changed], self.places[0].ethertypes)
+        ethertypes = self.places[0].ethertypes
+        return with_tag_values(
+            self.batch, changed, self.tag[changed], self.machine.tag, ethertypes=ethertypes
+        )
 
     def generated(self) -> Iterator[tuple[int, GeneratedFrame]]:
         """Yield each frame that was made with the position of the frame it stands behind (−1: before all)."""

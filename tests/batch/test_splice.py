@@ -8,144 +8,70 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ecmproto.batch.headers import FECN
-from ecmproto.batch.tags import (
-    RATE_AT,
-    Removals,
-    Splice,
-    older_cn_tags,
-    older_tags,
-    spliced,
-    spliced_batch,
-    tags_of,
-)
+from ecmproto.batch import tags
+from ecmproto.batch.tags import Removals, Splice, spliced, spliced_batch, tag_splice
 from ecmproto.capture.batch import Batch
-from ecmproto.codec import CMTag, CNTag, Layer, RDTag, RRTTag
+from ecmproto.codec import VLAN, CMTag, CNTag, Layer, RDTag, RRTTag
+from ecmproto.codec.tags import kind_of, with_tag, without_tags
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.aimd.messages import with_tag, without_tags
-from ecmproto.mechanisms.fecn.messages import rd_tag, tagged, untagged, with_rate
-from ecmproto.mechanisms.qcn.edge import insert_cn_tag
 from tests.batch.frames import ANY, DA, ORDINARY, SA, batch_of, texts
 
 FRAMES = st.lists(ANY, min_size=1, max_size=6)
-OWN: dict[int, CMTag | RRTTag | RDTag] = {
-    0: CMTag(cpid=0x0202030405060708, timestamp=9, unit=3),
-    1: RRTTag(cpid=0xF002030405060708),
-    2: CMTag(protocol=2, cpid=0x1111),
-    3: RDTag(rlq_id=5, rate=6),
+OWN: dict[str, Layer] = {
+    "ecm": CMTag(cpid=0x0202030405060708, timestamp=9, unit=3),
+    "bcn": RRTTag(cpid=0xF002030405060708),
+    "e2cm": CMTag(protocol=2, cpid=0x1111),
+    "fecn": RDTag(rlq_id=5, rate=6),
+    "qcn": CNTag(flow_id=0xBEEF),
+    "vlan": VLAN(id=5, priority=6),
 }
+NAMES = st.sampled_from(sorted(OWN))
 
 
-def inserted(tag: Layer, announced: int, count: int) -> NDArray[np.uint8]:
-    octets = announced.to_bytes(2) + tag.build()[:-2]
-    return np.tile(np.frombuffer(octets, np.uint8), (count, 1))
+def with_own(frames: list[bytes], name: str) -> list[bytes]:
+    tag, batch = OWN[name], Batch.from_frames(frames)
+    rows = np.tile(np.frombuffer(tag.build(), np.uint8), (len(frames), 1))
+    return list(spliced_batch(batch, tag_splice(batch, rows, kind_of(tag))).frames())
 
 
-def with_own(frames: list[bytes], protocol: int, *, with_older: bool = True) -> list[bytes]:
-    batch = batch_of(frames)
-    tags = tags_of(*batch, protocol=protocol)
-    more = older_tags(*batch, tags, protocol=protocol) if with_older else None
-    splice = Splice(
-        at=tags.tag_at,
-        inserted=inserted(OWN[protocol], 0x88B6, len(frames)),
-        removed_at=tags.old_at,
-        removed=tags.old_octets,
-        more=more,
-    )
-    return texts(spliced(*batch, splice))
+def without_own(frames: list[bytes], name: str) -> list[bytes]:
+    return list(tags.without_tags(Batch.from_frames(frames), kind_of(OWN[name]))[0].frames())
 
 
-def without_own(frames: list[bytes], protocol: int) -> list[bytes]:
-    batch = batch_of(frames)
-    tags = tags_of(*batch, protocol=protocol)
-    splice = Splice(
-        at=np.full(len(frames), -1),
-        inserted=np.zeros((len(frames), 0), np.uint8),
-        removed_at=tags.old_at,
-        removed=tags.old_octets,
-        more=older_tags(*batch, tags, protocol=protocol),
-    )
-    return texts(spliced(*batch, splice))
+@given(frames=FRAMES, name=NAMES)
+def test_tags_go_in_and_out_as_in_single_frames(frames: list[bytes], name: str) -> None:
+    tag = OWN[name]
+    assert with_own(frames, name) == [with_tag(octets, tag)[0] for octets in frames]
+    assert without_own(frames, name) == [without_tags(octets, kind_of(tag))[0] for octets in frames]
 
 
-@given(frames=FRAMES, protocol=st.sampled_from([0, 1, 2]))
-def test_cm_and_rrt_tags_go_in_and_out_as_in_single_frames(frames: list[bytes], protocol: int) -> None:
-    tag = OWN[protocol]
-    assert not isinstance(tag, RDTag)
-    assert with_own(frames, protocol) == [with_tag(octets, tag)[0] for octets in frames]
-    assert without_own(frames, protocol) == [
-        without_tags(octets, type(tag), protocol)[0] for octets in frames
-    ]
-
-
-@pytest.mark.parametrize("protocol", [0, 1, 2])
+@pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("before", [0, 1, 2])
-def test_tags_at_the_edge_of_what_is_looked_at_go_in_and_out_as_in_single_frames(
-    protocol: int, before: int
-) -> None:
-    tag = OWN[protocol]
-    assert not isinstance(tag, RDTag)
-    own, vlan = inserted(tag, 0x88B6, 1).tobytes(), bytes.fromhex("8100 a005")
+def test_tags_go_in_and_out_however_deep_they_stand(name: str, before: int) -> None:
+    tag = OWN[name]
+    own = with_tag(DA + SA + b"\x08\0", tag)[0][12:-2]
+    vlan = bytes.fromhex("88a8 a005")
     frames = [
         DA + SA + own * before + vlan * vlans + bytes.fromhex(odd) + own + b"\x08\0" + bytes(9)
         for vlans in range(40, 70)
         for odd in ("", "88b6 0300 0001 00000002")
     ]
-    assert with_own(frames, protocol) == [with_tag(octets, tag)[0] for octets in frames]
-    assert without_own(frames, protocol) == [
-        without_tags(octets, type(tag), protocol)[0] for octets in frames
-    ]
+    assert with_own(frames, name) == [with_tag(octets, tag)[0] for octets in frames]
+    assert without_own(frames, name) == [without_tags(octets, kind_of(tag))[0] for octets in frames]
 
 
-@pytest.mark.parametrize("protocol", [0, 1, 2])
-def test_where_nothing_but_the_old_tag_was_captured_none_replaces_it(protocol: int) -> None:
-    tag = OWN[protocol]
-    assert not isinstance(tag, RDTag)
-    whole = DA + SA + inserted(tag, 0x88B6, 1).tobytes() + b"\x08\0"
+@pytest.mark.parametrize("name", OWN)
+def test_a_frame_that_was_cut_off_among_its_tags_gets_none(name: str) -> None:
+    whole = with_tag(DA + SA + b"\x08\0", OWN[name])[0]
     frames = [whole[:length] for length in range(len(whole) + 1)]
-    assert with_own(frames, protocol) == [with_tag(octets, tag)[0] for octets in frames]
-    assert with_own(frames, protocol)[-2:] == [DA + SA + b"\x08", whole]
+    assert with_own(frames, name) == frames
 
 
-@given(frames=FRAMES)
-def test_rd_tags_go_in_and_out_as_in_single_frames(frames: list[bytes]) -> None:
-    expected = [tagged(octets, rlq_id=5, rate=6) for octets in frames]
-    single = [untagged(octets) if one is None else one for octets, one in zip(frames, expected, strict=True)]
-    assert with_own(frames, 3) == single
-    assert without_own(frames, 3) == [untagged(octets) for octets in frames]
-
-
-@given(frames=st.lists(ORDINARY, min_size=1, max_size=4), protocol=st.sampled_from([0, 1, 2, 3]))
-def test_a_frame_with_one_old_tag_needs_no_list_of_older_ones(frames: list[bytes], protocol: int) -> None:
-    assert with_own(frames, protocol, with_older=False) == with_own(frames, protocol)
-
-
-@given(frames=FRAMES)
-def test_cn_tags_go_in_as_in_single_frames(frames: list[bytes]) -> None:
-    batch = batch_of(frames)
-    tags = tags_of(*batch)
-    splice = Splice(
-        at=tags.cn_at,
-        inserted=inserted(CNTag(flow_id=0xBEEF), 0x22E9, len(frames)),
-        removed_at=tags.old_cn_at,
-        removed=np.where(tags.cn_tags > 0, 4, 0),
-        more=older_cn_tags(*batch, tags),
-    )
-    assert texts(spliced(*batch, splice)) == [insert_cn_tag(octets, 0xBEEF) for octets in frames]
-
-
-@given(frames=FRAMES, rate=st.integers(0, 2**32 - 1))
-def test_a_rate_is_written_as_in_single_frames(frames: list[bytes], rate: int) -> None:
-    batch = batch_of(frames)
-    tag_at = tags_of(*batch, protocol=FECN).old_at
-    splice = Splice(
-        at=np.full(len(frames), -1),
-        inserted=np.zeros((len(frames), 0), np.uint8),
-        written_at=np.where(tag_at < 0, tag_at, tag_at + RATE_AT),
-        written=np.full((len(frames), 1), rate, ">u4").view(np.uint8),
-    )
-    result = texts(spliced(*batch, splice))
-    assert result == [with_rate(octets, rate) if rd_tag(octets) else octets for octets in frames]
+@given(frames=st.lists(ORDINARY, min_size=1, max_size=4), name=st.sampled_from(["ecm", "fecn", "qcn"]))
+def test_what_went_in_comes_out_again(frames: list[bytes], name: str) -> None:
+    bare = without_own(frames, name)
+    assert without_own(with_own(bare, name), name) == bare
+    assert with_own(frames, name) == with_own(bare, name)
 
 
 PLACES = st.integers(0, 12)

@@ -1,15 +1,22 @@
-"""The tags in a batch: where they stand, and where one goes."""
+"""The tags in a batch: where they stand, where one goes, and what the newest says."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.batch.tags import FrameTags, older_cn_tags, older_tags, tags_of
-from ecmproto.codec import EtherTypes
+from ecmproto.batch.headers import roles_of
+from ecmproto.batch.tags import FrameTags, OwnTag, older_tags, own_tag, tag_layout, tags_of, with_tag_values
+from ecmproto.capture.batch import Batch
+from ecmproto.codec import BCN, VLAN, CMTag, CNTag, EtherTypes, RDTag, RRTTag
+from ecmproto.codec.tags import TagFormat, find_tag, tags_in, with_fields
 from ecmproto.errors import ParameterError
+from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.mechanisms.api.protocol import signed_cpid
 from tests.batch.frames import ANY, batch_of
 
 MACS = "020000000001 020000000002 "
@@ -18,81 +25,159 @@ E2CM = "88b6 0200 0000000000000009 0001 0000 "
 RRT = "88b6 0100 feffffffffffffff "
 RD = "88b6 0300 0007 fffffffe "
 CN = "22e9 1234 "
-VLAN = "8100 a005 "
+VLAN_TAG = "8100 a005 "
+KINDS = {
+    "ecm": TagFormat(format=CMTag, tag="cpid", mark=("unit", "timestamp")),
+    "e2cm": TagFormat(format=CMTag, tag="cpid", mark=("unit", "timestamp"), constants={"protocol": 2}),
+    "bcn": TagFormat(format=RRTTag, tag="cpid"),
+    "fecn": TagFormat(format=RDTag, tag="rate", mark=("rlq_id",)),
+    "qcn": TagFormat(format=CNTag, tag="flow_id"),
+    # no mechanism's: fields of bits that begin anywhere
+    "vlan": TagFormat(format=VLAN, tag="id", mark=("dei", "priority")),
+}
 FRAMES = st.lists(ANY, min_size=1, max_size=6)
+NOTHING = (False, 0, 0)
+CM_FOUND = (True, 0x8202030405060708 - 2**64, 0x5ABCD)
 
 
-def of(*frames: str | bytes, protocol: int | None = None) -> FrameTags:
-    octets = [frame if isinstance(frame, bytes) else bytes.fromhex(MACS + frame) for frame in frames]
-    return tags_of(*batch_of(octets), protocol=protocol)
+def octets_of(frame: str | bytes) -> bytes:
+    return frame if isinstance(frame, bytes) else bytes.fromhex(MACS + frame)
 
 
-def row(tags: FrameTags, i: int = 0) -> dict[str, int]:
-    return {name: int(getattr(tags, name)[i]) for name in FrameTags._fields}
+def of(*frames: str | bytes, kind: str, ethertypes: EtherTypes = DEFAULT) -> FrameTags:
+    return tags_of(*batch_of([octets_of(frame) for frame in frames]), KINDS[kind], ethertypes=ethertypes)
 
 
-NONE = {
-    "tag_at": 12, "old_at": -1, "old_octets": 0, "old_tags": 0, "cn_at": 12, "old_cn_at": -1, "cn_tags": 0,
-}  # fmt: skip
+def row(tags: FrameTags) -> tuple[int, ...]:
+    return tuple(int(column[0]) for column in tags)
+
+
+def own(frame: str | bytes, kind: str, ethertypes: EtherTypes = DEFAULT) -> OwnTag:
+    octets = np.frombuffer(b"\x81" + octets_of(frame) + b"\x22", np.uint8)
+    return own_tag(octets, 1, len(octets) - 2, roles_of(ethertypes), tag_layout(KINDS[kind], ethertypes))
+
+
+def values(kind: str, layer: Any) -> tuple[bool, int, int]:
+    """Return what machines know of a tag."""
+    if kind == "fecn":
+        return True, layer.rate, layer.rlq_id
+    if kind == "qcn":
+        return True, layer.flow_id, 0
+    if kind == "vlan":
+        return True, layer.id, layer.dei << 3 | layer.priority
+    mark = 0 if kind == "bcn" else layer.unit << 16 | layer.timestamp
+    return True, signed_cpid(layer.cpid), mark
 
 
 @pytest.mark.parametrize(
-    ("frame", "protocol", "found"),
+    ("frame", "kind", "found"),
     [
-        ("0800 4500", None, {}),
-        (VLAN + "0800", None, {"tag_at": 16, "cn_at": 16}),
-        (VLAN * 2 + CN + "0800", 0, {"tag_at": 24, "cn_at": 20, "old_cn_at": 20, "cn_tags": 1}),
-        (CM + "0800", None, {}),
-        (CM + "0800", 0, {"old_at": 12, "old_octets": 16, "old_tags": 1}),
-        (CM + E2CM + "0800", 2, {"old_at": 28, "old_octets": 16, "old_tags": 1}),
-        (E2CM + CM + "0800", 1, {}),
-        (VLAN + RRT + RRT + "0800", 1,
-         {"tag_at": 16, "cn_at": 16, "old_at": 16, "old_octets": 12, "old_tags": 2}),
-        (VLAN + RD + "0800", 3, {"tag_at": 16, "cn_at": 16, "old_at": 16, "old_octets": 10, "old_tags": 1}),
+        ("0800 4500", "ecm", (12, -1, 0)),
+        (VLAN_TAG + "0800", "qcn", (16, -1, 0)),
+        (VLAN_TAG * 2 + CN + "0800", "ecm", (24, -1, 0)),
+        (VLAN_TAG * 2 + CN + "0800", "qcn", (20, 20, 1)),
+        (CM + "0800", "ecm", (12, 12, 1)),
+        (CM + E2CM + "0800", "e2cm", (12, 28, 1)),
+        (E2CM + CM + "0800", "bcn", (12, -1, 0)),
+        (VLAN_TAG + RRT + RRT + "0800", "bcn", (16, 16, 2)),
+        (VLAN_TAG + RD + "0800", "fecn", (16, 16, 1)),
+        (RD + VLAN_TAG + "0800", "fecn", (26, 12, 1)),
+        (RD + VLAN_TAG + "0800", "ecm", (12, -1, 0)),
+        (CN + VLAN_TAG + "0800", "qcn", (20, 12, 1)),
+        (VLAN_TAG + "88b6 0500 0000", "fecn", (16, -1, 0)),
+        ("88e7 00000001", "ecm", (12, -1, 0)),
     ],
-)  # fmt: skip
-def test_what_is_found(frame: str, protocol: int | None, found: dict[str, int]) -> None:
-    assert row(of(frame, protocol=protocol)) == NONE | found
+)
+def test_where_tags_stand_and_where_one_goes(frame: str, kind: str, found: tuple[int, ...]) -> None:
+    assert row(of(frame, kind=kind)) == found
 
 
-def test_a_tag_goes_behind_the_stack_that_is_left_when_old_ones_are_gone() -> None:
-    assert row(of(RD + VLAN + "0800", protocol=3))["tag_at"] == 26
-    assert row(of(RD + VLAN + "0800", protocol=0))["tag_at"] == 12
+@pytest.mark.parametrize(
+    ("frame", "kind", "found"),
+    [
+        ("0800 4500", "ecm", NOTHING),
+        (CM + "0800", "ecm", CM_FOUND),
+        (CM + "0800", "e2cm", NOTHING),
+        (CM + E2CM + "0800", "e2cm", (True, 9, 1)),
+        (E2CM + CM + CM + "0800", "ecm", CM_FOUND),
+        (VLAN_TAG + RRT + RRT + "0800", "bcn", (True, 0xFEFFFFFFFFFFFFFF - 2**64, 0)),
+        (VLAN_TAG + RD + "0800", "fecn", (True, 0xFFFFFFFE, 7)),
+        (RD + VLAN_TAG + "0800", "vlan", (True, 5, 5)),
+        ("9100 a005 0800", "vlan", NOTHING),
+    ],
+)
+def test_what_the_newest_tag_says(frame: str, kind: str, found: tuple[bool, int, int]) -> None:
+    assert own(frame, kind)[:3] == found
 
 
-@pytest.mark.parametrize("length", range(12, 16))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tag_is_whole_once_its_own_octets_are_there(kind: str) -> None:
+    tag = bytes.fromhex({"ecm": CM, "e2cm": E2CM, "bcn": RRT, "fecn": RD, "qcn": CN, "vlan": VLAN_TAG}[kind])
+    for captured in range(len(tag) + 3):
+        frame = (bytes.fromhex(MACS) + tag + b"\x08\0")[: 12 + captured]
+        assert own(frame, kind).tagged == (captured >= len(tag))
+        # the EtherType behind the tag tells that no other tag follows, behind which it would go
+        assert (of(frame, kind=kind).tag_at[0] >= 0) == (captured == len(tag) + 2)
+
+
+@pytest.mark.parametrize("length", range(12, 19))
 def test_where_the_header_was_cut_off_no_tag_goes(length: int) -> None:
-    whole = bytes.fromhex(MACS + VLAN + "0800")
-    assert of(whole[:length]).tag_at.tolist() == [12 if length >= 14 else -1]
-    assert of(whole[:length], protocol=3).tag_at.tolist() == [-1]
-
-
-def test_protocols_are_0_to_3() -> None:
-    with pytest.raises(ParameterError, match="protocol: needed 0 to 3, or none, got 4"):
-        of("0800", protocol=4)
+    whole = bytes.fromhex(MACS + VLAN_TAG + "0800")
+    assert of(whole[:length], kind="ecm").tag_at.tolist() == [16 if length >= 18 else -1]
 
 
 def test_a_map_of_ethertypes_replaces_the_default_one() -> None:
-    frame = bytes.fromhex(MACS + RD.replace("88b6", "9abc") + "0800")
-    assert tags_of(*batch_of([frame]), protocol=3, ethertypes=EtherTypes(tag=0x9ABC)).old_at.tolist() == [12]
-    assert of(frame, protocol=3).old_at.tolist() == [-1]
+    frame, ethertypes = RD.replace("88b6", "9abc") + "0800", EtherTypes(tag=0x9ABC)
+    assert of(frame, kind="fecn", ethertypes=ethertypes).old_at.tolist() == [12]
+    assert own(frame, "fecn", ethertypes)[:3] == (True, 0xFFFFFFFE, 7)
+    assert of(frame, kind="fecn").old_at.tolist() == [-1]
 
 
-@given(frames=FRAMES, protocol=st.sampled_from([0, 1, 2, 3]))
-def test_older_tags_are_the_others(frames: list[bytes], protocol: int) -> None:
-    batch = batch_of(frames)
-    tags = tags_of(*batch, protocol=protocol)
-    octets = {0: 16, 1: 12, 2: 16, 3: 10}[protocol]
-    for count, newest, others, size in (
-        (tags.old_tags, tags.old_at, older_tags(*batch, tags, protocol=protocol), octets),
-        (tags.cn_tags, tags.old_cn_at, older_cn_tags(*batch, tags), 4),
+@given(frames=FRAMES, kind=st.sampled_from(sorted(KINDS)))
+def test_tags_are_those_of_single_frames(frames: list[bytes], kind: str) -> None:
+    tags = of(*frames, kind=kind)
+    for octets, tag_at, old_at, count in zip(frames, *(column.tolist() for column in tags), strict=True):
+        whole, cut = tags_in(octets)
+        mine = [tag for tag in whole if tag.is_of(KINDS[kind], DEFAULT)]
+        assert (old_at, count) == (mine[0].at if mine else -1, len(mine))
+        assert (tag_at == -1) == cut
+        found = own(octets, kind)
+        assert found[:3] == (values(kind, mine[0].layer) if mine else NOTHING)
+        assert found.at == old_at
+
+
+@given(frames=FRAMES, kind=st.sampled_from(sorted(KINDS)))
+def test_older_tags_are_the_others(frames: list[bytes], kind: str) -> None:
+    batch, size = batch_of(frames), KINDS[kind].octets
+    tags = tags_of(*batch, KINDS[kind])
+    others = older_tags(*batch, tags, KINDS[kind])
+    assert (np.bincount(others.frame, minlength=len(frames)) == np.maximum(tags.old_tags - 1, 0)).all()
+    assert (others.at >= tags.old_at[others.frame] + size).all()
+    assert (others.octets == size).all()
+
+
+@given(frames=FRAMES, kind=st.sampled_from(sorted(KINDS)), number=st.integers(-(2**63), 2**63 - 1))
+def test_a_rewritten_tag_is_that_of_single_frames(frames: list[bytes], kind: str, number: int) -> None:
+    own = KINDS[kind]
+    written = own.values(number % 2**64, 0)[own.tag]
+    batch = Batch.from_frames(frames)
+    every = np.arange(len(frames))
+    changed = with_tag_values(batch, every, np.full(len(frames), number), own)
+    for position, octets in enumerate(frames):
+        assert changed.frame(position) == with_fields(octets, own, **{own.tag: written})
+        found = find_tag(changed.frame(position), own)
+        assert found is None or getattr(found.layer, own.tag) == written
+
+
+def test_a_kind_has_unsigned_fields_of_a_tag() -> None:
+    for wrong in (
+        {"format": BCN},
+        {"format": RDTag, "tag": "speed"},
+        {"format": CMTag, "mark": ("cpid", "unit")},
     ):
-        assert ((count > 0) == (newest >= 0)).all()
-        assert (np.bincount(others.frame, minlength=len(frames)) == np.maximum(count - 1, 0)).all()
-        assert (others.at >= newest[others.frame] + size).all()
-        assert (others.octets == size).all()
-    assert (tags.old_octets == np.where(tags.old_tags > 0, octets, 0)).all()
+        with pytest.raises(ParameterError):
+            TagFormat(**wrong)
 
 
 def test_an_empty_batch() -> None:
-    assert len(of().tag_at) == 0
+    assert len(of(kind="ecm").tag_at) == 0

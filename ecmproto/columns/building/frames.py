@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecmproto.capture.batch import Batch
 from ecmproto.codec.frame import Frame, decode, encapsulated
+from ecmproto.codec.tags import TagFormat, is_tag, telling_fields
 from ecmproto.columns.building.template import (
     BitRange,
     Computing,
@@ -129,23 +130,25 @@ def tagged_batch(
     frames carry are replaced; a CN-TAG goes behind the VLAN tags, any other behind the CN-TAG.  A frame
     whose header was cut off gets none.  EncodeError as `pack`; ParameterError for a format that is no tag.
     """
-    if kind.role != "tag" or kind.announced_by not in ("cn_tag", "tag"):
+    if not is_tag(kind) or kind.announced_by in _VLANS:
         raise ParameterError(name="kind", needed="a tag of congestion management", got=kind.__name__)
     # whoever builds frames needs no compiler
     from ecmproto.batch.tags import spliced_batch, tag_splice
 
-    protocol = None if kind.announced_by == "cn_tag" else _protocol(kind, columns)
+    telling = {name: _one_value(name, columns[name]) for name in telling_fields(kind) if name in columns}
     packed = pack(kind, len(batch), **columns)
-    return spliced_batch(
-        batch, tag_splice(batch, packed, protocol=protocol, only=only, ethertypes=ethertypes)
-    )
+    own = TagFormat(format=kind, constants=telling)
+    return spliced_batch(batch, tag_splice(batch, packed, own, only=only, ethertypes=ethertypes))
 
 
-def _protocol(kind: type[Layer], columns: Mapping[str, Given]) -> int:
-    """Return the Protocol of the tags that ``columns`` are of; ParameterError where they differ."""
-    values = np.unique(np.asarray(columns.get("protocol", kind().protocol)))  # type: ignore[attr-defined]
+_VLANS = ("c_tag", "s_tag")
+
+
+def _one_value(name: str, given: Given) -> int:
+    """Return the value of a field that tells kinds of tags apart; ParameterError where it differs."""
+    values = np.unique(np.asarray(given))
     if len(values) != 1:
-        raise ParameterError(name="protocol", needed="the same of all tags", got=f"{len(values)} of them")
+        raise ParameterError(name=name, needed="the same of all tags", got=f"{len(values)} of them")
     return int(values[0])
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from itertools import takewhile
 from typing import Any, ClassVar, TypeVar
 
 from ecmproto.codec import (
     BCN,
     E2CM,
     ECM,
-    VLAN,
     CMTag,
-    CNTag,
     Ethernet,
     EtherTypes,
     Frame,
     RRTTag,
-    STag,
     decode,
 )
 from ecmproto.errors import DecodeError
@@ -39,8 +35,6 @@ from ecmproto.mechanisms.api.protocol import Message, fields_of
 
 _Tag = TypeVar("_Tag", CMTag, RRTTag)
 
-_TYPE_OCTETS = 2
-
 
 def tag_of(frame: Frame, kind: type[_Tag], protocol: int) -> _Tag | None:
     """Return the newest tag of ``kind`` and ``protocol``, None without one."""
@@ -48,41 +42,6 @@ def tag_of(frame: Frame, kind: type[_Tag], protocol: int) -> _Tag | None:
         if isinstance(layer, kind) and layer.protocol == protocol:
             return layer
     return None
-
-
-def without_tags(
-    octets: bytes, kind: type[Layer], protocol: int, ethertypes: EtherTypes = DEFAULT
-) -> tuple[bytes, int]:
-    """Return ``octets`` without the tags of ``kind`` and ``protocol``, and how many there were.
-
-    A tag goes with the EtherType before it; the type or length after it takes that one's place.
-    """
-    frame = headers(octets, ethertypes)
-    starts = frame.boundaries()
-    found = [
-        index
-        for index, layer in enumerate(tags(frame), start=1)
-        if isinstance(layer, kind) and getattr(layer, "protocol", protocol) == protocol
-    ]
-    for index in reversed(found):
-        octets = octets[: starts[index] - _TYPE_OCTETS] + octets[starts[index + 1] - _TYPE_OCTETS :]
-    return octets, len(found)
-
-
-def with_tag(octets: bytes, tag: CMTag | RRTTag, ethertypes: EtherTypes = DEFAULT) -> tuple[bytes, int]:
-    """Return ``octets`` with ``tag`` behind the VLAN stack and CN-TAG, and how many of its kind it replaced.
-
-    Frames cut off before their first EtherType are returned as they are.
-    """
-    octets, replaced = without_tags(octets, type(tag), tag.protocol, ethertypes)
-    if len(octets) < HEADER_OCTETS:
-        return octets, replaced
-    frame = headers(octets, ethertypes)
-    outer = list(takewhile(lambda layer: isinstance(layer, VLAN | STag | CNTag), frame.layers[1:]))
-    at = frame.boundaries()[1 + len(outer)] - _TYPE_OCTETS
-    # The tag's own last field announces what it was put in front of: those octets stand there already.
-    inserted = ethertypes.tag.to_bytes(_TYPE_OCTETS) + tag.build()[:-_TYPE_OCTETS]
-    return octets[:at] + inserted + octets[at:], replaced
 
 
 _TYPE_AT = 12

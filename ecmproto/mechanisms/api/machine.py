@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.codec import Ethernet, EtherTypes, decode_lax
+from ecmproto.codec.tags import TagFormat
 from ecmproto.errors import ParameterError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
@@ -154,12 +155,8 @@ class Machine:
     """Whether its congestion point must be told a frame's station."""
     flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
     flow_hash = FlowHash()
-    tag: type[Layer] | None = None
-    """The tag that data frames carry."""
-    tag_protocol = 0
-    """Its Protocol field, where it is an experimental one."""
-    tag_octets = 0
-    """The octets that the tag adds to a frame."""
+    tag: TagFormat | None = None
+    """The tag that data frames carry, and which of its fields machines know as tag and mark."""
     messages: Mapping[int, MessageFormat] = MappingProxyType({})
     """Its kinds of messages and their formats, for `frame` and `parse_feedback` to convert by the names of
     their fields; ``kinds``, ``answers`` and ``payloads`` follow from it."""
@@ -200,6 +197,11 @@ class Machine:
 
     def __init__(self, parameters: Mapping[Role, Parameters]) -> None:
         self.parameters = parameters
+
+    @property
+    def tag_octets(self) -> int:
+        """The octets that the tag adds to a frame."""
+        return 0 if self.tag is None else self.tag.octets
 
     def parameters_as_text(self) -> dict[str, dict[str, str]]:
         """Return the values of all parameters by role and name."""
@@ -317,7 +319,8 @@ class Machine:
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
         """Return the fields of the tags of data frames, by name, for values as `protocol.Sent` has them."""
-        return {}
+        unsigned = (number.astype(np.int64).view(np.uint64) for number in (tag, mark))
+        return {} if self.tag is None else self.tag.values(*unsigned)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of a machine made here, by name, over all its stations."""
@@ -401,7 +404,7 @@ class StackedMachine(Machine):
         self.name = f"{upper.name} over {lower.name}"
         self.knows_stations = upper.knows_stations or lower.knows_stations
         for name in (
-            "flow_key", "flow_hash", "tag", "tag_protocol", "tag_octets", "messages", "kinds", "payloads",
+            "flow_key", "flow_hash", "tag", "messages", "kinds", "payloads",
             "answers", "shown_fields", "histogram_field", "feedback_label", "set_point_octets",
             "refusal_record",
         ):  # fmt: skip
@@ -443,10 +446,6 @@ class StackedMachine(Machine):
     ) -> ParsedFeedback | None:
         """Return the feedback as the upper mechanism parses it."""
         return self._upper.parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
-
-    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
-        """Return the fields of the upper mechanism's tags."""
-        return self._upper.tags(tag, mark)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the upper mechanism's machine."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ecmproto.codec import BCN, RRTTag
+from ecmproto.codec.tags import TagFormat
 from ecmproto.formats.bcn import NORMAL, STOP
 from ecmproto.mechanisms.aimd.messages import AIMDMachine
 from ecmproto.mechanisms.aimd.reaction_point import new_stations, station_counters
@@ -23,7 +22,7 @@ from ecmproto.mechanisms.bcn.congestion_point import (
     new_points,
     point_counters,
 )
-from ecmproto.mechanisms.bcn.reaction_point import TAG_OCTETS, BCNStations, settings_record
+from ecmproto.mechanisms.bcn.reaction_point import BCNStations, settings_record
 from ecmproto.mechanisms.pause.messages import flow_control_frame
 
 PROTOCOL = 1
@@ -33,9 +32,7 @@ PROTOCOL = 1
 class BCNMachine(AIMDMachine):
     """Enhanced BCN with its parameters set."""
 
-    tag = RRTTag
-    tag_octets = TAG_OCTETS
-    tag_protocol = PROTOCOL
+    tag = TagFormat(format=RRTTag, tag="cpid", constants={"protocol": PROTOCOL})
     message = BCN
     messages = MappingProxyType(
         {
@@ -68,10 +65,6 @@ class BCNMachine(AIMDMachine):
     def admits(self, layer: BCN) -> bool:
         """Return whether it has a capacity, where Ru follows the congested link's."""
         return layer.capacity > 0 or not self._rp.capacity_scaling
-
-    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
-        """Return the RRT tags' CPIDs."""
-        return {"cpid": tag.astype(np.uint64)}
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion points or the reaction points."""

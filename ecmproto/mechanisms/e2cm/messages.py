@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ecmproto.codec import E2CM, CMTag, Ethernet, EtherTypes, Frame, decode_lax
+from ecmproto.codec.tags import TagFormat
 from ecmproto.formats.base import Layer
 from ecmproto.formats.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV, TYPES, flow_id
 from ecmproto.formats.ethertypes import DEFAULT
@@ -55,8 +55,6 @@ from ecmproto.mechanisms.e2cm.parameters import (
     E2CMReactionPointParameters,
 )
 from ecmproto.mechanisms.e2cm.reaction_point import (
-    TAG_OCTETS,
-    UNIT_SHIFT,
     E2CMStations,
     new_stations,
     set_flight,
@@ -253,9 +251,7 @@ class E2CMDiscards(MessageDiscards):
 class E2CMMachine(AIMDMachine):
     """E²CM with its parameters set."""
 
-    tag = CMTag
-    tag_octets = TAG_OCTETS
-    tag_protocol = PROTOCOL
+    tag = TagFormat(format=CMTag, tag="cpid", mark=("unit", "timestamp"), constants={"protocol": PROTOCOL})
     message = E2CM
     messages = MappingProxyType(
         {
@@ -382,14 +378,6 @@ class E2CMMachine(AIMDMachine):
             "throughput": reply.throughput_kbps,
         }
         return ParsedFeedback(fields, about)
-
-    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
-        """Return the CM-Tags' CPIDs, timestamps and units."""
-        return {
-            "cpid": tag.astype(np.int64).view(np.uint64),
-            "timestamp": mark & 0xFFFF,
-            "unit": mark >> UNIT_SHIFT,
-        }
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return a machine's counters; limiters that replies allocated count as ``allocated_by_replies``."""

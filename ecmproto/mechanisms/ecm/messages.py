@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ecmproto.codec import ECM, CMTag, Frame
+from ecmproto.codec.tags import TagFormat
 from ecmproto.mechanisms.aimd.congestion_point import ECMPayload
 from ecmproto.mechanisms.aimd.messages import AIMDMachine, tag_of
 from ecmproto.mechanisms.aimd.reaction_point import new_stations, rtt_gauges, station_counters
@@ -24,9 +23,6 @@ from ecmproto.mechanisms.ecm.congestion_point import (
     point_counters,
 )
 from ecmproto.mechanisms.ecm.reaction_point import (
-    TAG_OCTETS,
-    TIMESTAMP_BITS,
-    TIMESTAMP_MASK,
     ECMStations,
     settings_record,
 )
@@ -38,9 +34,7 @@ PROTOCOL = 0
 class ECMMachine(AIMDMachine):
     """ECM with its parameters set."""
 
-    tag = CMTag
-    tag_octets = TAG_OCTETS
-    tag_protocol = PROTOCOL
+    tag = TagFormat(format=CMTag, tag="cpid", mark=("unit", "timestamp"), constants={"protocol": PROTOCOL})
     message = ECM
     messages = MappingProxyType(
         {
@@ -71,14 +65,6 @@ class ECMMachine(AIMDMachine):
     def fields_shown(self, sampled: Frame) -> dict[str, int]:
         """Return whether the payload shows a CM-Tag, so that the message's timestamp means something."""
         return {"tagged": int(tag_of(sampled, CMTag, PROTOCOL) is not None)}
-
-    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
-        """Return the CM-Tags' CPIDs, timestamps and units."""
-        return {
-            "cpid": tag.astype(np.uint64),
-            "timestamp": mark & TIMESTAMP_MASK,
-            "unit": mark >> TIMESTAMP_BITS,
-        }
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion points or the reaction points."""

@@ -11,24 +11,19 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ecmproto.codec import (
-    VLAN,
-    CMTag,
-    CNTag,
     Ethernet,
     EtherTypes,
     FECNReturn,
     Frame,
     Layer,
     RDTag,
-    RRTTag,
-    STag,
     UnknownMessage,
     decode_lax,
 )
 from ecmproto.codec.frame import MIN_OCTETS
+from ecmproto.codec.tags import TagFormat, find_tag, with_fields, with_tag, without_tags
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.api.frames import framed, headers, outer_vlan
 from ecmproto.mechanisms.api.machine import (
@@ -57,7 +52,6 @@ from ecmproto.mechanisms.fecn.parameters import (
     FECNReactionPointParameters,
 )
 from ecmproto.mechanisms.fecn.reaction_point import (
-    TAG_OCTETS,
     FECNDiscards,
     FECNFields,
     FECNPayload,
@@ -73,12 +67,12 @@ from ecmproto.record import new_record
 from ecmproto.structs import Struct
 from ecmproto.units import RATE_INFINITY
 
-_TYPE_OCTETS = 2
 _ADDRESS_OCTETS = 6
 _HEADER_OCTETS = 14
 _GROUP_BIT = 1
-_STACK = (VLAN, STag, CNTag)
-_TAGS = (*_STACK, RDTag, CMTag, RRTTag)
+
+
+TAG = TagFormat(format=RDTag, tag="rate", mark=("rlq_id",))
 
 
 def tagged(
@@ -88,46 +82,24 @@ def tagged(
 
     It replaces an old RD tag.  None if that place was cut off the captured frame.
     """
-    bare = untagged(octets, ethertypes=ethertypes)
-    frame = decode_lax(bare, ethertypes=ethertypes)
-    if not isinstance(frame.layers[0] if frame.layers else None, Ethernet):
-        return None
-    last = 0
-    while last + 1 < len(frame.layers) and isinstance(frame.layers[last + 1], _STACK):
-        last += 1
-    end = frame.boundaries()[last + 1]
-    etype = int.from_bytes(bare[end - _TYPE_OCTETS : end])
-    if etype in (ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag, ethertypes.cn_tag):
-        return None
-    tag = RDTag(rlq_id=rlq_id, rate=rate, etype=etype)
-    return bare[: end - _TYPE_OCTETS] + ethertypes.tag.to_bytes(_TYPE_OCTETS) + tag.build() + bare[end:]
+    made, _ = with_tag(octets, RDTag(rlq_id=rlq_id, rate=rate), ethertypes)
+    return made if find_tag(made, TAG, ethertypes) is not None else None
 
 
 def untagged(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
     """Return the data frame ``octets`` without its RD tags; it may be shorter than 60 octets then."""
-    frame = decode_lax(octets, ethertypes=ethertypes)
-    starts = frame.boundaries()
-    for index in reversed(range(_tag_run(frame))):
-        if isinstance(frame.layers[index], RDTag):
-            # The tag goes with the type that announces it and leaves its own in that place.
-            start, end = starts[index] - _TYPE_OCTETS, starts[index + 1] - _TYPE_OCTETS
-            octets = octets[:start] + octets[end:]
-    return octets
+    return without_tags(octets, TAG, ethertypes)[0]
 
 
 def rd_tag(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> RDTag | None:
     """Return the RD tag of the data frame ``octets``, the outermost of several, None if it has none."""
-    frame = decode_lax(octets, ethertypes=ethertypes)
-    index = _rd_tag_index(frame)
-    found = frame.layers[index] if index else None
-    return found if isinstance(found, RDTag) else None
+    found = find_tag(octets, TAG, ethertypes)
+    return found.layer if found is not None and isinstance(found.layer, RDTag) else None
 
 
 def with_rate(octets: bytes, rate: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
     """Return the data frame ``octets`` with ``rate``, in kb/s, in its (outermost) RD tag."""
-    frame = decode_lax(octets, ethertypes=ethertypes)
-    index = _rd_tag_index(frame)
-    return with_layer(octets, frame, index, frame.layers[index].replace(rate=rate)) if index else octets
+    return with_fields(octets, TAG, ethertypes, rate=rate)
 
 
 def with_layer(octets: bytes, frame: Frame, index: int, layer: Layer) -> bytes:
@@ -217,25 +189,6 @@ def is_malformed(frame: Frame, message: type[Layer]) -> bool:
     return frame.error is not None and frame.error.layer in (message.prefix, UnknownMessage.prefix)
 
 
-def _tag_run(frame: Frame) -> int:
-    """Return how many layers the Ethernet header and the tags behind it are."""
-    if not isinstance(frame.layers[0] if frame.layers else None, Ethernet):
-        return 0
-    length = 1
-    while length < len(frame.layers) and isinstance(frame.layers[length], _TAGS):
-        length += 1
-    return length
-
-
-def _rd_tag_index(frame: Frame) -> int:
-    """Return the index of the outermost RD tag among the layers, 0 if there is none."""
-    return next((i for i in range(_tag_run(frame)) if isinstance(frame.layers[i], RDTag)), 0)
-
-
-_ADDRESS_OCTETS2 = 6
-_GROUP_BIT2 = 1
-
-
 class FECNEdge:
     """The counters of an edge receiver; a record (``ecmproto.record``)."""
 
@@ -275,11 +228,11 @@ def receive(
     ``octets`` is the frame from its DA on, without FCS, as far as it was captured; ``length_octets`` its
     length on the wire if that is more.  A whole frame is padded to 60 octets again.
     """
-    destination = octets[:_ADDRESS_OCTETS2]
+    destination = octets[:_ADDRESS_OCTETS]
     bare = untagged(octets, ethertypes=ethertypes)
     if bare == octets:
         return FECNDelivered(octets, None)
-    if destination != station_mac and not destination[0] & _GROUP_BIT2:
+    if destination != station_mac and not destination[0] & _GROUP_BIT:
         edge.foreign += 1
         return FECNDelivered(octets, None)
     edge.stripped += 1
@@ -327,9 +280,7 @@ class FECNMachine(Machine):
     """FECN with its parameters set."""
 
     flow_key = FlowKey(vlan=False, dst=True, priority=True, cn_tag=False)
-    tag = RDTag
-    tag_octets = TAG_OCTETS
-    tag_protocol = 3
+    tag = TAG
     kinds = MappingProxyType({RETURN_KIND: "FECN return"})
     payloads = MappingProxyType({RETURN_KIND: FECNPayload})
     answers = frozenset({RETURN_KIND})
@@ -389,10 +340,6 @@ class FECNMachine(Machine):
         # Flows beyond the table share its last queue.
         flows = range(index, index + 1 if index < queues - 1 else max(queues, place.flows))
         return ParsedFeedback(fields, answering(octets, place.ethertypes)._replace(among=flows))
-
-    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
-        """Return the RD tags' rates and RLQ-IDs."""
-        return {"rlq_id": mark, "rate": tag}
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion point, the sources or the receivers."""

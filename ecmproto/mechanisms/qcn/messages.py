@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ecmproto.codec import CNM, VLAN, CNTag, Ethernet, EtherTypes, Frame, ITag, STag, decode_lax, encode
 from ecmproto.codec.frame import MIN_OCTETS
+from ecmproto.codec.tags import TagFormat
 from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import MAX_MSDU
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
@@ -43,7 +43,6 @@ from ecmproto.mechanisms.qcn.congestion_point import (
 from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters, QCNReactionPointParameters
 from ecmproto.mechanisms.qcn.reaction_point import (
     LAST_FLOW_ID,
-    TAG_OCTETS,
     CNMFeedback,
     QCNFlow,
     QCNLimiter,
@@ -55,6 +54,7 @@ from ecmproto.structs import Draws
 from ecmproto.units import QUEUE_UNIT_OCTETS, queue_units
 
 _GROUP_BIT = 0x01
+TAG = TagFormat(format=CNTag, tag="flow_id")
 
 
 class Discard(Enum):
@@ -245,8 +245,7 @@ class QCNMachine(Machine):
     """QCN with its parameters set."""
 
     flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
-    tag = CNTag
-    tag_octets = TAG_OCTETS
+    tag = TAG
     kinds = MappingProxyType({CNM_KIND: "CNM"})
     payloads = MappingProxyType({SILENT: CNMPayload, CNM_KIND: CNMPayload})
     shown_fields = MappingProxyType({"QntzFb": "qntz_fb"})
@@ -333,10 +332,6 @@ class QCNMachine(Machine):
             "qdelta_octets": QUEUE_UNIT_OCTETS * cnm.q_delta,
         }
         return ParsedFeedback(fields, about)
-
-    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> dict[str, Any]:
-        """Return the CN-TAGs' Flow IDs."""
-        return {"flow_id": tag}
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the reaction points' counters."""

@@ -6,8 +6,9 @@ from collections.abc import Collection
 from typing import Any
 
 from ecmproto.codec import CMTag, EtherTypes, RRTTag, decode
+from ecmproto.codec.tags import TagFormat, with_tag, without_tags
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.messages import AIMDMachine, tag_of, with_tag, without_tags
+from ecmproto.mechanisms.aimd.messages import AIMDMachine, tag_of
 from ecmproto.mechanisms.aimd.parameters import AIMDReactionPointParameters
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.api.frames import headers
@@ -93,7 +94,8 @@ class Frames:
 
     def untagged(self, octets: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
         """A frame without the mechanism's tags."""
-        return without_tags(octets, self.kind, self.protocol, ethertypes)[0]
+        kind = TagFormat(format=self.kind, constants={"protocol": self.protocol})
+        return without_tags(octets, kind, ethertypes)[0]
 
 
 def shown_by(octets: bytes, message: Any, ethertypes: EtherTypes) -> bytes:

@@ -392,7 +392,7 @@ def test_a_message_is_what_its_frame_is_read_as(
         fields = {
             name: int(value[0]) for name, value in made.tags(np.array([cpid]), np.array([mark])).items()
         }
-        tag = CMTag(protocol=made.tag_protocol, **fields)
+        tag = CMTag(protocol=2, **fields)
     message = sampled(made, qlens, tag=None if carried is None else cpid, mark=mark)
     frame = data(header, tag)
     if message.kind == SILENT:
@@ -524,8 +524,9 @@ def test_tags_packed_by_hand_are_what_a_limiter_inserts(carried: tuple[int, int]
     limiter.cpid = cpid
     fields = made.tags(np.array([cpid]), np.array([mark]))
     assert fields["cpid"].dtype == np.uint64
-    assert made.tag is CMTag
-    tag = CMTag(protocol=made.tag_protocol, **{name: int(value[0]) for name, value in fields.items()})
+    assert made.tag.format is CMTag
+    assert made.tag.constants == {"protocol": 2}
+    tag = CMTag(protocol=2, **{name: int(value[0]) for name, value in fields.items()})
     inserted = tagged(
         data(header), limiter, point=new_record(LimiterTable), timestamp=mark & 0xFFFF, unit=mark >> 16
     )

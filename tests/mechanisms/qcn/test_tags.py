@@ -59,8 +59,10 @@ def test_stripping_pads_to_60_octets_and_shorter_frames_not_at_all() -> None:
     assert len(strip_cn_tag(tagged, length_octets=1514)) == 56
 
 
-def test_a_frame_cut_within_its_tags_keeps_what_is_left() -> None:
-    assert insert_cn_tag(frame("8100 6123", "")[:16], 5) == frame("22e9 0005 8100 6123", "")[:20]
+def test_a_frame_cut_within_its_tags_gets_none() -> None:
+    for length in range(14, 18):
+        cut = frame("8100 6123", "0800")[:length]
+        assert insert_cn_tag(cut, 5) == cut
     assert insert_cn_tag(frame("0800", ""), 5) == frame("22e9 0005 0800", "")
 
 
@@ -105,7 +107,7 @@ def test_any_stack_and_cut_ends_up_with_one_cn_tag(stack: list[str], flow_id: in
     octets = frame("".join(stack))
     tagged = insert_cn_tag(octets, flow_id)
     rest = [tag for tag in stack if not tag.startswith("22e9")]
-    vlans = max((n for n, tag in enumerate(rest, 1) if tag != CM_TAG), default=0)
+    vlans = next((n for n, tag in enumerate(rest) if tag == CM_TAG), len(rest))
     expected = [*rest[:vlans], f"22e9 {flow_id:04x}", *rest[vlans:]]
     assert tagged == frame("".join(expected))
     assert insert_cn_tag(tagged, flow_id) == tagged
