@@ -33,12 +33,10 @@ from ecmproto.capture.linux.interface import (
     switch_off,
 )
 from ecmproto.capture.linux.packet_socket import REMEDY
+from ecmproto.codec.tags import is_tag
 from ecmproto.errors import EcmprotoError
-from ecmproto.formats.bcn import RRTTag
-from ecmproto.formats.cn import CNTag
-from ecmproto.formats.ecm import CMTag
 from ecmproto.formats.ethernet import VLAN
-from ecmproto.formats.fecn import RDTag
+from ecmproto.formats.registry import FORMATS
 from ecmproto.units import format_rate
 
 _SYSTEM = "system"
@@ -63,7 +61,7 @@ PAYLOAD_OCTETS = 1500
 """The payload of the longest frames of stations without jumbo frames."""
 MTU_OCTETS = 1600
 """The MTU to set where it is too small: room for every stack of tags, those of provider bridges too."""
-TAG_OCTETS = VLAN.fixed_octets + max(tag.fixed_octets for tag in (CNTag, CMTag, RRTTag, RDTag))
+TAG_OCTETS = VLAN.fixed_octets + max(cls.fixed_octets for cls in FORMATS if is_tag(cls))
 """The octets that a VLAN tag and the longest tag of congestion management add to a frame."""
 _MERGING = frozenset(("tso", "gso", "gro", "lro"))
 _SOFTWARE = frozenset(("veth", "virtio_net", "tun", "dummy", "bridge", "ifb"))

@@ -17,15 +17,7 @@ REASONS = {
     ("live", "e2cm"): "an edge answers probes that come as frames",
     ("live", "dbp"): "a port lowers the rates of reports on their way back",
     ("live", "aimd"): "an edge strips tags if parameters say so",
-    ("engine", "CNTag"): "a CN-TAG has an EtherType of its own",
-    ("live", "CNTag"): "a CN-TAG has an EtherType of its own",
-    ("engine", "CMTag"): "tags that a frame is read for",
-    ("engine", "RRTTag"): "tags that a frame is read for",
-    ("engine", "RDTag"): "tags that a frame is read for",
-    ("replay", "RDTag"): "ports rewrite its rate",
-    ("live", "CMTag"): "doctor counts the octets that tags need",
-    ("live", "RRTTag"): "doctor counts the octets that tags need",
-    ("live", "RDTag"): "doctor counts the octets that tags need",
+    ("live", "CNTag"): "an edge defends CN priorities, whose frames carry it",
 }
 _IMPORT = re.compile(r"^\s*from ecmproto\.mechanisms\.(?!api\b|registry\b|limiter\b)(\w+)", re.M)
 _TAG = re.compile(r"\b(CNTag|CMTag|RRTTag|RDTag)\b")
