@@ -185,6 +185,8 @@ _AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "jain": jain,
 }
 _RATIO = "ratio"
+RESERVED = frozenset({*_AGGREGATES, _RATIO})
+"""Names that no flow can have, beside those of measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ class _Reading:
         if measurement.of == "flow":
             subjects = expand_flows(self.subjects, figures.flows)
         elif self.subjects:
-            subjects = _expand_ports(self.subjects, figures.ports)
+            subjects = expand_ports(self.subjects, figures.ports)
         read = figures.measure
         return tuple(
             read(self.name, subject, self.limits, self.from_ns, self.until_ns) for subject in subjects
@@ -439,7 +441,7 @@ def expand_range(text: str) -> list[str]:
     return [f"{found[1]}{number:0{width}d}" for number in range(first, last + 1)]
 
 
-def _expand_ports(patterns: Sequence[str], ports: Sequence[str]) -> list[str]:
+def expand_ports(patterns: Sequence[str], ports: Sequence[str]) -> list[str]:
     """Return the ports that patterns name: ``CS>ES5``, ``CS>*``, or ``DT`` for those that lead there."""
     chosen: dict[str, None] = {}
     for pattern in patterns:
@@ -588,7 +590,7 @@ class _Reader:
             self.fail("a figure, such as queue.mean, or a number")
         start, self.at = self.at, name.end()
         self.skip()
-        if name[0] in _AGGREGATES or name[0] == _RATIO:
+        if name[0] in RESERVED:
             return self.aggregate(name[0], start)
         measurement = find_measurement(name[0])
         if measurement is None:
@@ -635,7 +637,7 @@ class _Reader:
         if not word:
             return None
         name = _NAME.match(self.text, self.at)
-        if name and (name[0] in _AGGREGATES or name[0] == _RATIO or find_measurement(name[0])):
+        if name and (name[0] in RESERVED or find_measurement(name[0])):
             return None
         behind = self.text[word.end() :].lstrip()
         if not behind.startswith((",", ")", "[")):

@@ -1,0 +1,60 @@
+"""The scenarios that come with the package."""
+
+import pytest
+
+from ecmproto.lab.scenario import BY_SCENARIO, load_scenario, scenario_names
+from ecmproto.mechanisms.registry import mechanism_names
+
+_PUBLISHED = (
+    "bcn-parking-lot", "bcn-parking-lot-late", "bcn-symmetric", "bcn-asymmetric", "bcn-six-source",
+    "bcn-mixed", "bcn-bursty", "qcn-baseline-1", "qcn-baseline-2", "fecn-symmetric", "fecn-long-delay", "fecn-large",
+    "fecn-bursty", "fecn-hotspot", "fecn-hotspot-long-delay", "fecn-six-source", "e2cm-hotspot",
+    "e2cm-mice-elephant", "e2cm-output-hotspot", "e2cm-multi-hop", "e2cm-bursty", "e2cm-parking-lot",
+)  # fmt: skip
+
+
+def test_every_published_experiment_is_there() -> None:
+    assert scenario_names() == sorted(_PUBLISHED)
+
+
+@pytest.mark.parametrize("name", _PUBLISHED)
+def test_it_is_called_as_its_file_and_names_its_document(name: str) -> None:
+    experiment = load_scenario(name).experiment()
+    assert experiment.name == name
+    assert experiment.source[:4] in ("S001", "S002", "S003", "S004")
+    assert experiment.control.mechanism == name.partition("-")[0]
+    assert not experiment.control.in_band
+    assert experiment.overhead_octets == 0
+    assert all(band.source for band in experiment.measure.bands)
+    assert all(each.source for each in experiment.measure.published)
+
+
+_NOT_NUMBERS = ("name", "from", "to", "a", "b", "pattern", "group", "match", "mechanism", "topology")
+
+
+@pytest.mark.parametrize("name", _PUBLISHED)
+def test_every_value_in_it_says_where_it_is_from(name: str) -> None:
+    rows = load_scenario(name).explain()
+    unsaid = [
+        row.path
+        for row in rows
+        if row.set_by == BY_SCENARIO
+        and not row.source
+        and not row.path.startswith("measure.")
+        and row.path.rpartition(".")[2] not in _NOT_NUMBERS
+    ]
+    assert unsaid == []
+
+
+@pytest.mark.parametrize("name", _PUBLISHED)
+def test_it_takes_every_mechanism_and_claims_hold_for_its_own_alone(name: str) -> None:
+    scenario = load_scenario(name)
+    own = scenario.experiment()
+    for mechanism in mechanism_names():
+        experiment = scenario.with_mechanism(mechanism).experiment()
+        assert experiment.control.mechanism == mechanism
+        assert (experiment.network, experiment.flows) == (own.network, own.flows)
+        if mechanism == own.control.mechanism:
+            assert experiment == own
+        else:
+            assert not experiment.measure.bands + experiment.measure.published
