@@ -7,8 +7,8 @@ from ecmproto.mechanisms.registry import mechanism_names
 
 _PUBLISHED = (
     "bcn-parking-lot", "bcn-parking-lot-late", "bcn-symmetric", "bcn-asymmetric", "bcn-six-source",
-    "bcn-mixed", "bcn-bursty", "qcn-baseline-1", "qcn-baseline-2", "fecn-symmetric", "fecn-long-delay", "fecn-large",
-    "fecn-bursty", "fecn-hotspot", "fecn-hotspot-long-delay", "fecn-six-source", "e2cm-hotspot",
+    "bcn-mixed", "bcn-bursty", "qcn-baseline-1", "qcn-baseline-2", "fecn-symmetric", "fecn-long-delay",
+    "fecn-large", "fecn-bursty", "fecn-hotspot", "fecn-hotspot-long-delay", "fecn-six-source", "e2cm-hotspot",
     "e2cm-mice-elephant", "e2cm-output-hotspot", "e2cm-multi-hop", "e2cm-bursty", "e2cm-parking-lot",
 )  # fmt: skip
 
