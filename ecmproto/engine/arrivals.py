@@ -43,6 +43,12 @@ class Arrivals(NamedTuple):
     flow: NDArray[np.int32]
 
 
+def no_arrivals() -> Arrivals:
+    """Return the columns of no frames."""
+    types = (np.int64, np.int64, np.uint8, np.bool_, np.bool_, np.bool_, np.bool_, np.int64, np.int64)
+    return Arrivals._make(np.zeros(0, kind) for kind in (*types, np.int32, np.int32))
+
+
 TIME_LIMIT_NS = 2**62 - 1
 _GROUP_BIT = 1
 

@@ -50,6 +50,8 @@ class Frame:
     """… its number there …"""
     offered_ns: int
     """… and when that was."""
+    sent_ns: int
+    """When it left its station's queue."""
     carries: int
     """Whether it carries a message."""
 

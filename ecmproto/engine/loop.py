@@ -31,7 +31,7 @@ from ecmproto.engine.arrivals import Arrivals
 from ecmproto.engine.event_heap import first, first_ns, is_next_due, set_due
 from ecmproto.engine.frame_pool import NOWHERE, Frame, append, give_back, is_used_up, take, take_first
 from ecmproto.engine.gauge import PRIORITIES, TOTAL
-from ecmproto.engine.network import ENTRIES, ON_LINK, OWN_QUEUES, TIMER, NetworkState
+from ecmproto.engine.network import ENTRIES, MESSAGE_KINDS, ON_LINK, OWN_QUEUES, TIMER, NetworkState
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, arrive, depart, free_slots, stop
 from ecmproto.engine.traffic import MOST_OFFERS, Offer, Sources
 from ecmproto.kernel import compiled, inlined
@@ -50,6 +50,7 @@ from ecmproto.mechanisms.api.protocol import (
     Message,
     Receivers,
     Senders,
+    flow_control_payload,
     has_room,
     probe_payload,
 )
@@ -132,6 +133,9 @@ def run(
             position += 1
         if network.note_count.noted > 0:
             _tell_sources(network, senders, sources, now_ns)
+        loop.events += 1
+        if loop.is_logging == 0:
+            network.outbox.posted.count = 0
     return position
 
 
@@ -147,6 +151,7 @@ def has_space(network: NetworkState) -> bool:
         and not is_used_up(network.pool, _ROOM + MOST_OFFERS)
         and in_flight + len(network.outbox.messages) + copies <= len(network.in_flight)
         and network.loop.tight_port == NOWHERE
+        and (network.loop.is_logging == 1 or network.stop_count.logged < len(network.stop_events))
         and network.offers.count.completed + _ROOM + MOST_OFFERS <= len(network.offers.completions)
     )
 
@@ -236,6 +241,7 @@ def _dispatch_one(network: NetworkState, senders: Senders, number: int, station:
     message = network.outbox.messages[number]
     if not message.sent or message.station == NO_STATION:
         return
+    _count_message(network, message, len(network.ports) + station)
     if network.loop.in_band == 1:
         _route(network, senders, _message_frame(network, message, station, now_ns), now_ns)
     else:
@@ -249,6 +255,7 @@ def _dispatch_own(network: NetworkState, posted: int, port: int, now_ns: int) ->
         message = network.outbox.messages[number]
         if not message.sent or message.station == NO_STATION:
             continue
+        _count_message(network, message, port)
         if network.loop.in_band == 1:
             switch = network.ways[port].switch
             index = _message_frame(network, message, NOWHERE, now_ns)
@@ -258,6 +265,11 @@ def _dispatch_own(network: NetworkState, posted: int, port: int, now_ns: int) ->
             set_due(network.port_events, len(network.ports) + entry, now_ns)
         else:
             _send_message(network, message, port)
+
+
+@inlined
+def _count_message(network: NetworkState, message: Message, sender: int) -> None:
+    network.message_counts[sender * MESSAGE_KINDS + min(message.kind, MESSAGE_KINDS - 1)] += 1
 
 
 @inlined
@@ -296,7 +308,7 @@ def _clear(frame: Frame) -> None:
 
 @compiled
 def _send_message(network: NetworkState, message: Message, sender: int) -> None:
-    """Put a message out of band in flight; ``sender`` is a port, or counts on behind these a station."""
+    """Put a message out of band in flight; ``sender`` is a port, or counted on behind these a station."""
     loop, links = network.loop, network.links
     station, stations = message.station, len(links)
     if len(network.delays_ns) > 0:
@@ -458,6 +470,7 @@ def _route(network: NetworkState, senders: Senders, index: int, now_ns: int) -> 
         _note(network, frame, HELD_OUT, -1, 0.0, NO_AVERAGE)
         if frame.source != NOWHERE:
             network.flow_counts[frame.source].held_out_frames += 1
+            network.flow_counts[frame.source].held_out_octets += frame.octets
             _note_source(network, frame, 1)
         give_back(network.pool, index)
         return
@@ -564,6 +577,7 @@ def _send(network: NetworkState, senders: Senders, index: int, limiter: int, now
     frame.tag = sent.tag
     frame.mark = sent.mark
     frame.octets += sent.added_octets
+    frame.sent_ns = now_ns
     _occupy(network, station, frame.octets, now_ns, limiter != NO_LIMITER)
     set_due(
         network.events,
@@ -574,6 +588,7 @@ def _send(network: NetworkState, senders: Senders, index: int, limiter: int, now
         counts = network.flow_counts[frame.source]
         counts.sent_frames += 1
         counts.sent_octets += frame.octets
+        counts.limit_bps = limit_bps
         _note_source(network, frame, 0)
     serial, destination, path = frame.serial, frame.destination, frame.path
     _put_on_link(network, index, now_ns, limit_bps, rtt_ns)
@@ -733,6 +748,7 @@ def _drop(network: NetworkState, index: int, number: int) -> None:
         counts.dropped_octets += frame.octets
     if frame.source != NOWHERE:
         network.flow_counts[frame.source].dropped_frames += 1
+        network.flow_counts[frame.source].dropped_octets += frame.octets
     give_back(network.pool, index)
 
 
@@ -869,7 +885,7 @@ def _deliver(network: NetworkState, sources: Sources, index: int, now_ns: int) -
     network.log.delivered_octets += frame.octets
     if frame.source != NOWHERE:
         counts = network.flow_counts[frame.source]
-        delay_ns = now_ns - frame.offered_ns
+        delay_ns = now_ns - frame.sent_ns
         counts.delivered_frames += 1
         counts.delivered_octets += frame.octets
         counts.delay_ns += delay_ns
@@ -922,9 +938,27 @@ def _receive(network: NetworkState, senders: Senders, message: Message, now_ns: 
     elif station >= len(network.links):
         port = station - len(network.links)
         obey(network.port_gates, port, message, now_ns)
+        _log_stop(network, message, station, now_ns)
         _gate(network, port, now_ns)
     elif station != NO_STATION:
         _take(network, senders, message, station, now_ns)
+
+
+@compiled
+def _log_stop(network: NetworkState, message: Message, station: int, now_ns: int) -> None:
+    """Count a PAUSE or PFC frame at what it is for, and keep it while there is room."""
+    fields, count = flow_control_payload(message), network.stop_count
+    if station >= len(network.links):
+        counts = network.port_counts[station - len(network.links)]
+        counts.xoff_frames += fields.quanta > 0
+        counts.xon_frames += fields.quanta == 0
+    if count.logged < len(network.stop_events):
+        event = network.stop_events[count.logged]
+        count.logged += 1
+        event.time_ns = now_ns
+        event.station = station
+        event.priority = message.priority if message.kind == PFC_KIND else NOWHERE
+        event.stops = int(fields.quanta > 0)
 
 
 @compiled
@@ -936,6 +970,12 @@ def _gate(network: NetworkState, number: int, now_ns: int) -> None:
         if opens > now_ns:
             stopped |= 1 << priority
             until_ns = min(until_ns, opens)
+    counts = network.port_counts[number]
+    if stopped == 0 and counts.stopped_since_ns != NEVER_NS:
+        counts.stopped_ns += now_ns - counts.stopped_since_ns
+        counts.stopped_since_ns = NEVER_NS
+    elif stopped != 0 and counts.stopped_since_ns == NEVER_NS:
+        counts.stopped_since_ns = now_ns
     stop(network.ports[number], stopped, now_ns)
     _schedule(network, number)
     set_due(network.timers, len(network.ports) + len(network.controls) + number, until_ns)
@@ -945,6 +985,7 @@ def _gate(network: NetworkState, number: int, now_ns: int) -> None:
 def _take(network: NetworkState, senders: Senders, message: Message, station: int, now_ns: int) -> None:
     if message.kind == PAUSE_KIND or message.kind == PFC_KIND:
         obey(network.gates, station, message, now_ns)
+        _log_stop(network, message, station, now_ns)
     else:
         senders.on_message(message, now_ns)
     _review(network, senders, station, now_ns)

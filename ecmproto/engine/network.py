@@ -33,6 +33,9 @@ _FIRST_FRAMES = 4096
 _MESSAGES = 4096
 _PASSAGES = 32_768
 _NOTES = 64
+_STOP_EVENTS = 4096
+MESSAGE_KINDS = 16
+"""Kinds of messages that are counted by what sends them; the last is all others."""
 
 _Machines = TypeVar("_Machines")
 
@@ -111,6 +114,7 @@ class Loop:
     """… and its priority."""
     serial: int
     """The number of frames that were offered."""
+    events: int
 
 
 class Link:
@@ -189,6 +193,14 @@ class PortCount:
     """Messages that were frames here."""
     message_octets: int
     lost_messages: int
+    xoff_frames: int
+    """PAUSE and PFC frames that stopped it …"""
+    xon_frames: int
+    """… and that let it go on."""
+    stopped_ns: int
+    """For how long at least one priority was stopped, up to the last change …"""
+    stopped_since_ns: int
+    """… and since when it is, NEVER_NS while none is."""
 
 
 class FlowCount:
@@ -197,15 +209,36 @@ class FlowCount:
     offered_frames: int
     offered_octets: int
     held_out_frames: int
+    held_out_octets: int
     sent_frames: int
     """That left their host."""
     sent_octets: int
     dropped_frames: int
+    dropped_octets: int
     delivered_frames: int
     delivered_octets: int
     delay_ns: int
-    """The sum of the times from offer to delivery."""
+    """The sum of the times from when frames left their hosts' queues to when they were delivered."""
     longest_ns: int
+    limit_bps: float
+    """The rate of the limiter that its last frame came through, 0 for none."""
+
+
+class StopEvent:
+    """A PAUSE or PFC frame that has come to what it stops or lets go on; a record."""
+
+    time_ns: int
+    station: int
+    """The station; counted on behind the stations, the port."""
+    priority: int
+    """NOWHERE for PAUSE, which is for all of them."""
+    stops: int
+
+
+class StopEventCount:
+    """How many such events there are; a record."""
+
+    logged: int
 
 
 class Note:
@@ -267,6 +300,10 @@ class NetworkState(Struct):
     offers: Offers
     notes: Sequence[Note]
     note_count: NoteCount
+    stop_events: Sequence[StopEvent]
+    stop_count: StopEventCount
+    message_counts: NDArray[np.int64]
+    """Messages by what sends them, a port or behind these a station, and kind, up to MESSAGE_KINDS."""
     port_counts: Sequence[PortCount]
     flow_counts: Sequence[FlowCount]
     passages: Sequence[Passage]
@@ -338,7 +375,10 @@ def new_network(
         offers=new_offers(),
         notes=new_records(Note, _NOTES),
         note_count=new_record(NoteCount),
-        port_counts=new_records(PortCount, ports),
+        stop_events=new_records(StopEvent, _STOP_EVENTS),
+        stop_count=new_record(StopEventCount),
+        message_counts=np.zeros((ports + stations) * MESSAGE_KINDS, np.int64),
+        port_counts=new_port_counts(ports),
         flow_counts=new_records(FlowCount, 0),
         passages=new_records(Passage, _PASSAGES),
     )
@@ -357,6 +397,13 @@ def _gates(count: int, config: LoopConfig) -> Gates:
     return new_gates(
         count, rate_bps=config.link_rate_bps, pause=config.pause, pfc_priorities=config.pfc_priorities
     )
+
+
+def new_port_counts(count: int) -> Sequence[PortCount]:
+    """Return the counts of ``count`` ports that have done nothing."""
+    counts = new_records(PortCount, count)
+    columns(counts)["stopped_since_ns"] = NEVER_NS
+    return counts
 
 
 def new_ways(count: int) -> Sequence[Way]:
@@ -448,6 +495,9 @@ def add_stations(
     fresh = new_network(port, config, points=[], stations=stations, limiters=limiters)
     for records in ("stopped", "pause_states", "pfc_states"):
         columns(getattr(fresh.gates, records))[:] = columns(getattr(network.gates, records))[-1]
+    network.message_counts = lengthened(
+        network.message_counts, np.zeros((len(network.ports) + stations) * MESSAGE_KINDS, np.int64)
+    )
     network.queues = lengthened(network.queues, fresh.queues)
     network.links = lengthened(network.links, fresh.links)
     network.on_link = lengthened(network.on_link, fresh.on_link)

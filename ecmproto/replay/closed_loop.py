@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.flows import FlowTable
 from ecmproto.capture.batch import Batch, Interface
-from ecmproto.engine.arrivals import Arrivals, Intake, Taken
+from ecmproto.engine.arrivals import Arrivals, Intake, Taken, no_arrivals
 from ecmproto.engine.config import LoopConfig, PortConfig, check_seed
 from ecmproto.engine.feedback import (
     CapturedFeedback,
@@ -178,7 +178,7 @@ class ClosedLoopReplay:
             self._note(taken, feedback)
             yield taken, self._run(taken.arrivals, feedback, serial, last=False)
         self._end = self._summed_up()
-        yield None, self._run(_no_arrivals(), no_feedback(0), self._frames, last=True)
+        yield None, self._run(no_arrivals(), no_feedback(0), self._frames, last=True)
 
     def _feedback(self, taken: Taken) -> CapturedFeedback:
         if self._feedback_counters is None:
@@ -407,11 +407,6 @@ class ClosedLoopReplay:
             },
         )
         return trace, int(still.stopped_ns[ANY_PRIORITY]), int(sum_ns)
-
-
-def _no_arrivals() -> Arrivals:
-    types = (np.int64, np.int64, np.uint8, np.bool_, np.bool_, np.bool_, np.bool_, np.int64, np.int64)
-    return Arrivals._make(np.zeros(0, kind) for kind in (*types, np.int32, np.int32))
 
 
 def replay_closed_loop(

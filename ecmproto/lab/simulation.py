@@ -1,0 +1,772 @@
+"""One run of an experiment: its network on the engine, its flows as sources, and what they came to.
+
+>>> result = simulate(experiment, seed=1)
+>>> result.ports, result.flows
+
+Memory is what waits in the network, and windows of fixed number.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.batch.flows import FlowTable
+from ecmproto.capture.batch import Batch
+from ecmproto.engine.arrivals import no_arrivals
+from ecmproto.engine.config import Buffer, LoopConfig, PortConfig, check_seed
+from ecmproto.engine.event_heap import new_event_heap
+from ecmproto.engine.feedback import no_feedback
+from ecmproto.engine.frame_pool import NOWHERE, new_queues
+from ecmproto.engine.gauge import TOTAL, settle
+from ecmproto.engine.loop import has_space, run
+from ecmproto.engine.network import (
+    MESSAGE_KINDS,
+    Feed,
+    FlowCount,
+    NetworkState,
+    Switch,
+    Way,
+    add_frames,
+    carry_messages,
+    lengthen_in_flight,
+    lengthen_tight_ring,
+    new_network,
+    new_port_counts,
+    schedule_points,
+    set_delays,
+)
+from ecmproto.engine.port import FLOW_CONTROLS, NO_LIMIT, fitting_thresholds, new_port, set_rate
+from ecmproto.engine.statistics import kind_name
+from ecmproto.engine.traffic import Sources
+from ecmproto.errors import SpecError, shown
+from ecmproto.kernel import compiled
+from ecmproto.lab.model import Experiment, Flow, Thresholds
+from ecmproto.lab.series import (
+    MOST_EVENTS,
+    Completions,
+    Conservation,
+    Deadlock,
+    FlowControlEvents,
+    FlowSeries,
+    Levels,
+    MessageSeries,
+    PortSeries,
+    Progress,
+    RunResult,
+    Watch,
+    levels_of,
+)
+from ecmproto.lab.sources import Endpoints, TrafficSources, new_sources, source_count
+from ecmproto.lab.windows import Windows
+from ecmproto.lab.wiring import WiredSwitch, Wiring
+from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
+from ecmproto.mechanisms.api.protocol import (
+    CongestionPoint,
+    NullCongestionPoint,
+    Receivers,
+    Senders,
+)
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.pause.gate import paused_ns
+from ecmproto.mechanisms.registry import find_mechanism
+from ecmproto.record import columns, new_records
+from ecmproto.structs import as_interface
+
+_LARGEST_FLOWS = 4096
+_ETHERTYPE = b"\x08\x00"
+_MESSAGE_OCTETS = 60
+_PRIORITIES = 8
+
+
+class PortSample:
+    """A port's counters at one moment; a record (``ecmproto.record``)."""
+
+    octet_ns: float
+    peak_octets: int
+    """The greatest length since the last sample."""
+    level_octets: int
+    sent_frames: int
+    sent_octets: int
+    dropped_frames: int
+    dropped_octets: int
+    stopped_ns: int
+    xoff_frames: int
+    xon_frames: int
+
+
+@compiled
+def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSample]) -> None:
+    """Fill in ``samples``, one for each port, at ``now_ns``; peaks begin anew."""
+    for number in range(len(network.ports)):
+        gauge, counts, sample = network.ports[number].gauge, network.port_counts[number], samples[number]
+        settle(gauge, TOTAL, now_ns)
+        sample.octet_ns = gauge.octet_ns[TOTAL]
+        sample.peak_octets = gauge.peak_octets[TOTAL]
+        sample.level_octets = gauge.level_octets[TOTAL]
+        gauge.peak_octets[TOTAL] = gauge.level_octets[TOTAL]
+        sample.sent_frames = counts.sent_frames
+        sample.sent_octets = counts.sent_octets
+        sample.dropped_frames = counts.dropped_frames
+        sample.dropped_octets = counts.dropped_octets
+        running_ns = now_ns - counts.stopped_since_ns if counts.stopped_since_ns != NEVER_NS else 0
+        sample.stopped_ns = counts.stopped_ns + running_ns
+        sample.xoff_frames = counts.xoff_frames
+        sample.xon_frames = counts.xon_frames
+
+
+class StationSample:
+    """What PAUSE and PFC did to a host, and its NIC's counters; a record."""
+
+    stopped_ns: int
+    queue_octets: int
+
+
+@compiled
+def sample_stations(network: NetworkState, now_ns: int, samples: Sequence[StationSample]) -> None:
+    """Fill in ``samples``, one for each host, at ``now_ns``."""
+    each = len(network.queues) // len(network.links)
+    for station in range(len(network.links)):
+        longest_ns = 0
+        for priority in range(_PRIORITIES):
+            if (network.gates.stopped[station].sending_mask >> priority) & 1:
+                longest_ns = max(longest_ns, paused_ns(network.gates, station, priority, now_ns))
+        samples[station].stopped_ns = longest_ns
+        waiting_octets = 0
+        for entry in range(station * each, (station + 1) * each):
+            waiting_octets += network.queues[entry].octets
+        samples[station].queue_octets = waiting_octets
+
+
+def simulate(experiment: Experiment, *, seed: int, watch: Watch | None = None) -> RunResult:
+    """Return the result of ``experiment`` with the random numbers of ``seed``.
+
+    ``watch`` is told the progress after each window, and says whether to go on.  Raises SpecError or
+    ParameterError for an experiment that cannot be.
+    """
+    return Simulation(experiment, seed=seed).run(watch)
+
+
+class Simulation:
+    """A run under way."""
+
+    def __init__(self, experiment: Experiment, *, seed: int) -> None:
+        check_seed(seed)
+        self.experiment, self.seed = experiment, seed
+        self.wiring = Wiring(experiment)
+        self.machine, self._flow_control = _machines(experiment)
+        self._sources_of = [flow for flow in experiment.flows for _ in range(source_count(flow))]
+        self._first_source = np.cumsum([0, *(source_count(flow) for flow in experiment.flows)])
+        self._endpoints, flows = self._numbered_flows()
+        self._most_flows = max(1, flows)
+        generators = [np.random.default_rng([seed, role]) for role in range(4)]
+        contexts = [self._context(number) for number in range(len(self.wiring.ports))]
+        self._points = self._congestion_points(contexts, generators[0])
+        general = self._general_context()
+        self._senders = self.machine.senders(general, generators[1])
+        self._receivers = self.machine.receivers(general, generators[2])
+        self.sources: TrafficSources = new_sources(
+            experiment.flows,
+            self._endpoints,
+            generators[3],
+            overhead_octets=experiment.overhead_octets,
+        )
+        self.network = self._new_network()
+        self._changes = self._rate_changes()
+        self._windows = Windows(
+            experiment.measure.window_ns,
+            rates_bps=[port.rate_bps for port in self.wiring.ports],
+            hosts=len(self.wiring.hosts),
+            flows=len(experiment.flows),
+        )
+        self._port_samples = new_records(PortSample, len(self.wiring.ports))
+        self._station_samples = new_records(StationSample, len(self.wiring.hosts))
+        self._held_before: list[dict[int, int]] = []
+        self._levels: list[Levels] = []
+        self._completions: list[NDArray[Any]] = []
+        self._completed = self._not_kept = 0
+        self._stops: list[NDArray[Any]] = []
+        self._stopped = self._stops_not_kept = 0
+        self._deadlocks: list[Deadlock] = []
+        self._frames = 0
+
+    def _numbered_flows(self) -> tuple[list[Endpoints], int]:
+        """Return the endpoints of each source, and the most flows that a host has."""
+        wiring = self.wiring
+        ends = [
+            (self._station(flow, flow.source), self._station(flow, flow.destination), flow.priority)
+            for flow in self._sources_of
+        ]
+        frames = [_frame(*end) for end in ends] + [_frame(end[1], end[0], end[2]) for end in ends]
+        stations = max(1, len(wiring.hosts))
+        table = FlowTable(
+            self.machine.flow_key,
+            hashed=self.machine.flow_hash,
+            max_stations=stations,
+            max_flows=_LARGEST_FLOWS,
+        )
+        numbers = table.number_batch(Batch.from_frames(frames))
+        own, back = numbers.flow[: len(ends)], numbers.flow[len(ends) :]
+        connections: Counter[str] = Counter()
+        endpoints = []
+        for index, (flow, (station, destination, _)) in enumerate(zip(self._sources_of, ends, strict=True)):
+            connections[flow.name] += 1
+            endpoints.append(
+                Endpoints(
+                    station=station,
+                    destination=destination,
+                    flow=int(own[index]),
+                    reverse_flow=int(back[index]),
+                    path=zlib.crc32(f"{flow.name} {connections[flow.name]}".encode()),
+                    link_rate_bps=wiring.host_lines[station].rate_bps,
+                )
+            )
+        return endpoints, 1 + max([int(number) for number in numbers.flow], default=0)
+
+    def _station(self, flow: Flow, host: str) -> int:
+        if host not in self.wiring.station_of:
+            raise SpecError(where=f"flow {shown(flow.name)}", needed="names of hosts", got=shown(host))
+        return self.wiring.station_of[host]
+
+    def _context(self, number: int) -> PortContext:
+        port = self.wiring.ports[number]
+        return PortContext(
+            rate_bps=port.rate_bps,
+            link_rate_bps=self._link_rate_bps(),
+            cp_mac=bytes([2, 0, 0, 0xCC, *divmod(number + 1, 256)]),
+            stations=len(self.wiring.hosts),
+            flows=self._most_flows,
+            hops=self.experiment.control.hops,
+        )
+
+    def _general_context(self) -> PortContext:
+        """Return the context of all hosts together."""
+        unloaded = [
+            self.wiring.unloaded_ns(each.station, self.wiring.path(each.station, each.destination, each.path))
+            for each in self._endpoints
+        ]
+        return PortContext(
+            rate_bps=min((port.rate_bps for port in self.wiring.ports), default=self._link_rate_bps()),
+            link_rate_bps=self._link_rate_bps(),
+            cp_mac=bytes([2, 0, 0, 0xCC, 0, 1]),
+            stations=len(self.wiring.hosts),
+            flows=self._most_flows,
+            flight_ns=max(unloaded, default=0),
+            hops=self.experiment.control.hops,
+        )
+
+    def _link_rate_bps(self) -> int:
+        return max((line.rate_bps for line in self.wiring.host_lines), default=10**10)
+
+    def _congestion_points(
+        self, contexts: list[PortContext], generator: np.random.Generator
+    ) -> list[CongestionPoint]:
+        chosen, points = set(self.experiment.control.points), []
+        names = {switch.name for switch in self.wiring.switches}
+        for name in chosen - {port.name for port in self.wiring.ports} - names:
+            raise SpecError(where="control.points", needed="a switch or a port", got=shown(name))
+        for context, port in zip(contexts, self.wiring.ports, strict=True):
+            switch = self.wiring.switches[port.switch].name
+            watched = not port.is_adapter and (not chosen or port.name in chosen or switch in chosen)
+            point = self.machine.congestion_point(context, generator) if watched else NullCongestionPoint()
+            points.append(point)
+        return points
+
+    def _new_network(self) -> NetworkState:
+        experiment, wiring, control = self.experiment, self.wiring, self.experiment.control
+        rate_bps = self._link_rate_bps()
+        config = LoopConfig(link_rate_bps=rate_bps)
+        any_port = PortConfig(rate_bps=rate_bps, buffer_octets=1, overhead_octets=experiment.overhead_octets)
+        network = new_network(
+            any_port,
+            config,
+            points=self._points,
+            stations=len(wiring.hosts),
+            limiters=self._senders.limiters(),
+            tag_octets=self.machine.tag_octets,
+        )
+        network.loop.is_logging = 0
+        network.ports = [
+            new_port(
+                PortConfig(
+                    rate_bps=port.rate_bps,
+                    buffer_octets=port.buffer.octets,
+                    buffer_frames=port.buffer.frames,
+                    overhead_octets=experiment.overhead_octets,
+                ),
+                tag_octets=self.machine.tag_octets,
+            )
+            for port in wiring.ports
+        ]
+        network.routes, network.choices = wiring.routes, wiring.choices
+        self._wire(network)
+        network.port_counts = new_port_counts(len(wiring.ports))
+        network.flow_counts = new_records(FlowCount, max(1, len(self._sources_of)))
+        network.port_events = new_event_heap(2 * len(wiring.ports) + len(wiring.switches))
+        network.lines = new_queues(len(wiring.ports) + len(wiring.switches))
+        flow_ends = np.zeros((len(wiring.hosts), self._most_flows), np.int64)
+        for each in self._endpoints:
+            flow_ends[each.station, each.flow] = each.destination
+            flow_ends[each.destination, each.reverse_flow] = each.station
+        network.flow_ends = flow_ends.reshape(-1)
+        set_delays(network, wiring.message_delays_ns(control.message_delay_ns))
+        if control.in_band:
+            carry_messages(network, control.message_priority)
+        return network
+
+    def _is(self, mechanism: str) -> bool:
+        return self.experiment.control.mechanism == mechanism
+
+    def _wire(self, network: NetworkState) -> None:
+        """Fill in the records of ways, switches, feeds and hosts' links."""
+        wiring = self.wiring
+        ways = new_records(Way, len(wiring.ports))
+        for way, port in zip(ways, wiring.ports, strict=True):
+            way.switch, way.next_switch, way.input = port.switch, port.next_switch, port.inlet
+            way.station, way.delay_ns, way.control = port.station, port.delay_ns, NOWHERE
+            way.ends, way.is_adapter = int(port.ends), int(port.is_adapter)
+        switches = new_records(Switch, len(wiring.switches))
+        feeds = new_records(Feed, sum(len(switch.feeds) for switch in wiring.switches))
+        first = 0
+        for record, switch in zip(switches, wiring.switches, strict=True):
+            record.first_feed, record.feeds = first, len(switch.feeds)
+            record.memory_octets, record.memory_frames = _limits(switch.memory)
+            for feed, wired in zip(feeds[first : first + len(switch.feeds)], switch.feeds, strict=True):
+                feed.station, feed.port, feed.back_ns = wired.station, wired.port, wired.back_ns
+            first += len(switch.feeds)
+        network.ways, network.switches, network.feeds = ways, switches, feeds
+        network.controls = self._flow_controls(ways)
+        for link, line, host in zip(network.links, wiring.host_lines, wiring.hosts, strict=True):
+            link.rate_bps, link.to_port_ns = line.rate_bps, line.delay_ns
+            link.switch, link.input = line.switch, line.inlet
+            link.queue_octets, link.reaction_ns = host.queue_octets, host.reaction_delay_ns
+            # Frames of sources always share their host's link.
+            link.shared_ns = NEVER_NS
+        schedule_points(network)
+
+    def _flow_controls(self, ways: Sequence[Way]) -> list[CongestionPoint]:
+        """Return the flow control machines, and note at each way which of them watches it."""
+        if self._flow_control is None:
+            return []
+        controls: list[CongestionPoint] = []
+        for switch in self.wiring.switches:
+            thresholds = switch.pause
+            if switch.is_adapter and thresholds is None:
+                continue
+            on_output = thresholds is None or thresholds.on_output
+            for number in switch.ports:
+                if on_output or number == switch.ports[0]:
+                    controls.append(self._flow_control_machine(switch, thresholds))
+                ways[number].control = len(controls) - 1
+        return controls
+
+    def _flow_control_machine(self, switch: WiredSwitch, thresholds: Thresholds | None) -> CongestionPoint:
+        assert self._flow_control is not None
+        assignments = fitting_thresholds(switch.buffer.octets)
+        if thresholds is not None:
+            assignments = [
+                f"cp.pause_on={'output' if thresholds.on_output else 'input'}",
+                f"cp.high={thresholds.high_octets}B",
+                f"cp.low={thresholds.low_octets}B",
+            ]
+        mechanism = find_mechanism(self._flow_control)
+        own = self.experiment.control.parameters if self._is(self._flow_control) else ()
+        machine = machine_of(mechanism, mechanism.parse([*assignments, *own]))
+        context = PortContext(
+            rate_bps=self._link_rate_bps(),
+            link_rate_bps=self._link_rate_bps(),
+            cp_mac=bytes([2, 0, 0, 0xCC, 0xFF, 1]),
+            stations=max(1, len(switch.feeds)),
+            flows=1,
+        )
+        return machine.congestion_point(context, np.random.default_rng([self.seed, 4]))
+
+    def _rate_changes(self) -> list[tuple[int, int, int]]:
+        """Return when which port, or behind these host's link, changes to which rate, in order of time."""
+        all_changes = [port.rate_changes for port in self.wiring.ports]
+        all_changes += [line.rate_changes for line in self.wiring.host_lines]
+        changes = [
+            (change.time_ns, number, change.rate_bps)
+            for number, own in enumerate(all_changes)
+            for change in own
+        ]
+        return sorted(changes)
+
+    def run(self, watch: Watch | None = None) -> RunResult:
+        """Run it to its end, or until ``watch`` says so, and return the result."""
+        experiment, measure = self.experiment, self.experiment.measure
+        until_ns = min(experiment.duration_ns, measure.until_ns or experiment.duration_ns)
+        from_ns = min(measure.from_ns, until_ns)
+        now_ns, elapsed_s = 0, 0.0
+        if from_ns == 0:
+            self._begin_levels()
+        while now_ns < experiment.duration_ns:
+            stops = [self._windows.next_ns(now_ns), experiment.duration_ns]
+            stops += [each for each in (from_ns, until_ns) if each > now_ns]
+            stops += [self._changes[0][0]] if self._changes else []
+            now_ns = min(stops)
+            began = time.perf_counter()
+            self._advance(now_ns)
+            elapsed_s += time.perf_counter() - began
+            self._change_rates(now_ns)
+            if now_ns == from_ns:
+                self._begin_levels()
+            if now_ns == until_ns:
+                self._end_levels()
+            if now_ns == experiment.duration_ns or now_ns == self._windows.next_ns(now_ns - 1):
+                self._end_window(now_ns)
+                if watch is not None and not watch(self._progress(now_ns, elapsed_s)):
+                    break
+        if not self._levels:
+            self._end_levels()
+        return self._result(now_ns, elapsed_s)
+
+    def _progress(self, now_ns: int, elapsed_s: float) -> Progress:
+        return Progress(
+            now_ns=now_ns,
+            duration_ns=self.experiment.duration_ns,
+            events=int(self.network.loop.events),
+            frames=int(columns(self.network.flow_counts)["sent_frames"].sum()),
+            elapsed_s=elapsed_s,
+        )
+
+    def _advance(self, until_ns: int) -> None:
+        """Run the network up to ``until_ns``, what happens then left out."""
+        network, loop = self.network, self.network.loop
+        loop.change_ns, loop.changes = until_ns, 0
+        senders, receivers = as_interface(self._senders, Senders), as_interface(self._receivers, Receivers)
+        sources = as_interface(self.sources, Sources)
+        while True:
+            run(network, senders, receivers, sources, _NO_ARRIVALS, _NO_FEEDBACK, 0, 0, True)
+            is_full = not has_space(network)
+            self._drain()
+            if loop.changes or not is_full:
+                break
+            lengthen_tight_ring(network)
+            if not has_space(network):
+                lengthen_in_flight(network)
+                add_frames(network)
+        loop.changes = 0
+
+    def _drain(self) -> None:
+        """Take completions and PAUSE events out of the network's stores."""
+        counts = self.network.offers.count
+        if counts.completed:
+            found = columns(self.network.offers.completions)[: counts.completed].copy()
+            counts.completed = 0
+            kept = found[: max(0, MOST_EVENTS - self._completed)]
+            self._completions.append(kept)
+            self._completed += len(kept)
+            self._not_kept += len(found) - len(kept)
+            flows = np.searchsorted(self._first_source, found["source"], side="right") - 1
+            self._windows.complete(flows, found["latency_ns"])
+        stops = self.network.stop_count
+        if stops.logged:
+            events = columns(self.network.stop_events)[: stops.logged].copy()
+            stops.logged = 0
+            kept = events[: max(0, MOST_EVENTS - self._stopped)]
+            self._stops.append(kept)
+            self._stopped += len(kept)
+            self._stops_not_kept += len(events) - len(kept)
+
+    def _change_rates(self, now_ns: int) -> None:
+        ports = len(self.wiring.ports)
+        while self._changes and self._changes[0][0] == now_ns:
+            _, number, rate_bps = self._changes.pop(0)
+            if number < ports:
+                set_rate(self.network.ports[number].line, rate_bps)
+                self.machine.set_capacity(self._points[number], rate_bps)
+                self._windows.set_rate(number, rate_bps, now_ns)
+            else:
+                self.network.links[number - ports].rate_bps = rate_bps
+
+    def _begin_levels(self) -> None:
+        self._settle()
+        self._held_before = [_nonzero(port.gauge.held_ns[TOTAL]) for port in self.network.ports]
+
+    def _end_levels(self) -> None:
+        self._settle()
+        before = self._held_before or [{} for _ in self.network.ports]
+        self._levels = [
+            levels_of(port.gauge, _dense(held, len(port.gauge.held_ns[TOTAL])))
+            for port, held in zip(self.network.ports, before, strict=True)
+        ]
+
+    def _settle(self) -> None:
+        for port in self.network.ports:
+            settle(port.gauge, TOTAL, int(self._now_ns))
+
+    @property
+    def _now_ns(self) -> int:
+        return int(self.network.loop.change_ns)
+
+    def _end_window(self, now_ns: int) -> None:
+        network = self.network
+        sample_ports(network, now_ns, self._port_samples)
+        sample_stations(network, now_ns, self._station_samples)
+        first = self._first_source[:-1]
+        counts, own = columns(network.flow_counts), columns(self.sources.records)
+        messages = np.asarray(network.message_counts).reshape(-1, MESSAGE_KINDS)
+        self._windows.add(
+            now_ns,
+            ports=columns(self._port_samples),
+            hosts=columns(self._station_samples),
+            flows=_by_flow(counts, own, first, len(self._sources_of)),
+            messages=messages,
+        )
+        columns(network.flow_counts)["longest_ns"] = 0
+        found = self._windows.deadlock(self.wiring)
+        if found and (not self._deadlocks or self._deadlocks[-1].ports != found):
+            self._deadlocks.append(Deadlock(time_ns=now_ns, ports=found))
+
+    def _result(self, now_ns: int, elapsed_s: float) -> RunResult:
+        windows = self._windows
+        return RunResult(
+            experiment=self.experiment,
+            seed=self.seed,
+            duration_ns=now_ns,
+            window_ns=windows.window_ns,
+            ports=self._port_series(),
+            flows=self._flow_series(),
+            messages=self._message_series(),
+            flow_control=self._flow_control_events(),
+            completions=self._completion_rows(),
+            deadlocks=tuple(self._deadlocks),
+            conservation=self._conservation(),
+            events=int(self.network.loop.events),
+            elapsed_s=elapsed_s,
+        )
+
+    def _port_series(self) -> tuple[PortSeries, ...]:
+        windows, series = self._windows, []
+        for number, port in enumerate(self.wiring.ports):
+            watched = not isinstance(self._points[number], NullCongestionPoint)
+            control = int(self.network.ways[number].control)
+            xoff_octets = greatest_octets = None
+            if control != NOWHERE:
+                point: Any = self.network.controls[control]
+                xoff_octets = int(point.settings.high_octets)
+                greatest_octets = int(windows.of_port("peak_octets", number).max(initial=0))
+            series.append(
+                PortSeries(
+                    name=port.name,
+                    kind="adapter" if port.is_adapter else "switch",
+                    buffer_octets=0 if port.buffer.frames else port.buffer.octets,
+                    buffer_frames=port.buffer.frames,
+                    set_point_octets=self.machine.set_point_octets if watched else None,
+                    xoff_octets=xoff_octets,
+                    greatest_input_octets=greatest_octets or 0,
+                    octet_ns=windows.of_port("octet_ns", number),
+                    peak_octets=windows.of_port("peak_octets", number),
+                    level_octets=windows.of_port("level_octets", number),
+                    sent_frames=windows.of_port("sent_frames", number),
+                    sent_octets=windows.of_port("sent_octets", number),
+                    dropped_frames=windows.of_port("dropped_frames", number),
+                    dropped_octets=windows.of_port("dropped_octets", number),
+                    paused_ns=windows.of_port("stopped_ns", number),
+                    xoff_frames=windows.of_port("xoff_frames", number),
+                    xon_frames=windows.of_port("xon_frames", number),
+                    service_bps=windows.service_bps(number),
+                    levels=self._levels[number],
+                )
+            )
+        for station, line in enumerate(self.wiring.host_lines):
+            zeros = np.zeros(windows.count, np.int64)
+            series.append(
+                PortSeries(
+                    name=line.name,
+                    kind="host",
+                    octet_ns=zeros.astype(np.float64),
+                    peak_octets=windows.of_host("queue_octets", station),
+                    level_octets=windows.of_host("queue_octets", station),
+                    sent_frames=zeros,
+                    sent_octets=zeros,
+                    dropped_frames=zeros,
+                    dropped_octets=zeros,
+                    paused_ns=windows.of_host("stopped_ns", station),
+                    xoff_frames=zeros,
+                    xon_frames=zeros,
+                    service_bps=np.full(windows.count, float(line.rate_bps)),
+                )
+            )
+        return tuple(series)
+
+    def _flow_series(self) -> tuple[FlowSeries, ...]:
+        windows, series = self._windows, []
+        for number, flow in enumerate(self.experiment.flows):
+            end = self._endpoints[int(self._first_source[number])]
+            ports = self.wiring.path(end.station, end.destination, end.path)
+            names = [self.wiring.host_lines[end.station].name, *(self.wiring.ports[p].name for p in ports)]
+            series.append(
+                FlowSeries(
+                    name=flow.name,
+                    group=flow.group or flow.name,
+                    source=flow.source,
+                    destination=flow.destination,
+                    path=tuple(names),
+                    **{
+                        name: windows.of_flow(name, number)
+                        for name in (
+                            "offered_frames",
+                            "offered_octets",
+                            "sent_frames",
+                            "sent_octets",
+                            "delivered_frames",
+                            "delivered_octets",
+                            "dropped_frames",
+                            "dropped_octets",
+                            "held_out_frames",
+                            "held_out_octets",
+                            "delay_ns",
+                            "delay_max_ns",
+                            "limit_bps",
+                            "completed",
+                            "completion_ns",
+                        )
+                    },
+                )
+            )
+        return tuple(series)
+
+    def _message_series(self) -> tuple[MessageSeries, ...]:
+        names = [port.name for port in self.wiring.ports] + [host.name for host in self.wiring.hosts]
+        series = []
+        for sender, kind, frames in self._windows.messages():
+            series.append(
+                MessageSeries(
+                    port=names[sender],
+                    kind=kind_name(self.machine, kind),
+                    frames=frames,
+                    octets=frames * _MESSAGE_OCTETS,
+                )
+            )
+        return tuple(series)
+
+    def _flow_control_events(self) -> FlowControlEvents:
+        if not self._stops:
+            return FlowControlEvents()
+        events = np.concatenate(self._stops)
+        hosts, ports = len(self.wiring.hosts), len(self.wiring.ports)
+        station = events["station"]
+        return FlowControlEvents(
+            time_ns=events["time_ns"].copy(),
+            port=np.where(station >= hosts, station - hosts, ports + station),
+            priority=events["priority"].copy(),
+            stops=events["stops"] == 1,
+            not_kept=self._stops_not_kept,
+        )
+
+    def _completion_rows(self) -> Completions:
+        if not self._completions:
+            return Completions()
+        found = np.concatenate(self._completions)
+        flows = np.searchsorted(self._first_source, found["source"], side="right") - 1
+        return Completions(
+            flow=flows,
+            start_ns=found["time_ns"] - found["latency_ns"],
+            end_ns=found["time_ns"].copy(),
+            octets=found["octets"].copy(),
+            not_kept=self._not_kept,
+        )
+
+    def _conservation(self) -> Conservation:
+        counts = columns(self.network.flow_counts)
+        frames = columns(self.network.pool.frames)
+        in_flight = np.zeros(len(frames), np.bool_)
+        for queue in [*self.network.lines, *self.network.on_link]:
+            self._mark(queue, in_flight)
+        for port in self.network.ports:
+            in_flight[_in_port(port)] = True
+        of_sources = in_flight & (frames["source"] != NOWHERE)
+        return Conservation(
+            sent_frames=int(counts["sent_frames"].sum()),
+            received_frames=int(counts["delivered_frames"].sum()),
+            dropped_frames=int(counts["dropped_frames"].sum()),
+            in_flight_frames=int(of_sources.sum()),
+        )
+
+    def _mark(self, queue: Any, marked: NDArray[np.bool_]) -> None:
+        index = int(queue.head) if queue.length else NOWHERE
+        while index != NOWHERE:
+            marked[index] = True
+            index = int(self.network.pool.frames[index].following)
+
+
+def _machines(experiment: Experiment) -> tuple[Machine, str | None]:
+    """Return the mechanism's machine, and the flow control beneath it."""
+    control = experiment.control
+    if control.mechanism in FLOW_CONTROLS:
+        none = find_mechanism("none")
+        return machine_of(none, none.parse([])), control.mechanism
+    mechanism = find_mechanism(control.mechanism)
+    return machine_of(mechanism, mechanism.parse(control.parameters)), control.flow_control
+
+
+def _frame(source: int, destination: int, priority: int) -> bytes:
+    """Return the beginning of a frame between two hosts, by which flows are told apart."""
+    return _mac(destination) + _mac(source) + bytes([0x81, 0, priority << 5, 0]) + _ETHERTYPE + bytes(46)
+
+
+def _mac(station: int) -> bytes:
+    return bytes([2, 0, *station.to_bytes(4)])
+
+
+def _limits(memory: Buffer | None) -> tuple[int, int]:
+    if memory is None:
+        return NO_LIMIT, NO_LIMIT
+    return (NO_LIMIT, memory.frames) if memory.frames else (memory.octets, NO_LIMIT)
+
+
+def _nonzero(held_ns: NDArray[np.int64]) -> dict[int, int]:
+    steps = np.flatnonzero(held_ns)
+    return dict(zip(steps.tolist(), held_ns[steps].tolist(), strict=True))
+
+
+def _dense(held: dict[int, int], steps: int) -> NDArray[np.int64]:
+    dense = np.zeros(steps, np.int64)
+    dense[list(held)] = list(held.values())
+    return dense
+
+
+def _in_port(port: Any) -> NDArray[np.int64]:
+    """Return the frames that wait in a port or are on its line, by their places in the pool."""
+    line = port.line
+    found = [int(line.in_service_token)] if line.in_service_octets > 0 else []
+    for priority in range(_PRIORITIES):
+        numbers = np.arange(line.slots_taken[priority], line.slots_put[priority])
+        slots = line.slot_base[priority] + (numbers & line.slot_mask[priority])
+        found += (port.slots[slots] >> 32).tolist()
+    return np.array(found, np.int64)
+
+
+def _by_flow(
+    counts: NDArray[Any], own: NDArray[Any], first: NDArray[np.int64], sources: int
+) -> dict[str, NDArray[Any]]:
+    """Return the counters of sources, those of each flow added up."""
+    if not sources:
+        return {}
+    summed = {
+        name: np.add.reduceat(counts[name][:sources], first)
+        for name in ("sent_frames", "sent_octets", "dropped_frames", "dropped_octets", "held_out_frames",
+                     "held_out_octets", "delay_ns")
+    }  # fmt: skip
+    summed |= {
+        name: np.add.reduceat(own[name][:sources], first)
+        for name in ("offered_frames", "offered_octets", "delivered_frames", "delivered_octets")
+    }
+    summed["delay_max_ns"] = np.maximum.reduceat(counts["longest_ns"][:sources], first)
+    limits = counts["limit_bps"][:sources]
+    total = np.add.reduceat(limits, first)
+    summed["limit_bps"] = np.where(total > 0, total, math.nan)
+    return summed
+
+
+_NO_ARRIVALS = no_arrivals()
+_NO_FEEDBACK = no_feedback(0)
