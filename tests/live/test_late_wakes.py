@@ -7,11 +7,12 @@ from ecmproto.codec import E2CM, decode
 from ecmproto.engine.config import LoopConfig
 from ecmproto.formats.e2cm import PROBE_FWD
 from ecmproto.live.reaction_point import HOST, NET, ReactionPoint
-from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND, new_point
+from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND
 from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
 from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback
 from tests.live.virtual import CP_MAC, START_NS, Clock, frame, machine_for
 from tests.mechanisms.e2cm.frames import e2cm_message
+from tests.mechanisms.e2cm.station import new_point
 
 LINK_BPS = 10**9
 MS = 1_000_000

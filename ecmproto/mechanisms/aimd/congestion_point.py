@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,16 +154,37 @@ class ECMPayload:
 ecm_payload = payload_view(ECMPayload, "payload")
 
 
-class Identified(Protocol):
-    """The record of a congestion point."""
+class Meter:
+    """What a congestion point measures by, and counters of samples that no message follows; a record."""
 
     cpid: int
-    """As `ecmproto.mechanisms.api.protocol` has it."""
+    """Its own identifier, as `ecmproto.mechanisms.api.protocol` has it."""
+    qlen_old_octets: int
+    """Qlen at the previous sample."""
+    samples: int
+    """Those with a message, by its kind, and the three suppressions that follow."""
+    balanced: int
+    """Suppressed because the queue is at Qeq and stays there: Qoff = Qdelta = 0, with BCN e = 0."""
+    unassociated: int
+    """Positive feedback suppressed: Qoff ≤ 0, and the frame carried no tag with this CPID."""
+    truncated: int
+    """Suppressed because all that the message says truncates to 0."""
     unanswerable: int
     """Messages not sent because the sampled frame's source is a group or the congestion point itself."""
 
 
-_State = TypeVar("_State", bound=Identified)
+class SamplingMeter(Sampler, Meter):
+    """A congestion point with one sampler; a record."""
+
+
+@compiled
+def start(state: SamplingMeter, settings: SamplerSettings, generator: Random) -> None:
+    """Bring ``state`` to its start: an interval of its own and a previous Qlen of 0."""
+    state.qlen_old_octets = 0
+    draw(state, settings, generator)
+
+
+_State = TypeVar("_State", bound=Meter)
 
 
 def new_states(kind: type[_State], cp_mac: bytes) -> Sequence[_State]:
@@ -180,7 +201,7 @@ def has_point(enabled: Collection[int]) -> NDArray[np.bool_]:
 
 
 @inlined
-def withhold(message: Message, arrival: Arrival, state: Identified) -> None:
+def withhold(message: Message, arrival: Arrival, state: Meter) -> None:
     """Do not send ``message``, unless it is silent anyway, if the frame's source may not be answered."""
     if message.sent == 1 and not arrival.answerable:
         message.sent = 0

@@ -19,7 +19,13 @@ from ecmproto.codec import (
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.reaction_point import flow_hash_of, flow_key_of
+from ecmproto.mechanisms.aimd.reaction_point import (
+    Stations,
+    flow_hash_of,
+    flow_key_of,
+    rtt_gauges,
+    station_counters,
+)
 from ecmproto.mechanisms.api.frames import framed, headers, is_group, outer_vlan, tags
 from ecmproto.mechanisms.api.machine import (
     HEADER_OCTETS,
@@ -31,7 +37,7 @@ from ecmproto.mechanisms.api.machine import (
     source_of,
 )
 from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import Message, fields_of
+from ecmproto.mechanisms.api.protocol import CongestionPoint, Message, Receivers, Senders, fields_of
 
 _Tag = TypeVar("_Tag", CMTag, RRTTag)
 
@@ -85,6 +91,14 @@ class AIMDMachine(Machine):
             priority=None if self._cp.keep_priority else self._cp.message_priority,
             ethertypes=place.ethertypes,
         )
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of the reaction points; a mechanism has those of its congestion points."""
+        return station_counters(machine) if isinstance(machine, Stations) else {}
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return the reaction points' average round-trip time, where tags have timestamps."""
+        return rtt_gauges(machine.slots) if isinstance(machine, Stations) else {}
 
     def completed(self, layer: Layer, sampled: Frame) -> Layer:
         """Return a message with what it takes from the headers of the sampled frame."""

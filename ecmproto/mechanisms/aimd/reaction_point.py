@@ -173,12 +173,12 @@ def set_table(
         raise ParameterError(name="floor", needed=needed, got=format_rate(floor_bps))
 
 
-def new_limiters(kind: type[Limiter], fine: int, settings: TableSettings, now_ns: int) -> Limiters:
-    """Return a reaction point with ``fine`` limiters of record type ``kind``, started at ``now_ns``."""
+def new_limiters(fine: int, settings: TableSettings, now_ns: int) -> Limiters:
+    """Return a reaction point with ``fine`` limiters, none of them active, started at ``now_ns``."""
     point = new_record(LimiterTable)
     point.tick_ns = now_ns + settings.tick_ns
     point.expires_ns = NEVER_NS
-    slots = new_records(kind, fine + PRIORITIES)
+    slots = new_records(Limiter, fine + PRIORITIES)
     for slot in slots:
         slot.flow = NO_FLOW
         slot.expires_ns = NEVER_NS
@@ -638,18 +638,19 @@ def new_stations(
     generator: np.random.Generator,
     *,
     timestamp_unit: int = 0,
+    **parts: Any,
 ) -> _Stations:
-    """Return the stations of ``place`` at time 0, without active limiters.
+    """Return the stations of ``place`` at time 0, without active limiters; ``parts`` are a mechanism's own.
 
     Fine limiters beyond the flows that a station can have would never be used; they are left out.
     """
-    one = new_limiters(Limiter, min(parameters.limiters, max(place.flows, 0)), settings, 0)
+    one = new_limiters(min(parameters.limiters, max(place.flows, 0)), settings, 0)
     point: Any = one.point
     points = new_records(LimiterTable, place.stations)
     columns(points)[:] = np.asarray(point)
     slots = new_records(Limiter, place.stations * len(one.slots))
     columns(slots)[:] = np.tile(columns(one.slots), place.stations)
-    return kind(points, slots, len(one.slots), timestamp_unit, settings, Draws(generator))
+    return kind(points, slots, len(one.slots), timestamp_unit, settings, Draws(generator), **parts)
 
 
 def flow_key_of(parameters: AIMDReactionPointParameters) -> FlowKey:

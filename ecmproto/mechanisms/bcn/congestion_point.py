@@ -20,8 +20,8 @@ from ecmproto.formats.bcn import NORMAL, STOP
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.aimd.congestion_point import (
     OFF_OCTETS,
-    Sampler,
     SamplerSettings,
+    SamplingMeter,
     Thresholds,
     count,
     delta_octets,
@@ -31,6 +31,7 @@ from ecmproto.mechanisms.aimd.congestion_point import (
     offset_octets,
     set_sampling,
     set_thresholds,
+    start,
     truncated_quotient,
     withhold,
 )
@@ -45,7 +46,6 @@ from ecmproto.mechanisms.api.protocol import (
     flow_control_payload,
     has_room,
     post,
-    signed_cpid,
 )
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters
 from ecmproto.mechanisms.limiter import NEVER_NS
@@ -83,25 +83,11 @@ def capacity_kbps(capacity_bps: int) -> int:
     return min(capacity_bps // _KILO, _LARGEST_CAPACITY_KBPS)
 
 
-class BCNPointState(Sampler):
+class BCNPointState(SamplingMeter):
     """The state of one congestion point, and counters of its samples by outcome; a record."""
 
-    cpid: int
-    """Its own identifier, as `ecmproto.mechanisms.api.protocol` has it."""
-    qlen_old_octets: int
-    """Qlen at the previous sample."""
-    samples: int
     normal: int
-    """Normal messages; with ``stops`` and the three suppressions that makes ``samples``."""
     stops: int
-    balanced: int
-    """Suppressed because e = 0."""
-    unassociated: int
-    """Suppressed because Qlen ≤ Qeq and the frame carried no RRT tag with this CPID."""
-    truncated: int
-    """Suppressed because e truncates to 0."""
-    unanswerable: int
-    """Messages not sent because the sampled frame's source is a group or the congestion point itself."""
 
 
 class BCNPointSettings(SamplerSettings, Thresholds):
@@ -136,20 +122,6 @@ def settings_record(parameters: BCNCongestionPointParameters) -> BCNPointSetting
     record.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
     record.probability = float(parameters.probability)
     return record
-
-
-def new_state(cpid: int) -> BCNPointState:
-    """Return the record of a congestion point with the 64-bit identifier ``cpid``; `start` it."""
-    record = new_record(BCNPointState)
-    record.cpid = signed_cpid(cpid)
-    return record
-
-
-@compiled
-def start(state: BCNPointState, settings: BCNPointSettings, generator: Random) -> None:
-    """Bring ``state`` to its start: an interval of its own and a previous Qlen of 0."""
-    state.qlen_old_octets = 0
-    draw(state, settings, generator)
 
 
 @inlined

@@ -10,7 +10,7 @@ from ecmproto.codec import BCN, RRTTag
 from ecmproto.codec.tags import TagFormat
 from ecmproto.formats.bcn import NORMAL, STOP
 from ecmproto.mechanisms.aimd.messages import AIMDMachine
-from ecmproto.mechanisms.aimd.reaction_point import new_stations, station_counters
+from ecmproto.mechanisms.aimd.reaction_point import new_stations
 from ecmproto.mechanisms.api.frames import MessageFormat
 from ecmproto.mechanisms.api.machine import PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import PAUSE_KIND, CongestionPoint, Message, Receivers, Senders
@@ -68,6 +68,4 @@ class BCNMachine(AIMDMachine):
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion points or the reaction points."""
-        if isinstance(machine, BCNPoints):
-            return point_counters(machine)
-        return station_counters(machine) if isinstance(machine, BCNStations) else {}
+        return point_counters(machine) if isinstance(machine, BCNPoints) else super().counters(machine)

@@ -16,12 +16,10 @@ from ecmproto.mechanisms.aimd.reaction_point import (
     NOTHING,
     STOP,
     Demand,
-    Limiter,
     Limiters,
     Stations,
     TableSettings,
     limiters_at,
-    new_limiters,
     react,
     send,
     set_table,
@@ -89,13 +87,6 @@ def settings_record(parameters: BCNReactionPointParameters, link_rate_bps: int) 
     record.share = parameters.decrease_gain
     record.capacity_scaling = int(parameters.capacity_scaling)
     return record
-
-
-def new_reaction_point(
-    parameters: BCNReactionPointParameters, settings: BCNStationSettings, now_ns: int
-) -> Limiters:
-    """Return a reaction point without active limiters, started at ``now_ns``."""
-    return new_limiters(Limiter, parameters.limiters, settings, now_ns)
 
 
 @compiled

@@ -27,13 +27,12 @@ from ecmproto.mechanisms.aimd.congestion_point import (
     SamplerSettings,
     count,
     draw,
-    ecm_payload,
     set_sampling,
     set_thresholds,
 )
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES, WEIGHT_DENOMINATOR
 from ecmproto.mechanisms.api.machine import PortContext
-from ecmproto.mechanisms.api.protocol import NO_CPID, Arrival, Outbox, post, signed_cpid
+from ecmproto.mechanisms.api.protocol import NO_CPID, Arrival, NullCongestionPoint, Outbox, signed_cpid
 from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
 from ecmproto.mechanisms.ecm.congestion_point import (
     REGULAR,
@@ -43,9 +42,10 @@ from ecmproto.mechanisms.ecm.congestion_point import (
     ECMFeedback,
     ECMMeter,
     ECMMeterSettings,
+    feedback_octets,
     measure,
+    post_feedback,
 )
-from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record, new_records
 from ecmproto.structs import Draws, Random, Struct
 
@@ -92,13 +92,6 @@ def settings_record(parameters: E2CMCongestionPointParameters) -> E2CMPointSetti
     set_sampling(samplers[0], parameters, parameters.qmc_octets)
     set_sampling(samplers[1], parameters.tagged_sampling(), parameters.qmc_octets)
     return E2CMPointSettings(meter, samplers)
-
-
-def new_point(cpid: int) -> E2CMPoint:
-    """Return a congestion point with the 64-bit identifier ``cpid``; `start` it."""
-    meter = new_record(E2CMPointState)
-    meter.cpid = signed_cpid(cpid)
-    return E2CMPoint(meter, new_records(Sampler, _KINDS_OF_FRAMES))
 
 
 @compiled
@@ -148,7 +141,7 @@ def sample(
 BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND = REGULAR, SATURATED, SEVERE
 
 
-class E2CMPoints(Struct):
+class E2CMPoints(NullCongestionPoint):
     """The congestion points of a port, one for each priority."""
 
     meters: Sequence[E2CMPointState]
@@ -169,54 +162,15 @@ class E2CMPoints(Struct):
             return
         tag_cpid = arrival.tag if arrival.tagged else NO_CPID
         found = sample(point, self.settings, self.generator, tagged, qlen_octets, tag_cpid)
-        message = post(outbox, found.kind, arrival.now_ns, arrival.station, arrival.flow, priority)
-        message.qlen_octets = qlen_octets
-        message.qoff_octets = found.qoff_octets
-        message.qdelta_octets = found.qdelta_octets
-        message.fb_octets = feedback_octets(self.settings, found)
-        fields = ecm_payload(message)
-        fields.cpid = point.meter.cpid
-        fields.q = found.q
-        fields.q_off = found.q_off
-        fields.q_delta = found.q_delta
-        if arrival.tagged:
-            fields.tagged = 1
-            fields.timestamp = arrival.mark & 0xFFFF
-            fields.unit = arrival.mark >> 16
-        if message.sent == 1 and not arrival.answerable:
-            message.sent = 0
-            point.meter.unanswerable += 1
-
-    def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the CM-Tag's CPID as it came."""
-        return tag
-
-    def on_dequeue(
-        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
-    ) -> None:
-        """Do nothing: E²CM measures at arrivals only."""
-
-    def next_timer_ns(self) -> int:
-        """Return NEVER_NS: it has no timers."""
-        return NEVER_NS
-
-    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Do nothing."""
+        meter = self.settings.meter
+        fb_octets = feedback_octets(meter, meter.weight_8, found)
+        post_feedback(outbox, arrival, found, fb_octets, point.meter, True)
 
 
 @expanded
 def _point(points: E2CMPoints, priority: int) -> E2CMPoint:
     first = priority * _KINDS_OF_FRAMES
     return E2CMPoint(points.meters[priority], points.samplers[first : first + _KINDS_OF_FRAMES])
-
-
-@inlined
-def feedback_octets(settings: E2CMPointSettings, found: ECMFeedback) -> float:
-    """Return Fb = −(Qoff + w·Qdelta) of the clamped values; BCN_ZERO's is the least there is."""
-    qoff, qdelta = found.qoff_octets, found.qdelta_octets
-    if found.kind == SEVERE:
-        qoff, qdelta = settings.meter.qeq_octets, 2 * settings.meter.qeq_octets
-    return -(qoff * WEIGHT_DENOMINATOR + settings.meter.weight_8 * qdelta) / WEIGHT_DENOMINATOR
 
 
 def new_points(

@@ -16,7 +16,7 @@ from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.aimd.congestion_point import ECMPayload
 from ecmproto.mechanisms.aimd.messages import AIMDMachine, addressed, tag_of
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES
-from ecmproto.mechanisms.aimd.reaction_point import rtt_gauges
+from ecmproto.mechanisms.aimd.reaction_point import station_counters
 from ecmproto.mechanisms.api.frames import MessageFormat, framed, headers, is_group, outer_vlan, priority_of
 from ecmproto.mechanisms.api.machine import (
     UNKNOWN_NS,
@@ -59,6 +59,7 @@ from ecmproto.mechanisms.e2cm.reaction_point import (
     new_stations,
     set_flight,
 )
+from ecmproto.record import record_dtype
 
 if TYPE_CHECKING:
     from ecmproto.mechanisms.e2cm.edge import E2CMEdgeCounters, ProbeReply
@@ -392,19 +393,15 @@ class E2CMMachine(AIMDMachine):
             return total(machine.edge, "probes", "unmeasured_probes") | {"flows": int(machine.edge.taken)}
         return {}
 
-    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
-        """Return the reaction points' average round-trip time."""
-        return rtt_gauges(machine.slots) if isinstance(machine, E2CMStations) else {}
+
+_REFUSED = frozenset(record_dtype(MessageDiscards).names or ())
+"""Counted by `E2CMDiscards`, not in the reaction points' records."""
 
 
 def _stations_counters(stations: E2CMStations) -> dict[str, int]:
-    heeded = total(
-        stations.points, "messages", "allocated", "decreased", "increased", "stopped", "neutral",
-        "in_time_out", "unassociated", "unlimited", "unknown_flow", "disabled", "time_outs", "restarts",
-        "coarse_allocated", "released", "floored", "capped", "saturated", "replaced_tags",
-    )  # fmt: skip
+    limited = {name: count for name, count in station_counters(stations).items() if name not in _REFUSED}
     probed = total(
         stations.counters, "probes", "reactions", "unknown_replies", "idle_replies", "first_replies",
         "unmeasured_replies", "held_replies",
     )  # fmt: skip
-    return heeded | probed | {"allocated_by_replies": total(stations.counters, "allocated")["allocated"]}
+    return limited | probed | {"allocated_by_replies": total(stations.counters, "allocated")["allocated"]}

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,22 +34,18 @@ from ecmproto.mechanisms.aimd.reaction_point import (
     STOP,
     TIMED_OUT,
     Demand,
-    Limiter,
     Limiters,
-    LimiterTable,
+    Stations,
     allocate,
     decrease,
     find_fine,
     fine_count,
     increase,
-    join,
     limiter_of,
+    limiters_at,
     new_limiters,
-    next_timer_ns,
     on_timer,
     react,
-    route,
-    set_table,
 )
 from ecmproto.mechanisms.api.machine import PortContext
 from ecmproto.mechanisms.api.protocol import (
@@ -69,9 +65,9 @@ from ecmproto.mechanisms.e2cm.parameters import OWN_PRIORITY, E2CMReactionPointP
 from ecmproto.mechanisms.ecm import reaction_point as ecm
 from ecmproto.mechanisms.ecm.reaction_point import ECMFields as ECMMessage
 from ecmproto.mechanisms.ecm.reaction_point import average_rtt, demanded, ticks
-from ecmproto.mechanisms.limiter import NEVER_NS, leaves_ns
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import columns, new_record, new_records
-from ecmproto.structs import Draws, Random, Struct
+from ecmproto.structs import Random
 from ecmproto.units import QUEUE_UNIT_OCTETS
 
 NO_LATENCY = -1
@@ -323,14 +319,7 @@ def settings_record(parameters: E2CMReactionPointParameters, link_rate_bps: int)
     Raises ParameterError if the floor is above the initial rate on such a link.
     """
     record = new_record(E2CMStationSettings)
-    set_table(
-        record,
-        parameters,
-        link_rate_bps=link_rate_bps,
-        floor_bps=parameters.floor_bps,
-        restart_bps=parameters.restart_bps,
-        self_increase_bps=parameters.self_increase_bps,
-    )
+    ecm.set_stations(record, parameters, link_rate_bps)
     set_probing(record, parameters)
     gains = parameters.gains(link_rate_bps)
     units_8 = QUEUE_UNIT_OCTETS / WEIGHT_DENOMINATOR
@@ -338,7 +327,6 @@ def settings_record(parameters: E2CMReactionPointParameters, link_rate_bps: int)
     record.share_8 = gains.decrease * units_8
     record.flow_step_bps = gains.flow_increase * parameters.rate_unit_bps
     record.flow_share = gains.flow_decrease
-    record.rtt_weight = 0.5**parameters.rtt_shift
     record.autonomous = int(parameters.autonomous)
     return record
 
@@ -351,7 +339,7 @@ def new_source(
     congested_hops: int = 1,
 ) -> E2CMStation:
     """Return a reaction point without active limiters, started at ``now_ns``; all paths are alike."""
-    limiters = new_limiters(Limiter, parameters.limiters, settings, now_ns)
+    limiters = new_limiters(parameters.limiters, settings, now_ns)
     source = E2CMStation(limiters, new_record(ProbeCounters), new_records(Probing, parameters.max_flows))
     for flow in range(parameters.max_flows):
         set_path(source, parameters, flow, priority=0, congested_hops=congested_hops)
@@ -554,36 +542,15 @@ UNIT_SHIFT = 16
 _TIMESTAMPS = 2**32
 
 
-class E2CMStations(Struct):
+class E2CMStations(Stations[E2CMStationSettings]):
     """The reaction points of stations, their records one station after the other."""
 
-    points: Sequence[LimiterTable]
-    slots: Sequence[Limiter]
+    settings: E2CMStationSettings
     counters: Sequence[ProbeCounters]
     probings: Sequence[Probing]
-    slots_each: int
     probings_each: int
     """Flows of a station that can be probed: its first ones."""
-    timestamp_unit: int
     probe_priority: int
-    settings: E2CMStationSettings
-    generator: Draws
-
-    def limiters(self) -> int:
-        """Return how many limiters a station has, the coarse ones included."""
-        return self.slots_each
-
-    def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
-        """Return the limiter of ``flow``, its own or its priority's."""
-        return route(_limiters(self, station), flow, priority)
-
-    def on_enqueue(self, station: int, limiter: int) -> None:
-        """Count a frame that queues behind ``limiter``."""
-        join(_limiters(self, station), limiter)
-
-    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return when the head of the queue may leave."""
-        return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
         """Give a rate-limited frame its CM-Tag; post the probe that follows the frame, if one is due.
@@ -639,34 +606,12 @@ class E2CMStations(Struct):
             flow, priority = message.flow, message.priority
             receive(source, self.settings, self.generator, feedback, flow, priority, now_ns)
 
-    def next_station_timer_ns(self, station: int) -> int:
-        """Return when the first timer of the station's limiters is due."""
-        return next_timer_ns(_limiters(self, station))
-
-    def on_station_timer(self, station: int, now_ns: int) -> None:
-        """Run the station's timers that are due."""
-        on_timer(_limiters(self, station), self.settings, now_ns)
-
-    def limit_bps(self, station: int, limiter: int) -> float:
-        """Return the limiter's current rate."""
-        return self.slots[station * self.slots_each + limiter].rate_bps
-
-    def rtt_average_ns(self, station: int, limiter: int) -> float:
-        """Return RTTavg (S000), NO_AVERAGE before the first sample and where tags have no timestamps."""
-        return self.slots[station * self.slots_each + limiter].rtt_average_ns
-
-
-@expanded
-def _limiters(stations: E2CMStations, station: int) -> Limiters:
-    slot = station * stations.slots_each
-    return Limiters(stations.points[station], stations.slots[slot : slot + stations.slots_each])
-
 
 @expanded
 def _source(stations: E2CMStations, station: int) -> E2CMStation:
     probing = station * stations.probings_each
     return E2CMStation(
-        _limiters(stations, station),
+        limiters_at(stations, station),
         stations.counters[station],
         stations.probings[probing : probing + stations.probings_each],
     )
@@ -682,21 +627,18 @@ def new_stations(
     settings = settings_record(parameters, place.link_rate_bps)
     probed = max(1, min(place.flows, parameters.max_flows))
     one = new_source(replace(parameters, max_flows=probed), settings, 0, congested_hops=place.hops)
-    stations = E2CMStations(
-        new_records(LimiterTable, place.stations),
-        new_records(Limiter, place.stations * len(one.limiters.slots)),
-        new_records(ProbeCounters, place.stations),
-        new_records(Probing, place.stations * probed),
-        len(one.limiters.slots),
-        probed,
-        parameters.timestamp_unit,
-        parameters.probe_priority,
+    stations = reaction_point.new_stations(
+        E2CMStations,
+        parameters,
         settings,
-        Draws(generator),
+        place,
+        generator,
+        timestamp_unit=parameters.timestamp_unit,
+        counters=new_records(ProbeCounters, place.stations),
+        probings=new_records(Probing, place.stations * probed),
+        probings_each=probed,
+        probe_priority=parameters.probe_priority,
     )
-    point: Any = one.limiters.point
-    columns(stations.points)[:] = np.asarray(point)
-    columns(stations.slots)[:] = np.tile(columns(one.limiters.slots), place.stations)
     columns(stations.probings)[:] = np.tile(columns(one.probings), place.stations)
     return stations
 

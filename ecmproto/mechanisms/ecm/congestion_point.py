@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.aimd.congestion_point import (
-    Sampler,
+    Meter,
     SamplerSettings,
+    SamplingMeter,
     Thresholds,
     count,
     delta_octets,
@@ -33,22 +34,16 @@ from ecmproto.mechanisms.aimd.congestion_point import (
     scaled_units,
     set_sampling,
     set_thresholds,
+    start,
     withhold,
 )
 from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
 from ecmproto.mechanisms.api.machine import PortContext, total
-from ecmproto.mechanisms.api.protocol import (
-    NO_CPID,
-    Arrival,
-    Outbox,
-    post,
-    signed_cpid,
-)
+from ecmproto.mechanisms.api.protocol import NO_CPID, Arrival, NullCongestionPoint, Outbox, post
 from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters
 from ecmproto.mechanisms.ecm.reaction_point import TIMESTAMP_BITS, TIMESTAMP_MASK
-from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
-from ecmproto.structs import Draws, Random, Struct
+from ecmproto.structs import Draws, Random
 
 SILENT, REGULAR, SATURATED, SEVERE = range(4)
 """What a sample makes the congestion point send: nothing, Qoff and Qdelta, ECM-Max, ECM(0,0)."""
@@ -58,31 +53,18 @@ LEAST_SHOWN_OCTETS = 32
 """The payload that shows a whole CM-Tag behind one VLAN tag (wire-formats 4)."""
 
 
-class ECMMeter:
+class ECMMeter(Meter):
     """The state of queue measuring, and counters of samples by outcome; a record (``ecmproto.record``)."""
 
-    cpid: int
-    """Its own identifier, as `ecmproto.mechanisms.api.protocol` has it."""
-    qlen_old_octets: int
-    """Qlen at the previous sample."""
-    samples: int
     regular: int
-    """Regular messages; with ``saturated``, ``severe`` and the three suppressions that makes ``samples``."""
+    """Regular messages."""
     saturated: int
     """ECM-Max."""
     severe: int
     """ECM(0,0)."""
-    balanced: int
-    """Suppressed because Qoff = Qdelta = 0."""
-    unassociated: int
-    """Positive feedback suppressed: Qoff ≤ 0, and the frame carried no CM-Tag with this CPID."""
-    truncated: int
-    """Suppressed because both fields truncate to 0, which would read as ECM(0,0)."""
-    unanswerable: int
-    """Messages not sent because the sampled frame's source is a group or the congestion point itself."""
 
 
-class ECMPointState(Sampler, ECMMeter):
+class ECMPointState(SamplingMeter, ECMMeter):
     """The state of one congestion point; a record."""
 
 
@@ -116,20 +98,6 @@ def settings_record(parameters: ECMCongestionPointParameters) -> ECMPointSetting
     set_thresholds(record, parameters)
     record.q_bit = int(parameters.q_bit)
     return record
-
-
-def new_state(cpid: int) -> ECMPointState:
-    """Return the record of a congestion point with the 64-bit identifier ``cpid``; `start` it."""
-    record = new_record(ECMPointState)
-    record.cpid = signed_cpid(cpid)
-    return record
-
-
-@compiled
-def start(state: ECMPointState, settings: ECMPointSettings, generator: Random) -> None:
-    """Bring ``state`` to its start: an interval of its own and a previous Qlen of 0."""
-    state.qlen_old_octets = 0
-    draw(state, settings, generator)
 
 
 @compiled
@@ -167,6 +135,7 @@ def measure(meter: ECMMeter, settings: ECMMeterSettings, qlen_octets: int, tag_c
         meter.unassociated += 1
         return silent
     if found.q_off == 0 and found.q_delta == 0:
+        # Both fields truncate to 0, which would read as ECM(0,0).
         meter.truncated += 1
         return silent
     meter.regular += 1
@@ -182,7 +151,7 @@ def _feedback(settings: ECMMeterSettings, kind: int, qoff: int, qdelta: int) -> 
 ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND = REGULAR, SATURATED, SEVERE
 
 
-class ECMPoints(Struct):
+class ECMPoints(NullCongestionPoint):
     """The congestion points of a port, by priority."""
 
     states: Sequence[ECMPointState]
@@ -204,41 +173,34 @@ class ECMPoints(Struct):
             return
         tag_cpid = arrival.tag if arrival.tagged else NO_CPID
         found = sample(state, self.settings, self.generator, qlen_octets, tag_cpid)
-        message = post(outbox, found.kind, arrival.now_ns, arrival.station, arrival.flow, priority)
-        message.qlen_octets = qlen_octets
-        message.qoff_octets = found.qoff_octets
-        message.qdelta_octets = found.qdelta_octets
-        message.fb_octets = feedback_octets(self.settings, self.weight_8, found)
-        fields = ecm_payload(message)
-        fields.cpid = state.cpid
-        fields.q_off = found.q_off
-        fields.q_delta = found.q_delta
-        fields.q = found.q
-        if arrival.tagged:
-            fields.timestamp = arrival.mark & TIMESTAMP_MASK
-            fields.unit = arrival.mark >> TIMESTAMP_BITS
-            fields.tagged = int(self.shows_tags)
-        withhold(message, arrival, state)
+        fb_octets = feedback_octets(self.settings, self.weight_8, found)
+        post_feedback(outbox, arrival, found, fb_octets, state, self.shows_tags)
 
-    def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the CM-Tag's CPID as it came."""
-        return tag
 
-    def on_dequeue(
-        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
-    ) -> None:
-        """Do nothing: ECM measures at arrivals only."""
-
-    def next_timer_ns(self) -> int:
-        """Return NEVER_NS: it has no timers."""
-        return NEVER_NS
-
-    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Do nothing."""
+@compiled
+def post_feedback(
+    outbox: Outbox, arrival: Arrival, found: ECMFeedback, fb_octets: float, meter: ECMMeter, shows_tags: bool
+) -> None:
+    """Post the message about a sampled frame, or a silent sample; a CM-Tag's timestamp goes with it."""
+    message = post(outbox, found.kind, arrival.now_ns, arrival.station, arrival.flow, arrival.priority)
+    message.qlen_octets = arrival.qlen_octets
+    message.qoff_octets = found.qoff_octets
+    message.qdelta_octets = found.qdelta_octets
+    message.fb_octets = fb_octets
+    fields = ecm_payload(message)
+    fields.cpid = meter.cpid
+    fields.q_off = found.q_off
+    fields.q_delta = found.q_delta
+    fields.q = found.q
+    if arrival.tagged:
+        fields.timestamp = arrival.mark & TIMESTAMP_MASK
+        fields.unit = arrival.mark >> TIMESTAMP_BITS
+        fields.tagged = int(shows_tags)
+    withhold(message, arrival, meter)
 
 
 @inlined
-def feedback_octets(settings: ECMPointSettings, weight_8: int, found: ECMFeedback) -> float:
+def feedback_octets(settings: ECMMeterSettings, weight_8: int, found: ECMFeedback) -> float:
     """Return Fb = −(Qoff + w·Qdelta) of the clamped values; that of ECM(0,0) is the least there is."""
     qoff, qdelta = found.qoff_octets, found.qdelta_octets
     if found.kind == SEVERE:

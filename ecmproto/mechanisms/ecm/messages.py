@@ -10,7 +10,7 @@ from ecmproto.codec import ECM, CMTag, Frame
 from ecmproto.codec.tags import TagFormat
 from ecmproto.mechanisms.aimd.congestion_point import ECMPayload
 from ecmproto.mechanisms.aimd.messages import AIMDMachine, tag_of
-from ecmproto.mechanisms.aimd.reaction_point import new_stations, rtt_gauges, station_counters
+from ecmproto.mechanisms.aimd.reaction_point import new_stations
 from ecmproto.mechanisms.api.frames import MessageFormat
 from ecmproto.mechanisms.api.machine import PortContext
 from ecmproto.mechanisms.api.protocol import CongestionPoint, Receivers, Senders
@@ -68,10 +68,4 @@ class ECMMachine(AIMDMachine):
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion points or the reaction points."""
-        if isinstance(machine, ECMPoints):
-            return point_counters(machine)
-        return station_counters(machine) if isinstance(machine, ECMStations) else {}
-
-    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
-        """Return the reaction points' average round-trip time."""
-        return rtt_gauges(machine.slots) if isinstance(machine, ECMStations) else {}
+        return point_counters(machine) if isinstance(machine, ECMPoints) else super().counters(machine)

@@ -22,7 +22,6 @@ from ecmproto.mechanisms.aimd.reaction_point import (
     Stations,
     TableSettings,
     limiters_at,
-    new_limiters,
     react,
     send,
     set_table,
@@ -76,6 +75,14 @@ def settings_record(parameters: ECMReactionPointParameters, link_rate_bps: int) 
     Raises ParameterError if the floor is above the initial rate on such a link.
     """
     record = new_record(ECMStationSettings)
+    set_stations(record, parameters, link_rate_bps)
+    return record
+
+
+def set_stations(
+    record: ECMStationSettings, parameters: ECMReactionPointParameters, link_rate_bps: int
+) -> None:
+    """Fill ``record``; raises as `settings_record`."""
     set_table(
         record,
         parameters,
@@ -88,14 +95,6 @@ def settings_record(parameters: ECMReactionPointParameters, link_rate_bps: int) 
     record.step_bps_8 = parameters.increase_gain * parameters.rate_unit_bps / WEIGHT_DENOMINATOR
     record.share_8 = parameters.decrease_gain / WEIGHT_DENOMINATOR
     record.rtt_weight = 0.5**parameters.rtt_shift
-    return record
-
-
-def new_reaction_point(
-    parameters: ECMReactionPointParameters, settings: ECMStationSettings, now_ns: int
-) -> Limiters:
-    """Return a reaction point without active limiters, started at ``now_ns``."""
-    return new_limiters(Limiter, parameters.limiters, settings, now_ns)
 
 
 @compiled

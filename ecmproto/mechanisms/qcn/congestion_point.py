@@ -24,11 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.api.protocol import SILENT, Arrival, Outbox, post
-from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.mechanisms.api.protocol import SILENT, Arrival, NullCongestionPoint, Outbox, post
 from ecmproto.mechanisms.qcn.parameters import SAMPLE_OCTETS, WEIGHT_DENOMINATOR, QCNCongestionPointParameters
 from ecmproto.record import new_record
-from ecmproto.structs import Draws, Random, Struct, payload_view
+from ecmproto.structs import Draws, Random, payload_view
 
 
 @inlined
@@ -148,7 +147,7 @@ class CNMPayload:
 cnm_payload = payload_view(CNMPayload, "payload")
 
 
-class QCNPoints(Struct):
+class QCNPoints(NullCongestionPoint):
     """The congestion points of a port, one a CN priority."""
 
     states: Sequence[QCNPointState]
@@ -175,19 +174,3 @@ class QCNPoints(Struct):
         cnm_payload(message).qntz_fb = found.qntz_fb
         if not (arrival.answerable and (arrival.tagged or self.without_cn_tag)):
             message.sent = 0
-
-    def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the CN-TAG as it came."""
-        return tag
-
-    def on_dequeue(
-        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
-    ) -> None:
-        """Do nothing: QCN measures at arrivals only."""
-
-    def next_timer_ns(self) -> int:
-        """Return NEVER_NS: it has no timers."""
-        return NEVER_NS
-
-    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Do nothing."""

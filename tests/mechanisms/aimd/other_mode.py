@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from ecmproto.mechanisms.ecm.congestion_point import start
+from ecmproto.mechanisms.aimd.congestion_point import start
 
 
 def output_in_other_mode(module: str) -> str:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ecmproto.mechanisms.aimd.congestion_point import Meter
+from ecmproto.mechanisms.aimd.parameters import AIMDReactionPointParameters
 from ecmproto.mechanisms.aimd.reaction_point import (
     ACTIVE,
     FREE,
@@ -23,16 +25,33 @@ from ecmproto.mechanisms.aimd.reaction_point import (
     depart,
     departure_ns,
     join,
+    new_limiters,
     next_timer_ns,
     on_timer,
     route,
 )
-from ecmproto.mechanisms.api.protocol import NO_LIMITER
+from ecmproto.mechanisms.api.protocol import NO_LIMITER, signed_cpid
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import record_dtype
+from ecmproto.record import new_record, record_dtype
 
 Receive = Callable[[Limiters, Any, np.random.Generator, Any, int, int, int], int]
 OUTCOMES = [name for name in record_dtype(LimiterCounters).names or () if name != "messages"]
+
+_State = TypeVar("_State", bound=Meter)
+
+
+def new_state(kind: type[_State], cpid: int) -> _State:
+    """The record of a congestion point with an identifier; `start` it."""
+    record = new_record(kind)
+    record.cpid = signed_cpid(cpid)
+    return record
+
+
+def new_reaction_point(
+    parameters: AIMDReactionPointParameters, settings: TableSettings, now_ns: int
+) -> Limiters:
+    """A reaction point without active limiters."""
+    return new_limiters(parameters.limiters, settings, now_ns)
 
 
 class Sent(NamedTuple):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ecmproto.mechanisms.aimd.congestion_point import count
+from ecmproto.mechanisms.aimd.congestion_point import count, start
 from ecmproto.mechanisms.bcn import congestion_point, reaction_point
+from ecmproto.mechanisms.bcn.congestion_point import BCNPointState
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
 from ecmproto.mechanisms.bcn.reaction_point import BCNFields
-from tests.mechanisms.aimd.station import Station
+from tests.mechanisms.aimd.station import Station, new_reaction_point, new_state
 
 
 def samples(seed: int) -> list[str]:
@@ -16,9 +17,9 @@ def samples(seed: int) -> list[str]:
         fixed_octets=10_000, oversampling_shift=2, qsc_octets=60_000, qscale=1.5
     )
     settings = congestion_point.settings_record(parameters)
-    state = congestion_point.new_state(1 << 16 | 1)
+    state = new_state(BCNPointState, 1 << 16 | 1)
     generator, choices = np.random.default_rng(seed), np.random.default_rng(seed + 1)
-    congestion_point.start(state, settings, generator)
+    start(state, settings, generator)
     found = []
     qlen = 0
     for octets, step, tag in choices.integers((64, -3000, 0), (1519, 3100, 2), (3_000, 3)).tolist():
@@ -32,7 +33,7 @@ def samples(seed: int) -> list[str]:
 def reactions(seed: int) -> list[str]:
     parameters = BCNReactionPointParameters(limiters=3, largest_decrease=0.5, largest_increase=0.2)
     settings = reaction_point.settings_record(parameters, 10_000_000_000)
-    limiters = reaction_point.new_reaction_point(parameters, settings, 0)
+    limiters = new_reaction_point(parameters, settings, 0)
     subject = Station(limiters, settings, reaction_point.receive, seed)
     choices = np.random.default_rng(seed + 1)
     for step in range(600):

@@ -13,24 +13,24 @@ from hypothesis import strategies as st
 
 from ecmproto.errors import ParameterError
 from ecmproto.formats.bcn import NORMAL, STOP
-from ecmproto.mechanisms.aimd.congestion_point import count
+from ecmproto.mechanisms.aimd.congestion_point import count, start
 from ecmproto.mechanisms.api.protocol import EVERY_STATION, PAUSE_KIND, flow_control_payload, new_outbox
 from ecmproto.mechanisms.bcn.congestion_point import (
     SILENT,
     BCNFeedback,
+    BCNPointState,
     PauseThreshold,
     is_sample,
-    new_state,
     new_threshold,
     refresh,
     sample,
     settings_record,
-    start,
     watch,
 )
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.congestion_point import next_timer_ns
+from tests.mechanisms.aimd.station import new_state
 from tests.mechanisms.bcn import literal
 
 CPID = 0xF200_0000_00CC_0001
@@ -44,7 +44,7 @@ class Point:
     def __init__(self, *, seed: int = 1, **options: Any) -> None:
         chosen = {"fixed_octets": 0, "qeq_octets": QEQ, "qsc_octets": 5 * QEQ} | options
         self.settings = settings_record(BCNCongestionPointParameters(**chosen))
-        self.state = new_state(CPID)
+        self.state = new_state(BCNPointState, CPID)
         self.generator = np.random.default_rng(seed)
         start(self.state, self.settings, self.generator)
 

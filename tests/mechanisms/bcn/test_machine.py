@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.codec import RRTTag, decode
-from ecmproto.mechanisms.aimd.congestion_point import count
+from ecmproto.mechanisms.aimd.congestion_point import count, start
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.api.machine import AboutFlow, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
@@ -27,7 +27,13 @@ from ecmproto.mechanisms.api.protocol import (
 )
 from ecmproto.mechanisms.bcn import congestion_point as cp
 from ecmproto.mechanisms.bcn import reaction_point as rp
-from ecmproto.mechanisms.bcn.congestion_point import BCN_KIND, BCN_STOP_KIND, KIND_OF_TYPE, bcn_payload
+from ecmproto.mechanisms.bcn.congestion_point import (
+    BCN_KIND,
+    BCN_STOP_KIND,
+    KIND_OF_TYPE,
+    BCNPointState,
+    bcn_payload,
+)
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
 from ecmproto.mechanisms.bcn.reaction_point import TAG_OCTETS
 from ecmproto.mechanisms.limiter import NEVER_NS
@@ -46,6 +52,7 @@ from tests.mechanisms.aimd.driver import (
 )
 from tests.mechanisms.aimd.flow import flow_of
 from tests.mechanisms.aimd.other_mode import output_in_other_mode
+from tests.mechanisms.aimd.station import new_reaction_point, new_state
 from tests.mechanisms.bcn import machine_run
 from tests.mechanisms.bcn.frames import bcn_message, read, tag_cpid, tagged
 from tests.mechanisms.parsing import parse_frame
@@ -216,12 +223,12 @@ def test_numbers_equal_the_frames_on_a_wire(
     # The same octet by octet.
     cp_parameters = BCNCongestionPointParameters(**for_cp)
     cp_settings, cp_generator = cp.settings_record(cp_parameters), np.random.default_rng(1)
-    states = {priority: cp.new_state(cpid) for priority, cpid in CPIDS.items()}
+    states = {priority: new_state(BCNPointState, cpid) for priority, cpid in CPIDS.items()}
     for state in states.values():
-        cp.start(state, cp_settings, cp_generator)
+        start(state, cp_settings, cp_generator)
     rp_parameters = BCNReactionPointParameters(**for_rp)
     rp_settings, rp_generator = rp.settings_record(rp_parameters, LINK), np.random.default_rng(2)
-    limiters = rp.new_reaction_point(rp_parameters, rp_settings, 0)
+    limiters = new_reaction_point(rp_parameters, rp_settings, 0)
     flows: dict[bytes, int] = {}
     now_ns = 0
     for stack, destination, whose, qlen, source in frames:

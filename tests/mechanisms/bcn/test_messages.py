@@ -6,10 +6,11 @@ import pytest
 
 from ecmproto.formats.bcn import NORMAL, STOP
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-from ecmproto.mechanisms.bcn.congestion_point import BCNFeedback, new_state
+from ecmproto.mechanisms.bcn.congestion_point import BCNFeedback, BCNPointState
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
 from ecmproto.mechanisms.bcn.reaction_point import BCNFields
 from ecmproto.record import new_record
+from tests.mechanisms.aimd.station import new_state
 from tests.mechanisms.bcn.frames import bcn_message, read, tag_cpid, tagged, untagged
 
 DA, SA, CP = "020000000001", "020000000002", "0200000000cc"
@@ -24,7 +25,7 @@ def sampled(header: str = "") -> bytes:
 
 def answered(frame: bytes, kind: int = NORMAL, e: int = -75, capacity_bps: int = 10_000_000_999) -> bytes:
     found = bcn_message(
-        frame, BCNFeedback(kind, 0, 0, 0, e), capacity_bps=capacity_bps, state=new_state(CPID),
+        frame, BCNFeedback(kind, 0, 0, 0, e), capacity_bps=capacity_bps, state=new_state(BCNPointState, CPID),
         cp_mac=bytes.fromhex(CP), parameters=BCNCongestionPointParameters(),
     )  # fmt: skip
     assert found is not None
@@ -48,7 +49,7 @@ def test_a_capacity_beyond_the_field_saturates() -> None:
 
 
 def test_no_message_goes_to_a_group() -> None:
-    state = new_state(CPID)
+    state = new_state(BCNPointState, CPID)
     frame = bytes.fromhex(DA + "030000000002" + PAYLOAD)
     found = bcn_message(
         frame, BCNFeedback(STOP, 0, 0, 0, 0), capacity_bps=10**10, state=state, cp_mac=bytes.fromhex(CP),

@@ -13,8 +13,8 @@ from ecmproto.formats.bcn import NORMAL, STOP
 from ecmproto.mechanisms.aimd.reaction_point import TIMED_OUT
 from ecmproto.mechanisms.api.protocol import NO_LIMITER
 from ecmproto.mechanisms.bcn.parameters import BCNReactionPointParameters
-from ecmproto.mechanisms.bcn.reaction_point import BCNFields, new_reaction_point, receive, settings_record
-from tests.mechanisms.aimd.station import Station
+from ecmproto.mechanisms.bcn.reaction_point import BCNFields, receive, settings_record
+from tests.mechanisms.aimd.station import Station, new_reaction_point
 from tests.mechanisms.bcn.literal import LiteralRegulator
 
 LINK = 10_000_000_000

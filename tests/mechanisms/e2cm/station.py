@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ecmproto.mechanisms.aimd.congestion_point import Sampler
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, join, route
+from ecmproto.mechanisms.api.protocol import signed_cpid
 from ecmproto.mechanisms.e2cm import reaction_point as rp
+from ecmproto.mechanisms.e2cm.congestion_point import E2CMPoint, E2CMPointState
 from ecmproto.mechanisms.e2cm.parameters import E2CMReactionPointParameters
 from ecmproto.mechanisms.e2cm.reaction_point import (
     BCN,
@@ -17,10 +20,18 @@ from ecmproto.mechanisms.e2cm.reaction_point import (
     Reaction,
 )
 from ecmproto.mechanisms.limiter import leaves_ns
+from ecmproto.record import new_record, new_records
 
 LINK = 10_000_000_000
 CPID, OTHER = 0x0200_0000_00CC_0001, 0x0200_0000_00DD_0001
 PRIORITY = 3
+
+
+def new_point(cpid: int) -> E2CMPoint:
+    """A congestion point with an identifier; `start` it."""
+    meter = new_record(E2CMPointState)
+    meter.cpid = signed_cpid(cpid)
+    return E2CMPoint(meter, new_records(Sampler, 2))
 
 
 def bcn(q_off: int, q_delta: int = 0, cpid: int = CPID, type: int = BCN) -> E2CMFields:

@@ -6,10 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.e2cm.congestion_point import count_arrival, new_point, sample, settings_record, start
+from ecmproto.mechanisms.e2cm.congestion_point import count_arrival, sample, settings_record, start
 from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
 from ecmproto.mechanisms.ecm.congestion_point import REGULAR, SATURATED, SEVERE, SILENT, ECMFeedback
 from tests.mechanisms.e2cm.literal import LiteralCongestionPoint
+from tests.mechanisms.e2cm.station import new_point
 
 CPID = 0x0200_0000_00CC_0001
 FIXED = E2CMCongestionPointParameters(random_octets=0, tagged_random_octets=0)

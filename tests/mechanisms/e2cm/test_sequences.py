@@ -22,7 +22,7 @@ from ecmproto.mechanisms.e2cm.reaction_point import BCN, BCN_MAX, Reaction
 from ecmproto.mechanisms.ecm.congestion_point import SILENT
 from ecmproto.record import new_record
 from tests.mechanisms.e2cm.frames import e2cm_message, read, tag_cpid, tagged, untagged
-from tests.mechanisms.e2cm.station import CPID, LINK, PRIORITY, Station
+from tests.mechanisms.e2cm.station import CPID, LINK, PRIORITY, Station, new_point
 
 SOURCE, DESTINATION = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 CP_MAC = bytes.fromhex("0200000000cc")
@@ -36,7 +36,7 @@ class Network:
 
     def __init__(self) -> None:
         self.station = Station(E2CMReactionPointParameters(max_flows=1))
-        self.point = cp.new_point(CPID)
+        self.point = new_point(CPID)
         self.settings = cp.settings_record(
             E2CMCongestionPointParameters(random_octets=0, tagged_random_octets=0)
         )

@@ -13,7 +13,7 @@ from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters, E
 from ecmproto.mechanisms.e2cm.reaction_point import BCN, E2CMFields
 from ecmproto.mechanisms.ecm.congestion_point import SILENT
 from ecmproto.record import columns, new_record
-from tests.mechanisms.e2cm.station import CPID, Station
+from tests.mechanisms.e2cm.station import CPID, Station, new_point
 
 
 def trace(seed: int) -> list[str]:
@@ -25,7 +25,7 @@ def trace(seed: int) -> list[str]:
     settings = cp.settings_record(
         E2CMCongestionPointParameters(fixed_octets=6_000, tagged_fixed_octets=3_000)
     )
-    point, generator = cp.new_point(CPID), np.random.default_rng(seed + 1)
+    point, generator = new_point(CPID), np.random.default_rng(seed + 1)
     cp.start(point, settings, generator)
     flows: list[MeasuredFlow] = [new_record(MeasuredFlow) for _ in range(6)]
     counters = new_record(E2CMEdgeCounters)

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.aimd.congestion_point import count
+from ecmproto.mechanisms.aimd.congestion_point import count, start
 from ecmproto.mechanisms.ecm.congestion_point import (
     REGULAR,
     SATURATED,
     SEVERE,
     SILENT,
     ECMFeedback,
-    new_state,
+    ECMPointState,
     sample,
     settings_record,
-    start,
 )
 from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters
+from tests.mechanisms.aimd.station import new_state
 from tests.mechanisms.ecm.literal import LiteralCongestionPoint
 
 CPID = 0xF200_0000_00CC_0001
@@ -35,7 +35,7 @@ class Point:
     def __init__(self, *, seed: int = 1, **options: Any) -> None:
         chosen = {"fixed_octets": 0, "qeq_octets": QEQ, "qsc_octets": 10 * QEQ} | options
         self.settings = settings_record(ECMCongestionPointParameters(**chosen))
-        self.state = new_state(CPID)
+        self.state = new_state(ECMPointState, CPID)
         self.generator = np.random.default_rng(seed)
         start(self.state, self.settings, self.generator)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.codec import CMTag, decode
-from ecmproto.mechanisms.aimd.congestion_point import count, ecm_payload
+from ecmproto.mechanisms.aimd.congestion_point import count, ecm_payload, start
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.api.machine import AboutFlow, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
@@ -24,7 +24,7 @@ from ecmproto.mechanisms.api.protocol import (
 )
 from ecmproto.mechanisms.ecm import congestion_point as cp
 from ecmproto.mechanisms.ecm import reaction_point as rp
-from ecmproto.mechanisms.ecm.congestion_point import ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND
+from ecmproto.mechanisms.ecm.congestion_point import ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND, ECMPointState
 from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
 from ecmproto.mechanisms.ecm.reaction_point import TAG_OCTETS
 from ecmproto.record import columns, new_record
@@ -41,6 +41,7 @@ from tests.mechanisms.aimd.driver import (
 )
 from tests.mechanisms.aimd.flow import flow_of
 from tests.mechanisms.aimd.other_mode import output_in_other_mode
+from tests.mechanisms.aimd.station import new_reaction_point, new_state
 from tests.mechanisms.ecm import machine_run
 from tests.mechanisms.ecm.frames import ecm_frame, read, tag_cpid, tagged
 from tests.mechanisms.parsing import parse_frame
@@ -208,12 +209,12 @@ def test_numbers_equal_the_frames_on_a_wire(
     # The same octet by octet.
     cp_parameters = ECMCongestionPointParameters(**for_cp)
     cp_settings, cp_generator = cp.settings_record(cp_parameters), np.random.default_rng(1)
-    states = {priority: cp.new_state(cpid) for priority, cpid in CPIDS.items()}
+    states = {priority: new_state(ECMPointState, cpid) for priority, cpid in CPIDS.items()}
     for state in states.values():
-        cp.start(state, cp_settings, cp_generator)
+        start(state, cp_settings, cp_generator)
     rp_parameters = ECMReactionPointParameters(**for_rp)
     rp_settings, rp_generator = rp.settings_record(rp_parameters, LINK), np.random.default_rng(2)
-    limiters = rp.new_reaction_point(rp_parameters, rp_settings, 0)
+    limiters = new_reaction_point(rp_parameters, rp_settings, 0)
     flows: dict[bytes, int] = {}
     now_ns = 0
     for stack, destination, whose, stamp, unit, qlen, source in frames:

@@ -8,10 +8,11 @@ import pytest
 
 from ecmproto.codec import ECM, VLAN, CMTag, EtherTypes, STag, decode
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-from ecmproto.mechanisms.ecm.congestion_point import REGULAR, ECMFeedback, new_state
+from ecmproto.mechanisms.ecm.congestion_point import REGULAR, ECMFeedback, ECMPointState
 from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
 from ecmproto.mechanisms.ecm.reaction_point import ECMFields
 from ecmproto.record import new_record
+from tests.mechanisms.aimd.station import new_state
 from tests.mechanisms.ecm.frames import ecm_frame, read, tag_cpid, tagged, untagged
 
 DA, SA, CP = "020000000001", "020000000002", "0200000000cc"
@@ -28,7 +29,7 @@ def sampled(header: str = "", payload: str = PAYLOAD) -> bytes:
 
 def answer(frame: bytes, feedback: ECMFeedback = FEEDBACK, **options: Any) -> bytes | None:
     parameters = ECMCongestionPointParameters(**options)
-    state = new_state(CPID)
+    state = new_state(ECMPointState, CPID)
     found = ecm_frame(frame, feedback, state=state, cp_mac=bytes.fromhex(CP), parameters=parameters)
     assert state.unanswerable == (found is None)
     return found
@@ -235,7 +236,7 @@ def test_other_ethertypes_are_used_throughout() -> None:
     ethertypes = EtherTypes(message=0x9ABC, tag=0x9ABD)
     frame = tag(sampled("8100 7123"), ethertypes=ethertypes)
     assert frame[16:18].hex() == "9abd"
-    state = new_state(CPID)
+    state = new_state(ECMPointState, CPID)
     found = ecm_frame(
         frame, FEEDBACK, state=state, cp_mac=bytes.fromhex(CP), parameters=ECMCongestionPointParameters(),
         ethertypes=ethertypes,

@@ -21,15 +21,9 @@ from ecmproto.mechanisms.aimd.reaction_point import (
 )
 from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER
 from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
-from ecmproto.mechanisms.ecm.reaction_point import (
-    ECMFields,
-    new_reaction_point,
-    receive,
-    settings_record,
-    ticks,
-)
+from ecmproto.mechanisms.ecm.reaction_point import ECMFields, receive, settings_record, ticks
 from ecmproto.mechanisms.limiter import NEVER_NS
-from tests.mechanisms.aimd.station import Station
+from tests.mechanisms.aimd.station import Station, new_reaction_point
 from tests.mechanisms.ecm import literal
 
 LINK = 10_000_000_000

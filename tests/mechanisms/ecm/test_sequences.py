@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ecmproto.codec import ECM, CMTag, decode
-from ecmproto.mechanisms.aimd.congestion_point import count
+from ecmproto.mechanisms.aimd.congestion_point import count, start
 from ecmproto.mechanisms.aimd.reaction_point import TIMED_OUT, route
 from ecmproto.mechanisms.api.protocol import NO_LIMITER
 from ecmproto.mechanisms.ecm import congestion_point, reaction_point
-from ecmproto.mechanisms.ecm.congestion_point import REGULAR, SEVERE, SILENT
+from ecmproto.mechanisms.ecm.congestion_point import REGULAR, SEVERE, SILENT, ECMPointState
 from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
-from tests.mechanisms.aimd.station import Station
+from tests.mechanisms.aimd.station import Station, new_reaction_point, new_state
 from tests.mechanisms.ecm.frames import ecm_frame, read, tag_cpid, tagged, untagged
 
 SOURCE = bytes.fromhex("020000000002")
@@ -26,9 +26,9 @@ class Bridge:
         self.mac = bytes([2, 0, 0, 0, 0xCC, number])
         self.parameters = ECMCongestionPointParameters(fixed_octets=0)
         self.settings = congestion_point.settings_record(self.parameters)
-        self.state = congestion_point.new_state(int.from_bytes(self.mac) << 16 | 1)
+        self.state = new_state(ECMPointState, int.from_bytes(self.mac) << 16 | 1)
         self.generator = np.random.default_rng(1)
-        congestion_point.start(self.state, self.settings, self.generator)
+        start(self.state, self.settings, self.generator)
         self.said = SILENT
 
     def forward(self, frame: bytes, qlen: int) -> bytes | None:
@@ -44,7 +44,7 @@ class Sender:
     def __init__(self) -> None:
         self.parameters = ECMReactionPointParameters()
         settings = reaction_point.settings_record(self.parameters, LINK)
-        limiters = reaction_point.new_reaction_point(self.parameters, settings, 0)
+        limiters = new_reaction_point(self.parameters, settings, 0)
         self.station = Station(limiters, settings, reaction_point.receive)
 
     def sends(self) -> bytes:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
-from ecmproto.mechanisms.ecm.reaction_point import ECMFields, new_reaction_point, receive, settings_record
-from tests.mechanisms.aimd.station import Station
+from ecmproto.mechanisms.ecm.reaction_point import ECMFields, receive, settings_record
+from tests.mechanisms.aimd.station import Station, new_reaction_point
 
 MESSAGES = st.builds(
     ECMFields,
