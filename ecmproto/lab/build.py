@@ -468,22 +468,21 @@ def check_key(section: str, key: str, where: str) -> None:
         raise SpecError(where=f"{where}.{key}", needed=f"a key of {written}", got=shown(key), hint=hint)
 
 
-def values_of(table: Table, section: str, where: str, document: Document | None = None) -> dict[str, Any]:
+def values_of(table: Table, section: str, where: str) -> dict[str, Any]:
     """Return the values of all keys of a table, those that it lacks at their defaults.
 
     SpecError with the path of the first that is missing or wrong.
     """
-    found = {}
-    for name, key in SECTIONS[section].items():
-        if name in table:
-            found[name] = read_value(
-                key.kind, table[name], f"{where}.{name}", key.within if key.kind is not NAMES else None
-            )
-        elif key.required:
+    keys = SECTIONS[section]
+    given = {
+        name: read_value(key.kind, table[name], f"{where}.{name}", key.within)
+        for name, key in keys.items()
+        if name in table
+    }
+    for name, key in keys.items():
+        if key.required and name not in given:
             raise SpecError(where=f"{where}.{name}", needed=f"{key.kind.needed}: {key.doc}", got="nothing")
-        else:
-            found[name] = key.default
-    return found
+    return {name: given.get(name, key.default) for name, key in keys.items()}
 
 
 def build(document: Document) -> Experiment:
@@ -1088,11 +1087,12 @@ def bands_of(
                 try:
                     limits[name] = parse_value(values[name], dimension)
                 except ParameterError as error:
-                    raise SpecError(where=f"{place}.{name}", needed=error.needed, got=error.got) from None
+                    got = shown(table[name])
+                    raise SpecError(where=f"{place}.{name}", needed=error.needed, got=got) from None
         if not limits:
             raise SpecError(where=place, needed="low, high, or both", got="neither")
         if limits.get("low", 0) > limits.get("high", limits.get("low", 0)):
-            raise SpecError(where=f"{place}.high", needed="at least low", got=shown(values["high"]))
+            raise SpecError(where=f"{place}.high", needed="at least low", got=shown(table["high"]))
         bands.append(
             Band(
                 figure=values["figure"],

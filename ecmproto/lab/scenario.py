@@ -41,7 +41,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
-from pathlib import Path
 from typing import IO, Any
 
 from ecmproto.errors import SpecError, shown
@@ -190,8 +189,8 @@ def load_scenario(name: str) -> Scenario:
     if path in scenario_names():
         with (_folder() / f"{path}.toml").open("rb") as stream:
             return read_scenario(stream, f"{path}.toml").with_variant(variant)
-    if not (path.endswith(".toml") or "/" in path or Path(path).is_file()):
-        needed = "a scenario's name, or a file.toml"
+    if not (path.endswith(".toml") or "/" in path):
+        needed = "a scenario's name, or a file: its name ends in .toml, or has a / in it"
         raise SpecError(where="scenario", needed=needed, got=shown(name), hint=_near(path))
     try:
         with open(path, "rb") as stream:

@@ -1,0 +1,606 @@
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.engine.config import Buffer, RateChange
+from ecmproto.errors import SpecError
+from ecmproto.lab.model import Experiment, Flow, Link, Pattern, Thresholds
+from ecmproto.lab.scenario import (
+    Row,
+    Scenario,
+    apply,
+    explain,
+    load_scenario,
+    read_scenario,
+    scenario_names,
+    template,
+)
+from ecmproto.mechanisms.registry import mechanism_names
+
+_HEAD = """
+[scenario]
+name = "mine"
+title = "Two into one"
+duration = "200ms"
+topology = "dumbbell sources=4"
+"""
+_FLOW = """
+[[flow]]
+name = "bulk"
+from = "s1..s2"
+to = "d1"
+pattern = "saturating"
+"""
+_CBR = """
+[[flow]]
+name = "voice"
+from = "s3"
+to = "d1"
+pattern = "cbr"
+rate = "1G"
+"""
+
+
+def _read(text: str) -> Scenario:
+    return read_scenario(io.BytesIO(text.encode()))
+
+
+def _experiment(more: str = "", head: str = _HEAD, flow: str = _FLOW) -> Experiment:
+    return _read(head + flow + more).experiment()
+
+
+def _flows(keys: str) -> tuple[Flow, ...]:
+    return _experiment(flow=f"[[flow]]\n{keys}\n").flows
+
+
+def test_a_short_scenario_has_defaults_for_all_else() -> None:
+    experiment = _experiment()
+    assert (experiment.name, experiment.duration_ns, experiment.overhead_octets) == ("mine", 200_000_000, 0)
+    assert [flow.name for flow in experiment.flows] == ["bulk1", "bulk2"]
+    assert {flow.group for flow in experiment.flows} == {"bulk"}
+    assert experiment.control.mechanism == "none"
+    assert experiment.measure.from_ns == 100_000_000
+
+
+def test_measuring_begins_half_way_where_a_run_is_over_by_100_ms() -> None:
+    assert _experiment(head=_HEAD.replace("200ms", "50ms")).measure.from_ns == 25_000_000
+
+
+def test_ten_hosts_with_uniform_destinations_are_a_few_lines() -> None:
+    flows = _experiment(
+        head=_HEAD.replace("dumbbell sources=4", "star hosts=10"),
+        flow='[[flow]]\nfrom = "h1..h10"\nto = "all others"\npattern = "bernoulli"\nhost_rate = "8.1G"\n',
+    ).flows
+    assert len(flows) == 90
+    assert {flow.rate_bps for flow in flows} == {900_000_000}
+    assert flows[0].name == "h1>h2"
+    assert all(flow.source != flow.destination for flow in flows)
+
+
+def test_flows_are_named_by_ranges_numbers_or_their_hosts() -> None:
+    rest = 'from = ["s1", "s3..s4"]\nto = "d1"\npattern = "saturating"'
+    assert [flow.name for flow in _flows(f'name = "r7..r9"\n{rest}')] == ["r7", "r8", "r9"]
+    assert [flow.name for flow in _flows(f'name = "r"\n{rest}')] == ["r1", "r2", "r3"]
+    assert [flow.name for flow in _flows(rest)] == ["s1>d1", "s3>d1", "s4>d1"]
+    assert [flow.source for flow in _flows('from = "s*"\nto = "d1"\npattern = "saturating"')] == [
+        "s1", "s2", "s3", "s4",
+    ]  # fmt: skip
+
+
+def test_one_to_one_goes_by_order() -> None:
+    flows = _flows('from = "s1..s2"\nto = "s4, s3"\nmatch = "one to one"\npattern = "saturating"')
+    assert [(flow.source, flow.destination) for flow in flows] == [("s1", "s4"), ("s2", "s3")]
+
+
+def test_patterns_take_their_keys() -> None:
+    base = 'name = "x"\nfrom = "s1"\nto = "d1"\npattern = '
+    (flow,) = _flows(
+        base
+        + '"on-off"\nrate = "5G"\non = "1ms"\noff = "2ms"\ntimes = "pareto"\nshape = 1.2\nrandom_start = true'
+    )
+    assert (flow.pattern, flow.rate_bps, flow.on_ns, flow.off_ns) == (
+        Pattern.ON_OFF,
+        5 * 10**9,
+        10**6,
+        2 * 10**6,
+    )
+    assert (flow.shape, flow.random_start) == (1.2, True)
+    (flow,) = _flows(base + '"on-off"\nrate = "5G"\non = "1ms"\noff = "2ms"\ntimes = "constant"')
+    assert flow.shape < 0
+    (flow,) = _flows(
+        base + '"tcp"\nconnections = 10\ntcp = { window = 44, algorithm = "cubic", syn = false }'
+    )
+    assert flow.connections == 10
+    assert flow.tcp is not None
+    assert (flow.tcp.window, flow.tcp.algorithm, flow.tcp.syn) == (44, "cubic", False)
+    (flow,) = _flows(base + '"transactions"\nrequest = 0\nresponse = "10kB"\nidle = "16us"')
+    assert (flow.request_octets, flow.response_octets, flow.idle_ns) == (0, 10_000, 16_000)
+    (flow,) = _flows(base + '"schedule"\nbursts = ["0ms 100kB", "5ms 16frames"]')
+    assert flow.bursts == ((0, 100_000), (5_000_000, 24_000))
+
+
+@pytest.mark.parametrize("name", ["websearch", "datamining"])
+def test_flow_sizes_of_a_published_distribution_rise_to_one(name: str) -> None:
+    (flow,) = _flows(f'name="x"\nfrom="s1"\nto="d1"\npattern="sizes"\nrate="1G"\nsizes="{name}"')
+    octets, shares = zip(*flow.sizes, strict=True)
+    assert list(octets) == sorted(set(octets))
+    assert list(shares) == sorted(shares)
+    assert shares[-1] == 1
+    mean = sum((b - a) * (m + n) / 2 for (m, a), (n, b) in zip(flow.sizes, flow.sizes[1:], strict=False))
+    assert (
+        {"websearch": 1.6e6, "datamining": 7e6}[name] < mean < {"websearch": 1.8e6, "datamining": 8e6}[name]
+    )
+
+
+def test_flow_sizes_can_be_given_in_a_file_or_in_place(tmp_path: Path) -> None:
+    file = tmp_path / "sizes.csv"
+    file.write_text("# mine\noctets,share\n1000,0.5\n2MB,1\n")
+    base = 'name="x"\nfrom="s1"\nto="d1"\npattern="sizes"\nrate="1G"\nsizes='
+    for text in (str(file), "1kB:0.5, 2MB:1"):
+        assert _flows(f'{base}"{text}"')[0].sizes == ((1_000, 0.5), (2_000_000, 1.0))
+
+
+def test_tables_change_what_the_topology_line_made() -> None:
+    network = _experiment(
+        """
+        [[link]]
+        a = "left"
+        b = "right"
+        rate = "10G,1G@10ms"
+        [[link]]
+        a = "right"
+        b = "d1"
+        propagation = "3us"
+        [[switch]]
+        name = "e*"
+        buffer = "100frames"
+        pause = { high = "90frames", low = "8frames", on = "output" }
+        [[host]]
+        name = "d1"
+        delay = "1us"
+        adapter = { rate = "10G,5G@50ms", buffer = "150kB", pause = { high = "140kB", low = "130kB" } }
+        """
+    ).network
+    links = {(link.a, link.b): link for link in network.links}
+    assert links["left", "right"].rate_changes == (RateChange(10_000_000, 10**9),)
+    assert links["left", "right"].rate_back_bps == 10**10
+    assert links["d1", "right"].propagation_ns == 3_000
+    edges = [switch for switch in network.switches if switch.name[0] == "e"]
+    assert {switch.buffer.frames for switch in edges} == {100}
+    assert {switch.pause for switch in edges} == {
+        Thresholds(high_octets=135_000, low_octets=12_000, on_output=True)
+    }
+    (host,) = (host for host in network.hosts if host.name == "d1")
+    assert host.adapter is not None
+    assert (host.delay_ns, host.adapter.rate_bps, host.adapter.buffer) == (1_000, 10**10, Buffer(150_000, 0))
+    assert host.adapter.rate_changes == (RateChange(50_000_000, 5 * 10**9),)
+
+
+def test_a_network_can_be_of_tables_alone() -> None:
+    experiment = _experiment(
+        """
+        [[host]]
+        name = "a, b"
+        [[switch]]
+        name = "sw"
+        [[link]]
+        a = ["a", "b"]
+        b = "sw"
+        rate = "1G"
+        """,
+        head=_HEAD.replace('topology = "dumbbell sources=4"', ""),
+        flow='[[flow]]\nfrom = "a"\nto = "b"\npattern = "saturating"\n',
+    )
+    assert experiment.network.links == (
+        Link(a="a", b="sw", rate_bps=10**9),
+        Link(a="b", b="sw", rate_bps=10**9),
+    )
+
+
+def test_bands_are_in_the_unit_of_their_figure() -> None:
+    (band, other) = _experiment(
+        """
+        [[band]]
+        figure = "queue.mean(left>right)[50ms..90ms]"
+        low = "10frames"
+        high = "40kB"
+        median_of = 5
+        note = "†"
+        [[band]]
+        figure = "jain(bulk)"
+        low = "99%"
+        """
+    ).measure.bands
+    assert (band.low, band.high, band.median_of, band.note) == (15_000, 40_000, 5, "†")
+    assert (other.low, other.high) == (0.99, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[[flow]]\nrate = 5", "flow[1].rate: needed a rate with its unit, as 5G, got 5"),
+        ("[[flow]]\nrat = 5", "flow[1].rat: needed a key of [[flow]], got 'rat' (did you mean 'rate'?)"),
+        ("[[flwo]]\nrate = 5", "flwo: needed a table of a scenario, got 'flwo' (did you mean 'flow'?)"),
+        ("[host]\ndelay = 5", "host: needed tables, [[host]]"),
+        ("[[control]]", "control: needed a table, [control]"),
+        ("[[flow]]", "flow[1].from: needed names"),
+        ('[[flow]]\nfrom = "s9"', "flow[1].to: needed names"),
+        ("[control]\nmechanism = 'qnc'", "control.mechanism: needed one of qcn"),
+        ("[control]\nmechanism = 'qnc'", "got 'qnc' (did you mean 'qcn'?)"),
+        (
+            "[control]\nmechanism = 'qcn'\nrp.ru = '4Mb/s'",
+            "control.rp.ru: needed a parameter of qcn, got 'rp.ru'",
+        ),
+        (
+            "[control]\nmechanism = 'qcn'\ncp.qeq = 5",
+            "control.cp.qeq: needed a number with its unit: 5B or 5kB?",
+        ),
+        ("[control]\nmechanism = 'qcn'\ncp.qeq = '5B'", "control.cp.qeq: needed 100 B to"),
+        ("[control]\nmechanism = 'qcn'\ncp.qeq = []", "control.cp.qeq: needed a size such as 33kB"),
+        (
+            "[control]\nmechanism = 'bcn'\n[control.cp]\nqeq = '90kB'\nqsc = '80kB'",
+            "control.cp.qsc: needed more",
+        ),
+        ("[control]\nin_band = 'perhaps'", "control.in_band: needed true or false, got 'perhaps'"),
+        ("[control]\nin_band = 1", "control.in_band: needed true or false, got 1"),
+        ("[control]\nhops = true", "control.hops: needed a whole number, got true"),
+        ("[control]\nhops = 300", "control.hops: needed 1 to 255, got 300"),
+        ("[control]\nmechanism = 'pause'\nflow_control = 'pfc'", "control.flow_control: needed none"),
+        (
+            "[control]\npoints = ['lefty']",
+            "control.points: needed a switch, or a port as switch>peer, got 'lefty'",
+        ),
+        ("[measure]\nport = 'left>rihgt'", "got 'left>rihgt' (did you mean 'left>right'?)"),
+        ("[measure]\nfrom = '1s'", "measure.from: needed before the end, 200 ms, got 1 s"),
+        ("[measure]\nuntil = '50ms'", "measure.until: needed 100 ms to 200 ms, got 50 ms"),
+        ("[[link]]\na = 'left'\nb = 'nowhere'", "link[0].b: needed a host or a switch, got 'nowhere'"),
+        ("[[link]]\na = 'left'\nb = 'left'", "link[0].b: needed another node than a"),
+        ("[[link]]\na = 's1'\nb = 'left'", "link: needed one link of host s1, got 2"),
+        ("[[link]]\na='left'\nb='right'\nrate='10G,1G'", "link[0].rate: needed rates with times"),
+        ("[[link]]\na='left'\nb='right'\nrate='0'", "link[0].rate: needed 1 kb/s to 10 Tb/s, got 0 b/s"),
+        ("[[host]]\nname = 'x1'", "link: needed one link of host x1, got 0"),
+        ("[[host]]\nname = 'x*'", "host[0].name: needed a pattern of nodes that there are, got 'x*'"),
+        ("[[host]]\nname = '1x'", "host[0].name: needed a name: a letter"),
+        ("[[host]]\nname = 'd1'\nadapter.rate = '1G'", "host[0].adapter.buffer: needed a size with its unit"),
+        ("[[switch]]\nname = 's1'", "switch: needed names that no host has, got 's1'"),
+        ("[[switch]]\nname = '*'\npause.high = '1kB'", "switch[0].pause.low: needed a size"),
+        (
+            "[[switch]]\nname = '*'\npause = {high = '1kB', low = '2kB'}",
+            "switch[0].pause.low: needed at most high",
+        ),
+        ("[[switch]]\nname = '*'\nbuffer = 0", "switch[0].buffer: needed a buffer that is not 0, got 0"),
+        ("[[band]]\nfigure = 'queue.mean'", "band[0]: needed low, high, or both, got neither"),
+        ("[[band]]\nfigure = 'queue.mean'\nhigh = 5", "band[0].high: needed a size, as 40kB, got 5"),
+        ("[[band]]\nfigure = 'queue.men'\nhigh = 5", "band[0].figure (figure 'queue.men' at character 1)"),
+        (
+            "[[band]]\nfigure = 'rate(bluk)'\nhigh = '1G'",
+            "band[0].figure: needed a flow or a group, got bluk",
+        ),
+        (
+            "[[band]]\nfigure = 'drops@fast'\nhigh = 0",
+            "band[0].figure: needed a variant or a mechanism behind @",
+        ),
+        ("[[band]]\nfigure = 'drops'\nlow = 3\nhigh = 2", "band[0].high: needed at least low, got 2"),
+        ("[[published]]\nfigure = 'drops'", "published[0].value: needed a text in quotes"),
+        ("[mechanisms.qcm.cp]\nqeq = '5kB'", "mechanisms.qcm: needed one of qcn"),
+        ("[mechanisms.qcn]\nqeq = '5kB'", "mechanisms.qcn.qeq: needed cp, rp or edge, with parameters"),
+        (
+            "[variants.x]\nsets = {}",
+            "variants.x.sets: needed a key of a variant, got 'sets' (did you mean 'set'?)",
+        ),
+        ("[variants.x.set]\nflow.rate = '1G'", "variants.x.set: "),
+        (
+            '[variants.x.set]\n"topology.k" = 4',
+            "variants.x.set: topology.k: needed an option of dumbbell, got 'k'",
+        ),
+        ('[sources]\n"flow.bursts" = "S001"', "sources.flow.bursts: needed the path of a value"),
+        ("x =", "scenario: needed a TOML document"),
+        ("[a." + "b." * 100 + "c]", "scenario"),
+    ],
+)
+def test_errors_name_the_path_of_what_is_wrong(text: str, told: str) -> None:
+    with pytest.raises(SpecError) as raised:
+        _experiment(text)
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        (
+            'to = "d1"\npattern = "bernoulli"',
+            "flow[0].rate: needed a rate with its unit, as 5G: that it offers",
+        ),
+        (
+            'to = "d1"\npattern = "saturating"\nrate = "5G"',
+            "flow[0].rate: needed no such key with pattern saturating",
+        ),
+        ('to = "d1"\npattern = "cbr"\nrate = "5G"\nhost_rate = "5G"', "flow[0].host_rate: needed either"),
+        ('to = "d1"\npattern = "saturated"', "flow[0].pattern: needed one of saturating, cbr"),
+        ('to = "d2"\npattern = "saturating"', "flow[0].to: needed a host, got 'd2' (did you mean '"),
+        ('to = "s1"\npattern = "saturating"', "flow[0].to: needed another host than the source"),
+        ('to = "left"\npattern = "saturating"', "flow[0].to: needed a host, got 'left'"),
+        ('to = "s1..s9999999"\npattern = "saturating"', "flow[0].to: needed"),
+        (
+            'to = "d1"\npattern = "saturating"\nstart = "5ms"\nstop = "5ms"',
+            "flow[0].stop: needed later than start",
+        ),
+        ('to = "d1"\npattern = "saturating"\nname = "a b"', "flow[0].name: needed a name: a letter"),
+        ('to = "d1"\npattern = "saturating"\nname = "rate"', "flow[0].name: needed a name"),
+        ('to = "d1"\npattern = "saturating"\nname = "r1..r3"', "flow[0].name: needed one name, or 1"),
+        (
+            'to = "d1"\npattern = "on-off"\nrate="1G"\non="1ms"\noff="1ms"\nshape=2',
+            'flow[0].shape: needed times = "par',
+        ),
+        ('to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="websearh"', "(did you mean 'websearch'?)"),
+        (
+            'to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="1kB:0.5"',
+            "flow[0].sizes: needed shares that rise to 1",
+        ),
+        (
+            'to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="/none.csv"',
+            "flow[0].sizes: needed a file that can be",
+        ),
+        (
+            'to = "d1"\npattern = "schedule"\nbursts=["5ms 1kB", "1ms 1kB"]',
+            "flow[0].bursts: needed bursts in the",
+        ),
+        ('to = "d1"\npattern = "schedule"\nbursts=[1]', "flow[0].bursts: needed texts in quotes, got 1"),
+        ('to = "d1"\npattern = "tcp"\ntcp.rto_min = "2s"', "flow[0].tcp.rto_min: needed at most rto_max"),
+        ('to = "d1"\npattern = "tcp"\ntpc.window = 4', "flow[0].tpc.window: needed a key of [[flow]]"),
+        (
+            'to = "d1"\npattern = "saturating"\nframe = "1B"',
+            "flow[0].frame: needed 60 B to 9.216 kB, got '1B'",
+        ),
+        ('to = "d1"\npattern = "saturating"\npriority = 8', "flow[0].priority: needed 0 to 7, got 8"),
+    ],
+)
+def test_errors_of_flows_name_their_path(keys: str, told: str) -> None:
+    with pytest.raises(SpecError) as raised:
+        _flows(f'from = "s1"\n{keys}')
+    assert told in str(raised.value)
+
+
+def test_values_are_set_by_path_and_say_who_set_them() -> None:
+    scenario = _read(_HEAD + _FLOW + _CBR + '[control]\nmechanism = "bcn"\nrp.ru = "4Mb/s"\n')
+    changed = apply(
+        scenario,
+        [
+            "duration=1s", "seed=7", "topology.bottleneck=1G", "flow.rate=2G", "flow[bulk].start=1ms",
+            "flow[1].priority=3", "control.rp.ru=8Mb/s", "cp.sf=30kB", "qeq=16frames", "in_band=yes",
+            "link[left>right].propagation=5us", "host[d1].delay=1us", "measure.from=500ms",
+        ],
+    )  # fmt: skip
+    experiment = changed.experiment()
+    bulk, _, voice = experiment.flows
+    assert (experiment.duration_ns, changed.seed) == (10**9, 7)
+    assert (bulk.start_ns, voice.start_ns, voice.rate_bps, voice.priority) == (10**6, 0, 2 * 10**9, 3)
+    assert experiment.control.parameters == ("rp.ru=8Mb/s", "cp.sf=30kB", "cp.qeq=24000B")
+    assert experiment.control.in_band
+    link = next(link for link in experiment.network.links if link.a == "left")
+    assert (link.rate_bps, link.propagation_ns) == (10**9, 5_000)
+    rows = {row.path: row for row in explain(changed)}
+    assert (rows["control.rp.ru"].value, rows["control.rp.ru"].set_by) == ("8 Mb/s", "command line")
+    assert (rows["topology.sources"].set_by, rows["topology.bottleneck"].set_by) == (
+        "scenario",
+        "command line",
+    )
+    assert rows["flow[voice].rate"].set_by == "command line"
+    assert rows["flow[voice].start"] == Row(
+        path="flow[voice].start", value="0 ns", source="", set_by="default", doc="when it begins"
+    )
+    assert rows["control.rp.gi"].source.startswith("S004")
+    assert scenario.experiment().duration_ns == 200_000_000
+
+
+def test_sources_are_told_by_path_or_for_all_tables_alike() -> None:
+    scenario = _read(
+        _HEAD
+        + _FLOW
+        + _CBR
+        + '[sources]\n"flow.rate" = "S001"\n"scenario.duration" = "S002"\n"flow[bulk].to" = "S003"\n'
+    )
+    rows = {row.path: row.source for row in explain(scenario)}
+    assert (rows["flow[voice].rate"], rows["scenario.duration"]) == ("S001", "S002")
+    assert (rows["flow[bulk].to"], rows["flow[voice].to"]) == ("S003", "")
+    changed = {row.path: row.source for row in explain(apply(scenario, ["duration=1s"]))}
+    assert changed["scenario.duration"] == ""
+
+
+@pytest.mark.parametrize(
+    ("assignment", "told"),
+    [
+        ("flow.rate", "needed path=value, as flow.rate=5G"),
+        ("flow[0].rate=5G", "flow[0].rate: needed no such key with pattern saturating"),
+        ("flow[9].start=5ms", "flow[9].start: needed a number below 2, got 9"),
+        ("flow[blk].start=5ms", "needed a flow's name or number, got 'blk' (did you mean 'bulk'?)"),
+        ("flow.rate=5", "flow[1].rate: needed a rate with its unit, as 5G, got '5'"),
+        ("flow.on=5ms", "flow.on: needed a scenario with a table [[flow]] that has it"),
+        ("flwo.rate=5G", "did you mean 'flow'?"),
+        ("durtion=5ms", "did you mean 'duration'?"),
+        (
+            "topology.sorces=5",
+            "topology.sorces: needed an option of dumbbell, got 'sorces' (did you mean 'sources'?)",
+        ),
+        ("control.qeqq=5kB", "control.qeqq: needed a value of the scenario, or a parameter of qcn"),
+        ("link[left].rate=1G", "needed a link's number, or its ends, as left>right"),
+        ("link[s1>s2].rate=1G", "needed one link of host s1, got 2"),
+        ("measure.prt=x", "measure.prt: needed a key of [measure], got 'prt' (did you mean 'port'?)"),
+        ("band[0].low=3", "needed a value of the experiment, got one of band"),
+        ("measure[0].from=3ms", "needed measure without [ ]"),
+        ("=3", "needed a path such as"),
+    ],
+)
+def test_errors_of_assignments_name_their_path(assignment: str, told: str) -> None:
+    scenario = _read(_HEAD + _FLOW + _CBR + '[control]\nmechanism = "qcn"\n')
+    with pytest.raises(SpecError) as raised:
+        apply(scenario, [assignment]).experiment()
+    assert told in str(raised.value)
+
+
+_VARIED = (
+    _HEAD
+    + _FLOW
+    + """
+[control]
+mechanism = "bcn"
+rp.ru = "4Mb/s"
+[mechanisms.ecm]
+rp.ru = "2Mb/s"
+[[band]]
+figure = "queue.mean"
+high = "40kB"
+[variants.1g]
+title = "A slow link"
+set = { "topology.bottleneck" = "1G", "rp.ru" = "8Mb/s" }
+[[variants.1g.band]]
+figure = "queue.mean / queue.mean@none"
+low = 0.5
+[sources]
+"control.rp.ru" = "S004"
+"mechanisms.ecm.rp.ru" = "S000"
+"""
+)
+
+
+def test_variants_have_values_and_bands_of_their_own() -> None:
+    scenario = _read(_VARIED)
+    assert scenario.variants == {"1g": "A slow link"}
+    slow = scenario.with_variant("1g")
+    assert slow.name == "mine:1g"
+    assert [band.figure for band in slow.experiment().measure.bands] == ["queue.mean / queue.mean@none"]
+    rows = {row.path: row for row in explain(slow)}
+    assert (rows["control.rp.ru"].value, rows["control.rp.ru"].set_by) == ("8 Mb/s", "variant 1g")
+    assert rows["topology.bottleneck"].set_by == "variant 1g"
+    with pytest.raises(SpecError, match="did you mean '1g'"):
+        scenario.with_variant("2g")
+
+
+def test_another_mechanism_has_its_own_parameters_and_no_bands_of_the_first() -> None:
+    scenario = _read(_VARIED)
+    other = scenario.with_mechanism("ecm", ["qeq=30kB"])
+    experiment = other.experiment()
+    assert experiment.control.parameters == ("rp.ru=2Mb/s", "cp.qeq=30kB")
+    assert experiment.measure.bands == ()
+    rows = {row.path: row for row in explain(other)}
+    assert (rows["control.rp.ru"].source, rows["control.rp.ru"].set_by) == ("S000", "scenario")
+    assert rows["control.mechanism"].set_by == "command line"
+    assert scenario.with_mechanism("none").experiment().control.parameters == ()
+    assert scenario.with_mechanism("bcn").experiment() == scenario.experiment()
+
+
+def test_what_is_written_reads_the_same() -> None:
+    scenario = apply(_read(_VARIED), ["flow.start=1ms", 'scenario.title=a "quoted"\ntitle\x7f'])
+    again = _read(scenario.toml())
+    assert again.document == scenario.document
+    assert again.experiment() == scenario.experiment()
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_every_scenario_that_comes_with_the_package_is_written_as_it_reads(name: str) -> None:
+    scenario = load_scenario(name)
+    assert _read(scenario.toml()).document == scenario.document
+
+
+@pytest.mark.parametrize("mechanism", mechanism_names())
+def test_the_template_loads_for_every_mechanism(mechanism: str) -> None:
+    text = template(mechanism)
+    assert _read(text).experiment().control.mechanism == mechanism
+    everything = text.replace("# high", "high").replace("# figure", "figure").replace("# [[band", "[[band")
+    assert len(_read(everything).experiment().measure.bands) == 1
+
+
+@pytest.mark.parametrize("mechanism", mechanism_names())
+def test_the_template_s_parameters_are_at_their_defaults(mechanism: str) -> None:
+    head, parameters = template(mechanism).split("in_band = true")
+    assigned = re.compile(r"^# (\w+ = (?!…))", re.MULTILINE)
+    control, measure = parameters.split("[measure]")
+    told = _read(f"{head}in_band = true{assigned.sub(lambda match: match[1], control)}[measure]{measure}")
+    assert len(told.experiment().control.parameters) == control.count("\n# ") - control.count("= …")
+    given, default = (
+        {row.path: row.value for row in explain(each)} for each in (told, _read(template(mechanism)))
+    )
+    assert given == default
+
+
+def test_scenarios_are_found_by_name_variant_and_file(tmp_path: Path) -> None:
+    assert load_scenario("bcn-symmetric:1g").variant == "1g"
+    file = tmp_path / "mine.toml"
+    file.write_text(_VARIED)
+    assert load_scenario(str(file)).name == "mine"
+    assert load_scenario(f"{file}:1g").name == "mine:1g"
+    with pytest.raises(SpecError, match="did you mean 'bcn-symmetric'"):
+        load_scenario("bcn-symetric")
+    with pytest.raises(SpecError, match="No such file"):
+        load_scenario("./nothing.toml")
+    for name in ("", ":", "a\0.toml", str(tmp_path), "x" * 5000):
+        with pytest.raises(SpecError):
+            load_scenario(name)
+
+
+_KEYS = st.sampled_from(
+    ["scenario", "flow", "host", "switch", "link", "control", "measure", "band", "variants", "sources",
+     "mechanisms", "name", "from", "to", "pattern", "rate", "topology", "duration", "cp", "rp", "qeq", "set",
+     "figure", "low", "x"]
+)  # fmt: skip
+_SCALARS = st.one_of(
+    st.sampled_from(
+        ["5G", "h1..h9", "s*", "all others", "1..99999999", "10ms", "bernoulli", "qcn", "@", "\0", ""]
+    ),
+    st.integers(),
+    st.floats(),
+    st.booleans(),
+    st.text(max_size=10),
+)
+_TREES = st.recursive(
+    _SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_KEYS, inner, max_size=4)),
+    max_leaves=20,
+)
+
+
+def _mixed(base: Any, drawn: Any) -> Any:
+    """Return a good document with drawn values in some places."""
+    if isinstance(base, dict) and isinstance(drawn, dict):
+        return {**base, **{key: _mixed(base.get(key), value) for key, value in drawn.items()}}
+    if isinstance(base, list) and isinstance(drawn, dict) and base:
+        return [_mixed(base[0], drawn), *base[1:]]
+    return drawn
+
+
+@given(st.dictionaries(_KEYS, _TREES, max_size=4))
+def test_no_document_gives_anything_but_an_experiment_or_an_error(drawn: dict[str, Any]) -> None:
+    import tomllib
+
+    from ecmproto.lab.build import read_tables
+
+    tree = _mixed(tomllib.loads(_VARIED), drawn)
+    with contextlib.suppress(SpecError):
+        scenario = Scenario(document=read_tables(tree))
+        scenario.experiment()
+        scenario.explain()
+        for variant in scenario.variants:
+            scenario.with_variant(variant).experiment()
+
+
+@given(st.binary(max_size=200))
+def test_no_octets_give_anything_but_a_scenario_or_an_error(octets: bytes) -> None:
+    with contextlib.suppress(SpecError):
+        read_scenario(io.BytesIO(octets))
+
+
+_SCENARIO = _read(_VARIED)
+
+
+@given(st.text(alphabet="flowcontrlqtpygbskrae[]0123.=>GkBm ", max_size=40))
+def test_no_assignment_gives_anything_but_a_scenario_or_an_error(assignment: str) -> None:
+    with contextlib.suppress(SpecError):
+        changed = apply(_SCENARIO, [assignment])
+        changed.experiment()
+        changed.explain()
