@@ -325,6 +325,8 @@ def _decide(
     words, last = 0, -_WORD
     for index in range(cache.used[2], cache.used[2] + layers):
         layer, at, octets = cache.layer[index, 0], cache.layer[index, 1], cache.layer[index, 2]
+        if layer >= MOST_FORMATS:
+            continue  # a field
         for row in range(layer * DECISIVE, (layer + 1) * DECISIVE):
             if decisive[row, 1] == 0:
                 break

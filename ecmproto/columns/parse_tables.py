@@ -25,10 +25,13 @@ from ecmproto.formats.ip import (
     ARP_ETHERTYPE,
     ARP_HARDWARE,
     ARP_PROTOCOLS,
+    EthernetARP,
     FragmentHeader,
     IPv4,
+    IPv4ARP,
     IPv6,
     OtherARP,
+    VariableARP,
 )
 from ecmproto.formats.registry import (
     BEHIND_PORTS,
@@ -56,37 +59,41 @@ _FOLLOWS: Mapping[Follows, int] = {
 
 
 def followed_by(cls: type[Layer]) -> int:
-    """Return the rule that finds the format after one; UNKNOWN if only the format's own methods can.
-
-    So it is of a format that has fields without a fixed place: no table says where it ends.
-    """
-    if cls.moving:
+    """Return the rule that finds the format after one; UNKNOWN if only the format's own methods can."""
+    if len(cls.moving) > MOST_MOVING or any(map(_is_open, cls.moving)):
         return UNKNOWN
     own_check = cls.check not in (Layer.check, cls.within)
     if own_check and cls.follows != "ipv4" and not issubclass(cls, Sampling):
         return UNKNOWN
-    if cls.otherwise is not None and not issubclass(cls, Proposed):
+    if cls.otherwise is not None and not issubclass(cls, Proposed | VariableARP):
         return UNKNOWN
     return _FOLLOWS[cls.follows]
 
 
+def _is_open(field: Field) -> bool:
+    """Return whether the octets of a field depend on more than what counts them."""
+    return field.count is not None and bool(field.count.when or not field.count.key)
+
+
 NUMBER_OF: dict[type[Layer], int] = {cls: number for number, cls in enumerate(FORMATS)}
-_BEHIND_NUMBERS = MOST_FORMATS + 3
+_FIRST_MOVING = MOST_FORMATS + 3
 MOVING_FIELDS: dict[tuple[type[Layer], str], int] = {
     place: number
     for number, place in enumerate(
-        ((cls, field.key) for cls in FORMATS for field in cls.moving), _BEHIND_NUMBERS
+        ((cls, field.key) for cls in FORMATS for field in cls.moving), _FIRST_MOVING
     )
 }
 """The fields without a fixed place, numbered as if they were formats, behind padding, trailer and FCS."""
 DATA_NUMBER, SNAP_NUMBER = NUMBER_OF[Data], NUMBER_OF[SNAP]
 
-NO_TAIL, REST_TAIL, COUNTED_TAIL = range(3)
+NO_TAIL, REST_TAIL, COUNTED_TAIL, MOVING_TAIL = range(4)
 ARP_TYPES, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
 """Where an EtherType announces several formats: how one is chosen; STRANGE is not known here."""
 
 NO_DOUBT = -1
 
+MOST_MOVING = 4
+"""How many fields without a fixed place a format may have to be walked over by kernels."""
 CONDITIONS = 4
 """How many limits a format has room for, whatever formats there are: kernels are compiled with it."""
 
@@ -113,9 +120,13 @@ class ParseTables(NamedTuple):
     fixed: Int64
     """Octets of the fixed part."""
     tail: Int64
-    """Of the variable part: NO_TAIL, REST_TAIL or COUNTED_TAIL; then what it is counted by (`BitField`),
-    scale and minus; then the place of the field on which it depends, and a bit for each value with which it
-    is there (0: always); then the least octets that it must have."""
+    """Of the variable part: NO_TAIL, REST_TAIL, COUNTED_TAIL or MOVING_TAIL; then what it is counted by
+    (`BitField`), scale and minus; then the place of the field on which it depends, and a bit for each value
+    with which it is there (0: always); then the least octets that it must have."""
+    moving: Int64
+    """The fields of a MOVING_TAIL in order, MOST_MOVING rows a format: the number of each in
+    `MOVING_FIELDS`, what it is counted by (`BitField`), scale and minus; one of fixed width is counted by
+    nothing, and has minus as many octets.  Unused rows have the number 0."""
     within: Int64
     """Its limits, CONDITIONS rows a format: a `BitField`, low and high; unused ones have no octets."""
     refuses: NDArray[np.bool_]
@@ -143,8 +154,9 @@ class ParseTables(NamedTuple):
     short: Int64
     """The format where those two octets (ARP: the sizes) are not there: messages, tags, MAC Control, ARP."""
     arp: Int64
-    """The formats of an ARP packet for IPv4 over Ethernet and of another; then that one's two hardware types,
-    two protocol types and its sizes."""
+    """The formats of ARP packets: others, IPv4 over other hardware, other protocols over Ethernet, IPv4 over
+    Ethernet; then two hardware types and the size of MAC addresses, two protocol types and the size of IPv4
+    addresses."""
     decisive: Int64
     """The words that decide how the walk goes on from a layer or came to it, DECISIVE rows a format: an octet
     of the layer and a mask; unused ones have none."""
@@ -166,6 +178,7 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
     return ParseTables(
         fixed=_numbers([cls.fixed_octets for cls in FORMATS]),
         tail=_numbers([_tail(cls) for cls in FORMATS]),
+        moving=_numbers([row for cls in FORMATS for row in _moving(cls)]),
         within=_numbers([row for cls in FORMATS for row in _conditions(cls)]),
         refuses=fixed(np.array([cls.check is not Layer.check for cls in FORMATS])),
         doubts=_numbers([_doubts(cls) for cls in FORMATS]),
@@ -180,7 +193,13 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
         short=fixed(short),
         decisive=_numbers([row for cls in FORMATS for row in _decisive(cls)]),
         settled=fixed(np.array([followed_by(cls) not in (TLVS, CN_TLV, UNKNOWN) for cls in FORMATS])),
-        arp=_numbers([NUMBER_OF[ARP], NUMBER_OF[OtherARP], *ARP_HARDWARE, *ARP_PROTOCOLS, _ARP_SIZES]),
+        arp=_numbers(
+            [
+                *(NUMBER_OF[cls] for cls in (OtherARP, IPv4ARP, EthernetARP, ARP)),
+                *(*ARP_HARDWARE, EthernetARP().hw_size),
+                *(*ARP_PROTOCOLS, IPv4ARP().proto_size),
+            ]
+        ),
         transport=fixed(_transport(formats)),
         ip=_numbers(_ip_places()),
         tag_ethertypes=_numbers([ethertypes.message, ethertypes.tag, ethertypes.mac_control]),
@@ -202,7 +221,9 @@ _FIELDS = {(cls, field.key): field for cls in FORMATS for field in cls.layout}
 def _tail(cls: type[Layer]) -> tuple[int, ...]:
     count = cls.layout[-1].count
     nowhere = BitField(0, 0, 0, 0)
-    if count is None or cls.moving:
+    if cls.moving:
+        return (MOVING_TAIL, *nowhere, 0, 0, *nowhere, 0, 0)
+    if count is None:
         return (NO_TAIL, *nowhere, 0, 0, *nowhere, 0, 0)
     by = bit_field(field_of(cls, count.key)) if count.key else nowhere
     when, values = nowhere, 0
@@ -211,6 +232,17 @@ def _tail(cls: type[Layer]) -> tuple[int, ...]:
         values = sum(1 << value for value in count.when[1])
     kind = COUNTED_TAIL if count.key else REST_TAIL
     return (kind, *by, count.scale, count.minus, *when, values, cls.least_shown)
+
+
+def _moving(cls: type[Layer]) -> list[tuple[int, ...]]:
+    rows: list[tuple[int, ...]] = []
+    for field in cls.moving[:MOST_MOVING]:
+        number, count = MOVING_FIELDS[cls, field.key], field.count
+        if count is None:
+            rows.append((number, 0, 0, 0, 0, 0, -(field.bits or 0) // 8))
+        elif not _is_open(field):
+            rows.append((number, *bit_field(field_of(cls, count.key)), count.scale, count.minus))
+    return rows + [(0,) * 7] * (MOST_MOVING - len(rows))
 
 
 def _conditions(cls: type[Layer]) -> list[tuple[int, ...]]:
@@ -234,8 +266,6 @@ _SELECTORS: dict[str | int, tuple[tuple[int, int], ...]] = {
     ARP_ETHERTYPE: ((0, 0xFFFF), (2, 0xFFFF), (4, 0xFFFF)),
 }  # fmt: skip
 """Where formats share an EtherType: the words that choose among them, and the bits of each that do."""
-
-_ARP_SIZES = ARP().hw_size << 8 | ARP().proto_size
 
 DECISIVE = 8
 """How many words of a format may decide."""

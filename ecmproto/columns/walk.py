@@ -57,7 +57,9 @@ from ecmproto.columns.parse_tables import (
     IPV4,
     IPV6,
     LLDP,
+    MOST_MOVING,
     MOVING_FIELDS,
+    MOVING_TAIL,
     NO_DOUBT,
     NO_TAIL,
     NOTHING,
@@ -154,6 +156,38 @@ def _tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64)
     return left
 
 
+@inlined
+def _moving_octets(buffer: Octets, start: int, index: int, moving: Int64) -> int:
+    """Return the octets that the field in row ``index`` should have in the layer at ``start``."""
+    number = _number(buffer, start, moving, index, 1)
+    return int(max(0, number * moving[index, 5] - moving[index, 6]))
+
+
+@inlined
+def _trace_moving(
+    cache: LayoutCache,
+    traced: int,
+    buffer: Octets,
+    begin: int,
+    start: int,
+    stop: int,
+    layer: int,
+    tables: ParseTables,
+) -> int:
+    """Trace the fields without a fixed place of the layer from ``start`` to ``stop``; returns how many."""
+    count = 0
+    at = start + tables.fixed[layer]
+    for index in range(layer * MOST_MOVING, (layer + 1) * MOST_MOVING):
+        if tables.moving[index, 0] == 0:
+            break
+        octets = min(_moving_octets(buffer, start, index, tables.moving), stop - at)
+        if octets > 0:
+            trace(cache, traced + count, tables.moving[index, 0], at - begin, octets)
+            count += 1
+            at += octets
+    return count
+
+
 class _Next(NamedTuple):
     layer: int
     bound: int
@@ -185,6 +219,21 @@ def _is_snap(buffer: Octets, pos: int, stop: int) -> bool:
 
 
 @inlined
+def _arp(buffer: Octets, pos: int, stop: int, tables: ParseTables) -> int:
+    """Return the format of the ARP packet at ``pos``; see `ecmproto.formats.ip.VariableARP.cannot_be`."""
+    arp = tables.arp
+    hardware, protocol = two_octets(buffer, pos), two_octets(buffer, pos + 2)
+    hw_size, proto_size = signed(buffer[pos + 4]), signed(buffer[pos + 5])
+    is_mac = hw_size == arp[6] and (hardware == arp[4] or hardware == arp[5])
+    is_ipv4 = proto_size == arp[9] and (protocol == arp[7] or protocol == arp[8])
+    if is_mac and is_ipv4:
+        return int(arp[3])
+    if stop - pos < tables.fixed[arp[0]] + 2 * (hw_size + proto_size):
+        return int(arp[0])
+    return int(arp[2] if is_mac else arp[1] if is_ipv4 else arp[0])
+
+
+@inlined
 def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTables) -> _Next:
     """Return the format at ``pos`` that EtherType or length ``value`` announces, and how far it may reach."""
     layer = signed(tables.announced[value])
@@ -204,14 +253,7 @@ def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTab
     if layer == ARP_TYPES:
         if stop - pos < 6:
             return _Next(tables.short[3], stop, False, NO_LENGTH)
-        hardware, protocol = two_octets(buffer, pos), two_octets(buffer, pos + 2)
-        if (
-            two_octets(buffer, pos + 4) == tables.arp[6]
-            and (hardware == tables.arp[2] or hardware == tables.arp[3])
-            and (protocol == tables.arp[4] or protocol == tables.arp[5])
-        ):
-            return _Next(tables.arp[0], stop, True, NO_LENGTH)
-        return _Next(tables.arp[1], stop, False, NO_LENGTH)
+        return _Next(_arp(buffer, pos, stop, tables), stop, True, NO_LENGTH)
     which = 2 if layer == OPCODE else 0 if value == tables.tag_ethertypes[0] else 1
     if stop - pos < 2:
         return _Next(tables.short[which], stop, False, NO_LENGTH)
@@ -410,13 +452,22 @@ def walk(
         else:
             after = pos + fixed
             missing, got = 0, 0
-            if tables.tail[layer, 0] != NO_TAIL:
+            if tables.tail[layer, 0] == MOVING_TAIL:
+                wanted = 0
+                for index in range(layer * MOST_MOVING, (layer + 1) * MOST_MOVING):
+                    wanted += _moving_octets(buffer, pos, index, tables.moving)
+                missing = max(0, after + wanted - stop)
+                got = wanted - missing
+                after += got
+            elif tables.tail[layer, 0] != NO_TAIL:
                 wanted = _tail_octets(buffer, pos, stop - after, layer, tables.tail)
                 missing = max(0, after + max(0, wanted) - stop)
                 got = -1 if wanted < 0 else wanted - missing
                 after += max(0, got)
             trace(cache, layers, layer, pos - begin, after - pos)
             layers += 1
+            if tables.tail[layer, 0] == MOVING_TAIL:
+                layers += _trace_moving(cache, layers, buffer, begin, pos, after, layer, tables)
             open_ended = tables.tail[layer, 0] == REST_TAIL and got > 0 and not bounded
             settled = settled and tables.settled[layer]
             if not tables.run[layer] or last != layer:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ecmproto.batch.headers import fixed
 from ecmproto.capture import Batch, open_capture
-from ecmproto.codec import CNM, TLV, VLAN, EtherTypes, IPv4, Layer
+from ecmproto.codec import CNM, TLV, VLAN, EtherTypes, IPv4, IPv4ARP, Layer, OtherARP
 from ecmproto.columns import extract, walk
 from ecmproto.columns.extraction import SHARED_FRAMES as SHARED_WORK
 from ecmproto.columns.parse_tables import NUMBER_OF, UNKNOWN, parse_tables
@@ -100,7 +100,7 @@ def test_other_ethertypes() -> None:
     assert_equal(batch, ethertypes=ethertypes)
 
 
-@pytest.mark.parametrize("cls", [VLAN, CNM, IPv4, TLV], ids=lambda cls: cls.prefix)
+@pytest.mark.parametrize("cls", [VLAN, CNM, IPv4, TLV, IPv4ARP, OtherARP], ids=lambda cls: cls.prefix)
 def test_formats_that_the_walk_cannot_tell(cls: type[Layer], monkeypatch: pytest.MonkeyPatch) -> None:
     follows = parse_tables(DEFAULT).follows.copy()
     follows[NUMBER_OF[cls]] = UNKNOWN
