@@ -8,7 +8,7 @@ FUZZ_TIME ?= 60s
 KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms \
 	cli/test_dissect_large.py cli/test_dissect_columns.py test_kernel.py test_kernel_cache.py)
 
-.PHONY: demo test test-all lint unit thorough coverage boundscheck bench fuzz docs pcaps clean
+.PHONY: demo test test-all lint unit thorough coverage boundscheck bench fuzz docs papers pcaps clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -67,6 +67,9 @@ fuzz: $(VENV)/ready-dev  ## FUZZ_TIME each of what is spoilt, then of what cover
 docs: $(VENV)/ready-dev  ## the field and parameter references, from the declarations
 	$(BIN)/python -m docs.reference
 	$(BIN)/python -m docs.parameter_reference
+
+papers: $(VENV)/ready-dev  ## docs/papers: every published experiment beside ours; goes on where it ended
+	$(RUN) lab papers --out docs/papers --rows .papers.ndjson
 
 pcaps: $(VENV)/ready-dev  ## the bundled captures, from their manifest
 	$(BIN)/python -m pcaps

@@ -26,6 +26,7 @@ COMMANDS = {
     "craft": "Build frames from a line, a specification or JSON, one or a million.",
     "send": "Send frames out of an interface, and say at which rate they left.",
     "replay": "Run a capture through a software congestion point.",
+    "lab": "Run experiments in networks of hosts and switches, in virtual time.",
     "stats": "Show what is in a capture in numbers: kinds, rates, feedback, pauses as time.",
     "live": "Be a congestion point, reaction point or edge between real interfaces.",
     "fuzz": "Try spoilt frames on these decoders, or on any program.",
@@ -36,7 +37,7 @@ COMMANDS = {
 }
 
 
-_TOLD = ("dissect", "craft", "replay", "stats", "send")
+_TOLD = ("dissect", "craft", "replay", "lab", "stats", "send")
 """Commands that say what they are at when they take long; others speak all the time, or never take long."""
 
 

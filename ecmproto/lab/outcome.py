@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from ecmproto.errors import counted
-from ecmproto.lab.figures import Figure, parse_figure
-from ecmproto.lab.model import Band, Experiment, Published
+from ecmproto.lab.figures import Expectation, Figure, parse_figure
+from ecmproto.lab.model import Band, Experiment, Measure, Published
 from ecmproto.lab.results import RunFigures
-from ecmproto.tables import Paint, pairs, plain
+from ecmproto.tables import Paint, columns_of, pairs, plain
 from ecmproto.units import format_octets, format_time
 
 STANDARD = (
@@ -51,13 +51,27 @@ class FigureRow:
 
     @property
     def inside(self) -> tuple[bool, ...]:
-        """Return for each seed whether all values are within the band."""
-        return tuple(all(self.outside_by(value) == 0.0 for value in each) for each in self.values)
+        """Return for each seed, or each median over as many as the band says, whether it is in the band."""
+        return tuple(all(self.outside_by(value) == 0.0 for value in each) for each in self._compared)
+
+    @property
+    def _compared(self) -> tuple[tuple[float, ...], ...]:
+        """What is held against the band: values of seeds, or medians over whole groups of them."""
+        size = self.band.median_of if self.band else 1
+        if size == 1 or len(self.values) < size:
+            return self.values
+        groups = [self.values[at : at + size] for at in range(0, len(self.values) - size + 1, size)]
+        return tuple(tuple(map(_median, zip(*group, strict=True))) for group in groups)
+
+    @property
+    def judged(self) -> bool:
+        """Return whether there is a band, and as many seeds as its median is of."""
+        return self.band is not None and len(self.values) >= self.band.median_of
 
     @property
     def holds(self) -> bool:
-        """Return whether the band holds on enough seeds; True without one."""
-        return self.band is None or sum(self.inside) >= PASSING * len(self.inside)
+        """Return whether the band holds on enough seeds; True where nothing can be judged."""
+        return not self.judged or sum(self.inside) >= PASSING * len(self.inside)
 
     def outside_by(self, value: float) -> float:
         """Return how far a value is above the band (or below: negative), as a part of the limit."""
@@ -90,13 +104,7 @@ class FigureRow:
 
     def band_text(self) -> str:
         """Return the band for a person; nothing without one."""
-        if self.band is None:
-            return ""
-        show = self.figure.show
-        low, high = self.band.low, self.band.high
-        if low is None:
-            return f"≤ {show(high)}" if high is not None else ""
-        return f"≥ {show(low)}" if high is None else f"{show(low)} … {show(high)}"
+        return band_text(self.band) if self.band is not None else ""
 
     def published_text(self) -> str:
         """Return what documents print."""
@@ -106,16 +114,18 @@ class FigureRow:
         """Return whether the band holds, on how many seeds, and how far the worst one is outside."""
         if self.band is None:
             return ""
+        if not self.judged:
+            return f"for the median of {self.band.median_of} seeds"
         met, seeds = sum(self.inside), len(self.inside)
         if met == seeds:
             return "inside" if seeds == 1 else f"inside on all {seeds}"
-        distances = [self.outside_by(value) for each in self.values for value in each]
+        distances = [self.outside_by(value) for each in self._compared for value in each]
         if any(math.isnan(each) for each in distances):
             how = "no value"
         else:
             worst = max(distances, key=abs)
             side = "above" if worst > 0 else "below"
-            how = f"{100 * abs(worst):.2g} % {side}" if math.isfinite(worst) else side
+            how = f"{_percent(abs(worst))} {side}" if math.isfinite(worst) else side
         return f"outside, {how}" if seeds == 1 else f"inside on {met} of {seeds}; worst {how}"
 
     def _texts(self, values: Sequence[float]) -> str:
@@ -141,6 +151,20 @@ class FigureRow:
             row["inside"] = list(self.inside)
             row["verdict"] = self.verdict_text()
         return row
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
+
+
+def band_text(band: Band) -> str:
+    """Return what a band says for a person: ``20 kB … 30 kB``, ``≥ 0.95``."""
+    show = parse_figure(band.figure).show
+    if band.low is None:
+        text = f"≤ {show(band.high)}" if band.high is not None else ""
+    else:
+        text = f"≥ {show(band.low)}" if band.high is None else f"{show(band.low)} … {show(band.high)}"
+    return f"{text} (median of {band.median_of})" if band.median_of > 1 else text
 
 
 def unit_of(figure: Figure) -> str:
@@ -177,10 +201,53 @@ def _most(values: Iterable[float]) -> float:
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
+def figure_rows(
+    measure: Measure, values: Mapping[str, tuple[tuple[float, ...], ...]], more: Iterable[str]
+) -> tuple[FigureRow, ...]:
+    """Return the rows of an experiment: its bands, then what is published without one, then ``more``.
+
+    ``values`` has the values of each figure on each seed.
+    """
+    published: dict[str, list[Published]] = {}
+    for each in measure.published:
+        published.setdefault(each.figure, []).append(each)
+
+    def row(text: str, band: Band | None = None) -> FigureRow:
+        said = tuple(published.get(text, ()))
+        return FigureRow(figure=parse_figure(text), values=values[text], band=band, published=said)
+
+    rows = [row(band.figure, band) for band in measure.bands]
+    shown = {band.figure for band in measure.bands}
+    rows += [row(text) for text in dict.fromkeys((*published, *more)) if text not in shown]
+    return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Whether an expectation held on each seed, and in words with which values."""
+
+    text: str
+    held: tuple[bool, ...]
+    shown: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Return whether it held on all seeds."""
+        return all(self.held)
+
+    def sentence(self) -> str:
+        """Return it for a person, with the values of the first seed that is against it."""
+        if self.holds:
+            return f"holds: {self.text} ({self.shown[0]})"
+        first = self.held.index(False)
+        seeds = f" on {self.held.count(False)} of {len(self.held)} seeds" if len(self.held) > 1 else ""
+        return f"does not hold{seeds}: {self.text} ({self.shown[first]})"
+
+
 class Outcome:
     """The runs of one experiment on several seeds; ``others`` are runs that its figures name by ``@``.
 
-    These have as many seeds, the same ones.
+    These have as many seeds, the same ones.  ``figures`` are shown besides the experiment's own.
     """
 
     def __init__(
@@ -190,11 +257,13 @@ class Outcome:
         *,
         variant: str = "",
         others: Mapping[str, Sequence[RunFigures]] | None = None,
+        figures: Sequence[str] = (),
     ) -> None:
         self.experiment = experiment
         self.variant = variant
         self.runs = list(runs)
         self._others = others or {}
+        self._figures = figures
 
     @property
     def name(self) -> str:
@@ -210,29 +279,46 @@ class Outcome:
     def rows(self) -> tuple[FigureRow, ...]:
         """All figures: the experiment's own in the order that it names them, then the standard ones."""
         measure = self.experiment.measure
-        published: dict[str, list[Published]] = {}
-        for each in measure.published:
-            published.setdefault(each.figure, []).append(each)
-        rows = []
-        shown = set()
-        for band in measure.bands:
-            rows.append(self.row(band.figure, band, tuple(published.get(band.figure, ()))))
-            shown.add(band.figure)
-        for text, values in published.items():
-            if text not in shown:
-                rows.append(self.row(text, None, tuple(values)))
-                shown.add(text)
-        rows += [self.row(text) for text in self._standard() if text not in shown]
-        return tuple(rows)
+        own = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published)]
+        texts = dict.fromkeys((*own, *self._figures, *self._standard()))
+        values = {text: self.values(text) for text in texts}
+        return figure_rows(measure, values, [*self._figures, *self._standard()])
 
-    def row(self, text: str, band: Band | None = None, published: tuple[Published, ...] = ()) -> FigureRow:
-        """Return a figure on all seeds."""
+    def values(self, text: str) -> tuple[tuple[float, ...], ...]:
+        """Return the values of a figure on each seed."""
         figure = parse_figure(text)
         values = []
         for place, run in enumerate(self.runs):
-            others = {name: each[place] for name, each in self._others.items() if place < len(each)}
-            values.append(figure.evaluate(run, others))
-        return FigureRow(figure=figure, values=tuple(values), band=band, published=published)
+            others = self._others_of(place)
+            known = figure.runs <= set(others)  # what was stopped leaves some out
+            values.append(figure.evaluate(run, others) if known else (math.nan,))
+        return tuple(values)
+
+    def row(self, text: str) -> FigureRow:
+        """Return a figure on all seeds, without what is said of it."""
+        return FigureRow(figure=parse_figure(text), values=self.values(text))
+
+    def _others_of(self, place: int) -> dict[str, RunFigures]:
+        return {name: each[place] for name, each in self._others.items() if place < len(each)}
+
+    def check(self, expectation: Expectation) -> Check:
+        """Return whether an expectation holds on each seed."""
+        held, shown = [], []
+        for place, run in enumerate(self.runs):
+            others = self._others_of(place)
+            if not expectation.runs <= set(others):
+                held.append(False)
+                shown.append("another run is missing")
+                continue
+            holds, values = expectation.check(run, others)
+            held.append(holds)
+            pieces = [
+                ", ".join(map(figure.show, each))
+                for figure, each in zip(expectation.figures, values, strict=True)
+                if figure.readings
+            ]
+            shown.append("; ".join(pieces))
+        return Check(text=expectation.text, held=tuple(held), shown=tuple(shown))
 
     def _standard(self) -> Iterator[str]:
         """Yield the figures that are shown of every experiment, as far as they make sense here."""
@@ -358,6 +444,46 @@ def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
             texts.append(paint(text, name) if name and text.strip() else text)
         lines.append(f"  {'  '.join(texts)}".rstrip())
     return "\n".join(lines)
+
+
+class Comparison:
+    """Outcomes of one scenario side by side: its own mechanism, others, and the baselines."""
+
+    def __init__(self, outcomes: Mapping[str, Outcome]) -> None:
+        self.outcomes = dict(outcomes)
+
+    @property
+    def figures(self) -> list[str]:
+        """The figures that any of them shows, in the order of the first."""
+        texts = [row.figure.text for outcome in self.outcomes.values() for row in outcome.rows]
+        return [text for text in dict.fromkeys(texts) if not parse_figure(text).runs]
+
+    def table(self, paint: Paint = plain) -> str:
+        """Return a line for each figure, a column for each outcome, and what is published."""
+        first = next(iter(self.outcomes.values()))
+        published = {row.figure.text: row.published_text() for row in first.rows}
+        names = list(self.outcomes)
+        lines: list[tuple[str, list[str]]] = [("", [*names, "published"])]
+        for text in self.figures:
+            medians = [outcome.row(text).ours_text() for outcome in self.outcomes.values()]
+            lines.append((text, [*medians, published.get(text, "")]))
+        if not any(cells[-1] for _, cells in lines[1:]):
+            lines = [(text, cells[:-1]) for text, cells in lines]
+        seeds = ", ".join(map(str, first.seeds))
+        title = f"{paint(first.experiment.name, 'title')}: {first.experiment.title}; {', '.join(names)}"
+        facts = [("queue of", first.runs[0].main_port), ("seeds" if len(first.seeds) > 1 else "seed", seeds)]
+        parts = [f"{title}\n{pairs(facts, paint=paint)}", columns_of(lines, paint=paint)]
+        said = [
+            f"{name}: {line}"
+            for name, outcome in self.outcomes.items()
+            for line in (*problems(outcome.runs), *explanations(outcome.runs))
+        ]
+        return "\n\n".join([*parts, "\n".join(said)] if said else parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison for JSON."""
+        runs = {name: outcome.as_dict() for name, outcome in self.outcomes.items()}
+        return {"schema": "ecmproto/lab-comparison/1", "runs": runs}
 
 
 # What is wrong, and what never happened -------------------------------------------------------------------

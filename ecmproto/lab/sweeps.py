@@ -231,7 +231,7 @@ class LocalExecutor:
         import multiprocessing
 
         context = multiprocessing.get_context("spawn")
-        with context.Pool(min(self.jobs, len(points) - 1), initializer=_ignore_interrupts) as pool:
+        with context.Pool(min(self.jobs, len(points) - 1), initializer=ignore_interrupts) as pool:
             yield from pool.imap_unordered(_Numbered(work), points[1:])
 
 
@@ -245,7 +245,7 @@ class _Numbered:
         return point, self.work(point)
 
 
-def _ignore_interrupts() -> None:
+def ignore_interrupts() -> None:
     """Leave Ctrl-C to the process that started this one."""
     import signal
 

@@ -14,6 +14,7 @@ from ecmproto.report.replay_panels import (
     FeedbackPanels,
     LossPanels,
     MessagePanels,
+    PhasePanels,
     QueuePanels,
     RatePanels,
     SentPanels,
@@ -52,13 +53,14 @@ def listed(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
-Kind = Literal["queue", "losses", "delivered", "sent", "feedback", "messages"]
+Kind = Literal["queue", "losses", "delivered", "sent", "phase", "feedback", "messages"]
 
 KINDS: Mapping[Kind, Callable[[Sequence[Run], TimeAxis, Format], Panels[Run]]] = {
     "queue": QueuePanels,
     "losses": LossPanels,
     "delivered": RatePanels,
     "sent": SentPanels,
+    "phase": PhasePanels,
     "feedback": FeedbackPanels,
     "messages": MessagePanels,
 }
@@ -69,6 +71,7 @@ HEADINGS: Mapping[Kind, str] = {
     "losses": "Drops and pauses",
     "delivered": "Rate delivered per flow",
     "sent": "Rate sent per flow",
+    "phase": "Queue and rate against each other",
     "feedback": "Feedback computed",
     "messages": "Messages sent to the flows",
 }
@@ -114,9 +117,12 @@ def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
         place = PanelPlace(left_px=left_px, top_px=top_px, right_px=right_px)
         title = panels.title(run) or names[runs.index(run)]
         axes = panel(sheet, panels, run, place, title=title)
-        time.put_on(axes)
+        if panels.timed:
+            time.put_on(axes)
         if run is panels.runs[-1]:
-            time_numbers(sheet, axes, time, place, panels.height_px(run))
+            numbers_below(sheet, axes, panels, run, place)
+        elif not panels.timed:
+            axes.tick_params(axis="x", labelbottom=False)
         top_px += panels.height_px(run) + _BETWEEN_PX
     return sheet.figure
 
@@ -145,6 +151,19 @@ def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, place: PanelPlace, *,
             place.right_px, base_px, readout, align="right", colour=MUTED, size_px=small_px, room_px=room_px
         )
     return axes
+
+
+def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Run], run: Run, place: PanelPlace) -> None:
+    """Write the numbers at the lower axis and its name: of time, or of what else goes across."""
+    height_px = panels.height_px(run)
+    if panels.timed:
+        time_numbers(sheet, axes, panels.time, place, height_px)
+        return
+    small_px = sheet.form.text_px - 1
+    axes.tick_params(axis="x", labelbottom=True, labelsize=small_px, pad=4)
+    axes.xaxis.set_major_formatter(number_text)
+    base_px = place.top_px + height_px + TIME_PX - 7
+    sheet.text(place.right_px, base_px, panels.across(), align="right", colour=MUTED, size_px=small_px)
 
 
 def time_numbers(sheet: Sheet, axes: Axes, time: TimeAxis, place: PanelPlace, height_px: float) -> None:
@@ -284,8 +303,9 @@ def _draw_panel(sheet: Sheet, panels: Panels[Run], run: Run, left_px: float, top
         right_px=left_px + form.width_px - panels.right_px,
     )
     axes = panel(sheet, panels, run, place, title=panels.title(run))
-    panels.time.put_on(axes)
-    time_numbers(sheet, axes, panels.time, place, panels.height_px(run))
+    if panels.timed:
+        panels.time.put_on(axes)
+    numbers_below(sheet, axes, panels, run, place)
 
 
 _ABSENT: dict[Kind, str] = {
@@ -293,6 +313,7 @@ _ABSENT: dict[Kind, str] = {
     "losses": "nothing dropped, nobody paused",
     "delivered": "no flows",
     "sent": "no flows",
+    "phase": "no set point",
     "feedback": "no feedback",
     "messages": "no messages",
 }

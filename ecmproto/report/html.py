@@ -18,6 +18,7 @@ from ecmproto.report.run import (
     ComparisonCell,
     ComparisonRow,
     Report,
+    ReportTable,
     Run,
     comparison,
     greatest,
@@ -86,6 +87,10 @@ def html_page(report: Report) -> str:
     """
     parts = [
         ("results", "What came out", _results(report.runs)),
+        *(
+            (f"table-{number}", table.heading, _table(table, number))
+            for number, table in enumerate(report.tables, 1)
+        ),
         *((kind, HEADINGS[kind], _figure(kind, report.runs)) for kind in KINDS),
         ("runs", "What was run", _runs(report.runs)),
         ("words", "Words used", element("dl", *pairs(GLOSSARY))),
@@ -113,7 +118,7 @@ def _header(report: Report, links: Sequence[tuple[str, str]]) -> Markup:
     items = [element("li", element("a", text, href=f"#{target}")) for target, text in links]
     return element(
         "header",
-        element("p", "ecmproto · replay of a capture through congestion management", class_="kicker"),
+        element("p", f"ecmproto · {report.kicker}", class_="kicker"),
         element("h1", report.title),
         element("p", " ".join(summary(report)), class_="lead"),
         element("nav", element("ul", *items), aria_label="Parts of this page"),
@@ -146,6 +151,22 @@ def _results(runs: Sequence[Run]) -> Markup:
     )
     broad = "scroll broad" if len(runs) > _BROAD_ABOVE else "scroll"
     return element("div", table, class_=broad, tabindex="0", role="region", aria_labelledby="results-caption")
+
+
+def _table(table: ReportTable, number: int) -> Markup:
+    """Return a table of texts."""
+    caption = f"table-{number}-caption"
+    body = [
+        element("tr", element("th", first, scope="row"), *(element("td", text) for text in texts))
+        for first, *texts in table.rows
+    ]
+    content = element(
+        "table",
+        element("caption", table.caption, id=caption),
+        element("thead", element("tr", *_column_heads(table.columns))),
+        element("tbody", *body),
+    )
+    return element("div", content, class_="scroll", tabindex="0", role="region", aria_labelledby=caption)
 
 
 def _column_heads(names: Sequence[str]) -> list[Markup]:
@@ -450,6 +471,11 @@ READING: Mapping[Kind, str] = {
         "What the sources sent towards the port. A dotted line is the limit that feedback has set "
         "the source; where there is none, the source sends as it pleases."
     ),
+    "phase": (
+        "The queue less its set point, and what was sent to it, against each other: each point is a short "
+        "span of time, the first one ringed. A loop that winds inward settles, one that stays wide swings; "
+        "the cross is where it should end."
+    ),
     "feedback": (
         "What the congestion point computed at each sample. Below zero it asks for less, above "
         "zero the port has room; an advertised rate is drawn as it is. Triangles mark values beyond the "
@@ -498,6 +524,8 @@ def summary(report: Report) -> list[str]:
 
 def _replayed(report: Report) -> str:
     runs = report.runs
+    if report.lead:
+        return report.lead
     frames = measured(runs[0], "frames")
     what = "The frames" if frames is None else f"The {value_text(frames, 'frames')} frames"
     if frames == 0:
@@ -578,6 +606,8 @@ def _paused(run: Run, who: str) -> list[str]:
 def alternative(kind: Kind, runs: Sequence[Run], heading: str) -> str:
     """Return the text that a screen reader says instead of a figure."""
     names = listed(short_names(runs))
+    if kind == "phase":
+        return f"{heading} for {names}. The table of results has the figures."
     if kind != "queue":
         return f"{heading} over time for {names}. The table of results has the figures."
     peaks = [greatest(run.queue.peak_octets.tolist()) for run in runs]

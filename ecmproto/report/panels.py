@@ -86,6 +86,10 @@ class Panels(Generic[Shown]):
         """Return the unit of the vertical axis, or nothing."""
         return ""
 
+    def across(self) -> str:
+        """Return what goes across, with its unit, where that is not time."""
+        return ""
+
     def height_px(self, run: Shown) -> float:
         """Return the height of the run's axes."""
         return self.form.panel_px

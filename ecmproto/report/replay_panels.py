@@ -34,6 +34,7 @@ from ecmproto.report.run import (
     FlowCurves,
     Run,
     Scale,
+    TheoryCurve,
     greatest,
     labelled_scale,
     measured,
@@ -259,6 +260,7 @@ class QueuePanels(Panels[Run]):
         if any(self._buffer_is_near(run) for run in self.runs):
             line = Line2D((), (), color=ALERT.light, linewidth=1.6, linestyle=_BUFFER_DOTS)
             entries.append(LegendEntry(handle=line, text="end of the buffer"))
+        entries += _theory_entries(self.runs, "queue")
         if any(self._overshoots(run) for run in self.runs):
             mark = Line2D((), (), **BEYOND)
             entries.append(LegendEntry(handle=mark, text="beyond the scale"))
@@ -269,6 +271,9 @@ class QueuePanels(Panels[Run]):
         top, factor = self._tops[id(run)], self._scale(run).factor
         value_axis(axes, 0, _MARGIN * top / factor, self.form)
         self._draw_curves(axes, run)
+        for curve in run.theory:
+            if curve.of == "queue":
+                _draw_theory(axes, curve, self.time, factor, top * _MARGIN)
         if run.set_point_octets is not None:
             axes.axhline(run.set_point_octets / factor, color=INK.light, linewidth=1.1, linestyle=_DASHES)
         if self._buffer_is_near(run) and run.buffer_octets is not None:
@@ -302,6 +307,74 @@ def _longest(run: Run) -> float:
     return max(highest(run.queue.peak_octets), highest(run.queue.mean_octets))
 
 
+_THEORY_DASHES = (0, (6, 2, 1, 2))
+
+
+def _theory_entries(runs: Sequence[Run], of: str) -> list[LegendEntry]:
+    """Return the legend of the models' curves: each label once."""
+    from matplotlib.lines import Line2D
+
+    labels = dict.fromkeys(curve.label for run in runs for curve in run.theory if curve.of == of)
+    return [LegendEntry(handle=Line2D((), (), **_theory_line()), text=label) for label in labels]
+
+
+def _theory_line() -> dict[str, Any]:
+    return {"color": INK.light, "linewidth": 1.3, "linestyle": _THEORY_DASHES, "marker": ""}
+
+
+def _draw_theory(axes: Axes, curve: TheoryCurve, time: TimeAxis, factor: float, top: float) -> None:
+    """Draw a model's curve, cut off at the upper end of the scale."""
+    step = max(1, len(curve.value) // _THEORY_POINTS)
+    across, upward = curve.time_ns[::step] / time.scale.factor, curve.value[::step]
+    axes.plot(across, np.minimum(upward, top) / factor, **_theory_line())
+
+
+_THEORY_POINTS = 600
+
+
+class PhasePanels(Panels[Run]):
+    """Panels of the queue, less its set point, against what is sent to it; all on the same two scales."""
+
+    timed = False
+
+    def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
+        super().__init__([run for run in runs if len(run.phase.rate_bps) > 1], time, form)
+        offsets = [np.abs(run.phase.offset_octets[drawable(run.phase.offset_octets)]) for run in self.runs]
+        self._width = greatest(float(each.max(initial=0.0)) for each in offsets) or 1.0
+        self._top = greatest(highest(run.phase.rate_bps) for run in self.runs) or 1.0
+        self._octets, self._rates = octet_scale(self._width), rate_scale(self._top)
+
+    def unit(self, run: Run) -> str:
+        """Return the axis' prefixed unit."""
+        return self._rates.unit
+
+    def across(self) -> str:
+        """Return what goes across."""
+        return f"queue less its set point ({self._octets.unit})"
+
+    def height_px(self, run: Run) -> float:
+        """Return the height of the axes."""
+        return 1.7 * self.form.panel_px
+
+    def draw(self, axes: Axes, run: Run) -> None:
+        """Draw the run's panel."""
+        across = run.phase.offset_octets / self._octets.factor
+        upward = run.phase.rate_bps / self._rates.factor
+        most = self.form.bins * _PHASE_POINTS_PER_BIN
+        kept = drawable(across) & drawable(upward)
+        across, upward = across[kept][:most], upward[kept][:most]
+        value_axis(axes, 0, _MARGIN * self._top / self._rates.factor, self.form)
+        width = _MARGIN * self._width / self._octets.factor
+        axes.set_xlim(-width, width)
+        axes.axvline(0, color=INK.light, linewidth=1.1, linestyle=_DASHES)
+        axes.plot(across, upward, color=QUEUE.light, linewidth=0.9, marker=".", markersize=4, alpha=0.8)
+        axes.plot(across[:1], upward[:1], color=QUEUE.light, marker="o", markersize=9, fillstyle="none")
+        end = float(np.mean(upward[-max(1, len(upward) // 10) :])) if len(upward) else 0.0
+        axes.plot([0.0], [end], color=ALERT.light, marker="+", markersize=12, markeredgewidth=2)
+
+
+_PHASE_POINTS_PER_BIN = 4
+
 _MARKS = 7
 """How many markers a line has along the whole axis."""
 _LIMIT_DOTS = (0, (1, 1.6))
@@ -330,16 +403,20 @@ class RatePanels(Panels[Run]):
         """Return the legend of the lines."""
         from matplotlib.lines import Line2D
 
-        return [
+        entries = [
             LegendEntry(handle=Line2D((), (), **_rate_line(self._style(label))), text=label)
             for label in self._places
         ]
+        return entries + _theory_entries(self.runs, "rate")
 
     def draw(self, axes: Axes, run: Run) -> None:
         """Draw the run's panel."""
         value_axis(axes, 0, 1.06 * self._top_bps / self._scale.factor, self.form)
         for flow in run.flows:
             self._draw(axes, flow, self._curve(flow))
+        for curve in run.theory:
+            if curve.of == "rate":
+                _draw_theory(axes, curve, self.time, self._scale.factor, 1.06 * self._top_bps)
 
     def _draw(self, axes: Axes, flow: FlowCurves, values: Floats, **look: Any) -> None:
         edges = coarse_edges(flow.edges_ns, self.form.bins) / self.time.scale.factor

@@ -160,6 +160,32 @@ class PauseCurve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TheoryCurve:
+    """What a model gives for a run, drawn over its queue or its flows' rates: a value for each time."""
+
+    label: str
+    of: Literal["queue", "rate"]
+    time_ns: NDArray[np.float64]
+    value: NDArray[np.float64]
+    """Octets or bit/s."""
+
+    def __post_init__(self) -> None:
+        _check_lengths(self.time_ns, self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PhaseCurve:
+    """The way of a queue and of what is sent to it, against each other, in order of time."""
+
+    offset_octets: NDArray[np.float64] = field(default_factory=_floats)
+    """The queue less its set point."""
+    rate_bps: NDArray[np.float64] = field(default_factory=_floats)
+
+    def __post_init__(self) -> None:
+        _check_lengths(self.offset_octets, self.rate_bps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
     """One replay of the capture through one mechanism.  Raises ValueError where lengths do not fit."""
 
@@ -187,6 +213,18 @@ class Run:
     messages: Messages = field(default_factory=Messages)
     pauses: tuple[PauseCurve, ...] = ()
     drops: Drops = field(default_factory=Drops)
+    theory: tuple[TheoryCurve, ...] = ()
+    phase: PhaseCurve = field(default_factory=PhaseCurve)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportTable:
+    """A table of texts; the first column names its rows."""
+
+    heading: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -199,6 +237,12 @@ class Report:
     runs: tuple[Run, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences that belong to the whole report: what was left out, warnings, the command line."""
+    tables: tuple[ReportTable, ...] = ()
+    """What stands behind the results: figures beside published ones."""
+    kicker: str = "replay of a capture through congestion management"
+    """The kind of the report, above its title."""
+    lead: str = ""
+    """The sentence that opens it; empty for one about the frames of a capture."""
 
 
 def _check_slots(edges_ns: NDArray[np.int64], *curves: NDArray[Any]) -> None:

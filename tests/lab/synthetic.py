@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,9 @@ from ecmproto.lab.series import (
     Levels,
     MessageSeries,
     PortSeries,
+    Progress,
     RunResult,
+    Watch,
 )
 
 WINDOWS = 100
@@ -69,6 +71,72 @@ def experiment(**changes: Any) -> Experiment:
         ),
     )
     return replace(given, **changes)
+
+
+def simulate(given: Experiment, *, seed: int, watch: Watch | None = None) -> RunResult:
+    """Return a run of any experiment as `run_result` has it: its first port is fuller the larger the seed.
+
+    Every flow that starts within the first half has the same rate; ``watch`` is called ten times.
+    """
+    steps = 10
+    for step in range(1, steps + 1):
+        now_ns = step * given.duration_ns // steps
+        progress = Progress(
+            now_ns=now_ns,
+            duration_ns=given.duration_ns,
+            events=1000 * step,
+            frames=100 * step,
+            elapsed_s=step,
+        )
+        if watch is not None and not watch(progress):
+            break
+    window_ns = given.duration_ns // WINDOWS
+    whole = run_result(seed, settled_octets=20_000 + 1000 * (seed % 10))
+    reached = WINDOWS * step // steps
+    switches = {switch.name for switch in given.network.switches}
+    ends = [each for link in given.network.links for each in ((link.a, link.b), (link.b, link.a))]
+    ports = tuple(_port(whole, a, b, reached, a in switches) for a, b in ends)
+    flows = tuple(
+        _cut(
+            replace(
+                whole.flows[place % 2],
+                name=flow.name,
+                group=flow.group or flow.name,
+                source=flow.source,
+                destination=flow.destination,
+                path=(ports[-1].name,),
+            ),
+            reached,
+        )
+        for place, flow in enumerate(given.flows)
+    )
+    return replace(
+        whole,
+        experiment=given,
+        duration_ns=window_ns * reached,
+        window_ns=window_ns,
+        ports=ports,
+        flows=flows,
+        messages=tuple(_cut(each, reached) for each in whole.messages),
+    )
+
+
+def _port(whole: RunResult, a: str, b: str, windows: int, switch: bool) -> PortSeries:
+    return _cut(replace(whole.ports[1 if switch else 0], name=f"{a}>{b}"), windows)
+
+
+S = TypeVar("S", PortSeries, FlowSeries, MessageSeries)
+
+
+def _cut(series: S, windows: int) -> S:
+    """Return a series of the first windows."""
+    arrays = {
+        each.name: getattr(series, each.name)[:windows]
+        for each in fields(series)
+        if isinstance(getattr(series, each.name), np.ndarray)
+    }
+    cut: S = replace(series, **arrays)
+    return cut
 
 
 def run_result(seed: int = 1, *, settled_octets: int = 24_000, **changes: Any) -> RunResult:

@@ -1,0 +1,163 @@
+"""``ecmproto lab run``: a scenario's figures beside the published ones, with bands and expectations."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto_cli.commands.lab import (
+    Seeding,
+    Setup,
+    run_experiments,
+    scenario_argument,
+    seed_options,
+    setting_options,
+)
+from ecmproto_cli.errors import FINDINGS, INTERRUPTED
+from ecmproto_cli.options import F, color_option, force_option
+from ecmproto_cli.output import check_outputs, paint
+from ecmproto_cli.progress import work
+
+if TYPE_CHECKING:
+    from ecmproto.lab.outcome import Check, Outcome
+    from ecmproto.lab.scenario import Scenario
+
+
+def report_options(function: F) -> F:
+    """``--html``, ``--figure`` and ``--force``."""
+    function = force_option(function)
+    function = click.option(
+        "--figure", metavar="FILE", multiple=True,
+        help="Draw queues, rates, drops and pauses over time: .png or .svg; needs ecmproto[report].",
+    )(function)  # fmt: skip
+    return click.option(
+        "--html", metavar="FILE", multiple=True, help="Write one page with all of it; needs ecmproto[report]."
+    )(function)
+
+
+@click.command()
+@scenario_argument
+@setting_options
+@seed_options
+@click.option(
+    "--expect", "expectations", metavar="'FIGURE < VALUE'", multiple=True,
+    help="Exit with 1 unless this holds on every seed, as 'queue.p99 < 40kB'.",
+)  # fmt: skip
+@click.option(
+    "--show",
+    "figures",
+    metavar="FIGURE",
+    multiple=True,
+    help="Show this figure too, as 'rate.settling(r1, 5%)'.",
+)
+@report_options
+@click.option(
+    "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
+    help="How to report: ndjson says how far it is while it runs, and ends with the result.",
+)  # fmt: skip
+@color_option
+def command(
+    scenario: str,
+    setup: Setup,
+    seeding: Seeding,
+    expectations: tuple[str, ...],
+    figures: tuple[str, ...],
+    html: tuple[str, ...],
+    figure: tuple[str, ...],
+    force: bool,
+    form: str,
+) -> int:
+    """Run SCENARIO and show its figures beside the published ones.
+
+    Bands are what a correct implementation meets on nine seeds of ten; exits with 1 where one is missed.
+    Ctrl-C stops the run and shows what there is until then.
+
+    \b
+    ecmproto lab run bcn-parking-lot --seeds 5
+    ecmproto lab run qcn-baseline-1 --mechanism pfc --html pfc.html
+    ecmproto lab run mine.toml --set duration=50ms --expect 'queue.p99 < 40kB' --expect 'drops == 0'
+    """
+    from ecmproto.lab.figures import parse_expectation, parse_figure
+    from ecmproto.lab.outcome import Outcome
+    from ecmproto.lab.running import runs_named
+    from ecmproto.lab.scenario import load_scenario
+
+    expected = [parse_expectation(text) for text in expectations]
+    for text in figures:
+        parse_figure(text)
+    check_reports((*html, *figure), force=force)
+    found = setup.scenario(scenario)
+    experiment = found.experiment()
+    experiments = {"": experiment}
+    for name in runs_named(experiment, figures=figures, expectations=expected):
+        experiments[name] = setup.named(load_scenario(scenario), name).experiment()
+    seeds = seeding.all_seeds(found)
+    runs = run_experiments(experiments, seeds, jobs=seeding.jobs, as_json=form == "ndjson")
+    others = {name: each for name, each in runs.results.items() if name}
+    outcome = Outcome(experiment, runs.results[""], variant=found.variant, others=others, figures=figures)
+    checks = [outcome.check(each) for each in expected]
+    _show(outcome, checks, form, found)
+    write_reports([outcome], (*html, *figure), force=force)
+    if runs.stopped:
+        return INTERRUPTED
+    return 0 if outcome.holds and all(check.holds for check in checks) else FINDINGS
+
+
+def _show(outcome: Outcome, checks: Sequence[Check], form: str, scenario: Scenario) -> None:
+    if form == "csv":
+        _write_csv(outcome)
+    elif form == "text":
+        click.echo(outcome.table(paint))
+        for number, check in enumerate(checks):
+            click.echo("" if number else "\n", nl=False)
+            click.echo(paint(check.sentence(), "name" if check.holds else "error"))
+    else:
+        expectations = [{"text": check.text, "held": list(check.held)} for check in checks]
+        document = outcome.as_dict() | ({"expectations": expectations} if checks else {})
+        document["values"] = [asdict(row) for row in scenario.explain()]
+        click.echo(json.dumps(document, indent=2 if form == "json" else None))
+
+
+def _write_csv(outcome: Outcome) -> None:
+    from ecmproto.lab.outcome import unit_of
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(
+        ["scenario", "variant", "mechanism", "seed", "figure", "number", "value", "unit", "low", "high"]
+    )
+    for row in outcome.rows:
+        low, high = (row.band.low, row.band.high) if row.band else (None, None)
+        head = [outcome.experiment.name, outcome.variant, outcome.experiment.control.mechanism]
+        for seed, values in zip(outcome.seeds, row.values, strict=True):
+            for number, value in enumerate(values, 1):
+                shown = "" if math.isnan(value) else value
+                writer.writerow([*head, seed, row.figure.text, number, shown, unit_of(row.figure), low, high])
+
+
+def check_reports(paths: Sequence[str], *, force: bool) -> None:
+    """Check before the work that reports can be written."""
+    if paths:
+        from ecmproto.report.html import report_form
+
+        check_outputs(paths, force=force)
+        for path in paths:
+            report_form(path)
+
+
+def write_reports(outcomes: Sequence[Outcome], paths: Sequence[str], *, force: bool) -> None:
+    """Write reports of runs: an HTML page or a picture each, by the names' suffixes."""
+    if paths:
+        from ecmproto.report.html import write_report
+        from ecmproto.report.labs import lab_report
+
+        report = lab_report(outcomes)
+        for path in paths:
+            work.at(f"report {path}")
+            write_report(report, path, force=force)

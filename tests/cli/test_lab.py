@@ -1,0 +1,325 @@
+"""``ecmproto lab`` as users run it, with runs that are made up: what is simulated is held in tests/lab."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ecmproto.lab import running, simulation, sweeps
+from ecmproto_cli.main import run
+from tests.lab import synthetic
+
+SCENARIO = """
+[scenario]
+name = "two-into-one"
+title = "Two hosts into one"
+source = "S004, Fig. 0"
+duration = "200ms"
+topology = "dumbbell sources=2 destinations=1 rate=10G buffer=150kB"
+
+[[flow]]
+name = "r1..r2"
+group = "bulk"
+from = "s1..s2"
+to = "d1"
+pattern = "saturating"
+
+[control]
+mechanism = "qcn"
+
+[measure]
+port = "left>right"
+
+[[band]]
+figure = "queue.p50"
+low = "20kB"
+high = "25kB"
+
+[[published]]
+figure = "sum(rate(bulk))"
+value = "9.9 Gb/s"
+source = "Table 0"
+
+[variants.slow]
+title = "A bottleneck of 1 Gb/s"
+set = { "topology.bottleneck" = "1G" }
+"""
+
+
+@pytest.fixture(autouse=True)
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "simulate", synthetic.simulate)
+    monkeypatch.setattr(running, "simulate", synthetic.simulate)
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> str:
+    path = tmp_path / "two.toml"
+    path.write_text(SCENARIO)
+    return str(path)
+
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_help_starts_without_the_heavy_libraries() -> None:
+    for arguments in (["lab", "--help"], ["lab", "run", "--help"], ["lab", "sweep", "--help"]):
+        code = (
+            f"import sys; from ecmproto_cli.main import run; run({arguments!r});"
+            "sys.exit(bool({'numpy', 'numba', 'scapy', 'matplotlib'} & set(sys.modules)))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+        assert done.returncode == 0, arguments
+
+
+def test_a_run_has_ours_beside_published_and_band(scenario: str, capsys: Captured) -> None:
+    assert run(["lab", "run", scenario, "--seed", "2"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "ecmproto: seed 2\n"
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert ["queue.p50", "22", "kB", "20", "kB", "…", "25", "kB", "inside"] in rows
+    assert ["sum(rate(bulk))", "5", "Gb/s", "9.9", "Gb/s"] in rows
+    assert shown.out.startswith("two-into-one: Two hosts into one\n")
+
+
+def test_a_missed_band_is_told_and_exits_with_1(scenario: str, capsys: Captured) -> None:
+    assert run(["lab", "run", scenario, "--seed", "9"]) == 1
+    assert "outside, 16 % above" in capsys.readouterr().out
+
+
+def test_several_seeds_have_a_range(scenario: str, capsys: Captured) -> None:
+    assert run(["lab", "run", scenario, "--seed", "1", "--seeds", "3"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "ecmproto: seeds 1 to 3\n"
+    assert "21 kB … 23 kB" in shown.out
+    assert "inside on all 3" in shown.out
+
+
+def test_expectations_hold_or_exit_with_1(scenario: str, capsys: Captured) -> None:
+    assert run(["lab", "run", scenario, "--expect", "queue.p99 < 40kB", "--expect", "drops == 0"]) == 0
+    assert "holds: queue.p99 < 40kB (31 kB)" in capsys.readouterr().out
+    assert run(["lab", "run", scenario, "--seeds", "2", "--expect", "queue.p99 < 31.5kB"]) == 1
+    assert "does not hold on 1 of 2 seeds: queue.p99 < 31.5kB (32 kB)" in capsys.readouterr().out
+
+
+def test_figures_can_be_asked_for_and_name_other_runs(scenario: str, capsys: Captured) -> None:
+    figure = "queue.p50 / queue.p50@none"
+    assert run(["lab", "run", scenario, "--show", figure, "--show", "queue.p50@slow"]) == 0
+    out = capsys.readouterr().out
+    assert any(line.split() == [*figure.split(), "1"] for line in out.splitlines())
+
+
+def test_json_has_everything_and_no_progress(scenario: str, capsys: Captured) -> None:
+    assert run(["lab", "run", scenario, "--seed", "2", "-T", "json", "--expect", "drops == 0"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "ecmproto/lab/1"
+    assert document["seeds"] == [2]
+    assert document["figures"][0]["verdict"] == "inside"
+    assert document["expectations"] == [{"text": "drops == 0", "held": [True]}]
+    paths = {row["path"]: row["set_by"] for row in document["values"]}
+    assert paths["control.cp.qeq"] == "default"
+    assert paths["measure.port"] == "scenario"
+
+
+def test_ndjson_tells_how_far_it_is_then_the_result(scenario: str, capsys: Captured) -> None:
+    assert run(["lab", "run", scenario, "-T", "ndjson"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["schema"] for line in lines] == ["ecmproto/lab-progress/1"] * 10 + ["ecmproto/lab/1"]
+    assert lines[4]["time_ns"] == 100_000_000
+    assert lines[4]["events_per_s"] == 1000
+    assert lines[4]["to_go_s"] == 5.0
+    assert lines[9]["to_go_s"] == 0.0
+
+
+def test_csv_has_a_line_for_each_value(scenario: str, capsys: Captured) -> None:
+    assert run(["lab", "run", scenario, "--seeds", "2", "-T", "csv"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    found = [row for row in rows if row["figure"] == "queue.p50"]
+    assert [(row["seed"], row["value"], row["unit"]) for row in found] == [
+        ("1", "21000.0", "octets"),
+        ("2", "22000.0", "octets"),
+    ]
+    assert found[0]["high"] == "25000.0"
+
+
+def test_settings_variants_and_mechanisms_reach_the_experiment(scenario: str, capsys: Captured) -> None:
+    arguments = ["--variant", "slow", "--set", "duration=400ms", "--set", "control.qeq=30kB"]
+    assert run(["lab", "run", scenario, *arguments, "-T", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["variant"], document["duration_ns"]) == ("slow", 400_000_000)
+    assert any(each.endswith("qeq=30kB") for each in document["parameters"])
+    assert run(["lab", "run", scenario, "--mechanism", "ecm", "--flow-control", "pfc", "-T", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["mechanism"], document["flow_control"]) == ("ecm", "pfc")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "no-such-scenario"], "no-such-scenario"),
+        (["run", "SCENARIO", "--set", "control.qxeq=3kB"], "control.qxeq: needed a value"),
+        (["run", "SCENARIO", "--expect", "queue.p99 < 3Gb/s"], "a size"),
+        (["run", "SCENARIO", "--show", "queue.mid"], "queue.min"),
+        (["run", "SCENARIO", "--variant", "quick"], "slow"),
+        (["compare", "SCENARIO", "qnc"], "qcn"),
+        (["sweep", "SCENARIO"], "--sweep"),
+        (["sweep", "SCENARIO", "--sweep", "control.qeq"], "rp.ru=4Mb/s,8Mb/s"),
+        (["sweep", "SCENARIO", "--sweep", "control.qeq=1kB,99m"], "qeq"),
+        (["papers", "S009"], "S004"),
+    ],
+)
+def test_mistakes_exit_with_2_before_anything_is_run(
+    arguments: list[str], said: str, scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "simulate", None)
+    monkeypatch.setattr(simulation, "simulate", None)
+    assert run(["lab", *(scenario if each == "SCENARIO" else each for each in arguments)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert said in shown.err
+    assert shown.err.splitlines()[-1].startswith("help: ")
+
+
+def test_an_interrupted_run_shows_what_there_is(
+    scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+    import signal
+
+    def simulate(given: object, *, seed: int, watch: object = None) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        return synthetic.simulate(given, seed=seed, watch=watch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "simulate", simulate)
+    assert run(["lab", "run", scenario, "--seeds", "3", "-T", "json"]) == 130
+    shown = capsys.readouterr()
+    document = json.loads(shown.out)
+    assert document["seeds"] == [1]
+    assert not document["complete"]
+    assert document["problems"] == ["seed 1: stopped at 20 ms of 200 ms"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# compare --------------------------------------------------------------------------------------------------
+
+
+def test_compare_has_its_own_mechanism_those_named_and_the_baselines(scenario: str, capsys: Captured) -> None:
+    assert run(["lab", "compare", scenario, "qcn:w=4", "ecm", "-T", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document["runs"]) == ["qcn", "qcn:w=4", "ecm", "none", "pause", "pfc"]
+    assert document["runs"]["ecm"]["mechanism"] == "ecm"
+    assert run(["lab", "compare", scenario, "ecm", "--no-baselines"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert ["qcn", "ecm", "published"] in [line.split() for line in lines]
+    assert ["sum(rate(bulk))", "5", "Gb/s", "5", "Gb/s", "9.9", "Gb/s"] in [line.split() for line in lines]
+
+
+# sweep ----------------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_goes_on_where_it_ended(scenario: str, tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "rows.ndjson"
+    arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB,33kB", "--seeds", "2", "--jobs", "1"]
+    assert run([*arguments, "--out", str(out), "--shard", "1/2"]) == 0
+
+    def finished() -> int:
+        return len(out.read_text().splitlines())
+
+    assert finished() == 2
+    capsys.readouterr()
+    shown = [*arguments, "--out", str(out), "-T", "csv", "--show", "queue.p50"]
+    assert run(shown) == 0
+    first = capsys.readouterr().out
+    assert first.splitlines()[:2] == ["control.qeq,seed,queue.p50", "26kB,1,21000.0"]
+    assert finished() == 6  # other figures are other points
+    assert run(shown) == 0
+    assert capsys.readouterr().out == first
+    assert finished() == 6
+    assert run([*shown, "--set", "duration=300ms"]) == 0
+    assert finished() == 10
+
+
+def test_a_sweep_shows_effects_of_two_values_each(scenario: str, capsys: Captured) -> None:
+    axes = ["--sweep", "control.qeq=26kB,33kB", "--sweep", "control.rp.gd=0.01,0.02"]
+    assert run(["lab", "sweep", scenario, *axes, "--effects", "--show", "queue.p50", "--jobs", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "effects on queue.p50" in out
+    assert "control.qeq × control.rp.gd" in out
+
+
+def test_points_can_be_listed_in_a_file(scenario: str, tmp_path: Path, capsys: Captured) -> None:
+    points = tmp_path / "points.txt"
+    points.write_text("control.qeq=26kB\ncontrol.qeq=33kB control.rp.gd=0.01\n")
+    assert run(["lab", "sweep", scenario, "--points", str(points), "-T", "json", "--jobs", "1"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["settings"] for row in rows] == [
+        {"control.qeq": "26kB"},
+        {"control.qeq": "33kB", "control.rp.gd": "0.01"},
+    ]
+
+
+# list, show, new ------------------------------------------------------------------------------------------
+
+
+def test_what_new_writes_runs(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "mine.toml"
+    assert run(["lab", "new", str(path), "--mechanism", "ecm"]) == 0
+    assert run(["lab", "run", str(path)]) == 0
+    assert "control   ecm" in capsys.readouterr().out
+    assert run(["lab", "new", str(path)]) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+def test_show_says_who_set_each_value(scenario: str, capsys: Captured) -> None:
+    assert run(["lab", "show", scenario, "--set", "control.qeq=30kB"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["control.cp.qeq", "30", "kB", "command", "line"] in lines
+    assert ["queue.p50", "20", "kB", "…", "25", "kB"] in lines
+    assert run(["lab", "show", scenario, "-T", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["variants"] == {"slow": "A bottleneck of 1 Gb/s"}
+
+
+def test_list_has_every_scenario(capsys: Captured) -> None:
+    assert run(["lab", "list", "-T", "json"]) == 0
+    names = [row["name"] for row in json.loads(capsys.readouterr().out)["scenarios"]]
+    assert "bcn-parking-lot" in names
+    assert run(["lab", "list"]) == 0
+    assert all(name in capsys.readouterr().out for name in names[:1])
+
+
+# papers ---------------------------------------------------------------------------------------------------
+
+
+def test_papers_writes_a_page_with_seeds_and_verdicts(
+    tmp_path: Path, scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ecmproto.lab import papers
+    from ecmproto.lab.scenario import load_scenario
+
+    def load(name: str) -> object:
+        return load_scenario(scenario + name.removeprefix("two-into-one"))
+
+    monkeypatch.setattr(papers, "simulate", synthetic.simulate)
+    monkeypatch.setattr(papers, "scenario_names", lambda: ["two-into-one"])
+    monkeypatch.setattr(papers, "load_scenario", load)
+    out = tmp_path / "pages"
+    arguments = ["lab", "papers", "--out", str(out), "--seeds", "3", "--commit", "x", "--jobs", "1"]
+    rows = ["--rows", str(tmp_path / "rows")]
+    code = run([*arguments, "--no-pictures", *rows])
+    page = (out / "S004.md").read_text()
+    assert sorted(path.name for path in out.iterdir()) == ["README.md", "S004.md"]
+    assert "## two-into-one\n" in page
+    assert "## two-into-one:slow\n" in page
+    assert "| `sum(rate(bulk))` | 5 Gb/s |  | 9.9 Gb/s (Table 0) |  |  |" in page
+    seeds = ", ".join(map(str, sweeps.seeds_of("two-into-one", "x", 3)))
+    assert f"3 seeds: {seeds}." in page
+    shown = capsys.readouterr()
+    assert code == (1 if "missed: two-into-one" in shown.out else 0)
+    assert run([*arguments, "--no-pictures", *rows]) == code
+    assert (out / "S004.md").read_text() == page

@@ -1,0 +1,84 @@
+"""Reports of experiments: one page from runs whose figures are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ecmproto.lab.outcome import Outcome
+from ecmproto.lab.results import RunFigures
+from ecmproto.report.html import html_page, report_svg
+from ecmproto.report.labs import lab_report
+from ecmproto.report.run import TheoryCurve
+from tests.lab.synthetic import MS, WINDOWS, experiment, run_result
+from tests.report.wellformed import check_page
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    runs = [RunFigures(run_result(seed, settled_octets=20_000 + 2000 * seed)) for seed in (1, 2)]
+    return Outcome(experiment(), runs)
+
+
+def test_the_page_has_ours_beside_published_and_every_picture(outcome: Outcome) -> None:
+    page = check_page(html_page(lab_report([outcome])))
+    text = page.text()
+    for heading in ("Ours beside published", "Queue length", "Queue and rate against each other"):
+        assert heading in text
+    assert "4.9 5.1 Gb/s" in text
+    assert "inside on all 2" in text
+    assert "queue less its set point (kB)" in text
+    assert "an experiment in a network" in text
+    assert "capture" not in text
+
+
+def test_runs_stand_side_by_side_under_their_own_names(outcome: Outcome) -> None:
+    report = lab_report([outcome, outcome])
+    assert [run.variant for run in report.runs] == ["qcn", "qcn"]
+    check_page(html_page(report))
+
+
+def test_what_is_drawn_is_what_was_counted(outcome: Outcome) -> None:
+    (run,) = lab_report([outcome]).runs
+    assert run.queue.mean_octets[0] == 100_000
+    assert run.queue.mean_octets[-1] == 22_000
+    assert run.set_point_octets == 26_000
+    assert run.phase.offset_octets[-1] == 22_000 - 26_000
+    assert run.phase.rate_bps[-1] == 1e10
+    assert run.phase.rate_bps[0] == 5e9
+    assert [flow.label for flow in run.flows] == ["r1", "r2"]
+    assert run.flows[1].delivered_bps[-1] == 5e9
+    assert run.drops.time_ns.tolist() == [5 * MS]
+    assert run.drops.count.tolist() == [7]
+    assert [(pause.label, pause.stopped_ns.sum()) for pause in run.pauses] == [("a>s", 2 * MS)]
+    assert run.messages.totals == (2 * WINDOWS,)
+
+
+def test_many_flows_are_folded(outcome: Outcome) -> None:
+    result = run_result()
+    flows = tuple(replace(result.flows[0], name=f"r{number}") for number in range(40))
+    (run,) = lab_report([Outcome(experiment(), [RunFigures(replace(result, flows=flows))])]).runs
+    assert len(run.flows) == 16
+    assert run.flows[-1].label == "others (25)"
+    assert run.flows[-1].sent_bps[0] == 25 * 5e9
+
+
+def test_theory_is_drawn_over_queue_and_rates_with_its_name(outcome: Outcome) -> None:
+    time_ns = np.linspace(0, 100 * MS, 5000)
+    theory = (
+        TheoryCurve(label="fluid model", of="queue", time_ns=time_ns, value=np.full(5000, 26_000.0)),
+        TheoryCurve(label="proportional", of="rate", time_ns=time_ns[:2], value=np.array([5e9, 5e9])),
+    )
+    svg = report_svg(lab_report([outcome], theory=[theory])).decode()
+    assert "fluid model" in svg
+    assert "proportional" in svg
+    assert "fluid model" not in report_svg(lab_report([outcome])).decode()
+
+
+def test_a_port_without_a_set_point_has_no_phase_plot() -> None:
+    result = run_result()
+    ports = tuple(replace(port, set_point_octets=None) for port in result.ports)
+    report = lab_report([Outcome(experiment(), [RunFigures(replace(result, ports=ports))])])
+    assert "Queue and rate against each other" not in html_page(report)
