@@ -18,7 +18,6 @@ from ecmproto.errors import EncodeError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import VLAN, STag
 from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.formats.ip import VariableARP
 from ecmproto.formats.registry import FORMATS, announcement
 from ecmproto.formats.schema import Field
 
@@ -351,8 +350,7 @@ LAYER_MUTATORS = (
 
 @functools.lru_cache(maxsize=32)
 def _announcements(ethertypes: EtherTypes) -> tuple[int, ...]:
-    # ARP as often as before it had several formats: a seed's cases stay what they were
-    found = (announcement(cls, ethertypes) for cls in FORMATS if not issubclass(cls, VariableARP))
+    found = (announcement(cls, ethertypes) for cls in FORMATS)
     return tuple(value for value in found if value is not None)
 
 
