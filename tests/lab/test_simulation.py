@@ -1,0 +1,300 @@
+"""Simulations of networks: timetables worked out by hand, conservation, and what PAUSE does to trees."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ecmproto.engine.config import Buffer, RateChange
+from ecmproto.errors import SpecError
+from ecmproto.lab.model import (
+    Adapter,
+    Control,
+    Experiment,
+    Flow,
+    Host,
+    Link,
+    Measure,
+    Network,
+    Pattern,
+    Switch,
+    Thresholds,
+)
+from ecmproto.lab.scenario import load_scenario, scenario_names
+from ecmproto.lab.series import RunResult
+from ecmproto.lab.simulation import simulate
+from ecmproto.lab.topology import parse_topology
+
+BUFFER = Buffer(500_000, 0)
+MS = 1_000_000
+
+
+def row(rates_bps: tuple[int, ...], flows: tuple[Flow, ...], duration_ns: int, **more: object) -> Experiment:
+    """Return an experiment on a row of switches between the hosts a and b, with links of ``rates_bps``."""
+    names = ["a", *(f"s{number}" for number in range(1, len(rates_bps))), "b"]
+    links = [
+        Link(a=one, b=other, rate_bps=rate_bps)
+        for one, other, rate_bps in zip(names, names[1:], rates_bps, strict=False)
+    ]
+    fields = {
+        "name": "row",
+        "title": "a row of switches",
+        "duration_ns": duration_ns,
+        "network": Network(
+            hosts=(Host(name="a"), Host(name="b")),
+            switches=tuple(Switch(name=name, buffer=BUFFER) for name in names[1:-1]),
+            links=tuple(links),
+        ),
+        "flows": flows,
+        "measure": Measure(from_ns=0, window_ns=100_000),
+    } | more
+    return Experiment(**fields)  # type: ignore[arg-type]
+
+
+def bursts(*times: tuple[int, int]) -> Flow:
+    """Return a flow of bursts at given times, of given octets."""
+    return Flow(name="f", source="a", destination="b", pattern=Pattern.SCHEDULE, bursts=times)
+
+
+def port(result: RunResult, name: str):  # type: ignore[no-untyped-def]
+    """Return what happened at a port."""
+    (found,) = (each for each in result.ports if each.name == name)
+    return found
+
+
+def rate_bps(result: RunResult, flow: str, from_ns: int = 0) -> float:
+    """Return the rate at which a flow was delivered from ``from_ns`` on."""
+    (found,) = (each for each in result.flows if each.name == flow)
+    first = from_ns // result.window_ns
+    return float(found.delivered_octets[first:].sum()) * 8e9 / (result.duration_ns - from_ns)
+
+
+def test_twelve_frames_over_two_hops_are_on_time_to_the_nanosecond() -> None:
+    # 1500 octets take 1200 ns at 10 Gb/s and 2400 ns at 5; each link is 500 ns long.  The first frame of a
+    # burst at t is at s1 at t + 1700, through its 5 Gb/s line at t + 4100, at s2 at t + 4600, through at
+    # t + 5800 and there at t + 6300.  The 5 Gb/s line makes each later one come 2400 ns after the one before.
+    result = simulate(
+        row((10**10, 5 * 10**9, 10**10), (bursts((1_000, 4_500), (20_000, 1_500), (30_000, 12_000)),), MS),
+        seed=1,
+    )
+    assert result.completions.end_ns.tolist() == [
+        1_000 + 6_300 + 2 * 2_400, 20_000 + 6_300, 30_000 + 6_300 + 7 * 2_400,
+    ]  # fmt: skip
+    assert result.conservation.received_frames == 12
+    # Frame k of a burst leaves its host 1200 · k after it came, and takes 1200 · k longer than the first.
+    delays = [6_300 + 1_200 * k for burst in (3, 1, 8) for k in range(burst)]
+    assert result.flows[0].delay_ns.sum() == sum(delays)
+    assert result.flows[0].delay_max_ns.max() == max(delays)
+    # While seven wait at s1: the eighth came 1200 · 7 after the first, when 3.5 had gone.
+    assert port(result, "s1>s2").peak_octets.max() == 5 * 1_500
+    assert port(result, "s2>b").peak_octets.max() == 1_500
+
+
+def test_overhead_is_on_every_link() -> None:
+    experiment = row((10**10, 10**10), (bursts((0, 1_500)),), MS, overhead_octets=24)
+    result = simulate(experiment, seed=1)
+    # 1524 octets at 10 Gb/s: 1219.2 ns, a whole one more.
+    assert result.completions.end_ns.tolist() == [1_220 + 500 + 1_220 + 500]
+
+
+def test_a_rate_change_holds_from_the_next_frame_on() -> None:
+    experiment = row((10**10, 10**10), (bursts((0, 4_500)),), MS)
+    slow = Link(a="s1", b="b", rate_bps=10**10, rate_changes=(RateChange(2_000, 10**9),))
+    network = dataclasses.replace(experiment.network, links=(experiment.network.links[0], slow))
+    result = simulate(dataclasses.replace(experiment, network=network), seed=1)
+    # The first is on the line from 1700 to 2900; the others take 12 µs each.
+    assert result.completions.end_ns.tolist() == [2_900 + 2 * 12_000 + 500]
+    service = port(result, "s1>b").service_bps
+    assert service[0] == pytest.approx((2_000 * 10**10 + 98_000 * 10**9) / 100_000)
+    assert service[1] == 10**9
+
+
+def test_switches_hosts_and_adapters_take_their_time() -> None:
+    experiment = row((10**10, 10**10), (bursts((0, 1_500)),), MS)
+    network = Network(
+        hosts=(Host(name="a"), Host(name="b", delay_ns=700, adapter=Adapter(rate_bps=10**9, buffer=BUFFER))),
+        switches=(Switch(name="s1", buffer=BUFFER, delay_ns=1_000),),
+        links=experiment.network.links,
+    )
+    result = simulate(dataclasses.replace(experiment, network=network), seed=1)
+    assert result.completions.end_ns.tolist() == [1_200 + 500 + 1_000 + 1_200 + 500 + 700 + 12_000]
+    assert port(result, "b>adapter").sent_frames.sum() == 1
+
+
+def test_a_shared_memory_is_shared() -> None:
+    network = parse_topology("star hosts=4 buffer=1MB memory=30kB").network()
+    flows = tuple(
+        Flow(name=f"{a}{b}", source=a, destination=b, pattern=Pattern.SCHEDULE, bursts=((0, 60_000),))
+        for a, b in (("h1", "h3"), ("h2", "h3"))
+    )
+    experiment = Experiment(
+        name="m", title="m", duration_ns=MS, network=network, flows=flows, measure=Measure(from_ns=0)
+    )
+    result = simulate(experiment, seed=1)
+    # Two lines in, one out: of 80 frames 40 leave while they come; 20 fit into 30 kB.
+    assert result.conservation.dropped_frames == 80 - result.conservation.received_frames
+    assert port(result, "core>h3").peak_octets.max() == 30_000
+    without = dataclasses.replace(
+        network, switches=tuple(dataclasses.replace(each, memory=None) for each in network.switches)
+    )
+    assert not simulate(dataclasses.replace(experiment, network=without), seed=1).conservation.dropped_frames
+
+
+def incast(control: Control, *, pause: Thresholds | None = None, duration_ns: int = 20 * MS) -> RunResult:
+    """Four hosts send to d1 through a switch that a victim's flow to d2 shares with two of them."""
+    links = [Link(a=f"h{number}", b="left" if number < 3 else "right") for number in range(1, 5)]
+    links += [Link(a="v", b="left"), Link(a="left", b="right"), Link(a="right", b="d1")]
+    links += [Link(a="right", b="d2")]
+    names = ("h1", "h2", "h3", "h4", "v", "d1", "d2")
+    flows = tuple(
+        Flow(name=f"f{number}", source=f"h{number}", destination="d1", pattern=Pattern.SATURATING)
+        for number in range(1, 5)
+    )
+    flows += (Flow(name="victim", source="v", destination="d2", pattern=Pattern.CBR, rate_bps=3 * 10**9),)
+    return simulate(
+        Experiment(
+            name="incast", title="incast", duration_ns=duration_ns, control=control, flows=flows,
+            network=Network(
+                hosts=tuple(Host(name=name) for name in names),
+                switches=tuple(Switch(name=n, buffer=BUFFER, pause=pause) for n in ("left", "right")),
+                links=tuple(links),
+            ),
+            measure=Measure(from_ns=duration_ns // 2),
+        ),
+        seed=1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["pause", "pfc"])
+@pytest.mark.parametrize("pause", [None, Thresholds(high_octets=60_000, low_octets=40_000)])
+def test_pause_spreads_from_switch_to_switch_and_to_the_victim(kind: str, pause: Thresholds | None) -> None:
+    lossy = incast(Control())
+    assert lossy.conservation.dropped_frames > 1_000
+    result = incast(Control(mechanism=kind), pause=pause)
+    assert result.conservation.dropped_frames == 0
+    assert result.conservation.missing_frames == 0
+    # The tree: right stops left's port, left stops what feeds it, the victim's host among them.
+    stopped = {each.name for each in result.ports if each.paused_ns.sum() > MS}
+    assert {"left>right", "h1>left", "h2>left", "h3>right", "v>left"} <= stopped
+    assert rate_bps(result, "victim", 10 * MS) < 0.8 * 3e9
+    assert not result.deadlocks
+    assert all(sent <= MS for sent in port(result, "left>right").paused_ns)
+
+
+def test_a_mechanism_frees_the_victim() -> None:
+    result = incast(Control(mechanism="qcn", flow_control="pfc"), duration_ns=100 * MS)
+    assert result.conservation.dropped_frames == 0
+    assert rate_bps(result, "victim", 50 * MS) > 0.95 * 3e9
+
+
+def test_pauses_in_a_ring_deadlock_and_are_found() -> None:
+    thresholds = Thresholds(high_octets=20_000, low_octets=10_000)
+    number = 5
+    links = [Link(a=f"s{k}", b=f"s{(k + 1) % number}") for k in range(number)]
+    links += [Link(a=f"h{k}", b=f"s{k}") for k in range(number)]
+    flows = tuple(
+        Flow(name=f"f{k}", source=f"h{k}", destination=f"h{(k + 2) % number}", pattern=Pattern.SATURATING)
+        for k in range(number)
+    )
+    experiment = Experiment(
+        name="ring", title="ring", duration_ns=30 * MS, control=Control(mechanism="pfc"), flows=flows,
+        network=Network(
+            hosts=tuple(Host(name=f"h{k}") for k in range(number)),
+            switches=tuple(Switch(name=f"s{k}", buffer=BUFFER, pause=thresholds) for k in range(number)),
+            links=tuple(links),
+        ),
+    )  # fmt: skip
+    result = simulate(experiment, seed=1)
+    # All go round in one direction, two hops each: every switch waits for the next.
+    assert set(result.deadlocks[0].ports) == {f"s{k}>s{(k + 1) % number}" for k in range(number)}
+    assert result.flows[0].delivered_frames[-5:].sum() == 0
+    assert result.conservation.missing_frames == 0
+
+
+@pytest.mark.parametrize("in_band", [False, True])
+@pytest.mark.parametrize("mechanism", ["qcn", "ecm", "bcn", "e2cm", "fecn", "dbp"])
+def test_every_mechanism_slows_an_incast_without_losing_frames_forever(mechanism: str, in_band: bool) -> None:
+    result = incast(Control(mechanism=mechanism, in_band=in_band), duration_ns=60 * MS)
+    lossy = incast(Control(), duration_ns=60 * MS)
+    assert result.conservation.missing_frames == 0
+    late = result.windows // 2
+    dropped = sum(int(each.dropped_frames[late:].sum()) for each in result.flows)
+    assert dropped < 0.1 * sum(int(each.dropped_frames[late:].sum()) for each in lossy.flows)
+    assert sum(int(each.frames.sum()) for each in result.messages) > 0
+
+
+def beyond_data(result: RunResult) -> int:
+    """Return how many more frames switches sent than their flows delivered."""
+    sent = sum(int(each.sent_frames.sum()) for each in result.ports if each.kind == "switch")
+    return sent - sum(int(flow.delivered_frames.sum()) * (len(flow.path) - 1) for flow in result.flows)
+
+
+def test_messages_in_band_are_frames_on_every_line_of_their_way() -> None:
+    runs = [incast(Control(mechanism="fecn", in_band=each), duration_ns=60 * MS) for each in (False, True)]
+    messages = [sum(int(each.frames.sum()) for each in run.messages) for run in runs]
+    assert messages[0] == pytest.approx(messages[1], rel=0.1)
+    # Half of d1's returns cross one switch, half both; some data are still on their way.
+    assert beyond_data(runs[0]) < 100
+    assert beyond_data(runs[1]) - beyond_data(runs[0]) == pytest.approx(1.5 * messages[1], rel=0.1)
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_frames_of_every_scenario_are_conserved(name: str) -> None:
+    experiment = load_scenario(name).experiment()
+    start_ns = min(flow.start_ns for flow in experiment.flows)
+    short = dataclasses.replace(
+        experiment,
+        duration_ns=min(experiment.duration_ns, start_ns + 12 * MS),
+        measure=dataclasses.replace(experiment.measure, from_ns=start_ns + 2 * MS, until_ns=None),
+    )
+    result = simulate(short, seed=5)
+    assert result.conservation.sent_frames > 100
+    assert result.conservation.missing_frames == 0
+    for each in result.ports:
+        assert (each.level_octets >= 0).all(), each.name
+        assert (each.octet_ns >= 0).all(), each.name
+        assert (each.peak_octets >= each.level_octets).all() or each.kind == "host"
+
+
+def test_one_seed_gives_the_same_octets_and_another_does_not() -> None:
+    experiment = dataclasses.replace(load_scenario("qcn-baseline-1").experiment(), duration_ns=15 * MS)
+    first, again, other = (simulate(experiment, seed=seed) for seed in (3, 3, 4))
+    for one, two in zip(first.ports, again.ports, strict=True):
+        assert np.array_equal(one.octet_ns, two.octet_ns)
+        assert np.array_equal(one.sent_octets, two.sent_octets)
+    assert first.events == again.events != other.events
+
+
+def test_watching_sees_each_window_and_can_end_a_run() -> None:
+    seen = []
+    experiment = row((10**10, 10**10), (bursts((0, 1_500)),), MS)
+
+    def watch(progress):  # type: ignore[no-untyped-def]
+        seen.append(progress.now_ns)
+        return progress.now_ns < 500_000
+
+    from ecmproto.lab.simulation import Simulation
+
+    result = Simulation(experiment, seed=1).run(watch)
+    assert seen == [100_000, 200_000, 300_000, 400_000, 500_000]
+    assert (result.duration_ns, result.complete, result.windows) == (500_000, False, 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"links": ()}, "host 'a': needed one link, got 0"),
+        ({"links": (Link(a="a", b="b"),)}, "needed a switch at one end"),
+        (
+            {"links": (Link(a="a", b="s1"), Link(a="s1", b="x"))},
+            "needed names of hosts and switches",
+        ),
+    ],
+)
+def test_a_network_that_cannot_be_is_told(change: dict[str, tuple[Link, ...]], told: str) -> None:
+    experiment = row((10**10, 10**10), (bursts((0, 1_500)),), MS)
+    network = dataclasses.replace(experiment.network, **change)  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match=told.replace("(", r"\(")):
+        simulate(dataclasses.replace(experiment, network=network), seed=1)
