@@ -1,8 +1,7 @@
 """Captured feedback: frames that carry messages, as the messages that reaction points receive.
 
-Congestion notification messages, ECM, BCN and E²CM messages, probes' replies, returning frames, rate reports,
-PAUSE and PFC.  Each such frame is read once, by the mechanism's own reader, which discards and counts what is
-no message:
+Messages of mechanisms, whatever their format, PAUSE and PFC.  Each such frame is read once, by the
+mechanism's own reader, which discards and counts what is no message:
 
 - A message is for the station that its destination address is, if frames of that one came before it.  For a
   flow that has not come by then, or that the station does not have, it is about flow −1: the reaction point
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.flows import NO_NUMBER, FlowTable
-from ecmproto.batch.headers import ADDRESS_OCTETS
+from ecmproto.batch.headers import ADDRESS_OCTETS, CNM, MAC_CONTROL, MESSAGE, roles_of
 from ecmproto.codec import EtherTypes
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.gauge import PRIORITIES
@@ -126,8 +125,7 @@ def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
     suspects = suspects[whole]
     at = batch.offset[suspects] + at[whole]
     types = batch.buffer[at].astype(np.uint16) << 8 | batch.buffer[at + 1]
-    known = (ethertypes.cnm, ethertypes.message, ethertypes.mac_control)
-    return suspects[np.isin(types, known)]
+    return suspects[np.isin(roles_of(ethertypes)[types], (CNM, MESSAGE, MAC_CONTROL))]
 
 
 class _FeedbackReader:

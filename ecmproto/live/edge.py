@@ -181,7 +181,7 @@ class Edge:
     def _from_net(self, batch: Batch, time_ns: int) -> None:
         self.counts.net_frames += len(batch)
         kept = np.ones(len(batch), np.bool_)
-        if not isinstance(self.receivers, NullReceivers):
+        if type(self.receivers) is not NullReceivers:
             kept = ~self._delivered(batch, time_ns)
         chosen = None
         if self.machine.tag is not None and self.machine.tag.format is CNTag:
