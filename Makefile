@@ -64,9 +64,10 @@ fuzz: $(VENV)/ready-dev  ## FUZZ_TIME each of what is spoilt, then of what cover
 		echo '*** NOT DONE: what coverage guides to needs atheris, which is not installed here' >&2; \
 	fi
 
-docs: $(VENV)/ready-dev  ## the field and parameter references, from the declarations
+docs: $(VENV)/ready-dev  ## the field, parameter and scenario references, from the declarations
 	$(BIN)/python -m docs.reference
 	$(BIN)/python -m docs.parameter_reference
+	$(BIN)/python -m docs.scenario_reference
 
 papers: $(VENV)/ready-dev  ## docs/papers: every published experiment beside ours; goes on where it ended
 	$(RUN) lab papers --out docs/papers --rows .papers.ndjson

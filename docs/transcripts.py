@@ -6,6 +6,7 @@ In the Markdown files of `DOCUMENTS`:
 - the commands of an ``sh`` block that begin with ``ecmproto`` exit with 0; what they print is not shown
 - a ``python`` block runs as it stands; one whose first line is ``# NAME.py`` is a module of that name, which
   later commands of the same document find, and the ``toml`` block behind it has its entry points
+- a ``toml`` block whose first line is ``# NAME.toml`` is a file of that name
 
 The blocks of a document run one after the other in one folder, with the repository's ``pcaps/`` in it: who
 follows a page from its beginning does the same.
@@ -26,11 +27,12 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCUMENTS = (
     "README.md", "docs/replay.md", "docs/filters.md", "docs/columns.md", "docs/crafting.md", "docs/stats.md",
-    "docs/control.md", "docs/fuzz.md", "docs/extending.md",
+    "docs/control.md", "docs/fuzz.md", "docs/extending.md", "docs/lab.md",
 )  # fmt: skip
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MODULE = re.compile(r"# (\w+)\.py\n")
+_FILE = re.compile(r"# ([\w-]+\.toml)\n")
 _PROMPT = "$ "
 
 
@@ -97,7 +99,7 @@ class Folder:
         elif block.language == "python":
             self._python(block.text)
         elif block.language == "toml":
-            self._entry_points(block.text)
+            self._toml(block.text)
         return block.text
 
     def _printed(self, command: str) -> str:
@@ -122,6 +124,13 @@ class Folder:
             return
         self._module = named[1]
         (self._path / f"{self._module}.py").write_text(text, encoding="utf-8")
+
+    def _toml(self, text: str) -> None:
+        named = _FILE.match(text)
+        if named is None:
+            self._entry_points(text)
+        else:
+            (self._path / named[1]).write_text(text, encoding="utf-8")
 
     def _entry_points(self, text: str) -> None:
         """Install the module as far as Python asks: with its metadata in the folder."""

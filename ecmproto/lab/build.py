@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ecmproto.engine.config import PortRate
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.lab.figures import (
     RESERVED,
@@ -164,7 +165,7 @@ LINK: Mapping[str, Key] = {
     "rate": Key(
         kind=RATE_CHANGES,
         doc="from a to b, and its changes, as 10G,1G@10ms,10G@90ms",
-        default=_default(Link, "rate_bps"),
+        default=PortRate(_default(Link, "rate_bps"), ()),
     ),
     "rate_back": Key(kind=RATE_CHANGES, doc="from b to a; without, as from a to b"),
     "propagation": Key(kind=TIME, doc="from a to b", within=_NS, default=_default(Link, "propagation_ns")),
@@ -1003,7 +1004,9 @@ def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str,
 
 def _in_octets(text: str, where: str) -> str:
     """Return a size given in frames as octets; others as they are, for the mechanism to judge."""
-    return f"{read_value(OCTETS, text, where)}B" if text.strip().endswith(("frame", "frames")) else text
+    if not text.strip().endswith(("frame", "frames")):
+        return text
+    return OCTETS.show(read_value(OCTETS, text, where)).replace(" ", "")
 
 
 def _control(document: Document, mechanism: Mechanism, network: Network) -> Control:

@@ -381,7 +381,7 @@ def test_values_are_set_by_path_and_say_who_set_them() -> None:
     bulk, _, voice = experiment.flows
     assert (experiment.duration_ns, changed.seed) == (10**9, 7)
     assert (bulk.start_ns, voice.start_ns, voice.rate_bps, voice.priority) == (10**6, 0, 2 * 10**9, 3)
-    assert experiment.control.parameters == ("rp.ru=8Mb/s", "cp.sf=30kB", "cp.qeq=24000B")
+    assert experiment.control.parameters == ("rp.ru=8Mb/s", "cp.sf=30kB", "cp.qeq=24kB")
     assert experiment.control.in_band
     link = next(link for link in experiment.network.links if link.a == "left")
     assert (link.rate_bps, link.propagation_ns) == (10**9, 5_000)

@@ -1,0 +1,85 @@
+"""Writes ``docs/scenarios.md``, all that a scenario can say, from its declarations: ``make docs``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ecmproto.lab.build import LISTS, SECTIONS, Key
+from ecmproto.lab.figures import MEASUREMENTS
+from ecmproto.lab.scenario import load_scenario, scenario_names
+from ecmproto.lab.topology import SHAPES, Option
+
+PATH = Path(__file__).with_name("scenarios.md")
+
+HEADING = """\
+# Scenario reference
+
+All that a scenario can say, from its declarations in `ecmproto/lab/` by `make docs`; do not edit by hand.
+[lab.md](lab.md) shows how it goes together. Every value is text with its unit (`"10G"`, `"33kB"`, `"15ms"`,
+`"16frames"` of 1500 octets), a number where it has no unit, or `true` and `false`; `0` needs no unit.
+"""
+
+
+def text() -> str:
+    """Return the reference as Markdown."""
+    return "\n".join([HEADING, *_parts()])
+
+
+def _parts() -> Iterator[str]:
+    yield "## Scenarios that come with ecmproto\n"
+    yield _table(("scenario", "", "variants", "source"), map(_scenario, scenario_names()))
+    for section, keys in SECTIONS.items():
+        yield f"## {f'[[{section}]]' if section in LISTS else f'[{section}]'}\n"
+        yield _table(("key", "default", "value", "meaning"), (_key(*each) for each in keys.items()))
+        if section == "control":
+            yield (
+                "Parameters of the mechanism stand beside these, as `cp.qeq`, `rp.ru`, `edge.strip`: all\n"
+                "are in [parameters.md](parameters.md). Those of other mechanisms, for when these take the\n"
+                "place of the scenario's own, stand in `[mechanisms.NAME]`.\n"
+            )
+    yield "## The topology line\n"
+    for name, shape in SHAPES.items():
+        yield f"`{name}`: {shape.doc}.\n"
+        yield _table(("option", "default", "meaning"), (_option(*each) for each in shape.options.items()))
+    yield "Every shape has these as well:\n"
+    common = {name: each for name, each in SHAPES["star"].all_options.items() if name != "hosts"}
+    yield _table(("option", "default", "meaning"), (_option(*each) for each in common.items()))
+    yield "## Figures\n"
+    yield _table(("figure", "of", "meaning"), map(_figure, MEASUREMENTS))
+
+
+def _scenario(name: str) -> Sequence[str]:
+    scenario = load_scenario(name)
+    experiment = scenario.experiment()
+    return (
+        f"`{name}`",
+        experiment.title,
+        ", ".join(f"`{each}`" for each in scenario.variants),
+        experiment.source,
+    )
+
+
+def _key(name: str, key: Key) -> Sequence[str]:
+    default = "" if key.default in (None, "") else key.kind.show(key.default)
+    return f"`{name}`", "required" if key.required else default, key.kind.needed, key.doc
+
+
+def _option(name: str, option: Option) -> Sequence[str]:
+    return f"`{name}`", "" if option.default is None else option.kind.show(option.default), option.doc
+
+
+def _figure(name: str) -> Sequence[str]:
+    measurement = MEASUREMENTS[name]
+    forms = [f"{name}({limits.shape})" for limits in measurement.limits] or [name]
+    return " or ".join(f"`{form}`" for form in forms), measurement.of, measurement.doc
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(), encoding="utf-8")
+    print(f"{PATH.name}: {len(scenario_names())} scenarios")
