@@ -172,6 +172,6 @@ class StoppingInterrupt:
 
 def interrupts(reader: CaptureReader) -> AbstractContextManager[HeldInterrupt | StoppingInterrupt]:
     """Return the handler of interrupts: it stops the reader of an interface, and ends work on a file."""
-    from ecmproto.capture.linux.reader import InterfaceReader
-
-    return StoppingInterrupt(reader.stop).held() if isinstance(reader, InterfaceReader) else HeldInterrupt()
+    # only the reader of an interface has one; asking for its class would load it for files too
+    stop = getattr(reader, "stop", None)
+    return HeldInterrupt() if stop is None else StoppingInterrupt(stop).held()

@@ -12,7 +12,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -34,6 +33,8 @@ from ecmproto_cli.output import BINARY, Stdout, check_outputs, output_form, pain
 from ecmproto_cli.progress import reading, told_when_compiling, watched, work
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from ecmproto.capture import Batch, CaptureCopier, CaptureReader, Sink
     from ecmproto.capture.batch import Format
     from ecmproto.codec import EtherTypes
@@ -303,8 +304,11 @@ def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, ou
 FIRST_FRAMES = 1024
 """In the first batches; few enough that they are shown soon, and that a progress bar moves."""
 _LARGE_FRAMES = 1 << 16
-_MANY_FRAMES = 8192
-"""From how many frames to come, or that came, a capture is large."""
+_MANY_FRAMES = 24_576
+"""From how many frames to come, or that came, a capture is large: fewer take less processor time one
+by one than loading compiled code takes."""
+_MANY_OF_FORM = {"tree": 6144, "json": 12_288, "ndjson": 12_288}
+"""The same for forms that say more of each frame."""
 _FULL_FRAMES = 64
 """What a slow pipe brings is less at a time, and not worth a kernel."""
 _COMMENTED = ("tree", "json", "ndjson")
@@ -328,6 +332,7 @@ class Output:
         from ecmproto.dissect.form import Listing
 
         self._form = form
+        self._many_frames = _MANY_FRAMES if form is None else _MANY_OF_FORM.get(kind, _MANY_FRAMES)
         self._reader = reader
         self._ethertypes = ethertypes
         self._commented = kind in _COMMENTED
@@ -372,14 +377,16 @@ class Output:
 
     def _many(self) -> bool:
         """Return whether a capture is large, by the rest of its file or the frames read from a pipe."""
-        if self._limit is not None and self._limit - self.frames < _MANY_FRAMES:
+        if self._limit is not None and self._limit - self.frames < self._many_frames:
             return False
         if self._reader.size_octets is None:
-            return self.frames >= _MANY_FRAMES
+            return self.frames >= self._many_frames
         read = self._reader.octets_read
-        return (self._reader.size_octets - read) * self.frames >= _MANY_FRAMES * read
+        return (self._reader.size_octets - read) * self.frames >= self._many_frames * read
 
     def _columns(self, batch: Batch, held: Interrupt) -> Batch:
+        from concurrent.futures import ThreadPoolExecutor
+
         first = self._pool is None
         self._pool = self._pool or ThreadPoolExecutor(_THREADS)
         reader, ethertypes = self._reader, self._ethertypes
