@@ -1,4 +1,4 @@
-"""``ecmproto replay -Y``: the frames that a filter leaves out might as well not be in the capture."""
+"""``ecmproto replay`` of what a filter selects (``-Y``), and of captures that hold feedback."""
 
 from __future__ import annotations
 
@@ -86,3 +86,40 @@ def test_a_message_names_the_frame_of_the_whole_capture(
 def test_a_mistake_is_shown_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "-r", HOTSPOT, "--cp", "qcn", "-Y", "vlan.prio == 3"]) == 2
     assert "did you mean 'vlan.priority'?" in capsys.readouterr().err
+
+
+def replayed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(["replay", "--seed", "1", "-T", "json", *arguments]) == 0
+    summary: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return summary
+
+
+def test_captured_messages_slow_the_stations_that_they_are_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answered = str(tmp_path / "answered.pcapng")
+    sent = replayed(capsys, "-r", HOTSPOT, "--cp", "qcn", "-w", answered)["ports"][0]["messages"]["CNM"]
+    obeyed = replayed(capsys, "-r", answered, "--cp", "none", "--rp", "qcn")
+    counters = obeyed["stations"]["counters"]
+    assert sent == counters["taken_cnms"] == counters["decreased"] > 0
+    assert obeyed["ports"][0]["messages"] == {}
+    assert obeyed["stations"]["held_out_frames"] > 0
+    assert {flow["label"] for flow in obeyed["flows"]} == {f"02:00:00:00:00:0{n}" for n in range(1, 5)}
+    assert all(flow["second_half_bps"] < 20_000_000 for flow in obeyed["flows"])
+
+
+def test_with_its_own_congestion_point_a_replay_leaves_captured_messages_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answered = str(tmp_path / "answered.pcapng")
+    replayed(capsys, "-r", HOTSPOT, "--cp", "qcn", "-w", answered)
+    own = replayed(capsys, "-r", answered, "--cp", "qcn", "--rp", "qcn")
+    assert own["stations"]["counters"]["messages"] == own["ports"][0]["messages"].get("CNM", 0)
+
+
+def test_messages_for_nobody_here_change_nothing_and_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    foreign = str(FOLDER / "qcn_cp.pcapng")
+    summary = replayed(capsys, "-r", foreign, "--cp", "none", "--rp", "qcn")
+    counters = summary["stations"]["counters"]
+    assert counters["foreign_cnms"] == counters["feedback_frames"] == 66
+    assert (counters["messages"], counters["created"], summary["stations"]["limited_frames"]) == (0, 0, 0)

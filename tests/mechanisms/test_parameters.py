@@ -1,4 +1,4 @@
-"""Declarations of parameters: what each kind takes, and a parameter declared again with other values."""
+"""Parameters: what each kind takes, declared again with other values, and their reference in the docs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import pytest
 
+from docs.parameter_reference import PATH, text
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.parameters import (
     Parameter,
@@ -20,6 +21,7 @@ from ecmproto.mechanisms.api.parameters import (
     ratio,
     redeclared,
 )
+from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,3 +88,19 @@ def test_a_parameter_declared_again_differs_in_what_is_given_alone() -> None:
         source="A", doc="a",
     )  # fmt: skip
     assert [one.name for one in fields(Derived)] == [*base, "again"]
+
+
+def test_a_choice_is_read_checked_and_written_back() -> None:
+    chosen = QCNReactionPointParameters.parse(["variant= Standard "])
+    assert chosen.variant == "standard"
+    assert QCNReactionPointParameters.parse(chosen.as_text()) == chosen
+
+
+@pytest.mark.parametrize("value", ["", "slide", 1, None, True])
+def test_what_is_none_of_the_choices_is_refused_with_all_of_them(value: object) -> None:
+    with pytest.raises(ParameterError, match=r"variant: needed one of pseudocode, standard, got "):
+        QCNReactionPointParameters(variant=value)  # type: ignore[arg-type]
+
+
+def test_the_parameter_reference_is_up_to_date() -> None:
+    assert PATH.read_text(encoding="utf-8") == text(), "run make docs"

@@ -1,12 +1,15 @@
-"""The registry of mechanisms and its entry-point group."""
+"""The registry of mechanisms: entry points, no control among them, and who else may know one by name."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 
 import pytest
 
+import ecmproto
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
@@ -65,3 +68,40 @@ def test_foreign_mechanisms_are_listed_unimported_and_cannot_take_over_a_name() 
 def test_a_foreign_mechanism_that_cannot_be_used_is_named(name: str, got: str) -> None:
     with pytest.raises(ParameterError, match=got):
         find_mechanism(name)
+
+
+ROOMS = ("engine", "replay", "live", "report")
+FLOW_CONTROL = "stations and ports obey PAUSE and PFC beneath any mechanism"
+REASONS = {
+    ("engine", "pause"): FLOW_CONTROL,
+    ("replay", "pause"): FLOW_CONTROL,
+    ("live", "pause"): FLOW_CONTROL,
+    ("live", "qcn"): "an edge defends CN priorities and speaks LLDP",
+    ("live", "e2cm"): "an edge answers probes that come as frames",
+    ("live", "dbp"): "a port lowers the rates of reports on their way back",
+    ("live", "aimd"): "an edge strips tags if parameters say so",
+    ("live", "CNTag"): "an edge defends CN priorities, whose frames carry it",
+}
+_IMPORT = re.compile(r"^\s*from ecmproto\.mechanisms\.(?!api\b|registry\b|limiter\b)(\w+)", re.M)
+_TAG = re.compile(r"\b(CNTag|CMTag|RRTTag|RDTag)\b")
+
+
+def test_no_more_rooms_know_a_mechanism_than_have_a_reason() -> None:
+    found = set()
+    for room in ROOMS:
+        for path in Path(ecmproto.__file__).with_name(room).rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            found |= {(room, name) for name in (*_IMPORT.findall(text), *_TAG.findall(text))}
+    assert found == set(REASONS)
+
+
+def test_none_is_a_mechanism_with_a_name_and_no_roles() -> None:
+    assert isinstance(NONE, Mechanism)
+    assert NONE.name == "none"
+    assert dict(NONE.roles) == {}
+
+
+@pytest.mark.parametrize("role", Role)
+def test_asking_it_for_a_role_says_that_it_has_none(role: Role) -> None:
+    with pytest.raises(ParameterError, match=r"role: needed one that none has \(none\), got"):
+        NONE.role(role)

@@ -1,4 +1,4 @@
-"""The page: whole, escaped, by itself, and readable without the figures."""
+"""The page: whole, escaped, by itself, readable without the figures, with a text for every mechanism."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ecmproto.report.html import Markup, element, html_page, joined
+from ecmproto.mechanisms import registry
+from ecmproto.report.html import MECHANISMS, Markup, element, html_page, joined
 from ecmproto.report.run import Report
 from ecmproto.report.sheet import COLOURS
 from tests.report.sample import full_run, measure, measures, report_of
@@ -121,3 +122,7 @@ def test_measures_that_are_no_numbers_are_shown_as_absent() -> None:
     run = replace(full_run(), measures=(measure("x", float("nan"), better="low"),))
     page: Page = check_page(html_page(report_of(run, run)))
     assert [data for tag, data in page.texts if tag == "td"][:2] == ["–", "–"]
+
+
+def test_every_mechanism_has_its_sentence() -> None:
+    assert set(MECHANISMS) == {mechanism.name for mechanism in registry.MECHANISMS}

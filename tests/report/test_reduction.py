@@ -1,8 +1,9 @@
-"""Curves and points keep what matters when they are reduced."""
+"""Curves and points: refused where they do not fit together, and keeping what matters when reduced."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from ecmproto.report.panels import (
     time_axis,
 )
 from ecmproto.report.replay_panels import RatePanels
-from ecmproto.report.run import FlowCurves, Run
+from ecmproto.report.run import Drops, Feedback, FlowCurves, Messages, QueueCurve, Run
 from ecmproto.report.sheet import WIDE, new_figure
 from tests.report.sample import floats, integers
 
@@ -114,3 +115,31 @@ def test_a_rate_axis_reaches_to_what_is_drawn_not_to_what_was_averaged_away() ->
     axes = new_figure(100, 100).add_subplot()
     RatePanels([run], time_axis([run]), WIDE).draw(axes, run)
     assert axes.get_ylim() == (0, 1.06)
+
+
+def test_curves_have_one_value_per_slot() -> None:
+    QueueCurve(edges_ns=integers(0, 1, 2), mean_octets=floats(1, 2), peak_octets=floats(1, 2))
+    with pytest.raises(ValueError, match="needed one value per slot, 2"):
+        QueueCurve(edges_ns=integers(0, 1, 2), mean_octets=floats(1, 2), peak_octets=floats(1))
+    with pytest.raises(ValueError, match="one value per slot, 1"):
+        FlowCurves(
+            label="a",
+            edges_ns=integers(0, 1),
+            sent_bps=floats(1),
+            delivered_bps=floats(1),
+            limit_bps=floats(),
+        )
+
+
+def test_columns_have_one_length() -> None:
+    with pytest.raises(ValueError, match="needed one length"):
+        Feedback(time_ns=integers(1), value=floats(), priority=integers(1))
+    with pytest.raises(ValueError, match="needed one length"):
+        Drops(time_ns=integers(1), count=integers())
+
+
+def test_messages_go_to_rows_that_have_a_label() -> None:
+    with pytest.raises(ValueError, match="needed 0 to 0"):
+        Messages(labels=("a",), time_ns=integers(1), row=integers(1))
+    with pytest.raises(ValueError, match="needed 0 to 0"):
+        Messages(labels=("a",), time_ns=integers(1), row=integers(-1))
