@@ -36,6 +36,7 @@ class Entry:
 
     name: str
     """With its variant."""
+    title: str
     experiment: Experiment
     seeds: tuple[int, ...]
     rows: tuple[FigureRow, ...]
@@ -148,6 +149,7 @@ def entry_of(scenario: Scenario, rows: Sequence[Row]) -> Entry:
     said += _common([row["explanations"] for row in rows])
     return Entry(
         name=scenario.name,
+        title=scenario.variants.get(scenario.variant) or experiment.title,
         experiment=experiment,
         seeds=tuple(row["seed"] for row in rows),
         rows=figure_rows(experiment.measure, values, STANDARD),
@@ -187,24 +189,22 @@ def _section(entry: Entry, picture: str) -> str:
     measure = experiment.measure
     until_ns = measure.until_ns or experiment.duration_ns
     about = [
-        f"{experiment.title}. {experiment.source}.",
+        f"{entry.title}. {experiment.source}.",
         f"Control: {control_text(experiment)}. {format_time(experiment.duration_ns)}, measured from "
         f"{format_time(measure.from_ns)} to {format_time(until_ns)}. "
         f"{counted(len(entry.seeds), 'seed')}: {', '.join(map(str, entry.seeds))}.",
     ]
     parts = [f"## {entry.name}", "\n".join(about), table(entry.rows)]
-    notes = [f"- {row.figure.text}: {_reason(row)}" for row in entry.missed]
-    notes += [f"- {band.figure}: {band.note}" for band in measure.bands if band.note]
-    notes += [f"- {line}" for line in entry.lines]
+    notes = [f"- Outside its band: `{row.figure.text}`, {row.verdict_text()}." for row in entry.missed]
+    for note in dict.fromkeys(band.note for band in measure.bands if band.note):
+        about_it = ", ".join(f"`{band.figure}`" for band in measure.bands if band.note == note)
+        notes.append(f"- {note}: {about_it}.")
+    notes += [f"- {line}." for line in entry.lines]
     if notes:
         parts.append("\n".join(notes))
     if picture:
         parts.append(f"![Queue and rates of {entry.name}]({picture})")
     return "\n\n".join(parts)
-
-
-def _reason(row: FigureRow) -> str:
-    return f"outside its band: {row.verdict_text()}."
 
 
 def table(rows: Iterable[FigureRow]) -> str:
