@@ -478,6 +478,7 @@ def _route(network: NetworkState, senders: Senders, index: int, now_ns: int) -> 
         senders.on_enqueue(station, limiter)
         network.log.limited_frames += 1
     append(network.pool, queue, index)
+    network.links[station].parts = max(network.links[station].parts, entry - base + 1)
     network.log.longest_wait_octets = max(network.log.longest_wait_octets, queue.octets)
     if queue.length == 1:
         set_due(network.events, entry, _leaves_ns(network, senders, station, limiter, entry, now_ns))
@@ -516,7 +517,7 @@ def _wake(network: NetworkState, senders: Senders, now_ns: int) -> None:
     link = network.links[station]
     is_shared = link.shared_ns > 0 and link.free_ns <= now_ns <= link.shared_ns
     if is_shared and is_next_due(network.events, now_ns):
-        entry = _came_first(network, station * each, each, entry, now_ns)
+        entry = _came_first(network, station * each, link.parts, entry, now_ns)
         part = entry % each
     limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
     leaves_ns = _leaves_ns(network, senders, station, limiter, entry, now_ns)
@@ -531,10 +532,10 @@ def _wake(network: NetworkState, senders: Senders, now_ns: int) -> None:
 
 
 @inlined
-def _came_first(network: NetworkState, base: int, each: int, entry: int, now_ns: int) -> int:
-    """Return the due queue with the oldest head, of a station whose entries begin at ``base``."""
+def _came_first(network: NetworkState, base: int, parts: int, entry: int, now_ns: int) -> int:
+    """Return the due queue with the oldest head, of a station whose ``parts`` entries begin at ``base``."""
     serial = network.pool.frames[network.queues[entry].head].serial
-    for other in range(base + OWN_QUEUES, base + each):
+    for other in range(base + OWN_QUEUES, base + parts):
         if network.events.due_ns[other] <= now_ns and network.queues[other].length > 0:
             came = network.pool.frames[network.queues[other].head].serial
             if came < serial:
@@ -547,7 +548,7 @@ def _review(network: NetworkState, senders: Senders, station: int, now_ns: int) 
     """Update the times at which a station's queues and timer are due."""
     each = ENTRIES + senders.limiters()
     base = station * each
-    for part in range(OWN_QUEUES, each):
+    for part in range(OWN_QUEUES, network.links[station].parts):
         if network.queues[base + part].length > 0:
             limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
             leaves_ns = _leaves_ns(network, senders, station, limiter, base + part, now_ns)

@@ -136,6 +136,8 @@ class Link:
     switch: int
     """Where it leads, and through which input."""
     input: int
+    parts: int
+    """Behind the last of the station's queues that ever held a frame: those from there on need no look."""
 
 
 class Way:
