@@ -156,6 +156,7 @@ class Flow:
     connections: int = 1
     """TCP connections side by side."""
     tcp: TCP | None = None
+    """With it flows of a size distribution go over TCP too; None: as they come, or TCP's defaults."""
     request_octets: int = 60
     """What ``destination`` asks with, in one frame; 0: ``source`` sends without being asked."""
     response_octets: int = 10_000

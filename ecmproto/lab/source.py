@@ -1,4 +1,4 @@
-"""A source's record: where its frames go, what it counts, and the number that a frame carries.
+"""A source's record: where its frames go, when flows come, what it counts, and what a frame's number is.
 
 A frame's number holds all that its source, or the connection that it is of, has to know when the frame comes:
 its kind, its octets as they were offered (a tag may make it longer on its way), and a value, such as the
@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ecmproto.engine.traffic import Offers, next_offer, post_completion
-from ecmproto.kernel import inlined
-from ecmproto.structs import Random
+from ecmproto.kernel import compiled, inlined
+from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.structs import Random, Struct
 
 LEAST_FRAME_OCTETS = 60
 """The shortest Ethernet frame without FCS: what is left of a flow is padded to it."""
 MOST_FRAME_OCTETS = 0xFFFF
+LONGEST_NS = 1e17
+"""Three years: the longest time that is drawn."""
 
 _KIND_BITS = 3
 _OCTET_BITS = 16
@@ -106,10 +112,57 @@ class TrafficSource:
     latency_max_ns: int
 
 
+class FlowTable(Struct):
+    """The schedules and the distributions of sizes of all sources, one after another."""
+
+    octets: NDArray[np.int64]
+    """Sizes of bursts and of flows."""
+    arrival_ns: NDArray[np.int64]
+    """When bursts come."""
+    share: NDArray[np.float64]
+    """The share of flows up to each size."""
+
+
 @inlined
 def exponential(draws: Random) -> float:
     """Return an exponentially distributed number of mean 1."""
     return -math.log(1.0 - draws.random())
+
+
+@inlined
+def next_poisson(source: TrafficSource, draws: Random) -> None:
+    """Set the timer to the next time of a Poisson process."""
+    source.exact_ns += min(source.mean_ns * exponential(draws), LONGEST_NS)
+    source.timer_ns = math.ceil(min(source.exact_ns, float(NEVER_NS)))
+
+
+@compiled
+def next_arrival(table: FlowTable, source: TrafficSource, draws: Random) -> None:
+    """Set the timer to when the source's next flow comes, NEVER_NS if none does."""
+    if source.mean_ns > 0.0:
+        next_poisson(source, draws)
+    elif source.table_at < source.table_end:
+        source.timer_ns = table.arrival_ns[source.table_at]
+    else:
+        source.timer_ns = NEVER_NS
+    if source.timer_ns >= source.stop_ns:
+        source.timer_ns = NEVER_NS
+
+
+@compiled
+def drawn_octets(table: FlowTable, source: TrafficSource, draws: Random) -> int:
+    """Return the size of a flow: the distribution is linear between the points that are given."""
+    share, octets = table.share, table.octets
+    drawn = draws.random()
+    at = source.table
+    while at < source.table_end - 1 and share[at] <= drawn:
+        at += 1
+    size = float(octets[at])
+    if at > source.table:
+        low, high = share[at - 1], share[at]
+        part = (drawn - low) / (high - low)
+        size = float(octets[at - 1]) + part * float(octets[at] - octets[at - 1])
+    return max(1, int(size + 0.5))
 
 
 @inlined

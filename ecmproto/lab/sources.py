@@ -12,6 +12,7 @@ What each pattern does:
 - sizes and schedule: flows (bursts) come at their times, wait for earlier ones, and go as saturating sources
   do; a flow completes when all of its frames have come, and its latency counts from when it came itself.  A
   flow that lost a frame never does
+- sizes over TCP: each connection has its share of the flows, one after another
 - TCP and transactions: `ecmproto.lab.tcp`
 
 A source begins at ``start_ns`` and begins nothing at ``stop_ns`` or later.  Random numbers come from one
@@ -26,7 +27,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ecmproto.engine.event_heap import EventHeap, first, first_ns, new_event_heap, set_due
 from ecmproto.engine.traffic import Offers, has_offer_room
@@ -35,10 +35,15 @@ from ecmproto.kernel import compiled, inlined
 from ecmproto.lab.model import Flow, Pattern
 from ecmproto.lab.source import (
     LEAST_FRAME_OCTETS,
+    LONGEST_NS,
     MOST_FRAME_OCTETS,
+    FlowTable,
     TrafficSource,
     complete,
+    drawn_octets,
     exponential,
+    next_arrival,
+    next_poisson,
     octets_of,
     offer_data,
     value_of,
@@ -56,7 +61,7 @@ from ecmproto.lab.tcp import (
     tcp_due_ns,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_records
+from ecmproto.record import columns, new_records
 from ecmproto.structs import Draws, Random, Struct
 from ecmproto.units import NS_PER_S, serialisation_ns
 
@@ -81,12 +86,12 @@ _NUMBERS = {
 }
 _OF_A_RATE = (Pattern.CBR, Pattern.BERNOULLI, Pattern.POISSON, Pattern.ON_OFF, Pattern.SIZES)
 
+_IN_FLOWS = (_SIZES, _SCHEDULE)
+
 _IN_NIC = 2
 """Frames that a source with more to send keeps in its NIC: one leaves while the other waits."""
 _MOST_SLOTS = 1 << 20
 """The most slots gone through at once: their exact time is within 63 bits."""
-_LONGEST_NS = 1e17
-"""Three years: the longest time on or off."""
 _FLIGHTS = 256
 """Flows of a source that may be in flight; a power of 2."""
 _NO_FLOW = -1
@@ -124,12 +129,7 @@ class TrafficSources(Struct):
     """When each source is due."""
     records: Sequence[TrafficSource]
     flights: Sequence[FlowInFlight]
-    table_octets: NDArray[np.int64]
-    """Sizes of flows and of bursts."""
-    table_ns: NDArray[np.int64]
-    """When bursts come."""
-    table_share: NDArray[np.float64]
-    """The share of flows up to each size."""
+    table: FlowTable
     connections: Connections
     draws: Draws
 
@@ -142,7 +142,7 @@ class TrafficSources(Struct):
         while first_ns(self.events) <= now_ns and has_offer_room(offers):
             index = first(self.events)
             source = self.records[index]
-            if source.pattern == _SATURATING or source.pattern == _SIZES or source.pattern == _SCHEDULE:
+            if source.pattern == _SATURATING or source.pattern in _IN_FLOWS:
                 due_ns = _fill_nic(self, index, now_ns, offers)
             elif source.pattern == _TCP:
                 on_tcp_timer(self.connections, source, index, self.draws, now_ns, offers)
@@ -181,7 +181,7 @@ class TrafficSources(Struct):
             return
         sender.delivered_frames += 1
         sender.delivered_octets += octets_of(number)
-        if sender.pattern == _SIZES or sender.pattern == _SCHEDULE:
+        if sender.pattern in _IN_FLOWS:
             serial = value_of(number)
             flight = self.flights[sender.flights + (serial & (_FLIGHTS - 1))]
             if flight.serial == serial:
@@ -236,7 +236,7 @@ def _duration_ns(mean_ns: float, shape: float, draws: Random) -> int:
     else:
         # The least time is the distribution's scale.
         drawn_ns = mean_ns * (shape - 1.0) / shape * (1.0 - draws.random()) ** (-1.0 / shape)
-    return int(min(drawn_ns, _LONGEST_NS) + 0.5)
+    return int(min(drawn_ns, LONGEST_NS) + 0.5)
 
 
 @compiled
@@ -248,19 +248,13 @@ def _while_on(source: TrafficSource, draws: Random) -> None:
         source.pause_ns += off_ns + _duration_ns(source.on_ns, source.pareto_shape, draws)
 
 
-@inlined
-def _poisson(source: TrafficSource, draws: Random) -> None:
-    source.exact_ns += min(source.mean_ns * exponential(draws), _LONGEST_NS)
-    source.timer_ns = math.ceil(min(source.exact_ns, float(NEVER_NS)))
-
-
 @compiled
 def _next_frame_ns(source: TrafficSource, draws: Random) -> int:
     """Return when a source of frames offers its next one."""
     if source.pattern == _BERNOULLI:
         _to_next_slot(source, _slots_to_frame(source, draws))
     elif source.pattern == _POISSON:
-        _poisson(source, draws)
+        next_poisson(source, draws)
     else:
         _advance(source, 1)
         if source.pattern == _ON_OFF:
@@ -296,9 +290,10 @@ def _fill_nic(sources: TrafficSources, index: int, now_ns: int, offers: Offers) 
 def _begin_flow(sources: TrafficSources, source: TrafficSource) -> None:
     """Begin the flow that has come, and find out when the next one does."""
     if source.pattern == _SCHEDULE:
-        size = sources.table_octets[source.table_at]
+        size = sources.table.octets[source.table_at]
+        source.table_at += 1
     else:
-        size = _drawn_octets(sources, source)
+        size = drawn_octets(sources.table, source, sources.draws)
     source.serial += 1
     source.backlog_octets = size
     flight = sources.flights[source.flights + (source.serial & (_FLIGHTS - 1))]
@@ -307,38 +302,7 @@ def _begin_flow(sources: TrafficSources, source: TrafficSource) -> None:
     flight.octets = size
     flight.began_ns = source.timer_ns
     flight.missing_frames = -(-size // source.frame_octets)
-    if source.pattern == _SCHEDULE:
-        source.table_at += 1
-    _schedule_flow(sources, source)
-
-
-@compiled
-def _schedule_flow(sources: TrafficSources, source: TrafficSource) -> None:
-    """Set the source's timer to when its next flow comes, NEVER_NS if none does."""
-    if source.pattern == _SIZES:
-        _poisson(source, sources.draws)
-    elif source.table_at < source.table_end:
-        source.timer_ns = sources.table_ns[source.table_at]
-    else:
-        source.timer_ns = NEVER_NS
-    if source.timer_ns >= source.stop_ns:
-        source.timer_ns = NEVER_NS
-
-
-@compiled
-def _drawn_octets(sources: TrafficSources, source: TrafficSource) -> int:
-    """Return the size of a flow: the distribution is linear between the points that are given."""
-    share, octets = sources.table_share, sources.table_octets
-    drawn = sources.draws.random()
-    at = source.table
-    while at < source.table_end - 1 and share[at] <= drawn:
-        at += 1
-    size = float(octets[at])
-    if at > source.table:
-        low, high = share[at - 1], share[at]
-        part = (drawn - low) / (high - low)
-        size = float(octets[at - 1]) + part * float(octets[at] - octets[at - 1])
-    return max(1, int(size + 0.5))
+    next_arrival(sources.table, source, sources.draws)
 
 
 def source_count(flow: Flow) -> int:
@@ -361,48 +325,60 @@ def new_sources(
     of_sources = [flow for flow in flows for _ in range(source_count(flow))]
     if len(of_sources) != len(endpoints):
         raise ValueError(f"{len(of_sources)} sources, but {len(endpoints)} endpoints")
-    count = max(1, len(of_sources))
     tables = [_table(flow) for flow in of_sources]
-    entries = [entry for table in tables for entry in table]
     rings = [arrived_octets(flow) if connection_count(flow) else 0 for flow in of_sources]
-    with_flights = [flow.pattern in (Pattern.SIZES, Pattern.SCHEDULE) for flow in of_sources]
-    sources = TrafficSources(
-        new_event_heap(count),
-        new_records(TrafficSource, count),
-        new_records(FlowInFlight, max(1, _FLIGHTS * sum(with_flights))),
-        np.array([octets for octets, _, _ in entries], np.int64),
-        np.array([ns for _, ns, _ in entries], np.int64),
-        np.array([share for _, _, share in entries], np.float64),
-        Connections(
-            new_records(Connection, max(1, sum(map(bool, rings)))), np.zeros(max(1, sum(rings)), np.uint8)
-        ),
-        Draws(generator),
-    )
-    for flight in sources.flights:
-        flight.serial = _NO_FLOW
+    flights = [_FLIGHTS if _NUMBERS[flow.pattern] in _IN_FLOWS and not connection_count(flow) else 0
+               for flow in of_sources]  # fmt: skip
+    sources = _room_for(tables, rings, flights, generator)
+    table_at = flight_at = ring_at = connection = 0
     for index, (flow, place) in enumerate(zip(of_sources, endpoints, strict=True)):
         source = sources.records[index]
-        source.table = sum(len(table) for table in tables[:index])
-        source.table_end = source.table + len(tables[index])
-        source.table_at = source.table
-        source.flights = _FLIGHTS * sum(with_flights[:index])
-        source.connection = sum(map(bool, rings[:index])) if rings[index] else -1
-        _set_up(sources, source, flow, place, overhead_octets)
+        source.table = source.table_at = table_at
+        source.table_end = table_at = table_at + len(tables[index])
+        source.flights = flight_at
+        flight_at += flights[index]
+        source.connection = connection if rings[index] else -1
+        _set_up(source, flow, place, overhead_octets)
         due_ns = _first_ns(sources, source, flow)
         if rings[index]:
-            set_up_connection(
-                sources.connections.records[source.connection], flow, sum(rings[:index]), due_ns
-            )
+            set_up_connection(sources.connections.records[connection], source, flow, ring_at, due_ns)
+            ring_at += rings[index]
+            connection += 1
         set_due(sources.events, index, due_ns)
     return sources
 
 
-def _set_up(
-    sources: TrafficSources, source: TrafficSource, flow: Flow, place: Endpoints, overhead_octets: int
-) -> None:
+def _room_for(
+    tables: Sequence[list[tuple[int, int, float]]],
+    rings: Sequence[int],
+    flights: Sequence[int],
+    generator: np.random.Generator,
+) -> TrafficSources:
+    """Return as many sources as there are ``tables``, their records still empty."""
+    count = max(1, len(tables))
+    entries = [entry for table in tables for entry in table]
+    table = FlowTable(
+        np.array([octets for octets, _, _ in entries], np.int64),
+        np.array([ns for _, ns, _ in entries], np.int64),
+        np.array([share for _, _, share in entries], np.float64),
+    )
+    connections = new_records(Connection, max(1, sum(1 for ring in rings if ring)))
+    in_flight = new_records(FlowInFlight, max(1, sum(flights)))
+    columns(in_flight)["serial"] = _NO_FLOW
+    return TrafficSources(
+        new_event_heap(count),
+        new_records(TrafficSource, count),
+        in_flight,
+        table,
+        Connections(connections, np.zeros(max(1, sum(rings)), np.uint8), table),
+        Draws(generator),
+    )
+
+
+def _set_up(source: TrafficSource, flow: Flow, place: Endpoints, overhead_octets: int) -> None:
     """Fill in what does not change, or is 0 at first, of the source of ``flow``."""
     _check(flow, place)
-    source.pattern = _NUMBERS[flow.pattern]
+    source.pattern = _TCP if connection_count(flow) else _NUMBERS[flow.pattern]
     source.station, source.destination = place.station, place.destination
     source.flow, source.reverse_flow, source.path = place.flow, place.reverse_flow, place.path
     source.priority = flow.priority
@@ -417,8 +393,8 @@ def _set_up(
         source.log_stay = math.log1p(-chance) if chance < 1.0 else -math.inf
         bits, rate_bps = 8 * link_octets, place.link_rate_bps
     if flow.pattern is Pattern.SIZES:
-        source.mean_ns = 8 * NS_PER_S * mean_octets(flow.sizes) / rate_bps
-    elif rate_bps > 0:
+        source.mean_ns = 8 * NS_PER_S * mean_octets(flow.sizes) * source_count(flow) / rate_bps
+    elif flow.pattern in _OF_A_RATE:
         source.mean_ns = bits * NS_PER_S / rate_bps
     source.step_of = max(1, rate_bps)
     source.step_ns, source.step_rest = divmod(bits * NS_PER_S, source.step_of)
@@ -433,12 +409,12 @@ def _first_ns(sources: TrafficSources, source: TrafficSource, flow: Flow) -> int
     if flow.pattern is Pattern.BERNOULLI:
         _to_next_slot(source, _slots_to_frame(source, sources.draws) - 1)
     elif flow.pattern is Pattern.POISSON:
-        _poisson(source, sources.draws)
+        next_poisson(source, sources.draws)
     elif flow.pattern is Pattern.ON_OFF:
         source.pause_ns = start_ns + _duration_ns(source.on_ns, source.pareto_shape, sources.draws)
         _while_on(source, sources.draws)
     elif flow.pattern in (Pattern.SIZES, Pattern.SCHEDULE):
-        _schedule_flow(sources, source)
+        next_arrival(sources.table, source, sources.draws)
     due_ns = _due_ns(source)
     return due_ns if due_ns < source.stop_ns else NEVER_NS
 

@@ -18,7 +18,8 @@ The congestion window does not grow beyond the receiver's.  There is neither SAC
 A transaction begins with a handshake, where the connection is to have one, and with the initial window then.
 Where ``destination`` asks, it opens, sends the request in one frame, and has completed when the last octet of
 the response comes; where ``source`` sends unasked, it opens, and has completed when the last octet is
-acknowledged.  Latency counts from the first frame, be it SYN, request or data.  The idle time follows.
+acknowledged.  Latency counts from the first frame, be it SYN, request or data.  The idle time follows.  Flows
+of a size distribution are transactions that are sent unasked; latency counts from when a flow came.
 """
 
 from __future__ import annotations
@@ -39,10 +40,13 @@ from ecmproto.lab.source import (
     REQUEST,
     SYN,
     SYN_ACK,
+    FlowTable,
     TrafficSource,
     complete,
+    drawn_octets,
     exponential,
     kind_of,
+    next_arrival,
     octets_of,
     offer_control,
     offer_data,
@@ -178,6 +182,7 @@ class Connections(Struct):
 
     records: Sequence[Connection]
     arrived: NDArray[np.uint8]
+    table: FlowTable
 
 
 @compiled
@@ -192,7 +197,7 @@ def on_tcp_timer(
         _time_out(tcp, source, index, now_ns, offers)
     if tcp.open_ns <= now_ns and has_offer_room(offers):
         if tcp.phase == _IDLE:
-            _begin(tcp, source, index, now_ns, offers)
+            _begin(connections.table, tcp, source, index, draws, now_ns, offers)
         else:
             source.timeouts += 1
             _open(tcp, source, index, now_ns, offers)
@@ -254,13 +259,26 @@ def _offer(
 
 
 @compiled
-def _begin(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
+def _begin(
+    table: FlowTable,
+    tcp: Connection,
+    source: TrafficSource,
+    index: int,
+    draws: Draws,
+    now_ns: int,
+    offers: Offers,
+) -> None:
     """Begin a transfer, unless the source has stopped."""
-    if now_ns >= source.stop_ns:
+    tcp.began_ns = now_ns
+    if source.table < source.table_end:
+        # It may have come while an earlier one was going.
+        tcp.began_ns = source.timer_ns
+        _set_size(tcp, source, drawn_octets(table, source, draws))
+        next_arrival(table, source, draws)
+    elif now_ns >= source.stop_ns:
         tcp.open_ns = NEVER_NS
         return
     tcp.transfer += 1
-    tcp.began_ns = now_ns
     tcp.open_tries = 0
     tcp.syn_lost = 0
     tcp.open_rto_ns = tcp.rto_ns
@@ -269,6 +287,14 @@ def _begin(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offe
         _open(tcp, source, index, now_ns, offers)
     else:
         _go_on(tcp, source, index, now_ns, offers)
+
+
+@compiled
+def _set_size(tcp: Connection, source: TrafficSource, octets: int) -> None:
+    """Let transfers be of so many octets."""
+    tcp.transfer_octets = octets
+    tcp.transfer_segments = -(-octets // source.frame_octets)
+    tcp.last_octets = max(LEAST_FRAME_OCTETS, octets - (tcp.transfer_segments - 1) * source.frame_octets)
 
 
 @compiled
@@ -313,7 +339,10 @@ def _end_transfer(
 ) -> None:
     complete(source, index, tcp.transfer_octets, tcp.began_ns, now_ns, offers)
     tcp.phase = _IDLE
-    tcp.open_ns = now_ns + int(tcp.idle_ns * exponential(draws) + 0.5)
+    if source.table < source.table_end:
+        tcp.open_ns = max(now_ns, source.timer_ns)
+    else:
+        tcp.open_ns = now_ns + int(tcp.idle_ns * exponential(draws) + 0.5)
 
 
 @compiled
@@ -579,7 +608,8 @@ def _acknowledge(tcp: Connection, source: TrafficSource, index: int, offers: Off
 
 def connection_count(flow: Flow) -> int:
     """Return how many connections ``flow`` has; 0 if it is none of TCP."""
-    return flow.connections if flow.pattern in (Pattern.TCP, Pattern.TRANSACTIONS) else 0
+    over_tcp = flow.pattern is Pattern.SIZES and flow.tcp is not None
+    return flow.connections if over_tcp or flow.pattern in (Pattern.TCP, Pattern.TRANSACTIONS) else 0
 
 
 def arrived_octets(flow: Flow) -> int:
@@ -592,8 +622,10 @@ def parameters_of(flow: Flow) -> TCP:
     return flow.tcp or TCP()
 
 
-def set_up_connection(tcp: Connection, flow: Flow, arrived_at: int, start_ns: int) -> None:
-    """Make a connection of ``flow`` that opens at ``start_ns``."""
+def set_up_connection(
+    tcp: Connection, source: TrafficSource, flow: Flow, arrived_at: int, start_ns: int
+) -> None:
+    """Make the connection of a source of ``flow``, which opens at ``start_ns``."""
     given = parameters_of(flow)
     tcp.algorithm = ALGORITHMS[given.algorithm]
     tcp.window, tcp.initial_window = given.window, given.initial_window
@@ -601,11 +633,8 @@ def set_up_connection(tcp: Connection, flow: Flow, arrived_at: int, start_ns: in
     tcp.delays_ack, tcp.handshake = int(given.delayed_ack), int(given.syn)
     tcp.ack_octets = max(LEAST_FRAME_OCTETS, given.ack_octets)
     if flow.pattern is Pattern.TRANSACTIONS:
-        tcp.request_octets, tcp.transfer_octets = flow.request_octets, flow.response_octets
-        tcp.transfer_segments = -(-flow.response_octets // flow.frame_octets)
-        last_octets = flow.response_octets - (tcp.transfer_segments - 1) * flow.frame_octets
-        tcp.last_octets = max(LEAST_FRAME_OCTETS, last_octets)
-        tcp.idle_ns = flow.idle_ns
+        tcp.request_octets, tcp.idle_ns = flow.request_octets, flow.idle_ns
+        _set_size(tcp, source, flow.response_octets)
     tcp.open_ns = start_ns
     tcp.rto_ns = min(max(FIRST_RTO_NS, tcp.rto_min_ns), tcp.rto_max_ns)
     tcp.rto_due_ns = tcp.ack_due_ns = NEVER_NS

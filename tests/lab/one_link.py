@@ -133,6 +133,7 @@ ALL_PATTERNS = (
     flow(Pattern.TCP, tcp=TCP(window=9, algorithm="cubic", rto_max_ns=10**6, delayed_ack=True)),
     flow(Pattern.TRANSACTIONS, tcp=TCP(algorithm="reno", rto_max_ns=10**6), idle_ns=3000),
     flow(Pattern.TRANSACTIONS, tcp=TCP(syn=False, rto_max_ns=10**6), idle_ns=3000, request_octets=0),
+    flow(Pattern.SIZES, rate_bps=10**8, sizes=((100, 0.0), (9000, 1.0)), tcp=TCP(rto_max_ns=10**6)),
     flow(Pattern.SIZES, rate_bps=10**9, sizes=((100, 0.2), (9000, 1.0))),
 )
 

@@ -22,6 +22,7 @@ from ecmproto.lab.source import ACK, DATA, REQUEST, SYN, SYN_ACK, kind_of, value
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from tests.lab.one_link import driven, flow
+from tests.lab.tcp_oracle import Sender
 from tests.lab.tiny_network import Seen, TinyNetwork, sources_of
 
 MS = 1_000_000
@@ -293,6 +294,27 @@ def test_a_transaction_without_a_handshake_keeps_its_window_until_it_was_idle_fo
     assert {done.latency_ns for done in later.completed} == {first.latency_ns}
 
 
+def test_flows_of_a_size_distribution_over_tcp_wait_for_those_before_them() -> None:
+    sizes = ((1500, 0.0), (15_000, 1.0))
+    given = flow(Pattern.SIZES, sizes=sizes, rate_bps=2 * 10**9, tcp=TCP(), connections=2, stop_ns=20 * MS)
+    network = TinyNetwork(sources_of(given, seed=3)).run(40 * MS)
+    assert_all_came(network)
+    octets = [done.octets for done in network.completed]
+    # 606 flows of 8,250 octets on average, a standard deviation of 25.
+    assert len(octets) == pytest.approx(606, abs=70)
+    assert sum(octets) / len(octets) == pytest.approx(8250, rel=0.05)
+    assert {done.source for done in network.completed} == {0, 1}
+    for source in (0, 1):
+        mine = [done for done in network.completed if done.source == source]
+        begins = [done.time_ns - done.latency_ns for done in mine]
+        assert begins == sorted(begins)
+        waited = [done.time_ns > begin for done, begin in zip(mine, begins[1:], strict=False)]
+        assert 10 < sum(waited) < len(mine) - 10
+    # The shortest latency is that of a flow that meets none: a handshake, and slow start.
+    one_segment_ns = 2096 + ROUND_TRIP_NS - 1200
+    assert min(done.latency_ns for done in network.completed) >= one_segment_ns
+
+
 def test_idle_times_are_exponential() -> None:
     given = flow(Pattern.TRANSACTIONS, tcp=TCP(), response_octets=1500, idle_ns=20_000)
     sources = sources_of(given)
@@ -375,6 +397,7 @@ def test_no_connection_ever_stalls(
         flow(Pattern.TCP, tcp=parameters, stop_ns=100_000),
         flow(Pattern.TRANSACTIONS, tcp=parameters, stop_ns=100_000, idle_ns=2000),
         flow(Pattern.TRANSACTIONS, tcp=parameters, stop_ns=100_000, idle_ns=2000, request_octets=0),
+        flow(Pattern.SIZES, tcp=parameters, stop_ns=100_000, sizes=((1, 0.0), (9000, 1.0)), rate_bps=10**9),
     ]
     network = TinyNetwork(
         sources_of(*flows, seed=seed),
@@ -389,6 +412,75 @@ def test_no_connection_ever_stalls(
         end = network.sources.connections.records[source]
         assert completed == network.sources.records[source].completed == end.transfer >= 1
         assert end.most == completed * 7
+    flows_done = sum(done.source == 3 for done in network.completed)
+    assert flows_done == network.sources.connections.records[3].transfer
+
+
+class Compared(TinyNetwork):
+    """A network that holds its one connection's sender to that of the RFCs, step by step."""
+
+    def __init__(self, *arguments: Any, oracle: Sender, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.oracle = oracle
+        self.steps = 0
+
+    def _handle(self, what: str, frame: Seen, now_ns: int) -> None:
+        before = len(self.offered)
+        super()._handle(what, frame, now_ns)
+        if what == "delivered" and kind_of(frame.number) == ACK:
+            self._compare(self.oracle.acknowledged(value_of(frame.number), now_ns), before)
+
+    def timer(self, now_ns: int) -> None:
+        before, timeouts = len(self.offered), self.sources.records[0].timeouts
+        super().timer(now_ns)
+        if self.oracle.highest_sent < 0:
+            self._compare(self.oracle.start(now_ns), before)
+        elif self.sources.records[0].timeouts > timeouts:
+            assert self.oracle.timer_ns == now_ns
+            self._compare(self.oracle.timer_expired(now_ns), before)
+        else:
+            assert len(self.offered) == before
+
+    def _compare(self, expected: list[int], before: int) -> None:
+        self.steps += 1
+        end = self.sources.connections.records[0]
+        assert [value_of(frame.number) for frame in self.offered[before:]] == expected
+        assert end.cwnd == pytest.approx(float(self.oracle.cwnd))
+        assert end.ssthresh == pytest.approx(float(self.oracle.ssthresh))
+        assert end.rto_ns == pytest.approx(self.oracle.rto_ns, abs=1)
+        assert end.rto_due_ns == pytest.approx(self.oracle.timer_ns, abs=1)
+
+
+@given(
+    st.booleans(),
+    st.integers(1, 40),
+    st.integers(1, 10),
+    st.floats(0.0, 0.3),
+    st.sampled_from([0, 3000, 20_000]),
+    st.integers(0, 2**32),
+)
+def test_a_sender_does_what_the_documents_say_word_by_word(
+    newreno: bool, window: int, initial: int, loss: float, spread_ns: int, seed: int
+) -> None:
+    window, limits = max(window, initial), (100_000, MS)
+    parameters = TCP(
+        algorithm="newreno" if newreno else "reno",
+        window=window,
+        initial_window=initial,
+        rto_min_ns=limits[0],
+        rto_max_ns=limits[1],
+        syn=False,
+    )
+    chance = random.Random(seed)
+    network = Compared(
+        sources_of(flow(Pattern.TCP, tcp=parameters)),
+        oracle=Sender(newreno=newreno, window=window, initial=initial, rto_ns=limits[1], limits=limits),
+        lose=lambda frame: chance.random() < loss,
+        later_ns=lambda frame: chance.randrange(spread_ns + 1),
+        room=200,
+    )
+    network.run(2 * MS)
+    assert network.steps >= 2
 
 
 def test_a_nic_that_refuses_frames_loses_them() -> None:

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecmproto.engine.traffic import new_offers
+from ecmproto.engine.traffic import Offer, new_offers
 from ecmproto.lab.model import Flow
 from ecmproto.lab.sources import Endpoints, TrafficSources, new_sources, source_count
 from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.record import new_records
 from ecmproto.units import serialisation_ns
 
 LINK_BPS = 10**10
@@ -68,7 +69,7 @@ class TinyNetwork:
     ) -> None:
         self.sources = sources
         self.offers = new_offers()
-        self.offers.records = self.offers.records[:room]
+        self.offers.records = new_records(Offer, room)
         self.delay_ns, self.link_bps, self.nic_frames = delay_ns, link_bps, nic_frames
         self.lose, self.later_ns = lose, later_ns
         self.offered: list[Seen] = []
@@ -86,9 +87,13 @@ class TinyNetwork:
                 _, _, what, frame = heapq.heappop(self._events)
                 self._handle(what, frame, now_ns)
             else:
-                self.sources.on_source_timer(now_ns, self.offers)
-                self._take(now_ns)
+                self.timer(now_ns)
         return self
+
+    def timer(self, now_ns: int) -> None:
+        """Let the sources do what is due."""
+        self.sources.on_source_timer(now_ns, self.offers)
+        self._take(now_ns)
 
     def _next_ns(self) -> int:
         return self._events[0][0] if self._events else NEVER_NS
