@@ -125,3 +125,14 @@ def test_a_mapping_names_fields_that_there_are() -> None:
     ):
         with pytest.raises(ParameterError, match="dbp: needed fields of the format, and of the message"):
             _ = wrong.places
+
+
+def test_discards_are_those_of_the_base_where_it_has_some() -> None:
+    class Counting(Machine):
+        refusal_record = BCNPayload
+
+    class Derived(Counting):
+        messages = Toy.messages
+
+    assert Derived.refusal_record is BCNPayload
+    assert Derived.kinds == Toy.kinds

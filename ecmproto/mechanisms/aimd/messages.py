@@ -1,19 +1,17 @@
-"""The machine that ECM, BCN and E²CM have in common, and the tags of their frames (wire-formats 1.2)."""
+"""The machine that ECM, BCN and E²CM have in common: how messages are made and read (wire-formats 1.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from ecmproto.codec import (
     BCN,
     E2CM,
     ECM,
-    CMTag,
     Ethernet,
     EtherTypes,
     Frame,
-    RRTTag,
     decode,
 )
 from ecmproto.errors import DecodeError
@@ -38,17 +36,6 @@ from ecmproto.mechanisms.api.machine import (
 )
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import CongestionPoint, Message, Receivers, Senders, fields_of
-
-_Tag = TypeVar("_Tag", CMTag, RRTTag)
-
-
-def tag_of(frame: Frame, kind: type[_Tag], protocol: int) -> _Tag | None:
-    """Return the newest tag of ``kind`` and ``protocol``, None without one."""
-    for layer in tags(frame):
-        if isinstance(layer, kind) and layer.protocol == protocol:
-            return layer
-    return None
-
 
 _TYPE_AT = 12
 _TAG_CONTROL_OCTETS = 2
@@ -129,7 +116,8 @@ class AIMDMachine(Machine):
         if frame is None:
             return None
         layer = frame[self.message]
-        fields = {**self.fields_in(layer), **self.fields_shown(headers(layer.payload, place.ethertypes))}
+        tag = self._tag_in(headers(layer.payload, place.ethertypes))
+        fields = {**self.fields_in(layer), **self.fields_shown(tag)}
         return self._about_shown(fields, layer, station_mac, place, refusals)
 
     def admits(self, layer: Any) -> bool:
@@ -144,9 +132,15 @@ class AIMDMachine(Machine):
         kind = max(kinds, key=lambda kind: len(self.messages[kind].constants))
         return {"kind": kind, **self.messages[kind].fields_of(layer)}
 
-    def fields_shown(self, sampled: Frame) -> dict[str, int]:
-        """Return the fields that stand in the sampled frame's tag, not in the message."""
+    def fields_shown(self, tag: Any) -> dict[str, int]:
+        """Return the fields that stand in the sampled frame's tag, None without one, not in the message."""
         return {}
+
+    def _tag_in(self, sampled: Frame) -> Layer | None:
+        assert self.tag is not None
+        own = self.tag.constants.items()
+        found = (tag for tag in tags(sampled) if type(tag) is self.tag.format)
+        return next((tag for tag in found if all(getattr(tag, name) == value for name, value in own)), None)
 
 
 def addressed(

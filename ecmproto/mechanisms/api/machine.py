@@ -189,7 +189,7 @@ class Machine:
             "answers": frozenset(kind for kind, each in said if each.is_answer),
             # A sample that stays silent has what the messages about samples have.
             "payloads": ({SILENT: sampled[0]} if sampled else {}) | payloads,
-            "refusal_record": MessageDiscards,
+            "refusal_record": MessageDiscards if cls.refusal_record is NoRefusals else cls.refusal_record,
         }
         for name, value in following.items():
             if name not in cls.__dict__:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec import DBPRateReport, Ethernet, EtherTypes, decode_lax
+from ecmproto.codec import DBPRateReport, EtherTypes, decode_lax
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.api.machine import FlowKey, Machine, ParsedFeedback, PortContext, SampledFrame, total
-from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.frames import MessageFormat
+from ecmproto.mechanisms.api.machine import FlowKey, PortContext, total
 from ecmproto.mechanisms.api.protocol import (
     CongestionPoint,
     Delivery,
@@ -26,27 +25,19 @@ from ecmproto.mechanisms.api.protocol import (
     post,
 )
 from ecmproto.mechanisms.dbp.parameters import (
-    DBPCongestionPointParameters,
     DBPEdgeParameters,
     DBPReactionPointParameters,
 )
 from ecmproto.mechanisms.fecn.congestion_point import (
     LARGEST_RATE,
-    FECNPort,
-    new_port,
-    port_counters,
-    set_capacity,
 )
 from ecmproto.mechanisms.fecn.messages import (
-    answer,
-    answering,
+    AnsweredMachine,
     is_answerable,
-    is_malformed,
     reply,
     with_layer,
 )
 from ecmproto.mechanisms.fecn.reaction_point import (
-    FECNDiscards,
     FECNFields,
     FECNQueue,
     FECNSource,
@@ -57,7 +48,6 @@ from ecmproto.mechanisms.fecn.reaction_point import (
     queue_index,
     queues_of,
     source_settings_record,
-    station_counters,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record, new_records
@@ -180,13 +170,6 @@ _BPS_PER_KBPS = 1000
 _GROUP_BIT = 1
 
 
-class DBPReport(NamedTuple):
-    """A rate report: the address of the destination that it comes from, and its rate in kb/s."""
-
-    destination_mac: bytes
-    rate: int
-
-
 def report(
     octets: bytes,
     destination: DBPDestination,
@@ -226,26 +209,6 @@ def with_rate(octets: bytes, rate: int, *, ethertypes: EtherTypes = DEFAULT) -> 
         if isinstance(layer, DBPRateReport):
             return with_layer(octets, frame, index, layer.replace(rate=rate))
     return octets
-
-
-def received(
-    octets: bytes, source: FECNDiscards, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
-) -> DBPReport | None:
-    """Return the rate report in ``octets`` for the source with ``station_mac``.
-
-    None, counted in ``source``, for one to a group or another station or from a group, and for one that
-    cannot be decoded; None for any other frame.
-    """
-    frame = decode_lax(octets, ethertypes=ethertypes)
-    found = frame.get(DBPRateReport)
-    if found is None:
-        source.malformed_returns += is_malformed(frame, DBPRateReport)
-        return None
-    header = frame[Ethernet]
-    if header.dst != station_mac or header.src[0] & _GROUP_BIT:
-        source.foreign_returns += 1
-        return None
-    return DBPReport(header.src, found.rate)
 
 
 def settings_record(parameters: DBPReactionPointParameters) -> FECNSourceSettings:
@@ -362,29 +325,18 @@ class DBPStations(FECNStations):
         )
 
 
-class DBPMachine(Machine):
+class DBPMachine(AnsweredMachine):
     """DBP with its parameters set."""
 
     flow_key = FlowKey(vlan=False, dst=True, priority=False, cn_tag=False)
-    kinds = MappingProxyType({REPORT_KIND: "DBP rate report"})
-    answers = frozenset({REPORT_KIND})
-    refusal_record = FECNDiscards
-
-    def __init__(self, parameters: Mapping[Role, Any]) -> None:
-        super().__init__(parameters)
-        self._cp: DBPCongestionPointParameters = parameters[Role.CONGESTION_POINT]
-        self._rp: DBPReactionPointParameters = parameters[Role.REACTION_POINT]
-        self._edge: DBPEdgeParameters = parameters[Role.EDGE]
-        self.set_point_octets = self._cp.qeq_octets
-
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return the port's congestion point, one for all priorities."""
-        return new_port(self._cp, place, generator)
-
-    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
-        """Have the advertised rate follow the line's, at the next tick (enhancement 4)."""
-        if isinstance(point, FECNPort):
-            set_capacity(point.state, float(capacity_bps))
+    answer_priority = "report_priority"
+    messages = MappingProxyType(
+        {
+            REPORT_KIND: MessageFormat(
+                format=DBPRateReport, name="DBP rate report", fields={"rate": "rate_kbps"}, is_answer=True
+            )
+        }
+    )
 
     def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
         """Return sources of which no queue was used yet."""
@@ -394,39 +346,8 @@ class DBPMachine(Machine):
         """Return destinations that have heard nothing."""
         return new_destinations(self._edge, place, generator)
 
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the rate report, as it comes out of the port's switch."""
-        return answer(
-            about.octets,
-            DBPRateReport(rate=int(message.rate_kbps)),
-            port_mac=place.cp_mac,
-            priority=self._edge.report_priority,
-            ethertypes=place.ethertypes,
-        )
-
-    def parse_feedback(
-        self,
-        octets: bytes,
-        station_mac: bytes,
-        place: PortContext,
-        refusals: FECNDiscards,
-        *,
-        length_octets: int | None = None,
-    ) -> ParsedFeedback | None:
-        """Return the feedback in a rate report."""
-        found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
-        if found is None:
-            return None
-        return ParsedFeedback(
-            {"kind": REPORT_KIND, "rate_kbps": found.rate}, answering(octets, place.ethertypes)
-        )
-
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion point, the sources or the destinations."""
-        if isinstance(machine, FECNPort):
-            return port_counters(machine)
-        if isinstance(machine, FECNStations):
-            return station_counters(machine)
         if isinstance(machine, DBPReceivers):
             return total(machine.destination, "reports", "unheard_frames")
-        return {}
+        return super().counters(machine)

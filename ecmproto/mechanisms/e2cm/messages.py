@@ -14,7 +14,7 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV, TYPES, flow_id
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.aimd.congestion_point import ECMPayload
-from ecmproto.mechanisms.aimd.messages import AIMDMachine, addressed, tag_of
+from ecmproto.mechanisms.aimd.messages import AIMDMachine, addressed
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES
 from ecmproto.mechanisms.aimd.reaction_point import station_counters
 from ecmproto.mechanisms.api.frames import MessageFormat, framed, headers, is_group, outer_vlan, priority_of
@@ -342,9 +342,8 @@ class E2CMMachine(AIMDMachine):
         """Return whether a congestion point sent it."""
         return layer.type in BCN_TYPES
 
-    def fields_shown(self, sampled: Frame) -> dict[str, int]:
+    def fields_shown(self, tag: CMTag | None) -> dict[str, int]:
         """Return what the CM-Tag says that the payload shows: the message itself has no timestamp."""
-        tag = tag_of(sampled, CMTag, PROTOCOL)
         if tag is None:
             return {"timestamp": 0, "unit": 0, "tagged": 0}
         return {"timestamp": tag.timestamp, "unit": tag.unit, "tagged": 1}

@@ -6,10 +6,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ecmproto.codec import ECM, CMTag, Frame
+from ecmproto.codec import ECM, CMTag
 from ecmproto.codec.tags import TagFormat
 from ecmproto.mechanisms.aimd.congestion_point import ECMPayload
-from ecmproto.mechanisms.aimd.messages import AIMDMachine, tag_of
+from ecmproto.mechanisms.aimd.messages import AIMDMachine
 from ecmproto.mechanisms.aimd.reaction_point import new_stations
 from ecmproto.mechanisms.api.frames import MessageFormat
 from ecmproto.mechanisms.api.machine import PortContext
@@ -62,9 +62,9 @@ class ECMMachine(AIMDMachine):
             ECMStations, self._rp, settings, place, generator, timestamp_unit=self._rp.timestamp_unit
         )
 
-    def fields_shown(self, sampled: Frame) -> dict[str, int]:
+    def fields_shown(self, tag: CMTag | None) -> dict[str, int]:
         """Return whether the payload shows a CM-Tag, so that the message's timestamp means something."""
-        return {"tagged": int(tag_of(sampled, CMTag, PROTOCOL) is not None)}
+        return {"tagged": int(tag is not None)}
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion points or the reaction points."""

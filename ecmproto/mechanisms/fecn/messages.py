@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ecmproto.codec import (
 from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.codec.tags import TagFormat, find_tag, with_fields, with_tag, without_tags
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.api.frames import framed, headers, outer_vlan
+from ecmproto.mechanisms.api.frames import MessageFormat, framed, headers, outer_vlan
 from ecmproto.mechanisms.api.machine import (
     AboutFlow,
     FlowKey,
@@ -43,17 +43,15 @@ from ecmproto.mechanisms.api.protocol import (
     Outbox,
     Receivers,
     Senders,
+    fields_of,
     post,
 )
 from ecmproto.mechanisms.fecn.congestion_point import FECNPort, new_port, port_counters, set_capacity
 from ecmproto.mechanisms.fecn.parameters import (
-    FECNCongestionPointParameters,
     FECNEdgeParameters,
-    FECNReactionPointParameters,
 )
 from ecmproto.mechanisms.fecn.reaction_point import (
     FECNDiscards,
-    FECNFields,
     FECNPayload,
     FECNStations,
     fecn_payload,
@@ -67,6 +65,9 @@ from ecmproto.record import new_record
 from ecmproto.structs import Struct
 from ecmproto.units import RATE_INFINITY
 
+_Answer = TypeVar("_Answer", bound=Layer)
+
+_ROLES = (Role.CONGESTION_POINT, Role.REACTION_POINT, Role.EDGE)
 _ADDRESS_OCTETS = 6
 _HEADER_OCTETS = 14
 _GROUP_BIT = 1
@@ -154,23 +155,28 @@ def answer(
 
 
 def received(
-    octets: bytes, source: FECNDiscards, *, station_mac: bytes, ethertypes: EtherTypes = DEFAULT
-) -> FECNFields | None:
-    """Return the fields of the returning frame ``octets`` for the source with ``station_mac``.
+    octets: bytes,
+    kind: type[_Answer],
+    source: FECNDiscards,
+    *,
+    station_mac: bytes,
+    ethertypes: EtherTypes = DEFAULT,
+) -> _Answer | None:
+    """Return the answer of ``kind`` in the frame ``octets`` to the source with ``station_mac``.
 
     None, counted in ``source``, for one to a group or another station or from a group, and for one that
     cannot be decoded; None for any other frame.
     """
     frame = decode_lax(octets, ethertypes=ethertypes)
-    found = frame.get(FECNReturn)
+    found = frame.get(kind)
     if found is None:
-        source.malformed_returns += is_malformed(frame, FECNReturn)
+        source.malformed_returns += is_malformed(frame, kind)
         return None
     header = frame[Ethernet]
     if header.dst != station_mac or header.src[0] & _GROUP_BIT:
         source.foreign_returns += 1
         return None
-    return FECNFields(found.rlq_id, found.rate)
+    return found
 
 
 def answering(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> AboutFlow:
@@ -276,21 +282,19 @@ class FECNReceivers(Struct):
         """Do nothing: receivers speak only when a tag comes."""
 
 
-class FECNMachine(Machine):
-    """FECN with its parameters set."""
+class AnsweredMachine(Machine):
+    """FECN or DBP with its parameters set: switches rewrite a rate, and destinations' answers bring it back.
 
-    flow_key = FlowKey(vlan=False, dst=True, priority=True, cn_tag=False)
-    tag = TAG
-    kinds = MappingProxyType({RETURN_KIND: "FECN return"})
-    payloads = MappingProxyType({RETURN_KIND: FECNPayload})
-    answers = frozenset({RETURN_KIND})
+    A mechanism's own says the one kind of its ``messages``.
+    """
+
+    answer_priority: ClassVar[str]
+    """The edge's parameter that is the priority of answers."""
     refusal_record = FECNDiscards
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
-        self._cp: FECNCongestionPointParameters = parameters[Role.CONGESTION_POINT]
-        self._rp: FECNReactionPointParameters = parameters[Role.REACTION_POINT]
-        self._edge: FECNEdgeParameters = parameters[Role.EDGE]
+        self._cp, self._rp, self._edge = (parameters[role] for role in _ROLES)
         self.set_point_octets = self._cp.qeq_octets
 
     def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
@@ -302,22 +306,13 @@ class FECNMachine(Machine):
         if isinstance(point, FECNPort):
             set_capacity(point.state, float(capacity_bps))
 
-    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
-        """Return sources of which no queue was used yet."""
-        return new_stations(self._rp, settings_record(self._rp), place, generator)
-
-    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
-        """Return edge receivers."""
-        return FECNReceivers(new_record(FECNEdge))
-
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the returning frame."""
-        body = FECNReturn(rlq_id=int(fecn_payload(message).rlq_id), rate=int(message.rate_kbps))
+        """Return the answer, as it comes out of the port's switch."""
         return answer(
             about.octets,
-            body,
+            self.format_of(message.kind).layer_of(fields_of(message, self.payloads)),
             port_mac=place.cp_mac,
-            priority=self._edge.return_priority,
+            priority=getattr(self._edge, self.answer_priority),
             ethertypes=place.ethertypes,
         )
 
@@ -330,23 +325,68 @@ class FECNMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return the feedback in a returning frame; it is about a flow of the queue that it names."""
-        found = received(octets, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
+        """Return the feedback in an answer; its headers tell the flow, but for the priority."""
+        ((kind, made),) = self.messages.items()
+        found = received(octets, made.format, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
         if found is None:
             return None
-        fields = {"kind": RETURN_KIND, "rlq_id": found.rlq_id, "rate_kbps": found.rate}
+        fields = {"kind": kind, **made.fields_of(found)}
+        return ParsedFeedback(fields, answering(octets, place.ethertypes))
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of the congestion point or the sources; a mechanism has its receivers'."""
+        if isinstance(machine, FECNPort):
+            return port_counters(machine)
+        return station_counters(machine) if isinstance(machine, FECNStations) else {}
+
+
+class FECNMachine(AnsweredMachine):
+    """FECN with its parameters set."""
+
+    flow_key = FlowKey(vlan=False, dst=True, priority=True, cn_tag=False)
+    tag = TAG
+    answer_priority = "return_priority"
+    messages = MappingProxyType(
+        {
+            RETURN_KIND: MessageFormat(
+                format=FECNReturn,
+                payload=FECNPayload,
+                name="FECN return",
+                fields={"rate": "rate_kbps"},
+                is_answer=True,
+            )
+        }
+    )
+
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+        """Return sources of which no queue was used yet."""
+        return new_stations(self._rp, settings_record(self._rp), place, generator)
+
+    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+        """Return edge receivers."""
+        return FECNReceivers(new_record(FECNEdge))
+
+    def parse_feedback(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: PortContext,
+        refusals: FECNDiscards,
+        *,
+        length_octets: int | None = None,
+    ) -> ParsedFeedback | None:
+        """Return the feedback in a returning frame; it is about a flow of the queue that it names."""
+        found = super().parse_feedback(octets, station_mac, place, refusals)
+        if found is None or found.about is None:
+            return found
         queues = queues_each(self._rp, place)
-        index = found.rlq_id - 1
+        index = found.fields["rlq_id"] - 1
         # Flows beyond the table share its last queue.
         flows = range(index, index + 1 if index < queues - 1 else max(queues, place.flows))
-        return ParsedFeedback(fields, answering(octets, place.ethertypes)._replace(among=flows))
+        return found._replace(about=found.about._replace(among=flows))
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion point, the sources or the receivers."""
-        if isinstance(machine, FECNPort):
-            return port_counters(machine)
-        if isinstance(machine, FECNStations):
-            return station_counters(machine)
         if isinstance(machine, FECNReceivers):
             return total(machine.edge, "stripped", "returns")
-        return {}
+        return super().counters(machine)

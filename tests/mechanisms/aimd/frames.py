@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ecmproto.codec import CMTag, EtherTypes, RRTTag, decode
-from ecmproto.codec.tags import TagFormat, with_tag, without_tags
+from ecmproto.codec import EtherTypes, decode
+from ecmproto.codec.tags import find_tag, with_tag, without_tags
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.messages import AIMDMachine, tag_of
+from ecmproto.mechanisms.aimd.messages import AIMDMachine
 from ecmproto.mechanisms.aimd.parameters import AIMDReactionPointParameters
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-from ecmproto.mechanisms.api.frames import headers
 from ecmproto.mechanisms.api.machine import MessageDiscards, PortContext, SampledFrame
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import NO_CPID, messages_of, signed_cpid, unsigned_cpid
@@ -19,10 +18,11 @@ from tests.mechanisms.aimd.flow import Flow, flow_of
 
 
 class Frames:
-    """The frames of one mechanism, whose tag is of ``tag`` and ``protocol``."""
+    """The frames of one mechanism."""
 
-    def __init__(self, machine: type[AIMDMachine], tag: type[CMTag] | type[RRTTag], protocol: int) -> None:
-        self.machine, self.kind, self.protocol = machine, tag, protocol
+    def __init__(self, machine: type[AIMDMachine]) -> None:
+        assert machine.tag is not None
+        self.machine, self.kind = machine, machine.tag
 
     def answer(
         self,
@@ -70,7 +70,8 @@ class Frames:
 
     def tag(self, octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Any:
         """The frame's own tag, None without one."""
-        return tag_of(headers(octets, ethertypes), self.kind, self.protocol)
+        found = find_tag(octets, self.kind, ethertypes)
+        return None if found is None else found.layer
 
     def tag_cpid(self, octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
         """The CPID of a frame's tag as kernels take it, NO_CPID without one."""
@@ -87,15 +88,15 @@ class Frames:
         **fields: int,
     ) -> bytes:
         """A frame that leaves ``limiter`` with its tag; older ones are replaced, and counted."""
-        tag = self.kind(protocol=self.protocol, cpid=unsigned_cpid(limiter.cpid), **fields)
+        fields |= {"cpid": unsigned_cpid(limiter.cpid), **self.kind.constants}
+        tag = self.kind.format(**fields)
         octets, replaced = with_tag(octets, tag, ethertypes)
         point.replaced_tags += replaced
         return octets
 
     def untagged(self, octets: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
         """A frame without the mechanism's tags."""
-        kind = TagFormat(format=self.kind, constants={"protocol": self.protocol})
-        return without_tags(octets, kind, ethertypes)[0]
+        return without_tags(octets, self.kind, ethertypes)[0]
 
 
 def shown_by(octets: bytes, message: Any, ethertypes: EtherTypes) -> bytes:

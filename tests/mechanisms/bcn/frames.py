@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ecmproto.codec import EtherTypes, RRTTag
+from ecmproto.codec import EtherTypes
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.api.machine import MessageDiscards
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.bcn.congestion_point import KIND_OF_TYPE, BCNFeedback, BCNPointState, capacity_kbps
-from ecmproto.mechanisms.bcn.messages import PROTOCOL, BCNMachine
+from ecmproto.mechanisms.bcn.messages import BCNMachine
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
 from ecmproto.mechanisms.bcn.reaction_point import BCNFields
 from tests.mechanisms.aimd.flow import Flow
 from tests.mechanisms.aimd.frames import Frames
 
-FRAMES = Frames(BCNMachine, RRTTag, PROTOCOL)
+FRAMES = Frames(BCNMachine)
 tag_cpid, tagged, untagged = FRAMES.tag_cpid, FRAMES.tagged, FRAMES.untagged
 
 

@@ -11,19 +11,13 @@ from hypothesis import strategies as st
 
 from ecmproto.mechanisms.api.machine import PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import Delivery, Departure, Outbox, Sent, new_outbox
-from ecmproto.mechanisms.dbp.machine import (
-    REPORT_KIND,
-    DBPDestination,
-    DBPReport,
-    received,
-    report,
-    with_rate,
-)
+from ecmproto.mechanisms.dbp.machine import REPORT_KIND, DBPDestination, report, with_rate
 from ecmproto.mechanisms.fecn.congestion_point import lowered
 from ecmproto.mechanisms.fecn.reaction_point import FECNSource, fecn_payload
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from tests.mechanisms.fecn.driver import DROPPED, MS, PORT_MAC, drive, greedy, made, place
+from tests.mechanisms.fecn.frames import DBPReport, received_report
 from tests.mechanisms.parsing import parse_frame
 
 A = bytes.fromhex("020000000001")
@@ -209,7 +203,7 @@ def test_numbers_equal_the_frames_on_a_wire(
     built = machine.frame(message, about, where)
     assert built == on_the_way
     source = new_record(FECNSource)
-    assert received(built, source, station_mac=A) == DBPReport(macs[message.flow], message.rate_kbps)
+    assert received_report(built, source, station_mac=A) == DBPReport(macs[message.flow], message.rate_kbps)
     assert source.foreign_returns == source.malformed_returns == 0
     parsed, refused = parse_frame(machine, built, A, where)
     assert refused == {}

@@ -7,10 +7,8 @@ import pytest
 
 from ecmproto.mechanisms.dbp.machine import (
     DBPDestination,
-    DBPReport,
     on_report,
     rate_of,
-    received,
     report,
     settings_record,
     with_rate,
@@ -21,6 +19,7 @@ from ecmproto.mechanisms.fecn.congestion_point import settings_record as switch_
 from ecmproto.mechanisms.fecn.reaction_point import FECNSource, join, leave, queue_records, route
 from ecmproto.mechanisms.fecn.reaction_point import start as start_source
 from ecmproto.record import new_record
+from tests.mechanisms.fecn.frames import DBPReport, received_report
 
 A, B = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 GROUP = bytes.fromhex("01005e000001")
@@ -76,12 +75,12 @@ def test_item_5_the_switch_updates_every_10_ms() -> None:
 
 def test_a_report_for_others_or_from_a_group_is_refused_and_counted() -> None:
     source = new_record(FECNSource)
-    assert received(REPORT, source, station_mac=A) == DBPReport(B, 10_000_000)
+    assert received_report(REPORT, source, station_mac=A) == DBPReport(B, 10_000_000)
     for frame in (GROUP + REPORT[6:], B + REPORT[6:], A + GROUP + REPORT[12:]):
-        assert received(frame, source, station_mac=A) is None
+        assert received_report(frame, source, station_mac=A) is None
     assert source.foreign_returns == 3
-    assert received(REPORT[:-1], source, station_mac=A) is None
-    assert received(DATA, source, station_mac=A) is None
+    assert received_report(REPORT[:-1], source, station_mac=A) is None
+    assert received_report(DATA, source, station_mac=A) is None
     assert source.malformed_returns == 1
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ecmproto.codec import CMTag, EtherTypes
+from ecmproto.codec import EtherTypes
 from ecmproto.formats.e2cm import BCN_TYPES
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.api.machine import MessageDiscards
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND, E2CMPointState
-from ecmproto.mechanisms.e2cm.messages import PROTOCOL, E2CMMachine
+from ecmproto.mechanisms.e2cm.messages import E2CMMachine
 from ecmproto.mechanisms.e2cm.parameters import (
     E2CMCongestionPointParameters,
     E2CMEdgeParameters,
@@ -21,7 +21,7 @@ from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback
 from tests.mechanisms.aimd.flow import Flow
 from tests.mechanisms.aimd.frames import Frames
 
-FRAMES = Frames(E2CMMachine, CMTag, PROTOCOL)
+FRAMES = Frames(E2CMMachine)
 tag_cpid, tagged, untagged = FRAMES.tag_cpid, FRAMES.tagged, FRAMES.untagged
 
 

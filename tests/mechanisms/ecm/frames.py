@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ecmproto.codec import CMTag, EtherTypes
+from ecmproto.codec import EtherTypes
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.api.machine import MessageDiscards
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback, ECMPointState
-from ecmproto.mechanisms.ecm.messages import PROTOCOL, ECMMachine
+from ecmproto.mechanisms.ecm.messages import ECMMachine
 from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
 from ecmproto.mechanisms.ecm.reaction_point import ECMFields
 from tests.mechanisms.aimd.flow import Flow
 from tests.mechanisms.aimd.frames import Frames
 
-FRAMES = Frames(ECMMachine, CMTag, PROTOCOL)
+FRAMES = Frames(ECMMachine)
 tag_cpid, tagged, untagged = FRAMES.tag_cpid, FRAMES.tagged, FRAMES.untagged
 
 

@@ -27,13 +27,14 @@ from ecmproto.mechanisms.api.protocol import (
     new_outbox,
 )
 from ecmproto.mechanisms.fecn.congestion_point import lowered
-from ecmproto.mechanisms.fecn.messages import RETURN_KIND, FECNEdge, receive, received, tagged, with_rate
+from ecmproto.mechanisms.fecn.messages import RETURN_KIND, FECNEdge, receive, tagged, with_rate
 from ecmproto.mechanisms.fecn.parameters import FECNEdgeParameters
 from ecmproto.mechanisms.fecn.reaction_point import FECNFields, FECNSource, fecn_payload
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from ecmproto.units import RATE_INFINITY
 from tests.mechanisms.fecn.driver import DROPPED, HELD_OUT, MS, PORT_MAC, drive, greedy, made, place, trace
+from tests.mechanisms.fecn.frames import received
 from tests.mechanisms.parsing import parse_frame
 
 A, B = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")

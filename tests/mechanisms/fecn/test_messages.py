@@ -15,7 +15,6 @@ from ecmproto.mechanisms.fecn.messages import (
     edge_timer_ns,
     rd_tag,
     receive,
-    received,
     reply,
     returning,
     tagged,
@@ -27,6 +26,7 @@ from ecmproto.mechanisms.fecn.reaction_point import FECNFields, FECNSource
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from ecmproto.units import RATE_INFINITY
+from tests.mechanisms.fecn.frames import received
 
 A, B, OTHER = "020000000001", "020000000002", "020000000003"
 GROUP = "01005e000001"
