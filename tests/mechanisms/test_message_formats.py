@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ecmproto.codec import BCN, CNM, VLAN, DBPRateReport, Ethernet, decode, encode
+from ecmproto.codec import BCN, CNM, VLAN, DBPRateReport, Ethernet, ITag, STag, decode, encode
 from ecmproto.errors import ParameterError
 from ecmproto.formats.bcn import NORMAL, STOP
-from ecmproto.mechanisms.api.frames import MessageFormat
+from ecmproto.mechanisms.api.frames import MessageFormat, headers, tags
 from ecmproto.mechanisms.api.machine import AboutFlow, Machine, MessageDiscards, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import SILENT, fields_of, messages_of
 from ecmproto.mechanisms.bcn.congestion_point import BCNPayload
@@ -43,9 +43,13 @@ class Toy(Machine):
 
 
 def sent(**fields: Any) -> bytes:
+    return sent_about(ABOUT, **fields)
+
+
+def sent_about(about: SampledFrame, **fields: Any) -> bytes:
     machine = Toy({})
     (message,) = messages_of([fields], machine.payloads)
-    return machine.frame(message, ABOUT, PLACE)
+    return machine.frame(message, about, PLACE)
 
 
 def parse(octets: bytes, station: bytes = SOURCE) -> tuple[Any, Any]:
@@ -136,3 +140,14 @@ def test_discards_are_those_of_the_base_where_it_has_some() -> None:
 
     assert Derived.refusal_record is BCNPayload
     assert Derived.kinds == Toy.kinds
+
+
+def test_what_a_backbone_carries_is_no_tag_of_its_frame() -> None:
+    """Messages about it copy the backbone's VLAN stack, not the customer's behind the I-TAG."""
+    customer = DESTINATION + SOURCE + bytes.fromhex("81006064 0800")
+    backbone = DESTINATION + SOURCE + bytes.fromhex("88a861f4 88e7 60000042") + customer + bytes(40)
+    found = headers(backbone)
+    assert ITag in found
+    assert [type(tag) for tag in tags(found)] == [STag]
+    message = sent_about(SampledFrame(backbone, len(backbone), 16), kind=1)
+    assert [type(layer) for layer in decode(message).layers] == [Ethernet, STag, CNM]

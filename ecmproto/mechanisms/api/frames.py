@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ecmproto.codec import VLAN, Ethernet, EtherTypes, Frame, STag, decode_lax, encode
 from ecmproto.codec.frame import MIN_OCTETS
+from ecmproto.codec.tags import is_tag
 from ecmproto.errors import ParameterError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
@@ -44,8 +45,8 @@ def _headers(shown: bytes, ethertypes: EtherTypes) -> Frame:
 
 
 def tags(frame: Frame) -> list[Layer]:
-    """Return the tags that follow the addresses, outermost first; an unknown one is none."""
-    return list(takewhile(lambda layer: layer.role == "tag" and layer.next_key, frame.layers[1:]))
+    """Return the tags that follow the addresses, outermost first, as `ecmproto.codec.tags` has them."""
+    return list(takewhile(lambda layer: is_tag(type(layer)), frame.layers[1:]))
 
 
 def outer_vlan(frame: Frame) -> VLAN | STag | None:

@@ -224,6 +224,7 @@ def test_numbers_equal_the_frames_on_a_wire(
 
 def test_a_report_about_a_group_comes_from_the_ports_address() -> None:
     message = new_outbox(1).messages[0]
+    message.kind = REPORT_KIND
     frame = made("dbp").frame(message, SampledFrame(GROUP + A + PAYLOAD, 76, 12), place(1, 1))
     assert frame[:12] == A + PORT_MAC
 
