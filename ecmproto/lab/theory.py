@@ -3,19 +3,23 @@
 `proportional_rates` is the optimum that S004's Lyapunov function has (equation 14), `max_min_rates` the other
 fairness that it speaks of; `bcn_fluid` integrates S004's equations 3 to 5 for sources that share one link,
 `qcn_fluid` the averaged QCN byte counter; `fecn_convergence_ns` is S003's estimate of how long FECN takes
-from C/N0 to C/N.  Rates are bit/s, lengths octets, times ns.
+from C/N0 to C/N.  `curves_of` has what of this holds for a run.  Rates are bit/s, lengths octets, times ns.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.lab.model import FRAME_OCTETS, Pattern
+from ecmproto.lab.series import PortSeries, RunResult
+from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.units import NS_PER_S
 
 Floats = NDArray[np.float64]
@@ -286,3 +290,160 @@ def _curve(queues: list[float], rates: list[float], step_ns: float, sources: int
         rate_bps=np.array(rates),
         sources=sources,
     )
+
+
+# Beside a run ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelCurve:
+    """What a model gives for the queue, or for the rate of a flow, of a run."""
+
+    label: str
+    of: Literal["queue", "rate"]
+    time_ns: Floats
+    value: Floats
+
+
+def curves_of(result: RunResult) -> tuple[ModelCurve, ...]:
+    """Return the curves of the models that hold for a run's experiment; none where none does.
+
+    The models are of sources that always have something to send, and of links whose rates stay.
+    """
+    experiment = result.experiment
+    model = _MODELS.get(experiment.control.mechanism)
+    ports = {port.name: port for port in result.ports if port.kind == "switch"}
+    steady = all(np.ptp(port.service_bps) == 0 for port in ports.values() if len(port.service_bps))
+    if model is None or not steady or not ports or not result.flows:
+        return ()
+    parameters = find_mechanism(experiment.control.mechanism).parse(experiment.control.parameters)
+    named = {
+        role.value: {each.attribute: getattr(part, each.attribute) for each in part.describe()}
+        for role, part in parameters.items()
+    }
+    return model(result, ports, named)
+
+
+Named = Mapping[str, Mapping[str, Any]]
+"""The parameters of each role, by their attributes."""
+
+
+def _bcn_curves(result: RunResult, ports: Mapping[str, PortSeries], named: Named) -> tuple[ModelCurve, ...]:
+    if not _greedy(result):
+        return ()
+    cp, rp = named["cp"], named["rp"]
+    rates_bps = {name: float(port.service_bps[0]) for name, port in ports.items()}
+    numbers = {name: number for number, name in enumerate(rates_bps)}
+    paths = [[numbers[name] for name in flow.path if name in numbers] for flow in result.flows]
+    slowest = min(rates_bps[name] for flow in result.flows for name in flow.path if name in rates_bps)
+    ru_bps = rp["rate_unit_bps"] * (slowest / 1e10 if rp.get("capacity_scaling") else 1.0)
+    offset_bps = bcn_offset_bps(gi=rp["increase_gain"], gd=rp["decrease_gain"], ru_bps=ru_bps)
+    optimum = proportional_rates(paths, list(rates_bps.values()), offset_bps=offset_bps)
+    time_ns = np.array([0.0, float(result.duration_ns)])
+    curves = [
+        ModelCurve(label="Lyapunov optimum (S004)", of="rate", time_ns=time_ns, value=np.full(2, rate))
+        for rate in np.unique(optimum.round(-6))
+    ]
+    port = _shared(result, ports)
+    if port is not None:
+        packet = FRAME_OCTETS / _FEEDBACK_UNIT_OCTETS
+        gains = BCNGains(
+            w=cp["weight"],
+            gi=rp["increase_gain"] * packet,
+            gd=rp["decrease_gain"] * packet,
+            ru_bps=ru_bps,
+            pm=FRAME_OCTETS / cp["fixed_octets"],
+        )
+        link = _fluid_link(port, cp["qeq_octets"])
+        initial_bps = rp["initial_share"] * link.capacity_bps
+        curves += _fluid_curves(
+            "fluid model (S004)",
+            bcn_fluid(
+                link,
+                gains,
+                sources=len(result.flows),
+                initial_bps=initial_bps,
+                duration_ns=min(result.duration_ns, _FLUID_NS),
+            ),
+        )
+    return tuple(curves)
+
+
+def _qcn_curves(result: RunResult, ports: Mapping[str, PortSeries], named: Named) -> tuple[ModelCurve, ...]:
+    port = _shared(result, ports)
+    if port is None or not _greedy(result):
+        return ()
+    cp, rp = named["cp"], named["rp"]
+    gains = QCNGains(
+        w=cp["weight"],
+        gd=rp["gd"],
+        rai_bps=rp["ai_rate_bps"],
+        byte_reset_octets=rp["byte_reset_octets"],
+        threshold=rp["threshold"],
+        sample_octets=cp["sample_base_octets"],
+        min_rate_bps=rp["min_rate_bps"],
+    )
+    curve = qcn_fluid(
+        _fluid_link(port, cp["qeq_octets"]),
+        gains,
+        sources=len(result.flows),
+        initial_bps=float(port.service_bps[0]),
+        duration_ns=min(result.duration_ns, _FLUID_NS),
+    )
+    return tuple(_fluid_curves("fluid model", curve))
+
+
+def _fecn_curves(result: RunResult, ports: Mapping[str, PortSeries], named: Named) -> tuple[ModelCurve, ...]:
+    """Return the rise that S003 expects: from C/N0, by λ in each interval, to C/N."""
+    port = _shared(result, ports)
+    if port is None:
+        return ()
+    cp = named["cp"]
+    begins_ns = min(flow.start_ns for flow in result.experiment.flows)
+    capacity = float(port.service_bps[0])
+    time_ns = np.linspace(0.0, float(result.duration_ns), 600)
+    with np.errstate(over="ignore"):
+        risen = cp["increase_growth"] ** (np.maximum(0.0, time_ns - begins_ns) / cp["interval_ns"])
+    share = capacity / len(result.flows)
+    rate = np.minimum(share, capacity / cp["initial_sources"] * risen)
+    rate[time_ns < begins_ns] = 0.0
+    return (ModelCurve(label="rise from C/N0 (S003)", of="rate", time_ns=time_ns, value=rate),)
+
+
+_MODELS: Mapping[str, Callable[[RunResult, Mapping[str, PortSeries], Named], tuple[ModelCurve, ...]]] = {
+    "bcn": _bcn_curves,
+    "qcn": _qcn_curves,
+    "fecn": _fecn_curves,
+}
+_FEEDBACK_UNIT_OCTETS = 64
+"""BCN's gains are per such unit here, per packet in S004."""
+_FLUID_NS = 200_000_000
+"""How far a fluid model is integrated at most: it has settled by then, or never will."""
+
+
+def _greedy(result: RunResult) -> bool:
+    return all(flow.pattern is Pattern.SATURATING for flow in result.experiment.flows)
+
+
+def _shared(result: RunResult, ports: Mapping[str, PortSeries]) -> PortSeries | None:
+    """Return the port that all flows cross where it is the slowest of their ways, else None."""
+    common = set.intersection(*(set(flow.path) for flow in result.flows)) & ports.keys()
+    if not common:
+        return None
+    slowest = min(common, key=lambda name: float(ports[name].service_bps[0]))
+    return ports[slowest]
+
+
+def _fluid_link(port: PortSeries, set_point_octets: float) -> FluidLink:
+    return FluidLink(
+        capacity_bps=float(port.service_bps[0]),
+        buffer_octets=float(port.buffer_octets or port.buffer_frames * FRAME_OCTETS or 10 * set_point_octets),
+        set_point_octets=set_point_octets,
+    )
+
+
+def _fluid_curves(label: str, curve: FluidCurve) -> list[ModelCurve]:
+    return [
+        ModelCurve(label=label, of="queue", time_ns=curve.time_ns, value=curve.queue_octets),
+        ModelCurve(label=label, of="rate", time_ns=curve.time_ns, value=curve.rate_bps),
+    ]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ecmproto.lab.outcome import Outcome, control_text, explanations, problems
 from ecmproto.lab.results import RunFigures
 from ecmproto.lab.series import FlowSeries, PortSeries
+from ecmproto.lab.theory import curves_of
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.report.figures import overview
 from ecmproto.report.run import (
@@ -36,16 +37,12 @@ _MESSAGE_MARKS = 2000
 """Windows with messages that are marked at most."""
 
 
-def lab_report(outcomes: Sequence[Outcome], *, theory: Sequence[tuple[TheoryCurve, ...]] = ()) -> Report:
-    """Return the report of one scenario's outcomes, the first seed of each drawn.
-
-    ``theory`` has the curves that are drawn over each of them.
-    """
+def lab_report(outcomes: Sequence[Outcome]) -> Report:
+    """Return the report of one scenario's outcomes, the first seed of each drawn, models over it."""
     first = outcomes[0]
     experiment = first.experiment
     names = [_name(outcome) for outcome in outcomes]
-    curves = theory or [()] * len(outcomes)
-    runs = tuple(_run(outcome, each) for outcome, each in zip(outcomes, curves, strict=True))
+    runs = tuple(_run(outcome) for outcome in outcomes)
     begin, end = format_time(first.runs[0].from_ns), format_time(first.runs[0].until_ns)
     notes = [f"Figures are about {begin} to {end}; pictures are about all of the time, of the first seed."]
     for name, outcome in zip(names, outcomes, strict=True):
@@ -63,9 +60,9 @@ def lab_report(outcomes: Sequence[Outcome], *, theory: Sequence[tuple[TheoryCurv
     )
 
 
-def picture(outcome: Outcome, *, theory: tuple[TheoryCurve, ...] = ()) -> bytes:
+def picture(outcome: Outcome) -> bytes:
     """Return queue and rates of an outcome's first seed as a PNG; raises as `ecmproto.report.report_png`."""
-    run = _run(outcome, theory)
+    run = _run(outcome)
     small = replace(run, messages=Messages(), phase=PhaseCurve(), pauses=(), drops=Drops())
     report = Report(title=outcome.name, capture=run.title, runs=(small,))
     return drawn_png(lambda: overview(report))
@@ -94,7 +91,7 @@ def _table(outcome: Outcome) -> ReportTable:
     )
 
 
-def _run(outcome: Outcome, theory: tuple[TheoryCurve, ...]) -> Run:
+def _run(outcome: Outcome) -> Run:
     figures = outcome.runs[0]
     result, experiment = figures.result, outcome.experiment
     port = figures.port("")
@@ -120,7 +117,10 @@ def _run(outcome: Outcome, theory: tuple[TheoryCurve, ...]) -> Run:
         messages=_messages(figures),
         pauses=_pauses(result.ports, edges_ns),
         drops=_drops(result.ports, edges_ns),
-        theory=theory,
+        theory=tuple(
+            TheoryCurve(label=each.label, of=each.of, time_ns=each.time_ns, value=each.value)
+            for each in curves_of(result)
+        ),
         phase=_phase(figures, port),
     )
 

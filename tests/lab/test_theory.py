@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from ecmproto.lab.model import Control, Pattern
+from ecmproto.lab.series import RunResult
 from ecmproto.lab.theory import (
     BCNGains,
     FluidLink,
     QCNGains,
     bcn_fluid,
     bcn_offset_bps,
+    curves_of,
     fecn_convergence_ns,
     max_min_rates,
     proportional_rates,
     qcn_fluid,
 )
+from tests.lab.synthetic import experiment, run_result
 
 PARKING_LOT = [[0, 1]] * 4 + [[0], [1]]
 """S004's figure 9: four flows over both bottlenecks, one over each."""
@@ -112,3 +117,46 @@ def test_qcn_rises_by_its_byte_counter_where_there_is_no_queue() -> None:
     curve = qcn_fluid(link, gains, sources=1, initial_bps=1e9, duration_ns=12_000_000)
     cycles = np.trapezoid(curve.rate_bps, curve.time_ns * 1e-9) / (8 * 150_000)
     assert math.isclose(curve.rate_bps[-1] - 1e9, (cycles - 2) * 5e6, rel_tol=0.05)
+
+
+# Beside a run ---------------------------------------------------------------------------------------------
+
+
+def run_with(mechanism: str, pattern: Pattern = Pattern.SATURATING, *parameters: str) -> RunResult:
+    """Two flows over one port of 10 Gb/s for 100 ms."""
+    flows = tuple(replace(flow, pattern=pattern) for flow in experiment().flows)
+    control = Control(mechanism=mechanism, parameters=parameters)
+    return run_result(experiment=experiment(flows=flows, control=control))
+
+
+def test_the_optimum_beside_a_run_is_that_of_its_parameters() -> None:
+    (optimum, *fluid) = curves_of(run_with("bcn"))
+    assert optimum.label.startswith("Lyapunov")
+    assert optimum.value.tolist() == [5e9, 5e9]
+    assert [curve.of for curve in fluid] == ["queue", "rate"]
+    assert fluid[0].value[-1] == pytest.approx(24_000, rel=1e-3)
+    (_, queue, _) = curves_of(run_with("bcn", Pattern.SATURATING, "cp.qeq=48kB"))
+    assert queue.value[-1] == pytest.approx(48_000, rel=1e-3)
+
+
+def test_the_rise_beside_a_fecn_run_is_log_of_n0_over_n() -> None:
+    (rise,) = curves_of(run_with("fecn", Pattern.BERNOULLI, "N0=20"))
+    assert rise.value[0] == pytest.approx(C / 20)
+    assert rise.value[-1] == C / 2
+    reached_ns = rise.time_ns[np.flatnonzero(rise.value == C / 2)[0]]
+    expected_ns = fecn_convergence_ns(n0=20, sources=2, multiplier=1.414)
+    assert reached_ns == pytest.approx(expected_ns, abs=200_000)
+
+
+def test_models_of_greedy_sources_say_nothing_of_others() -> None:
+    assert curves_of(run_with("qcn"))
+    assert curves_of(run_with("qcn", Pattern.BERNOULLI)) == ()
+    assert curves_of(run_with("none")) == ()
+
+
+def test_models_say_nothing_of_links_whose_rate_changes() -> None:
+    result = run_with("qcn")
+    host, port = result.ports
+    service_bps = port.service_bps.copy()
+    service_bps[50:] = 1e9
+    assert curves_of(replace(result, ports=(host, replace(port, service_bps=service_bps)))) == ()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
+from ecmproto.lab.model import Control, Pattern
 from ecmproto.lab.outcome import Outcome
 from ecmproto.lab.results import RunFigures
 from ecmproto.report.html import html_page, report_svg
 from ecmproto.report.labs import lab_report
-from ecmproto.report.run import TheoryCurve
 from tests.lab.synthetic import MS, WINDOWS, experiment, run_result
 from tests.report.wellformed import check_page
 
@@ -65,16 +64,19 @@ def test_many_flows_are_folded(outcome: Outcome) -> None:
     assert run.flows[-1].sent_bps[0] == 25 * 5e9
 
 
-def test_theory_is_drawn_over_queue_and_rates_with_its_name(outcome: Outcome) -> None:
-    time_ns = np.linspace(0, 100 * MS, 5000)
-    theory = (
-        TheoryCurve(label="fluid model", of="queue", time_ns=time_ns, value=np.full(5000, 26_000.0)),
-        TheoryCurve(label="proportional", of="rate", time_ns=time_ns[:2], value=np.array([5e9, 5e9])),
-    )
-    svg = report_svg(lab_report([outcome], theory=[theory])).decode()
-    assert "fluid model" in svg
-    assert "proportional" in svg
-    assert "fluid model" not in report_svg(lab_report([outcome])).decode()
+def test_a_model_that_holds_is_drawn_over_queue_and_rates() -> None:
+    flows = tuple(replace(flow, pattern=Pattern.SATURATING) for flow in experiment().flows)
+    given = experiment(flows=flows, control=Control(mechanism="bcn"))
+    report = lab_report([Outcome(given, [RunFigures(run_result(experiment=given))])])
+    (run,) = report.runs
+    assert {(curve.label, curve.of) for curve in run.theory} == {
+        ("fluid model (S004)", "queue"),
+        ("fluid model (S004)", "rate"),
+        ("Lyapunov optimum (S004)", "rate"),
+    }
+    svg = report_svg(report).decode()
+    assert "fluid model (S004)" in svg
+    assert "Lyapunov optimum (S004)" in svg
 
 
 def test_a_port_without_a_set_point_has_no_phase_plot() -> None:
