@@ -1,7 +1,8 @@
 """A live device, the network interfaces that frames come in and leave by, and the loop between them.
 
 A `Device` knows neither sockets nor a clock; a `LiveInterface` survives going down, coming back and
-vanishing; `run` moves frames from the interfaces to the device and back, and sleeps between.
+vanishing; `run` moves frames from the interfaces to the device and back, and sleeps between.  A device with a
+compiled loop of its own does that itself while all its interfaces are up.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.capture.linux.interface import InterfaceFacts, interface_facts
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.capture.linux.wires import Sockets, Wires
 from ecmproto.errors import InterfaceError
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.units import NS_PER_S
@@ -89,6 +91,16 @@ class Device(Protocol):
         """Return counters and state at ``now_ns``."""
 
 
+class CompiledDevice(Device, Protocol):
+    """A device with a loop of its own in compiled code, for as long as all its interfaces are up."""
+
+    def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
+        """Move frames between real interfaces until ``until_ns``, or until something else wakes it.
+
+        It returns before that when ``sockets.wires.state.error`` says that receiving failed.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceCounts:
     """Counters of an interface, frames without FCS: all only grow but for ``down`` and ``gone``.
@@ -123,6 +135,7 @@ class LiveInterface:
         self._again_ns = 0
         self._receiver: FrameReceiver | None = None
         self._sender: FrameSender | None = None
+        self._wires: tuple[Wires, int] | None = None
         # Metrics are read in a thread of their own, which must not find sockets half closed.
         self._closing = threading.RLock()
         self._open()
@@ -189,6 +202,41 @@ class LiveInterface:
             done += 1
         self._unsent += count - done
 
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """Return the descriptors to receive from and to send to."""
+        assert self._receiver is not None
+        assert self._sender is not None
+        return self._receiver.fileno(), self._sender.fileno()
+
+    @property
+    def frame_octets(self) -> int:
+        """Return the length of the longest frame that is taken in whole."""
+        assert self._receiver is not None
+        return self._receiver.frame_octets
+
+    def count_with(self, wires: Wires, number: int) -> None:
+        """Count what ``wires`` send by their interface ``number`` as this one's from now on."""
+        with self._closing:
+            sent, octets = self._sent_by_wires()
+            received, overflow, *others, refused = self._before
+            self._before = (received, overflow, others[0] + sent, others[1] + octets, refused)
+            self._wires = wires, number
+
+    def _sent_by_wires(self) -> tuple[int, int]:
+        if self._wires is None:
+            return 0, 0
+        wires, number = self._wires
+        return int(wires.sent[number]), int(wires.sent_octets[number])
+
+    def fail(self, number: int) -> None:
+        """Take note that receiving from this interface's descriptor failed, with this error."""
+        assert self._receiver is not None
+        try:
+            self._receiver.missed(OSError(number, os.strerror(number)))
+        except InterfaceError:
+            self._lose()
+
     def revive(self, now_ns: int) -> bool:
         """Look for a vanished interface, now and then; return whether it is there again."""
         if now_ns < self._again_ns:
@@ -223,7 +271,10 @@ class LiveInterface:
         now = (0, 0, 0, 0, 0)
         if self._receiver is not None and self._sender is not None:
             kernel, sender = self._receiver.counts(), self._sender
-            now = (kernel.received, kernel.dropped, sender.sent, sender.octets, sender.refused)
+            sent, octets = self._sent_by_wires()
+            now = (
+                kernel.received, kernel.dropped, sender.sent + sent, sender.octets + octets, sender.refused
+            )  # fmt: skip
         one, two, three, four, five = (a + b for a, b in zip(self._before, now, strict=True))
         return one, two, three, four, five
 
@@ -231,6 +282,7 @@ class LiveInterface:
         """Close the sockets of an interface that has vanished, and keep its counters."""
         with self._closing:
             self._before = self._totals()
+            self._wires = None
             self._lost += 1
             self.close()
 
@@ -296,6 +348,7 @@ def run(
     ``coalesce_ns`` whatever wakes the loop waits so long for more, which takes less of the processor.
     """
     report_ns = time.monotonic_ns() + report_every_ns if report is not None else NEVER_NS
+    compiled = _CompiledLoop(device, links, stop) if hasattr(device, "serve") else None
     while not stop.asked:
         now_ns = time.monotonic_ns()
         if now_ns >= until_ns:
@@ -303,7 +356,11 @@ def run(
         if report is not None and now_ns >= report_ns:
             report(now_ns)
             report_ns = max(report_ns + report_every_ns, now_ns)
-        wake_ns = min(device.due_ns, report_ns, until_ns, now_ns + _LONGEST_SLEEP_NS)
+        wake_ns = min(report_ns, until_ns, now_ns + _LONGEST_SLEEP_NS)
+        if compiled is not None and all(link.is_open and not link.is_down for link in links):
+            compiled.serve(wake_ns, coalesce_ns)
+            continue
+        wake_ns = min(device.due_ns, wake_ns)
         ready = _wait_ready(links, stop, wake_ns - now_ns)
         if coalesce_ns and not stop.asked:
             time.sleep(coalesce_ns / NS_PER_S)
@@ -312,6 +369,37 @@ def run(
         for link in links:
             if not link.is_open:
                 link.revive(time.monotonic_ns())
+
+
+class _CompiledLoop:
+    """The loop of a device in compiled code, and the interfaces that it was given."""
+
+    def __init__(self, device: Any, links: Sequence[LiveInterface], stop: Stop) -> None:
+        self._device: CompiledDevice = device
+        self._links = links
+        self._bell = stop.waker.fileno()
+        self._attached: list[tuple[int, int]] = []
+        self._sockets: Sockets
+
+    def serve(self, until_ns: int, coalesce_ns: int) -> None:
+        """Run it until ``until_ns`` at most."""
+        self._attach()
+        self._device.serve(self._sockets, until_ns, coalesce_ns)
+        state = self._sockets.wires.state
+        if state.error:
+            self._links[int(state.interface)].fail(int(state.error))
+
+    def _attach(self) -> None:
+        """Use the sockets of the interfaces: one that came back has others, and perhaps another MTU."""
+        descriptors = [link.descriptors for link in self._links]
+        if descriptors != self._attached:
+            frame_octets = max(link.frame_octets for link in self._links)
+            self._sockets = Sockets(len(self._links), frame_octets=frame_octets)
+            receiving, sending = zip(*descriptors, strict=True)
+            self._sockets.attach(receiving, sending, self._bell)
+            for number, link in enumerate(self._links):
+                link.count_with(self._sockets.wires, number)
+            self._attached = descriptors
 
 
 def _wait_ready(links: Sequence[LiveInterface], stop: Stop, sleep_ns: int) -> set[int]:

@@ -11,6 +11,7 @@ after that time.  Memory is fixed when the port is made: what finds no room is d
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from ecmproto.batch.classes import FrameClasses, classify
 from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT, roles_of
 from ecmproto.batch.tags import tag_layout
 from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux.wires import Sockets
 from ecmproto.codec import EtherTypes
 from ecmproto.engine.config import PortConfig, check_seed, parse_buffer
 from ecmproto.engine.frame_pool import new_pool
@@ -41,17 +43,25 @@ from ecmproto.live.device import (
     exercise,
 )
 from ecmproto.live.switching import (
+    FAILED,
+    FRAMES_CAME,
+    TIME_CAME,
+    WOKEN,
     Incoming,
     Switch,
+    SwitchClock,
     SwitchCounts,
     SwitchFacts,
     clear,
+    drive,
+    due_ns,
     forward,
     forwarded,
     new_addresses,
     new_frame_store,
     new_outgoing,
     obey,
+    own_time,
     release,
 )
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
@@ -147,7 +157,6 @@ class SwitchPort:
         self._start_ns = start_ns
         self._send = send
         self._lead_ns = lead_ns
-        self._until_ns = 0
         self.point = machine.congestion_point(self.context, np.random.default_rng(seed))
         self._interface = as_interface(self.point, CongestionPoint)
         self.switch = _new_switch(
@@ -158,6 +167,8 @@ class SwitchPort:
             largest_octets=largest_octets,
             ethertypes=ethertypes,
         )
+        self.switch.clock.start_ns, self.switch.clock.lead_ns = start_ns, lead_ns
+        self._looks_at_output = bool(machine.answers) or obeys is not None
         self._downstream: Downstream | None = None
         if obeys is not None:
             self._downstream = Downstream(
@@ -176,13 +187,7 @@ class SwitchPort:
     @property
     def due_ns(self) -> int:
         """Return when `advance` is next needed; NEVER_NS while nothing waits."""
-        line = self.switch.port.line
-        if line.in_service_octets != 0:
-            return self._start_ns + min(int(line.departure_ns), self.point.next_timer_ns())
-        if self._downstream is not None and line.waiting_mask:
-            return self._start_ns + min(self._downstream.resumes_ns, self.point.next_timer_ns())
-        # What ticks at an empty port come to can wait until something arrives.
-        return NEVER_NS
+        return due_ns(self.switch, self._interface)
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
         """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
@@ -191,18 +196,42 @@ class SwitchPort:
             if self.machine.answers:
                 batch = with_lower_rates(batch, self._interface, self.context.ethertypes)
             self._obey(batch, time_ns)
+        self._forward(batch, interface, time_ns, 0)
+
+    def _forward(self, batch: Batch, interface: int, time_ns: int, position: int) -> None:
+        """Forward the frames of ``batch`` from ``position`` on."""
         frames = Incoming(batch.buffer, batch.offset, batch.captured, batch.original)
-        position, last = 0, False
+        count, last = len(batch), False
         while not last:
             position = forward(
-                self.switch, self._interface, frames, interface, time_ns, time_ns + self._lead_ns, position
-            )
-            last = position == len(batch)
+                self.switch, self._interface, frames, interface, time_ns, time_ns + self._lead_ns, position,
+                count,
+            )  # fmt: skip
+            last = position == count
             self._drain(batch)
 
     def advance(self, now_ns: int) -> None:
         """Do everything that is due by ``now_ns``."""
         self._release(self._time(now_ns) + self._lead_ns)
+
+    def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
+        """Forward frames between real interfaces until ``until_ns``, or until something else wakes it.
+
+        It returns before that when ``sockets.wires.state.error`` says that receiving failed.
+        """
+        wires, state = sockets.wires, sockets.wires.state
+        while True:
+            state.error = 0
+            why = drive(self.switch, self._interface, wires, until_ns, coalesce_ns, self._looks_at_output)
+            if why in (TIME_CAME, WOKEN, FAILED):
+                return
+            now_ns, batch = time.monotonic_ns(), sockets.received()
+            if why == FRAMES_CAME:
+                self.take(batch, int(state.interface), now_ns)
+                continue
+            self._drain(batch if len(batch) else None)
+            if state.position < state.frames:
+                self._forward(batch, int(state.interface), self._time(now_ns), int(state.position))
 
     def _release(self, until_ns: int) -> None:
         done = False
@@ -220,9 +249,7 @@ class SwitchPort:
 
     def _time(self, now_ns: int) -> int:
         """Return the port's own time, never before that of a frame already sent."""
-        time_ns = max(now_ns - self._start_ns, self._until_ns)
-        self._until_ns = time_ns + self._lead_ns
-        return time_ns
+        return own_time(self.switch.clock, now_ns)
 
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return counters, and the queues at ``now_ns`` and over all the time."""
@@ -304,6 +331,7 @@ def _new_switch(
     return Switch(
         facts=fixed,
         counts=new_record(SwitchCounts),
+        clock=new_record(SwitchClock),
         port=port,
         pauses=new_record(PauseTimers),
         pool=new_pool(frames),
@@ -509,4 +537,5 @@ def precompile_port(machine: Machine, ethertypes: EtherTypes, *, obeys: str | No
         ethertypes=ethertypes,
     )  # fmt: skip
     exercise(port)
+    port.serve(Sockets(2, frame_octets=LARGEST_OCTETS), 0, 0)
     port.take(Batch.from_frames([_EXAMPLE_PAUSE]), 1, EXERCISED_NS)

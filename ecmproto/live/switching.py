@@ -11,6 +11,9 @@ Interfaces are numbered: the inputs from 0 on, then the output.  The rules:
 4. A frame leaves as it came, but for the rate that the congestion point lowered.
 5. Priorities that PAUSE or PFC from the output's far end has stopped start no frame.
 6. At one instant departures come first, then resumes, the congestion point's timer, and arrivals last.
+
+`forward` and `release` go by the time that they are given; `drive` is both on real interfaces and by the
+monotonic clock, and needs Python for messages and what is rare alone.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from numpy.typing import NDArray
 from ecmproto.batch.classes import FrameClass, class_of
 from ecmproto.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
 from ecmproto.batch.tags import TagLayout, own_tag, write_tag
+from ecmproto.capture.linux.wires import Wires, has_frames, monotonic_ns, receive, send, sleep
 from ecmproto.engine.frame_pool import Pool, give_back, is_used_up, take
 from ecmproto.engine.gauge import PRIORITIES, TOTAL
 from ecmproto.engine.port import Port, arrive, depart, departs, stop
@@ -79,6 +83,17 @@ class SwitchFacts:
     """The congestion point's address, as a number."""
 
 
+class SwitchClock:
+    """A switch's own time, which never goes back behind a frame that was sent; a record."""
+
+    start_ns: int
+    """When it began, by the clock of whoever drives it."""
+    lead_ns: int
+    """How long before they leave frames are handed over."""
+    until_ns: int
+    """Up to when, in its own time, everything has been done."""
+
+
 class Switch(NamedTuple):
     """A switch's state.  A waiting frame's slot in ``store`` is its number in ``pool``.
 
@@ -88,6 +103,7 @@ class Switch(NamedTuple):
 
     facts: SwitchFacts
     counts: SwitchCounts
+    clock: SwitchClock
     port: Port
     pauses: PauseTimers
     pool: Pool
@@ -174,8 +190,11 @@ def forward(
     now_ns: int,
     until_ns: int,
     first: int,
+    count: int,
 ) -> int:
-    """Forward ``frames``, which came in at ``interface``, from position ``first`` on, after due departures.
+    """Forward the ``count`` frames of ``frames``, which came in at ``interface``, from position ``first`` on.
+
+    What was to depart before goes first.
 
     When all are taken, what is due by ``until_ns``, which is not before ``now_ns``, happens too.
     The position of the frame that caused a message is in the message's ``cause``.  Returns the position of
@@ -184,7 +203,7 @@ def forward(
     if not release(switch, point, now_ns):
         return first
     largest_octets = switch.facts.largest_octets
-    for position in range(first, len(frames.offset)):
+    for position in range(first, count):
         if not (has_room(switch.outbox, _ROOM) and has_room_to_send(switch.outgoing, largest_octets)):
             return position
         octets = frames.captured[position]
@@ -193,7 +212,7 @@ def forward(
         else:
             _take(switch, point, frames, position, interface, now_ns)
     release(switch, point, until_ns)
-    return len(frames.offset)
+    return count
 
 
 @inlined
@@ -288,6 +307,119 @@ def _arrive(
             write_tag(switch.store.octets, at + tag.at, switch.layout, lowered)
 
 
+TIME_CAME, WOKEN, FAILED, FRAMES_CAME, MESSAGES_POSTED, NOT_SENT = range(6)
+"""Why `drive` returns: its time is over; something else woke it; an interface failed; frames have come for
+the caller; messages are to be sent; frames in ``outgoing`` found no room."""
+
+
+@inlined
+def own_time(clock: SwitchClock, now_ns: int) -> int:
+    """Return the switch's own time, never before that of a frame already sent."""
+    time_ns = max(now_ns - clock.start_ns, clock.until_ns)
+    clock.until_ns = time_ns + clock.lead_ns
+    return int(time_ns)
+
+
+@compiled
+def due_ns(switch: Switch, point: CongestionPoint) -> int:
+    """Return when something is next to be done; NEVER_NS while nothing waits."""
+    line = switch.port.line
+    if line.in_service_octets != 0:
+        return int(switch.clock.start_ns + min(line.departure_ns, point.next_timer_ns()))
+    if line.stopped_mask != 0 and line.waiting_mask != 0:
+        return int(switch.clock.start_ns + min(_resumes_ns(switch), point.next_timer_ns()))
+    # What ticks at an empty port come to can wait until something arrives.
+    return NEVER_NS
+
+
+@compiled
+def drive(
+    switch: Switch,
+    point: CongestionPoint,
+    wires: Wires,
+    until_ns: int,
+    coalesce_ns: int,
+    looks_at_output: bool,
+) -> int:
+    """Forward what comes and send what leaves until ``until_ns``, or until the caller is needed.
+
+    Return why.  The caller carries on from there: with the frames that ``wires.state`` tells of, from
+    ``position`` on, with the messages in the outbox, and with what is in ``outgoing``.  ``looks_at_output``:
+    frames that come in at the output are for the caller.
+    """
+    state = wires.state
+    while True:
+        now_ns = monotonic_ns(wires)
+        if now_ns >= until_ns:
+            return TIME_CAME
+        if sleep(wires, min(due_ns(switch, point), until_ns) - now_ns, coalesce_ns):
+            return WOKEN
+        now_ns = monotonic_ns(wires)
+        for interface in range(state.interfaces):
+            if not has_frames(wires, interface):
+                continue
+            if not receive(wires, interface):
+                return FAILED
+            state.position = 0
+            if state.frames > 0:
+                if looks_at_output and interface == switch.facts.inputs:
+                    return FRAMES_CAME
+                why = _forward_received(switch, point, wires, now_ns)
+                if why != TIME_CAME:
+                    return why
+        if due_ns(switch, point) <= now_ns:
+            done, until = False, own_time(switch.clock, now_ns) + switch.clock.lead_ns
+            state.frames = state.position = 0
+            while not done:
+                done = release(switch, point, until)
+                why = _flush(switch, wires)
+                if why != TIME_CAME:
+                    return why
+
+
+@inlined
+def _forward_received(switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int) -> int:
+    """Forward the frames that were received last; return as `drive` does, TIME_CAME if all is done."""
+    state, clock = wires.state, switch.clock
+    frames = Incoming(wires.slots, wires.offset, wires.captured, wires.original)
+    time_ns = own_time(clock, now_ns)
+    until_ns = time_ns + clock.lead_ns
+    while state.position < state.frames:
+        state.position = forward(
+            switch, point, frames, state.interface, time_ns, until_ns, state.position, state.frames
+        )
+        why = _flush(switch, wires)
+        if why != TIME_CAME:
+            return why
+    return TIME_CAME
+
+
+@inlined
+def _flush(switch: Switch, wires: Wires) -> int:
+    """Send the frames that leave; return as `drive` does, TIME_CAME if there is nothing else to send."""
+    outgoing, outbox = switch.outgoing, switch.outbox
+    if outgoing.used[0] != 0:
+        for interface in range(len(outgoing.frames)):
+            count = outgoing.frames[interface]
+            if count == 0:
+                continue
+            offset, length = outgoing.offset[interface], outgoing.length[interface]
+            sent = send(wires, interface, outgoing.octets_at[0], offset, length, count)
+            if sent < count:
+                # What is left moves to the front, and is all that is left.
+                for frame in range(count - sent):
+                    offset[frame], length[frame] = offset[frame + sent], length[frame + sent]
+                outgoing.frames[interface] = count - sent
+                return NOT_SENT
+            outgoing.frames[interface] = 0
+        clear(outgoing)
+    for number in range(outbox.posted.count):
+        if outbox.messages[number].sent != 0:
+            return MESSAGES_POSTED
+    outbox.posted.count = 0
+    return TIME_CAME
+
+
 @compiled
 def forwarded(point: CongestionPoint, priority: int, tag: int) -> int:
     """Return the tag that a frame carries on past ``point``."""
@@ -306,11 +438,13 @@ class Incoming(NamedTuple):
 class Outgoing(NamedTuple):
     """Frames to send by each of a device's interfaces: a row each, of which ``frames`` entries are in use.
 
-    Their octets lie one behind the other in ``octets``, of which ``used[0]`` are.
+    Their octets lie one behind the other in ``octets``, of which ``used[0]`` are; ``octets_at[0]`` is its
+    address.
     """
 
     frames: NDArray[np.int64]
     used: NDArray[np.int64]
+    octets_at: NDArray[np.int64]
     octets: NDArray[np.uint8]
     offset: NDArray[np.int64]
     length: NDArray[np.int64]
@@ -318,18 +452,22 @@ class Outgoing(NamedTuple):
 
 def new_outgoing(interfaces: int, *, frames: int, largest_octets: int) -> Outgoing:
     """Return room for sending ``frames`` frames of up to ``largest_octets`` at once."""
+    octets = np.zeros(frames * largest_octets, np.uint8)
     return Outgoing(
         np.zeros(interfaces, np.int64),
         np.zeros(1, np.int64),
-        np.zeros(frames * largest_octets, np.uint8),
+        np.array([octets.ctypes.data]),
+        octets,
         np.zeros((interfaces, frames), np.int64),
         np.zeros((interfaces, frames), np.int64),
     )
 
 
+@inlined
 def clear(outgoing: Outgoing) -> None:
     """Forget all frames: they have been sent."""
-    outgoing.frames[:] = 0
+    for interface in range(len(outgoing.frames)):
+        outgoing.frames[interface] = 0
     outgoing.used[0] = 0
 
 

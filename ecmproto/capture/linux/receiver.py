@@ -23,6 +23,7 @@ from ecmproto.capture.linux.packet_socket import (
     AUXDATA_TAG,
     C_TAG,
     DOWN_ERRORS,
+    MESSAGE,
     PACKET_AUXDATA,
     SO_TIMESTAMPNS,
     SOL_PACKET,
@@ -40,7 +41,7 @@ from ecmproto.units import NS_PER_S
 FRAMES = 256
 SOCKET_OCTETS = 8 << 20
 _ALIGNED = 64
-_MORE_OCTETS = 64
+MORE_OCTETS = 64
 """Room for tags beyond the MTU, and for the tag that is put back in front."""
 CONTROL_OCTETS = 128
 """Room for the control messages of a frame: a time (32 octets) and struct tpacket_auxdata (40)."""
@@ -73,36 +74,14 @@ class FrameReceiver:
         self.down = False
         """Whether the interface was down when it was last looked at; it is survived."""
         self._doubtful = False
-        self._room = frames
-        self._frames = 0
-        self._build((frame_octets or self.facts.longest_octets + _MORE_OCTETS) + TAG_OCTETS)
+        self.frame_octets = frame_octets or self.facts.longest_octets + MORE_OCTETS
+        """The longest frame that is not cut."""
+        self._buffer = ReceiveBuffer(self.frame_octets, room=frames)
 
     @staticmethod
     def _prepare(opened: PacketSocket) -> None:
         opened.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         opened.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-
-    def _build(self, slot_octets: int) -> None:
-        """Make the messages that the kernel fills: a slot, and room for what comes beside the frame, each."""
-        count = self._room
-        width = -(-slot_octets // _ALIGNED) * _ALIGNED
-        self._slots = np.zeros(count * width, dtype=np.uint8)
-        self._shown: NDArray[np.uint8] = self._slots.view()
-        self._shown.flags.writeable = False
-        self._controls = np.zeros(count * CONTROL_OCTETS // 4, dtype=np.uint32)
-        self._messages, self._parts = message_array(count)
-        steps = np.arange(count, dtype=np.int64)
-        # what stands in front of a frame is where its tag goes
-        self._starts = steps * width + TAG_OCTETS
-        self._parts["base"] = self._slots.ctypes.data + self._starts
-        self._parts["octets"] = width - TAG_OCTETS
-        self._messages["header"]["control"] = self._controls.ctypes.data + steps * CONTROL_OCTETS
-        self._address = self._messages.ctypes.data
-        self._control_octets = self._messages["header"]["control_octets"]
-        self._control_octets[:] = CONTROL_OCTETS
-        self._octets = self._messages["octets"]
-        self._offset, self._captured, self._original, self._time_ns = np.zeros((4, count), dtype=np.int64)
-        self._interface = np.zeros(count, dtype=np.int64)
 
     def fileno(self) -> int:
         """Return the descriptor to wait at: readable when there are frames, in error when it went down."""
@@ -116,32 +95,22 @@ class FrameReceiver:
         interface was removed; while it is down there are no frames, and a call now and then finds out more
         (`down`).
         """
+        buffer = self._buffer
         try:
-            count = receive_messages(self.fileno(), self._address, self._room, socket.MSG_DONTWAIT)
+            count = receive_messages(self.fileno(), buffer.address, buffer.room, socket.MSG_DONTWAIT)
         except OSError as error:
-            self._missed(error)
+            self.missed(error)
             return None
         self.down = False
-        self._unpack(count)
-        first, self._frames = self._frames, self._frames + count
-        offset, captured = self._offset[:count], self._captured[:count]
-        return Batch(
-            buffer=self._shown, offset=offset, captured=captured, original=self._original[:count],
-            time_ns=self._time_ns[:count], interface=self._interface[:count],
-            record_offset=offset, record_length=captured, first=first,
-        )  # fmt: skip
+        buffer.unpack(count)
+        return buffer.batch(count)
 
     def warm_up(self) -> None:
         """Compile the loops that `receive` runs."""
-        self._unpack(0)
+        self._buffer.unpack(0)
 
-    def _unpack(self, count: int) -> None:
-        unpack(
-            self._slots, self._starts, self._controls, self._control_octets, self._octets, count,
-            self._offset, self._captured, self._original, self._time_ns,
-        )  # fmt: skip
-
-    def _missed(self, error: OSError) -> None:
+    def missed(self, error: OSError) -> None:
+        """Note the error with which receiving failed; InterfaceError when the interface was removed."""
         if error.errno in DOWN_ERRORS:
             # comes in front of the frames that wait, which may be the last ones
             self.down = self._doubtful = True
@@ -173,6 +142,57 @@ class FrameReceiver:
         self.close()
 
 
+class ReceiveBuffer:
+    """The messages that recvmmsg(2) fills: a slot and room for what comes beside the frame each.
+
+    ``address`` is where they begin, ``words`` what they are made of.
+    """
+
+    def __init__(self, frame_octets: int, *, room: int = FRAMES) -> None:
+        self.room = room
+        width = -(-(frame_octets + TAG_OCTETS) // _ALIGNED) * _ALIGNED
+        self.slots = np.zeros(room * width, dtype=np.uint8)
+        self._shown: NDArray[np.uint8] = self.slots.view()
+        self._shown.flags.writeable = False
+        self.controls = np.zeros(room * CONTROL_OCTETS // 4, dtype=np.uint32)
+        self._messages, self._parts = message_array(room)
+        steps = np.arange(room, dtype=np.int64)
+        # what stands in front of a frame is where its tag goes
+        self.starts = steps * width + TAG_OCTETS
+        self._parts["base"] = self.slots.ctypes.data + self.starts
+        self._parts["octets"] = width - TAG_OCTETS
+        self._messages["header"]["control"] = self.controls.ctypes.data + steps * CONTROL_OCTETS
+        self._messages["header"]["control_octets"] = CONTROL_OCTETS
+        self.address = self._messages.ctypes.data
+        self.words = self._messages.view(np.uint32)
+        self.offset, self.captured, self.original, self.time_ns = np.zeros((4, room), dtype=np.int64)
+        self._interface = np.zeros(room, dtype=np.int64)
+        self._frames = 0
+
+    def unpack(self, count: int) -> None:
+        """Fill the columns for the ``count`` frames that have come, tags put back."""
+        unpack(
+            self.slots, self.starts, self.controls, self.words, count,
+            self.offset, self.captured, self.original, self.time_ns,
+        )  # fmt: skip
+
+    def batch(self, count: int) -> Batch:
+        """Return the first ``count`` frames, which the next ones overwrite."""
+        first, self._frames = self._frames, self._frames + count
+        offset, captured = self.offset[:count], self.captured[:count]
+        return Batch(
+            buffer=self._shown, offset=offset, captured=captured, original=self.original[:count],
+            time_ns=self.time_ns[:count], interface=self._interface[:count],
+            record_offset=offset, record_length=captured, first=first,
+        )  # fmt: skip
+
+
+def _field_at(kind: np.dtype[np.void], name: str) -> int:
+    """Return where a field of a structure begins."""
+    assert kind.fields is not None
+    return int(kind.fields[name][1])
+
+
 # struct cmsghdr: a length as wide as a pointer, and two words.
 _LONG_WORDS = np.dtype(np.uintp).itemsize // 4
 _LITTLE = sys.byteorder == "little"
@@ -180,6 +200,9 @@ _LOW = 0 if _LITTLE else _LONG_WORDS - 1
 _STEP = 4 * _LONG_WORDS
 _HEAD = _LONG_WORDS + 2
 _LEVEL, _TYPE = _LONG_WORDS, _LONG_WORDS + 1
+_MESSAGE_WORDS = MESSAGE.itemsize // 4
+_OCTETS_AT = _field_at(MESSAGE, "octets") // 4
+_CONTROL_OCTETS_AT = _field_at(MESSAGE["header"], "control_octets") // 4 + _LOW
 _SOL_SOCKET = 1
 
 
@@ -199,8 +222,7 @@ def unpack(
     slots: Octets,
     starts: Int64,
     controls: NDArray[np.uint32],
-    control_octets: NDArray[np.uintp],
-    octets: NDArray[np.uint32],
+    words: NDArray[np.uint32],
     count: int,
     offset: Int64,
     captured: Int64,
@@ -209,18 +231,19 @@ def unpack(
 ) -> None:
     """Fill the arrays for ``count`` received frames from their control messages, and put their tags back.
 
-    ``starts`` is where each frame was put in ``slots``, behind four free octets; ``control_octets`` and
-    ``octets`` are the messages' fields, the former prepared for the next call.
+    ``starts`` is where each frame was put in ``slots``, behind four free octets; ``words`` are the messages,
+    which are prepared for the next call.
     """
     stride = CONTROL_OCTETS // 4
     for i in range(count):
         offset[i] = starts[i]
-        captured[i] = octets[i]
+        message = i * _MESSAGE_WORDS
+        captured[i] = words[message + _OCTETS_AT]
         original[i] = captured[i]
         time_ns[i] = 0
         at = i * stride
-        end = at + np.int64(control_octets[i]) // 4
-        control_octets[i] = CONTROL_OCTETS
+        end = at + np.int64(words[message + _CONTROL_OCTETS_AT]) // 4
+        words[message + _CONTROL_OCTETS_AT] = CONTROL_OCTETS
         while at + _HEAD <= end:
             length = np.int64(controls[at + _LOW])
             body = at + _HEAD

@@ -1,0 +1,244 @@
+"""Interfaces as compiled code drives them: waited for, received from and sent to without Python in between.
+
+`Wires` are the sockets of several interfaces; `sleep` waits at all of them, `receive` takes the frames that
+are there at one, `send` gives frames to one.  The system calls are made by name, with the interpreter's lock
+held but while `sleep` sleeps: whatever else looks at a device's state finds it between two wakes.  Errors are
+for the caller, who knows what to do with an interface that is down or gone.
+
+With ``NUMBA_DISABLE_JIT=1`` the same text makes the same calls by ctypes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import select
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numpy.typing import NDArray
+
+from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux.packet_socket import MESSAGE, message_array
+from ecmproto.capture.linux.receiver import ReceiveBuffer, unpack
+from ecmproto.kernel import compiled, inlined
+from ecmproto.record import new_record
+from ecmproto.structs import Struct
+from ecmproto.units import NS_PER_S
+
+SENT_AT_ONCE = 1024
+"""Most frames that one call sends; the kernel takes no more (UIO_MAXIOV)."""
+_FD, _EVENTS, _REVENTS, _POLL_PARTS = 0, 2, 3, 4
+"""struct pollfd as 16-bit numbers: the descriptor takes two."""
+_CLOSED = -1
+_CLOCK_MONOTONIC = 1
+_DONTWAIT = int(socket.MSG_DONTWAIT)
+_NOTHING_THERE = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS)
+_EAGAIN, _EINTR, _ENOBUFS = _NOTHING_THERE
+_PARTS = 2
+"""Numbers of a struct iovec."""
+_MESSAGE_OCTETS = MESSAGE.itemsize
+
+
+class WireState:
+    """What compiled code and its caller tell each other; a record (``ecmproto.record``)."""
+
+    interfaces: int
+    room: int
+    """Frames that one call receives at most."""
+    polls_at: int
+    messages_at: int
+    outgoing_at: int
+    moment_at: int
+    """Addresses: of the descriptors to wait at, the messages that are received and sent, and ``moment``."""
+    interface: int
+    """Where the frames that were received last came in, or where something went wrong."""
+    frames: int
+    """How many were received last."""
+    position: int
+    """How many of them are done with."""
+    error: int
+    """What went wrong there; 0 for nothing."""
+
+
+class Wires(Struct):
+    """The sockets of interfaces, numbered as given, and a descriptor more that wakes who sleeps.
+
+    Frames that were received are in ``slots``, their columns as in `ecmproto.capture.batch.Batch`, until the
+    next are.  ``sent`` and ``sent_octets`` count by interface.
+    """
+
+    state: WireState
+    polls: NDArray[np.int16]
+    receiving: NDArray[np.int32]
+    sending: NDArray[np.int32]
+    sent: NDArray[np.int64]
+    sent_octets: NDArray[np.int64]
+    slots: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    controls: NDArray[np.uint32]
+    words: NDArray[np.uint32]
+    offset: NDArray[np.int64]
+    captured: NDArray[np.int64]
+    original: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    pieces: NDArray[np.int64]
+    moment: NDArray[np.int64]
+
+
+class Sockets:
+    """The memory of `Wires`, for frames of up to ``frame_octets``, tags included."""
+
+    def __init__(self, interfaces: int, *, frame_octets: int) -> None:
+        self._buffer = ReceiveBuffer(frame_octets)
+        self._outgoing, parts = message_array(SENT_AT_ONCE)
+        self._polls = np.zeros((interfaces + 1, _POLL_PARTS), np.int16)
+        self._polls[:, _EVENTS] = select.POLLIN
+        buffer, state = self._buffer, new_record(WireState)
+        self.wires = Wires(
+            state, self._polls.reshape(-1), np.zeros(interfaces, np.int32), np.zeros(interfaces, np.int32),
+            np.zeros(interfaces, np.int64), np.zeros(interfaces, np.int64), buffer.slots, buffer.starts,
+            buffer.controls, buffer.words, buffer.offset, buffer.captured, buffer.original, buffer.time_ns,
+            parts.view(np.int64), np.zeros(_PARTS, np.int64),
+        )  # fmt: skip
+        state.interfaces, state.room = interfaces, buffer.room
+        state.polls_at, state.messages_at = self._polls.ctypes.data, buffer.address
+        state.outgoing_at, state.moment_at = self._outgoing.ctypes.data, self.wires.moment.ctypes.data
+        self.attach([_CLOSED] * interfaces, [_CLOSED] * interfaces, _CLOSED)
+
+    def attach(self, receiving: Sequence[int], sending: Sequence[int], bell: int) -> None:
+        """Use these descriptors from now on; none is below 0."""
+        self.wires.receiving[:], self.wires.sending[:] = receiving, sending
+        descriptors = np.array([*receiving, bell], np.int32)
+        self._polls[:, _FD:_EVENTS] = descriptors.view(np.int16).reshape(-1, 2)
+
+    def received(self) -> Batch:
+        """Return the frames that were received last, which the next ones overwrite."""
+        count = int(self.wires.state.frames)
+        return self._buffer.batch(count)
+
+
+def _external(name: str, returns: Any, *arguments: Any) -> Any:
+    """Return a C function, called by its name in compiled code, which is cached so, and by ctypes else."""
+    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return types.ExternalFunction(name, returns(*arguments))
+    kinds = {types.int32: ctypes.c_int, types.uint32: ctypes.c_uint, types.int64: ctypes.c_size_t}
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    function.argtypes = [kinds[each] for each in arguments]
+    return function
+
+
+_clock_gettime = _external("clock_gettime", types.int32, types.int32, types.int64)
+_ppoll = _external("ppoll", types.int32, types.int64, types.int64, types.int64, types.int64)
+_recvmmsg = _external(
+    "recvmmsg", types.int32, types.int32, types.int64, types.uint32, types.int32, types.int64
+)
+_sendmmsg = _external("sendmmsg", types.int32, types.int32, types.int64, types.uint32, types.int32)
+_errno: Any
+_let_go: Any
+_hold: Any
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    # ctypes lets go of the lock by itself
+    _errno, _let_go, _hold = (lambda: (ctypes.get_errno(),)), (lambda: 0), (lambda thread: None)
+else:
+    _errno = types.ExternalFunction("__errno_location", types.CPointer(types.int32)())  # type: ignore[no-untyped-call]
+    _let_go = types.ExternalFunction("PyEval_SaveThread", types.int64())
+    _hold = types.ExternalFunction("PyEval_RestoreThread", types.void(types.int64))
+
+
+@inlined
+def monotonic_ns(wires: Wires) -> int:
+    """Return the time of the monotonic clock."""
+    _clock_gettime(_CLOCK_MONOTONIC, wires.state.moment_at)
+    return int(wires.moment[0] * NS_PER_S + wires.moment[1])
+
+
+@compiled
+def sleep(wires: Wires, sleep_ns: int, coalesce_ns: int) -> bool:
+    """Sleep until frames have come, for ``sleep_ns`` at most, and ``coalesce_ns`` more.
+
+    Return whether something else woke it, which the caller is to look at.  What came where is for
+    `has_frames`.
+    """
+    state, polls = wires.state, wires.polls
+    thread = _let_go()
+    _poll(wires, max(sleep_ns, 0), state.interfaces + 1)
+    if coalesce_ns > 0 and polls[_POLL_PARTS * state.interfaces + _REVENTS] == 0:
+        _poll(wires, coalesce_ns, 0)
+        _poll(wires, 0, state.interfaces + 1)
+    _hold(thread)
+    return bool(polls[_POLL_PARTS * state.interfaces + _REVENTS] != 0)
+
+
+@inlined
+def _poll(wires: Wires, sleep_ns: int, descriptors: int) -> None:
+    wires.moment[0] = sleep_ns // NS_PER_S
+    wires.moment[1] = sleep_ns % NS_PER_S
+    state = wires.state
+    if _ppoll(state.polls_at, descriptors, state.moment_at, 0) < 0:
+        # interrupted: nothing was looked at
+        for each in range(state.interfaces + 1):
+            wires.polls[_POLL_PARTS * each + _REVENTS] = 0
+
+
+@inlined
+def has_frames(wires: Wires, interface: int) -> bool:
+    """Return whether the last sleep ended with something at ``interface``, be it an error."""
+    return bool(wires.polls[_POLL_PARTS * interface + _REVENTS] != 0)
+
+
+@compiled
+def receive(wires: Wires, interface: int) -> bool:
+    """Receive the frames that are at ``interface`` now, as many as there is room for.
+
+    Return False where that failed: ``state.error`` says why.
+    """
+    state = wires.state
+    state.interface, state.frames, state.error = interface, 0, 0
+    count = _recvmmsg(wires.receiving[interface], state.messages_at, state.room, _DONTWAIT, 0)
+    if count < 0:
+        error = int(_errno()[0])
+        if error != _EAGAIN and error != _EINTR and error != _ENOBUFS:
+            state.error = error
+        return state.error == 0
+    unpack(
+        wires.slots, wires.starts, wires.controls, wires.words, count,
+        wires.offset, wires.captured, wires.original, wires.time_ns,
+    )  # fmt: skip
+    state.frames = count
+    return True
+
+
+@compiled
+def send(
+    wires: Wires,
+    interface: int,
+    octets_at: int,
+    offset: NDArray[np.int64],
+    length: NDArray[np.int64],
+    count: int,
+) -> int:
+    """Send ``count`` frames, at most `SENT_AT_ONCE`, ``offset`` octets behind the address ``octets_at``.
+
+    Return how many were sent: fewer where the next one could not be, which the caller finds out about.
+    """
+    pieces, total = wires.pieces, 0
+    for frame in range(count):
+        pieces[_PARTS * frame] = octets_at + offset[frame]
+        pieces[_PARTS * frame + 1] = length[frame]
+    done = 0
+    while done < count:
+        messages_at = wires.state.outgoing_at + done * _MESSAGE_OCTETS
+        taken = _sendmmsg(wires.sending[interface], messages_at, count - done, _DONTWAIT)
+        if taken <= 0:
+            break
+        done += taken
+    for frame in range(done):
+        total += length[frame]
+    wires.sent[interface] += done
+    wires.sent_octets[interface] += total
+    return done
