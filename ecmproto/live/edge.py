@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.classes import FrameClasses, classify
-from ecmproto.batch.flows import NO_NUMBER, FlowTable
+from ecmproto.batch.flows import FlowTable
 from ecmproto.batch.headers import ADDRESS_OCTETS, TYPE_AT
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import CNTag, CongestionNotificationTLV, Ethernet, EtherTypes, Frame, decode, encode
@@ -22,14 +22,11 @@ from ecmproto.engine.config import check_seed
 from ecmproto.engine.frames import octets_of
 from ecmproto.engine.statistics import kind_name
 from ecmproto.errors import DecodeError
-from ecmproto.formats.e2cm import PROBE_FWD
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.lldp import DESTINATION, TLV
 from ecmproto.kernel import compiled
 from ecmproto.live.device import EXAMPLE_FRAME, Send, Snapshot, discard, exercise
 from ecmproto.live.tagging import precompile_tagging, with_vlan, without_tags, without_vlan
-from ecmproto.mechanisms.aimd.parameters import AIMDEdgeParameters as StrippingParameters
-from ecmproto.mechanisms.api.frames import outer_vlan
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (
@@ -42,8 +39,6 @@ from ecmproto.mechanisms.api.protocol import (
     has_room,
     new_outbox,
 )
-from ecmproto.mechanisms.e2cm.edge import E2CMEdgeCounters
-from ecmproto.mechanisms.e2cm.messages import Probe, read_probe, replied_priority, type_of
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.qcn.edge import (
     DefenceRules,
@@ -135,7 +130,7 @@ class Edge:
         self._intake = Intake(
             machine, cp_mac=mac, ethertypes=ethertypes, interfaces=(), flows=self.flows, first_time_ns=0
         )
-        self._probe_reader = ProbeReader(machine, ethertypes)
+        self._probe_reader = ProbeReader(machine, self.context)
         self._start_ns = start_ns
         self._send = send
         self._vlan = vlan
@@ -144,7 +139,6 @@ class Edge:
         self._outbox = new_outbox(_MESSAGES_AT_ONCE)
         self._examples: dict[int, bytes] = {}
         own = machine.parameters.get(Role.EDGE)
-        self._strips = not isinstance(own, StrippingParameters) or own.strip
         self._parameters = own if isinstance(own, QCNEdgeParameters) else QCNEdgeParameters()
         self.defence: Defence | None = None
         if self._parameters.cnpv:
@@ -192,7 +186,7 @@ class Edge:
             if self.defence is not None:
                 chosen = np.array(self.defence.rules.strips)[classes.priority][kept]
         rest = batch if kept.all() else batch.select(kept)
-        if self._strips:
+        if self.machine.strips_tags:
             rest, count = without_tags(rest, self.machine, self.context.ethertypes, chosen=chosen)
             self.counts.stripped_frames += count
         if self._vlan is not None:
@@ -348,15 +342,16 @@ def report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
 class ProbeReader:
     """Finds the probes of a mechanism that has some; ``counters`` count those that were refused."""
 
-    def __init__(self, machine: Machine, ethertypes: EtherTypes) -> None:
-        self.counters = new_record(E2CMEdgeCounters)
-        self._ethertypes = ethertypes
+    def __init__(self, machine: Machine, context: PortContext) -> None:
+        self.counters: Any = new_record(machine.probe_refusal_record)
+        self._machine = machine
+        self._context = context
         self._looks = PROBE_KIND in machine.kinds
 
     def found(self, taken: Taken, flows: FlowTable) -> tuple[Arrivals, NDArray[np.bool_]]:
         """Return the arrivals of ``taken``, probes with the flow that they measure, and which are probes.
 
-        A probe's mark is its timestamp.  One of a flow of which nothing came before is nobody's.
+        One of a flow of which nothing came before is nobody's.
         """
         probe = np.zeros(len(taken.batch), np.bool_)
         if not self._looks:
@@ -365,31 +360,18 @@ class ProbeReader:
         station, flow, mark = arrivals.station.copy(), arrivals.flow.copy(), arrivals.mark.copy()
         for position in np.flatnonzero(arrivals.occupies & ~arrivals.sampled).tolist():
             octets = taken.batch.frame(position)
-            if type_of(octets, self._ethertypes) != PROBE_FWD:
+            parsed = self._machine.parse_probe(octets, self._context, self.counters)
+            if parsed is None:
                 continue
-            probe[position] = True
-            read = read_probe(
-                octets,
-                stations=(octets[:ADDRESS_OCTETS],),
-                counters=self.counters,
-                ethertypes=self._ethertypes,
-            )
-            if read is not None:
-                station[position], flow[position] = self._flow(read, octets, flows)
-                mark[position] = read.timestamp_ns
+            probe[position], mark[position] = True, parsed.mark
+            if parsed.about is not None:
+                station[position], flow[position] = flows.find(
+                    parsed.source,
+                    destination=parsed.about.destination,
+                    vlan=parsed.about.vlan,
+                    priority=parsed.about.priority,
+                )
         return arrivals._replace(station=station, flow=flow, mark=mark), probe
-
-    def _flow(self, read: Probe, octets: bytes, flows: FlowTable) -> tuple[int, int]:
-        priority = replied_priority(octets, read.flow, self._ethertypes)
-        if priority is None:
-            return NO_NUMBER, NO_NUMBER
-        vlan = outer_vlan(read.frame)
-        return flows.find(
-            read.flow.src,
-            destination=read.flow.dst,
-            vlan=None if vlan is None else vlan.id,
-            priority=priority,
-        )
 
 
 class Defence:

@@ -24,7 +24,8 @@ from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT, roles_of
 from ecmproto.batch.tags import tag_layout
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.linux.wires import Sockets
-from ecmproto.codec import EtherTypes
+from ecmproto.codec import EtherTypes, Layer, decode_lax
+from ecmproto.codec.tags import SELECTOR_MASK
 from ecmproto.engine.config import PortConfig, check_seed, parse_buffer
 from ecmproto.engine.frame_pool import new_pool
 from ecmproto.engine.frames import octets_of
@@ -64,6 +65,7 @@ from ecmproto.live.switching import (
     own_time,
     release,
 )
+from ecmproto.mechanisms.api.frames import announced_by
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
@@ -74,7 +76,6 @@ from ecmproto.mechanisms.api.protocol import (
     CongestionPoint,
     new_outbox,
 )
-from ecmproto.mechanisms.dbp.machine import rate_of, with_rate
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.messages import read_flow_control
 from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
@@ -91,7 +92,6 @@ from ecmproto.units import NS_PER_S, format_time
 _EXAMPLE_PAUSE = bytes.fromhex("0180c20000010200000000fa880800010001").ljust(60, b"\0")
 _WORD_OCTETS = 4
 """The EtherType, and the discriminator word (wire-formats 1.1)."""
-_PROTOCOL, _PROTOCOL_MASK, _TYPE_SHIFT = 4, 7, 4
 _COUNTED = ("pause_frames", "pfc_frames", "ignored_frames", "refused_frames")
 _PARAMETERS: dict[str, PauseReactionParameters | PFCReactionParameters] = {
     "pause": PauseReactionParameters(),
@@ -193,8 +193,7 @@ class SwitchPort:
         """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
         time_ns = self._time(now_ns)
         if interface == self.inputs:
-            if self.machine.answers:
-                batch = with_lower_rates(batch, self._interface, self.context.ethertypes)
+            batch = with_lower_rates(batch, self._interface, self.machine, self.context.ethertypes)
             self._obey(batch, time_ns)
         self._forward(batch, interface, time_ns, 0)
 
@@ -491,41 +490,53 @@ class _Watchdog:
                     self._bounded |= 1 << priority
 
 
-def with_lower_rates(batch: Batch, point: CongestionPoint, ethertypes: EtherTypes) -> Batch:
-    """Return ``batch`` with the rates of reports lowered to what ``point`` advertises."""
+def with_lower_rates(batch: Batch, point: CongestionPoint, machine: Machine, ethertypes: EtherTypes) -> Batch:
+    """Return ``batch`` with the rates in messages on their way lowered to what ``point`` advertises."""
+    lowered = {each.format: each.lowered for each in machine.messages.values() if each.lowered}
+    if not lowered:
+        return batch
     classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=ethertypes)
-    positions = _reports(batch, classes, ethertypes)
-    if not len(positions):
+    changed: dict[int, bytes] = {}
+    for position in _messages(batch, classes, list(lowered), ethertypes).tolist():
+        octets = batch.frame(position)
+        frame = decode_lax(octets, ethertypes=ethertypes)
+        for layer, start in zip(frame.layers, frame.boundaries(), strict=False):
+            name = lowered.get(type(layer))
+            if name is None:
+                continue
+            rate = int(getattr(layer, name))
+            told = int(forwarded(point, int(classes.priority[position]), rate))
+            if told != rate:
+                row = layer.replace(**{name: told}).build()
+                changed[position] = octets[:start] + row + octets[start + len(row) :]
+    if not changed:
         return batch
     buffer = batch.buffer.copy()
-    for position in positions.tolist():
-        octets = batch.frame(position)
-        rate = rate_of(octets, ethertypes=ethertypes)
-        if rate is None:
-            continue
-        lowered = int(forwarded(point, int(classes.priority[position]), rate))
-        if lowered != rate:
-            start = int(batch.offset[position])
-            changed = with_rate(octets, lowered, ethertypes=ethertypes)
-            buffer[start : start + len(octets)] = np.frombuffer(changed, np.uint8)
+    for position, octets in changed.items():
+        start = int(batch.offset[position])
+        buffer[start : start + len(octets)] = np.frombuffer(octets, np.uint8)
     buffer.flags.writeable = False
     return dataclasses.replace(batch, buffer=buffer)
 
 
-def _reports(batch: Batch, classes: FrameClasses, ethertypes: EtherTypes) -> NDArray[np.int64]:
-    """Return the positions of possible reports; a flood of other messages costs no more than this."""
+def _messages(
+    batch: Batch, classes: FrameClasses, formats: list[type[Layer]], ethertypes: EtherTypes
+) -> NDArray[np.int64]:
+    """Return the positions of what may be of ``formats``; a flood of others costs no more than this."""
     suspects = np.flatnonzero(classes.occupies & ~classes.sampled)
-    if not len(suspects):
-        return suspects
     at = classes.msdu_offset[suspects]
-    whole = at + _WORD_OCTETS <= batch.captured[suspects]
-    suspects = suspects[whole]
-    at = batch.offset[suspects] + at[whole]
-    types = batch.buffer[at].astype(np.uint16) << 8 | batch.buffer[at + 1]
-    protocol, type = batch.buffer[at + 2] & _PROTOCOL_MASK, batch.buffer[at + 3] >> _TYPE_SHIFT
-    is_report = (types == ethertypes.message) & (protocol == _PROTOCOL) & (type == 0)
-    reports: NDArray[np.int64] = suspects[is_report]
-    return reports
+    suspects = suspects[at + _WORD_OCTETS <= batch.captured[suspects]]
+    at = batch.offset[suspects] + classes.msdu_offset[suspects]
+    high, low = (
+        batch.buffer[at + octet].astype(np.int64) << 8 | batch.buffer[at + octet + 1] for octet in (0, 2)
+    )
+    chosen = np.zeros(len(suspects), np.bool_)
+    for kind in formats:
+        mask = SELECTOR_MASK if kind.announced_by == "message" else 0
+        selected = int.from_bytes(kind().build()[:2]) & mask
+        chosen |= (high == announced_by(kind, ethertypes)) & (low & mask == selected)
+    positions: NDArray[np.int64] = suspects[chosen]
+    return positions
 
 
 def precompile_port(machine: Machine, ethertypes: EtherTypes, *, obeys: str | None = None) -> None:

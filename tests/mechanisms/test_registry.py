@@ -77,9 +77,6 @@ REASONS = {
     ("replay", "pause"): FLOW_CONTROL,
     ("live", "pause"): FLOW_CONTROL,
     ("live", "qcn"): "an edge defends CN priorities and speaks LLDP",
-    ("live", "e2cm"): "an edge answers probes that come as frames",
-    ("live", "dbp"): "a port lowers the rates of reports on their way back",
-    ("live", "aimd"): "an edge strips tags if parameters say so",
     ("live", "CNTag"): "an edge defends CN priorities, whose frames carry it",
 }
 _IMPORT = re.compile(r"^\s*from ecmproto\.mechanisms\.(?!api\b|registry\b|limiter\b)(\w+)", re.M)

@@ -151,6 +151,9 @@ class MessageFormat:
     """The format's field that has the destination address of the flow that the message is about."""
     is_answer: bool = False
     """Whether destinations send it, not the congestion point about a frame that it sampled."""
+    lowered: str = ""
+    """The format's field with a rate that congestion points on its way lower, as they do a tag's
+    (`protocol.CongestionPoint.rewrite_tag`)."""
     shown_octets: int = 64
     """How much of the sampled frame it shows, where its format shows one."""
 

@@ -127,6 +127,16 @@ class ParsedFeedback(NamedTuple):
     """None: no flow of the station can be meant."""
 
 
+class ParsedProbe(NamedTuple):
+    """A sender's probe received as a frame."""
+
+    mark: int
+    """As `protocol.ProbePayload` has it."""
+    source: bytes
+    about: AboutFlow | None
+    """The flow that it measures; None for a probe that is refused: nobody answers it."""
+
+
 class NoRefusals:
     """The discard counters of a mechanism without messages; a record without fields."""
 
@@ -176,6 +186,8 @@ class Machine:
     """The queue length that the congestion point steers to."""
     refusal_record: type[Any] = NoRefusals
     """The record that `parse_feedback` counts in; its fields are counters by name."""
+    probe_refusal_record: type[Any] = NoRefusals
+    """The record that `parse_probe` counts in."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -202,6 +214,11 @@ class Machine:
     def tag_octets(self) -> int:
         """The octets that the tag adds to a frame."""
         return 0 if self.tag is None else self.tag.octets
+
+    @property
+    def strips_tags(self) -> bool:
+        """Whether an edge takes the tag out: its parameter ``strip``, where there is one, says so."""
+        return bool(getattr(self.parameters.get(Role.EDGE), "strip", True))
 
     def parameters_as_text(self) -> dict[str, dict[str, str]]:
         """Return the values of all parameters by role and name."""
@@ -312,6 +329,13 @@ class Machine:
         vlan, priority = outer_vlan(sampled), priority_of(sampled)
         about = AboutFlow(sampled[Ethernet].dst, None if vlan is None else vlan.id, priority)
         return ParsedFeedback({**fields, "priority": priority}, about)
+
+    def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
+        """Return the probe of a sender in the frame ``octets``; None if it is none.
+
+        One that is refused is counted in ``refusals``, a record of ``probe_refusal_record``.
+        """
+        return None
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
         """Tell ``point`` the rate of its port's line from now on; most keep the C that they started with."""

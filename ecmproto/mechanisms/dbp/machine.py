@@ -333,7 +333,7 @@ class DBPMachine(AnsweredMachine):
     messages = MappingProxyType(
         {
             REPORT_KIND: MessageFormat(
-                format=DBPRateReport, name="DBP rate report", fields={"rate": "rate_kbps"}, is_answer=True
+                format=DBPRateReport, fields={"rate": "rate_kbps"}, is_answer=True, lowered="rate"
             )
         }
     )

@@ -23,6 +23,7 @@ from ecmproto.mechanisms.api.machine import (
     AboutFlow,
     MessageDiscards,
     ParsedFeedback,
+    ParsedProbe,
     PortContext,
     SampledFrame,
     total,
@@ -43,6 +44,7 @@ from ecmproto.mechanisms.e2cm.congestion_point import (
 )
 from ecmproto.mechanisms.e2cm.edge import (
     REPLY_KIND,
+    E2CMEdgeCounters,
     E2CMReceivers,
     ProbeReply,
     ReplyPayload,
@@ -62,7 +64,7 @@ from ecmproto.mechanisms.e2cm.reaction_point import (
 from ecmproto.record import record_dtype
 
 if TYPE_CHECKING:
-    from ecmproto.mechanisms.e2cm.edge import E2CMEdgeCounters, ProbeReply
+    from ecmproto.mechanisms.e2cm.edge import ProbeReply
     from ecmproto.mechanisms.e2cm.reaction_point import ProbeCounters
 
 PROTOCOL = 2
@@ -274,6 +276,7 @@ class E2CMMachine(AIMDMachine):
     )
     feedback_label = "Fb"
     refusal_record = E2CMDiscards
+    probe_refusal_record = E2CMEdgeCounters
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -337,6 +340,19 @@ class E2CMMachine(AIMDMachine):
         if type == PROBE_REV:
             return self._heard_reply(octets, station_mac, place, refusals, length_octets)
         return super().parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
+
+    def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
+        """Return the forward probe in a frame; one whose flow id lies is of no flow."""
+        if type_of(octets, place.ethertypes) != PROBE_FWD:
+            return None
+        read = read_probe(octets, stations=(octets[:6],), counters=refusals, ethertypes=place.ethertypes)
+        if read is None:
+            return ParsedProbe(0, b"", None)
+        about, vlan = None, outer_vlan(read.frame)
+        priority = replied_priority(octets, read.flow, place.ethertypes)
+        if priority is not None:
+            about = AboutFlow(read.flow.dst, None if vlan is None else vlan.id, priority)
+        return ParsedProbe(read.timestamp_ns, read.flow.src, about)
 
     def admits(self, layer: E2CM) -> bool:
         """Return whether a congestion point sent it."""
