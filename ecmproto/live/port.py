@@ -168,7 +168,7 @@ class SwitchPort:
             ethertypes=ethertypes,
         )
         self.switch.clock.start_ns, self.switch.clock.lead_ns = start_ns, lead_ns
-        self._looks_at_output = bool(machine.answers) or obeys is not None
+        self._looks_at_output = obeys is not None or any(each.lowered for each in machine.messages.values())
         self._downstream: Downstream | None = None
         if obeys is not None:
             self._downstream = Downstream(
