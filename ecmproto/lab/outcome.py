@@ -256,11 +256,14 @@ class Outcome:
         runs: Sequence[RunFigures],
         *,
         variant: str = "",
+        label: str = "",
         others: Mapping[str, Sequence[RunFigures]] | None = None,
         figures: Sequence[str] = (),
     ) -> None:
         self.experiment = experiment
         self.variant = variant
+        self.label = label
+        """What it is called beside other outcomes; empty for its mechanism."""
         self.runs = list(runs)
         self._others = others or {}
         self._figures = figures
@@ -472,7 +475,8 @@ class Comparison:
         seeds = ", ".join(map(str, first.seeds))
         title = f"{paint(first.experiment.name, 'title')}: {first.experiment.title}; {', '.join(names)}"
         facts = [("queue of", first.runs[0].main_port), ("seeds" if len(first.seeds) > 1 else "seed", seeds)]
-        parts = [f"{title}\n{pairs(facts, paint=paint)}", columns_of(lines, paint=paint)]
+        table = "\n".join(line.rstrip() for line in columns_of(lines, paint=paint).splitlines())
+        parts = [f"{title}\n{pairs(facts, paint=paint)}", table]
         said = [
             f"{name}: {line}"
             for name, outcome in self.outcomes.items()

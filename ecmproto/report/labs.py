@@ -70,8 +70,8 @@ def picture(outcome: Outcome) -> bytes:
 
 def _name(outcome: Outcome) -> str:
     control = outcome.experiment.control
-    parts = [control.mechanism, *control.parameters]
-    return ":".join(parts) + (f" over {control.flow_control}" if control.flow_control else "")
+    own = control.mechanism + (f" over {control.flow_control}" if control.flow_control else "")
+    return outcome.label or own
 
 
 def _table(outcome: Outcome) -> ReportTable:

@@ -273,7 +273,7 @@ class QueuePanels(Panels[Run]):
         self._draw_curves(axes, run)
         for curve in run.theory:
             if curve.of == "queue":
-                _draw_theory(axes, curve, self.time, factor, top * _MARGIN)
+                _draw_theory(axes, self.runs, curve, self.time, factor, top * _MARGIN)
         if run.set_point_octets is not None:
             axes.axhline(run.set_point_octets / factor, color=INK.light, linewidth=1.1, linestyle=_DASHES)
         if self._buffer_is_near(run) and run.buffer_octets is not None:
@@ -307,7 +307,7 @@ def _longest(run: Run) -> float:
     return max(highest(run.queue.peak_octets), highest(run.queue.mean_octets))
 
 
-_THEORY_DASHES = (0, (6, 2, 1, 2))
+_THEORY_DASHES = ((0, (6, 2, 1, 2)), (0, (2, 2)), (0, (9, 3)))
 
 
 def _theory_entries(runs: Sequence[Run], of: str) -> list[LegendEntry]:
@@ -315,18 +315,23 @@ def _theory_entries(runs: Sequence[Run], of: str) -> list[LegendEntry]:
     from matplotlib.lines import Line2D
 
     labels = dict.fromkeys(curve.label for run in runs for curve in run.theory if curve.of == of)
-    return [LegendEntry(handle=Line2D((), (), **_theory_line()), text=label) for label in labels]
+    return [LegendEntry(handle=Line2D((), (), **_theory_line(label, runs)), text=label) for label in labels]
 
 
-def _theory_line() -> dict[str, Any]:
-    return {"color": INK.light, "linewidth": 1.3, "linestyle": _THEORY_DASHES, "marker": ""}
+def _theory_line(label: str, runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the look of a model's curves, the same in all panels."""
+    labels = list(dict.fromkeys(curve.label for run in runs for curve in run.theory))
+    dashes = _THEORY_DASHES[labels.index(label) % len(_THEORY_DASHES)]
+    return {"color": INK.light, "linewidth": 1.3, "linestyle": dashes, "marker": ""}
 
 
-def _draw_theory(axes: Axes, curve: TheoryCurve, time: TimeAxis, factor: float, top: float) -> None:
+def _draw_theory(
+    axes: Axes, runs: Sequence[Run], curve: TheoryCurve, time: TimeAxis, factor: float, top: float
+) -> None:
     """Draw a model's curve, cut off at the upper end of the scale."""
     step = max(1, len(curve.value) // _THEORY_POINTS)
     across, upward = curve.time_ns[::step] / time.scale.factor, curve.value[::step]
-    axes.plot(across, np.minimum(upward, top) / factor, **_theory_line())
+    axes.plot(across, np.minimum(upward, top) / factor, **_theory_line(curve.label, runs))
 
 
 _THEORY_POINTS = 600
@@ -342,6 +347,8 @@ class PhasePanels(Panels[Run]):
         offsets = [np.abs(run.phase.offset_octets[drawable(run.phase.offset_octets)]) for run in self.runs]
         self._width = greatest(float(each.max(initial=0.0)) for each in offsets) or 1.0
         self._top = greatest(highest(run.phase.rate_bps) for run in self.runs) or 1.0
+        rates = [run.phase.rate_bps[drawable(run.phase.rate_bps)] for run in self.runs]
+        self._least = min((float(each.min(initial=self._top)) for each in rates), default=0.0)
         self._octets, self._rates = octet_scale(self._width), rate_scale(self._top)
 
     def unit(self, run: Run) -> str:
@@ -363,7 +370,9 @@ class PhasePanels(Panels[Run]):
         most = self.form.bins * _PHASE_POINTS_PER_BIN
         kept = drawable(across) & drawable(upward)
         across, upward = across[kept][:most], upward[kept][:most]
-        value_axis(axes, 0, _MARGIN * self._top / self._rates.factor, self.form)
+        room = _PHASE_ROOM * max(self._top - self._least, _LEAST_PHASE * self._top)
+        bottom, top = max(0.0, self._least - room), self._top + room
+        value_axis(axes, bottom / self._rates.factor, top / self._rates.factor, self.form)
         width = _MARGIN * self._width / self._octets.factor
         axes.set_xlim(-width, width)
         axes.axvline(0, color=INK.light, linewidth=1.1, linestyle=_DASHES)
@@ -374,6 +383,8 @@ class PhasePanels(Panels[Run]):
 
 
 _PHASE_POINTS_PER_BIN = 4
+_PHASE_ROOM, _LEAST_PHASE = 0.1, 0.05
+"""Room above and below the rates, and the least height that is shown, as parts of the rates."""
 
 _MARKS = 7
 """How many markers a line has along the whole axis."""
@@ -416,7 +427,7 @@ class RatePanels(Panels[Run]):
             self._draw(axes, flow, self._curve(flow))
         for curve in run.theory:
             if curve.of == "rate":
-                _draw_theory(axes, curve, self.time, self._scale.factor, 1.06 * self._top_bps)
+                _draw_theory(axes, self.runs, curve, self.time, self._scale.factor, 1.06 * self._top_bps)
 
     def _draw(self, axes: Axes, flow: FlowCurves, values: Floats, **look: Any) -> None:
         edges = coarse_edges(flow.edges_ns, self.form.bins) / self.time.scale.factor

@@ -74,7 +74,10 @@ def command(
             experiments.setdefault(name, found.with_mechanism(name).experiment())
     seeds = seeding.all_seeds(found)
     runs = run_experiments(experiments, seeds, jobs=seeding.jobs, as_json=form == "ndjson")
-    outcomes = {name: Outcome(experiments[name], each) for name, each in runs.results.items()}
+    outcomes = {
+        name: Outcome(experiments[name], each, variant=found.variant, label=name)
+        for name, each in runs.results.items()
+    }
     _show(Comparison(outcomes), form)
     write_reports(list(outcomes.values()), (*html, *figure), force=force)
     return INTERRUPTED if runs.stopped else 0
