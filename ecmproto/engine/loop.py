@@ -686,11 +686,17 @@ def _pass(
     enqueued = bool(
         memory.held_octets + frame.octets <= memory.memory_octets
         and memory.held_frames < memory.memory_frames
+        and _fits_partition(network, memory.first_feed + inlet, inlet, frame.octets)
         and arrive(port, now_ns, frame.priority, frame.octets, index, frame.tagged == 1)
     )
     if enqueued:
         memory.held_octets += frame.octets
         memory.held_frames += 1
+        if inlet != NOWHERE:
+            feed = network.feeds[memory.first_feed + inlet]
+            feed.held_octets += frame.octets
+            feed.held_frames += 1
+            feed.peak_octets = max(feed.peak_octets, feed.held_octets)
         if idle and port.line.in_service_octets > 0:
             set_due(network.port_events, number, port.line.departure_ns)
         elif free_slots(port.line, frame.priority) < _FREE_SLOTS:
@@ -717,6 +723,17 @@ def _pass(
         _watch(network, frame, number, now_ns)
     if not enqueued:
         _drop(network, index, number)
+
+
+@inlined
+def _fits_partition(network: NetworkState, number: int, inlet: int, octets: int) -> bool:
+    """Return whether what a switch holds of an input may have ``octets`` more."""
+    if inlet == NOWHERE:
+        return True
+    feed = network.feeds[number]
+    return bool(
+        feed.held_octets + octets <= feed.partition_octets and feed.held_frames < feed.partition_frames
+    )
 
 
 @compiled
@@ -795,6 +812,10 @@ def _depart(
     frame = network.pool.frames[index]
     memory.held_octets -= frame.octets
     memory.held_frames -= 1
+    if frame.input != NOWHERE:
+        feed = network.feeds[memory.first_feed + frame.input]
+        feed.held_octets -= frame.octets
+        feed.held_frames -= 1
     counts = network.port_counts[number]
     counts.sent_frames += 1
     counts.sent_octets += frame.octets

@@ -170,6 +170,12 @@ class Feed:
     """NOWHERE if it is a station."""
     back_ns: int
     """How long PAUSE takes to it."""
+    partition_octets: int
+    partition_frames: int
+    """The most that frames of this input hold; NO_LIMIT for what is not limited."""
+    held_octets: int
+    held_frames: int
+    peak_octets: int
 
 
 class Switch:
@@ -385,6 +391,7 @@ def new_network(
         passages=new_records(Passage, _PASSAGES),
     )
     columns(network.links)["queue_octets"] = config.queue_octets
+    columns(network.links)["input"] = NOWHERE
     set_links(
         network,
         rate_bps=config.link_rate_bps,

@@ -148,6 +148,7 @@ SWITCH: Mapping[str, Key] = {
     "delay": Key(kind=TIME, doc="before a frame that has come is in its output queue", within=_NS, default=0),
     "buffer": Key(kind=BUFFER, doc="of each output port", default=DEFAULT_BUFFER),
     "memory": Key(kind=BUFFER, doc="that its ports share; without, as much as their buffers"),
+    "partition": Key(kind=BUFFER, doc="that frames of one input may take; without, no limit of its own"),
     "pause.high": Key(
         kind=OCTETS, doc="above which it sends PAUSE or PFC, where there is flow control", within=_PORT_OCTETS
     ),
@@ -623,7 +624,7 @@ def _thresholds(
 
 def _switch(name: str, known: Switch | None, table: Table, values: Mapping[str, Any], where: str) -> Switch:
     switch = known or Switch(name=name, buffer=values["buffer"])
-    changes = {"delay": "delay_ns", "buffer": "buffer", "memory": "memory"}
+    changes = {"delay": "delay_ns", "buffer": "buffer", "memory": "memory", "partition": "partition"}
     switch = replace(switch, **{changes[key]: values[key] for key in changes if key in table})
     pause = _thresholds(values, f"{where}.pause", "pause", values["pause.on"] == "output")
     if pause is None and "pause.on" in table:

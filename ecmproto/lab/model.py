@@ -62,6 +62,8 @@ class Switch:
     """The most that one output port may hold."""
     memory: Buffer | None = None
     """The most that all its ports may hold together; None: as much as their buffers."""
+    partition: Buffer | None = None
+    """The most that frames of one input may hold, whatever their outputs; None: no limit of its own."""
     pause: Thresholds | None = None
     """Its thresholds where the experiment has flow control; None: those that fit the buffer."""
 

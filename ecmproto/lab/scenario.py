@@ -513,7 +513,8 @@ duration = "200ms"
 # The network in one line:
 #   star hosts=10, dumbbell sources=4 bottleneck=1G, trunk hosts=2,3 core=2,
 #   parking-lot hops=2 long=4 cross=1, clos leaves=4 spines=2 hosts=8 uplink=40G, fat-tree k=4
-# Each takes rate, propagation, buffer (300kB or 100frames), memory, delay, host_delay, reaction_delay, queue.
+# Each takes rate, propagation, buffer (300kB or 100frames), memory, partition, delay, host_delay,
+# reaction_delay, queue.
 topology = "dumbbell sources=4 rate=10G buffer=300kB"
 
 # Tables change what the topology line has made, or add to it:

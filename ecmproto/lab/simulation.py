@@ -340,6 +340,7 @@ class Simulation:
             record.memory_octets, record.memory_frames = _limits(switch.memory)
             for feed, wired in zip(feeds[first : first + len(switch.feeds)], switch.feeds, strict=True):
                 feed.station, feed.port, feed.back_ns = wired.station, wired.port, wired.back_ns
+                feed.partition_octets, feed.partition_frames = _limits(switch.partition)
             first += len(switch.feeds)
         network.ways, network.switches, network.feeds = ways, switches, feeds
         network.controls = self._flow_controls(ways)
@@ -554,6 +555,10 @@ class Simulation:
                 point: Any = self.network.controls[control]
                 xoff_octets = int(point.settings.high_octets)
                 greatest_octets = int(windows.of_port("peak_octets", number).max(initial=0))
+                if point.by_station:
+                    record = self.network.switches[port.switch]
+                    feeds = self.network.feeds[record.first_feed : record.first_feed + record.feeds]
+                    greatest_octets = int(columns(feeds)["peak_octets"].max(initial=0))
             series.append(
                 PortSeries(
                     name=port.name,

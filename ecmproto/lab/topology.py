@@ -42,6 +42,10 @@ _COMMON: Mapping[str, Option] = {
         kind=BUFFER, default=None,
         doc="that the ports of a switch share; without, as much as their buffers",
     ),
+    "partition": Option(
+        kind=BUFFER, default=None,
+        doc="that frames of one input of a switch may take; without, no limit of its own",
+    ),
     "delay": Option(kind=TIME, default=0, doc="of every switch, before a frame is in its output queue"),
     "host_delay": Option(kind=TIME, default=0, doc="of every host, before it sees a frame"),
     "reaction_delay": Option(
@@ -165,7 +169,11 @@ class _Builder:
             raise SpecError(where="topology", needed=f"at most {MOST_HOSTS:,} switches", got="more")
         values = self._values
         self._switches[name] = Switch(
-            name=name, delay_ns=values["delay"], buffer=values["buffer"], memory=values["memory"]
+            name=name,
+            delay_ns=values["delay"],
+            buffer=values["buffer"],
+            memory=values["memory"],
+            partition=values["partition"],
         )
         return name
 

@@ -72,6 +72,7 @@ class WiredSwitch:
 
     name: str
     memory: Buffer | None
+    partition: Buffer | None
     pause: Thresholds | None
     buffer: Buffer
     feeds: tuple[WiredFeed, ...]
@@ -190,6 +191,7 @@ class Wiring:
             WiredSwitch(
                 name=switch.name,
                 memory=switch.memory,
+                partition=switch.partition,
                 pause=switch.pause,
                 buffer=switch.buffer,
                 feeds=tuple(
@@ -217,6 +219,7 @@ class Wiring:
                     WiredSwitch(
                         name=f"{host.name}>adapter",
                         memory=None,
+                        partition=None,
                         pause=host.adapter.pause,
                         buffer=host.adapter.buffer,
                         feeds=(WiredFeed(port=number, back_ns=self._back_ns(back[host.name, feed.origin])),),

@@ -298,3 +298,19 @@ def test_a_network_that_cannot_be_is_told(change: dict[str, tuple[Link, ...]], t
     network = dataclasses.replace(experiment.network, **change)  # type: ignore[arg-type]
     with pytest.raises(SpecError, match=told.replace("(", r"\(")):
         simulate(dataclasses.replace(experiment, network=network), seed=1)
+
+
+def test_an_input_that_fills_its_partition_loses_frames_and_others_do_not() -> None:
+    network = parse_topology("star hosts=4 buffer=10MB partition=30kB").network()
+    flows = (
+        Flow(name="a", source="h1", destination="h3", pattern=Pattern.SCHEDULE, bursts=((0, 60_000),)),
+        Flow(name="b", source="h2", destination="h3", pattern=Pattern.SCHEDULE, bursts=((0, 60_000),)),
+        Flow(name="c", source="h4", destination="h3", pattern=Pattern.SCHEDULE, bursts=((0, 15_000),)),
+    )
+    experiment = Experiment(
+        name="p", title="p", duration_ns=MS, network=network, flows=flows, measure=Measure(from_ns=0)
+    )
+    a, b, c = simulate(experiment, seed=1).flows
+    assert a.dropped_frames.sum() > 0
+    assert b.dropped_frames.sum() > 0
+    assert c.dropped_frames.sum() == 0
