@@ -548,7 +548,7 @@ class Simulation:
     def _port_series(self) -> tuple[PortSeries, ...]:
         windows, series = self._windows, []
         for number, port in enumerate(self.wiring.ports):
-            watched = not isinstance(self._points[number], NullCongestionPoint)
+            watched = type(self._points[number]) is not NullCongestionPoint  # others are made of it
             control = int(self.network.ways[number].control)
             xoff_octets = greatest_octets = None
             if control != NOWHERE:

@@ -231,6 +231,13 @@ def beyond_data(result: RunResult) -> int:
     return sent - sum(int(flow.delivered_frames.sum()) * (len(flow.path) - 1) for flow in result.flows)
 
 
+@pytest.mark.parametrize(("mechanism", "octets"), [("qcn", 26_000), ("fecn", 24_000), ("none", None)])
+def test_ports_with_a_congestion_point_say_what_it_steers_to(mechanism: str, octets: int | None) -> None:
+    given = row((10**10, 10**10), (bursts((0, 1500)),), MS, control=Control(mechanism=mechanism))
+    result = simulate(given, seed=1)
+    assert {port.set_point_octets for port in result.ports if port.kind == "switch"} == {octets}
+
+
 def test_messages_in_band_are_frames_on_every_line_of_their_way() -> None:
     runs = [incast(Control(mechanism="fecn", in_band=each), duration_ns=60 * MS) for each in (False, True)]
     messages = [sum(int(each.frames.sum()) for each in run.messages) for run in runs]
