@@ -14,6 +14,8 @@ from ecmproto.engine.config import Buffer, RateChange
 LINK_RATE_BPS = 10**10
 PROPAGATION_NS = 500
 FRAME_OCTETS = 1500
+BASELINES = ("none", "pause", "pfc")
+"""What every mechanism is compared with: no control, and flow control alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ecmproto.errors import counted
 from ecmproto.lab.figures import Expectation, Figure, parse_figure
-from ecmproto.lab.model import Band, Experiment, Measure, Published
+from ecmproto.lab.model import BASELINES, Band, Experiment, Measure, Published
 from ecmproto.lab.results import RunFigures
 from ecmproto.tables import Paint, columns_of, pairs, plain
 from ecmproto.units import format_octets, format_time
@@ -415,12 +415,10 @@ def control_text(experiment: Experiment) -> str:
     text = " ".join((control.mechanism, *control.parameters))
     if control.flow_control:
         text += f", over {control.flow_control}"
-    if control.mechanism in _WITHOUT_MESSAGES:
+    if control.mechanism in BASELINES:
         return text
     return f"{text}, messages {'in band' if control.in_band else 'out of band'}"
 
-
-_WITHOUT_MESSAGES = ("none", "pause", "pfc")
 
 _HEADINGS = ("figure", "ours", "range", "published", "band", "verdict")
 
@@ -541,9 +539,7 @@ def _no_flow_control(runs: Sequence[RunFigures]) -> Iterator[str]:
 
 def _no_messages(runs: Sequence[RunFigures]) -> Iterator[str]:
     mechanism = runs[0].result.experiment.control.mechanism
-    if mechanism in _WITHOUT_MESSAGES or any(
-        each.frames.any() for run in runs for each in run.result.messages
-    ):
+    if mechanism in BASELINES or any(each.frames.any() for run in runs for each in run.result.messages):
         return
     ports = [port for run in runs for port in run.result.ports if port.set_point_octets is not None]
     if not ports:

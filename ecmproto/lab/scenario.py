@@ -46,7 +46,7 @@ from typing import IO, Any
 from ecmproto.errors import SpecError, shown
 from ecmproto.lab import build
 from ecmproto.lab.build import CONTROL, LISTS, ROLES, SCENARIO, SECTIONS, Document, Table, Variant
-from ecmproto.lab.model import Experiment
+from ecmproto.lab.model import BASELINES, Experiment
 from ecmproto.lab.topology import SHAPES, parse_topology
 from ecmproto.lab.values import NAME, did_you_mean, read_value
 from ecmproto.mechanisms.api.parameters import UNITS, Parameter
@@ -300,7 +300,10 @@ class _Edit:
         return [f"control.{name}" for name in names]
 
     def _mechanism(self, value: object) -> list[str]:
-        """Put another mechanism in place: parameters and what documents say are no longer about it."""
+        """Put another mechanism in place: parameters and what documents say are no longer about it.
+
+        A baseline is alone: without the flow control that the scenario has beneath its own mechanism.
+        """
         document = self.document
         if value == document.control.get("mechanism"):
             return ["control.mechanism"]
@@ -311,7 +314,7 @@ class _Edit:
         parameters = document.mechanisms.get(str(value), {})
         document.control.update(parameters)
         document.band, document.published = [], []
-        if str(value) in ("pause", "pfc"):
+        if str(value) in BASELINES:
             document.control.pop("flow_control", None)
         return ["control.mechanism"]
 

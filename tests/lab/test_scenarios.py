@@ -58,3 +58,11 @@ def test_it_takes_every_mechanism_and_claims_hold_for_its_own_alone(name: str) -
             assert experiment == own
         else:
             assert not experiment.measure.bands + experiment.measure.published
+
+
+@pytest.mark.parametrize("name", ["none", "pause", "pfc"])
+def test_a_baseline_has_no_flow_control_beneath_it(name: str) -> None:
+    scenario = load_scenario("e2cm-hotspot")
+    assert scenario.experiment().control.flow_control == "pause"
+    assert scenario.with_mechanism(name).experiment().control.flow_control is None
+    assert scenario.with_mechanism("qcn").experiment().control.flow_control == "pause"

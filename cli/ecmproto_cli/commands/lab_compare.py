@@ -27,8 +27,6 @@ from ecmproto_cli.output import paint
 if TYPE_CHECKING:
     from ecmproto.lab.outcome import Comparison
 
-BASELINES = ("none", "pause", "pfc")
-
 
 @click.command()
 @scenario_argument
@@ -61,6 +59,7 @@ def command(
     ecmproto lab compare bcn-parking-lot qcn e2cm fecn
     ecmproto lab compare e2cm-hotspot qcn qcn:w=4 --seeds 5 --html hotspot.html
     """
+    from ecmproto.lab.model import BASELINES
     from ecmproto.lab.outcome import Comparison, Outcome
 
     check_reports((*html, *figure), force=force)
@@ -68,7 +67,9 @@ def command(
     own = found.experiment()
     experiments = {_name(own.control.mechanism, own.control.flow_control): own}
     for each in variants_of(",".join(mechanisms)):
-        experiments[each.text] = found.with_mechanism(each.name, each.assignments).experiment()
+        experiment = found.with_mechanism(each.name, each.assignments).experiment()
+        if experiment != own:
+            experiments[each.text] = experiment
     if not no_baselines:
         for name in BASELINES:
             experiments.setdefault(name, found.with_mechanism(name).experiment())
