@@ -55,6 +55,7 @@ from ecmproto.lab.tcp import (
     arrived_octets,
     connection_count,
     on_tcp_frame,
+    on_tcp_frame_left,
     on_tcp_timer,
     parameters_of,
     set_up_connection,
@@ -155,7 +156,9 @@ class TrafficSources(Struct):
     def on_frame_sent(self, source: int, number: int, now_ns: int, offers: Offers) -> None:
         """Offer another frame of a source that keeps its NIC busy."""
         sender = self.records[source]
-        if sender.in_nic > 0:
+        if sender.pattern == _TCP:
+            _tell_connection(self, source, number, now_ns)
+        elif sender.in_nic > 0:
             sender.in_nic -= 1
             set_due(self.events, source, _fill_nic(self, source, now_ns, offers))
 
@@ -163,7 +166,9 @@ class TrafficSources(Struct):
         """Count a frame that is lost; a source that keeps its NIC busy waits for a frame's time."""
         sender = self.records[source]
         sender.refused_frames += 1
-        if sender.in_nic > 0:
+        if sender.pattern == _TCP:
+            _tell_connection(self, source, number, now_ns)
+        elif sender.in_nic > 0:
             sender.in_nic -= 1
             set_due(self.events, source, now_ns + sender.frame_ns)
 
@@ -174,10 +179,7 @@ class TrafficSources(Struct):
         sender = self.records[source]
         if sender.pattern == _TCP:
             on_tcp_frame(self.connections, sender, source, number, self.draws, now_ns, offers)
-            due_ns = tcp_due_ns(self.connections.records[sender.connection], now_ns)
-            # Later, as it mostly is, can wait: the timer finds that out when it is due.
-            if due_ns < self.events.due_ns[source]:
-                set_due(self.events, source, due_ns)
+            _schedule_connection(self, source, now_ns)
             return
         sender.delivered_frames += 1
         sender.delivered_octets += octets_of(number)
@@ -189,6 +191,21 @@ class TrafficSources(Struct):
                 if flight.missing_frames == 0:
                     flight.serial = _NO_FLOW
                     complete(sender, source, flight.octets, flight.began_ns, now_ns, offers)
+
+
+@inlined
+def _tell_connection(sources: TrafficSources, index: int, number: int, now_ns: int) -> None:
+    """Tell a connection of a frame that has left its host."""
+    on_tcp_frame_left(sources.connections.records[sources.records[index].connection], number, now_ns)
+    _schedule_connection(sources, index, now_ns)
+
+
+@inlined
+def _schedule_connection(sources: TrafficSources, index: int, now_ns: int) -> None:
+    due_ns = tcp_due_ns(sources.connections.records[sources.records[index].connection], now_ns)
+    # Later, as it mostly is, can wait: the timer finds that out when it is due.
+    if due_ns < sources.events.due_ns[index]:
+        set_due(sources.events, index, due_ns)
 
 
 @inlined

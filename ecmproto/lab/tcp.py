@@ -8,7 +8,9 @@ record, but each acts only on what has come to it.  Segments are numbered over a
 - RFC 6582 (newreno, cubic): partial acknowledgements retransmit and restart the timer once; ``recover`` keeps
   duplicate acknowledgements of what a time-out sent again from starting a second recovery
 - RFC 6298: the timer from one timed segment at a time, Karn's rule, exponential back-off until a new sample;
-  within the given limits, and 1 s (or the upper limit) before the first sample
+  within the given limits, and 1 s (or the upper limit) before the first sample.  While the first segment that
+  is not acknowledged has not left its own host, the timer waits for that, as Linux's does: a rate limiter may
+  hold a window for longer than the longest time-out
 - RFC 9438 (cubic): the window over time with its Reno-friendly region and fast convergence, ssthresh 0.7
 - delayed acknowledgements: each second segment, or 500 µs after the first; at once for what is out of order,
   fills a gap or came before.  500 µs are the most of RFC 5681, divided by 1,000 as time-outs here are
@@ -149,6 +151,10 @@ class Connection:
     rttvar_ns: float
     rto_ns: int
     rto_due_ns: int
+    in_host: int
+    """Data frames that have not left their host."""
+    is_held: int
+    """Whether the timer waits for the first of them to leave."""
     timed: int
     """The segment whose round-trip time is being measured, −1 for none …"""
     timed_ns: int
@@ -241,6 +247,23 @@ def on_tcp_frame(
             _opened(tcp, source, index, now_ns, offers)
     elif value > tcp.serving:
         _start_sending(tcp, source, index, value, now_ns, offers)
+
+
+@inlined
+def on_tcp_frame_left(tcp: Connection, number: int, now_ns: int) -> None:
+    """Take note that a frame of the connection has left its host, or was refused there."""
+    if kind_of(number) == DATA:
+        tcp.in_host -= 1
+        if tcp.is_held and not _is_in_host(tcp):
+            tcp.is_held = 0
+            if tcp.rto_due_ns == NEVER_NS and tcp.acked < tcp.most:
+                tcp.rto_due_ns = now_ns + tcp.rto_ns
+
+
+@inlined
+def _is_in_host(tcp: Connection) -> bool:
+    """Return whether the first segment in flight has not left: frames leave in the order of their offers."""
+    return tcp.in_host >= tcp.following - tcp.acked
 
 
 @inlined
@@ -354,7 +377,7 @@ def _start_sending(
     tcp.serving = transfer
     tcp.acked = tcp.following = tcp.most = first
     tcp.end = first + tcp.transfer_segments
-    tcp.duplicates = tcp.limited = tcp.recovering = 0
+    tcp.duplicates = tcp.limited = tcp.recovering = tcp.is_held = 0
     tcp.timed = -1
     tcp.rto_due_ns = NEVER_NS
     if tcp.handshake or transfer == 1:
@@ -410,6 +433,7 @@ def _send_segment(
     if tcp.transfer_segments > 0 and segment == tcp.end - 1:
         octets = tcp.last_octets
     offer_data(source, index, octets, segment, offers)
+    tcp.in_host += 1
     if segment < tcp.most:
         source.retransmits += 1
     else:
@@ -498,7 +522,11 @@ def _reduce(tcp: Connection, flight: int) -> None:
 
 @compiled
 def _time_out(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
-    """Take all that is in flight for lost."""
+    """Take all that is in flight for lost, unless it has not left."""
+    if _is_in_host(tcp):
+        tcp.is_held = 1
+        tcp.rto_due_ns = NEVER_NS
+        return
     source.timeouts += 1
     if tcp.lost_at != tcp.acked:
         _reduce(tcp, tcp.following - tcp.acked - tcp.limited)

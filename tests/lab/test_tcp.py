@@ -214,6 +214,23 @@ def test_a_time_out_is_backed_off_until_a_segment_that_was_sent_once_is_acknowle
     assert (end.rto_ns, end.srtt_ns) == (MS, ROUND_TRIP_NS)
 
 
+def test_the_timer_waits_for_a_segment_that_has_not_left_its_host() -> None:
+    # 40 segments of 120 µs: each is in its host for up to 4.7 ms, where the longest time-out is 1 ms.
+    given = bulk(window=40, initial_window=40, syn=False, rto_max_ns=MS, until_ns=20 * MS)
+    network = TinyNetwork(sources_of(given), link_bps=10**8).run(10**9)
+    assert (network.sources.records[0].timeouts, network.sources.records[0].retransmits) == (0, 0)
+    assert network.sources.records[0].delivered_frames > 160
+    assert_all_came(network)
+
+
+def test_a_segment_lost_behind_a_slow_nic_times_out_after_it_has_left() -> None:
+    given = bulk(window=2, initial_window=2, syn=False, rto_max_ns=MS, until_ns=1)
+    network = TinyNetwork(sources_of(given), link_bps=10**7, lose=losing(0, 1)).run(10**9)
+    # A frame takes 1.2 ms, and the timer counts from 1.2 ms on.
+    assert sent(network)[:3] == [(0, 0), (0, 1), (2_200_000, 0)]
+    assert_all_came(network)
+
+
 def test_rto_by_the_formulas_of_rfc_6298() -> None:
     end = new_record(tcp.Connection)
     end.rto_min_ns, end.rto_max_ns = 1, 10**9
@@ -478,6 +495,8 @@ def test_a_sender_does_what_the_documents_say_word_by_word(
         lose=lambda frame: chance.random() < loss,
         later_ns=lambda frame: chance.randrange(spread_ns + 1),
         room=200,
+        # Nothing waits in its host, for which the documents have no rule.
+        link_bps=10**13,
     )
     network.run(2 * MS)
     assert network.steps >= 2
