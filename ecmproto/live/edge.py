@@ -1,7 +1,7 @@
 """The edge of a domain: a bridge in the wire before a receiver, driven by its caller's clock.
 
 What comes from the network goes to the host without the mechanism's tags, probes and tags are answered, and
-what a QCN domain asks of its edge is done: CND defence modes, LLDP, a backbone's CNMs.
+what the mechanism's domain asks of its edge is done (`ecmproto.mechanisms.api.machine.DomainEdge`).
 """
 
 from __future__ import annotations
@@ -13,22 +13,17 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.classes import FrameClasses, classify
 from ecmproto.batch.flows import FlowTable
-from ecmproto.batch.headers import ADDRESS_OCTETS, TYPE_AT
 from ecmproto.capture.batch import Batch
-from ecmproto.codec import CNTag, CongestionNotificationTLV, Ethernet, EtherTypes, Frame, decode, encode
-from ecmproto.codec.frame import MIN_OCTETS
+from ecmproto.codec import EtherTypes
 from ecmproto.engine.arrivals import Arrivals, Intake, Taken
 from ecmproto.engine.config import check_seed
 from ecmproto.engine.frames import octets_of
 from ecmproto.engine.statistics import kind_name
-from ecmproto.errors import DecodeError
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.formats.lldp import DESTINATION, TLV
 from ecmproto.kernel import compiled
 from ecmproto.live.device import EXAMPLE_FRAME, Send, Snapshot, discard, exercise
 from ecmproto.live.tagging import precompile_tagging, with_vlan, without_tags, without_vlan
-from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
-from ecmproto.mechanisms.api.mechanism import Role
+from ecmproto.mechanisms.api.machine import DomainEdge, Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
     NO_CAUSE,
     PROBE_KIND,
@@ -40,28 +35,10 @@ from ecmproto.mechanisms.api.protocol import (
     new_outbox,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.qcn.edge import (
-    DefenceRules,
-    advertisement,
-    convert,
-    defence_modes,
-    port_rules,
-    receive,
-)
-from ecmproto.mechanisms.qcn.edge import QCNEdge as EdgeRecord
-from ecmproto.mechanisms.qcn.parameters import QCNEdgeParameters
 from ecmproto.record import new_record
 from ecmproto.structs import as_interface
-from ecmproto.units import NS_PER_S
 
 _ROOM = 16
-_INTERVAL_NS = 30 * NS_PER_S
-_HOLD = 4
-"""802.1AB 9.2.5: msgTxInterval and msgTxHold."""
-_CHASSIS, _PORT, _TIME_TO_LIVE = 1, 2, 3
-_BY_MAC, _LOCAL = b"\x04", b"\x07"
-_Speaker = tuple[bytes, bytes, bytes]
-"""The sender of LLDP frames: its source address, chassis and port identifiers."""
 NET, HOST = 0, 1
 """The interfaces: towards the network, and towards the receiver."""
 LARGEST_STATIONS = 256
@@ -111,7 +88,6 @@ class Edge:
         self.machine = machine
         self.counts = EdgeCounts()
         self.messages: dict[str, int] = {}
-        self.record = new_record(EdgeRecord)
         self.context = PortContext(
             rate_bps=link_rate_bps,
             link_rate_bps=link_rate_bps,
@@ -138,18 +114,14 @@ class Edge:
         self._interface = as_interface(self.receivers, Receivers)
         self._outbox = new_outbox(_MESSAGES_AT_ONCE)
         self._examples: dict[int, bytes] = {}
-        own = machine.parameters.get(Role.EDGE)
-        self._parameters = own if isinstance(own, QCNEdgeParameters) else QCNEdgeParameters()
-        self.defence: Defence | None = None
-        if self._parameters.cnpv:
-            self.defence = Defence(self._parameters, mac=mac, port=port, ethertypes=ethertypes)
+        self.domain = machine.domain_edge(self.context, port)
 
     @property
     def due_ns(self) -> int:
         """Return when `advance` is next needed."""
         due_ns = self.receivers.next_report_ns()
-        if self.defence is not None:
-            due_ns = min(due_ns, self.defence.due_ns)
+        if self.domain is not None:
+            due_ns = min(due_ns, self.domain.due_ns)
         return NEVER_NS if due_ns >= NEVER_NS else self._start_ns + due_ns
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
@@ -166,8 +138,8 @@ class Edge:
         while self.receivers.next_report_ns() <= time_ns:
             report(self._interface, time_ns, self._outbox)
             self._answer()
-        if self.defence is not None and self.defence.due_ns <= time_ns:
-            said = self.defence.on_timer(time_ns)
+        if self.domain is not None and self.domain.due_ns <= time_ns:
+            said = self.domain.on_timer(time_ns)
             if said is not None:
                 self._send_one(HOST, said)
                 self._send_one(NET, said)
@@ -178,13 +150,13 @@ class Edge:
         if type(self.receivers) is not NullReceivers:
             kept = ~self._delivered(batch, time_ns)
         chosen = None
-        if self.machine.tag is not None and self.machine.tag.format is CNTag:
+        if self.domain is not None:
             where = batch.buffer, batch.offset, batch.captured
             classes = classify(*where, ethertypes=self.context.ethertypes)
             if not classes.sampled.all():
-                kept &= ~self._own(batch, classes)
-            if self.defence is not None:
-                chosen = np.array(self.defence.rules.strips)[classes.priority][kept]
+                kept &= ~self._own(batch, classes, self.domain)
+            if self.domain.strips is not None:
+                chosen = np.array(self.domain.strips)[classes.priority][kept]
         rest = batch if kept.all() else batch.select(kept)
         if self.machine.strips_tags:
             rest, count = without_tags(rest, self.machine, self.context.ethertypes, chosen=chosen)
@@ -209,45 +181,29 @@ class Edge:
         self.counts.host_frames += len(batch)
         if self._vlan is not None:
             batch = with_vlan(batch, self._vlan, self.context.ethertypes)
-        if self.defence is not None:
-            batch = self._defended(batch, self.defence, time_ns)
+        if self.domain is not None:
+            batch = self._defended(batch, self.domain, time_ns)
         self._send_all(NET, batch)
 
-    def _defended(self, batch: Batch, defence: Defence, time_ns: int) -> Batch:
-        """Return the host's frames as its port's defence mode rewrites them, without LLDP."""
-        ethertypes = self.context.ethertypes
-        classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=ethertypes)
+    def _defended(self, batch: Batch, domain: DomainEdge, time_ns: int) -> Batch:
+        """Return the host's frames as the domain has them, without those that are for the edge itself."""
+        classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=self.context.ethertypes)
         kept = np.ones(len(batch), np.bool_)
         for position in np.flatnonzero(~classes.occupies).tolist():
-            octets = batch.frame(position)
-            if _is_lldp(octets, ethertypes):
-                defence.on_lldp(octets, time_ns)
-                kept[position] = False
+            kept[position] = not domain.take_from_host(batch.frame(position), time_ns)
         self.counts.consumed_frames += int((~kept).sum())
-        ruled = np.array(defence.rules.received)[classes.priority] != classes.priority
+        ruled = np.array(domain.received)[classes.priority] != classes.priority
         if not (ruled & kept).any():
             return batch.select(kept) if not kept.all() else batch
-        frames = [
-            receive(self.record, defence.rules, batch.frame(i), ethertypes=ethertypes)[0]
-            for i in np.flatnonzero(kept).tolist()
-        ]
-        return Batch.from_frames(frames)
+        return Batch.from_frames([domain.entering(batch.frame(i)) for i in np.flatnonzero(kept).tolist()])
 
-    def _own(self, batch: Batch, classes: FrameClasses) -> NDArray[np.bool_]:
-        """Take LLDP and a backbone's CNMs, which are for the edge itself; return which frames those are."""
+    def _own(self, batch: Batch, classes: FrameClasses, domain: DomainEdge) -> NDArray[np.bool_]:
+        """Take the network's frames that are for the edge itself; return which those are."""
         own = np.zeros(len(batch), np.bool_)
-        ethertypes = self.context.ethertypes
         for position in np.flatnonzero(~classes.sampled).tolist():
-            octets = batch.frame(position)
-            if octets[:6] == self.context.cp_mac:
-                own[position] = True
-                converted = convert(
-                    self.record, self._parameters, octets, self.context.cp_mac, ethertypes=ethertypes
-                )
-                if converted is not None:
-                    self._send_one(HOST, converted)
-            elif self.defence is not None and _is_lldp(octets, ethertypes):
-                own[position] = True
+            own[position], for_host = domain.take_from_net(batch.frame(position))
+            if for_host is not None:
+                self._send_one(HOST, for_host)
         self.counts.consumed_frames += int(own.sum())
         return own
 
@@ -288,18 +244,12 @@ class Edge:
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return counters and warnings at ``now_ns``."""
         counters = {name: int(value) for name, value in vars(self.counts).items()}
-        warnings = self.defence.warnings if self.defence is not None else ()
         mechanism = self.machine.counters(self.receivers)
-        if self.machine.tag is not None and self.machine.tag.format is CNTag:
-            record: Any = self.record
-            mechanism |= {name: int(record[name]) for name in record.dtype.names}
-        if self.defence is not None:
-            counters |= {
-                "lldp_frames": self.defence.heard,
-                "lldp_malformed": self.defence.malformed,
-                "lldp_speaker_changes": self.defence.speaker_changes,
-                "mode_changes": self.defence.changes,
-            }
+        warnings: tuple[str, ...] = ()
+        if self.domain is not None:
+            counters |= self.domain.counters()
+            mechanism |= self.domain.mechanism_counters()
+            warnings = self.domain.warnings
         return Snapshot(
             counters=counters, messages=dict(self.messages), mechanism=mechanism, warnings=warnings
         )
@@ -372,109 +322,6 @@ class ProbeReader:
                     priority=parsed.about.priority,
                 )
         return arrivals._replace(station=station, flow=flow, mark=mark), probe
-
-
-class Defence:
-    """One port's defence mode of each priority; ``rules`` are its effects on frames.
-
-    The last speaker decides.  There should be one alone: two that are heard in turn are in ``warnings``.
-    """
-
-    def __init__(
-        self, parameters: QCNEdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes
-    ) -> None:
-        self.parameters = parameters
-        self.changes = self.heard = self.malformed = 0
-        self.speaker_changes = 0
-        self.warnings: tuple[str, ...] = ()
-        self._speaker: _Speaker | None = None
-        self._former: _Speaker | None = None
-        self._mac = mac
-        self._port = port
-        self._ethertypes = ethertypes
-        self._neighbour: CongestionNotificationTLV | None = None
-        self._expires_ns = NEVER_NS
-        self._next_lldp_ns = 0
-        self.rules: DefenceRules = self._rules()
-
-    def _rules(self) -> DefenceRules:
-        return port_rules(self.parameters, defence_modes(self.parameters, self._neighbour))
-
-    @property
-    def due_ns(self) -> int:
-        """Return when `on_timer` is next needed."""
-        return min(self._next_lldp_ns, self._expires_ns)
-
-    def on_timer(self, now_ns: int) -> bytes | None:
-        """Forget a neighbour that fell silent; return the LLDP frame that is to be sent now, if one is."""
-        if now_ns >= self._expires_ns:
-            self._set_neighbour(None, NEVER_NS)
-        if now_ns < self._next_lldp_ns:
-            return None
-        self._next_lldp_ns = now_ns + _INTERVAL_NS
-        return self._frame()
-
-    def on_lldp(self, octets: bytes, now_ns: int) -> None:
-        """Take an LLDP frame from the neighbour, whatever it holds."""
-        try:
-            layers = decode(octets, ethertypes=self._ethertypes).layers
-        except DecodeError:
-            self.malformed += 1
-            return
-        self.heard += 1
-        ttl_s, found = 0, None
-        names = {_CHASSIS: b"", _PORT: b""}
-        for layer in layers:
-            if isinstance(layer, CongestionNotificationTLV):
-                found = found or layer
-            elif isinstance(layer, TLV) and layer.type in names:
-                names[layer.type] = layer.value
-            elif isinstance(layer, TLV) and layer.type == _TIME_TO_LIVE and len(layer.value) >= 2:
-                ttl_s = int.from_bytes(layer.value[:2])
-        self._note_speaker((octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS], names[_CHASSIS], names[_PORT]))
-        # A time to live of 0 is a farewell (802.1AB 9.2.7.7.1).
-        alive = found if ttl_s else None
-        self._set_neighbour(alive, now_ns + ttl_s * NS_PER_S if alive is not None else NEVER_NS)
-
-    def _note_speaker(self, speaker: _Speaker) -> None:
-        """Count changes of the speaker, and warn of two that take turns."""
-        if self._speaker is None:
-            self._speaker = speaker
-        if speaker == self._speaker:
-            return
-        self.speaker_changes += 1
-        if speaker == self._former:
-            # the one before the last speaks again: neither has replaced the other
-            one, other = sorted((speaker[0].hex(":"), self._speaker[0].hex(":")))
-            told = f"two LLDP speakers take turns at {self._port}, {one} and {other}: the last one decides"
-            self.warnings = (f"{told} the defence mode",)
-        self._former, self._speaker = self._speaker, speaker
-
-    def _set_neighbour(self, neighbour: CongestionNotificationTLV | None, expires_ns: int) -> None:
-        self._neighbour, self._expires_ns = neighbour, expires_ns
-        rules = self._rules()
-        if rules != self.rules:
-            self.rules = rules
-            self.changes += 1
-            # A change is told at once, not with the next round.
-            self._next_lldp_ns = 0
-
-    def _frame(self) -> bytes:
-        ttl_s = _INTERVAL_NS * _HOLD // NS_PER_S
-        tlvs = [
-            TLV(type=_CHASSIS, length=7, value=_BY_MAC + self._mac),
-            TLV(type=_PORT, length=1 + len(self._port), value=_LOCAL + self._port.encode()),
-            TLV(type=_TIME_TO_LIVE, length=2, value=ttl_s.to_bytes(2)),
-            advertisement(self.parameters, self.rules.modes),
-            TLV(),
-        ]
-        header = Ethernet(dst=DESTINATION, src=self._mac, type=self._ethertypes.lldp)
-        frame = Frame(layers=(header, *tlvs), ethertypes=self._ethertypes)
-        return encode(frame).ljust(MIN_OCTETS, b"\0")
-
-
-def _is_lldp(octets: bytes, ethertypes: EtherTypes) -> bool:
-    return octets[TYPE_AT : TYPE_AT + 2] == ethertypes.lldp.to_bytes(2)
 
 
 def precompile_edge(machine: Machine, ethertypes: EtherTypes) -> None:

@@ -76,8 +76,6 @@ REASONS = {
     ("engine", "pause"): FLOW_CONTROL,
     ("replay", "pause"): FLOW_CONTROL,
     ("live", "pause"): FLOW_CONTROL,
-    ("live", "qcn"): "an edge defends CN priorities and speaks LLDP",
-    ("live", "CNTag"): "an edge defends CN priorities, whose frames carry it",
 }
 _IMPORT = re.compile(r"^\s*from ecmproto\.mechanisms\.(?!api\b|registry\b|limiter\b)(\w+)", re.M)
 _TAG = re.compile(r"\b(CNTag|CMTag|RRTTag|RDTag)\b")

@@ -7,10 +7,10 @@ driven as `ecmproto.mechanisms.api.protocol` says; frames go through the mechani
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +135,47 @@ class ParsedProbe(NamedTuple):
     source: bytes
     about: AboutFlow | None
     """The flow that it measures; None for a probe that is refused: nobody answers it."""
+
+
+class DomainEdge(Protocol):
+    """What a mechanism's domain asks of the port that is its edge, besides answers and tags that end there.
+
+    Tables are by priority, 0 to 7.
+    """
+
+    @property
+    def due_ns(self) -> int:
+        """When `on_timer` is next needed."""
+
+    @property
+    def strips(self) -> Sequence[bool] | None:
+        """Whether frames to the host lose their tags; None: all do."""
+
+    @property
+    def received(self) -> Sequence[int]:
+        """The priority that a frame from the host gets."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the operator should know."""
+
+    def on_timer(self, now_ns: int) -> bytes | None:
+        """Return the frame that is to be sent both ways now, if one is."""
+
+    def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
+        """Return whether a frame that is no data was for the edge itself, and what the host gets for it."""
+
+    def take_from_host(self, octets: bytes, now_ns: int) -> bool:
+        """Return whether a frame that is for bridges alone was for the edge itself."""
+
+    def entering(self, octets: bytes) -> bytes:
+        """Return a frame from the host as it enters the domain."""
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters of frames and changes."""
+
+    def mechanism_counters(self) -> dict[str, int]:
+        """Return the counters that are the mechanism's own."""
 
 
 class NoRefusals:
@@ -337,6 +378,10 @@ class Machine:
         """
         return None
 
+    def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
+        """Return what the port ``port`` with the address ``place.cp_mac`` does as an edge, if anything."""
+        return None
+
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
         """Tell ``point`` the rate of its port's line from now on; most keep the C that they started with."""
         return
@@ -430,7 +475,7 @@ class StackedMachine(Machine):
         for name in (
             "flow_key", "flow_hash", "tag", "messages", "kinds", "payloads",
             "answers", "shown_fields", "histogram_field", "feedback_label", "set_point_octets",
-            "refusal_record",
+            "refusal_record", "probe_refusal_record",
         ):  # fmt: skip
             setattr(self, name, getattr(upper, name))
         self._upper, self._lower = upper, lower
@@ -470,6 +515,14 @@ class StackedMachine(Machine):
     ) -> ParsedFeedback | None:
         """Return the feedback as the upper mechanism parses it."""
         return self._upper.parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
+
+    def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
+        """Return the probe as the upper mechanism parses it."""
+        return self._upper.parse_probe(octets, place, refusals)
+
+    def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
+        """Return what the upper mechanism's domain asks of its edge."""
+        return self._upper.domain_edge(place, port)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the upper mechanism's machine."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ecmproto.codec import (
     VLAN,
@@ -16,14 +17,18 @@ from ecmproto.codec import (
     CongestionNotificationTLV,
     Ethernet,
     EtherTypes,
+    Frame,
     STag,
+    decode,
     encode,
 )
 from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.codec.pbb import convert_cnm
 from ecmproto.codec.tags import TYPE_OCTETS, tags_in, with_tag, without_tags
-from ecmproto.errors import ParameterError
+from ecmproto.errors import DecodeError, ParameterError
 from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.formats.lldp import DESTINATION, TLV
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.qcn.messages import TAG, CNMReceiver, ReceivedCNM, read_cnm
 from ecmproto.mechanisms.qcn.parameters import (
     AUTOMATIC,
@@ -32,6 +37,8 @@ from ecmproto.mechanisms.qcn.parameters import (
     DefenceMode,
     QCNEdgeParameters,
 )
+from ecmproto.record import new_record
+from ecmproto.units import NS_PER_S
 
 
 def insert_cn_tag(octets: bytes, flow_id: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
@@ -74,6 +81,7 @@ def received_priority(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> int
     return 0
 
 
+_TYPE_AT, _ADDRESS_OCTETS = 12, 6
 UNCHANGED = tuple(range(PRIORITIES))
 """The priority regeneration table that changes nothing (802.1Q 6.9.4)."""
 
@@ -241,3 +249,195 @@ def convert(
         return None
     edge.cnms_converted += 1
     return encode(converted)
+
+
+_INTERVAL_NS = 30 * NS_PER_S
+_HOLD = 4
+"""802.1AB 9.2.5: msgTxInterval and msgTxHold."""
+_CHASSIS, _PORT, _TIME_TO_LIVE = 1, 2, 3
+_BY_MAC, _LOCAL = b"\x04", b"\x07"
+_Speaker = tuple[bytes, bytes, bytes]
+"""The sender of LLDP frames: its source address, chassis and port identifiers."""
+
+
+class Defence:
+    """One port's defence mode of each priority; ``rules`` are its effects on frames.
+
+    The last speaker decides.  There should be one alone: two that are heard in turn are in ``warnings``.
+    """
+
+    def __init__(
+        self, parameters: QCNEdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes
+    ) -> None:
+        self.parameters = parameters
+        self.changes = self.heard = self.malformed = 0
+        self.speaker_changes = 0
+        self.warnings: tuple[str, ...] = ()
+        self._speaker: _Speaker | None = None
+        self._former: _Speaker | None = None
+        self._mac = mac
+        self._port = port
+        self._ethertypes = ethertypes
+        self._neighbour: CongestionNotificationTLV | None = None
+        self._expires_ns = NEVER_NS
+        self._next_lldp_ns = 0
+        self.rules: DefenceRules = self._rules()
+
+    def _rules(self) -> DefenceRules:
+        return port_rules(self.parameters, defence_modes(self.parameters, self._neighbour))
+
+    @property
+    def due_ns(self) -> int:
+        """Return when `on_timer` is next needed."""
+        return min(self._next_lldp_ns, self._expires_ns)
+
+    def on_timer(self, now_ns: int) -> bytes | None:
+        """Forget a neighbour that fell silent; return the LLDP frame that is to be sent now, if one is."""
+        if now_ns >= self._expires_ns:
+            self._set_neighbour(None, NEVER_NS)
+        if now_ns < self._next_lldp_ns:
+            return None
+        self._next_lldp_ns = now_ns + _INTERVAL_NS
+        return self._frame()
+
+    def on_lldp(self, octets: bytes, now_ns: int) -> None:
+        """Take an LLDP frame from the neighbour, whatever it holds."""
+        try:
+            layers = decode(octets, ethertypes=self._ethertypes).layers
+        except DecodeError:
+            self.malformed += 1
+            return
+        self.heard += 1
+        ttl_s, found = 0, None
+        names = {_CHASSIS: b"", _PORT: b""}
+        for layer in layers:
+            if isinstance(layer, CongestionNotificationTLV):
+                found = found or layer
+            elif isinstance(layer, TLV) and layer.type in names:
+                names[layer.type] = layer.value
+            elif isinstance(layer, TLV) and layer.type == _TIME_TO_LIVE and len(layer.value) >= 2:
+                ttl_s = int.from_bytes(layer.value[:2])
+        self._note_speaker((octets[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS], names[_CHASSIS], names[_PORT]))
+        # A time to live of 0 is a farewell (802.1AB 9.2.7.7.1).
+        alive = found if ttl_s else None
+        self._set_neighbour(alive, now_ns + ttl_s * NS_PER_S if alive is not None else NEVER_NS)
+
+    def _note_speaker(self, speaker: _Speaker) -> None:
+        """Count changes of the speaker, and warn of two that take turns."""
+        if self._speaker is None:
+            self._speaker = speaker
+        if speaker == self._speaker:
+            return
+        self.speaker_changes += 1
+        if speaker == self._former:
+            # the one before the last speaks again: neither has replaced the other
+            one, other = sorted((speaker[0].hex(":"), self._speaker[0].hex(":")))
+            told = f"two LLDP speakers take turns at {self._port}, {one} and {other}: the last one decides"
+            self.warnings = (f"{told} the defence mode",)
+        self._former, self._speaker = self._speaker, speaker
+
+    def _set_neighbour(self, neighbour: CongestionNotificationTLV | None, expires_ns: int) -> None:
+        self._neighbour, self._expires_ns = neighbour, expires_ns
+        rules = self._rules()
+        if rules != self.rules:
+            self.rules = rules
+            self.changes += 1
+            # A change is told at once, not with the next round.
+            self._next_lldp_ns = 0
+
+    def _frame(self) -> bytes:
+        ttl_s = _INTERVAL_NS * _HOLD // NS_PER_S
+        tlvs = [
+            TLV(type=_CHASSIS, length=7, value=_BY_MAC + self._mac),
+            TLV(type=_PORT, length=1 + len(self._port), value=_LOCAL + self._port.encode()),
+            TLV(type=_TIME_TO_LIVE, length=2, value=ttl_s.to_bytes(2)),
+            advertisement(self.parameters, self.rules.modes),
+            TLV(),
+        ]
+        header = Ethernet(dst=DESTINATION, src=self._mac, type=self._ethertypes.lldp)
+        frame = Frame(layers=(header, *tlvs), ethertypes=self._ethertypes)
+        return encode(frame).ljust(MIN_OCTETS, b"\0")
+
+
+def _is_lldp(octets: bytes, ethertypes: EtherTypes) -> bool:
+    return octets[_TYPE_AT : _TYPE_AT + TYPE_OCTETS] == ethertypes.lldp.to_bytes(2)
+
+
+class QCNDomainEdge:
+    """The port of a bridge between a CN domain and a host, as `ecmproto.mechanisms.api.machine.DomainEdge`.
+
+    With ``cnpv`` set, defence modes decide about tags and priorities; CNMs to its own address are a
+    backbone's, which become the customer's.
+    """
+
+    def __init__(
+        self, parameters: QCNEdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes
+    ) -> None:
+        self.record = new_record(QCNEdge)
+        self.defence: Defence | None = None
+        if parameters.cnpv:
+            self.defence = Defence(parameters, mac=mac, port=port, ethertypes=ethertypes)
+        self._parameters = parameters
+        self._mac = mac
+        self._ethertypes = ethertypes
+
+    @property
+    def due_ns(self) -> int:
+        """When `on_timer` is next needed; NEVER_NS without defence."""
+        return NEVER_NS if self.defence is None else self.defence.due_ns
+
+    @property
+    def strips(self) -> Sequence[bool] | None:
+        """Whether frames to the host lose their CN-TAGs; None without defence: all do."""
+        return None if self.defence is None else self.defence.rules.strips
+
+    @property
+    def received(self) -> Sequence[int]:
+        """The priority that a frame from the host gets."""
+        return UNCHANGED if self.defence is None else self.defence.rules.received
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the operator should know."""
+        return () if self.defence is None else self.defence.warnings
+
+    def on_timer(self, now_ns: int) -> bytes | None:
+        """Return the LLDP frame that is to be sent now, if one is."""
+        return None if self.defence is None else self.defence.on_timer(now_ns)
+
+    def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
+        """Take LLDP and a backbone's CNMs; return whether it was such, and the customer's CNM."""
+        if octets[:6] == self._mac:
+            return True, convert(
+                self.record, self._parameters, octets, self._mac, ethertypes=self._ethertypes
+            )
+        return self.defence is not None and _is_lldp(octets, self._ethertypes), None
+
+    def take_from_host(self, octets: bytes, now_ns: int) -> bool:
+        """Take the neighbour's LLDP; return whether it was such."""
+        if self.defence is None or not _is_lldp(octets, self._ethertypes):
+            return False
+        self.defence.on_lldp(octets, now_ns)
+        return True
+
+    def entering(self, octets: bytes) -> bytes:
+        """Return a frame from the host with the priority that its port's defence mode gives it."""
+        if self.defence is None:
+            return octets
+        return receive(self.record, self.defence.rules, octets, ethertypes=self._ethertypes)[0]
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters of LLDP frames and of changes."""
+        if self.defence is None:
+            return {}
+        return {
+            "lldp_frames": self.defence.heard,
+            "lldp_malformed": self.defence.malformed,
+            "lldp_speaker_changes": self.defence.speaker_changes,
+            "mode_changes": self.defence.changes,
+        }
+
+    def mechanism_counters(self) -> dict[str, int]:
+        """Return the counters of a port's frames and CNMs."""
+        record: Any = self.record
+        return {name: int(record[name]) for name in record.dtype.names}

@@ -21,6 +21,7 @@ from ecmproto.formats.text import cpid
 from ecmproto.mechanisms.api.frames import outer_vlan
 from ecmproto.mechanisms.api.machine import (
     AboutFlow,
+    DomainEdge,
     FlowKey,
     Machine,
     ParsedFeedback,
@@ -40,7 +41,11 @@ from ecmproto.mechanisms.qcn.congestion_point import (
     cnm_payload,
     start,
 )
-from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters, QCNReactionPointParameters
+from ecmproto.mechanisms.qcn.parameters import (
+    QCNCongestionPointParameters,
+    QCNEdgeParameters,
+    QCNReactionPointParameters,
+)
 from ecmproto.mechanisms.qcn.reaction_point import (
     LAST_FLOW_ID,
     CNMFeedback,
@@ -332,6 +337,16 @@ class QCNMachine(Machine):
             "qdelta_octets": QUEUE_UNIT_OCTETS * cnm.q_delta,
         }
         return ParsedFeedback(fields, about)
+
+    def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
+        """Return the port's defence modes, and what becomes of a backbone's CNMs."""
+        # the edge reads CNMs, as this module has it
+        from ecmproto.mechanisms.qcn.edge import QCNDomainEdge
+
+        parameters = self.parameters.get(Role.EDGE)
+        if not isinstance(parameters, QCNEdgeParameters):
+            parameters = QCNEdgeParameters()
+        return QCNDomainEdge(parameters, mac=place.cp_mac, port=port, ethertypes=place.ethertypes)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the reaction points' counters."""
