@@ -13,7 +13,7 @@ from ecmproto.errors import counted
 from ecmproto.lab.figures import Expectation, Figure, parse_figure
 from ecmproto.lab.model import BASELINES, Band, Experiment, Measure, Published
 from ecmproto.lab.results import RunFigures
-from ecmproto.tables import Paint, columns_of, pairs, plain
+from ecmproto.tables import Paint, columns_of, pairs, plain, sparkline
 from ecmproto.units import format_octets, format_time
 
 STANDARD = (
@@ -130,6 +130,8 @@ class FigureRow:
 
     def _texts(self, values: Sequence[float]) -> str:
         texts = [self.figure.show(value) for value in values]
+        if len(texts) > 1 and len(set(texts)) == 1:
+            return f"{len(texts)} × {texts[0]}"
         units = {text.rpartition(" ")[2] for text in texts if " " in text}
         if len(texts) > 1 and len(units) == 1 and all(" " in text for text in texts):
             return " ".join(text.rpartition(" ")[0] for text in texts) + f" {units.pop()}"
@@ -447,6 +449,9 @@ def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
     return "\n".join(lines)
 
 
+_WIDTH = 80
+
+
 class Comparison:
     """Outcomes of one scenario side by side: its own mechanism, others, and the baselines."""
 
@@ -474,13 +479,25 @@ class Comparison:
         title = f"{paint(first.experiment.name, 'title')}: {first.experiment.title}; {', '.join(names)}"
         facts = [("queue of", first.runs[0].main_port), ("seeds" if len(first.seeds) > 1 else "seed", seeds)]
         table = "\n".join(line.rstrip() for line in columns_of(lines, paint=paint).splitlines())
-        parts = [f"{title}\n{pairs(facts, paint=paint)}", table]
+        parts = [f"{title}\n{pairs(facts, paint=paint)}", table, self._curves(paint)]
         said = [
             f"{name}: {line}"
             for name, outcome in self.outcomes.items()
             for line in (*problems(outcome.runs), *explanations(outcome.runs))
         ]
         return "\n\n".join([*parts, "\n".join(said)] if said else parts)
+
+    def _curves(self, paint: Paint) -> str:
+        """Return the queue of each over all of the time, the first seed's, on one scale."""
+        ports = {name: outcome.runs[0].port("") for name, outcome in self.outcomes.items()}
+        top = max(int(port.peak_octets.max(initial=0)) for port in ports.values())
+        width = max(map(len, ports))
+        lines = [
+            f"  {name.ljust(width)}  "
+            + paint(sparkline(port.peak_octets.tolist(), top=top, width=_WIDTH - width), "congestion")
+            for name, port in ports.items()
+        ]
+        return "\n".join([paint(f"queues over time, full height {format_octets(top)}", "title"), *lines])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison for JSON."""

@@ -156,9 +156,14 @@ def test_the_row_of_several_seeds_has_median_and_range() -> None:
     assert row.band_text() == "20 kB … 30 kB"
 
 
-def test_values_of_several_flows_share_their_unit() -> None:
+def test_values_of_several_flows_stand_together() -> None:
     row = next(row for row in outcome(24_000).rows if row.published)
-    assert (row.ours_text(), row.published_text()) == ("5 5 Gb/s", "4.9 5.1 Gb/s")
+    assert (row.ours_text(), row.published_text()) == ("2 × 5 Gb/s", "4.9 5.1 Gb/s")
+
+
+def test_different_values_share_their_unit() -> None:
+    row = outcome(24_000).row("rate(r1..r2)[0ms..20ms]")
+    assert row.ours_text() == "5 2.5 Gb/s"
 
 
 def test_the_table_has_ours_beside_published_and_band() -> None:
