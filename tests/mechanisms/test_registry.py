@@ -70,12 +70,13 @@ def test_a_foreign_mechanism_that_cannot_be_used_is_named(name: str, got: str) -
         find_mechanism(name)
 
 
-ROOMS = ("engine", "replay", "live", "report")
+ROOMS = ("engine", "replay", "live", "report", "lab")
 FLOW_CONTROL = "stations and ports obey PAUSE and PFC beneath any mechanism"
 REASONS = {
     ("engine", "pause"): FLOW_CONTROL,
     ("replay", "pause"): FLOW_CONTROL,
     ("live", "pause"): FLOW_CONTROL,
+    ("lab", "pause"): FLOW_CONTROL,
 }
 _IMPORT = re.compile(r"^\s*from ecmproto\.mechanisms\.(?!api\b|registry\b|limiter\b)(\w+)", re.M)
 _TAG = re.compile(r"\b(CNTag|CMTag|RRTTag|RDTag)\b")
