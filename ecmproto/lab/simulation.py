@@ -171,6 +171,7 @@ class Simulation:
         self._points = self._congestion_points(contexts, generators[0])
         general = self._general_context()
         self._senders = self.machine.senders(general, generators[1])
+        self._set_paths()
         self._receivers = self.machine.receivers(general, generators[2])
         self.sources: TrafficSources = new_sources(
             experiment.flows,
@@ -261,6 +262,18 @@ class Simulation:
             flight_ns=max(unloaded, default=0),
             hops=self.experiment.control.hops,
         )
+
+    def _set_paths(self) -> None:
+        """Tell the reaction points what is different between the paths of flows."""
+        for flow, ends in zip(self._sources_of, self._endpoints, strict=True):
+            path = self.wiring.path(ends.station, ends.destination, ends.path)
+            self.machine.set_path(
+                self._senders,
+                ends.station,
+                ends.flow,
+                hops=flow.hops or self.experiment.control.hops,
+                flight_ns=self.wiring.unloaded_ns(ends.station, path),
+            )
 
     def _link_rate_bps(self) -> int:
         return max((line.rate_bps for line in self.wiring.host_lines), default=10**10)

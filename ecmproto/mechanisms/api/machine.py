@@ -386,6 +386,14 @@ class Machine:
         """Tell ``point`` the rate of its port's line from now on; most keep the C that they started with."""
         return
 
+    def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
+        """Tell ``senders`` of the path of a station's flow; for most all paths are alike.
+
+        ``hops`` are the congestion points on it, ``flight_ns`` the time of a probe on it with nothing else
+        under way.  It holds from the first frame of the flow on.
+        """
+        return
+
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
         """Return the fields of the tags of data frames, by name, for values as `protocol.Sent` has them."""
         unsigned = (number.astype(np.int64).view(np.uint64) for number in (tag, mark))
@@ -495,6 +503,10 @@ class StackedMachine(Machine):
     def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
         """Return the senders of the upper mechanism."""
         return self._upper.senders(place, generator)
+
+    def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
+        """Tell the senders of the upper mechanism of a flow's path."""
+        self._upper.set_path(senders, station, flow, hops=hops, flight_ns=flight_ns)
 
     def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
         """Return the receivers of the upper mechanism."""

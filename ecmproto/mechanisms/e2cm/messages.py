@@ -60,6 +60,7 @@ from ecmproto.mechanisms.e2cm.reaction_point import (
     E2CMStations,
     new_stations,
     set_flight,
+    set_path_of,
 )
 from ecmproto.record import record_dtype
 
@@ -292,6 +293,11 @@ class E2CMMachine(AIMDMachine):
         if place.flight_ns != UNKNOWN_NS:
             set_flight(stations, place.flight_ns)
         return stations
+
+    def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
+        """Set the share of a flow by its congestion points, and the latency of its unloaded path."""
+        if isinstance(senders, E2CMStations):
+            set_path_of(senders, self._rp, station, flow, congested_hops=hops, flight_ns=flight_ns)
 
     def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
         """Return edge receivers that no probe has come to."""

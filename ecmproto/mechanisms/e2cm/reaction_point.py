@@ -365,6 +365,12 @@ def set_path(
         raise ParameterError(name="flow", needed=f"0 to {len(source.probings) - 1}", got=str(flow))
     probing = source.probings[flow]
     probing.priority = priority
+    _set_path(probing, parameters, congested_hops, flight_ns)
+
+
+def _set_path(
+    probing: Probing, parameters: E2CMReactionPointParameters, congested_hops: int, flight_ns: int
+) -> None:
     probing.qeq_octets = parameters.path_qeq_octets(congested_hops)
     probing.qmax_octets = parameters.path_qmax_octets(int(probing.qeq_octets))
     probing.known_flight_ns = NO_LATENCY if flight_ns == NO_LATENCY else flight_ns % _LATENCIES
@@ -641,6 +647,21 @@ def new_stations(
     )
     columns(stations.probings)[:] = np.tile(columns(one.probings), place.stations)
     return stations
+
+
+def set_path_of(
+    stations: E2CMStations,
+    parameters: E2CMReactionPointParameters,
+    station: int,
+    flow: int,
+    *,
+    congested_hops: int,
+    flight_ns: int,
+) -> None:
+    """Set the path parameters of a station's flow, as `set_path`; a flow that is not probed has none."""
+    if flow < stations.probings_each:
+        probing = stations.probings[station * stations.probings_each + flow]
+        _set_path(probing, parameters, congested_hops, flight_ns)
 
 
 def set_flight(stations: E2CMStations, flight_ns: int) -> None:

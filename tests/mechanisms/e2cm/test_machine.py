@@ -327,6 +327,17 @@ def test_a_known_flight_time_is_what_the_first_probe_starts_from() -> None:
     assert loop.senders.probings[2 * PLACE.flows + 3].flight_ns == 500
 
 
+def test_a_flow_has_the_share_and_the_flight_time_of_its_own_path() -> None:
+    rp = E2CMReactionPointParameters(hops_exponent=1, flow_qeq_octets=15_000)
+    loop = Loop(machine({Role.REACTION_POINT: rp}))
+    loop.machine.set_path(loop.senders, 2, 3, hops=2, flight_ns=700)
+    loop.machine.set_path(loop.senders, 2, PLACE.flows, hops=9, flight_ns=9)  # is not probed
+    ours, others = (loop.senders.probings[2 * PLACE.flows + flow] for flow in (3, 2))
+    assert (ours.qeq_octets, ours.known_flight_ns) == (30_000, 700)
+    assert others.qeq_octets == 15_000 * PLACE.hops
+    assert columns(loop.senders.probings)["qeq_octets"].tolist().count(30_000) == 1
+
+
 def test_what_is_for_no_station_or_of_no_known_kind_is_ignored() -> None:
     loop = Loop(machine())
     deliver_message(loop.senders, bcn(station=EVERY_STATION), 0)
