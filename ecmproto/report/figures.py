@@ -5,7 +5,7 @@ On the sheet a column is a run, a row a kind of panel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -207,13 +207,13 @@ class _OverviewRow:
         return bool(self.panels.title(self.panels.runs[0]))
 
 
-def overview(report: Report) -> Figure:
-    """Draw everything that ``report`` shows; call it inside of ``canvas.drawn_svg`` or its PNG twin."""
+def overview(report: Report, shown: Collection[Kind] = tuple(KINDS)) -> Figure:
+    """Draw what ``report`` shows of these kinds; call it inside of ``canvas.drawn_svg`` or its PNG twin."""
     runs = report.runs
     across = _across(len(runs))
     form = WIDE if across == 1 else _COLUMN
     width_px = 2 * _MARGIN_PX + across * form.width_px
-    kinds = {kind: panels_of(kind, runs, form) for kind in KINDS}
+    kinds = {kind: panels_of(kind, runs, form) for kind in KINDS if kind in shown}
     bands = [runs[first : first + across] for first in range(0, len(runs), across)]
     rows = [_overview_rows(kinds, band, width_px - _MARGIN_PX) for band in bands]
     heads_px = [_head_px(band, form) for band in bands]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from ecmproto.lab.results import RunFigures
 from ecmproto.lab.series import FlowSeries, PortSeries
 from ecmproto.lab.theory import curves_of
 from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.report.figures import overview
+from ecmproto.report.figures import KINDS, Kind, overview
+from ecmproto.report.html import FORMS, form_of, report_svg
 from ecmproto.report.run import (
     FLOWS_SHOWN,
     Drops,
@@ -29,7 +29,7 @@ from ecmproto.report.run import (
     Run,
     TheoryCurve,
 )
-from ecmproto.report.sheet import drawn_png
+from ecmproto.report.sheet import drawn_png, drawn_svg, standalone_svg
 from ecmproto.units import NS_PER_S, format_time
 
 _OTHERS = "others"
@@ -60,12 +60,12 @@ def lab_report(outcomes: Sequence[Outcome]) -> Report:
     )
 
 
-def picture(outcome: Outcome) -> bytes:
-    """Return queue and rates of an outcome's first seed as a PNG; raises as `ecmproto.report.report_png`."""
-    run = _run(outcome)
-    small = replace(run, messages=Messages(), phase=PhaseCurve(), pauses=(), drops=Drops())
-    report = Report(title=outcome.name, capture=run.title, runs=(small,))
-    return drawn_png(lambda: overview(report))
+def picture(outcomes: Sequence[Outcome], path: str, kinds: Collection[Kind] = tuple(KINDS)) -> bytes:
+    """Return panels of these kinds as a PNG, or an SVG where ``path`` says so; raises as `report_form`."""
+    report = lab_report(outcomes)
+    if form_of(path, FORMS) is report_svg:
+        return standalone_svg(drawn_svg(lambda: overview(report, kinds)), title=report.title)
+    return drawn_png(lambda: overview(report, kinds))
 
 
 def _name(outcome: Outcome) -> str:

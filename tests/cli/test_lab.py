@@ -171,6 +171,8 @@ def test_settings_variants_and_mechanisms_reach_the_experiment(scenario: str, ca
         (["sweep", "SCENARIO", "--sweep", "control.qeq"], "rp.ru=4Mb/s,8Mb/s"),
         (["sweep", "SCENARIO", "--sweep", "control.qeq=1kB,99m"], "qeq"),
         (["papers", "S009"], "S004"),
+        (["run", "SCENARIO", "--panels", "queue,rates"], "delivered"),
+        (["run", "SCENARIO", "--html", "page.txt"], ".html"),
     ],
 )
 def test_mistakes_exit_with_2_before_anything_is_run(
@@ -203,6 +205,16 @@ def test_an_interrupted_run_shows_what_there_is(
     assert not document["complete"]
     assert document["problems"] == ["seed 1: stopped at 20 ms of 200 ms"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_page_and_a_picture_are_written(scenario: str, tmp_path: Path) -> None:
+    page, picture = tmp_path / "page.html", tmp_path / "picture.svg"
+    arguments = ["--html", str(page), "--figure", str(picture), "--panels", "queue,phase"]
+    assert run(["lab", "run", scenario, *arguments]) == 0
+    assert "Ours beside published" in page.read_text()
+    assert "Queue and rate against each other" in picture.read_text()
+    assert "Rate delivered per flow" not in picture.read_text()
+    assert run(["lab", "run", scenario, *arguments]) == 2
 
 
 # compare --------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def test_help_starts_without_the_heavy_libraries() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("group", [[], ["live"], ["fuzz"]])
+@pytest.mark.parametrize("group", [[], ["live"], ["fuzz"], ["lab"]])
 def test_a_group_alone_is_asked_for_its_help_and_makes_no_mistake(
     group: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

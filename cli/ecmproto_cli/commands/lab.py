@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -62,7 +63,7 @@ def setting_options(function: F) -> F:
             help="Set a value of the scenario, as control.rp.ru=8Mb/s or duration=50ms (see lab show).",
         ),
     )  # fmt: skip
-    return _joined(function, options, Setup)
+    return options_as(function, options, Setup, "setup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ def seed_options(function: F) -> F:
             help="Run N at a time, in processes of their own.",
         ),
     )  # fmt: skip
-    return _joined(function, options, Seeding)
+    return options_as(function, options, Seeding, "seeding")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +135,8 @@ class Seeding:
         return seeds
 
 
-def _joined(function: F, options: Sequence[Callable[[F], F]], kind: type[Any]) -> F:
-    """Give ``function`` options that come as one value, called as ``kind`` is."""
-    import functools
-
-    name = {"Setup": "setup", "Seeding": "seeding"}[kind.__name__]
+def options_as(function: F, options: Sequence[Callable[[F], F]], kind: type[Any], name: str) -> F:
+    """Give ``function`` options whose values come as one ``kind``, as the argument ``name``."""
 
     @functools.wraps(function)
     def wrapped(**given: Any) -> Any:
@@ -148,7 +146,7 @@ def _joined(function: F, options: Sequence[Callable[[F], F]], kind: type[Any]) -
     decorated: Any = wrapped
     for option in reversed(options):
         decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return cast("F", decorated)
 
 
 scenario_argument = click.argument("scenario")

@@ -18,7 +18,7 @@ from ecmproto_cli.commands.lab import (
     seed_options,
     setting_options,
 )
-from ecmproto_cli.commands.lab_run import check_reports, report_options, write_reports
+from ecmproto_cli.commands.lab_run import Reports, report_options
 from ecmproto_cli.commands.replay import variants_of
 from ecmproto_cli.errors import INTERRUPTED
 from ecmproto_cli.options import color_option
@@ -46,9 +46,7 @@ def command(
     setup: Setup,
     seeding: Seeding,
     no_baselines: bool,
-    html: tuple[str, ...],
-    figure: tuple[str, ...],
-    force: bool,
+    reports: Reports,
     form: str,
 ) -> int:
     """Run SCENARIO through several mechanisms, with the same seeds, and show their figures side by side.
@@ -62,7 +60,7 @@ def command(
     from ecmproto.lab.model import BASELINES
     from ecmproto.lab.outcome import Comparison, Outcome
 
-    check_reports((*html, *figure), force=force)
+    reports.check()
     found = setup.scenario(scenario)
     own = found.experiment()
     experiments = {_name(own.control.mechanism, own.control.flow_control): own}
@@ -80,7 +78,7 @@ def command(
         for name, each in runs.results.items()
     }
     _show(Comparison(outcomes), form)
-    write_reports(list(outcomes.values()), (*html, *figure), force=force)
+    reports.write(list(outcomes.values()))
     return INTERRUPTED if runs.stopped else 0
 
 

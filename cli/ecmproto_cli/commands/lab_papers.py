@@ -116,5 +116,5 @@ def _picture(scenario: Scenario, seed: int, folder: Path) -> str:
     experiment = scenario.experiment()
     outcome = Outcome(experiment, [RunFigures(simulate(experiment, seed=seed))])
     name = f"{scenario.name}.png"
-    (folder / name).write_bytes(picture(outcome))
+    (folder / name).write_bytes(picture([outcome], name, ("queue", "delivered")))
     return name

@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +15,7 @@ import click
 from ecmproto_cli.commands.lab import (
     Seeding,
     Setup,
+    options_as,
     run_experiments,
     scenario_argument,
     seed_options,
@@ -28,18 +29,74 @@ from ecmproto_cli.progress import work
 if TYPE_CHECKING:
     from ecmproto.lab.outcome import Check, Outcome
     from ecmproto.lab.scenario import Scenario
+    from ecmproto.report.figures import Kind
+
+
+PANELS = ("queue", "losses", "delivered", "sent", "phase", "messages")
 
 
 def report_options(function: F) -> F:
-    """``--html``, ``--figure`` and ``--force``."""
-    function = force_option(function)
-    function = click.option(
-        "--figure", metavar="FILE", multiple=True,
-        help="Draw queues, rates, drops and pauses over time: .png or .svg; needs ecmproto[report].",
-    )(function)  # fmt: skip
-    return click.option(
-        "--html", metavar="FILE", multiple=True, help="Write one page with all of it; needs ecmproto[report]."
-    )(function)
+    """``--html``, ``--figure``, ``--panels`` and ``--force``; the command gets ``reports``, a `Reports`."""
+    options = (
+        click.option(
+            "--html", metavar="FILE", multiple=True,
+            help="Write one page with all of it; needs ecmproto[report].",
+        ),
+        click.option(
+            "--figure", metavar="FILE", multiple=True,
+            help="Draw queues, rates, drops and pauses over time: .png or .svg; needs ecmproto[report].",
+        ),
+        click.option(
+            "--panels", metavar="KIND,…", default=",".join(PANELS), show_default=True, callback=_panels,
+            help="What --figure draws.",
+        ),
+        force_option,
+    )  # fmt: skip
+    return options_as(function, options, Reports, "reports")
+
+
+def _panels(ctx: click.Context, param: click.Parameter, given: str) -> tuple[str, ...]:
+    panels = tuple(each.strip() for each in given.split(","))
+    for each in panels:
+        if each not in PANELS:
+            raise click.BadParameter(f"needed some of {', '.join(PANELS)}, got {each!r}")
+    return panels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """The reports of runs that are to be written."""
+
+    html: tuple[str, ...]
+    figure: tuple[str, ...]
+    panels: tuple[Kind, ...]
+    force: bool
+
+    def check(self) -> None:
+        """Check before the work that they can be written."""
+        if self.html or self.figure:
+            from ecmproto.report.html import report_form
+
+            check_outputs([*self.html, *self.figure], force=self.force)
+            for path in (*self.html, *self.figure):
+                report_form(path)
+
+    def write(self, outcomes: Sequence[Outcome]) -> None:
+        """Write them, each by the suffix of its name."""
+        if not (self.html or self.figure):
+            return
+        from ecmproto.capture import open_sink
+        from ecmproto.report.html import write_report
+        from ecmproto.report.labs import lab_report, picture
+
+        for path in self.html:
+            work.at(f"report {path}")
+            write_report(lab_report(outcomes), path, force=self.force)
+        for path in self.figure:
+            work.at(f"figure {path}")
+            content = picture(outcomes, path, self.panels)
+            with open_sink(path, force=self.force) as sink:
+                sink.write(content)
 
 
 @click.command()
@@ -69,9 +126,7 @@ def command(
     seeding: Seeding,
     expectations: tuple[str, ...],
     figures: tuple[str, ...],
-    html: tuple[str, ...],
-    figure: tuple[str, ...],
-    force: bool,
+    reports: Reports,
     form: str,
 ) -> int:
     """Run SCENARIO and show its figures beside the published ones.
@@ -92,7 +147,7 @@ def command(
     expected = [parse_expectation(text) for text in expectations]
     for text in figures:
         parse_figure(text)
-    check_reports((*html, *figure), force=force)
+    reports.check()
     found = setup.scenario(scenario)
     experiment = found.experiment()
     experiments = {"": experiment}
@@ -104,7 +159,7 @@ def command(
     outcome = Outcome(experiment, runs.results[""], variant=found.variant, others=others, figures=figures)
     checks = [outcome.check(each) for each in expected]
     _show(outcome, checks, form, found)
-    write_reports([outcome], (*html, *figure), force=force)
+    reports.write([outcome])
     if runs.stopped:
         return INTERRUPTED
     return 0 if outcome.holds and all(check.holds for check in checks) else FINDINGS
@@ -139,25 +194,3 @@ def _write_csv(outcome: Outcome) -> None:
             for number, value in enumerate(values, 1):
                 shown = "" if math.isnan(value) else value
                 writer.writerow([*head, seed, row.figure.text, number, shown, unit_of(row.figure), low, high])
-
-
-def check_reports(paths: Sequence[str], *, force: bool) -> None:
-    """Check before the work that reports can be written."""
-    if paths:
-        from ecmproto.report.html import report_form
-
-        check_outputs(paths, force=force)
-        for path in paths:
-            report_form(path)
-
-
-def write_reports(outcomes: Sequence[Outcome], paths: Sequence[str], *, force: bool) -> None:
-    """Write reports of runs: an HTML page or a picture each, by the names' suffixes."""
-    if paths:
-        from ecmproto.report.html import write_report
-        from ecmproto.report.labs import lab_report
-
-        report = lab_report(outcomes)
-        for path in paths:
-            work.at(f"report {path}")
-            write_report(report, path, force=force)
