@@ -248,12 +248,30 @@ def own_tag(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagL
     """
     if layout.octets == 0:
         return OwnTag(False, 0, 0, NOWHERE)
-    newest = tag_offsets(buffer, start, octets, roles, layout).old_at
+    newest = _newest(buffer, start, octets, roles, layout)
     if newest == NOWHERE:
         return OwnTag(False, 0, 0, NOWHERE)
     at = start + newest
     tag = _number_at(buffer, at, layout.tag_bit, layout.tag_bits)
     return OwnTag(True, tag, _number_at(buffer, at, layout.mark_bit, layout.mark_bits), newest)
+
+
+@inlined
+def _newest(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> int:
+    """Return where the outermost tag of a kind stands: what is behind it is not looked at."""
+    at = TYPE_AT
+    while at + 4 <= octets:
+        role = role_at(buffer, start + at, roles)
+        if role < VLAN_TAG:
+            break
+        control = two_octets(buffer, start + at + 2)
+        length = tag_octets(buffer, start + at, start + octets, role, control, roles)
+        if length == 0 or at + length > octets:
+            break
+        if _is_of(buffer, start + at, role, control, layout):
+            return at
+        at += length
+    return NOWHERE
 
 
 @inlined
@@ -319,9 +337,9 @@ def _write_tags(
     buffer: Octets, offset: Int64, captured: Int64, tag: Int64, roles: Octets, layout: TagLayout
 ) -> None:
     for i in range(len(offset)):
-        found = tag_offsets(buffer, offset[i], captured[i], roles, layout)
-        if found.old_at != NOWHERE:
-            write_tag(buffer, offset[i] + found.old_at, layout, tag[i])
+        newest = _newest(buffer, offset[i], captured[i], roles, layout)
+        if newest != NOWHERE:
+            write_tag(buffer, offset[i] + newest, layout, tag[i])
 
 
 class Removals(NamedTuple):
