@@ -262,6 +262,11 @@ def test_a_sweep_shows_effects_of_two_values_each(scenario: str, capsys: Capture
     out = capsys.readouterr().out
     assert "effects on queue.p50" in out
     assert "control.qeq × control.rp.gd" in out
+    arguments = ["--effects", "--show", "queue.p50", "--jobs", "1", "-T", "json"]
+    assert run(["lab", "sweep", scenario, *axes, *arguments]) == 0
+    effects = json.loads(capsys.readouterr().out)["effects"]["queue.p50"]
+    assert effects[0] == {"factors": [], "effect": 21_000, "explained": None}
+    assert [each["factors"] for each in effects[1:3]] == [["control.qeq"], ["control.rp.gd"]]
 
 
 def test_points_can_be_listed_in_a_file(scenario: str, tmp_path: Path, capsys: Captured) -> None:

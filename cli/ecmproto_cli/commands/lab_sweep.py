@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from ecmproto_cli.progress import is_wanted, work
 if TYPE_CHECKING:
     from ecmproto.lab.model import Experiment
     from ecmproto.lab.scenario import Scenario
-    from ecmproto.lab.sweeps import Axis, Point, Row
+    from ecmproto.lab.sweeps import Axis, Effect, Point, Row
 
 FIGURES = ("queue.mean", "queue.peak", "throughput", "utilisation", "drops")
 """What is swept for unless figures are named: the scenario's own, and these."""
@@ -125,18 +126,22 @@ def command(
     except KeyboardInterrupt:
         rows, stopped = teller.rows, True
     work.end()
-    if form != "ndjson":
+    found_effects = _effects(rows, parsed, texts) if effects and not stopped else {}
+    if form == "json":
+        document: dict[str, object] = {"schema": "ecmproto/lab-sweep/1", "rows": rows}
+        if found_effects:
+            document["effects"] = _effects_as_dict(found_effects)
+        click.echo(json.dumps(document, indent=2))
+    elif form != "ndjson":
         _show(rows, parsed or _axes_of(part), texts, form)
-    if effects and not stopped and form == "text":
-        for text in texts:
-            click.echo(f"\n{_effects(rows, parsed, text)}")
+    if form == "text":
+        for text, each in found_effects.items():
+            click.echo(f"\n{_effects_table(text, each)}")
     return INTERRUPTED if stopped else 0
 
 
 def run_point(point: Point, *, scenario: Scenario, figures: Sequence[str]) -> Row:
     """Run a point of a scenario and return its figures."""
-    import math
-
     from ecmproto.lab.figures import parse_figure
     from ecmproto.lab.results import RunFigures
     from ecmproto.lab.simulation import simulate
@@ -207,9 +212,7 @@ def _axes_of(points: Sequence[Point]) -> list[Axis]:
 
 
 def _show(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str], form: str) -> None:
-    if form == "json":
-        click.echo(json.dumps({"schema": "ecmproto/lab-sweep/1", "rows": list(rows)}, indent=2))
-    elif form == "csv":
+    if form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow([*(axis.path for axis in axes), "seed", *figures])
         for row in rows:
@@ -238,15 +241,33 @@ def _table(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) ->
     return columns_of(lines)
 
 
-def _effects(rows: Sequence[Row], axes: Sequence[Axis], figure: str) -> str:
-    import math
-
-    from ecmproto.lab.figures import parse_figure
+def _effects(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) -> dict[str, list[Effect]]:
     from ecmproto.lab.sweeps import effects
+
+    return {text: effects(rows, axes, text) for text in figures}
+
+
+def _effects_as_dict(found: dict[str, list[Effect]]) -> dict[str, list[dict[str, object]]]:
+    """Return effects for JSON, which has no NaN."""
+
+    def known(value: float) -> float | None:
+        return None if math.isnan(value) else value
+
+    return {
+        text: [
+            {"factors": each.factors, "effect": known(each.effect), "explained": known(each.explained)}
+            for each in effects
+        ]
+        for text, effects in found.items()
+    }
+
+
+def _effects_table(figure: str, effects: Sequence[Effect]) -> str:
+    from ecmproto.lab.figures import parse_figure
 
     show = parse_figure(figure).show
     lines: list[tuple[str, Sequence[str]]] = [("", ["effect", "of the variation"])]
-    for each in effects(rows, axes, figure):
+    for each in effects:
         share = "–" if math.isnan(each.explained) else f"{100 * each.explained:.1f} %"
         if math.isnan(each.effect):
             lines.append(("the seeds", ["", share]))
