@@ -64,7 +64,7 @@ from ecmproto.lab.values import (
 )
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.mechanisms.api.parameters import UNITS, Parameter
-from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
+from ecmproto.mechanisms.registry import MECHANISMS, find_mechanism, mechanism_names
 
 Table = dict[str, Any]
 """A table as it was written, flat: ``{"name": "bulk", "tcp.window": 44}``."""
@@ -266,7 +266,7 @@ _PATTERNS: Mapping[Pattern, tuple[tuple[str, ...], tuple[str, ...]]] = {
 _OF_PATTERNS = frozenset(key for keys in _PATTERNS.values() for each in keys for key in each) | {"host_rate"}
 
 CONTROL: Mapping[str, Key] = {
-    "mechanism": Key(kind=TEXT, doc="qcn, ecm, bcn, e2cm, fecn, dbp, pause, pfc or none", default="none"),
+    "mechanism": Key(kind=TEXT, doc=f"one of {', '.join(each.name for each in MECHANISMS)}", default="none"),
     "flow_control": Key(
         kind=choice("none", "pause", "pfc"),
         doc="flow control of links, beneath the mechanism",

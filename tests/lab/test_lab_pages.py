@@ -28,7 +28,7 @@ def test_the_page_s_scenario_has_the_mistake_that_it_shows_and_is_whole_without(
 
 
 def test_the_page_s_figures_are_read() -> None:
-    block = _PAGE.partition("## Figures")[2].partition("## In Python")[0]
+    block = _PAGE.partition("\n## Figures\n")[2].partition("\n## ")[0]
     lines = [re.split(r"  +", line.strip())[0] for line in block.splitlines() if line.startswith("    ")]
     assert len(lines) == 8
     for line in lines:
