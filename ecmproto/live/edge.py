@@ -1,26 +1,44 @@
 """The edge of a domain: a bridge in the wire before a receiver, driven by its caller's clock.
 
 What comes from the network goes to the host without the mechanism's tags, probes and tags are answered, and
-what the mechanism's domain asks of its edge is done (`ecmproto.mechanisms.api.machine.DomainEdge`).
+what the mechanism's domain asks of its edge is done (`ecmproto.mechanisms.api.machine.DomainEdge`).  Frames
+that need no more than their tag taken out go from interface to interface in compiled code (`pass_on`).
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.classes import FrameClasses, classify
+from ecmproto.batch.classes import FrameClasses, class_of, classify
 from ecmproto.batch.flows import FlowTable
+from ecmproto.batch.headers import roles_of
+from ecmproto.batch.tags import TagLayout, tag_layout, tag_offsets
 from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux.wires import (
+    FAILED,
+    FRAMES_CAME,
+    NOT_SENT,
+    TIME_CAME,
+    WOKEN,
+    Sockets,
+    Wires,
+    has_frames,
+    monotonic_ns,
+    receive,
+    send,
+    sleep,
+)
 from ecmproto.codec import EtherTypes
 from ecmproto.engine.arrivals import Arrivals, Intake, Taken
 from ecmproto.engine.config import check_seed
 from ecmproto.engine.frames import octets_of
 from ecmproto.engine.statistics import kind_name
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.kernel import compiled
+from ecmproto.kernel import compiled, inlined
 from ecmproto.live.device import EXAMPLE_FRAME, Send, Snapshot, discard, exercise
 from ecmproto.live.tagging import precompile_tagging, with_vlan, without_tags, without_vlan
 from ecmproto.mechanisms.api.machine import DomainEdge, Machine, PortContext, SampledFrame
@@ -36,7 +54,7 @@ from ecmproto.mechanisms.api.protocol import (
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
-from ecmproto.structs import as_interface
+from ecmproto.structs import Struct, as_interface
 
 _ROOM = 16
 NET, HOST = 0, 1
@@ -60,6 +78,93 @@ class EdgeCounts:
         """LLDP frames, and CNMs for the backbone's edge."""
         self.unanswered = 0
         """Answers to flows of which no frame was kept."""
+
+
+class PathFacts:
+    """What becomes of frames that need nothing but their tags taken out; a record (``ecmproto.record``)."""
+
+    own: int
+    """The edge's address, as a number."""
+    net_is_looked_at: int
+    host_is_looked_at: int
+    """1 where all frames from there are for `Edge.take`."""
+    is_domain: int
+    """1 where frames that are no data are, too."""
+    net_frames: int
+    host_frames: int
+    stripped_frames: int
+    """Counters of what went through without it."""
+
+
+class Path(Struct):
+    """The way of frames that need no Python."""
+
+    facts: PathFacts
+    roles: NDArray[np.uint8]
+    layout: TagLayout
+
+
+@compiled
+def pass_on(path: Path, wires: Wires, until_ns: int, coalesce_ns: int) -> int:
+    """Send on what comes until ``until_ns``, or until the caller is needed; return why.
+
+    That is as in `ecmproto.capture.linux.wires`: ``wires.state`` has the frames that are for the caller, or,
+    from ``position`` on, those that found no room on their way to the other interface.
+    """
+    state = wires.state
+    while True:
+        now_ns = monotonic_ns(wires)
+        if now_ns >= until_ns:
+            return TIME_CAME
+        if sleep(wires, until_ns - now_ns, coalesce_ns):
+            return WOKEN
+        for interface in range(state.interfaces):
+            if not has_frames(wires, interface):
+                continue
+            if not receive(wires, interface):
+                return FAILED
+            if state.frames == 0:
+                continue
+            if not _ready(path, wires):
+                return FRAMES_CAME
+            state.position = send(
+                wires, HOST - interface, state.slots_at, wires.offset, wires.captured, state.frames
+            )
+            if state.position < state.frames:
+                return NOT_SENT
+
+
+@inlined
+def _ready(path: Path, wires: Wires) -> bool:
+    """Make the frames that have come ready for the other interface; False if they need the caller."""
+    facts, layout, state = path.facts, path.layout, wires.state
+    offset, captured = wires.offset, wires.captured
+    from_net = state.interface == NET
+    if (facts.net_is_looked_at if from_net else facts.host_is_looked_at) != 0:
+        return False
+    for frame in range(state.frames):
+        start, octets = offset[frame], captured[frame]
+        if facts.is_domain != 0:
+            found = class_of(wires.slots, start, start + octets, path.roles, facts.own)
+            if not (found.sampled if from_net else found.occupies):
+                return False
+        if from_net and tag_offsets(wires.slots, start, octets, path.roles, layout).old_tags > 1:
+            return False
+    if not from_net:
+        facts.host_frames += state.frames
+        return True
+    facts.net_frames += state.frames
+    for frame in range(state.frames):
+        start = offset[frame]
+        at = tag_offsets(wires.slots, start, captured[frame], path.roles, layout).old_at
+        if at >= 0:
+            # What is in front of the tag moves over it.
+            for octet in range(start + at - 1, start - 1, -1):
+                wires.slots[octet + layout.octets] = wires.slots[octet]
+            offset[frame] += layout.octets
+            captured[frame] -= layout.octets
+            facts.stripped_frames += 1
+    return True
 
 
 class Edge:
@@ -115,6 +220,18 @@ class Edge:
         self._outbox = new_outbox(_MESSAGES_AT_ONCE)
         self._examples: dict[int, bytes] = {}
         self.domain = machine.domain_edge(self.context, port)
+        self._path = self._new_path()
+
+    def _new_path(self) -> Path:
+        ethertypes, domain = self.context.ethertypes, self.domain
+        facts = new_record(PathFacts)
+        facts.own = int.from_bytes(self.context.cp_mac)
+        rewrites = self._vlan is not None or (domain is not None and domain.strips is not None)
+        facts.host_is_looked_at = int(rewrites)
+        facts.net_is_looked_at = int(rewrites or type(self.receivers) is not NullReceivers)
+        facts.is_domain = int(domain is not None)
+        layout = tag_layout(self.machine.tag if self.machine.strips_tags else None, ethertypes)
+        return Path(facts, roles_of(ethertypes), layout)
 
     @property
     def due_ns(self) -> int:
@@ -143,6 +260,32 @@ class Edge:
             if said is not None:
                 self._send_one(HOST, said)
                 self._send_one(NET, said)
+
+    def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
+        """Move frames between real interfaces until ``until_ns``, or until something else wakes it.
+
+        It returns before that when ``sockets.wires.state.error`` says that receiving failed.
+        """
+        wires, state = sockets.wires, sockets.wires.state
+        state.error = 0
+        while True:
+            why = pass_on(self._path, wires, min(until_ns, self.due_ns), coalesce_ns)
+            if why in (WOKEN, FAILED):
+                return
+            now_ns = time.monotonic_ns()
+            if why == TIME_CAME:
+                if now_ns >= until_ns:
+                    return
+                self.advance(now_ns)
+                continue
+            batch, interface = sockets.received(), int(state.interface)
+            if why == FRAMES_CAME:
+                self.take(batch, interface, now_ns)
+            else:
+                left = slice(int(state.position), None)
+                self._send(HOST - interface, batch.buffer, batch.offset[left], batch.captured[left])
+            if self.due_ns <= now_ns:
+                self.advance(now_ns)
 
     def _from_net(self, batch: Batch, time_ns: int) -> None:
         self.counts.net_frames += len(batch)
@@ -244,6 +387,8 @@ class Edge:
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return counters and warnings at ``now_ns``."""
         counters = {name: int(value) for name, value in vars(self.counts).items()}
+        for name in ("net_frames", "host_frames", "stripped_frames"):
+            counters[name] += int(getattr(self._path.facts, name))
         mechanism = self.machine.counters(self.receivers)
         warnings: tuple[str, ...] = ()
         if self.domain is not None:
@@ -331,5 +476,6 @@ def precompile_edge(machine: Machine, ethertypes: EtherTypes) -> None:
         ethertypes=ethertypes,
     )  # fmt: skip
     exercise(edge)
+    edge.serve(Sockets(2, frame_octets=len(EXAMPLE_FRAME)), 0, 0)
     edge.flows.find(EXAMPLE_FRAME[6:12], destination=EXAMPLE_FRAME[:6], priority=0)  # as messages do
     precompile_tagging(machine, ethertypes)

@@ -23,7 +23,7 @@ from ecmproto.batch.classes import FrameClasses, classify
 from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT, roles_of
 from ecmproto.batch.tags import tag_layout
 from ecmproto.capture.batch import Batch
-from ecmproto.capture.linux.wires import Sockets
+from ecmproto.capture.linux.wires import FAILED, FRAMES_CAME, TIME_CAME, WOKEN, Sockets
 from ecmproto.codec import EtherTypes, Layer, decode_lax
 from ecmproto.codec.tags import SELECTOR_MASK
 from ecmproto.engine.config import PortConfig, check_seed, parse_buffer
@@ -44,10 +44,6 @@ from ecmproto.live.device import (
     exercise,
 )
 from ecmproto.live.switching import (
-    FAILED,
-    FRAMES_CAME,
-    TIME_CAME,
-    WOKEN,
     Incoming,
     Switch,
     SwitchClock,

@@ -27,7 +27,20 @@ from numpy.typing import NDArray
 from ecmproto.batch.classes import FrameClass, class_of
 from ecmproto.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
 from ecmproto.batch.tags import TagLayout, own_tag, write_tag
-from ecmproto.capture.linux.wires import Wires, has_frames, monotonic_ns, receive, send, sleep
+from ecmproto.capture.linux.wires import (
+    FAILED,
+    FRAMES_CAME,
+    MESSAGES_POSTED,
+    NOT_SENT,
+    TIME_CAME,
+    WOKEN,
+    Wires,
+    has_frames,
+    monotonic_ns,
+    receive,
+    send,
+    sleep,
+)
 from ecmproto.engine.frame_pool import Pool, give_back, is_used_up, take
 from ecmproto.engine.gauge import PRIORITIES, TOTAL
 from ecmproto.engine.port import Port, arrive, depart, departs, stop
@@ -307,11 +320,6 @@ def _arrive(
             write_tag(switch.store.octets, at + tag.at, switch.layout, lowered)
 
 
-TIME_CAME, WOKEN, FAILED, FRAMES_CAME, MESSAGES_POSTED, NOT_SENT = range(6)
-"""Why `drive` returns: its time is over; something else woke it; an interface failed; frames have come for
-the caller; messages are to be sent; frames in ``outgoing`` found no room."""
-
-
 @inlined
 def own_time(clock: SwitchClock, now_ns: int) -> int:
     """Return the switch's own time, never before that of a frame already sent."""
@@ -343,9 +351,9 @@ def drive(
 ) -> int:
     """Forward what comes and send what leaves until ``until_ns``, or until the caller is needed.
 
-    Return why.  The caller carries on from there: with the frames that ``wires.state`` tells of, from
-    ``position`` on, with the messages in the outbox, and with what is in ``outgoing``.  ``looks_at_output``:
-    frames that come in at the output are for the caller.
+    Return why (`ecmproto.capture.linux.wires`).  The caller carries on from there: with the frames that
+    ``wires.state`` tells of, from ``position`` on, with the messages in the outbox, and with what is in
+    ``outgoing``.  ``looks_at_output``: frames that come in at the output are for the caller.
     """
     state = wires.state
     while True:

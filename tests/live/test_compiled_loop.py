@@ -1,4 +1,4 @@
-"""A port's loop in compiled code, on sockets that need no rights: what goes through it, and what ends it."""
+"""Loops in compiled code, on sockets that need no rights: what goes through them, and what ends them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import select
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -15,14 +16,17 @@ from ecmproto.capture.batch import Batch
 from ecmproto.capture.linux.wires import Sockets
 from ecmproto.codec import CNM, decode
 from ecmproto.engine.config import PortConfig
+from ecmproto.live.edge import HOST, NET, Edge
 from ecmproto.live.port import SwitchPort
 from ecmproto.mechanisms.limiter import NEVER_NS
 from tests.live.virtual import CP_MAC, Clock, frame, machine_for
 from tests.namespaces import PATIENCE_S
+from tests.replay.many_kinds import TAGS
 
 INPUTS = 2
 MS = 1_000_000
 RECEIVER = 250
+EDGE_MAC = bytes.fromhex("0200000000ee")
 
 
 class Bench:
@@ -116,8 +120,8 @@ def test_messages_are_sent_about_the_frames_that_caused_them(bench: Bench) -> No
         assert any(message.msdu[:40] in each for each in started)
 
 
-@pytest.mark.parametrize("bench", [("fecn", 10**9)], indirect=True)
-def test_frames_from_the_output_are_looked_at_where_a_mechanism_does(bench: Bench) -> None:
+@pytest.mark.parametrize("bench", [("dbp", 10**9)], indirect=True)
+def test_frames_from_the_output_are_looked_at_where_rates_in_them_are_lowered(bench: Bench) -> None:
     bench.ends[INPUTS].send(frame(RECEIVER, b"\xff" * 6, 100))
     bench.settle()
     assert bench.port.counts.flooded_frames == 1
@@ -171,3 +175,89 @@ def test_its_time_or_the_bell_end_it(bench: Bench) -> None:
     bench.serve(60_000)
     assert time.monotonic_ns() - start_ns < 30_000 * MS
     assert bench.sockets.wires.state.error == 0
+
+
+class EdgeBench:
+    """An edge between sockets."""
+
+    def __init__(self, mechanism: str, **options: Any) -> None:
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(3)]
+        self.ends, self._own = [end for end, _ in pairs], [own for _, own in pairs]
+        for each in (*self.ends, *self._own):
+            each.setblocking(False)
+        self._sockets = Sockets(2, frame_octets=2048)
+        numbers = [own.fileno() for own in self._own]
+        self._sockets.attach(numbers[:2], numbers[:2], numbers[2])
+        self.clock = Clock()
+        self.edge = edge_of(mechanism, self.clock, time.monotonic_ns(), **options)
+
+    def pushes(self, interface: int, frames: Sequence[bytes]) -> None:
+        """Let frames come in together, and the edge do what it has to."""
+        for octets in frames:
+            self.ends[interface].send(octets)
+        deadline = time.monotonic() + PATIENCE_S
+        while select.select(self._own, [], [], 0)[0]:
+            assert time.monotonic() < deadline
+            self.edge.serve(self._sockets, time.monotonic_ns() + MS, 0)
+
+    def left_by(self, interface: int) -> list[bytes]:
+        """Return what has left by an interface: what was sent, then what was left to Python to send."""
+        left = []
+        while select.select([self.ends[interface]], [], [], 0)[0]:
+            left.append(self.ends[interface].recv(4096))
+        left += self.clock.out_of(interface)
+        self.clock.left.clear()
+        return left
+
+    def close(self) -> None:
+        for each in (*self.ends, *self._own):
+            each.close()
+
+
+def edge_of(mechanism: str, clock: Clock, start_ns: int, **options: Any) -> Edge:
+    return Edge(
+        machine_for(mechanism, []), link_rate_bps=10**9, mac=EDGE_MAC, seed=1, start_ns=start_ns,
+        send=clock.send, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", ["none", "qcn", "ecm", "bcn", "e2cm", "fecn", "dbp"])
+@pytest.mark.parametrize("options", [{}, {"vlan": 5}])
+def test_an_edge_sends_on_what_its_loop_in_python_does(mechanism: str, options: dict[str, Any]) -> None:
+    plain, tag = frame(1, RECEIVER, 300), bytes.fromhex(TAGS.get(mechanism, TAGS["ecm"]))
+    tagged = plain[:12] + tag + plain[12:]
+    behind_vlan = plain[:12] + b"\x81\x00\x00\x07" + tag + plain[12:]
+    lldp = bytes.fromhex("0180c200000e0200000000fb88cc0207040200000000fb").ljust(60, b"\0")
+    message = bytes.fromhex("0200000000010200000000cc22e7").ljust(90, b"\1")
+    short, cut = b"\2" * 9, tagged[:15]
+    batches = [
+        [plain, tagged], [tagged[:12] + tag + tagged[12:], plain], [behind_vlan], [lldp, plain], [message],
+        [short, cut], [tagged] * 20,
+    ]  # fmt: skip
+    bench = EdgeBench(mechanism, **options)
+    clock = Clock()
+    other = edge_of(mechanism, clock, time.monotonic_ns(), **options)
+    try:
+        # DBP's receiver reports to the network whenever it is time.
+        for interface in (NET,) if mechanism == "dbp" else (NET, HOST):
+            for frames in batches:
+                clock.left.clear()
+                other.take(Batch.from_frames(frames), interface, time.monotonic_ns())
+                bench.pushes(interface, frames)
+                assert bench.left_by(1 - interface) == clock.out_of(1 - interface)
+        counters = [each.snapshot(time.monotonic_ns()).counters for each in (bench.edge, other)]
+        assert counters[0] == counters[1]
+    finally:
+        bench.close()
+
+
+def test_what_an_edge_finds_no_room_for_is_left_to_who_sends_the_rest() -> None:
+    bench = EdgeBench("none")
+    sent = [frame(1, RECEIVER, 500, number=number) for number in range(600)]
+    try:
+        for first in range(0, len(sent), 9):
+            bench.pushes(NET, sent[first : first + 9])
+        assert bench.clock.left
+        assert sorted(bench.left_by(HOST)) == sorted(sent)
+    finally:
+        bench.close()

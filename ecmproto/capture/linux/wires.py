@@ -30,6 +30,9 @@ from ecmproto.record import new_record
 from ecmproto.structs import Struct
 from ecmproto.units import NS_PER_S
 
+TIME_CAME, WOKEN, FAILED, FRAMES_CAME, MESSAGES_POSTED, NOT_SENT = range(6)
+"""Why a loop over `Wires` returns: its time is over; something else woke it; an interface failed; frames have
+come for the caller; messages are to be sent; frames found no room."""
 SENT_AT_ONCE = 1024
 """Most frames that one call sends; the kernel takes no more (UIO_MAXIOV)."""
 _FD, _EVENTS, _REVENTS, _POLL_PARTS = 0, 2, 3, 4
@@ -53,8 +56,10 @@ class WireState:
     polls_at: int
     messages_at: int
     outgoing_at: int
+    slots_at: int
     moment_at: int
-    """Addresses: of the descriptors to wait at, the messages that are received and sent, and ``moment``."""
+    """Addresses: of the descriptors to wait at, the messages that are received and sent, ``slots``, and
+    ``moment``."""
     interface: int
     """Where the frames that were received last came in, or where something went wrong."""
     frames: int
@@ -107,6 +112,7 @@ class Sockets:
         )  # fmt: skip
         state.interfaces, state.room = interfaces, buffer.room
         state.polls_at, state.messages_at = self._polls.ctypes.data, buffer.address
+        state.slots_at = buffer.slots.ctypes.data
         state.outgoing_at, state.moment_at = self._outgoing.ctypes.data, self.wires.moment.ctypes.data
         self.attach([_CLOSED] * interfaces, [_CLOSED] * interfaces, _CLOSED)
 
