@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ecmproto.lab.build import LISTS, SECTIONS, Key
 from ecmproto.lab.figures import MEASUREMENTS
+from ecmproto.lab.keys import LISTS, SECTIONS, Key
 from ecmproto.lab.scenario import load_scenario, scenario_names
 from ecmproto.lab.topology import SHAPES, Option
 

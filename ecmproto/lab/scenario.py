@@ -28,7 +28,7 @@
     [variants.slow]
     set = { "topology.bottleneck" = "1G" }
 
-`ecmproto.lab.build` has all keys.  `load_scenario` reads one by its name, where it comes with the package, or
+`ecmproto.lab.keys` has all keys.  `load_scenario` reads one by its name, where it comes with the package, or
 from a file; nothing in it is ignored, and every error names the path of what is wrong.
 """
 
@@ -45,7 +45,20 @@ from typing import IO, Any
 
 from ecmproto.errors import SpecError, shown
 from ecmproto.lab import build
-from ecmproto.lab.build import CONTROL, LISTS, ROLES, SCENARIO, SECTIONS, Document, Table, Variant
+from ecmproto.lab.keys import (
+    CONTROL,
+    LISTS,
+    ROLES,
+    SCENARIO,
+    SECTIONS,
+    Document,
+    Table,
+    Variant,
+    applicable,
+    check_key,
+    read_tables,
+    values_of,
+)
 from ecmproto.lab.model import BASELINES, Experiment
 from ecmproto.lab.topology import SHAPES, parse_topology
 from ecmproto.lab.values import NAME, did_you_mean, read_value
@@ -87,7 +100,7 @@ class Scenario:
     @property
     def seed(self) -> int:
         """The seed of all that is random."""
-        seed: int = build.values_of(self.document.scenario, "scenario", "scenario")["seed"]
+        seed: int = values_of(self.document.scenario, "scenario", "scenario")["seed"]
         return seed
 
     @property
@@ -210,7 +223,7 @@ def read_scenario(stream: IO[bytes], name: str = "scenario") -> Scenario:
     # it takes numpy, which lists of names need not wait for
     from ecmproto.craft.spec import read_document
 
-    scenario = Scenario(document=build.read_tables(read_document(stream, name)))
+    scenario = Scenario(document=read_tables(read_document(stream, name)))
     scenario.experiment()
     for variant in scenario.variants:
         scenario.with_variant(variant).experiment()
@@ -256,11 +269,11 @@ class _Edit:
         if section in ("control", *ROLES) or (section not in SECTIONS and section not in SCENARIO):
             return self._control(path.removeprefix("control."), value, path)
         if section == "measure":
-            build.check_key("measure", key, "measure")
+            check_key("measure", key, "measure")
             self.document.measure[key] = value
             return [path]
         key = key if section == "scenario" else path
-        build.check_key("scenario", key, "scenario")
+        check_key("scenario", key, "scenario")
         self.document.scenario[key] = value
         return [f"scenario.{key}"]
 
@@ -319,11 +332,11 @@ class _Edit:
         return ["control.mechanism"]
 
     def _in_list(self, section: str, which: str | None, key: str, value: object, path: str) -> list[str]:
-        build.check_key(section, key, section if which is None else f"{section}[{which}]")
+        check_key(section, key, section if which is None else f"{section}[{which}]")
         tables: list[Table] = self.document.table(section)
         chosen = tables if which is None else self._chosen(section, which, path)
         if section == "flow" and which is None:
-            chosen = [table for table in tables if key in build.applicable(table)]
+            chosen = [table for table in tables if key in applicable(table)]
         if not chosen:
             needed = f"a scenario with a table [[{section}]] that has it"
             raise SpecError(where=path, needed=needed, got="none")
@@ -394,7 +407,7 @@ def _rows(scenario: Scenario) -> Iterator[Row]:
     yield from _of_scenario(scenario)
     for section in ("host", "switch", "link", "flow"):
         for label, table in _labelled(section, document.table(section)):
-            shown_keys = build.applicable(table) if section == "flow" else table.keys()
+            shown_keys = applicable(table) if section == "flow" else table.keys()
             for name, key in SECTIONS[section].items():
                 if name in shown_keys and (name in table or key.default not in (None, "")):
                     value = (

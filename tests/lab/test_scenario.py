@@ -578,7 +578,7 @@ def _mixed(base: Any, drawn: Any) -> Any:
 def test_no_document_gives_anything_but_an_experiment_or_an_error(drawn: dict[str, Any]) -> None:
     import tomllib
 
-    from ecmproto.lab.build import read_tables
+    from ecmproto.lab.keys import read_tables
 
     tree = _mixed(tomllib.loads(_VARIED), drawn)
     with contextlib.suppress(SpecError):
