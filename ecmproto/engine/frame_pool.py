@@ -47,7 +47,7 @@ class Frame:
     source: int
     """The number of the source that offered it, NOWHERE for none …"""
     number: int
-    """… its number there …"""
+    """… its number there; of one that carries a message the port, or behind these the station, it is of …"""
     offered_ns: int
     """… and when that was."""
     sent_ns: int

@@ -31,7 +31,19 @@ from ecmproto.engine.arrivals import Arrivals
 from ecmproto.engine.event_heap import first, first_ns, is_next_due, set_due
 from ecmproto.engine.frame_pool import NOWHERE, Frame, append, give_back, is_used_up, take, take_first
 from ecmproto.engine.gauge import PRIORITIES, TOTAL
-from ecmproto.engine.network import ENTRIES, MESSAGE_KINDS, ON_LINK, OWN_QUEUES, TIMER, NetworkState
+from ecmproto.engine.network import (
+    DATA_FRAME,
+    ENTRIES,
+    FLOW_CONTROL_FRAME,
+    MESSAGE_FRAME,
+    MESSAGE_KINDS,
+    MESSAGE_OUT_OF_BAND,
+    ON_LINK,
+    OWN_QUEUES,
+    TIMER,
+    NetworkState,
+    trace_room,
+)
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, arrive, depart, free_slots, stop
 from ecmproto.engine.traffic import MOST_OFFERS, Offer, Sources
 from ecmproto.kernel import compiled, inlined
@@ -153,6 +165,7 @@ def has_space(network: NetworkState) -> bool:
         and network.loop.tight_port == NOWHERE
         and (network.loop.is_logging == 1 or network.stop_count.logged < len(network.stop_events))
         and network.offers.count.completed + _ROOM + MOST_OFFERS <= len(network.offers.completions)
+        and (network.loop.is_tracing == 0 or network.log.traced + trace_room(network) <= len(network.traced))
     )
 
 
@@ -243,7 +256,8 @@ def _dispatch_one(network: NetworkState, senders: Senders, number: int, station:
         return
     _count_message(network, message, len(network.ports) + station)
     if network.loop.in_band == 1:
-        _route(network, senders, _message_frame(network, message, station, now_ns), now_ns)
+        index = _message_frame(network, message, station, len(network.ports) + station, now_ns)
+        _route(network, senders, index, now_ns)
     else:
         _send_message(network, message, len(network.ports) + station)
 
@@ -256,9 +270,10 @@ def _dispatch_own(network: NetworkState, posted: int, port: int, now_ns: int) ->
         if not message.sent or message.station == NO_STATION:
             continue
         _count_message(network, message, port)
-        if network.loop.in_band == 1:
+        # What is for all has no way to queue on.
+        if network.loop.in_band == 1 and message.station != EVERY_STATION:
             switch = network.ways[port].switch
-            index = _message_frame(network, message, NOWHERE, now_ns)
+            index = _message_frame(network, message, NOWHERE, port, now_ns)
             network.pool.frames[index].comes_ns = now_ns
             entry = len(network.ports) + switch
             append(network.pool, network.lines[entry], index)
@@ -273,8 +288,8 @@ def _count_message(network: NetworkState, message: Message, sender: int) -> None
 
 
 @inlined
-def _message_frame(network: NetworkState, message: Message, station: int, now_ns: int) -> int:
-    """Return a new frame, from ``station``, that carries ``message``."""
+def _message_frame(network: NetworkState, message: Message, station: int, sender: int, now_ns: int) -> int:
+    """Return a new frame that carries a message of ``sender``; ``station`` is that, NOWHERE for a port."""
     index = take(network.pool)
     network.carried[index] = message
     frame = network.pool.frames[index]
@@ -286,6 +301,7 @@ def _message_frame(network: NetworkState, message: Message, station: int, now_ns
     frame.octets = MESSAGE_OCTETS
     frame.destination = message.station
     frame.carries = 1
+    frame.number = sender
     frame.offered_ns = now_ns
     return index
 
@@ -307,10 +323,58 @@ def _clear(frame: Frame) -> None:
 
 
 @compiled
+def _trace_frame(network: NetworkState, index: int, sender: int, time_ns: int) -> None:
+    """Keep a frame whose last bit ``sender`` puts on its link at ``time_ns``."""
+    frame, place = network.pool.frames[index], network.log.traced
+    network.log.traced += 1
+    row = network.traced[place]
+    row.time_ns = time_ns
+    row.what = DATA_FRAME
+    row.sender = sender
+    row.serial = frame.serial
+    row.station = frame.station
+    row.destination = frame.destination
+    row.flow = frame.flow
+    row.priority = frame.priority
+    row.octets = frame.octets
+    row.probe = frame.probe
+    row.tagged = frame.tagged
+    row.tag = frame.tag
+    row.mark = frame.mark
+    row.source = frame.source
+    row.number = frame.number
+    if frame.carries == 1:
+        row.what = MESSAGE_FRAME
+        network.traced_messages[place] = network.carried[index]
+
+
+@compiled
+def _trace_message(network: NetworkState, message: Message, what: int, sender: int, time_ns: int) -> None:
+    """Keep a message that is no frame of the network: one out of band, or PAUSE or PFC."""
+    place = network.log.traced
+    network.log.traced += 1
+    row = network.traced[place]
+    row.time_ns = time_ns
+    row.what = what
+    row.sender = sender
+    row.serial = message.cause
+    row.station = NOWHERE
+    row.destination = message.station
+    row.flow = NOWHERE
+    row.priority = message.priority
+    row.octets = MESSAGE_OCTETS
+    row.probe = row.tagged = row.tag = row.mark = 0
+    row.source = row.number = NOWHERE
+    network.traced_messages[place] = message
+
+
+@compiled
 def _send_message(network: NetworkState, message: Message, sender: int) -> None:
     """Put a message out of band in flight; ``sender`` is a port, or counted on behind these a station."""
     loop, links = network.loop, network.links
     station, stations = message.station, len(links)
+    if loop.is_tracing == 1:
+        _trace_message(network, message, MESSAGE_OUT_OF_BAND, sender, message.time_ns)
     if len(network.delays_ns) > 0:
         among = range(stations) if station == EVERY_STATION else range(station, station + 1)
         for each in among:
@@ -349,6 +413,8 @@ def _stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) ->
         for each in range(of.feeds):
             if each == inlet or inlet == EVERY_STATION:
                 feed = network.feeds[of.first_feed + each]
+                if network.loop.is_tracing == 1:
+                    _trace_message(network, message, FLOW_CONTROL_FRAME, of.first_feed + each, now_ns)
                 station = feed.station if feed.port == NOWHERE else len(network.links) + feed.port
                 _put_in_flight(network, message, station, now_ns + feed.back_ns)
 
@@ -640,6 +706,8 @@ def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: floa
     link = network.links[station]
     # A capture has a frame's last bit at its time; in a network the link takes its time to send it.
     sent_ns = link.free_ns if len(network.routes) > 0 else now_ns
+    if network.loop.is_tracing == 1:
+        _trace_frame(network, index, len(network.ports) + station, sent_ns)
     comes_ns = sent_ns + link.to_port_ns
     if comes_ns == now_ns:
         _pass(network, index, 0, NOWHERE, now_ns, limit_bps, rtt_ns)
@@ -819,6 +887,8 @@ def _depart(
     counts = network.port_counts[number]
     counts.sent_frames += 1
     counts.sent_octets += frame.octets
+    if network.loop.is_tracing == 1 and way.is_adapter == 0:
+        _trace_frame(network, index, number, now_ns)
     port_octets = port.gauge.level_octets[TOTAL]
     if frame.carries == 0:
         outbox.posted.cause = frame.serial

@@ -20,6 +20,7 @@ from ecmproto.engine.frame_pool import NOWHERE, Pool, Queue, enlarge_pool, new_p
 from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.engine.port import NO_LIMIT, Port, lengthen_ring, new_port
 from ecmproto.engine.traffic import Offers, new_offers
+from ecmproto.kernel import inlined
 from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import CongestionPoint, Message, Outbox, new_outbox
@@ -32,6 +33,8 @@ from ecmproto.structs import Draws, Struct
 _FIRST_FRAMES = 4096
 _MESSAGES = 4096
 _PASSAGES = 32_768
+_TRACED = 16_384
+_TRACED_AT_ONCE = 16
 _NOTES = 64
 _STOP_EVENTS = 4096
 MESSAGE_KINDS = 16
@@ -45,6 +48,12 @@ OWN_QUEUES = 2
 """Where a station's entries in the event heap stand: its timer, the first frame on its link, its own queues,
 then its limiters'."""
 ENTRIES = OWN_QUEUES + PRIORITIES
+
+DATA_FRAME = 0
+MESSAGE_FRAME = 1
+MESSAGE_OUT_OF_BAND = 2
+FLOW_CONTROL_FRAME = 3
+"""What a traced frame is; a sender's probe is data."""
 
 OWN_DELAYS: NDArray[np.int64] = np.zeros(0, np.int64)
 """``NetworkState.delays_ns`` where messages take what the link of their station has."""
@@ -74,10 +83,39 @@ class Passage:
     """That limiter's average round-trip time; NO_AVERAGE for none."""
 
 
+class TracedFrame:
+    """A frame on a link, or a message out of band, which is on none; a record.
+
+    Where it is no data, its message stands beside it (`NetworkState.traced_messages`).
+    """
+
+    time_ns: int
+    """Of its last bit; when a message out of band, PAUSE or PFC was posted."""
+    what: int
+    """DATA_FRAME, MESSAGE_FRAME, MESSAGE_OUT_OF_BAND, or FLOW_CONTROL_FRAME."""
+    sender: int
+    """The port, or counted on behind these the station, that sent it; of PAUSE and PFC, the feed it stops."""
+    serial: int
+    station: int
+    destination: int
+    flow: int
+    priority: int
+    octets: int
+    probe: int
+    tagged: int
+    tag: int
+    mark: int
+    source: int
+    number: int
+    """Its source's; of a message that is a frame, the port, or the station behind these, that made it."""
+
+
 class Log:
     """The number of passages, and the loop's other counters; a record."""
 
     passages: int
+    traced: int
+    """Frames that stand in `NetworkState.traced`."""
     delivered_frames: int
     delivered_octets: int
     limited_frames: int
@@ -104,6 +142,8 @@ class Loop:
     """Messages ever sent, and those of them that were received."""
     is_logging: int
     """1 if each frame's outcome becomes a passage."""
+    is_tracing: int
+    """1 if frames on links are kept in `NetworkState.traced`."""
     in_band: int
     """1 if messages are frames that queue on their way …"""
     message_priority: int
@@ -315,6 +355,8 @@ class NetworkState(Struct):
     port_counts: Sequence[PortCount]
     flow_counts: Sequence[FlowCount]
     passages: Sequence[Passage]
+    traced: Sequence[TracedFrame]
+    traced_messages: MutableSequence[Message]
 
 
 def with_obeyed(config: LoopConfig, machine: Machine) -> LoopConfig:
@@ -389,6 +431,8 @@ def new_network(
         port_counts=new_port_counts(ports),
         flow_counts=new_records(FlowCount, 0),
         passages=new_records(Passage, _PASSAGES),
+        traced=new_records(TracedFrame, 1),
+        traced_messages=_ring(1),
     )
     columns(network.links)["queue_octets"] = config.queue_octets
     columns(network.links)["input"] = NOWHERE
@@ -474,6 +518,19 @@ def carry_messages(network: NetworkState, priority: int) -> None:
     """Have messages be frames of ``priority`` that queue on their way."""
     network.loop.in_band, network.loop.message_priority = 1, priority
     network.carried = _ring(len(network.pool.frames))
+
+
+@inlined
+def trace_room(network: NetworkState) -> int:
+    """Return more frames than one event puts on links: all messages of a timer, and PAUSE to all feeds."""
+    return len(network.outbox.messages) + _TRACED_AT_ONCE * (2 + len(network.feeds))
+
+
+def trace_frames(network: NetworkState) -> None:
+    """Keep each frame on a link from now on, for a caller that takes them whenever a run stops for room."""
+    network.loop.is_tracing = 1
+    rows = max(_TRACED, 2 * trace_room(network))
+    network.traced, network.traced_messages = new_records(TracedFrame, rows), _ring(rows)
 
 
 def lengthen_tight_ring(network: NetworkState) -> None:

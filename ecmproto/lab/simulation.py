@@ -9,6 +9,7 @@ Memory is what waits in the network, and windows of fixed number.
 from __future__ import annotations
 
 import math
+import os
 import time
 import zlib
 from collections import Counter
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.flows import FlowTable
-from ecmproto.capture.batch import Batch
+from ecmproto.capture import Batch, PcapngWriter
 from ecmproto.engine.arrivals import no_arrivals
 from ecmproto.engine.config import Buffer, LoopConfig, PortConfig, check_seed
 from ecmproto.engine.event_heap import new_event_heap
@@ -42,6 +43,7 @@ from ecmproto.engine.network import (
     new_port_counts,
     schedule_points,
     set_delays,
+    trace_frames,
 )
 from ecmproto.engine.port import FLOW_CONTROLS, NO_LIMIT, fitting_thresholds, new_port, set_rate
 from ecmproto.engine.statistics import kind_name
@@ -65,8 +67,9 @@ from ecmproto.lab.series import (
     levels_of,
 )
 from ecmproto.lab.sources import Endpoints, TrafficSources, new_sources, source_count
+from ecmproto.lab.trace import Trace
 from ecmproto.lab.windows import Windows
-from ecmproto.lab.wiring import WiredSwitch, Wiring
+from ecmproto.lab.wiring import WiredSwitch, Wiring, host_mac
 from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
 from ecmproto.mechanisms.api.protocol import (
     CongestionPoint,
@@ -145,13 +148,28 @@ def sample_stations(network: NetworkState, now_ns: int, samples: Sequence[Statio
         samples[station].queue_octets = waiting_octets
 
 
-def simulate(experiment: Experiment, *, seed: int, watch: Watch | None = None) -> RunResult:
+def simulate(
+    experiment: Experiment,
+    *,
+    seed: int,
+    watch: Watch | None = None,
+    trace: str | os.PathLike[str] | PcapngWriter | None = None,
+) -> RunResult:
     """Return the result of ``experiment`` with the random numbers of ``seed``.
 
-    ``watch`` is told the progress after each window, and says whether to go on.  Raises SpecError or
-    ParameterError for an experiment that cannot be.
+    ``watch`` is told the progress after each window, and says whether to go on.  All frames on links go to
+    ``trace``, a new pcapng file or an open one (`ecmproto.lab.trace`).  Raises SpecError or ParameterError
+    for an experiment that cannot be, OutputError for a file that cannot be written.
     """
-    return Simulation(experiment, seed=seed).run(watch)
+    simulation = Simulation(experiment, seed=seed)
+    if trace is None:
+        return simulation.run(watch)
+    if isinstance(trace, PcapngWriter):
+        simulation.trace_to(trace)
+        return simulation.run(watch)
+    with PcapngWriter(trace, interfaces=()) as writer:
+        simulation.trace_to(writer)
+        return simulation.run(watch)
 
 
 class Simulation:
@@ -167,8 +185,8 @@ class Simulation:
         self._endpoints, flows = self._numbered_flows()
         self._most_flows = max(1, flows)
         generators = [np.random.default_rng([seed, role]) for role in range(4)]
-        contexts = [self._context(number) for number in range(len(self.wiring.ports))]
-        self._points = self._congestion_points(contexts, generators[0])
+        self._contexts = [self._context(number) for number in range(len(self.wiring.ports))]
+        self._points = self._congestion_points(self._contexts, generators[0])
         general = self._general_context()
         self._senders = self.machine.senders(general, generators[1])
         self._set_paths()
@@ -197,6 +215,21 @@ class Simulation:
         self._stopped = self._stops_not_kept = 0
         self._deadlocks: list[Deadlock] = []
         self._frames = 0
+        self._trace: Trace | None = None
+
+    def trace_to(self, writer: PcapngWriter) -> None:
+        """Write all frames on links to ``writer``, on interfaces that are added to it."""
+        self._trace = Trace(
+            writer,
+            wiring=self.wiring,
+            machine=self.machine,
+            contexts=self._contexts,
+            general=self._general_context(),
+            flows=self._sources_of,
+            endpoints=self._endpoints,
+            overhead_octets=self.experiment.overhead_octets,
+        )
+        trace_frames(self.network)
 
     def _numbered_flows(self) -> tuple[list[Endpoints], int]:
         """Return the endpoints of each source, and the most flows that a host has."""
@@ -440,6 +473,8 @@ class Simulation:
                     break
         if not self._levels:
             self._end_levels()
+        if self._trace is not None:
+            self._trace.finish()
         return self._result(now_ns, elapsed_s)
 
     def _progress(self, now_ns: int, elapsed_s: float) -> Progress:
@@ -470,7 +505,9 @@ class Simulation:
         loop.changes = 0
 
     def _drain(self) -> None:
-        """Take completions and PAUSE events out of the network's stores."""
+        """Take completions, PAUSE events and traced frames out of the network's stores."""
+        if self._trace is not None:
+            self._trace.drain(self.network)
         counts = self.network.offers.count
         if counts.completed:
             found = columns(self.network.offers.completions)[: counts.completed].copy()
@@ -729,11 +766,9 @@ def _machines(experiment: Experiment) -> tuple[Machine, str | None]:
 
 def _frame(source: int, destination: int, priority: int) -> bytes:
     """Return the beginning of a frame between two hosts, by which flows are told apart."""
-    return _mac(destination) + _mac(source) + bytes([0x81, 0, priority << 5, 0]) + _ETHERTYPE + bytes(46)
-
-
-def _mac(station: int) -> bytes:
-    return bytes([2, 0, *station.to_bytes(4)])
+    return (
+        host_mac(destination) + host_mac(source) + bytes([0x81, 0, priority << 5, 0]) + _ETHERTYPE + bytes(46)
+    )
 
 
 def _limits(memory: Buffer | None) -> tuple[int, int]:

@@ -189,6 +189,11 @@ def value_of(number: int) -> int:
     return number >> _VALUE_AT
 
 
+def kinds_and_values(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what `kind_of` and `value_of` say of each of many frames' numbers."""
+    return numbers & _KINDS, numbers >> _VALUE_AT
+
+
 @inlined
 def offer_data(source: TrafficSource, index: int, octets: int, value: int, offers: Offers) -> None:
     """Offer a data frame of source ``index``; there is room for it."""

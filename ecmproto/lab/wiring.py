@@ -93,6 +93,11 @@ class HostLine:
     inlet: int
 
 
+def host_mac(station: int) -> bytes:
+    """Return the Ethernet address of a host, by its number."""
+    return bytes([2, 0, *station.to_bytes(4)])
+
+
 class Wiring:
     """The network of ``experiment``; SpecError for one that cannot be wired."""
 
