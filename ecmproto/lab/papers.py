@@ -177,7 +177,7 @@ def page(document: str, entries: Sequence[Entry], *, commit: str, pictures: Mapp
     held = sum(row.holds for row in judged)
     parts = [
         f"# {document}: {DOCUMENTS[document]}",
-        f"Made by `make papers`; seeds from SHA-256(scenario + `{commit}`). "
+        f"Made by `make papers` with the code of `{commit}`; seeds are words of SHA-256(scenario + that). "
         f"{held} of {counted(len(judged), 'band')} hold, on nine seeds of ten or more.",
         *(_section(entry, pictures.get(entry.name, "")) for entry in entries),
     ]

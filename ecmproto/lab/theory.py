@@ -426,12 +426,14 @@ def _greedy(result: RunResult) -> bool:
 
 
 def _shared(result: RunResult, ports: Mapping[str, PortSeries]) -> PortSeries | None:
-    """Return the port that all flows cross where it is the slowest of their ways, else None."""
+    """Return the port that all flows cross where none of their ways has a slower one, else None."""
     common = set.intersection(*(set(flow.path) for flow in result.flows)) & ports.keys()
     if not common:
         return None
-    slowest = min(common, key=lambda name: float(ports[name].service_bps[0]))
-    return ports[slowest]
+    rates_bps = {name: float(port.service_bps[0]) for name, port in ports.items()}
+    slowest = min(common, key=rates_bps.__getitem__)
+    crossed = {name for flow in result.flows for name in flow.path if name in rates_bps}
+    return ports[slowest] if rates_bps[slowest] <= min(rates_bps[name] for name in crossed) else None
 
 
 def _fluid_link(port: PortSeries, set_point_octets: float) -> FluidLink:

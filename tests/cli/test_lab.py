@@ -269,6 +269,19 @@ def test_a_sweep_shows_effects_of_two_values_each(scenario: str, capsys: Capture
     assert [each["factors"] for each in effects[1:3]] == [["control.qeq"], ["control.rp.gd"]]
 
 
+def test_a_sweep_draws_a_heat_map_of_each_figure(scenario: str, tmp_path: Path, capsys: Captured) -> None:
+    picture = tmp_path / "heat.svg"
+    axes = ["--sweep", "control.qeq=26kB,33kB", "--sweep", "control.rp.gd=0.01,0.02,0.03"]
+    shown = ["--show", "queue.p50", "--show", "drops", "--jobs", "1", "--figure", str(picture)]
+    assert run(["lab", "sweep", scenario, *axes, *shown]) == 0
+    drawn = picture.read_text()
+    for text in ("queue.p50", "drops", "26kB", "0.03", "control.qeq down, control.rp.gd across"):
+        assert text in drawn
+    assert drawn.count("21 kB") == 6
+    capsys.readouterr()
+    assert run(["lab", "sweep", scenario, *axes, "--figure", str(tmp_path / "heat.txt")]) == 2
+
+
 def test_points_can_be_listed_in_a_file(scenario: str, tmp_path: Path, capsys: Captured) -> None:
     points = tmp_path / "points.txt"
     points.write_text("control.qeq=26kB\ncontrol.qeq=33kB control.rp.gd=0.01\n")

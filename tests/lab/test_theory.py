@@ -160,3 +160,13 @@ def test_models_say_nothing_of_links_whose_rate_changes() -> None:
     service_bps = port.service_bps.copy()
     service_bps[50:] = 1e9
     assert curves_of(replace(result, ports=(host, replace(port, service_bps=service_bps)))) == ()
+
+
+def test_models_of_one_link_say_nothing_where_a_flow_has_a_slower_one() -> None:
+    result = run_with("fecn")
+    host, port = result.ports
+    slower = replace(port, name="d>e", service_bps=port.service_bps / 10)
+    first, second = result.flows
+    longer = replace(first, path=(*first.path, "d>e"))
+    assert curves_of(result)
+    assert curves_of(replace(result, ports=(host, port, slower), flows=(longer, second))) == ()

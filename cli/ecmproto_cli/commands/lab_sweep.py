@@ -16,8 +16,8 @@ import click
 
 from ecmproto_cli.commands.lab import Setup, scenario_argument, setting_options
 from ecmproto_cli.errors import INTERRUPTED
-from ecmproto_cli.options import color_option
-from ecmproto_cli.output import columns_of, paint
+from ecmproto_cli.options import color_option, force_option
+from ecmproto_cli.output import check_outputs, columns_of, paint
 from ecmproto_cli.progress import is_wanted, work
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ FIGURES = ("queue.mean", "queue.peak", "throughput", "utilisation", "drops")
     "--out", metavar="FILE",
     help="Add each finished point to this file, and skip those that it has: a line of JSON each.",
 )  # fmt: skip
+@click.option(
+    "--figure", metavar="FILE",
+    help="Draw a heat map for each figure, of one or two keys: .png or .svg; needs ecmproto[report].",
+)  # fmt: skip
+@force_option
 @click.option("--effects", is_flag=True, help="Show what each factor does, of two values each (2ᵏ design).")
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
@@ -66,6 +71,8 @@ def command(
     jobs: int | None,
     shard: str | None,
     out: str | None,
+    figure: str | None,
+    force: bool,
     effects: bool,
     form: str,
 ) -> int:
@@ -96,6 +103,8 @@ def command(
         raise click.UsageError("needed --sweep KEY=A,B,… or --points FILE: what to run")
     if effects and points:
         raise click.UsageError("--effects is for --sweep, with two values of each key")
+    if figure:
+        _check_figure(figure, force)
     found = setup.scenario(scenario)
     parsed = [parse_axis(text) for text in axes]
     first = found.seed if seed is None else seed
@@ -137,7 +146,28 @@ def command(
     if form == "text":
         for text, each in found_effects.items():
             click.echo(f"\n{_effects_table(text, each)}")
+    if figure:
+        _draw(figure, force, f"{found.name}: {own.title}", rows, parsed or _axes_of(part), texts)
     return INTERRUPTED if stopped else 0
+
+
+def _check_figure(path: str, force: bool) -> None:
+    """Check before the work that the picture can be written."""
+    from ecmproto.report.html import report_form
+
+    report_form(path)
+    check_outputs([path], force=force)
+
+
+def _draw(
+    path: str, force: bool, title: str, rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]
+) -> None:
+    from ecmproto.capture import open_sink
+    from ecmproto.report.sweeps import heat_maps
+
+    content = heat_maps(title, rows, axes, figures, path)
+    with open_sink(path, force=force) as sink:
+        sink.write(content)
 
 
 def run_point(point: Point, *, scenario: Scenario, figures: Sequence[str]) -> Row:
