@@ -131,7 +131,7 @@ def measure(meter: ECMMeter, settings: ECMMeterSettings, qlen_octets: int, tag_c
     if qoff == 0 and qdelta == 0:
         meter.balanced += 1
         return silent
-    # Positive feedback suppressed: the frame carries no CM-Tag of this congestion point (S000, step 3).
+    # Positive feedback suppressed: the frame carries no CM-Tag of this point (algorithms §1, CP rule 3).
     if qoff <= 0 and tag_cpid != meter.cpid:
         meter.unassociated += 1
         return silent
