@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import select
-import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +39,8 @@ _FD, _EVENTS, _REVENTS, _POLL_PARTS = 0, 2, 3, 4
 """struct pollfd as 16-bit numbers: the descriptor takes two."""
 _CLOSED = -1
 _CLOCK_MONOTONIC = 1
-_DONTWAIT = int(socket.MSG_DONTWAIT)
+_DONTWAIT = 0x40
+"""MSG_DONTWAIT, which not every system's Python knows; these calls are Linux's."""
 _NOTHING_THERE = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS)
 _EAGAIN, _EINTR, _ENOBUFS = _NOTHING_THERE
 _PARTS = 2
@@ -133,9 +134,14 @@ def _external(name: str, returns: Any, *arguments: Any) -> Any:
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return types.ExternalFunction(name, returns(*arguments))
     kinds = {types.int32: ctypes.c_int, types.uint32: ctypes.c_uint, types.int64: ctypes.c_size_t}
-    function = getattr(ctypes.CDLL(None, use_errno=True), name)
-    function.argtypes = [kinds[each] for each in arguments]
-    return function
+
+    @functools.cache
+    def found() -> Any:
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
+        function.argtypes = [kinds[each] for each in arguments]
+        return function
+
+    return lambda *given: found()(*given)
 
 
 _clock_gettime = _external("clock_gettime", types.int32, types.int32, types.int64)
