@@ -27,6 +27,7 @@ from ecmproto.capture.linux.wires import (
     Sockets,
     Wires,
     has_frames,
+    is_served,
     monotonic_ns,
     receive,
     send,
@@ -116,7 +117,7 @@ def pass_on(path: Path, wires: Wires, until_ns: int, coalesce_ns: int) -> int:
         now_ns = monotonic_ns(wires)
         if now_ns >= until_ns:
             return TIME_CAME
-        if sleep(wires, until_ns - now_ns, coalesce_ns):
+        if is_served(wires) and sleep(wires, until_ns - now_ns, coalesce_ns):
             return WOKEN
         for interface in range(state.interfaces):
             if not has_frames(wires, interface):

@@ -36,6 +36,7 @@ from ecmproto.capture.linux.wires import (
     WOKEN,
     Wires,
     has_frames,
+    is_served,
     monotonic_ns,
     receive,
     send,
@@ -360,7 +361,8 @@ def drive(
         now_ns = monotonic_ns(wires)
         if now_ns >= until_ns:
             return TIME_CAME
-        if sleep(wires, min(due_ns(switch, point), until_ns) - now_ns, coalesce_ns):
+        sleep_ns = min(due_ns(switch, point), until_ns) - now_ns
+        if is_served(wires) and sleep(wires, sleep_ns, coalesce_ns):
             return WOKEN
         now_ns = monotonic_ns(wires)
         for interface in range(state.interfaces):

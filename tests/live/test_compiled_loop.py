@@ -261,3 +261,23 @@ def test_what_an_edge_finds_no_room_for_is_left_to_who_sends_the_rest() -> None:
         assert sorted(bench.left_by(HOST)) == sorted(sent)
     finally:
         bench.close()
+
+
+def test_an_interface_that_always_has_frames_for_python_keeps_no_other_waiting() -> None:
+    bench = EdgeBench("fecn")
+    edge, left = bench.edge, list[int]()
+    take = edge.take
+
+    def busy(batch: Batch, interface: int, now_ns: int) -> None:
+        take(batch, interface, now_ns)
+        left.append(len(bench.left_by(NET)))
+        if len(left) < 20:
+            bench.ends[NET].send(frame(1, RECEIVER))
+
+    edge.take = busy  # type: ignore[method-assign]
+    try:
+        bench.ends[NET].send(frame(1, RECEIVER))
+        bench.pushes(HOST, [frame(RECEIVER, 1)])
+    finally:
+        bench.close()
+    assert left[:2] == [0, 1]

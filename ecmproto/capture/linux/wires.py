@@ -199,8 +199,20 @@ def _poll(wires: Wires, sleep_ns: int, descriptors: int) -> None:
 
 @inlined
 def has_frames(wires: Wires, interface: int) -> bool:
-    """Return whether the last sleep ended with something at ``interface``, be it an error."""
+    """Return whether the last sleep ended with something at ``interface`` that `receive` is still to see."""
     return bool(wires.polls[_POLL_PARTS * interface + _REVENTS] != 0)
+
+
+@inlined
+def is_served(wires: Wires) -> bool:
+    """Return whether everything that the last sleep ended with was received.
+
+    Who returns to its caller before that goes on with the rest, so that no interface keeps others waiting.
+    """
+    served = True
+    for interface in range(wires.state.interfaces):
+        served = served and not has_frames(wires, interface)
+    return served
 
 
 @compiled
@@ -210,6 +222,7 @@ def receive(wires: Wires, interface: int) -> bool:
     Return False where that failed: ``state.error`` says why.
     """
     state = wires.state
+    wires.polls[_POLL_PARTS * interface + _REVENTS] = 0
     state.interface, state.frames, state.error = interface, 0, 0
     count = _recvmmsg(wires.receiving[interface], state.messages_at, state.room, _DONTWAIT, 0)
     if count < 0:
