@@ -453,10 +453,17 @@ _WIDTH = 80
 
 
 class Comparison:
-    """Outcomes of one scenario side by side: its own mechanism, others, and the baselines."""
+    """Outcomes of one scenario side by side: its own mechanism, others, and the baselines.
+
+    Queue figures of all are about the same port: the first's.
+    """
 
     def __init__(self, outcomes: Mapping[str, Outcome]) -> None:
         self.outcomes = dict(outcomes)
+        main_port = next(iter(self.outcomes.values())).runs[0].main_port
+        for outcome in self.outcomes.values():
+            for run in outcome.runs:
+                run.main_port = main_port
 
     @property
     def figures(self) -> list[str]:

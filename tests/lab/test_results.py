@@ -12,7 +12,7 @@ import pytest
 from ecmproto.errors import SpecError
 from ecmproto.lab.figures import MEASUREMENTS, parse_expectation, parse_figure
 from ecmproto.lab.model import Band, Control, Measure
-from ecmproto.lab.outcome import Outcome, explanations, problems
+from ecmproto.lab.outcome import Comparison, Outcome, explanations, problems
 from ecmproto.lab.results import RunFigures, settling_ns
 from ecmproto.lab.series import Conservation, Deadlock, RunResult
 from tests.lab.synthetic import MS, experiment, run_result
@@ -192,6 +192,18 @@ def test_figures_of_other_runs_are_of_the_same_seed() -> None:
     none = [RunFigures(run_result(seed, settled_octets=24_000 * seed)) for seed in (1, 2)]
     row = Outcome(given, ours, others={"none": none}).rows[0]
     assert row.values == ((0.5,), (0.25,))
+
+
+def test_a_comparison_is_about_the_same_port_in_every_run() -> None:
+    first = run_result()
+    other = replace(first.ports[1], name="s>e", octet_ns=first.ports[1].octet_ns / 2)
+    whole = replace(first, ports=(*first.ports, other))
+    turned = replace(first, ports=(*first.ports, replace(other, octet_ns=first.ports[1].octet_ns * 2)))
+    assert RunFigures(turned).main_port == "s>e"
+    runs = {"a": [RunFigures(whole)], "b": [RunFigures(turned)]}
+    outcomes = {name: Outcome(experiment(), each) for name, each in runs.items()}
+    lines = Comparison(outcomes).table().splitlines()
+    assert any(line.split() == ["queue.mean", "24", "kB", "24", "kB"] for line in lines)
 
 
 def test_an_expectation_reads_the_same_figures() -> None:
