@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ecmproto._version import __version__
+from ecmproto.capture import PcapngWriter
 from ecmproto.lab.figures import Expectation, parse_figure
 from ecmproto.lab.model import Experiment
 from ecmproto.lab.results import RunFigures
@@ -20,12 +21,23 @@ WatchOf = Callable[[Experiment, int], Watch]
 
 
 class Runs:
-    """Experiments by name, run on the same seeds; ``stopped`` once a watch has ended one."""
+    """Experiments by name, run on the same seeds; ``stopped`` once a watch has ended one.
 
-    def __init__(self, experiments: Mapping[str, Experiment], seeds: Sequence[int], *, jobs: int = 1) -> None:
+    All frames of the very first run go to ``trace``.
+    """
+
+    def __init__(
+        self,
+        experiments: Mapping[str, Experiment],
+        seeds: Sequence[int],
+        *,
+        jobs: int = 1,
+        trace: PcapngWriter | None = None,
+    ) -> None:
         self.experiments = dict(experiments)
         self.seeds = list(seeds)
         self.jobs = jobs
+        self.trace = trace
         self.stopped = False
         self.results: dict[str, list[RunFigures]] = {}
 
@@ -49,9 +61,10 @@ class Runs:
         self, tasks: Sequence[tuple[str, Experiment, int]], watch_of: WatchOf | None
     ) -> Iterator[tuple[str, RunResult]]:
         here = tasks if self.jobs == 1 else tasks[:1]
-        for name, experiment, seed in here:
+        for number, (name, experiment, seed) in enumerate(here):
             watch = watch_of(experiment, seed) if watch_of else None
-            yield name, simulate(experiment, seed=seed, watch=watch)
+            trace = None if number else self.trace
+            yield name, simulate(experiment, seed=seed, watch=watch, trace=trace)
         if left := tasks[len(here) :]:
             context = multiprocessing.get_context("spawn")
             with context.Pool(min(self.jobs, len(left)), initializer=ignore_interrupts) as pool:

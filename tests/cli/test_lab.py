@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ecmproto.capture import Interface, PcapngWriter, open_capture
 from ecmproto.lab import running, simulation, sweeps
+from ecmproto.lab.model import Experiment
 from ecmproto_cli.main import run
 from tests.lab import synthetic
 
@@ -173,6 +175,8 @@ def test_settings_variants_and_mechanisms_reach_the_experiment(scenario: str, ca
         (["papers", "S009"], "S004"),
         (["run", "SCENARIO", "--panels", "queue,rates"], "delivered"),
         (["run", "SCENARIO", "--html", "page.txt"], ".html"),
+        (["run", "SCENARIO", "-w", "frames.pcap"], "pcapng"),
+        (["run", "SCENARIO", "-w", "-"], "pcapng"),
     ],
 )
 def test_mistakes_exit_with_2_before_anything_is_run(
@@ -193,7 +197,7 @@ def test_an_interrupted_run_shows_what_there_is(
     import os
     import signal
 
-    def simulate(given: object, *, seed: int, watch: object = None) -> object:
+    def simulate(given: object, *, seed: int, watch: object = None, trace: object = None) -> object:
         os.kill(os.getpid(), signal.SIGINT)
         return synthetic.simulate(given, seed=seed, watch=watch)  # type: ignore[arg-type]
 
@@ -215,6 +219,31 @@ def test_a_page_and_a_picture_are_written(scenario: str, tmp_path: Path) -> None
     assert "Queue and rate against each other" in picture.read_text()
     assert "Rate delivered per flow" not in picture.read_text()
     assert run(["lab", "run", scenario, *arguments]) == 2
+
+
+def test_the_frames_of_the_first_run_are_written(
+    scenario: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = tmp_path / "frames.pcapng"
+    given = []
+
+    def simulate(experiment: Experiment, *, seed: int, watch: object, trace: PcapngWriter | None) -> object:
+        given.append((seed, trace is not None))
+        if trace is not None:
+            trace.add_interface(Interface(index=0, linktype=1, name="s>h1"))
+            trace.write_frame(bytes(60), 5)
+        return synthetic.simulate(experiment, seed=seed)
+
+    monkeypatch.setattr(running, "simulate", simulate)
+    arguments = ["lab", "run", scenario, "--seeds", "2", "-w", str(frames)]
+    assert run(arguments) == 0
+    assert given == [(1, True), (2, False)]
+    with open_capture(frames) as reader:
+        assert sum(map(len, reader)) == 1
+        assert [interface.name for interface in reader.interfaces] == ["s>h1"]
+    assert run(arguments) == 2
+    assert "frames.pcapng" in capsys.readouterr().err
+    assert run([*arguments, "--force"]) == 0
 
 
 # compare --------------------------------------------------------------------------------------------------

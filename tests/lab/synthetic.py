@@ -73,10 +73,11 @@ def experiment(**changes: Any) -> Experiment:
     return replace(given, **changes)
 
 
-def simulate(given: Experiment, *, seed: int, watch: Watch | None = None) -> RunResult:
+def simulate(given: Experiment, *, seed: int, watch: Watch | None = None, trace: object = None) -> RunResult:
     """Return a run of any experiment as `run_result` has it: its first port is fuller the larger the seed.
 
-    Every flow that starts within the first half has the same rate; ``watch`` is called ten times.
+    Every flow that starts within the first half has the same rate; ``watch`` is called ten times,
+    and ``trace`` gets nothing.
     """
     steps = 10
     for step in range(1, steps + 1):

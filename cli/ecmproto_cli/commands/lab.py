@@ -25,6 +25,7 @@ from ecmproto_cli.output import paint, pairs
 from ecmproto_cli.progress import is_wanted, work
 
 if TYPE_CHECKING:
+    from ecmproto.capture import PcapngWriter
     from ecmproto.lab.model import Experiment
     from ecmproto.lab.running import Runs
     from ecmproto.lab.scenario import Scenario
@@ -253,12 +254,20 @@ class Teller:
 
 
 def run_experiments(
-    experiments: Mapping[str, Experiment], seeds: Sequence[int], *, jobs: int, as_json: bool
+    experiments: Mapping[str, Experiment],
+    seeds: Sequence[int],
+    *,
+    jobs: int,
+    as_json: bool,
+    trace: PcapngWriter | None = None,
 ) -> Runs:
-    """Run experiments on seeds, telling how far they are; Ctrl-C keeps what there is."""
+    """Run experiments on seeds, telling how far they are; Ctrl-C keeps what there is.
+
+    The frames of the first run go to ``trace``.
+    """
     from ecmproto.lab.running import Runs
 
-    runs = Runs(experiments, seeds, jobs=jobs)
+    runs = Runs(experiments, seeds, jobs=jobs, trace=trace)
     teller = Teller(as_json=as_json, runs=len(experiments) * len(seeds))
 
     def done(result: RunResult) -> None:

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,12 @@ from ecmproto_cli.commands.lab import (
     setting_options,
 )
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
-from ecmproto_cli.options import F, color_option, force_option
+from ecmproto_cli.options import F, color_option, force_option, write_option
 from ecmproto_cli.output import check_outputs, paint
 from ecmproto_cli.progress import work
 
 if TYPE_CHECKING:
+    from ecmproto.capture import PcapngWriter
     from ecmproto.lab.outcome import Check, Outcome
     from ecmproto.lab.scenario import Scenario
     from ecmproto.report.figures import Kind
@@ -72,12 +74,13 @@ class Reports:
     panels: tuple[Kind, ...]
     force: bool
 
-    def check(self) -> None:
-        """Check before the work that they can be written."""
+    def check(self, trace: str | None = None) -> None:
+        """Check before the work that they can be written, and a trace of the frames beside them."""
+        if self.html or self.figure or trace:
+            check_outputs([*self.html, *self.figure, trace], force=self.force)
         if self.html or self.figure:
             from ecmproto.report.html import report_form
 
-            check_outputs([*self.html, *self.figure], force=self.force)
             for path in (*self.html, *self.figure):
                 report_form(path)
 
@@ -114,6 +117,9 @@ class Reports:
     multiple=True,
     help="Show this figure too, as 'rate.settling(r1, 5%)'.",
 )
+@write_option(
+    "Write all frames of the run, of several the first, as pcapng: an interface each way of a link."
+)
 @report_options
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
@@ -126,6 +132,7 @@ def command(
     seeding: Seeding,
     expectations: tuple[str, ...],
     figures: tuple[str, ...],
+    output: str | None,
     reports: Reports,
     form: str,
 ) -> int:
@@ -138,6 +145,7 @@ def command(
     ecmproto lab run bcn-parking-lot --seeds 5
     ecmproto lab run qcn-baseline-1 --mechanism pfc --html pfc.html
     ecmproto lab run mine.toml --set duration=50ms --expect 'queue.p99 < 40kB' --expect 'drops == 0'
+    ecmproto lab run qcn-baseline-1 --set duration=60ms -w frames.pcapng
     """
     from ecmproto.lab.figures import parse_expectation, parse_figure
     from ecmproto.lab.outcome import Outcome
@@ -147,14 +155,16 @@ def command(
     expected = [parse_expectation(text) for text in expectations]
     for text in figures:
         parse_figure(text)
-    reports.check()
+    _check_trace(output)
+    reports.check(output)
     found = setup.scenario(scenario)
     experiment = found.experiment()
     experiments = {"": experiment}
     for name in runs_named(experiment, figures=figures, expectations=expected):
         experiments[name] = setup.named(load_scenario(scenario), name).experiment()
     seeds = seeding.all_seeds(found)
-    runs = run_experiments(experiments, seeds, jobs=seeding.jobs, as_json=form == "ndjson")
+    with _tracing(output, force=reports.force) as trace:
+        runs = run_experiments(experiments, seeds, jobs=seeding.jobs, as_json=form == "ndjson", trace=trace)
     others = {name: each for name, each in runs.results.items() if name}
     outcome = Outcome(experiment, runs.results[""], variant=found.variant, others=others, figures=figures)
     checks = [outcome.check(each) for each in expected]
@@ -163,6 +173,23 @@ def command(
     if runs.stopped:
         return INTERRUPTED
     return 0 if outcome.holds and all(check.holds for check in checks) else FINDINGS
+
+
+def _check_trace(path: str | None) -> None:
+    """Raise UsageError for a trace whose format has no interfaces, or that would go among the figures."""
+    from ecmproto.capture import format_of
+
+    if path is not None and (path == "-" or format_of(path, "pcapng") != "pcapng"):
+        raise click.UsageError(f"-w {path}: needed a file for pcapng, which has interfaces")
+
+
+def _tracing(path: str | None, *, force: bool) -> AbstractContextManager[PcapngWriter | None]:
+    """Open the capture that a run's frames go to."""
+    if path is None:
+        return nullcontext()
+    from ecmproto.capture import PcapngWriter
+
+    return PcapngWriter(path, interfaces=(), force=force)
 
 
 def _show(outcome: Outcome, checks: Sequence[Check], form: str, scenario: Scenario) -> None:
