@@ -45,12 +45,14 @@ class Gauge:
     peak_octets: Annotated[NDArray[np.int64], _ROWS]
     octet_ns: Annotated[NDArray[np.float64], _ROWS]
     """The integral of the level over time up to ``since_ns``."""
-    held_ns: Annotated[NDArray[np.int64], (_ROWS, _STEPS)]
-    """How long each step of the level stood."""
     coarse_shift: int
     """log2 of the steps above 1 MiB, in octets."""
     trace_shift: int
     """log2 of the length of a trace bin, in ns."""
+    total_only: int
+    """1: priorities have a level but no statistics, and there is no trace."""
+    held_ns: Annotated[NDArray[np.int64], (_ROWS, _STEPS)]
+    """How long each step of the level stood."""
     trace_octet_ns: Annotated[NDArray[np.float64], TRACE_BINS]
     trace_peak_octets: Annotated[NDArray[np.int64], TRACE_BINS]
 
@@ -84,6 +86,9 @@ def step_end(gauge: Gauge, step: int) -> int:
 @inlined
 def change(gauge: Gauge, row: int, now_ns: int, octets: int) -> None:
     """Add ``octets`` (negative to take away) to the level of ``row`` at ``now_ns``."""
+    if gauge.total_only == 1 and row != TOTAL:
+        gauge.level_octets[row] += octets
+        return
     settle(gauge, row, now_ns)
     level = gauge.level_octets[row] + octets
     gauge.level_octets[row] = level
@@ -99,7 +104,7 @@ def settle(gauge: Gauge, row: int, now_ns: int) -> None:
     gauge.since_ns[row] = now_ns
     gauge.octet_ns[row] += float(elapsed_ns) * level
     gauge.held_ns[row, step_of(gauge, level)] += elapsed_ns
-    if row == TOTAL and level > 0:
+    if row == TOTAL and level > 0 and gauge.total_only == 0:
         shift = gauge.trace_shift
         time_bin = since_ns >> shift
         if now_ns <= (time_bin + 1) << shift and time_bin < TRACE_BINS:

@@ -351,6 +351,9 @@ class Simulation:
             )
             for port in wiring.ports
         ]
+        for port in network.ports:
+            # Windows are kept by `Windows`.
+            port.gauge.total_only = 1
         network.routes, network.choices = wiring.routes, wiring.choices
         self._wire(network)
         network.port_counts = new_port_counts(len(wiring.ports))
