@@ -382,6 +382,8 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str]) -> list[Flow]:
         idle_ns=values["idle"],
         sizes=_sizes(values["sizes"], f"{where}.sizes") if values["sizes"] else (),
         bursts=_bursts(values["bursts"] or (), f"{where}.bursts"),
+        capture=values["capture"] or "",
+        capture_source=values["capture_source"],
         group=values["group"] or several,
         hops=values["hops"],
     )

@@ -222,6 +222,10 @@ FLOW: Mapping[str, Key] = {
         kind=TEXT, doc="the distribution of flow sizes: websearch, datamining, a file.csv, or 1kB:0.5, 1MB:1"
     ),
     "bursts": Key(kind=NAMES, doc='bursts at times, as ["0ms 100kB", "5ms 1MB"]'),
+    "capture": Key(kind=TEXT, doc="a capture file; its frames are offered at their times, of their lengths"),
+    "capture_source": Key(
+        kind=TEXT, doc="only those from this MAC address, as 02:00:00:00:00:01", default=""
+    ),
     "group": Key(kind=WORD, doc="what it counts with in tables; of several flows their name", default=""),
     "hops": Key(
         kind=COUNT,
@@ -242,6 +246,7 @@ PATTERN_KEYS: Mapping[Pattern, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Pattern.TRANSACTIONS: ((), ("connections", *TCP_KEYS, "request", "response", "idle")),
     Pattern.SIZES: (("rate", "sizes"), ("connections", *TCP_KEYS)),
     Pattern.SCHEDULE: (("bursts",), ()),
+    Pattern.CAPTURE: (("capture",), ("capture_source",)),
 }
 """The keys that each pattern needs, and those that it can have besides."""
 _OF_PATTERNS = frozenset(key for keys in PATTERN_KEYS.values() for each in keys for key in each) | {

@@ -117,6 +117,8 @@ class Pattern(Enum):
     average."""
     SCHEDULE = "schedule"
     """Bursts of given octets at given times."""
+    CAPTURE = "capture"
+    """The frames of a capture, at their times and of their lengths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +173,10 @@ class Flow:
     """The distribution of flow sizes: (octets, share of flows up to that size), rising to 1."""
     bursts: tuple[tuple[int, int], ...] = ()
     """The schedule: (ns, octets)."""
+    capture: str = ""
+    """The file of the capture whose frames it offers; time 0 is that of the first frame in it."""
+    capture_source: str = ""
+    """Only frames from this MAC address; empty: all of them."""
     group: str = ""
     """What it counts with in tables; empty: with itself."""
     hops: int = 0

@@ -543,7 +543,8 @@ topology = "dumbbell sources=4 rate=10G buffer=300kB"
 name = "bulk"                    # several flows are bulk1, bulk2, …, and the group bulk
 from = "s1..s4"                  # or "s*", or ["s1", "s3"]
 to = "d1"                        # or "all others"
-pattern = "saturating"           # cbr, bernoulli, poisson, on-off, tcp, transactions, sizes, schedule
+pattern = "saturating"           # cbr, bernoulli, poisson, on-off, tcp, transactions, sizes, schedule,
+#                                  capture
 # rate = "5G"                    # for those patterns that have a rate
 # start = "10ms"
 

@@ -13,6 +13,7 @@ What each pattern does:
   do; a flow completes when all of its frames have come, and its latency counts from when it came itself.  A
   flow that lost a frame never does
 - sizes over TCP: each connection has its share of the flows, one after another
+- capture: each frame comes at its time since the first of the capture; shorter ones than 60 octets are padded
 - TCP and transactions: `ecmproto.lab.tcp`
 
 A source begins at ``start_ns`` and begins nothing at ``stop_ns`` or later.  Random numbers come from one
@@ -25,12 +26,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 
+from ecmproto.capture import open_capture
 from ecmproto.engine.event_heap import EventHeap, first, first_ns, new_event_heap, set_due
 from ecmproto.engine.traffic import Offers, has_offer_room
 from ecmproto.errors import ParameterError
+from ecmproto.formats.text import mac_of
 from ecmproto.kernel import compiled, inlined
 from ecmproto.lab.model import Flow, Pattern
 from ecmproto.lab.source import (
@@ -74,6 +78,7 @@ _ON_OFF = 4
 _SIZES = 5
 _SCHEDULE = 6
 _TCP = 7
+_CAPTURE = 8
 _NUMBERS = {
     Pattern.SATURATING: _SATURATING,
     Pattern.CBR: _CBR,
@@ -84,6 +89,7 @@ _NUMBERS = {
     Pattern.SCHEDULE: _SCHEDULE,
     Pattern.TCP: _TCP,
     Pattern.TRANSACTIONS: _TCP,
+    Pattern.CAPTURE: _CAPTURE,
 }
 _OF_A_RATE = (Pattern.CBR, Pattern.BERNOULLI, Pattern.POISSON, Pattern.ON_OFF, Pattern.SIZES)
 
@@ -96,6 +102,7 @@ _MOST_SLOTS = 1 << 20
 _FLIGHTS = 256
 """Flows of a source that may be in flight; a power of 2."""
 _NO_FLOW = -1
+_ADDRESSES_OCTETS = 12
 _MOST_SEGMENTS = 1 << 20
 
 
@@ -148,6 +155,11 @@ class TrafficSources(Struct):
             elif source.pattern == _TCP:
                 on_tcp_timer(self.connections, source, index, self.draws, now_ns, offers)
                 due_ns = tcp_due_ns(self.connections.records[source.connection], now_ns)
+            elif source.pattern == _CAPTURE:
+                offer_data(source, index, self.table.octets[source.table_at], 0, offers)
+                source.table_at += 1
+                next_arrival(self.table, source, self.draws)
+                due_ns = source.timer_ns
             else:
                 offer_data(source, index, source.frame_octets, 0, offers)
                 due_ns = _next_frame_ns(source, self.draws)
@@ -430,7 +442,7 @@ def _first_ns(sources: TrafficSources, source: TrafficSource, flow: Flow) -> int
     elif flow.pattern is Pattern.ON_OFF:
         source.pause_ns = start_ns + _duration_ns(source.on_ns, source.pareto_shape, sources.draws)
         _while_on(source, sources.draws)
-    elif flow.pattern in (Pattern.SIZES, Pattern.SCHEDULE):
+    elif flow.pattern in (Pattern.SIZES, Pattern.SCHEDULE, Pattern.CAPTURE):
         next_arrival(sources.table, source, sources.draws)
     due_ns = _due_ns(source)
     return due_ns if due_ns < source.stop_ns else NEVER_NS
@@ -440,7 +452,7 @@ def _period_ns(source: TrafficSource, flow: Flow) -> float:
     """Return the period in which a source with a random start begins."""
     if flow.pattern is Pattern.ON_OFF:
         return flow.on_ns + flow.off_ns
-    if flow.pattern is Pattern.SCHEDULE:
+    if flow.pattern in (Pattern.SCHEDULE, Pattern.CAPTURE):
         return 0.0
     if flow.pattern is Pattern.BERNOULLI:
         return source.frame_ns
@@ -462,7 +474,32 @@ def _table(flow: Flow) -> list[tuple[int, int, float]]:
         return [(octets, 0, share) for octets, share in flow.sizes]
     if flow.pattern is Pattern.SCHEDULE:
         return [(octets, flow.start_ns + ns, 0.0) for ns, octets in sorted(flow.bursts)]
+    if flow.pattern is Pattern.CAPTURE:
+        return [(octets, flow.start_ns + ns, 0.0) for ns, octets in _captured(flow)]
     return []
+
+
+def _captured(flow: Flow) -> list[tuple[int, int]]:
+    """Return the times, from the capture's first frame on, and the lengths of the frames of a flow."""
+    source = np.frombuffer(mac_of(flow.capture_source) if flow.capture_source else b"", np.uint8)
+    found: list[tuple[int, int]] = []
+    first_ns: int | None = None
+    with open_capture(flow.capture) as reader:
+        for batch in reader:
+            if first_ns is None and len(batch):
+                first_ns = int(batch.time_ns[0])
+            fcs_octets = np.array([interface.fcs_octets for interface in reader.interfaces], np.int64)
+            octets = batch.original - fcs_octets[batch.interface]
+            times_ns = np.maximum(batch.time_ns - (first_ns or 0), 0)
+            chosen = np.flatnonzero(batch.captured >= _ADDRESSES_OCTETS)
+            if len(source):
+                at = batch.offset[chosen, None] + np.arange(
+                    _ADDRESSES_OCTETS - len(source), _ADDRESSES_OCTETS
+                )
+                chosen = chosen[(batch.buffer[at] == source).all(axis=1)]
+            found += zip(times_ns[chosen].tolist(), octets[chosen].tolist(), strict=True)
+    found.sort(key=itemgetter(0))
+    return [(ns, min(max(octets, LEAST_FRAME_OCTETS), MOST_FRAME_OCTETS)) for ns, octets in found]
 
 
 def _check(flow: Flow, place: Endpoints) -> None:

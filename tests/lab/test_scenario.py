@@ -123,6 +123,8 @@ def test_patterns_take_their_keys() -> None:
     assert (flow.request_octets, flow.response_octets, flow.idle_ns) == (0, 10_000, 16_000)
     (flow,) = _flows(base + '"schedule"\nbursts = ["0ms 100kB", "5ms 16frames"]')
     assert flow.bursts == ((0, 100_000), (5_000_000, 24_000))
+    (flow,) = _flows(base + '"capture"\ncapture = "in.pcap"\ncapture_source = "02:00:00:00:00:01"')
+    assert (flow.capture, flow.capture_source) == ("in.pcap", "02:00:00:00:00:01")
 
 
 @pytest.mark.parametrize("name", ["websearch", "datamining"])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from math import ceil, log
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ecmproto.capture import PcapWriter
 from ecmproto.engine.traffic import new_offers
-from ecmproto.errors import ParameterError
+from ecmproto.errors import CaptureError, ParameterError, SpecError
 from ecmproto.lab.model import Flow, Pattern
 from ecmproto.lab.sources import mean_octets, new_sources
 from ecmproto.mechanisms.limiter import NEVER_NS
@@ -182,6 +184,26 @@ def test_a_schedule_by_hand() -> None:
     source = network.sources.records[0]
     assert (source.completed, source.latency_ns) == (3, 3480 + 3680 + 1048)
     assert (source.latency_min_ns, source.latency_max_ns) == (1048, 3680)
+
+
+def test_frames_of_a_capture_come_at_their_times(tmp_path: Path) -> None:
+    path = str(tmp_path / "in.pcap")
+    macs = [bytes([2, 0, 0, 0, 0, number]) for number in (1, 2)]
+    came = [(5_000, 0, 1514), (5_700, 1, 40), (5_700, 0, 900), (9_000, 1, 64)]
+    with PcapWriter(path) as writer:
+        for ns, number, octets in came:
+            writer.write_frame((b"\xff" * 6 + macs[number]).ljust(octets, b"\0"), 10**18 + ns)
+    every = offered(flow(Pattern.CAPTURE, capture=path, start_ns=100), until_ns=MS)
+    assert [(each.time_ns, each.octets) for each in every.offered] == [
+        (100, 1514), (800, 60), (800, 900), (4_100, 64)
+    ]  # fmt: skip
+    # One source's frames keep their times within the capture.
+    second = flow(Pattern.CAPTURE, capture=path, capture_source="02:00:00:00:00:02", stop_ns=4_000)
+    assert [(each.time_ns, each.octets) for each in offered(second, until_ns=MS).offered] == [(700, 60)]
+    with pytest.raises(SpecError, match="six octets"):
+        sources_of(flow(Pattern.CAPTURE, capture=path, capture_source="02:00"))
+    with pytest.raises(CaptureError):
+        sources_of(flow(Pattern.CAPTURE, capture=path + "x"))
 
 
 def test_a_flow_that_lost_a_frame_does_not_complete() -> None:
