@@ -14,7 +14,7 @@ _PUBLISHED = (
 
 
 def test_every_published_experiment_is_there() -> None:
-    assert scenario_names() == sorted(_PUBLISHED)
+    assert set(_PUBLISHED) <= set(scenario_names())
 
 
 @pytest.mark.parametrize("name", _PUBLISHED)
