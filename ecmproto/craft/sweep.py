@@ -300,7 +300,10 @@ class Sweep:
         places = []
         for axis in self._setting:
             assert axis.field.bits is not None
-            bit = 8 * starts[finished.parts.index(axis.part)] + axis.field.bit_offset
+            number = finished.parts.index(axis.part)
+            layer = finished.frame.layers[number]
+            moved = sum(len(getattr(layer, key)) for key in axis.field.behind)
+            bit = 8 * (starts[number] + moved) + axis.field.bit_offset
             places.append(BitRange(bit=bit, bits=axis.field.bits))
         return frame_template(finished.frame, places, finished.given, checksums=not self.plan.raw)
 

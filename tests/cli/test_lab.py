@@ -197,6 +197,9 @@ def test_an_interrupted_run_shows_what_there_is(
     import os
     import signal
 
+    # Where a shell has begun this in the background, it is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def simulate(given: object, *, seed: int, watch: object = None, trace: object = None) -> object:
         os.kill(os.getpid(), signal.SIGINT)
         return synthetic.simulate(given, seed=seed, watch=watch)  # type: ignore[arg-type]

@@ -358,6 +358,7 @@ def test_numbers_equal_the_frames_on_a_wire(
 
 def test_a_frame_to_a_group_is_answered_from_the_ports_address() -> None:
     message = new_outbox(1).messages[0]
+    message.kind = RETURN_KIND
     frame = made("fecn").frame(message, SampledFrame(GROUP + A + PAYLOAD, 76, 12), place(1, 1))
     assert frame[:12] == A + PORT_MAC
 
