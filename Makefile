@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/ecmproto
 FUZZ_TIME ?= 60s
-KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms \
+KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms lab \
 	cli/test_dissect_large.py cli/test_dissect_columns.py test_kernel.py test_kernel_cache.py)
 
 .PHONY: demo test test-all lint unit thorough coverage boundscheck bench fuzz docs papers pcaps clean
