@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ecmproto.lab.figures import MEASUREMENTS
-from ecmproto.lab.keys import LISTS, SECTIONS, Key
-from ecmproto.lab.scenario import load_scenario, scenario_names
-from ecmproto.lab.topology import SHAPES, Option
+from ecmproto.lab.setup.figures import MEASUREMENTS
+from ecmproto.lab.setup.keys import LISTS, SECTIONS, Key
+from ecmproto.lab.setup.scenario import load_scenario, scenario_names
+from ecmproto.lab.setup.topology import SHAPES, Option
 
 PATH = Path(__file__).with_name("scenarios.md")
 

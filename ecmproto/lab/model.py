@@ -1,6 +1,7 @@
 """The model of an experiment: nodes, links, flows, control, and what is measured, in whole SI units.
 
-`ecmproto.lab.scenario` makes it from a file, `ecmproto.lab.topology` from one line; the simulation runs it.
+`ecmproto.lab.setup.scenario` makes it from a file, `ecmproto.lab.setup.topology` from one line;
+`ecmproto.lab.simulation.simulate` runs it.
 Names are unique over all nodes.  Times are ns from the start, rates bit/s, lengths octets without FCS.
 """
 
@@ -208,7 +209,7 @@ class Band:
     """What a figure must lie in: ``low`` to ``high``, and which published sentence that is of."""
 
     figure: str
-    """The expression (`ecmproto.lab.figures`), such as ``queue.mean`` or ``ratio(one_hop, two_hop)``."""
+    """The expression (`ecmproto.lab.setup.figures`), as ``queue.mean`` or ``ratio(one_hop, two_hop)``."""
     low: float | None = None
     """In octets, bit/s, ns, or a plain number, as the figure is."""
     high: float | None = None
@@ -243,7 +244,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """All of an experiment; what it came from is `ecmproto.lab.scenario`'s to know."""
+    """All of an experiment; what it came from is `ecmproto.lab.setup.scenario`'s to know."""
 
     name: str
     title: str

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.lab.outcome import Outcome, control_text, explanations, problems
-from ecmproto.lab.results import RunFigures
-from ecmproto.lab.series import FlowSeries, PortSeries
-from ecmproto.lab.theory import curves_of
+from ecmproto.lab.results.measurements import RunFigures
+from ecmproto.lab.results.outcome import Outcome, control_text, explanations, problems
+from ecmproto.lab.results.theory import curves_of
+from ecmproto.lab.simulation.series import FlowSeries, PortSeries
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.report.figures import KINDS, Kind, overview
 from ecmproto.report.html import FORMS, form_of, report_svg

@@ -361,8 +361,8 @@ def test_list_has_every_scenario(capsys: Captured) -> None:
 def test_papers_writes_a_page_with_seeds_and_verdicts(
     tmp_path: Path, scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ecmproto.lab import papers
-    from ecmproto.lab.scenario import load_scenario
+    from ecmproto.lab.results import papers
+    from ecmproto.lab.setup.scenario import load_scenario
 
     def load(name: str) -> object:
         return load_scenario(scenario + name.removeprefix("two-into-one"))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ecmproto.engine.traffic import Offers, Sources, has_completion_room, new_offers
 from ecmproto.kernel import compiled
 from ecmproto.lab.model import TCP, Flow, Pattern
-from ecmproto.lab.sources import TrafficSources
+from ecmproto.lab.traffic.sources import TrafficSources
 from ecmproto.record import columns, new_record
 from ecmproto.structs import Struct, as_interface
 from tests.lab.tiny_network import sources_of

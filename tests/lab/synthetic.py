@@ -21,7 +21,7 @@ from ecmproto.lab.model import (
     Published,
     Switch,
 )
-from ecmproto.lab.series import (
+from ecmproto.lab.simulation.series import (
     Completions,
     Conservation,
     FlowControlEvents,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import ParameterError, SpecError
-from ecmproto.lab.figures import (
+from ecmproto.lab.setup.figures import (
     MEASUREMENTS,
     NUMBER,
     OCTETS,

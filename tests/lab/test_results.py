@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from ecmproto.errors import SpecError
-from ecmproto.lab.figures import MEASUREMENTS, parse_expectation, parse_figure
 from ecmproto.lab.model import Band, Control, Measure
-from ecmproto.lab.outcome import Comparison, Outcome, explanations, problems
-from ecmproto.lab.results import RunFigures, settling_ns
-from ecmproto.lab.series import Conservation, Deadlock, RunResult
+from ecmproto.lab.results.measurements import RunFigures, settling_ns
+from ecmproto.lab.results.outcome import Comparison, Outcome, explanations, problems
+from ecmproto.lab.setup.figures import MEASUREMENTS, parse_expectation, parse_figure
+from ecmproto.lab.simulation.series import Conservation, Deadlock, RunResult
 from tests.lab.synthetic import MS, experiment, run_result
 
 

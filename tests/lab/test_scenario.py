@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ecmproto.engine.config import Buffer, RateChange
 from ecmproto.errors import SpecError
 from ecmproto.lab.model import Experiment, Flow, Link, Pattern, Thresholds
-from ecmproto.lab.scenario import (
+from ecmproto.lab.setup.scenario import (
     Row,
     Scenario,
     apply,
@@ -580,7 +580,7 @@ def _mixed(base: Any, drawn: Any) -> Any:
 def test_no_document_gives_anything_but_an_experiment_or_an_error(drawn: dict[str, Any]) -> None:
     import tomllib
 
-    from ecmproto.lab.keys import read_tables
+    from ecmproto.lab.setup.keys import read_tables
 
     tree = _mixed(tomllib.loads(_VARIED), drawn)
     with contextlib.suppress(SpecError):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ecmproto.lab.scenario import BY_SCENARIO, load_scenario, scenario_names
+from ecmproto.lab.setup.scenario import BY_SCENARIO, load_scenario, scenario_names
 from ecmproto.mechanisms.registry import mechanism_names
 
 _PUBLISHED = (

@@ -22,10 +22,10 @@ from ecmproto.lab.model import (
     Switch,
     Thresholds,
 )
-from ecmproto.lab.scenario import load_scenario, scenario_names
-from ecmproto.lab.series import RunResult
-from ecmproto.lab.simulation import simulate
-from ecmproto.lab.topology import parse_topology
+from ecmproto.lab.setup.scenario import load_scenario, scenario_names
+from ecmproto.lab.setup.topology import parse_topology
+from ecmproto.lab.simulation.series import RunResult
+from ecmproto.lab.simulation.simulate import simulate
 
 BUFFER = Buffer(500_000, 0)
 MS = 1_000_000
@@ -282,7 +282,7 @@ def test_watching_sees_each_window_and_can_end_a_run() -> None:
         seen.append(progress.now_ns)
         return progress.now_ns < 500_000
 
-    from ecmproto.lab.simulation import Simulation
+    from ecmproto.lab.simulation.simulate import Simulation
 
     result = Simulation(experiment, seed=1).run(watch)
     assert seen == [100_000, 200_000, 300_000, 400_000, 500_000]

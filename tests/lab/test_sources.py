@@ -21,7 +21,7 @@ from ecmproto.capture import PcapWriter
 from ecmproto.engine.traffic import new_offers
 from ecmproto.errors import CaptureError, ParameterError, SpecError
 from ecmproto.lab.model import Flow, Pattern
-from ecmproto.lab.sources import mean_octets, new_sources
+from ecmproto.lab.traffic.sources import mean_octets, new_sources
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import columns
 from tests.lab.one_link import driven, flow, offered_ns

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ecmproto.errors import ParameterError, SpecError
-from ecmproto.lab.sweeps import (
+from ecmproto.lab.results.sweeps import (
     Axis,
     LocalExecutor,
     Point,

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import ParameterError
-from ecmproto.lab import tcp
 from ecmproto.lab.model import TCP, Pattern
-from ecmproto.lab.source import ACK, DATA, REQUEST, SYN, SYN_ACK, kind_of, value_of
+from ecmproto.lab.traffic import tcp
+from ecmproto.lab.traffic.source import ACK, DATA, REQUEST, SYN, SYN_ACK, kind_of, value_of
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from tests.lab.one_link import driven, flow

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ecmproto.lab.model import Control, Pattern
-from ecmproto.lab.series import RunResult
-from ecmproto.lab.theory import (
+from ecmproto.lab.results.theory import (
     BCNGains,
     FluidLink,
     QCNGains,
@@ -22,6 +21,7 @@ from ecmproto.lab.theory import (
     proportional_rates,
     qcn_fluid,
 )
+from ecmproto.lab.simulation.series import RunResult
 from tests.lab.synthetic import experiment, run_result
 
 PARKING_LOT = [[0, 1]] * 4 + [[0], [1]]

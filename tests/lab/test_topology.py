@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from ecmproto.engine.config import Buffer
 from ecmproto.errors import SpecError
 from ecmproto.lab.model import Network
-from ecmproto.lab.topology import SHAPES, parse_topology
+from ecmproto.lab.setup.topology import SHAPES, parse_topology
 
 
 def _network(line: str) -> Network:

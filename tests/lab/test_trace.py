@@ -44,10 +44,10 @@ from ecmproto.lab.model import (
     Pattern,
     Switch,
 )
-from ecmproto.lab.series import RunResult
-from ecmproto.lab.simulation import Simulation, simulate
-from ecmproto.lab.trace import FAR_PORT, FIRST_PORT, OUT_OF_BAND
-from ecmproto.lab.wiring import host_mac
+from ecmproto.lab.simulation.series import RunResult
+from ecmproto.lab.simulation.simulate import Simulation, simulate
+from ecmproto.lab.simulation.trace import FAR_PORT, FIRST_PORT, OUT_OF_BAND
+from ecmproto.lab.simulation.wiring import host_mac
 from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
 from ecmproto.mechanisms.api.protocol import PROBE_KIND, CongestionPoint
 from ecmproto.mechanisms.registry import find_mechanism, mechanism_names

@@ -14,7 +14,7 @@ import numpy as np
 
 from ecmproto.engine.traffic import Offer, new_offers
 from ecmproto.lab.model import Flow
-from ecmproto.lab.sources import Endpoints, TrafficSources, new_sources, source_count
+from ecmproto.lab.traffic.sources import Endpoints, TrafficSources, new_sources, source_count
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_records
 from ecmproto.units import serialisation_ns

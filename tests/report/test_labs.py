@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ecmproto.lab.model import Control, Pattern
-from ecmproto.lab.outcome import Outcome
-from ecmproto.lab.results import RunFigures
+from ecmproto.lab.results.measurements import RunFigures
+from ecmproto.lab.results.outcome import Outcome
 from ecmproto.report.html import html_page, report_svg
 from ecmproto.report.labs import lab_report
 from tests.lab.synthetic import MS, WINDOWS, experiment, run_result

@@ -27,9 +27,9 @@ from ecmproto_cli.progress import is_wanted, work
 if TYPE_CHECKING:
     from ecmproto.capture import PcapngWriter
     from ecmproto.lab.model import Experiment
-    from ecmproto.lab.running import Runs
-    from ecmproto.lab.scenario import Scenario
-    from ecmproto.lab.series import Progress, RunResult
+    from ecmproto.lab.results.running import Runs
+    from ecmproto.lab.setup.scenario import Scenario
+    from ecmproto.lab.simulation.series import Progress, RunResult
 
 COMMANDS = {
     "list": "List the scenarios that there are.",
@@ -78,13 +78,13 @@ class Setup:
 
     def scenario(self, name: str) -> Scenario:
         """Return a scenario, by its name or file, so changed; SpecError for what it does not have."""
-        from ecmproto.lab.scenario import load_scenario
+        from ecmproto.lab.setup.scenario import load_scenario
 
         return self.applied(load_scenario(name))
 
     def applied(self, scenario: Scenario) -> Scenario:
         """Return a scenario so changed."""
-        from ecmproto.lab.scenario import apply
+        from ecmproto.lab.setup.scenario import apply
 
         changed = scenario.with_variant(self.variant or "")
         if self.mechanism is not None:
@@ -265,7 +265,7 @@ def run_experiments(
 
     The frames of the first run go to ``trace``.
     """
-    from ecmproto.lab.running import Runs
+    from ecmproto.lab.results.running import Runs
 
     runs = Runs(experiments, seeds, jobs=jobs, trace=trace)
     teller = Teller(as_json=as_json, runs=len(experiments) * len(seeds))
@@ -289,7 +289,7 @@ def run_experiments(
 @color_option
 def list_command(form: str) -> None:
     """List the scenarios that come along: what each is about, its source and its variants."""
-    from ecmproto.lab.scenario import load_scenario, scenario_names
+    from ecmproto.lab.setup.scenario import load_scenario, scenario_names
 
     rows = []
     for name in scenario_names():
@@ -348,7 +348,7 @@ def show_command(scenario: str, setup: Setup, form: str) -> None:
 
 def _show_scenario(found: Scenario, experiment: Experiment) -> None:
     """Print a scenario for a person."""
-    from ecmproto.lab.outcome import band_text
+    from ecmproto.lab.results.outcome import band_text
 
     network, measure = experiment.network, experiment.measure
     source = f" ({experiment.source})" if experiment.source else ""
@@ -392,7 +392,7 @@ def new_command(file: str, mechanism: str, like: str | None, force: bool) -> Non
     ecmproto lab run mine.toml
     """
     from ecmproto.capture import open_sink
-    from ecmproto.lab.scenario import load_scenario, template
+    from ecmproto.lab.setup.scenario import load_scenario, template
 
     text = load_scenario(like).toml() if like else template(mechanism)
     with open_sink(file, force=force) as sink:

@@ -25,7 +25,7 @@ from ecmproto_cli.options import color_option
 from ecmproto_cli.output import paint
 
 if TYPE_CHECKING:
-    from ecmproto.lab.outcome import Comparison
+    from ecmproto.lab.results.outcome import Comparison
 
 
 @click.command()
@@ -58,7 +58,7 @@ def command(
     ecmproto lab compare e2cm-hotspot qcn qcn:w=4 --seeds 5 --html hotspot.html
     """
     from ecmproto.lab.model import BASELINES
-    from ecmproto.lab.outcome import Comparison, Outcome
+    from ecmproto.lab.results.outcome import Comparison, Outcome
 
     reports.check()
     found = setup.scenario(scenario)
@@ -96,7 +96,7 @@ def _show(comparison: Comparison, form: str) -> None:
 
 
 def _write_csv(comparison: Comparison) -> None:
-    from ecmproto.lab.outcome import unit_of
+    from ecmproto.lab.results.outcome import unit_of
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["mechanism", "seed", "figure", "number", "value", "unit"])

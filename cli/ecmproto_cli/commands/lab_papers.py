@@ -12,8 +12,8 @@ from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.progress import is_wanted, work
 
 if TYPE_CHECKING:
-    from ecmproto.lab.papers import Entry
-    from ecmproto.lab.scenario import Scenario
+    from ecmproto.lab.results.papers import Entry
+    from ecmproto.lab.setup.scenario import Scenario
 
 
 @click.command()
@@ -44,9 +44,9 @@ def command(
     Each published figure stands beside ours, with seeds, band and verdict. Exits with 1 where a band is
     missed on more than one seed of ten.
     """
-    from ecmproto.lab import papers
-    from ecmproto.lab.running import commit_of_code
-    from ecmproto.lab.sweeps import LocalExecutor, ResultFile, code_digest, run_sweep
+    from ecmproto.lab.results import papers
+    from ecmproto.lab.results.running import commit_of_code
+    from ecmproto.lab.results.sweeps import LocalExecutor, ResultFile, code_digest, run_sweep
 
     for name in documents:
         if name not in papers.DOCUMENTS:
@@ -108,9 +108,9 @@ def _tell(name: str) -> None:
 
 def _picture(scenario: Scenario, seed: int, folder: Path) -> str:
     """Draw the first seed of a scenario, and return the picture's name."""
-    from ecmproto.lab.outcome import Outcome
-    from ecmproto.lab.results import RunFigures
-    from ecmproto.lab.simulation import simulate
+    from ecmproto.lab.results.measurements import RunFigures
+    from ecmproto.lab.results.outcome import Outcome
+    from ecmproto.lab.simulation.simulate import simulate
     from ecmproto.report.labs import picture
 
     experiment = scenario.experiment()

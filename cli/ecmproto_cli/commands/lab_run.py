@@ -29,8 +29,8 @@ from ecmproto_cli.progress import work
 
 if TYPE_CHECKING:
     from ecmproto.capture import PcapngWriter
-    from ecmproto.lab.outcome import Check, Outcome
-    from ecmproto.lab.scenario import Scenario
+    from ecmproto.lab.results.outcome import Check, Outcome
+    from ecmproto.lab.setup.scenario import Scenario
     from ecmproto.report.figures import Kind
 
 
@@ -147,10 +147,10 @@ def command(
     ecmproto lab run mine.toml --set duration=50ms --expect 'queue.p99 < 40kB' --expect 'drops == 0'
     ecmproto lab run qcn-baseline-1 --set duration=60ms -w frames.pcapng
     """
-    from ecmproto.lab.figures import parse_expectation, parse_figure
-    from ecmproto.lab.outcome import Outcome
-    from ecmproto.lab.running import runs_named
-    from ecmproto.lab.scenario import load_scenario
+    from ecmproto.lab.results.outcome import Outcome
+    from ecmproto.lab.results.running import runs_named
+    from ecmproto.lab.setup.figures import parse_expectation, parse_figure
+    from ecmproto.lab.setup.scenario import load_scenario
 
     expected = [parse_expectation(text) for text in expectations]
     for text in figures:
@@ -208,7 +208,7 @@ def _show(outcome: Outcome, checks: Sequence[Check], form: str, scenario: Scenar
 
 
 def _write_csv(outcome: Outcome) -> None:
-    from ecmproto.lab.outcome import unit_of
+    from ecmproto.lab.results.outcome import unit_of
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(

@@ -22,8 +22,8 @@ from ecmproto_cli.progress import is_wanted, work
 
 if TYPE_CHECKING:
     from ecmproto.lab.model import Experiment
-    from ecmproto.lab.scenario import Scenario
-    from ecmproto.lab.sweeps import Axis, Effect, Point, Row
+    from ecmproto.lab.results.sweeps import Axis, Effect, Point, Row
+    from ecmproto.lab.setup.scenario import Scenario
 
 FIGURES = ("queue.mean", "queue.peak", "throughput", "utilisation", "drops")
 """What is swept for unless figures are named: the scenario's own, and these."""
@@ -86,8 +86,7 @@ def command(
         --seeds 3 --effects --out bcn.ndjson
     ecmproto lab sweep fecn-symmetric --sweep control.rp.n0=20,40,80,100 --shard 1/4 --out part-1.ndjson
     """
-    from ecmproto.lab.figures import parse_figure
-    from ecmproto.lab.sweeps import (
+    from ecmproto.lab.results.sweeps import (
         LocalExecutor,
         ResultFile,
         Shard,
@@ -98,6 +97,7 @@ def command(
         parse_shard,
         run_sweep,
     )
+    from ecmproto.lab.setup.figures import parse_figure
 
     if bool(axes) == bool(points):
         raise click.UsageError("needed --sweep KEY=A,B,… or --points FILE: what to run")
@@ -172,9 +172,9 @@ def _draw(
 
 def run_point(point: Point, *, scenario: Scenario, figures: Sequence[str]) -> Row:
     """Run a point of a scenario and return its figures."""
-    from ecmproto.lab.figures import parse_figure
-    from ecmproto.lab.results import RunFigures
-    from ecmproto.lab.simulation import simulate
+    from ecmproto.lab.results.measurements import RunFigures
+    from ecmproto.lab.setup.figures import parse_figure
+    from ecmproto.lab.simulation.simulate import simulate
 
     result = simulate(with_settings(scenario, point.settings).experiment(), seed=point.seed)
     run = RunFigures(result)
@@ -200,7 +200,7 @@ def _lines(path: str) -> list[str]:
 
 def _figures(experiment: Experiment) -> list[str]:
     """Return the figures that a scenario is about, as far as they are of one run, and the usual ones."""
-    from ecmproto.lab.figures import parse_figure
+    from ecmproto.lab.setup.figures import parse_figure
 
     measure = experiment.measure
     own = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published)]
@@ -232,7 +232,7 @@ class _Teller:
 
 def _axes_of(points: Sequence[Point]) -> list[Axis]:
     """Return the keys that listed points set, each with its values."""
-    from ecmproto.lab.sweeps import Axis
+    from ecmproto.lab.results.sweeps import Axis
 
     values: dict[str, dict[str, None]] = {}
     for point in points:
@@ -260,8 +260,8 @@ def _table(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) ->
     """Return a line for each combination: the median over seeds of each figure."""
     import statistics
 
-    from ecmproto.lab.figures import parse_figure
-    from ecmproto.lab.sweeps import cells
+    from ecmproto.lab.results.sweeps import cells
+    from ecmproto.lab.setup.figures import parse_figure
 
     found = {text: cells(rows, axes, text) for text in figures}
     lines: list[tuple[str, Sequence[str]]] = [(", ".join(axis.path for axis in axes), list(figures))]
@@ -272,7 +272,7 @@ def _table(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) ->
 
 
 def _effects(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) -> dict[str, list[Effect]]:
-    from ecmproto.lab.sweeps import effects
+    from ecmproto.lab.results.sweeps import effects
 
     return {text: effects(rows, axes, text) for text in figures}
 
@@ -293,7 +293,7 @@ def _effects_as_dict(found: dict[str, list[Effect]]) -> dict[str, list[dict[str,
 
 
 def _effects_table(figure: str, effects: Sequence[Effect]) -> str:
-    from ecmproto.lab.figures import parse_figure
+    from ecmproto.lab.setup.figures import parse_figure
 
     show = parse_figure(figure).show
     lines: list[tuple[str, Sequence[str]]] = [("", ["effect", "of the variation"])]

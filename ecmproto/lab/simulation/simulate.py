@@ -51,7 +51,7 @@ from ecmproto.engine.traffic import Sources
 from ecmproto.errors import SpecError, shown
 from ecmproto.kernel import compiled
 from ecmproto.lab.model import Experiment, Flow, Thresholds
-from ecmproto.lab.series import (
+from ecmproto.lab.simulation.series import (
     MOST_EVENTS,
     Completions,
     Conservation,
@@ -66,10 +66,10 @@ from ecmproto.lab.series import (
     Watch,
     levels_of,
 )
-from ecmproto.lab.sources import Endpoints, TrafficSources, new_sources, source_count
-from ecmproto.lab.trace import Trace
-from ecmproto.lab.windows import Windows
-from ecmproto.lab.wiring import WiredSwitch, Wiring, host_mac
+from ecmproto.lab.simulation.trace import Trace
+from ecmproto.lab.simulation.windows import Windows
+from ecmproto.lab.simulation.wiring import WiredSwitch, Wiring, host_mac
+from ecmproto.lab.traffic.sources import Endpoints, TrafficSources, new_sources, source_count
 from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
 from ecmproto.mechanisms.api.protocol import (
     CongestionPoint,
@@ -158,8 +158,8 @@ def simulate(
     """Return the result of ``experiment`` with the random numbers of ``seed``.
 
     ``watch`` is told the progress after each window, and says whether to go on.  All frames on links go to
-    ``trace``, a new pcapng file or an open one (`ecmproto.lab.trace`).  Raises SpecError or ParameterError
-    for an experiment that cannot be, OutputError for a file that cannot be written.
+    ``trace``, a new pcapng file or an open one (`ecmproto.lab.simulation.trace`).  Raises SpecError or
+    ParameterError for an experiment that cannot be, OutputError for a file that cannot be written.
     """
     simulation = Simulation(experiment, seed=seed)
     if trace is None:

@@ -1,9 +1,9 @@
 """The result of one run: what was counted at every port and flow, over time and in all.
 
-The simulation fills it in; `ecmproto.lab.results` reads figures off it.  Time is cut into windows of
-``window_ns``, the first from 0 on; the last may be shorter.  A run that outgrows `MOST_WINDOWS` folds them by
-two, so that memory does not grow with simulated time.  Arrays have one entry for each window unless said
-otherwise; lengths are octets without FCS, times ns from the start of the run, rates bit/s.
+The simulation fills it in; `ecmproto.lab.results.measurements` reads figures off it.  Time is cut into
+windows of ``window_ns``, the first from 0 on; the last may be shorter.  A run that outgrows `MOST_WINDOWS`
+folds them by two, so that memory does not grow with simulated time.  Arrays have one entry for each window
+unless said otherwise; lengths are octets without FCS, times ns from the start of the run, rates bit/s.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from ecmproto.engine.traffic import Offers, has_offer_room
 from ecmproto.kernel import compiled, inlined
 from ecmproto.lab.model import TCP, Flow, Pattern
-from ecmproto.lab.source import (
+from ecmproto.lab.traffic.source import (
     ACK,
     DATA,
     LEAST_FRAME_OCTETS,

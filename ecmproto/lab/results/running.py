@@ -9,12 +9,12 @@ from pathlib import Path
 
 from ecmproto._version import __version__
 from ecmproto.capture import PcapngWriter
-from ecmproto.lab.figures import Expectation, parse_figure
 from ecmproto.lab.model import Experiment
-from ecmproto.lab.results import RunFigures
-from ecmproto.lab.series import RunResult, Watch
-from ecmproto.lab.simulation import simulate
-from ecmproto.lab.sweeps import ignore_interrupts
+from ecmproto.lab.results.measurements import RunFigures
+from ecmproto.lab.results.sweeps import ignore_interrupts
+from ecmproto.lab.setup.figures import Expectation, parse_figure
+from ecmproto.lab.simulation.series import RunResult, Watch
+from ecmproto.lab.simulation.simulate import simulate
 
 WatchOf = Callable[[Experiment, int], Watch]
 """Makes the watch of a run; it can stop that run, and all that come after it."""
@@ -89,7 +89,7 @@ def runs_named(
 
 def commit_of_code() -> str:
     """Return the commit of the checkout that this code is from; its version where it is installed."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists():
         return __version__
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]

@@ -37,10 +37,10 @@ from ecmproto.engine.network import (
 )
 from ecmproto.formats.ip import PROTO_TCP, PROTO_UDP, TCP, UDP, IPv4
 from ecmproto.lab.model import Flow, Pattern
-from ecmproto.lab.source import ACK, DATA, REQUEST, SYN, SYN_ACK, kinds_and_values
-from ecmproto.lab.sources import Endpoints
-from ecmproto.lab.tcp import connection_count
-from ecmproto.lab.wiring import HostLine, WiredPort, Wiring, host_mac
+from ecmproto.lab.simulation.wiring import HostLine, WiredPort, Wiring, host_mac
+from ecmproto.lab.traffic.source import ACK, DATA, REQUEST, SYN, SYN_ACK, kinds_and_values
+from ecmproto.lab.traffic.sources import Endpoints
+from ecmproto.lab.traffic.tcp import connection_count
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import PROBE_KIND, Message, probe_payload
 from ecmproto.record import columns, new_records, record_dtype

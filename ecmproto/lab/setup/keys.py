@@ -1,7 +1,7 @@
 """What a scenario can say: its tables, their keys, what each means, and how a file is read into them.
 
 A document is kept as it was written, in flat tables (``tcp.window`` is one key), so that a command line can
-set any of its values before `ecmproto.lab.build` makes an experiment of it.
+set any of its values before `ecmproto.lab.setup.build` makes an experiment of it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ecmproto.lab.model import (
     Measure,
     Pattern,
 )
-from ecmproto.lab.topology import DEFAULT_BUFFER
-from ecmproto.lab.values import (
+from ecmproto.lab.setup.topology import DEFAULT_BUFFER
+from ecmproto.lab.setup.values import (
     BUFFER,
     COUNT,
     FLAG,

@@ -12,7 +12,17 @@ from typing import Any
 from ecmproto.engine.config import Buffer
 from ecmproto.errors import SpecError, counted, shown
 from ecmproto.lab.model import LINK_RATE_BPS, PROPAGATION_NS, Host, Link, Network, Switch
-from ecmproto.lab.values import BUFFER, COUNT, COUNTS, OCTETS, RATE, TIME, Kind, did_you_mean, read_value
+from ecmproto.lab.setup.values import (
+    BUFFER,
+    COUNT,
+    COUNTS,
+    OCTETS,
+    RATE,
+    TIME,
+    Kind,
+    did_you_mean,
+    read_value,
+)
 
 MOST_HOSTS = 20_000
 DEFAULT_BUFFER = Buffer(500_000, 0)

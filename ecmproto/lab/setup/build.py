@@ -1,4 +1,4 @@
-"""Experiments from the tables of a scenario (`ecmproto.lab.keys`)."""
+"""Experiments from the tables of a scenario (`ecmproto.lab.setup.keys`)."""
 
 from __future__ import annotations
 
@@ -12,31 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from ecmproto.errors import ParameterError, SpecError, shown
-from ecmproto.lab.figures import (
-    RESERVED,
-    Dimension,
-    expand_flows,
-    expand_ports,
-    expand_range,
-    find_measurement,
-    parse_figure,
-    parse_value,
-)
-from ecmproto.lab.keys import (
-    FLOW,
-    HOST,
-    NAMES,
-    PATTERN_KEYS,
-    RATES_BPS,
-    ROLES,
-    SECTIONS,
-    TCP_KEYS,
-    TIMES_NS,
-    Document,
-    Table,
-    applicable,
-    values_of,
-)
 from ecmproto.lab.model import (
     TCP,
     Adapter,
@@ -53,8 +28,33 @@ from ecmproto.lab.model import (
     Switch,
     Thresholds,
 )
-from ecmproto.lab.topology import MOST_HOSTS, parse_topology
-from ecmproto.lab.values import (
+from ecmproto.lab.setup.figures import (
+    RESERVED,
+    Dimension,
+    expand_flows,
+    expand_ports,
+    expand_range,
+    find_measurement,
+    parse_figure,
+    parse_value,
+)
+from ecmproto.lab.setup.keys import (
+    FLOW,
+    HOST,
+    NAMES,
+    PATTERN_KEYS,
+    RATES_BPS,
+    ROLES,
+    SECTIONS,
+    TCP_KEYS,
+    TIMES_NS,
+    Document,
+    Table,
+    applicable,
+    values_of,
+)
+from ecmproto.lab.setup.topology import MOST_HOSTS, parse_topology
+from ecmproto.lab.setup.values import (
     NAME,
     NUMBER,
     OCTETS,

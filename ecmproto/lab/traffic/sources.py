@@ -14,7 +14,7 @@ What each pattern does:
   flow that lost a frame never does
 - sizes over TCP: each connection has its share of the flows, one after another
 - capture: each frame comes at its time since the first of the capture; shorter ones than 60 octets are padded
-- TCP and transactions: `ecmproto.lab.tcp`
+- TCP and transactions: `ecmproto.lab.traffic.tcp`
 
 A source begins at ``start_ns`` and begins nothing at ``stop_ns`` or later.  Random numbers come from one
 generator, in the order of events: the same seed gives the same frames.
@@ -37,7 +37,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.formats.text import mac_of
 from ecmproto.kernel import compiled, inlined
 from ecmproto.lab.model import Flow, Pattern
-from ecmproto.lab.source import (
+from ecmproto.lab.traffic.source import (
     LEAST_FRAME_OCTETS,
     LONGEST_NS,
     MOST_FRAME_OCTETS,
@@ -52,7 +52,7 @@ from ecmproto.lab.source import (
     offer_data,
     value_of,
 )
-from ecmproto.lab.tcp import (
+from ecmproto.lab.traffic.tcp import (
     ALGORITHMS,
     Connection,
     Connections,

@@ -123,7 +123,7 @@ def parse_shard(text: str) -> Shard:
 
 def code_digest() -> str:
     """Return a digest of the package's own code, which decides what a run gives."""
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     whole = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         whole.update(path.relative_to(root).as_posix().encode())

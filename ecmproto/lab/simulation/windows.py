@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.engine.frame_pool import NOWHERE
-from ecmproto.lab.series import MOST_WINDOWS
-from ecmproto.lab.wiring import Wiring
+from ecmproto.lab.simulation.series import MOST_WINDOWS
+from ecmproto.lab.simulation.wiring import Wiring
 
 _FIRST_WINDOWS = 64
 _MOST_CELLS = 2_000_000

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ecmproto.errors import counted
-from ecmproto.lab.figures import parse_figure
 from ecmproto.lab.model import Experiment
-from ecmproto.lab.outcome import FigureRow, control_text, explanations, figure_rows, problems
-from ecmproto.lab.results import RunFigures
-from ecmproto.lab.running import runs_named
-from ecmproto.lab.scenario import Scenario, load_scenario, scenario_names
-from ecmproto.lab.simulation import simulate
-from ecmproto.lab.sweeps import Point, Row, seeds_of
+from ecmproto.lab.results.measurements import RunFigures
+from ecmproto.lab.results.outcome import FigureRow, control_text, explanations, figure_rows, problems
+from ecmproto.lab.results.running import runs_named
+from ecmproto.lab.results.sweeps import Point, Row, seeds_of
+from ecmproto.lab.setup.figures import parse_figure
+from ecmproto.lab.setup.scenario import Scenario, load_scenario, scenario_names
+from ecmproto.lab.simulation.simulate import simulate
 from ecmproto.units import format_time
 
 DOCUMENTS: Mapping[str, str] = {

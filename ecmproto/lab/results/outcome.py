@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from ecmproto.errors import counted
-from ecmproto.lab.figures import Expectation, Figure, parse_figure
 from ecmproto.lab.model import BASELINES, Band, Experiment, Measure, Published
-from ecmproto.lab.results import RunFigures
+from ecmproto.lab.results.measurements import RunFigures
+from ecmproto.lab.setup.figures import Expectation, Figure, parse_figure
 from ecmproto.tables import Paint, columns_of, pairs, plain, sparkline
 from ecmproto.units import format_octets, format_time
 

@@ -1,4 +1,4 @@
-"""Figures read off a run: the measurements of `ecmproto.lab.figures`, and why something never happened."""
+"""Figures read off a run: the measurements of `ecmproto.lab.setup.figures`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import SpecError
-from ecmproto.lab.figures import find_measurement
 from ecmproto.lab.model import Experiment, Flow
-from ecmproto.lab.series import FlowSeries, Levels, PortSeries, RunResult
+from ecmproto.lab.setup.figures import find_measurement
+from ecmproto.lab.simulation.series import FlowSeries, Levels, PortSeries, RunResult
 from ecmproto.units import NS_PER_S
 
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ _REST = 0.1
 
 
 class RunFigures:
-    """The measurements of one run; implements `ecmproto.lab.figures.Figures`."""
+    """The measurements of one run; implements `ecmproto.lab.setup.figures.Figures`."""
 
     def __init__(self, result: RunResult) -> None:
         self.result = result
@@ -67,7 +67,7 @@ class RunFigures:
     def measure(
         self, name: str, subject: str, limits: tuple[float, ...], from_ns: int | None, until_ns: int | None
     ) -> float:
-        """Return a measurement, as `ecmproto.lab.figures.Figures` has it.
+        """Return a measurement, as `ecmproto.lab.setup.figures.Figures` has it.
 
         Percentiles, the deviation and the share within limits of a queue are over its exact length for the
         time that the experiment measures, and over averages of windows for any other.

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.lab.model import FRAME_OCTETS, Pattern
-from ecmproto.lab.series import PortSeries, RunResult
+from ecmproto.lab.simulation.series import PortSeries, RunResult
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.units import NS_PER_S
 

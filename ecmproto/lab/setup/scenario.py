@@ -28,8 +28,8 @@
     [variants.slow]
     set = { "topology.bottleneck" = "1G" }
 
-`ecmproto.lab.keys` has all keys.  `load_scenario` reads one by its name, where it comes with the package, or
-from a file; nothing in it is ignored, and every error names the path of what is wrong.
+`ecmproto.lab.setup.keys` has all keys.  `load_scenario` reads one by its name, where it comes with the
+package, or from a file; nothing in it is ignored, and every error names the path of what is wrong.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ from importlib import resources
 from typing import IO, Any
 
 from ecmproto.errors import SpecError, shown
-from ecmproto.lab import build
-from ecmproto.lab.keys import (
+from ecmproto.lab.model import BASELINES, Experiment
+from ecmproto.lab.setup import build
+from ecmproto.lab.setup.keys import (
     CONTROL,
     LISTS,
     ROLES,
@@ -59,9 +60,8 @@ from ecmproto.lab.keys import (
     read_tables,
     values_of,
 )
-from ecmproto.lab.model import BASELINES, Experiment
-from ecmproto.lab.topology import SHAPES, parse_topology
-from ecmproto.lab.values import NAME, did_you_mean, read_value
+from ecmproto.lab.setup.topology import SHAPES, parse_topology
+from ecmproto.lab.setup.values import NAME, did_you_mean, read_value
 from ecmproto.mechanisms.api.parameters import UNITS, Parameter
 
 BY_DEFAULT, BY_SCENARIO, BY_COMMAND_LINE = "default", "scenario", "command line"

@@ -1,0 +1,1 @@
+"""Scenarios: what an experiment is, in TOML, by one line, and by expressions."""

@@ -1,0 +1,1 @@
+"""Traffic: the flows of an experiment as compiled sources, TCP among them."""
