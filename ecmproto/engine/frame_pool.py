@@ -146,3 +146,19 @@ def take_first(pool: Pool, queue: Queue) -> int:
     queue.octets -= pool.frames[index].octets
     pool.frames[index].following = NOWHERE
     return index
+
+
+@inlined
+def clear_frame(frame: Frame) -> None:
+    """Make ``frame`` one of no source, without tag."""
+    frame.probe = 0
+    frame.sampled = 0
+    frame.answerable = 0
+    frame.tagged = 0
+    frame.tag = 0
+    frame.mark = 0
+    frame.path = 0
+    frame.input = NOWHERE
+    frame.source = NOWHERE
+    frame.destination = NOWHERE
+    frame.carries = 0

@@ -30,7 +30,7 @@ from ecmproto.engine.feedback import (
     read_feedback,
 )
 from ecmproto.engine.gauge import PRIORITIES
-from ecmproto.engine.loop import PROBE_OCTETS, has_space, run
+from ecmproto.engine.loop import has_space, run
 from ecmproto.engine.network import (
     add_frames,
     add_stations,
@@ -42,6 +42,7 @@ from ecmproto.engine.network import (
     with_obeyed,
 )
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, set_rate
+from ecmproto.engine.stations import PROBE_OCTETS
 from ecmproto.engine.statistics import FlowSeries, PortCounts, second_half_ns
 from ecmproto.engine.traffic import NoSources, Sources
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
