@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from ecmproto.capture import Interface, PcapngWriter, open_capture
-from ecmproto.lab import running, simulation, sweeps
 from ecmproto.lab.model import Experiment
+from ecmproto.lab.results import running, sweeps
+from ecmproto.lab.simulation import simulate as simulation
 from ecmproto_cli.main import run
 from tests.lab import synthetic
 
