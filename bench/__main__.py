@@ -1,7 +1,7 @@
 """Run the benchmarks named on the command line, or all but the slow one and those that need root.
 
 ``python -m bench [startup] [single_frames] [captures] [columns] [dissect] [filters] [stats] [sweeps] [replay]
-[fuzzing] [memory] [interfaces] [forwarding]``
+[lab] [fuzzing] [memory] [interfaces] [forwarding]``
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 NAMES = (
     "startup", "single_frames", "captures", "columns", "dissect", "filters", "stats", "sweeps", "replay",
-    "fuzzing",
+    "lab", "fuzzing",
 )  # fmt: skip
 SLOW = ("memory",)
 ON_INTERFACES = ("interfaces", "forwarding")
