@@ -227,6 +227,8 @@ class Published:
     figure: str
     value: str
     source: str = ""
+    note: str = ""
+    """Why ours differs, where it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

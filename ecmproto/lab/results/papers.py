@@ -196,9 +196,11 @@ def _section(entry: Entry, picture: str) -> str:
     ]
     parts = [f"## {entry.name}", "\n".join(about), table(entry.rows)]
     notes = [f"- Outside its band: `{row.figure.text}`, {row.verdict_text()}." for row in entry.missed]
-    for note in dict.fromkeys(band.note for band in measure.bands if band.note):
-        about_it = ", ".join(f"`{band.figure}`" for band in measure.bands if band.note == note)
-        notes.append(f"- {note}: {about_it}.")
+    noted = [(band.note, band.figure) for band in measure.bands]
+    noted += [(each.note, each.figure) for each in measure.published]
+    for note in dict.fromkeys(note for note, _ in noted if note):
+        about_it = dict.fromkeys(f"`{figure}`" for own, figure in noted if own == note)
+        notes.append(f"- {note}: {', '.join(about_it)}.")
     notes += [f"- {line}." for line in entry.lines]
     if notes:
         parts.append("\n".join(notes))

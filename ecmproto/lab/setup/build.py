@@ -694,7 +694,14 @@ def published_of(
         place = f"{where}[{number}]"
         values = values_of(table, "published", place)
         _checked_figure(values["figure"], f"{place}.figure", experiment, runs)
-        found.append(Published(figure=values["figure"], value=values["value"], source=values["source"]))
+        found.append(
+            Published(
+                figure=values["figure"],
+                value=values["value"],
+                source=values["source"],
+                note=values["note"],
+            )
+        )
     return tuple(found)
 
 

@@ -301,6 +301,7 @@ PUBLISHED: Mapping[str, Key] = {
     "figure": Key(kind=TEXT, doc="an expression", required=True),
     "value": Key(kind=TEXT, doc="what the document prints", required=True),
     "source": Key(kind=TEXT, doc="where", default=""),
+    "note": Key(kind=TEXT, doc="why ours differs, where it does", default=""),
 }
 
 SECTIONS: Mapping[str, Mapping[str, Key]] = {
