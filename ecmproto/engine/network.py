@@ -137,6 +137,8 @@ class Loop:
     same_delays: int
     """1 if messages take the same time to every station: then they come in the order of sending."""
     overhead_octets: int
+    entries: int
+    """How many a station has in the event heap."""
     sent: int
     received: int
     """Messages ever sent, and those of them that were received."""
@@ -176,6 +178,10 @@ class Link:
     switch: int
     """Where it leads, and through which input."""
     input: int
+    timed_octets: int
+    timed_bps: int
+    timed_ns: int
+    """How long a frame of so many octets takes at that rate: that of the last one."""
     parts: int
     """Behind the last of the station's queues that ever held a frame: those from there on need no look."""
 
@@ -390,6 +396,7 @@ def new_network(
     loop.change_ns = next_change_ns(port.rate_changes)
     loop.overhead_octets = port.overhead_octets
     loop.is_logging = 1
+    loop.entries = ENTRIES + limiters
     loop.tight_port = NOWHERE
     entries, ports = stations * (ENTRIES + limiters), len(points)
     switches: Any = new_records(Switch, 1)

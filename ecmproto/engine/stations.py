@@ -45,7 +45,7 @@ def route_frame(network: NetworkState, senders: Senders, index: int, now_ns: int
     station, priority = frame.station, frame.priority
     if not is_sending(network.gates, station, priority):
         starts_sending(network.gates, station, priority, now_ns)
-    base = station * (ENTRIES + senders.limiters())
+    base = station * network.loop.entries
     limiter = NO_LIMITER
     if frame.carries == 0:
         limiter = senders.route(station, frame.flow, priority, now_ns)
@@ -100,7 +100,7 @@ def _leaves_ns(
 def wake_station(network: NetworkState, senders: Senders, now_ns: int) -> None:
     """Handle the first event of the heap: a station's timer, or the head of one of its queues."""
     entry = first(network.events)
-    each = ENTRIES + senders.limiters()
+    each = network.loop.entries
     station, part = entry // each, entry % each
     if part == TIMER:
         senders.on_station_timer(station, now_ns)
@@ -141,7 +141,7 @@ def _came_first(network: NetworkState, base: int, parts: int, entry: int, now_ns
 @compiled
 def _review(network: NetworkState, senders: Senders, station: int, now_ns: int) -> None:
     """Update the times at which a station's queues and timer are due."""
-    each = ENTRIES + senders.limiters()
+    each = network.loop.entries
     base = station * each
     for part in range(OWN_QUEUES, network.links[station].parts):
         if network.queues[base + part].length > 0:
@@ -177,7 +177,7 @@ def _send(network: NetworkState, senders: Senders, index: int, limiter: int, now
     _occupy(network, station, frame.octets, now_ns, limiter != NO_LIMITER)
     set_due(
         network.events,
-        station * (ENTRIES + senders.limiters()) + TIMER,
+        station * network.loop.entries + TIMER,
         senders.next_station_timer_ns(station),
     )
     if frame.source != NOWHERE:
@@ -198,8 +198,11 @@ def _send(network: NetworkState, senders: Senders, index: int, limiter: int, now
 def _occupy(network: NetworkState, station: int, octets: int, now_ns: int, shared: bool) -> None:
     """Occupy a station's link with a frame; others share it from then on if it is ``shared``."""
     loop, link = network.loop, network.links[station]
-    bit_ns = 8 * (octets + loop.overhead_octets) * NS_PER_S
-    link.free_ns = max(link.free_ns, now_ns) + -(-bit_ns // link.rate_bps)
+    if octets != link.timed_octets or link.rate_bps != link.timed_bps:
+        bit_ns = 8 * (octets + loop.overhead_octets) * NS_PER_S
+        link.timed_octets, link.timed_bps = octets, link.rate_bps
+        link.timed_ns = -(-bit_ns // link.rate_bps)
+    link.free_ns = max(link.free_ns, now_ns) + link.timed_ns
     if shared or (link.shared_ns > 0 and now_ns <= link.shared_ns):
         link.shared_ns = max(link.shared_ns, link.free_ns)
 
@@ -245,8 +248,7 @@ def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: floa
     queue = network.on_link[station]
     append(network.pool, queue, index)
     if queue.length == 1:
-        each = len(network.queues) // len(network.links)
-        set_due(network.events, station * each + ON_LINK, frame.comes_ns)
+        set_due(network.events, station * network.loop.entries + ON_LINK, frame.comes_ns)
 
 
 @compiled

@@ -31,8 +31,10 @@ def port_to(network: NetworkState, switch: int, destination: int, path: int) -> 
     if len(network.routes) == 0:
         return 0
     row = switch * len(network.links) + destination
-    start = network.routes[row]
-    return int(network.choices[start + path % (network.routes[row + 1] - start)])
+    start, end = network.routes[row], network.routes[row + 1]
+    if end - start > 1:
+        start += path % (end - start)
+    return int(network.choices[start])
 
 
 @compiled
