@@ -20,7 +20,7 @@ from tests.live.wires import requires_namespaces
 COMMAND = (sys.executable, "-m", "ecmproto_cli", "live", "testbed")
 RATE_BPS = 50_000_000
 VICTIM_BPS = 2_000_000
-SECONDS = 15
+SECONDS = 10
 EXTRA_RUNS = 2
 """Of each mechanism: what one was starved of leaves the others theirs, and a miss its second look."""
 BUFFER_OCTETS = 1000 * 1442
