@@ -321,3 +321,10 @@ def test_an_input_that_fills_its_partition_loses_frames_and_others_do_not() -> N
     assert a.dropped_frames.sum() > 0
     assert b.dropped_frames.sum() > 0
     assert c.dropped_frames.sum() == 0
+
+
+def test_a_network_of_too_many_ports_is_told() -> None:
+    experiment = row((10**10, 10**10), (bursts((0, 1_500)),), MS)
+    network = parse_topology("star hosts=8193").network()
+    with pytest.raises(SpecError, match=r"network: needed at most 8,192 output ports of switches, got 8,193"):
+        simulate(dataclasses.replace(experiment, network=network), seed=1)

@@ -85,6 +85,8 @@ from ecmproto.structs import as_interface
 
 _LARGEST_FLOWS = 4096
 _ETHERTYPE = b"\x08\x00"
+_FIRST_PORT = 0xCC0001
+"""Congestion points have the addresses 02:00:00:cc:00:01 and on."""
 _MESSAGE_OCTETS = 60
 _PRIORITIES = 8
 
@@ -214,7 +216,6 @@ class Simulation:
         self._stops: list[NDArray[Any]] = []
         self._stopped = self._stops_not_kept = 0
         self._deadlocks: list[Deadlock] = []
-        self._frames = 0
         self._trace: Trace | None = None
 
     def trace_to(self, writer: PcapngWriter) -> None:
@@ -274,7 +275,7 @@ class Simulation:
         return PortContext(
             rate_bps=port.rate_bps,
             link_rate_bps=self._link_rate_bps(),
-            cp_mac=bytes([2, 0, 0, 0xCC, *divmod(number + 1, 256)]),
+            cp_mac=bytes([2, 0]) + (_FIRST_PORT + number).to_bytes(4),
             stations=len(self.wiring.hosts),
             flows=self._most_flows,
             hops=self.experiment.control.hops,

@@ -18,6 +18,8 @@ from ecmproto.errors import SpecError, shown
 from ecmproto.lab.model import Experiment, Link, Thresholds
 from ecmproto.units import serialisation_ns
 
+MOST_PORTS = 8_192
+"""Output ports of one network: a fat tree of k = 16 has 5,120."""
 _PAUSE_OCTETS = 60
 _PROBE_OCTETS = 60
 _DATA_OCTETS = 1500
@@ -119,6 +121,9 @@ class Wiring:
         self._inlets = _numbered_inlets(lines, self._switch_of)
         self.host_lines = self._host_lines(lines)
         self.ports = self._wired_ports(lines)
+        if len(self.ports) > MOST_PORTS:
+            needed = f"at most {MOST_PORTS:,} output ports of switches"
+            raise SpecError(where="network", needed=needed, got=f"{len(self.ports):,}")
         self.switches = self._wired_switches(lines)
         self.routes, self.choices = self._routed()
 
