@@ -311,9 +311,6 @@ def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
         frame.source = offer.source
         frame.number = offer.number
         frame.offered_ns = now_ns
-        counts = network.flow_counts[offer.source]
-        counts.offered_frames += 1
-        counts.offered_octets += offer.octets
         route_frame(network, senders, index, now_ns)
     offers.count.posted = 0
 
@@ -387,7 +384,6 @@ def _depart(
         return
     if len(network.routes) == 0:
         _tell_receivers(network, receivers, frame, now_ns)
-        outbox.posted.cause = NO_CAUSE
         _deliver(network, sources, index, now_ns)
         send_of_port(network, posted, number, now_ns)
         return
@@ -415,7 +411,6 @@ def _end(
     if network.ways[number].is_adapter == 0:
         posted, station = network.outbox.posted.count, frame.destination
         _tell_receivers(network, receivers, frame, now_ns)
-        network.outbox.posted.cause = NO_CAUSE
         _send_of_station(network, senders, posted, station, now_ns)
     _deliver(network, sources, index, now_ns)
     if network.offers.count.posted > 0:
@@ -424,6 +419,7 @@ def _end(
 
 @inlined
 def _tell_receivers(network: NetworkState, receivers: Receivers, frame: Frame, now_ns: int) -> None:
+    """Give a frame to the receivers; what they post has it as its cause."""
     network.outbox.posted.cause = frame.serial
     if frame.station >= 0 and frame.flow >= 0:
         delivery = Delivery(
@@ -431,6 +427,7 @@ def _tell_receivers(network: NetworkState, receivers: Receivers, frame: Frame, n
             frame.tagged == 1, frame.tag, frame.mark,
         )  # fmt: skip
         receivers.on_delivery(delivery, network.outbox)
+    network.outbox.posted.cause = NO_CAUSE
 
 
 @inlined

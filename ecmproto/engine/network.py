@@ -23,7 +23,7 @@ from ecmproto.engine.traffic import Offers, new_offers
 from ecmproto.kernel import inlined
 from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import CongestionPoint, Message, Outbox, new_outbox
+from ecmproto.mechanisms.api.protocol import CongestionPoint, Message, NullCongestionPoint, Outbox, new_outbox
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.gate import Gates, new_gates
 from ecmproto.mechanisms.pause.parameters import PFCReactionParameters
@@ -260,8 +260,6 @@ class PortCount:
 class FlowCount:
     """What became of a source's frames; a record."""
 
-    offered_frames: int
-    offered_octets: int
     held_out_frames: int
     held_out_octets: int
     sent_frames: int
@@ -379,7 +377,7 @@ def next_change_ns(changes: Sequence[RateChange]) -> int:
 
 
 def new_network(
-    port: PortConfig,
+    ports: Sequence[PortConfig],
     config: LoopConfig,
     *,
     points: Sequence[CongestionPoint],
@@ -387,28 +385,29 @@ def new_network(
     limiters: int,
     tag_octets: int = 0,
 ) -> NetworkState:
-    """Return stores of ``stations`` stations of ``limiters`` limiters each, and a port, everything empty.
+    """Return stores of ``stations`` stations of ``limiters`` limiters each, and of ports, everything empty.
 
-    There is a port alike for each of ``points``, its congestion point, all of one switch.  The mechanism's
-    own tag adds ``tag_octets`` to a frame.
+    Each of ``ports`` has its congestion point in ``points``; all are of one switch, and frames take on every
+    line what the first one says besides their own octets.  The mechanism's own tag adds ``tag_octets`` to a
+    frame.
     """
     loop = new_record(Loop)
-    loop.change_ns = next_change_ns(port.rate_changes)
-    loop.overhead_octets = port.overhead_octets
+    loop.change_ns = next_change_ns(ports[0].rate_changes)
+    loop.overhead_octets = ports[0].overhead_octets
     loop.is_logging = 1
     loop.entries = ENTRIES + limiters
     loop.tight_port = NOWHERE
-    entries, ports = stations * (ENTRIES + limiters), len(points)
+    entries, count = stations * loop.entries, len(ports)
     switches: Any = new_records(Switch, 1)
     columns(switches)["memory_octets"] = columns(switches)["memory_frames"] = NO_LIMIT
     pool = new_pool(_FIRST_FRAMES)
     network = NetworkState(
         loop=loop,
         log=new_record(Log),
-        ports=[new_port(port, tag_octets=tag_octets) for _ in points],
+        ports=[new_port(port, tag_octets=tag_octets) for port in ports],
         points=list(points),
         controls=[],
-        ways=new_ways(ports),
+        ways=new_ways(count),
         switches=switches,
         feeds=new_records(Feed, 0),
         routes=np.zeros(0, np.int64),
@@ -418,13 +417,13 @@ def new_network(
         pool=pool,
         queues=new_queues(entries),
         events=new_event_heap(entries),
-        port_events=new_event_heap(2 * ports + 1),
-        timers=new_event_heap(2 * ports),
-        lines=new_queues(ports + 1),
+        port_events=new_event_heap(2 * count + 1),
+        timers=new_event_heap(2 * count),
+        lines=new_queues(count + 1),
         links=new_records(Link, stations),
         on_link=new_queues(stations),
         gates=_gates(stations, config),
-        port_gates=_gates(ports, config),
+        port_gates=_gates(count, config),
         in_flight=_ring(2 * _MESSAGES),
         due_ns=np.zeros(2 * _MESSAGES, np.int64),
         carried=_ring(1),
@@ -434,8 +433,8 @@ def new_network(
         note_count=new_record(NoteCount),
         stop_events=new_records(StopEvent, _STOP_EVENTS),
         stop_count=new_record(StopEventCount),
-        message_counts=np.zeros((ports + stations) * MESSAGE_KINDS, np.int64),
-        port_counts=new_port_counts(ports),
+        message_counts=np.zeros((count + stations) * MESSAGE_KINDS, np.int64),
+        port_counts=new_port_counts(count),
         flow_counts=new_records(FlowCount, 0),
         passages=new_records(Passage, _PASSAGES),
         traced=new_records(TracedFrame, 1),
@@ -565,7 +564,7 @@ def add_stations(
 
     The last of these has sent nothing yet: it was stopped by what stops all stations, as are the fresh ones.
     """
-    fresh = new_network(port, config, points=[], stations=stations, limiters=limiters)
+    fresh = new_network([port], config, points=[NullCongestionPoint()], stations=stations, limiters=limiters)
     for records in ("stopped", "pause_states", "pfc_states"):
         columns(getattr(fresh.gates, records))[:] = columns(getattr(network.gates, records))[-1]
     network.message_counts = lengthened(

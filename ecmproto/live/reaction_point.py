@@ -164,7 +164,7 @@ class ReactionPoint:
         self._sources = as_interface(NoSources(), Sources)
         self._receivers = as_interface(NullReceivers(), Receivers)
         self.network = new_network(
-            port,
+            [port],
             with_obeyed(config, machine),
             points=[NullCongestionPoint()],
             stations=LARGEST_STATIONS,

@@ -126,7 +126,7 @@ class ClosedLoopReplay:
         self._senders = machine.senders(self.place, generators[1])
         self._receivers = machine.receivers(self.place, generators[2])
         self._network = new_network(
-            port,
+            [port],
             loop,
             points=[self._point],
             stations=_FIRST_STATIONS,

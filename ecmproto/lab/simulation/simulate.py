@@ -40,12 +40,11 @@ from ecmproto.engine.network import (
     lengthen_in_flight,
     lengthen_tight_ring,
     new_network,
-    new_port_counts,
     schedule_points,
     set_delays,
     trace_frames,
 )
-from ecmproto.engine.port import FLOW_CONTROLS, NO_LIMIT, fitting_thresholds, new_port, set_rate
+from ecmproto.engine.port import FLOW_CONTROLS, NO_LIMIT, fitting_thresholds, set_rate
 from ecmproto.engine.statistics import kind_name
 from ecmproto.engine.traffic import Sources
 from ecmproto.errors import SpecError, shown
@@ -137,7 +136,7 @@ class StationSample:
 @compiled
 def sample_stations(network: NetworkState, now_ns: int, samples: Sequence[StationSample]) -> None:
     """Fill in ``samples``, one for each host, at ``now_ns``."""
-    each = len(network.queues) // len(network.links)
+    each = network.loop.entries
     for station in range(len(network.links)):
         longest_ns = 0
         for priority in range(_PRIORITIES):
@@ -330,9 +329,17 @@ class Simulation:
         experiment, wiring, control = self.experiment, self.wiring, self.experiment.control
         rate_bps = self._link_rate_bps()
         config = LoopConfig(link_rate_bps=rate_bps)
-        any_port = PortConfig(rate_bps=rate_bps, buffer_octets=1, overhead_octets=experiment.overhead_octets)
+        ports = [
+            PortConfig(
+                rate_bps=port.rate_bps,
+                buffer_octets=port.buffer.octets,
+                buffer_frames=port.buffer.frames,
+                overhead_octets=experiment.overhead_octets,
+            )
+            for port in wiring.ports
+        ]
         network = new_network(
-            any_port,
+            ports,
             config,
             points=self._points,
             stations=len(wiring.hosts),
@@ -340,24 +347,11 @@ class Simulation:
             tag_octets=self.machine.tag_octets,
         )
         network.loop.is_logging = 0
-        network.ports = [
-            new_port(
-                PortConfig(
-                    rate_bps=port.rate_bps,
-                    buffer_octets=port.buffer.octets,
-                    buffer_frames=port.buffer.frames,
-                    overhead_octets=experiment.overhead_octets,
-                ),
-                tag_octets=self.machine.tag_octets,
-            )
-            for port in wiring.ports
-        ]
         for port in network.ports:
             # Windows are kept by `Windows`.
             port.gauge.total_only = 1
         network.routes, network.choices = wiring.routes, wiring.choices
         self._wire(network)
-        network.port_counts = new_port_counts(len(wiring.ports))
         network.flow_counts = new_records(FlowCount, max(1, len(self._sources_of)))
         network.port_events = new_event_heap(2 * len(wiring.ports) + len(wiring.switches))
         network.lines = new_queues(len(wiring.ports) + len(wiring.switches))
