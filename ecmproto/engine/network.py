@@ -171,6 +171,8 @@ class Link:
     """When the frame that it sends is through."""
     shared_ns: int
     """Until when frames that come have to wait for it (rule 1)."""
+    whole: int
+    """1 if a frame that it begins has left whole: a capture has a frame's last bit at its time."""
     queue_octets: int
     """The size of each queue of the station."""
     reaction_ns: int
@@ -441,7 +443,7 @@ def new_network(
         traced_messages=_ring(1),
     )
     columns(network.links)["queue_octets"] = config.queue_octets
-    columns(network.links)["input"] = NOWHERE
+    columns(network.links)["input"], columns(network.links)["whole"] = NOWHERE, 1
     set_links(
         network,
         rate_bps=config.link_rate_bps,

@@ -236,13 +236,12 @@ def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: floa
     frame = network.pool.frames[index]
     station = frame.station
     link = network.links[station]
-    # A capture has a frame's last bit at its time; in a network the link takes its time to send it.
-    sent_ns = link.free_ns if len(network.routes) > 0 else now_ns
+    sent_ns = now_ns if link.whole == 1 else link.free_ns
     if network.loop.is_tracing == 1:
         trace_frame(network, index, len(network.ports) + station, sent_ns)
     comes_ns = sent_ns + link.to_port_ns
     if comes_ns == now_ns:
-        pass_to_port(network, index, 0, NOWHERE, now_ns, limit_bps, rtt_ns)
+        pass_to_port(network, index, link.switch, link.input, now_ns, limit_bps, rtt_ns)
         return
     frame.comes_ns, frame.limit_bps, frame.rtt_average_ns = comes_ns, limit_bps, rtt_ns
     queue = network.on_link[station]

@@ -46,7 +46,8 @@ COMMANDS = {
 def command() -> None:
     """Experiments in networks of hosts and switches, in virtual time.
 
-    A SCENARIO is the name of one of these that come along (lab list), or a TOML file.
+    A SCENARIO is the name of one of these that come along (lab list), a TOML file, or a capture: the frames
+    of its sources come to one port.
     """
 
 

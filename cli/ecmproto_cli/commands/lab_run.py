@@ -18,7 +18,6 @@ from ecmproto_cli.commands.lab import (
     Setup,
     options_as,
     run_experiments,
-    scenario_argument,
     seed_options,
     setting_options,
 )
@@ -103,7 +102,18 @@ class Reports:
 
 
 @click.command()
-@scenario_argument
+@click.argument("scenario", required=False)
+@click.option(
+    "--capture", metavar="FILE",
+    help="Instead of a SCENARIO: one port to which all sources of this capture send, as replay has it.",
+)  # fmt: skip
+@click.option(
+    "--rate", metavar="RATE[,RATE@TIME…]",
+    help="With --capture: the rate of the port, and at first of its sources' links.  [default: 10G]",
+)  # fmt: skip
+@click.option(
+    "--buffer", metavar="SIZE", help="With --capture: of the port, as 500kB or 100frames.  [default: 500kB]"
+)  # fmt: skip
 @setting_options
 @seed_options
 @click.option(
@@ -127,7 +137,10 @@ class Reports:
 )  # fmt: skip
 @color_option
 def command(
-    scenario: str,
+    scenario: str | None,
+    capture: str | None,
+    rate: str | None,
+    buffer: str | None,
     setup: Setup,
     seeding: Seeding,
     expectations: tuple[str, ...],
@@ -146,22 +159,23 @@ def command(
     ecmproto lab run qcn-baseline-1 --mechanism pfc --html pfc.html
     ecmproto lab run mine.toml --set duration=50ms --expect 'queue.p99 < 40kB' --expect 'drops == 0'
     ecmproto lab run qcn-baseline-1 --set duration=60ms -w frames.pcapng
+    ecmproto lab run --capture in.pcap --mechanism qcn --rate 1G --set qeq=33kB
     """
     from ecmproto.lab.results.outcome import Outcome
     from ecmproto.lab.results.running import runs_named
     from ecmproto.lab.setup.figures import parse_expectation, parse_figure
-    from ecmproto.lab.setup.scenario import load_scenario
 
     expected = [parse_expectation(text) for text in expectations]
     for text in figures:
         parse_figure(text)
     _check_trace(output)
     reports.check(output)
-    found = setup.scenario(scenario)
+    base = _base(scenario, capture, rate, buffer)
+    found = setup.applied(base)
     experiment = found.experiment()
     experiments = {"": experiment}
     for name in runs_named(experiment, figures=figures, expectations=expected):
-        experiments[name] = setup.named(load_scenario(scenario), name).experiment()
+        experiments[name] = setup.named(base, name).experiment()
     seeds = seeding.all_seeds(found)
     with _tracing(output, force=reports.force) as trace:
         runs = run_experiments(experiments, seeds, jobs=seeding.jobs, as_json=form == "ndjson", trace=trace)
@@ -173,6 +187,22 @@ def command(
     if runs.stopped:
         return INTERRUPTED
     return 0 if outcome.holds and all(check.holds for check in checks) else FINDINGS
+
+
+def _base(scenario: str | None, capture: str | None, rate: str | None, buffer: str | None) -> Scenario:
+    """Return the scenario that is named, or that of a capture; UsageError for neither or both."""
+    from ecmproto.lab.setup.scenario import capture_scenario, load_scenario
+
+    if capture is None:
+        if scenario is None:
+            raise click.UsageError("Missing argument 'SCENARIO', or option '--capture'.")
+        for name, given, path in (("--rate", rate, "topology.rate"), ("--buffer", buffer, "topology.buffer")):
+            if given is not None:
+                raise click.UsageError(f"{name} goes with --capture: of a scenario --set {path}={given}")
+        return load_scenario(scenario)
+    if scenario is not None:
+        raise click.UsageError(f"--capture is a scenario of its own: leave {scenario!r} out")
+    return capture_scenario(capture, rate=rate or "10G", buffer=buffer or "500kB")
 
 
 def _check_trace(path: str | None) -> None:

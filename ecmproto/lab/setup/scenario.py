@@ -46,6 +46,7 @@ from typing import IO, Any
 from ecmproto.errors import SpecError, shown
 from ecmproto.lab.model import BASELINES, Experiment
 from ecmproto.lab.setup import build
+from ecmproto.lab.setup.captured import capture_document, is_capture
 from ecmproto.lab.setup.keys import (
     CONTROL,
     LISTS,
@@ -194,7 +195,8 @@ def _folder() -> Any:
 def load_scenario(name: str) -> Scenario:
     """Return a scenario: one of `scenario_names`, or from the file of that name, perhaps with ``:VARIANT``.
 
-    SpecError for an unknown name (with the nearest), a file that cannot be read, and whatever is wrong in it.
+    A capture is one too: one port to which all of its sources send (`capture_scenario`).  SpecError for an
+    unknown name (with the nearest), a file that cannot be read, and whatever is wrong in it.
     """
     path, colon, variant = name.rpartition(":")
     if not colon or not NAME.fullmatch(f"v{variant}"):
@@ -202,8 +204,10 @@ def load_scenario(name: str) -> Scenario:
     if path in scenario_names():
         with (_folder() / f"{path}.toml").open("rb") as stream:
             return read_scenario(stream, f"{path}.toml").with_variant(variant)
+    if is_capture(path):
+        return capture_scenario(path).with_variant(variant)
     if not (path.endswith(".toml") or "/" in path):
-        needed = "a scenario's name, or a file: its name ends in .toml, or has a / in it"
+        needed = "a scenario's name, or a file: its name ends in .toml or .pcap, or has a / in it"
         raise SpecError(where="scenario", needed=needed, got=shown(name), hint=_near(path))
     try:
         with open(path, "rb") as stream:
@@ -211,6 +215,16 @@ def load_scenario(name: str) -> Scenario:
     except (OSError, ValueError) as error:
         got = getattr(error, "strerror", None) or str(error)
         raise SpecError(where=path, needed="a file that can be read", got=got) from None
+
+
+def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB") -> Scenario:
+    """Return the scenario of one port that serves at ``rate`` what the sources of a capture send.
+
+    It is the set-up of `ecmproto.replay.session.replay`, closed.  CaptureError for what cannot be read.
+    """
+    scenario = Scenario(document=capture_document(path, rate=rate, buffer=buffer))
+    scenario.experiment()
+    return scenario
 
 
 def _near(name: str) -> str:

@@ -49,7 +49,8 @@ from ecmproto.engine.statistics import kind_name
 from ecmproto.engine.traffic import Sources
 from ecmproto.errors import SpecError, shown
 from ecmproto.kernel import compiled
-from ecmproto.lab.model import Experiment, Flow, Thresholds
+from ecmproto.lab.model import Experiment, Flow, Pattern, Thresholds
+from ecmproto.lab.setup.captured import captured_frames
 from ecmproto.lab.simulation.series import (
     MOST_EVENTS,
     Completions,
@@ -183,8 +184,10 @@ class Simulation:
         self.machine, self._flow_control = _machines(experiment)
         self._sources_of = [flow for flow in experiment.flows for _ in range(source_count(flow))]
         self._first_source = np.cumsum([0, *(source_count(flow) for flow in experiment.flows)])
-        self._endpoints, flows = self._numbered_flows()
-        self._most_flows = max(1, flows)
+        self._captured = captured_frames(self._sources_of, self.machine)
+        self._whole = self._stations_of_captures()
+        self._endpoints = self._numbered_flows()
+        self._unloaded_ns = [self._path_ns(each) for each in self._endpoints]
         generators = [np.random.default_rng([seed, role]) for role in range(4)]
         self._contexts = [self._context(number) for number in range(len(self.wiring.ports))]
         self._points = self._congestion_points(self._contexts, generators[0])
@@ -197,6 +200,7 @@ class Simulation:
             self._endpoints,
             generators[3],
             overhead_octets=experiment.overhead_octets,
+            captured=self._captured,
         )
         self.network = self._new_network()
         self._changes = self._rate_changes()
@@ -231,14 +235,28 @@ class Simulation:
         )
         trace_frames(self.network)
 
-    def _numbered_flows(self) -> tuple[list[Endpoints], int]:
-        """Return the endpoints of each source, and the most flows that a host has."""
+    def _stations_of_captures(self) -> set[int]:
+        """Return the hosts that send captured frames and no others: these leave as they were captured."""
+        captures, others = set(), set()
+        for flow in self._sources_of:
+            if flow.pattern is Pattern.CAPTURE:
+                captures.add(self._station(flow, flow.source))
+            else:
+                others |= {self._station(flow, end) for end in (flow.source, flow.destination)}
+        return captures - others
+
+    def _numbered_flows(self) -> list[Endpoints]:
+        """Return the endpoints of each source; the flows that hosts have are counted by it.
+
+        Captured frames are of flows of their own, behind those that their host has besides.
+        """
         wiring = self.wiring
         ends = [
             (self._station(flow, flow.source), self._station(flow, flow.destination), flow.priority)
             for flow in self._sources_of
         ]
         frames = [_frame(*end) for end in ends] + [_frame(end[1], end[0], end[2]) for end in ends]
+        own_frames = np.array([index not in self._captured for index in range(len(ends))] * 2, np.bool_)
         stations = max(1, len(wiring.hosts))
         table = FlowTable(
             self.machine.flow_key,
@@ -246,7 +264,18 @@ class Simulation:
             max_stations=stations,
             max_flows=_LARGEST_FLOWS,
         )
-        numbers = table.number_batch(Batch.from_frames(frames))
+        batch = Batch.from_frames(frames)
+        numbers = table.number(batch.buffer, batch.offset, batch.captured, chosen=own_frames)
+        behind = np.zeros(stations, np.int64)
+        for (station, destination, _), there, here in zip(
+            ends, numbers.flow, numbers.flow[len(ends) :], strict=False
+        ):
+            behind[station] = max(behind[station], there + 1)
+            behind[destination] = max(behind[destination], here + 1)
+        for index, captured in self._captured.items():
+            captured.flow[:] += behind[ends[index][0]]
+            behind[ends[index][0]] = 1 + captured.flow.max(initial=behind[ends[index][0]] - 1)
+        self._most_flows = max(1, int(behind.max(initial=1)))
         own, back = numbers.flow[: len(ends)], numbers.flow[len(ends) :]
         connections: Counter[str] = Counter()
         endpoints = []
@@ -256,13 +285,23 @@ class Simulation:
                 Endpoints(
                     station=station,
                     destination=destination,
-                    flow=int(own[index]),
-                    reverse_flow=int(back[index]),
+                    flow=max(0, int(own[index])),
+                    reverse_flow=max(0, int(back[index])),
                     path=zlib.crc32(f"{flow.name} {connections[flow.name]}".encode()),
                     link_rate_bps=wiring.host_lines[station].rate_bps,
                 )
             )
-        return endpoints, 1 + max([int(number) for number in numbers.flow], default=0)
+        return endpoints
+
+    def _path_ns(self, ends: Endpoints) -> int:
+        """Return the time of a probe behind a full frame on the idle path of a source."""
+        path = self.wiring.path(ends.station, ends.destination, ends.path)
+        return self.wiring.unloaded_ns(ends.station, path, whole=ends.station in self._whole)
+
+    def _flows_of(self, index: int) -> list[int]:
+        """Return which of its host's flows the frames of a source are of."""
+        captured = self._captured.get(index)
+        return [self._endpoints[index].flow] if captured is None else np.unique(captured.flow).tolist()
 
     def _station(self, flow: Flow, host: str) -> int:
         if host not in self.wiring.station_of:
@@ -282,31 +321,27 @@ class Simulation:
 
     def _general_context(self) -> PortContext:
         """Return the context of all hosts together."""
-        unloaded = [
-            self.wiring.unloaded_ns(each.station, self.wiring.path(each.station, each.destination, each.path))
-            for each in self._endpoints
-        ]
         return PortContext(
             rate_bps=min((port.rate_bps for port in self.wiring.ports), default=self._link_rate_bps()),
             link_rate_bps=self._link_rate_bps(),
             cp_mac=bytes([2, 0, 0, 0xCC, 0, 1]),
             stations=len(self.wiring.hosts),
             flows=self._most_flows,
-            flight_ns=max(unloaded, default=0),
+            flight_ns=max(self._unloaded_ns, default=0),
             hops=self.experiment.control.hops,
         )
 
     def _set_paths(self) -> None:
         """Tell the reaction points what is different between the paths of flows."""
-        for flow, ends in zip(self._sources_of, self._endpoints, strict=True):
-            path = self.wiring.path(ends.station, ends.destination, ends.path)
-            self.machine.set_path(
-                self._senders,
-                ends.station,
-                ends.flow,
-                hops=flow.hops or self.experiment.control.hops,
-                flight_ns=self.wiring.unloaded_ns(ends.station, path),
-            )
+        for index, (flow, ends) in enumerate(zip(self._sources_of, self._endpoints, strict=True)):
+            for number in self._flows_of(index):
+                self.machine.set_path(
+                    self._senders,
+                    ends.station,
+                    number,
+                    hops=flow.hops or self.experiment.control.hops,
+                    flight_ns=self._unloaded_ns[index],
+                )
 
     def _link_rate_bps(self) -> int:
         return max((line.rate_bps for line in self.wiring.host_lines), default=10**10)
@@ -356,9 +391,10 @@ class Simulation:
         network.port_events = new_event_heap(2 * len(wiring.ports) + len(wiring.switches))
         network.lines = new_queues(len(wiring.ports) + len(wiring.switches))
         flow_ends = np.zeros((len(wiring.hosts), self._most_flows), np.int64)
-        for each in self._endpoints:
-            flow_ends[each.station, each.flow] = each.destination
-            flow_ends[each.destination, each.reverse_flow] = each.station
+        for index, each in enumerate(self._endpoints):
+            flow_ends[each.station, self._flows_of(index)] = each.destination
+            if index not in self._captured:
+                flow_ends[each.destination, each.reverse_flow] = each.station
         network.flow_ends = flow_ends.reshape(-1)
         set_delays(network, wiring.message_delays_ns(control.message_delay_ns))
         if control.in_band:
@@ -392,8 +428,10 @@ class Simulation:
             link.rate_bps, link.to_port_ns = line.rate_bps, line.delay_ns
             link.switch, link.input = line.switch, line.inlet
             link.queue_octets, link.reaction_ns = host.queue_octets, host.reaction_delay_ns
-            # Frames of sources always share their host's link.
-            link.shared_ns = NEVER_NS
+            # Frames of sources always share their host's link; what was captured did fit on one.
+            link.whole, link.shared_ns = 0, NEVER_NS
+        for station in self._whole:
+            network.links[station].whole, network.links[station].shared_ns = 1, 0
         schedule_points(network)
 
     def _flow_controls(self, ways: Sequence[Way]) -> list[CongestionPoint]:
@@ -451,7 +489,7 @@ class Simulation:
         from_ns = min(measure.from_ns, until_ns)
         now_ns, elapsed_s = 0, 0.0
         if from_ns == 0:
-            self._begin_levels()
+            self._begin_levels(0)
         while now_ns < experiment.duration_ns:
             stops = [self._windows.next_ns(now_ns), experiment.duration_ns]
             stops += [each for each in (from_ns, until_ns) if each > now_ns]
@@ -462,15 +500,15 @@ class Simulation:
             elapsed_s += time.perf_counter() - began
             self._change_rates(now_ns)
             if now_ns == from_ns:
-                self._begin_levels()
+                self._begin_levels(now_ns)
             if now_ns == until_ns:
-                self._end_levels()
+                self._end_levels(now_ns)
             if now_ns == experiment.duration_ns or now_ns == self._windows.next_ns(now_ns - 1):
                 self._end_window(now_ns)
                 if watch is not None and not watch(self._progress(now_ns, elapsed_s)):
                     break
         if not self._levels:
-            self._end_levels()
+            self._end_levels(now_ns)
         if self._trace is not None:
             self._trace.finish()
         return self._result(now_ns, elapsed_s)
@@ -536,25 +574,21 @@ class Simulation:
             else:
                 self.network.links[number - ports].rate_bps = rate_bps
 
-    def _begin_levels(self) -> None:
-        self._settle()
+    def _begin_levels(self, now_ns: int) -> None:
+        self._settle(now_ns)
         self._held_before = [_nonzero(port.gauge.held_ns[TOTAL]) for port in self.network.ports]
 
-    def _end_levels(self) -> None:
-        self._settle()
+    def _end_levels(self, now_ns: int) -> None:
+        self._settle(now_ns)
         before = self._held_before or [{} for _ in self.network.ports]
         self._levels = [
             levels_of(port.gauge, _dense(held, len(port.gauge.held_ns[TOTAL])))
             for port, held in zip(self.network.ports, before, strict=True)
         ]
 
-    def _settle(self) -> None:
+    def _settle(self, now_ns: int) -> None:
         for port in self.network.ports:
-            settle(port.gauge, TOTAL, int(self._now_ns))
-
-    @property
-    def _now_ns(self) -> int:
-        return int(self.network.loop.change_ns)
+            settle(port.gauge, TOTAL, now_ns)
 
     def _end_window(self, now_ns: int) -> None:
         network = self.network

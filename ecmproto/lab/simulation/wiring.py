@@ -294,17 +294,20 @@ class Wiring:
             switch = self.ports[port].next_switch
         return ports
 
-    def unloaded_ns(self, source: int, ports: list[int]) -> int:
+    def unloaded_ns(self, source: int, ports: list[int], *, whole: bool = False) -> int:
         """Return how long a probe behind a full frame takes from host ``source`` through idle ``ports``.
 
-        To the destination's adapter, where it has one: what it measures is before that.
+        To the destination's adapter, where it has one: what it measures is before that.  ``whole`` is for a
+        host whose frames are on its link with their last bits.
         """
         line = self.host_lines[source]
         through = [port for port in map(self.ports.__getitem__, ports) if not port.is_adapter]
         data = _DATA_OCTETS + self._overhead_octets
-        total_ns = serialisation_ns(data, line.rate_bps) + line.delay_ns
-        total_ns += sum(serialisation_ns(data, port.rate_bps) + port.delay_ns for port in through)
-        return total_ns + serialisation_ns(_PROBE_OCTETS + self._overhead_octets, through[-1].rate_bps)
+        total_ns = line.delay_ns + (0 if whole else serialisation_ns(data, line.rate_bps))
+        total_ns += sum(serialisation_ns(data, port.rate_bps) + port.delay_ns for port in through[:-1])
+        # One follows the other: their times on the last link are rounded together.
+        both = data + _PROBE_OCTETS + self._overhead_octets
+        return total_ns + serialisation_ns(both, through[-1].rate_bps) + through[-1].delay_ns
 
     def message_delays_ns(self, fixed_ns: int | None) -> NDArray[np.int64]:
         """Return how long messages take, by port and then by host that sends them, and host.

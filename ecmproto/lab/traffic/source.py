@@ -113,14 +113,17 @@ class TrafficSource:
 
 
 class FlowTable(Struct):
-    """The schedules and the distributions of sizes of all sources, one after another."""
+    """The schedules, distributions of sizes and captured frames of all sources, one after another."""
 
     octets: NDArray[np.int64]
-    """Sizes of bursts and of flows."""
+    """Sizes of bursts, of flows and of captured frames."""
     arrival_ns: NDArray[np.int64]
-    """When bursts come."""
+    """When bursts and captured frames come."""
     share: NDArray[np.float64]
     """The share of flows up to each size."""
+    priority: NDArray[np.int64]
+    flow: NDArray[np.int64]
+    """Of captured frames: which of its station's flows each is of."""
 
 
 @inlined

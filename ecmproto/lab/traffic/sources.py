@@ -13,7 +13,8 @@ What each pattern does:
   do; a flow completes when all of its frames have come, and its latency counts from when it came itself.  A
   flow that lost a frame never does
 - sizes over TCP: each connection has its share of the flows, one after another
-- capture: each frame comes at its time since the first of the capture; shorter ones than 60 octets are padded
+- capture: each frame comes at its time since the first of the capture, in its priority; shorter ones than
+  60 octets are padded, and what no queue holds is left out
 - TCP and transactions: `ecmproto.lab.traffic.tcp`
 
 A source begins at ``start_ns`` and begins nothing at ``stop_ns`` or later.  Random numbers come from one
@@ -23,20 +24,18 @@ generator, in the order of events: the same seed gives the same frames.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import itemgetter
 
 import numpy as np
 
-from ecmproto.capture import open_capture
 from ecmproto.engine.event_heap import EventHeap, first, first_ns, new_event_heap, set_due
 from ecmproto.engine.traffic import Offers, has_offer_room
 from ecmproto.errors import ParameterError
-from ecmproto.formats.text import mac_of
 from ecmproto.kernel import compiled, inlined
 from ecmproto.lab.model import Flow, Pattern
+from ecmproto.lab.setup.captured import CapturedFrames, captured_frames
 from ecmproto.lab.traffic.source import (
     LEAST_FRAME_OCTETS,
     LONGEST_NS,
@@ -102,8 +101,10 @@ _MOST_SLOTS = 1 << 20
 _FLIGHTS = 256
 """Flows of a source that may be in flight; a power of 2."""
 _NO_FLOW = -1
-_ADDRESSES_OCTETS = 12
 _MOST_SEGMENTS = 1 << 20
+_NO_TABLE = FlowTable(
+    np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
+)
 
 
 class FlowInFlight:
@@ -156,7 +157,9 @@ class TrafficSources(Struct):
                 on_tcp_timer(self.connections, source, index, self.draws, now_ns, offers)
                 due_ns = tcp_due_ns(self.connections.records[source.connection], now_ns)
             elif source.pattern == _CAPTURE:
-                offer_data(source, index, self.table.octets[source.table_at], 0, offers)
+                at = source.table_at
+                source.priority, source.flow = self.table.priority[at], self.table.flow[at]
+                offer_data(source, index, self.table.octets[at], 0, offers)
                 source.table_at += 1
                 next_arrival(self.table, source, self.draws)
                 due_ns = source.timer_ns
@@ -345,16 +348,19 @@ def new_sources(
     generator: np.random.Generator,
     *,
     overhead_octets: int = 0,
+    captured: Mapping[int, CapturedFrames] | None = None,
 ) -> TrafficSources:
     """Return the sources of ``flows``, each of which has as many ``endpoints`` as `source_count` says.
 
-    ``overhead_octets`` is what a frame takes on a link besides its own.  Raises ParameterError for a flow
-    that cannot be: without the rate that its pattern needs, for one.
+    ``overhead_octets`` is what a frame takes on a link besides its own; ``captured`` has the frames of those
+    that are captures, by source, if they were read already.  Raises ParameterError for a flow that cannot be:
+    without the rate that its pattern needs, for one.
     """
     of_sources = [flow for flow in flows for _ in range(source_count(flow))]
     if len(of_sources) != len(endpoints):
         raise ValueError(f"{len(of_sources)} sources, but {len(endpoints)} endpoints")
-    tables = [_table(flow) for flow in of_sources]
+    captured = captured_frames(of_sources) if captured is None else captured
+    tables = [_table(flow, captured.get(index)) for index, flow in enumerate(of_sources)]
     rings = [arrived_octets(flow) if connection_count(flow) else 0 for flow in of_sources]
     flights = [_FLIGHTS if _NUMBERS[flow.pattern] in _IN_FLOWS and not connection_count(flow) else 0
                for flow in of_sources]  # fmt: skip
@@ -363,7 +369,7 @@ def new_sources(
     for index, (flow, place) in enumerate(zip(of_sources, endpoints, strict=True)):
         source = sources.records[index]
         source.table = source.table_at = table_at
-        source.table_end = table_at = table_at + len(tables[index])
+        source.table_end = table_at = table_at + len(tables[index].octets)
         source.flights = flight_at
         flight_at += flights[index]
         source.connection = connection if rings[index] else -1
@@ -378,18 +384,16 @@ def new_sources(
 
 
 def _room_for(
-    tables: Sequence[list[tuple[int, int, float]]],
+    tables: Sequence[FlowTable],
     rings: Sequence[int],
     flights: Sequence[int],
     generator: np.random.Generator,
 ) -> TrafficSources:
     """Return as many sources as there are ``tables``, their records still empty."""
     count = max(1, len(tables))
-    entries = [entry for table in tables for entry in table]
+    all_tables = tables or [_NO_TABLE]
     table = FlowTable(
-        np.array([octets for octets, _, _ in entries], np.int64),
-        np.array([ns for _, ns, _ in entries], np.int64),
-        np.array([share for _, _, share in entries], np.float64),
+        *(np.concatenate([getattr(each, name) for each in all_tables]) for name in _NO_TABLE.parts())
     )
     connections = new_records(Connection, max(1, sum(1 for ring in rings if ring)))
     in_flight = new_records(FlowInFlight, max(1, sum(flights)))
@@ -468,38 +472,25 @@ def mean_octets(sizes: Sequence[tuple[int, float]]) -> float:
     return mean
 
 
-def _table(flow: Flow) -> list[tuple[int, int, float]]:
-    """Return the octets, ns and shares of a flow's schedule or distribution."""
+def _table(flow: Flow, captured: CapturedFrames | None) -> FlowTable:
+    """Return the schedule, the distribution or the captured frames of a flow."""
+    octets: list[int] = []
+    times_ns: list[int] = []
+    shares: list[float] = []
+    if captured is not None:
+        came_ns = captured.time_ns + flow.start_ns
+        return FlowTable(captured.octets, came_ns, np.zeros(len(came_ns)), captured.priority, captured.flow)
     if flow.pattern is Pattern.SIZES:
-        return [(octets, 0, share) for octets, share in flow.sizes]
-    if flow.pattern is Pattern.SCHEDULE:
-        return [(octets, flow.start_ns + ns, 0.0) for ns, octets in sorted(flow.bursts)]
-    if flow.pattern is Pattern.CAPTURE:
-        return [(octets, flow.start_ns + ns, 0.0) for ns, octets in _captured(flow)]
-    return []
-
-
-def _captured(flow: Flow) -> list[tuple[int, int]]:
-    """Return the times, from the capture's first frame on, and the lengths of the frames of a flow."""
-    source = np.frombuffer(mac_of(flow.capture_source) if flow.capture_source else b"", np.uint8)
-    found: list[tuple[int, int]] = []
-    first_ns: int | None = None
-    with open_capture(flow.capture) as reader:
-        for batch in reader:
-            if first_ns is None and len(batch):
-                first_ns = int(batch.time_ns[0])
-            fcs_octets = np.array([interface.fcs_octets for interface in reader.interfaces], np.int64)
-            octets = batch.original - fcs_octets[batch.interface]
-            times_ns = np.maximum(batch.time_ns - (first_ns or 0), 0)
-            chosen = np.flatnonzero(batch.captured >= _ADDRESSES_OCTETS)
-            if len(source):
-                at = batch.offset[chosen, None] + np.arange(
-                    _ADDRESSES_OCTETS - len(source), _ADDRESSES_OCTETS
-                )
-                chosen = chosen[(batch.buffer[at] == source).all(axis=1)]
-            found += zip(times_ns[chosen].tolist(), octets[chosen].tolist(), strict=True)
-    found.sort(key=itemgetter(0))
-    return [(ns, min(max(octets, LEAST_FRAME_OCTETS), MOST_FRAME_OCTETS)) for ns, octets in found]
+        octets, shares = [octets for octets, _ in flow.sizes], [share for _, share in flow.sizes]
+        times_ns = [0] * len(octets)
+    elif flow.pattern is Pattern.SCHEDULE:
+        bursts = sorted(flow.bursts)
+        octets, times_ns = [octets for _, octets in bursts], [flow.start_ns + ns for ns, _ in bursts]
+        shares = [0.0] * len(octets)
+    none = np.zeros(len(octets), np.int64)
+    return FlowTable(
+        np.array(octets, np.int64), np.array(times_ns, np.int64), np.array(shares, np.float64), none, none
+    )
 
 
 def _check(flow: Flow, place: Endpoints) -> None:
