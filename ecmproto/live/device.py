@@ -421,35 +421,39 @@ def _serve(device: Device, links: Sequence[LiveInterface], ready: set[int]) -> N
         device.advance(now_ns)
 
 
-def is_starved(waited_ns: int, missed_ns: int, elapsed_ns: int) -> bool:
+def is_starved(waited_ns: int, elapsed_ns: int) -> bool:
     """Return whether a device was kept from the processor so much that its figures are not its mechanism's.
 
-    It waited for a processor for ``waited_ns``, or gave up ``missed_ns`` of what was due.
+    ``waited_ns`` is for how long it was ready to run and did not, as `ProcessorWait` has it.
     """
-    return max(waited_ns, missed_ns) * _STARVED > elapsed_ns
+    return waited_ns * _STARVED > elapsed_ns
 
 
 class ProcessorWait:
-    """The time for which this thread was ready to run but waited for a processor.
+    """The time for which the thread that made this was ready to run but did not, and its time on a processor.
 
-    Looks at what Linux counts (``/proc/thread-self/schedstat``), 0 where it does not.
+    Linux counts both (``/proc/thread-self/schedstat``); where it does not, both are 0.
     """
 
     def __init__(self) -> None:
         self._file: io.FileIO | None = None
         with suppress(OSError):
             self._file = io.FileIO("/proc/thread-self/schedstat")
-        self._before_ns = self._count_ns()
+        self._before = self._counts()
 
-    def _count_ns(self) -> int:
+    def _counts(self) -> tuple[int, int]:
         if self._file is None:
-            return 0
-        _, waited_ns, *_ = os.pread(self._file.fileno(), _COUNTS_OCTETS, 0).split()
-        return int(waited_ns)
+            return 0, 0
+        ran_ns, waited_ns, *_ = os.pread(self._file.fileno(), _COUNTS_OCTETS, 0).split()
+        return int(ran_ns), int(waited_ns)
 
     def ns(self) -> int:
-        """Return the time since this was made."""
-        return self._count_ns() - self._before_ns
+        """Return for how long the thread was ready and did not run since this was made."""
+        return self._counts()[1] - self._before[1]
+
+    def ran_ns(self) -> int:
+        """Return the thread's processor time since this was made."""
+        return self._counts()[0] - self._before[0]
 
     def __enter__(self) -> ProcessorWait:
         return self

@@ -10,11 +10,11 @@ import errno
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO, StringIO
 from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
@@ -36,13 +36,22 @@ _LOOK_S = 0.1
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
+class Scraped(NamedTuple):
+    """A device that is told of: its role, how it is looked at, and its name where there are several."""
+
+    role: str
+    look: Look
+    device: str = ""
+
+
 @contextmanager
-def served(address: str, role: str, look: Look) -> Iterator[int]:
-    """Serve what ``look`` returns at ``address``; gives the port, which the system chooses for 0.
+def served(address: str, devices: Sequence[Scraped]) -> Iterator[int]:
+    """Serve what looks at ``devices`` return at ``address``; gives the port, which the system chooses for 0.
 
     The address is HOST:PORT, or a port of this machine's own, which no other can reach.
-    Names are ``ecmproto_ROLE_…``.  MissingDependencyError without prometheus_client, ParameterError for
-    what is no address, OutputError for one that cannot be served at.
+    Names are ``ecmproto_ROLE_…``, those of devices with a name have a label ``device``.
+    MissingDependencyError without prometheus_client, ParameterError for what is no address, OutputError for
+    one that cannot be served at.
     """
     try:
         from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -52,7 +61,7 @@ def served(address: str, role: str, look: Look) -> Iterator[int]:
         ) from None
     host, port = _address(address)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(f"{_PREFIX}_{role}", look))
+    registry.register(_Collector(devices))
     application = make_wsgi_app(registry)
     _rehearse(application)
     try:
@@ -154,32 +163,49 @@ class _Handler(WSGIRequestHandler):
 class _Collector:
     """Asked by the registry at each scrape, in a thread of the server's."""
 
-    def __init__(self, prefix: str, look: Look) -> None:
-        self._prefix = prefix
-        self._look = look
+    def __init__(self, devices: Sequence[Scraped]) -> None:
+        self._devices = devices
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        snapshot, links = self._look()
-        for name, value in snapshot.counters.items():
-            yield CounterMetricFamily(f"{self._prefix}_{name}", _said(name), value=value)
-        for name, amount in snapshot.gauges.items():
-            yield GaugeMetricFamily(f"{self._prefix}_{name}", _said(name), value=amount)
-        for group, label, counts in (
-            ("messages", "kind", snapshot.messages),
-            ("mechanism", "what", snapshot.mechanism),
-        ):
-            family = CounterMetricFamily(f"{self._prefix}_{group}", _said(group), labels=[label])
-            for key, value in counts.items():
-                family.add_metric([key], value)
-            yield family
-        for field in InterfaceCounts.__dataclass_fields__:
-            gauge = GaugeMetricFamily(f"{_PREFIX}_link_{field}", _said(field), labels=["interface"])
+        families: dict[str, Any] = {}
+        for device in self._devices:
+            prefix, (snapshot, links) = f"{_PREFIX}_{device.role}", device.look()
+            own = {"device": device.device} if device.device else {}
+            for name, value in snapshot.counters.items():
+                _add(families, f"{prefix}_{name}", name, own, value)
+            for name, amount in snapshot.gauges.items():
+                _add(families, f"{prefix}_{name}", name, own, amount, gauge=True)
+            for group, label, counts in (
+                ("messages", "kind", snapshot.messages),
+                ("mechanism", "what", snapshot.mechanism),
+            ):
+                for key, value in counts.items():
+                    _add(families, f"{prefix}_{group}", group, {**own, label: key}, value)
             for interface, link in links.items():
-                gauge.add_metric([interface], float(getattr(link, field)))
-            yield gauge
+                for field in InterfaceCounts.__dataclass_fields__:
+                    amount = float(getattr(link, field))
+                    labels = {**own, "interface": interface}
+                    _add(families, f"{_PREFIX}_link_{field}", field, labels, amount, gauge=True)
+        yield from families.values()
+
+
+def _add(
+    families: dict[str, Any],
+    metric: str,
+    name: str,
+    labels: dict[str, str],
+    value: float,
+    *,
+    gauge: bool = False,
+) -> None:
+    """Add a value to its family."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    if metric not in families:
+        kind = GaugeMetricFamily if gauge else CounterMetricFamily
+        families[metric] = kind(metric, _said(name), labels=list(labels))
+    families[metric].add_metric(list(labels.values()), value)
 
 
 def _said(name: str) -> str:

@@ -160,31 +160,34 @@ def waited(ns: int) -> ProcessorWait:
 
 
 @pytest.mark.parametrize(
-    ("waited_ns", "missed_ns", "realtime", "said"),
+    ("waited_ns", "name", "realtime", "said"),
     [
-        (0, 0, False, ""),
-        (100_000_000, 0, False, ""),
-        (
-            900_000_000,
-            0,
-            False,
-            "it waited 900 ms for a processor; --realtime runs it before ordinary ones.",
-        ),
-        (900_000_000, 0, True, "it waited 900 ms for a processor."),
-        (0, 700_000_000, True, "gave up 700 ms of what was due."),
+        (100_000_000, "", False, ""),
+        (900_000_000, "", False, "Kept {}; --realtime runs it before ordinary programs."),
+        (900_000_000, "", True, "Kept {}."),
+        (900_000_000, "left", True, "left was kept {}."),
     ],
 )
 def test_the_first_line_of_a_summary_says_when_the_machine_was_too_busy(
-    waited_ns: int, missed_ns: int, realtime: bool, said: str, capsys: pytest.CaptureFixture[str]
+    waited_ns: int, name: str, realtime: bool, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    device = Given({"missed_ns": missed_ns})
-    start_ns = time.monotonic_ns() - 10 * 10**9
+    # What a reaction point gave up is told among its counters: it may have been stopped.
+    device = Given({"missed_ns": 700_000_000})
+    start_ns = time.monotonic_ns() - 15 * 10**9
     Reporter(
-        Role(name="rp", title="h to n"), device, [], running(realtime=realtime), start_ns, waited(waited_ns)
-    ).summary()
+        Role(name="rp", title="h to n"), device, [], running(realtime=realtime), start_ns, waited(waited_ns),
+        name=name,
+    ).summary()  # fmt: skip
     first = capsys.readouterr().out.splitlines()[0]
-    told = f"These figures are this machine's and not the mechanism's: {said}"
-    assert first == told if said else first.startswith("h to n, 10")
+    told = "from the processor for 0.9 of 15 s: these figures are this machine's and not the mechanism's"
+    assert first == said.format(told) if said else first.startswith("h to n, 15")
+
+
+def test_metrics_tell_of_the_time_without_a_processor() -> None:
+    reporter = Reporter(Role(name="rp", title="h to n"), Given({"probes": 3}), [], running(), 0, waited(77))
+    snapshot, _ = reporter.scrape()
+    assert snapshot.counters["probes"] == 3
+    assert snapshot.counters["waited_ns"] == 77
 
 
 def test_what_a_device_warns_of_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import pytest
 
 from ecmproto.live.device import Snapshot
-from ecmproto.live.prometheus import served
+from ecmproto.live.prometheus import Scraped, served
 from tests.live.virtual import frame
 from tests.live.wires import Wires, received, wires
 from tests.namespaces import PATIENCE_S
@@ -33,7 +33,8 @@ def wired(tmp_path: Path) -> Iterator[Wires]:
 
 @contextmanager
 def endpoint() -> Iterator[int]:
-    with served("0", "cp", lambda: (Snapshot(counters={"queued_frames": 7}), {})) as port:
+    devices = [Scraped("cp", lambda: (Snapshot(counters={"queued_frames": 7}), {}))]
+    with served("0", devices) as port:
         yield port
 
 

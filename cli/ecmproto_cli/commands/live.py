@@ -6,11 +6,13 @@ here.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import json
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -163,7 +165,7 @@ def live(
     from ecmproto.kernel_cache import taking_turns
     from ecmproto.live.device import ProcessorWait, Stop, run, sleep_precisely
     from ecmproto.live.privileges import check_user, drop_privileges, run_in_realtime
-    from ecmproto.live.prometheus import served
+    from ecmproto.live.prometheus import Scraped, served
     from ecmproto.mechanisms.limiter import NEVER_NS
 
     if running.user:
@@ -184,9 +186,8 @@ def live(
         reporter = Reporter(role, device, links, running, start_ns, waiting)
         if running.realtime:
             run_in_realtime()
-        endpoint = (
-            served(running.prometheus, role.name, reporter.look) if running.prometheus else nullcontext(0)
-        )
+        told = [Scraped(role.name, reporter.scrape)]
+        endpoint = served(running.prometheus, told) if running.prometheus else nullcontext(0)
         sleep_precisely()
         with endpoint as port:
             # Last of all: whom it becomes may not be able to read this project's own files.
@@ -242,8 +243,15 @@ def _has_room(stream: TextIO) -> bool:
     return bool(writable)
 
 
+_printing = threading.Lock()
+"""Devices that are threads of one process print whole lines."""
+
+
 class Reporter:
-    """The reports of a device, printed at intervals and at its end."""
+    """The reports of a device, printed at intervals and at its end.
+
+    ``name`` is the device's where several share a process; it is a thread then, and made in it.
+    """
 
     def __init__(
         self,
@@ -253,8 +261,11 @@ class Reporter:
         running: Running,
         start_ns: int,
         waiting: ProcessorWait,
+        *,
+        name: str = "",
     ) -> None:
         self._role = role
+        self._name = name
         self._device = device
         self._links = links
         self._form = running.form
@@ -273,6 +284,17 @@ class Reporter:
         snapshot = self._device.snapshot(time.monotonic_ns())
         return snapshot, {link.name: link.counts() for link in self._links}
 
+    def scrape(self) -> tuple[Snapshot, dict[str, Any]]:
+        """Return the same, with its processor time and its wait for a processor among the counters."""
+        snapshot, links = self.look()
+        times = {"processor_ns": self._processor_ns(), "waited_ns": self._waiting.ns()}
+        return dataclasses.replace(snapshot, counters={**snapshot.counters, **times}), links
+
+    def _processor_ns(self) -> int:
+        if self._name:
+            return self._waiting.ran_ns()
+        return time.process_time_ns() - self._start_processor_ns
+
     def rehearse(self) -> None:
         """Make each report once without printing it, so that all its code is loaded."""
         snapshot, links = self.look()
@@ -284,31 +306,37 @@ class Reporter:
         """Print a report at ``now_ns``, unless stdout would block."""
         snapshot, links = self.look()
         self._warn(snapshot)
-        if not _has_room(sys.stdout):
-            self._unread += 1
-            return
-        if self._form == "ndjson":
-            click.echo(self._text("stats", now_ns, snapshot, links))
-        else:
-            before_ns, before = self._before or (self._start_ns, None)
-            click.echo(live_line(now_ns - self._start_ns, now_ns - before_ns, snapshot, before))
+        with _printing:
+            if not _has_room(sys.stdout):
+                self._unread += 1
+                return
+            if self._form == "ndjson":
+                click.echo(self._text("stats", now_ns, snapshot, links))
+            else:
+                before_ns, before = self._before or (self._start_ns, None)
+                line = live_line(now_ns - self._start_ns, now_ns - before_ns, snapshot, before)
+                click.echo(f"{self._name:{_NAMES}} {line}" if self._name else line)
         self._before = now_ns, snapshot
 
     def summary(self) -> None:
         """Print the summary of the whole run."""
+        starved, told = self.closing()
+        if starved:
+            click.echo(starved + "\n")
+        click.echo(told)
+
+    def closing(self) -> tuple[str, str]:
+        """Return what comes first in a summary, "" for nothing, and the summary of the whole run."""
         now_ns = time.monotonic_ns()
         snapshot, links = self.look()
         self._warn(snapshot)
         if self._unread:
             warn(f"{counted(self._unread, 'report')} left out: nobody read those before")
         if self._form == "ndjson":
-            click.echo(self._text("summary", now_ns, snapshot, links))
-        else:
-            elapsed_ns = now_ns - self._start_ns
-            starved = self._starved(elapsed_ns, snapshot)
-            if starved:
-                click.echo(starved + "\n")
-            click.echo(live_table(self._role.title, elapsed_ns, snapshot, links))
+            return "", self._text("summary", now_ns, snapshot, links)
+        elapsed_ns = now_ns - self._start_ns
+        title = f"{self._name}: {self._role.title}" if self._name else self._role.title
+        return self._starved(elapsed_ns), live_table(title, elapsed_ns, snapshot, links)
 
     def warn(self, now_ns: int) -> None:
         """Print the device's warnings that were not printed yet."""
@@ -320,33 +348,38 @@ class Reporter:
                 warn(sentence)
         self._warned += tuple(each for each in snapshot.warnings if each not in self._warned)
 
-    def _starved(self, elapsed_ns: int, snapshot: Snapshot) -> str:
-        """Return a warning if other programs kept the device from the processor for long, else ""."""
+    def _starved(self, elapsed_ns: int) -> str:
+        """Return a warning if the device was kept from the processor for long, else ""."""
         from ecmproto.live.device import is_starved
 
-        waited_ns, missed_ns = self._waiting.ns(), snapshot.counters.get("missed_ns", 0)
-        if not is_starved(waited_ns, missed_ns, elapsed_ns):
+        waited_ns = self._waiting.ns()
+        if not is_starved(waited_ns, elapsed_ns):
             return ""
-        told = f"it waited {format_time(waited_ns)} for a processor" if waited_ns else ""
-        gave_up = f"gave up {format_time(missed_ns)} of what was due" if missed_ns else ""
-        advice = "" if self._realtime else "; --realtime runs it before ordinary ones"
-        why = " and ".join(each for each in (told, gave_up) if each)
-        return f"These figures are this machine's and not the mechanism's: {why}{advice}."
+        kept = kept_from_processor(waited_ns, elapsed_ns)
+        told = f"{self._name} was {kept}" if self._name else kept.capitalize()
+        advice = "" if self._realtime else "; --realtime runs it before ordinary programs"
+        return f"{told}: these figures are this machine's and not the mechanism's{advice}."
 
     def _text(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> str:
         """Return the report as a line of JSON."""
         document = {
             "schema": "ecmproto/live/1",
             "role": self._role.name,
+            **({"device": self._name} if self._name else {}),
             "event": event,
             "time_ns": time.time_ns(),
             "elapsed_ns": now_ns - self._start_ns,
-            "processor_ns": time.process_time_ns() - self._start_processor_ns,
+            "processor_ns": self._processor_ns(),
             "waited_ns": self._waiting.ns(),
             **asdict(snapshot),
             "links": {name: asdict(counts) for name, counts in links.items()},
         }
         return json.dumps(document)
+
+
+def kept_from_processor(waited_ns: int, elapsed_ns: int) -> str:
+    """Return for how long something was ready to run and did not, as ``kept from …``."""
+    return f"kept from the processor for {waited_ns / NS_PER_S:.2g} of {elapsed_ns / NS_PER_S:.3g} s"
 
 
 def live_table(title: str, elapsed_ns: int, snapshot: Snapshot, links: Mapping[str, InterfaceCounts]) -> str:

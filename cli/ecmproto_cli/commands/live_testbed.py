@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.errors import OutputError, ParameterError
-from ecmproto.units import format_octets, format_rate, format_time
+from ecmproto.units import NS_PER_S, format_octets, format_rate
 from ecmproto_cli.options import RATE, TIME, color_option, force_option
 from ecmproto_cli.output import columns_of, paint
 
@@ -292,17 +292,21 @@ def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
         ("messages", [str(outcome.messages) for outcome in outcomes]),
     ]
     notes = "Rates, queue and drops once it had time to settle; senders' own queues lose frames too."
-    told = _starved(outcomes)
+    told = _starved(outcomes, request.duration_s)
     return "\n".join([*told, paint(title, "title"), "", columns_of(rows), "", notes])
 
 
-def _starved(outcomes: list[RunOutcome]) -> list[str]:
-    """Return the warning that heads the table if devices waited long for a processor, else nothing."""
-    kept = [f"{each.mechanism}: {format_time(each.starved_ns)}" for each in outcomes if each.starved_ns]
+def _starved(outcomes: list[RunOutcome], duration_s: float) -> list[str]:
+    """Return the warning that heads the table if devices were kept from the processor, else nothing."""
+    kept = [
+        f"{each.mechanism} for {each.starved_ns / NS_PER_S:.2g} of {duration_s:.3g} s"
+        for each in outcomes
+        if each.starved_ns
+    ]
     if not kept:
         return []
-    told = "These figures are this machine's and not the mechanisms': a device waited for a processor"
-    return [f"{told} ({', '.join(kept)}). Run it on a machine with less to do.", ""]
+    told = "these figures are this machine's and not the mechanisms'"
+    return [f"Kept from the processor ({', '.join(kept)}): {told}. Run it on a machine with less to do.", ""]
 
 
 def _percent(share: float | None) -> str:

@@ -322,8 +322,8 @@ class RunOutcome:
 
     ``lost_share`` is of all that UDP senders sent, wherever it was lost, ``retransmits`` the segments TCP
     senders sent again, both of the whole run and None without such senders; ``dropped_frames`` at the port
-    after it settled.  Ping times, of the whole run, are None if none came back.  ``starved_ns`` is what the
-    device that other programs kept longest from the processor waited for it, or gave up; 0 if hardly any.
+    after it settled.  Ping times, of the whole run, are None if none came back.  ``starved_ns`` is for
+    how long the device that was kept longest from the processor was ready to run and did not; 0 if hardly.
     """
 
     mechanism: str
@@ -375,9 +375,8 @@ def _starved_ns(documents: list[dict[str, Any]]) -> int:
     if not documents:
         return 0
     last = documents[-1]
-    waited_ns, missed_ns = last.get("waited_ns", 0), last.get("counters", {}).get("missed_ns", 0)
-    starved = is_starved(waited_ns, missed_ns, last.get("elapsed_ns", NS_PER_S))
-    return max(waited_ns, missed_ns) if starved else 0
+    waited_ns: int = last.get("waited_ns", 0)
+    return waited_ns if is_starved(waited_ns, last.get("elapsed_ns", NS_PER_S)) else 0
 
 
 def _settled(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
