@@ -24,9 +24,6 @@ from ecmproto.mechanisms.api.protocol import (
     Message,
 )
 
-MESSAGE_OCTETS = 60
-"""Of a message that is a frame: the least that a frame has."""
-
 
 @compiled
 def send_of_port(network: NetworkState, posted: int, port: int, now_ns: int) -> None:
@@ -65,7 +62,7 @@ def message_frame(network: NetworkState, message: Message, station: int, sender:
     frame.station = station
     frame.flow = NOWHERE
     frame.priority = network.loop.message_priority
-    frame.octets = MESSAGE_OCTETS
+    frame.octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
     frame.destination = message.station
     frame.carries = 1
     frame.number = sender
@@ -113,7 +110,7 @@ def _trace_message(network: NetworkState, message: Message, what: int, sender: i
     row.destination = message.station
     row.flow = NOWHERE
     row.priority = message.priority
-    row.octets = MESSAGE_OCTETS
+    row.octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
     row.probe = row.tagged = row.tag = row.mark = 0
     row.source = row.number = NOWHERE
     network.traced_messages[place] = message

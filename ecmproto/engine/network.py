@@ -39,6 +39,8 @@ _NOTES = 64
 _STOP_EVENTS = 4096
 MESSAGE_KINDS = 16
 """Kinds of messages that are counted by what sends them; the last is all others."""
+LEAST_MESSAGE_OCTETS = 60
+"""Of a message that is a frame, without FCS."""
 
 _Machines = TypeVar("_Machines")
 
@@ -356,6 +358,8 @@ class NetworkState(Struct):
     note_count: NoteCount
     stop_events: Sequence[StopEvent]
     stop_count: StopEventCount
+    message_octets: NDArray[np.int64]
+    """How long the frame of a message is, by kind up to MESSAGE_KINDS."""
     message_counts: NDArray[np.int64]
     """Messages by what sends them, a port or behind these a station, and kind, up to MESSAGE_KINDS."""
     port_counts: Sequence[PortCount]
@@ -435,6 +439,7 @@ def new_network(
         note_count=new_record(NoteCount),
         stop_events=new_records(StopEvent, _STOP_EVENTS),
         stop_count=new_record(StopEventCount),
+        message_octets=np.full(MESSAGE_KINDS, LEAST_MESSAGE_OCTETS),
         message_counts=np.zeros((count + stations) * MESSAGE_KINDS, np.int64),
         port_counts=new_port_counts(count),
         flow_counts=new_records(FlowCount, 0),

@@ -57,6 +57,7 @@ def value(text: str, result: RunResult | None = None) -> tuple[float, ...]:
         ("pause.time", 2 * MS),
         ("control.frames", 100),
         ("control.octets", 6400),
+        ("control.lost[0ms..10ms]", 7),
         ("control.overhead", 6400 / (50 * 1_250_000)),
         ("rate(r1)", 5e9),
         ("rate(r2)[0ms..20ms]", 2.5e9),

@@ -107,7 +107,7 @@ def test_a_rate_change_holds_from_the_next_frame_on() -> None:
     # The first is on the line from 1700 to 2900; the others take 12 µs each.
     assert result.completions.end_ns.tolist() == [2_900 + 2 * 12_000 + 500]
     service = port(result, "s1>b").service_bps
-    assert service[0] == pytest.approx((2_000 * 10**10 + 98_000 * 10**9) / 100_000)
+    assert service[0] == pytest.approx((2_900 * 10**10 + 97_100 * 10**9) / 100_000)
     assert service[1] == 10**9
 
 

@@ -44,6 +44,7 @@ from ecmproto.lab.model import (
     Pattern,
     Switch,
 )
+from ecmproto.lab.results.measurements import RunFigures
 from ecmproto.lab.simulation.series import RunResult
 from ecmproto.lab.simulation.simulate import Simulation, simulate
 from ecmproto.lab.simulation.trace import FAR_PORT, FIRST_PORT, OUT_OF_BAND
@@ -221,8 +222,8 @@ def test_a_message_in_band_is_the_same_frame_on_each_link(tmp_path: Path) -> Non
     )
     assert len(last) > 2
     assert [octets for _, octets in first[: len(last)]] == [octets for _, octets in last]
-    # 60 octets take 48 ns on each link, as the engine counts them.
-    assert [ns for ns, _ in last] == [ns + 500 + 48 for ns, _ in first[: len(last)]]
+    # 106 octets take 84.8 ns on each link.
+    assert [ns for ns, _ in last] == [ns + 500 + 85 for ns, _ in first[: len(last)]]
     assert all(decode(octets)[Ethernet].dst == host_mac(2) for _, octets in last)
 
 
@@ -450,3 +451,34 @@ def test_traces_are_in_the_order_of_time_however_often_they_are_drained(tmp_path
             times = np.concatenate([batch.time_ns for batch in reader])
         assert (np.diff(times) >= 0).all()
     assert octets[0] == octets[1]
+
+
+@pytest.mark.parametrize("in_band", [False, True])
+@pytest.mark.parametrize("mechanism", ["qcn", "ecm", "bcn", "e2cm", "fecn"])
+def test_messages_are_counted_with_the_octets_of_their_frames(
+    mechanism: str, in_band: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.pcapng"
+    result = simulate(star(mechanism, in_band=in_band), seed=1, trace=path)
+    links = links_of(path)
+    traced_frames = [octets for frames in links.values() for _, octets, frame in frames if is_message(frame)]
+    counted = {int(each.octets.sum() / each.frames.sum()) for each in result.messages}
+    assert {len(octets) for octets in traced_frames} == counted
+    if not in_band:
+        return
+    # What a link carried besides data is as long as the frames that it carried.
+    for name in ("s>h1", "s>h2"):
+        assert port(result, name).sent_octets.sum() == sum(len(octets) for _, octets, _ in links[name])
+
+
+def test_a_port_is_never_more_than_busy() -> None:
+    experiment = star("none")
+    for from_ns, until_ns in ((0, 2 * MS), (700_000, 900_000), (1_900_000, 2 * MS)):
+        figures = RunFigures(
+            simulate(
+                dataclasses.replace(experiment, measure=Measure(from_ns=from_ns, window_ns=100_000)), seed=1
+            )
+        )
+        busy = figures.measure("utilisation", "s>h3", (), from_ns, until_ns)
+        assert busy <= 1 + 1e-12
+        assert from_ns == 0 or busy == pytest.approx(1, abs=1e-12)

@@ -158,7 +158,7 @@ def command(
     ecmproto lab run bcn-parking-lot --seeds 5
     ecmproto lab run qcn-baseline-1 --mechanism pfc --html pfc.html
     ecmproto lab run mine.toml --set duration=50ms --expect 'queue.p99 < 40kB' --expect 'drops == 0'
-    ecmproto lab run qcn-baseline-1 --set duration=60ms -w frames.pcapng
+    ecmproto lab run bcn-symmetric --set duration=20ms -w frames.pcapng
     ecmproto lab run --capture in.pcap --mechanism qcn --rate 1G --set qeq=33kB
     """
     from ecmproto.lab.results.outcome import Outcome

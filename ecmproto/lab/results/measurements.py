@@ -172,8 +172,7 @@ class RunFigures:
         self, port: PortSeries, kind: str, detail: str, limits: tuple[float, ...], span: tuple[int, int]
     ) -> float:
         if kind == "utilisation":
-            overhead = self.result.experiment.overhead_octets
-            octets = self._sum(port.sent_octets, span) + overhead * self._sum(port.sent_frames, span)
+            octets = self._sum(port.line_octets, span)
             lengths = np.diff(self.edges_ns)[: len(port.service_bps)]
             possible = self._sum(port.service_bps * lengths, span) / NS_PER_S
             return 8 * octets / possible if possible else math.nan
@@ -209,6 +208,8 @@ class RunFigures:
 
     def _of_control(self, detail: str, span: tuple[int, int]) -> float:
         frames = sum(self._sum(each.frames, span) for each in self.result.messages)
+        if detail == "lost":
+            return sum(self._sum(port.lost_messages, span) for port in self.result.ports)
         octets = sum(self._sum(each.octets, span) for each in self.result.messages)
         if detail == "frames":
             return frames

@@ -18,8 +18,8 @@ from ecmproto.units import format_octets, format_time
 
 STANDARD = (
     "queue.mean", "queue.std", "queue.p50", "queue.p99", "queue.peak", "queue.settling(25%)", "throughput",
-    "utilisation", "jain(rate(*))", "drops", "pause.count", "pause.time", "control.frames", "control.octets",
-    "control.overhead",
+    "utilisation", "jain(rate(*))", "drops", "pause.count", "pause.time", "control.frames", "control.lost",
+    "control.octets", "control.overhead",
 )  # fmt: skip
 """Figures that every experiment shows; those of flows and transactions come on top."""
 
@@ -332,7 +332,9 @@ class Outcome:
         stopped = any(len(run.result.flow_control.time_ns) for run in self.runs)
         for text in STANDARD:
             if not (
-                (text.startswith("control") and not messages) or (text.startswith("pause") and not stopped)
+                (text.startswith("control") and not messages)
+                or (text.startswith("pause") and not stopped)
+                or (text == "control.lost" and not self.experiment.control.in_band)
             ):
                 yield text
         groups: dict[str, list[str]] = {}

@@ -638,10 +638,12 @@ def _measure(document: Document, duration_ns: int, network: Network) -> Measure:
         begin_ns = _MEASURE_FROM_NS if duration_ns > _MEASURE_FROM_NS else duration_ns // 2
     if begin_ns >= duration_ns:
         needed = f"before the end, {TIME.show(duration_ns)}"
-        raise SpecError(where="measure.from", needed=needed, got=TIME.show(begin_ns))
+        hint = f"a shorter run needs measure.from={TIME.show(duration_ns // 2)} or so"
+        raise SpecError(where="measure.from", needed=needed, got=TIME.show(begin_ns), hint=hint)
     if end_ns is not None and not begin_ns < end_ns <= duration_ns:
         needed = f"{TIME.show(begin_ns)} to {TIME.show(duration_ns)}"
-        raise SpecError(where="measure.until", needed=needed, got=TIME.show(end_ns))
+        hint = f"a shorter run needs measure.until={TIME.show(duration_ns)}" if end_ns > duration_ns else ""
+        raise SpecError(where="measure.until", needed=needed, got=TIME.show(end_ns), hint=hint)
     ports = ports_of(network)
     if values["port"] and values["port"] not in ports:
         hint = did_you_mean(values["port"], ports)

@@ -136,6 +136,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "pause.count": _of("port", NUMBER, "times that a port was stopped by PAUSE or PFC; without a port, all"),
     "pause.time": _of("port", TIME, "how long it stood; without a port, all together"),
     "control.frames": _of("network", NUMBER, "messages of the mechanism"),
+    "control.lost": _of("network", NUMBER, "those in band that a full port dropped"),
     "control.octets": _of("network", OCTETS, "their octets"),
     "control.overhead": _of("network", NUMBER, "their octets by those of the data that came"),
     "rate": _of("flow", RATE, "what came of a flow"),

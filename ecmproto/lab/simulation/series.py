@@ -84,8 +84,12 @@ class PortSeries:
     sent_frames: Integers = field(default_factory=_integers)
     sent_octets: Integers = field(default_factory=_integers)
     """Frames and octets whose last bit left in the window; messages and PAUSE that went in band too."""
+    line_octets: Floats = field(default_factory=_floats)
+    """What its line took, overhead included: of a frame across a window's edge, each window's part."""
     dropped_frames: Integers = field(default_factory=_integers)
     dropped_octets: Integers = field(default_factory=_integers)
+    lost_messages: Integers = field(default_factory=_integers)
+    """Messages in band that found its buffer full."""
     paused_ns: Integers = field(default_factory=_integers)
     """For how much of the window PAUSE or PFC stopped at least one priority of it."""
     xoff_frames: Integers = field(default_factory=_integers)

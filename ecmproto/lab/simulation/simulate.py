@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.flows import FlowTable
+from ecmproto.batch.tags import tag_layout
 from ecmproto.capture import Batch, PcapngWriter
 from ecmproto.engine.arrivals import no_arrivals
 from ecmproto.engine.config import Buffer, LoopConfig, PortConfig, check_seed
@@ -29,6 +30,7 @@ from ecmproto.engine.frame_pool import NOWHERE, new_queues
 from ecmproto.engine.gauge import TOTAL, settle
 from ecmproto.engine.loop import has_space, run
 from ecmproto.engine.network import (
+    LEAST_MESSAGE_OCTETS,
     MESSAGE_KINDS,
     Feed,
     FlowCount,
@@ -48,8 +50,9 @@ from ecmproto.engine.port import FLOW_CONTROLS, NO_LIMIT, fitting_thresholds, se
 from ecmproto.engine.statistics import kind_name
 from ecmproto.engine.traffic import Sources
 from ecmproto.errors import SpecError, shown
+from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.kernel import compiled
-from ecmproto.lab.model import Experiment, Flow, Pattern, Thresholds
+from ecmproto.lab.model import FRAME_OCTETS, Experiment, Flow, Pattern, Thresholds
 from ecmproto.lab.setup.captured import captured_frames
 from ecmproto.lab.simulation.series import (
     MOST_EVENTS,
@@ -70,9 +73,10 @@ from ecmproto.lab.simulation.trace import Trace
 from ecmproto.lab.simulation.windows import Windows
 from ecmproto.lab.simulation.wiring import WiredSwitch, Wiring, host_mac
 from ecmproto.lab.traffic.sources import Endpoints, TrafficSources, new_sources, source_count
-from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
+from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame, machine_of
 from ecmproto.mechanisms.api.protocol import (
     CongestionPoint,
+    Message,
     NullCongestionPoint,
     Receivers,
     Senders,
@@ -80,14 +84,13 @@ from ecmproto.mechanisms.api.protocol import (
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.gate import paused_ns
 from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.record import columns, new_records
+from ecmproto.record import columns, new_record, new_records
 from ecmproto.structs import as_interface
 
 _LARGEST_FLOWS = 4096
 _ETHERTYPE = b"\x08\x00"
 _FIRST_PORT = 0xCC0001
 """Congestion points have the addresses 02:00:00:cc:00:01 and on."""
-_MESSAGE_OCTETS = 60
 _PRIORITIES = 8
 
 
@@ -100,8 +103,11 @@ class PortSample:
     level_octets: int
     sent_frames: int
     sent_octets: int
+    line_octets: float
+    """Octets that its line took, overhead included: of the frame in service, what is through."""
     dropped_frames: int
     dropped_octets: int
+    lost_messages: int
     stopped_ns: int
     xoff_frames: int
     xon_frames: int
@@ -110,6 +116,7 @@ class PortSample:
 @compiled
 def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSample]) -> None:
     """Fill in ``samples``, one for each port, at ``now_ns``; peaks begin anew."""
+    overhead_octets = network.loop.overhead_octets
     for number in range(len(network.ports)):
         gauge, counts, sample = network.ports[number].gauge, network.port_counts[number], samples[number]
         settle(gauge, TOTAL, now_ns)
@@ -119,8 +126,15 @@ def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSampl
         gauge.peak_octets[TOTAL] = gauge.level_octets[TOTAL]
         sample.sent_frames = counts.sent_frames
         sample.sent_octets = counts.sent_octets
+        sample.line_octets = float(counts.sent_octets + overhead_octets * counts.sent_frames)
+        line = network.ports[number].line
+        if line.in_service_octets > 0:
+            left = float((line.served_ns - now_ns) * line.work_per_ns + line.served_rest)
+            octets = line.in_service_octets + overhead_octets
+            sample.line_octets += max(0.0, octets - left / line.work_per_octet)
         sample.dropped_frames = counts.dropped_frames
         sample.dropped_octets = counts.dropped_octets
+        sample.lost_messages = counts.lost_messages
         running_ns = now_ns - counts.stopped_since_ns if counts.stopped_since_ns != NEVER_NS else 0
         sample.stopped_ns = counts.stopped_ns + running_ns
         sample.xoff_frames = counts.xoff_frames
@@ -382,6 +396,7 @@ class Simulation:
             tag_octets=self.machine.tag_octets,
         )
         network.loop.is_logging = 0
+        network.message_octets[:] = self._message_octets()
         for port in network.ports:
             # Windows are kept by `Windows`.
             port.gauge.total_only = 1
@@ -400,6 +415,25 @@ class Simulation:
         if control.in_band:
             carry_messages(network, control.message_priority)
         return network
+
+    def _message_octets(self) -> NDArray[np.int64]:
+        """Return how long the frame of each kind of message is: about a frame that is longer than it shows.
+
+        It has the VLAN tag and the CN-TAG of data: these have the first where a flow has a priority.
+        """
+        octets = np.full(MESSAGE_KINDS, LEAST_MESSAGE_OCTETS)
+        priority = max((flow.priority for flow in self._sources_of), default=0)
+        head = host_mac(1) + host_mac(0) + (_vlan_tag(priority) if priority else b"")
+        if tag_layout(self.machine.tag, DEFAULT).is_cn:
+            head += DEFAULT.cn_tag.to_bytes(2) + bytes(2)
+        head += _ETHERTYPE
+        about = SampledFrame(head.ljust(FRAME_OCTETS, b"\0"), FRAME_OCTETS, len(head) - len(_ETHERTYPE))
+        message = new_record(Message)
+        for kind in self.machine.kinds:
+            message.kind = kind
+            frame = self.machine.frame(message, about, self._general_context())
+            octets[min(kind, MESSAGE_KINDS - 1)] = len(frame)
+        return octets
 
     def _is(self, mechanism: str) -> bool:
         return self.experiment.control.mechanism == mechanism
@@ -570,7 +604,10 @@ class Simulation:
             if number < ports:
                 set_rate(self.network.ports[number].line, rate_bps)
                 self.machine.set_capacity(self._points[number], rate_bps)
-                self._windows.set_rate(number, rate_bps, now_ns)
+                line = self.network.ports[number].line
+                # The frame on the line goes on at the old rate.
+                begins_ns = max(now_ns, line.departure_ns if line.in_service_octets > 0 else 0)
+                self._windows.set_rate(number, rate_bps, int(begins_ns))
             else:
                 self.network.links[number - ports].rate_bps = rate_bps
 
@@ -655,6 +692,8 @@ class Simulation:
                     level_octets=windows.of_port("level_octets", number),
                     sent_frames=windows.of_port("sent_frames", number),
                     sent_octets=windows.of_port("sent_octets", number),
+                    line_octets=windows.of_port("line_octets", number).astype(np.float64),
+                    lost_messages=windows.of_port("lost_messages", number),
                     dropped_frames=windows.of_port("dropped_frames", number),
                     dropped_octets=windows.of_port("dropped_octets", number),
                     paused_ns=windows.of_port("stopped_ns", number),
@@ -675,6 +714,8 @@ class Simulation:
                     level_octets=windows.of_host("queue_octets", station),
                     sent_frames=zeros,
                     sent_octets=zeros,
+                    line_octets=zeros.astype(np.float64),
+                    lost_messages=zeros,
                     dropped_frames=zeros,
                     dropped_octets=zeros,
                     paused_ns=windows.of_host("stopped_ns", station),
@@ -731,7 +772,7 @@ class Simulation:
                     port=names[sender],
                     kind=kind_name(self.machine, kind),
                     frames=frames,
-                    octets=frames * _MESSAGE_OCTETS,
+                    octets=frames * int(self.network.message_octets[kind]),
                 )
             )
         return tuple(series)
@@ -798,9 +839,11 @@ def _machines(experiment: Experiment) -> tuple[Machine, str | None]:
 
 def _frame(source: int, destination: int, priority: int) -> bytes:
     """Return the beginning of a frame between two hosts, by which flows are told apart."""
-    return (
-        host_mac(destination) + host_mac(source) + bytes([0x81, 0, priority << 5, 0]) + _ETHERTYPE + bytes(46)
-    )
+    return host_mac(destination) + host_mac(source) + _vlan_tag(priority) + _ETHERTYPE + bytes(46)
+
+
+def _vlan_tag(priority: int) -> bytes:
+    return bytes([0x81, 0, priority << 5, 0])
 
 
 def _limits(memory: Buffer | None) -> tuple[int, int]:

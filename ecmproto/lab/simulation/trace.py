@@ -5,8 +5,8 @@ source is; hosts have the addresses 02:00 and their number, and 10.0.0.1 and so 
 other than 0 has a VLAN tag, and one that a sender has tagged its mechanism's own.  UDP data begins with the
 frame's number, of 64 bits, which is the same on each link; of TCP it is the identification of IP.
 
-Messages are as the mechanism makes them of the frame that was sampled, as it came to the congestion point,
-and so as long as they are: the engine counts 60 octets for each.  Those that are no frames of the network
+Messages are as the mechanism makes them of the frame that was sampled, as it came to the congestion point;
+the engine counts what they have about a frame of full length.  Those that are no frames of the network
 stand on an interface of their own when they are sent.  PAUSE and PFC have the time of their last bit too.
 """
 
