@@ -21,6 +21,7 @@ from ecmproto.lab.setup.scenario import (
     scenario_names,
     template,
 )
+from ecmproto.lab.setup.topology import parse_topology
 from ecmproto.mechanisms.registry import mechanism_names
 
 _HEAD = """
@@ -518,6 +519,28 @@ def test_the_template_loads_for_every_mechanism(mechanism: str) -> None:
     assert len(_read(everything).experiment().measure.bands) == 1
 
 
+@pytest.mark.parametrize(
+    ("line", "source", "destination", "port"),
+    [
+        ("fat-tree k=4 buffer=300kB", "h1", "h16", "e8>h16"),
+        ("clos leaves=2 hosts=1", "h1", "h2", "leaf2>h2"),
+        ("dumbbell sources=2 destinations=3", "s1", "d1", "left>right"),
+        ("parking-lot hops=3", "s1", "d0", "sw1>sw2"),
+        ("trunk", "h1", "h7", "core>h7"),
+    ],
+)
+def test_the_template_fits_each_topology(line: str, source: str, destination: str, port: str) -> None:
+    experiment = _read(template("ecm", line)).experiment()
+    assert (experiment.flows[0].source, experiment.flows[0].destination) == (source, destination)
+    assert experiment.measure.port == port
+    assert len(experiment.network.hosts) == len(parse_topology(line).network().hosts)
+
+
+def test_a_template_needs_two_hosts() -> None:
+    with pytest.raises(SpecError, match="two hosts"):
+        template("qcn", "star hosts=1")
+
+
 @pytest.mark.parametrize("mechanism", mechanism_names())
 def test_the_template_s_parameters_are_at_their_defaults(mechanism: str) -> None:
     head, parameters = template(mechanism).split("in_band = true")
@@ -529,6 +552,24 @@ def test_the_template_s_parameters_are_at_their_defaults(mechanism: str) -> None
         {row.path: row.value for row in explain(each)} for each in (told, _read(template(mechanism)))
     )
     assert given == default
+
+
+def test_what_is_not_found_is_told_with_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ring.toml").write_text(template("qcn", "fat-tree k=4"))
+    with pytest.raises(SpecError, match=r"\(there is a file ring\.toml\)"):
+        load_scenario("ring")
+    scenario = load_scenario("ring.toml")
+    with pytest.raises(SpecError, match=r"host\[h99\]\.delay: needed a host of the network.*'h9'"):
+        scenario.with_value("host[h99].delay", "1us")
+    with pytest.raises(SpecError, match=r"needed a port.*there are .*a1>c1.* more\)"):
+        scenario.with_value("measure.port", "nowhere").experiment()
+    with pytest.raises(SpecError, match="a range of at most 100,000 names"):
+        scenario.with_value("flow[bulk].from", "h1..h1000000000").experiment()
+    with pytest.raises(SpecError, match=r"needs measure\.from=25 ms or so"):
+        scenario.with_value("duration", "50ms").experiment()
 
 
 def test_scenarios_are_found_by_name_variant_and_file(tmp_path: Path) -> None:

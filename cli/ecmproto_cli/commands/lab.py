@@ -383,19 +383,25 @@ def _show_scenario(found: Scenario, experiment: Experiment) -> None:
 @command.command("new")
 @click.argument("file")
 @click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Which it is to have.")
+@click.option(
+    "--topology", metavar="LINE", help="Its network, as 'fat-tree k=4'.  [default: dumbbell sources=4]"
+)
 @click.option("--like", metavar="SCENARIO", help="Begin with a copy of this one instead.")
 @force_option
-def new_command(file: str, mechanism: str, like: str | None, force: bool) -> None:
+def new_command(file: str, mechanism: str, topology: str | None, like: str | None, force: bool) -> None:
     """Write a commented scenario to FILE (- for stdout): a network, a flow, all parameters and a band.
 
     \b
     ecmproto lab new mine.toml
+    ecmproto lab new tree.toml --topology 'fat-tree k=4 buffer=300kB'
     ecmproto lab run mine.toml
     """
+    if like and topology:
+        raise click.UsageError("--like has a network already: leave --topology out")
     from ecmproto.capture import open_sink
     from ecmproto.lab.setup.scenario import load_scenario, template
 
-    text = load_scenario(like).toml() if like else template(mechanism)
+    text = load_scenario(like).toml() if like else template(mechanism, topology)
     with open_sink(file, force=force) as sink:
         sink.write(text)
     if file != "-":

@@ -67,7 +67,7 @@ def command(
     for each in variants_of(",".join(mechanisms)):
         experiment = found.with_mechanism(each.name, each.assignments).experiment()
         if experiment != own:
-            experiments[each.text] = experiment
+            experiments[_name(each.text, experiment.control.flow_control)] = experiment
     if not no_baselines:
         for name in BASELINES:
             experiments.setdefault(name, found.with_mechanism(name).experiment())

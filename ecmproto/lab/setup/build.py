@@ -100,6 +100,11 @@ def build(document: Document) -> Experiment:
     )
 
 
+def network_of(document: Document) -> Network:
+    """Return the network of a document; SpecError as `build`."""
+    return _network(document, values_of(document.scenario, "scenario", "scenario"))
+
+
 def _network(document: Document, head: Mapping[str, Any]) -> Network:
     """Return the network: that of the topology line, with what tables change or add."""
     line = head["topology"]

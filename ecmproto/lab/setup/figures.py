@@ -427,6 +427,7 @@ def expand_flows(patterns: Sequence[str], flows: Mapping[str, str]) -> list[str]
 
 
 _RANGE = re.compile(r"(.*?)([0-9]{1,6})\.\.(.*?)([0-9]{1,6})")
+_LONG_RANGE = re.compile(r"[^.]*?[0-9]+\.\.[^.]*?[0-9]{7,}")
 _MOST_NAMES = 100_000
 
 
@@ -434,6 +435,10 @@ def expand_range(text: str) -> list[str]:
     """Return the names that ``h1..h4`` stands for, or the text itself; SpecError for too many, or none."""
     found = _RANGE.fullmatch(text)
     if not found or found[3] not in ("", found[1]):
+        if _LONG_RANGE.fullmatch(text):
+            raise SpecError(
+                where="names", needed=f"a range of at most {_MOST_NAMES:,} names", got=shown(text)
+            )
         return [text]
     first, last = int(found[2]), int(found[4])
     if not 0 <= last - first < _MOST_NAMES:

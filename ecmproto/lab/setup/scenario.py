@@ -41,6 +41,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
+from pathlib import Path
 from typing import IO, Any
 
 from ecmproto.errors import SpecError, shown
@@ -208,7 +209,10 @@ def load_scenario(name: str) -> Scenario:
         return capture_scenario(path).with_variant(variant)
     if not (path.endswith(".toml") or "/" in path):
         needed = "a scenario's name, or a file: its name ends in .toml or .pcap, or has a / in it"
-        raise SpecError(where="scenario", needed=needed, got=shown(name), hint=_near(path))
+        hint = _near(path, scenario_names())
+        if NAME.fullmatch(path) and Path(f"{path}.toml").is_file():
+            hint = f"there is a file {path}.toml"
+        raise SpecError(where="scenario", needed=needed, got=shown(name), hint=hint)
     try:
         with open(path, "rb") as stream:
             return read_scenario(stream, path).with_variant(variant)
@@ -227,8 +231,9 @@ def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB") -> 
     return scenario
 
 
-def _near(name: str) -> str:
-    hint = did_you_mean(name, scenario_names())
+def _near(name: str, known: Iterable[str]) -> str:
+    """Return the nearest of the known names as a hint, nothing where none is near."""
+    hint = did_you_mean(name, known)
     return hint if hint.startswith("did") else ""
 
 
@@ -311,9 +316,7 @@ class _Edit:
         if not names:
             spellings = [name for each in known for name in (each, each.partition(".")[2])]
             near = difflib.get_close_matches(path.partition(".")[0].partition("[")[0], SECTIONS, n=1)
-            hint = (
-                f"did you mean {near[0]!r}?" if near else did_you_mean(key, [*spellings, *CONTROL, *SCENARIO])
-            )
+            hint = f"did you mean {near[0]!r}?" if near else _near(key, [*spellings, *CONTROL, *SCENARIO])
             raise SpecError(
                 where=path,
                 needed=f"a value of the scenario, or a parameter of {mechanism.name}",
@@ -376,12 +379,13 @@ class _Edit:
         if found is not None:
             return [found]
         if section == "flow":
-            known = [label[5:-1] for label in labels]
+            named = [label[5:-1] for label in labels if not label[5:-1].isdecimal()]
+            numbered = f"flow[0] to flow[{len(tables) - 1}], as they stand there"
             raise SpecError(
                 where=path,
                 needed="a flow's name or number",
                 got=shown(which),
-                hint=did_you_mean(which, known),
+                hint=did_you_mean(which, named) if named else numbered,
             )
         if section == "link":
             a, arrow, b = which.partition(">")
@@ -391,8 +395,17 @@ class _Edit:
                 )
             tables.append({"a": a, "b": b})
         else:
+            known = self._nodes(section)
+            if which not in known:
+                hint = did_you_mean(which, known)
+                raise SpecError(where=path, needed=f"a {section} of the network", got=shown(which), hint=hint)
             tables.append({"name": which})
         return [tables[-1]]
+
+    def _nodes(self, section: str) -> list[str]:
+        """Return the names of the hosts, or of the switches, that there are."""
+        network = build.network_of(self.document)
+        return [node.name for node in (network.hosts if section == "host" else network.switches)]
 
 
 def _spellings(path: str, parameter: Parameter) -> tuple[str, str, str, str]:
@@ -536,7 +549,7 @@ _TEMPLATE = """\
 
 [scenario]
 name = "my-network"
-title = "Four hosts into one, on a dumbbell"
+title = "Some hosts into one"
 duration = "200ms"
 # seed = 1                       # of all that is random
 
@@ -545,18 +558,18 @@ duration = "200ms"
 #   parking-lot hops=2 long=4 cross=1, clos leaves=4 spines=2 hosts=8 uplink=40G, fat-tree k=4
 # Each takes rate, propagation, buffer (300kB or 100frames), memory, partition, delay, host_delay,
 # reaction_delay, queue.
-topology = "dumbbell sources=4 rate=10G buffer=300kB"
+topology = "{topology}"
 
 # Tables change what the topology line has made, or add to it:
 # [[link]]
-# a = "left"
-# b = "right"
+# a = "{first}"
+# b = "{second}"
 # rate = "10G,1G@50ms,10G@150ms" # its rate, and its changes over time
 
 [[flow]]
 name = "bulk"                    # several flows are bulk1, bulk2, …, and the group bulk
-from = "s1..s4"                  # or "s*", or ["s1", "s3"]
-to = "d1"                        # or "all others"
+from = "{sources}"{gap_1}# or "h*", or ["h1", "h3"]
+to = "{destination}"{gap_2}# or "all others"
 pattern = "saturating"           # cbr, bernoulli, poisson, on-off, tcp, transactions, sizes, schedule,
 #                                  capture
 # rate = "5G"                    # for those patterns that have a rate
@@ -564,8 +577,8 @@ pattern = "saturating"           # cbr, bernoulli, poisson, on-off, tcp, transac
 
 # [[flow]]
 # name = "web"
-# from = "s1..s4"
-# to = "d1"
+# from = "{sources}"
+# to = "{destination}"
 # pattern = "sizes"
 # sizes = "websearch"            # or datamining, or a file of octets and shares
 # rate = "1G"
@@ -577,7 +590,7 @@ in_band = true                   # messages are frames that queue on their way
 {parameters}
 [measure]
 from = "100ms"
-port = "left>right"
+port = "{port}"
 
 # What must hold; `ecmproto lab run` exits with 1 where it does not.
 # [[band]]
@@ -586,8 +599,13 @@ port = "left>right"
 """
 
 
-def template(mechanism: str = "qcn") -> str:
-    """Return a commented scenario for a mechanism, which loads as it stands; SpecError for an unknown one."""
+def template(mechanism: str = "qcn", topology: str | None = None) -> str:
+    """Return a commented scenario for a mechanism and a topology line, which loads as it stands.
+
+    SpecError for one that is none.
+    """
+    line = topology or "dumbbell sources=4 rate=10G buffer=300kB"
+    sources, destination, port = _template_flow(line)
     found = build.mechanism_of(Document(control={"mechanism": mechanism}))
     lines = []
     for role, parameters in found.roles.items():
@@ -603,4 +621,30 @@ def template(mechanism: str = "qcn") -> str:
                 else _text(default if parameter.unit in ("count", "flag", "ratio") else text)
             )
             lines.append(f"# {parameter.name} = {value}  # {parameter.doc}\n")
-    return _TEMPLATE.format(mechanism=found.name, parameters="".join(lines))
+    return _TEMPLATE.format(
+        mechanism=found.name,
+        parameters="".join(lines),
+        topology=parse_topology(line).line(),
+        sources=sources,
+        gap_1=" " * max(1, 24 - len(sources)),
+        gap_2=" " * max(1, 26 - len(destination)),
+        destination=destination,
+        port=port,
+        first=port.partition(">")[0],
+        second=port.partition(">")[2],
+    )
+
+
+def _template_flow(line: str) -> tuple[str, str, str]:
+    """Return the hosts that send over a topology, the one that they send to, and the port where they meet."""
+    network = parse_topology(line).network()
+    hosts = [host.name for host in network.hosts]
+    last = next((host for host in ("d0", "d1") if host in hosts), hosts[-1])
+    others = [host for host in hosts if host != last and host[0] == hosts[0][0]][:4]
+    if not others:
+        raise SpecError(where="topology", needed="two hosts or more", got=shown(line))
+    ends = next((link.a, link.b) for link in network.links if last in (link.a, link.b))
+    own_port = f"{ends[0] if ends[1] == last else ends[1]}>{last}"
+    bottlenecks = {"dumbbell": "left>right", "parking-lot": "sw1>sw2"}
+    sources = others[0] if len(others) == 1 else f"{others[0]}..{others[-1]}"
+    return sources, last, bottlenecks.get(line.split()[0], own_port)

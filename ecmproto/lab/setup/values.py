@@ -72,13 +72,16 @@ def _text(value: object) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
+_MOST_TOLD = 24
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the nearest of the known names as a hint, or, of a few, all."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    """Return the nearest of the known names as a hint, or all, or of many the first ones."""
+    found = list(known)
+    close = difflib.get_close_matches(name, sorted(found), n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"there are {', '.join(names)}" if len(names) <= 24 else ""
+    return f"there are {shown_list(found) if len(found) > _MOST_TOLD else ', '.join(sorted(found))}"
 
 
 def _flag(text: str) -> bool:
