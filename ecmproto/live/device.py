@@ -308,8 +308,14 @@ class Stop:
         self._bell.setblocking(False)
         self.waker.setblocking(False)
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
+    def _take_signal(self, number: int, frame: FrameType | None) -> None:
         self.number = number
+
+    def ask(self, number: int) -> None:
+        """Ask the loop of another thread to end, as if this signal had come."""
+        self.number = number
+        with suppress(BlockingIOError):
+            self._bell.send(b"\0")
 
     @property
     def asked(self) -> bool:
@@ -319,7 +325,9 @@ class Stop:
     @contextmanager
     def held(self) -> Iterator[Stop]:
         """Hold the signals."""
-        before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {
+            number: signal.signal(number, self._take_signal) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         # A sleeping select is woken by what arrives here: python resumes it after a signal.
         bell = signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
         try:
@@ -328,8 +336,12 @@ class Stop:
             signal.set_wakeup_fd(bell)
             for number, handler in before.items():
                 signal.signal(number, handler)
-            self.waker.close()
-            self._bell.close()
+            self.close()
+
+    def close(self) -> None:
+        """Close what wakes the loop."""
+        self.waker.close()
+        self._bell.close()
 
 
 def run(

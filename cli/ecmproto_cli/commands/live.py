@@ -9,15 +9,16 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
+import secrets
 import select
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -30,16 +31,15 @@ from ecmproto_cli.output import columns_of, paint, pairs
 
 if TYPE_CHECKING:
     from ecmproto.codec import EtherTypes
-    from ecmproto.live.device import Device, InterfaceCounts, LiveInterface, ProcessorWait, Send, Snapshot
-
-    Make: TypeAlias = Callable[[Sequence[LiveInterface], Send, int], Device]
-    """Makes the device, given its interfaces, where frames go, and the time at which it begins."""
+    from ecmproto.live.device import Device, InterfaceCounts, LiveInterface, ProcessorWait, Snapshot
+    from ecmproto.live.net import DeviceSpec
 
 
 COMMANDS = {
     "cp": "A switch port with a congestion point.",
     "rp": "A reaction point beside a sender.",
     "edge": "The edge beside a receiver.",
+    "net": "Several of these as one process, from a file.",
     "testbed": "A network of all of them in namespaces, under real traffic.",
     "monitor": "A running table of what an interface carries.",
 }
@@ -144,7 +144,11 @@ def _keep_priority(ctx: click.Context, param: click.Parameter, priority: int) ->
 
 
 def _vlan_control(ctx: click.Context, param: click.Parameter, identifier: int | None) -> int | None:
-    return None if identifier is None else ctx.meta[_PRIORITY] << 13 | identifier
+    if identifier is None:
+        return None
+    from ecmproto.live.net import vlan_control
+
+    return vlan_control(identifier, ctx.meta[_PRIORITY])
 
 
 _SLOW_NS = 2 * NS_PER_S
@@ -158,31 +162,30 @@ class Role:
     title: str
 
 
-def live(
-    role: Role, interfaces: Sequence[str], running: Running, *, precompile: Callable[[], None], make: Make
-) -> int:
-    """Run a device on ``interfaces`` until it is told to stop; return the exit code."""
+def chosen_seed(running: Running) -> int:
+    """Return the seed that was given, or draw one."""
+    return secrets.randbelow(2**32) if running.seed is None else running.seed
+
+
+def live(spec: DeviceSpec, running: Running, seed: int) -> int:
+    """Run a device until it is told to stop; return the exit code."""
     from ecmproto.kernel_cache import taking_turns
     from ecmproto.live.device import ProcessorWait, Stop, run, sleep_precisely
     from ecmproto.live.privileges import check_user, drop_privileges, run_in_realtime
     from ecmproto.live.prometheus import Scraped, served
     from ecmproto.mechanisms.limiter import NEVER_NS
 
+    click.echo(f"ecmproto: seed {seed}", err=True)
     if running.user:
         check_user(running.user)
-    with _opened(interfaces):
+    with opened(spec.interfaces):
         pass  # what cannot be opened is said before anything is compiled
-    with taking_turns(_tell_of_waiting):
-        _precompile(precompile)
-    with Stop().held() as stop, _opened(interfaces) as links, ProcessorWait() as waiting:
-
-        def send(interface: int, octets: Any, offset: Any, length: Any) -> None:
-            links[interface].send(octets, offset, length)
-
-        for link in links:
-            link.precompile()
+    with taking_turns(tell_of_waiting):
+        precompiled([spec])
+    with Stop().held() as stop, opened(spec.interfaces) as links, ProcessorWait() as waiting:
         start_ns = time.monotonic_ns()
-        device = make(links, send, start_ns)
+        device = made(spec, links, start_ns)
+        role = Role(name=spec.role, title=spec.title)
         reporter = Reporter(role, device, links, running, start_ns, waiting)
         if running.realtime:
             run_in_realtime()
@@ -209,21 +212,35 @@ def live(
         return INTERRUPTED if stop.number == signal.SIGINT else 0
 
 
-def _tell_of_waiting() -> None:
+def made(spec: DeviceSpec, links: Sequence[LiveInterface], start_ns: int) -> Device:
+    """Return the device that ``spec`` describes, whose code and interfaces' code is compiled."""
+
+    def send(interface: int, octets: Any, offset: Any, length: Any) -> None:
+        links[interface].send(octets, offset, length)
+
+    for link in links:
+        link.precompile()
+    return spec.make(links, send, start_ns)
+
+
+def tell_of_waiting() -> None:
+    """Say that another process compiles."""
     click.echo("ecmproto: another process compiles what this one needs: waiting for it", err=True)
 
 
-def _precompile(precompile: Callable[[], None]) -> None:
-    """Have everything compiled before frames come."""
+def precompiled(specs: Iterable[DeviceSpec]) -> None:
+    """Have everything compiled before frames come, once for devices that run the same code."""
     start_ns = time.monotonic_ns()
-    precompile()
+    for spec in {spec.code: spec for spec in specs}.values():
+        spec.precompile()
     elapsed_ns = time.monotonic_ns() - start_ns
     if elapsed_ns > _SLOW_NS:
         click.echo(f"ecmproto: compiled and loaded, {elapsed_ns / NS_PER_S:.1f} s", err=True)
 
 
 @contextmanager
-def _opened(interfaces: Sequence[str]) -> Iterator[list[LiveInterface]]:
+def opened(interfaces: Sequence[str]) -> Iterator[list[LiveInterface]]:
+    """Open interfaces for as long as the context lasts."""
     from ecmproto.live.device import LiveInterface
 
     with ExitStack() as stack:
@@ -250,7 +267,7 @@ _printing = threading.Lock()
 class Reporter:
     """The reports of a device, printed at intervals and at its end.
 
-    ``name`` is the device's where several share a process; it is a thread then, and made in it.
+    ``name`` is the device's where several share a process; each is a thread then (`count_thread`).
     """
 
     def __init__(
@@ -283,6 +300,10 @@ class Reporter:
         """Return the device's state and its interfaces'."""
         snapshot = self._device.snapshot(time.monotonic_ns())
         return snapshot, {link.name: link.counts() for link in self._links}
+
+    def count_thread(self, waiting: ProcessorWait) -> None:
+        """Count this thread's processor time and waits from now on, and no other's."""
+        self._waiting = waiting
 
     def scrape(self) -> tuple[Snapshot, dict[str, Any]]:
         """Return the same, with its processor time and its wait for a processor among the counters."""

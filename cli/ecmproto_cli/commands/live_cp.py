@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ecmproto_cli.commands.live import Role, live, running, running_options
+from ecmproto_cli.commands.live import chosen_seed, live, running, running_options
 from ecmproto_cli.options import RATE, TIME
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ecmproto.live.device import Device, LiveInterface, Send
 
 
 @click.command()
@@ -65,58 +59,24 @@ def command(
     ecmproto live cp --in veth1 --in veth2 --out veth3 --rate 100M --mechanism qcn
     ecmproto live cp --in a --in b --out c --rate 50M --mechanism ecm --param qeq=33kB -T ndjson
     """
-    from ecmproto.engine.config import PortConfig, parse_buffer
-    from ecmproto.engine.port import FLOW_CONTROLS, machine_on_port
-    from ecmproto.formats.text import mac_of
-    from ecmproto.live.port import LEAD_NS, SwitchPort, buffer_of, precompile_port, slot_octets
-    from ecmproto.units import format_rate, parse_rate, parse_time
+    from ecmproto.live.net import congestion_point
+    from ecmproto.units import parse_rate, parse_time
 
     how = running(options)
-    names = [*inputs, output]
-    if len(set(names)) < len(names):
-        raise click.UsageError("an interface is given twice: each has one place")
-    chosen_seed = secrets.randbelow(2**32) if how.seed is None else how.seed
-    frames, buffer_octets = buffer_of(buffer)
-    facts = PortConfig(
+    seed = chosen_seed(how)
+    spec = congestion_point(
+        inputs=inputs,
+        output=output,
         rate_bps=parse_rate(rate),
-        buffer_octets=buffer_octets,
-        buffer_frames=parse_buffer(buffer).frames,
+        mechanism=mechanism,
+        assignments=assignments,
+        buffer=buffer,
+        link_rate_bps=None if link_rate is None else parse_rate(link_rate),
+        flow_control=flow_control,
+        watchdog_ns=None if pause_watchdog is None else parse_time(pause_watchdog),
+        cp_mac=cp_mac,
         overhead_octets=overhead,
-        cp_mac=mac_of(cp_mac),
+        seed=seed,
+        ethertypes=how.ethertypes,
     )
-    machine = machine_on_port(mechanism, assignments, buffer_octets=buffer_octets, flow_control=flow_control)
-    link_rate_bps = parse_rate(link_rate or rate)
-    obeys = mechanism if mechanism in FLOW_CONTROLS else flow_control
-
-    watchdog_ns = None if pause_watchdog is None else parse_time(pause_watchdog)
-    if watchdog_ns is not None and obeys is None:
-        raise click.UsageError("--pause-watchdog belongs to --flow-control, or --mechanism pause or pfc")
-    if watchdog_ns == 0:
-        raise click.UsageError("--pause-watchdog 0: needed a time such as 200ms; without it all is obeyed")
-
-    def make(links: Sequence[LiveInterface], send: Send, start_ns: int) -> Device:
-        return SwitchPort(
-            machine,
-            facts,
-            inputs=len(inputs),
-            frames=frames,
-            seed=chosen_seed,
-            start_ns=start_ns,
-            send=send,
-            link_rate_bps=link_rate_bps,
-            lead_ns=LEAD_NS,
-            obeys=obeys,
-            watchdog_ns=watchdog_ns,
-            largest_octets=slot_octets(max(link.facts.longest_octets for link in links)),
-            ethertypes=how.ethertypes,
-        )
-
-    click.echo(f"ecmproto: seed {chosen_seed}", err=True)
-    title = f"{', '.join(inputs)} to {output} at {format_rate(facts.rate_bps)}, {machine.name}"
-    return live(
-        Role(name="cp", title=title),
-        names,
-        how,
-        precompile=lambda: precompile_port(machine, how.ethertypes, obeys=obeys),
-        make=make,
-    )
+    return live(spec, how, seed)

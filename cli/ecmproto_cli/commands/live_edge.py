@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ecmproto_cli.commands.live import Role, live, running, running_options, vlan_options
+from ecmproto_cli.commands.live import chosen_seed, live, running, running_options, vlan_options
 from ecmproto_cli.options import RATE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ecmproto.live.device import Device, LiveInterface, Send
 
 
 @click.command()
@@ -47,39 +41,20 @@ def command(
     ecmproto live edge --net eth1 --host veth1 --mechanism fecn
     ecmproto live edge --net eth1 --host veth1 --param edge.cnpv=3,4
     """
-    from ecmproto.formats.text import mac_of
-    from ecmproto.live.edge import Edge, precompile_edge
-    from ecmproto.mechanisms.api.machine import machine_of
-    from ecmproto.mechanisms.registry import find_mechanism
+    from ecmproto.live.net import edge
     from ecmproto.units import parse_rate
 
     how = running(options)
-    if host == net:
-        raise click.UsageError("--host and --net are two interfaces")
-    chosen_seed = secrets.randbelow(2**32) if how.seed is None else how.seed
-    found = find_mechanism(mechanism)
-    machine = machine_of(found, found.parse(assignments))
-    own = None if mac is None else mac_of(mac)
-    link_rate_bps = parse_rate(link_rate)
-
-    def make(links: Sequence[LiveInterface], send: Send, start_ns: int) -> Device:
-        return Edge(
-            machine,
-            link_rate_bps=link_rate_bps,
-            mac=own or links[0].facts.address,
-            seed=chosen_seed,
-            start_ns=start_ns,
-            send=send,
-            port=host,
-            vlan=vlan,
-            ethertypes=how.ethertypes,
-        )
-
-    click.echo(f"ecmproto: seed {chosen_seed}", err=True)
-    return live(
-        Role(name="edge", title=f"{net} to {host}, edge of {machine.name}"),
-        [net, host],
-        how,
-        precompile=lambda: precompile_edge(machine, how.ethertypes),
-        make=make,
+    seed = chosen_seed(how)
+    spec = edge(
+        net=net,
+        host=host,
+        mechanism=mechanism,
+        assignments=assignments,
+        link_rate_bps=parse_rate(link_rate),
+        mac=mac,
+        vlan=vlan,
+        seed=seed,
+        ethertypes=how.ethertypes,
     )
+    return live(spec, how, seed)

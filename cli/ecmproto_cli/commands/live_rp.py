@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ecmproto_cli.commands.live import Role, live, running, running_options, vlan_options
+from ecmproto_cli.commands.live import chosen_seed, live, running, running_options, vlan_options
 from ecmproto_cli.options import RATE, SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ecmproto.live.device import Device, LiveInterface, Send
 
 
 @click.command()
@@ -50,37 +44,21 @@ def command(
     \b
     ecmproto live rp --host veth1 --net eth1 --mechanism qcn --link-rate 1G
     """
-    from ecmproto.engine.config import LoopConfig
-    from ecmproto.live.reaction_point import ReactionPoint, precompile_reaction_point
-    from ecmproto.mechanisms.api.machine import machine_of
-    from ecmproto.mechanisms.registry import find_mechanism
+    from ecmproto.live.net import reaction_point
     from ecmproto.units import parse_octets, parse_rate
 
     how = running(options)
-    if host == net:
-        raise click.UsageError("--host and --net are two interfaces")
-    chosen_seed = secrets.randbelow(2**32) if how.seed is None else how.seed
-    found = find_mechanism(mechanism)
-    machine = machine_of(found, found.parse(assignments))
-    facts = LoopConfig(link_rate_bps=parse_rate(link_rate), queue_octets=parse_octets(queue), hops=hops)
-
-    def make(links: Sequence[LiveInterface], send: Send, start_ns: int) -> Device:
-        return ReactionPoint(
-            machine,
-            facts,
-            seed=chosen_seed,
-            start_ns=start_ns,
-            send=send,
-            longest_octets=links[1].facts.longest_octets,
-            vlan=vlan,
-            ethertypes=how.ethertypes,
-        )
-
-    click.echo(f"ecmproto: seed {chosen_seed}", err=True)
-    return live(
-        Role(name="rp", title=f"{host} to {net}, reaction point of {machine.name}"),
-        [host, net],
-        how,
-        precompile=lambda: precompile_reaction_point(machine, how.ethertypes),
-        make=make,
+    seed = chosen_seed(how)
+    spec = reaction_point(
+        host=host,
+        net=net,
+        link_rate_bps=parse_rate(link_rate),
+        mechanism=mechanism,
+        assignments=assignments,
+        queue_octets=parse_octets(queue),
+        hops=hops,
+        vlan=vlan,
+        seed=seed,
+        ethertypes=how.ethertypes,
     )
+    return live(spec, how, seed)

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 @click.option(
     "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
 )
+@click.option(
+    "--processes", type=click.Choice(["auto", "one", "each"]), default="auto", show_default=True,
+    help="Have the devices be threads of one process, or each one of its own.",
+)  # fmt: skip
 @click.option("--keep", "folder", metavar="FOLDER", help="Keep reports and captures there.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]")
 @force_option
@@ -63,6 +67,7 @@ def command(
     duration: str,
     assignments: tuple[str, ...],
     flow_control: str | None,
+    processes: str,
     folder: str | None,
     seed: int | None,
     force: bool,
@@ -100,6 +105,7 @@ def command(
             assignments=assignments,
             duration_s=parse_time(duration) / NS_PER_S,
             flow_control=flow_control,
+            processes=processes,
             folder=folder,
             force=force,
             seed=secrets.randbelow(2**31) if seed is None else seed,
@@ -117,6 +123,7 @@ class TestbedRequest:
     assignments: tuple[str, ...]
     duration_s: float
     flow_control: str | None
+    processes: str
     folder: str | None
     force: bool
     seed: int
@@ -242,6 +249,7 @@ def _run(
         folder=folder,
         seed=request.seed,
         flow_control=request.flow_control,
+        together=None if request.processes == "auto" else request.processes == "one",
         check=ending.check,
     )
     mechanism = find_mechanism(name)

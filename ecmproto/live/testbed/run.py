@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -43,6 +44,8 @@ _FIRST_PORT = 5201
 _CONGESTION = "cubic"
 """Of TCP, whatever else this machine uses."""
 _SHOWN_OCTETS = 128
+_TOGETHER = "net.ndjson"
+_HOST_PROCESSORS = 2
 _COALESCED = {"cp": "500us", "edge": "1ms", "rp": "3ms"}
 """Devices share the processors: how long each waits for more whenever it wakes."""
 
@@ -61,6 +64,8 @@ class RunSettings:
     folder: Path
     seed: int
     flow_control: str | None = None
+    together: bool | None = None
+    """Whether the devices are threads of one process, or a process each; None: what suits the machine."""
     check: Callable[[], None] = lambda: None
     """Called often, and may raise what ends the run."""
 
@@ -97,7 +102,8 @@ def run(topology: Topology, given: RunSettings) -> RunReport:
         _wire(spaces, topology)
         with _devices(spaces, topology, given):
             _capture(spaces, given)
-            return _traffic(spaces, topology, given)
+            _traffic(spaces, topology, given)
+    return _Reader(topology, given).report()
 
 
 def _sender_names(topology: Topology) -> list[str]:
@@ -133,28 +139,85 @@ def _ip(number: int) -> str:
     return f"10.77.0.{number}"
 
 
+class _Device(NamedTuple):
+    """A live device: its role, and its options by the names that they have in a file."""
+
+    role: str
+    options: dict[str, Any]
+
+    def words(self) -> list[str]:
+        """Return it as words of a command line."""
+        words = [self.role]
+        for name, value in self.options.items():
+            for each in [value] if isinstance(value, str) else value:
+                words += [f"--{name.replace('_', '-')}", each]
+        return words
+
+
+def _net_text(mechanism: str, devices: Mapping[str, _Device]) -> str:
+    """Return the file for ``live net`` with these devices."""
+    lines = [f"mechanism = {json.dumps(mechanism)}"]
+    for name, device in devices.items():
+        lines += ["", f"[{device.role}.{name}]"]
+        lines += [f"{option} = {json.dumps(value)}" for option, value in device.options.items()]
+    return "\n".join([*lines, ""])
+
+
+def _suits_one_process(devices: int) -> bool:
+    """Return whether ``devices`` devices had better be threads of one process.
+
+    They take two thirds of the processor time that a process each does, and wait for a processor a tenth as
+    long where they have to share; where each has one of its own, beside the hosts, none waits for another.
+    """
+    return len(os.sched_getaffinity(0)) <= devices + _HOST_PROCESSORS
+
+
+def _part_reports(folder: Path, devices: Iterable[str]) -> None:
+    """Give each device a file with its own reports, as if it had been a process."""
+    lines = (folder / _TOGETHER).read_text(encoding="utf-8").splitlines(keepends=True)
+    own: dict[str, list[str]] = {name: [] for name in devices}
+    for line in lines:
+        with suppress(ValueError):  # the last one may not be whole
+            own[json.loads(line)["device"]].append(line)
+    for name, said in own.items():
+        (folder / f"{name}.ndjson").write_text("".join(said), encoding="utf-8")
+    (folder / _TOGETHER).unlink()
+
+
 @contextmanager
 def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iterator[None]:
     """Start the devices, wait until all are ready, and end them so that they write their summaries."""
     inputs = [f"in{n + 1}" for n in range(len(topology.senders))]
     inputs += [_PINGER, *(["aside"] if topology.victim_bps else [])]
-    port = ["cp", *(word for name in inputs for word in ("--in", name)), "--out", "out"]
-    port += ["--rate", f"{topology.rate_bps}b/s", "--buffer", topology.buffer]
-    port += ["--flow-control", given.flow_control] if given.flow_control else []
-    rate = ["--link-rate", f"{topology.rate_bps}b/s"]
-    commands = {"port": port, "edge": ["edge", "--net", "edge", "--host", _RECEIVER, *rate]}
+    rate = f"{topology.rate_bps}b/s"
+    devices: dict[str, _Device] = {
+        "port": _Device("cp", {"in": inputs, "out": "out", "rate": rate, "buffer": topology.buffer}),
+        "edge": _Device("edge", {"net": "edge", "host": _RECEIVER, "link_rate": rate}),
+    }
+    if given.flow_control:
+        devices["port"].options["flow_control"] = given.flow_control
     if topology.victim_bps:
-        commands["edge2"] = ["edge", "--net", "edge2", "--host", _VICTIM, *rate]
+        devices["edge2"] = _Device("edge", {"net": "edge2", "host": _VICTIM, "link_rate": rate})
     for n in range(len(topology.senders)):
-        commands[f"point{n + 1}"] = ["rp", "--host", f"sender{n + 1}", "--net", f"net{n + 1}", *rate]
+        own = {"host": f"sender{n + 1}", "net": f"net{n + 1}", "link_rate": rate}
+        devices[f"point{n + 1}"] = _Device("rp", own)
+    for device in devices.values():
+        device.options["coalesce"] = _COALESCED[device.role]
+    together = _suits_one_process(len(devices)) if given.together is None else given.together
+    if together:
+        path = given.folder / "net.toml"
+        path.write_text(_net_text(given.mechanism, devices), encoding="utf-8")
+        commands = {"net": ["net", str(path)]}
+    else:
+        commands = {
+            name: [*device.words(), "--mechanism", given.mechanism] for name, device in devices.items()
+        }
     started = []
     for number, (name, command) in enumerate(commands.items()):
-        coalesced = ["--coalesce", _COALESCED[command[0]]]
         parameters = [word for text in given.assignments for word in ("--param", text)]
         words = [
-            *given.command, "live", *command, "--mechanism", given.mechanism, *parameters, *coalesced,
-            "--seed", str(given.seed + number), "--realtime", "-T", "ndjson",
-            "--stats-interval", STATS_INTERVAL,
+            *given.command, "live", *command, *parameters, "--seed", str(given.seed + number), "--realtime",
+            "-T", "ndjson", "--stats-interval", STATS_INTERVAL,
         ]  # fmt: skip
         with (
             open(given.folder / f"{name}.ndjson", "wb") as output,
@@ -169,6 +232,8 @@ def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iter
             program.terminate()
         for _, program in started:
             program.wait(_GRACE_S)
+        if together:
+            _part_reports(given.folder, devices)
 
 
 def _wait_ready(given: RunSettings, started: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> None:
@@ -227,7 +292,7 @@ def _flows(topology: Topology) -> list[_Flow]:
     return flows
 
 
-def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> RunReport:
+def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> None:
     """Send for as long as asked, ping beside it."""
     flows = _flows(topology)
     _meet(spaces, [(_PINGER, _ip(250)), *((flow.sender, flow.ip) for flow in flows)], given)
@@ -240,7 +305,6 @@ def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> RunR
     for client in clients:
         _wait(client, deadline - time.monotonic(), given)
     time.sleep(0.2)
-    return _Reader(topology, given).report()
 
 
 def _meet(spaces: Namespaces, pairs: Sequence[tuple[str, str]], given: RunSettings) -> None:
