@@ -1,4 +1,4 @@
-"""Several live devices of one process: the file that describes them, their threads, what they say together."""
+"""Several live devices of one process: the file that describes them, their threads, what they say."""
 
 from __future__ import annotations
 
