@@ -33,6 +33,7 @@ from ecmproto.formats.text import mac_text
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import FlowHash, FlowKey
 from ecmproto.record import new_record
+from ecmproto.structs import Struct
 
 NO_NUMBER = -1
 NOT_HASHED = FlowHash()
@@ -283,6 +284,20 @@ class FlowTable:
             cn_flow=low if by_cn_tag else None,
         )
 
+    def with_all_room(self) -> FullFlowTable:
+        """Make room for all the numbers that it gives, for kernels that number frames themselves."""
+        self._stations, self._flows = (
+            new_keys(max(_FIRST_SLOTS, 4 << (most - 1).bit_length()))
+            for most in (self._limits[0], self._limits[0] * self._limits[1])
+        )
+        rooms = [len(keys.number) // 2 for keys in (self._stations, self._flows)]
+        self._entries = _Entries(
+            *(np.zeros(rooms[each > 1], np.int64) for each in range(len(_Entries._fields)))
+        )
+        return FullFlowTable(
+            self.counts, *self.key, *self.hashed, *self._limits, *self._stations, *self._flows, *self._entries
+        )
+
     def _make_room(self) -> None:
         source, flows, low, high, flow = self._entries
         if not has_room(self._stations.number, self.stations):
@@ -292,6 +307,56 @@ class FlowTable:
             self._flows = larger_keys(self._flows)
             low, high, flow = _longer(low), _longer(high), _longer(flow)
         self._entries = _Entries(source, flows, low, high, flow)
+
+
+class FullFlowTable(Struct):
+    """A flow table that never grows, as kernels take it: its parts by their own names."""
+
+    counts: FlowCounts
+    by_vlan: bool
+    by_destination: bool
+    by_priority: bool
+    by_cn_tag: bool
+    hash_bits: int
+    hashes_source: bool
+    max_stations: int
+    max_flows: int
+    station_low: NDArray[np.int64]
+    station_high: NDArray[np.int64]
+    station_number: NDArray[np.int64]
+    station_mix: NDArray[np.int64]
+    flow_low: NDArray[np.int64]
+    flow_high: NDArray[np.int64]
+    flow_number: NDArray[np.int64]
+    flow_mix: NDArray[np.int64]
+    source_of: NDArray[np.int64]
+    flows_of: NDArray[np.int64]
+    low_of: NDArray[np.int64]
+    high_of: NDArray[np.int64]
+    flow_of: NDArray[np.int64]
+
+
+@compiled
+def number_frames(
+    table: FullFlowTable,
+    buffer: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    chosen: NDArray[np.bool_],
+    roles: NDArray[np.uint8],
+    numbers: Numbers,
+) -> None:
+    """Number the ``chosen`` frames as `FlowTable.number` does."""
+    _number_flows(
+        buffer, offset, captured, chosen, roles,
+        FlowKey(table.by_vlan, table.by_destination, table.by_priority, table.by_cn_tag),
+        FlowHash(table.hash_bits, table.hashes_source),
+        (table.max_stations, table.max_flows),
+        Keys(table.station_low, table.station_high, table.station_number, table.station_mix),
+        Keys(table.flow_low, table.flow_high, table.flow_number, table.flow_mix),
+        _Entries(table.source_of, table.flows_of, table.low_of, table.high_of, table.flow_of),
+        table.counts, numbers, 0,
+    )  # fmt: skip
 
 
 def _check(name: str, value: int, most: int) -> None:

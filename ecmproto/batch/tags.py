@@ -297,15 +297,26 @@ def _number_at(buffer: Octets, at: int, bit: Int64, bits: Int64) -> int:
 @inlined
 def write_tag(buffer: Octets, at: int, layout: TagLayout, tag: int) -> None:
     """Write ``tag`` into the tag whose EtherType is at ``at``."""
+    write_number(buffer, at, layout.tag_bit, layout.tag_bits, tag)
+
+
+@compiled
+def write_number(buffer: Octets, at: int, bit: Int64, bits: Int64, number: int) -> None:
+    """Write ``number`` into the fields of the tag at ``at`` that make it, the first its highest bits."""
     for i in range(_MOST_FIELDS - 1, -1, -1):
-        bits = layout.tag_bits[i]
-        for place in range(bits):
-            # The lowest bit is the field's last.
-            bit = layout.tag_bit[i] + bits - 1 - place
-            mask = 0x80 >> (bit & 7)
-            octet = signed(buffer[at + (bit >> 3)])
-            buffer[at + (bit >> 3)] = octet | mask if tag >> place & 1 else octet & ~mask & 0xFF
-        tag >>= bits
+        count, place = bits[i], 0
+        while place < count:
+            # The lowest bits are the field's last.
+            end = bit[i] + count - place
+            octet = at + ((end - 1) >> 3)
+            if end & 7 == 0 and count - place >= 8:
+                buffer[octet] = (number >> place) & 0xFF
+                place += 8
+                continue
+            mask, old = 0x80 >> ((end - 1) & 7), signed(buffer[octet])
+            buffer[octet] = old | mask if (number >> place) & 1 else old & ~mask & 0xFF
+            place += 1
+        number >>= count
 
 
 def with_tag_values(

@@ -165,6 +165,7 @@ def reaction_point(
             start_ns=start_ns,
             send=send,
             longest_octets=links[1].facts.longest_octets,
+            largest_octets=max(link.frame_octets for link in links),
             vlan=vlan,
             ethertypes=ethertypes,
         )

@@ -1,8 +1,9 @@
-"""Tags put into and taken out of frames on their way through a live device.
+"""Tags put into and taken out of frames on their way through a live device, where they lie.
 
-A device has a VLAN tag of its own for frames that have none.  A mechanism's tags are put in at the reaction
-point and taken out at the edge.  Whole batches are tagged in `ecmproto.engine.frames`, which takes a
-millisecond for any number of frames; a reaction point lets a few leave at a time, which `Tagger` is for.
+A device may have a VLAN tag of its own for frames that have none.  A mechanism's tags are put in at the
+reaction point and taken out at the edge.  What is in front of a tag moves: frames lie behind free octets
+(`ecmproto.capture.linux.receiver.HEADROOM_OCTETS`), and begin earlier or later afterwards.  What a whole tag
+is, which of several counts and where one goes is as in `ecmproto.codec.tags`.
 """
 
 from __future__ import annotations
@@ -11,37 +12,178 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch import tags
-from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT
-from ecmproto.batch.tags import Splice, spliced_batch
+from ecmproto.batch.headers import HEADER_OCTETS, NO_VLAN, TYPE_AT, roles_of, two_octets
+from ecmproto.batch.tags import (
+    NOWHERE,
+    Splice,
+    TagLayout,
+    spliced_batch,
+    tag_layout,
+    tag_offsets,
+    write_number,
+)
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
-from ecmproto.codec.tags import tag_ethertypes
+from ecmproto.kernel import compiled, inlined
 from ecmproto.live.device import EXAMPLE_FRAME
 from ecmproto.mechanisms.api.machine import Machine
+from ecmproto.record import new_record
+from ecmproto.structs import Struct
 
-_TAG_OCTETS = 4
-_NOWHERE = -1
-_EXAMPLE_CONTROL = 5
+VLAN_OCTETS = 4
+NO_PLACE = -(1 << 16)
+"""Instead of how much longer a frame got: its header was cut off where the tag goes."""
+_TYPE_OCTETS = 2
 _IDENTIFIER_BITS = 0xFFF
+_EXAMPLE_CONTROL = 5
 _OCTET_BITS = 8
+
+
+class TaggingFacts:
+    """The EtherTypes of VLAN tags, and the tag that the device has of its own; a record."""
+
+    c_tag: int
+    s_tag: int
+    old_s_tag: int
+    vlan: int
+    """The control information of its C-TAG; NO_VLAN without one."""
+    tag: int
+    mark: int
+    """What ``row`` says now."""
+
+
+class Tagging(Struct):
+    """The tags that a device puts in and takes out."""
+
+    facts: TaggingFacts
+    roles: NDArray[np.uint8]
+    layout: TagLayout
+    """Of the mechanism's tag; of 0 octets where it has none."""
+    row: NDArray[np.uint8]
+    """The mechanism's tag as it was put in last, without the EtherType behind it."""
+
+
+def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes, *, takes: bool = True) -> Tagging:
+    """Return the tags of a device with ``machine``; ``vlan`` is the control information of its own tag.
+
+    Without ``takes`` the mechanism's tags are none of its.
+    """
+    facts = new_record(TaggingFacts)
+    facts.c_tag, facts.s_tag, facts.old_s_tag = ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag
+    facts.vlan = NO_VLAN if vlan is None else vlan
+    kind = machine.tag if takes else None
+    row = b""
+    if kind is not None:
+        row = kind.announcing(ethertypes).to_bytes(_TYPE_OCTETS) + kind.layer(0, 0).build()[:-_TYPE_OCTETS]
+    octets = np.frombuffer(row, np.uint8).copy()
+    return Tagging(facts, roles_of(ethertypes), tag_layout(kind, ethertypes), octets)
+
+
+@inlined
+def insert_octets(buffer: NDArray[np.uint8], start: int, at: int, octets: int) -> None:
+    """Make room for ``octets`` octets at ``at`` in the frame at ``start``, which begins so much earlier."""
+    for place in range(start, start + at):
+        buffer[place - octets] = buffer[place]
+
+
+@inlined
+def remove_octets(buffer: NDArray[np.uint8], start: int, at: int, octets: int) -> None:
+    """Take ``octets`` octets at ``at`` out of the frame at ``start``, which begins so much later."""
+    for place in range(start + at - 1, start - 1, -1):
+        buffer[place + octets] = buffer[place]
+
+
+@compiled
+def put_vlan_on(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
+    """Put the device's VLAN tag into a frame that has none; return how many octets it begins earlier."""
+    facts = tagging.facts
+    if facts.vlan == NO_VLAN or octets < HEADER_OCTETS:
+        return 0
+    ethertype = two_octets(buffer, start + TYPE_AT)
+    if ethertype == facts.c_tag or ethertype == facts.s_tag or ethertype == facts.old_s_tag:
+        return 0
+    insert_octets(buffer, start, TYPE_AT, VLAN_OCTETS)
+    at = start - VLAN_OCTETS + TYPE_AT
+    buffer[at], buffer[at + 1] = facts.c_tag >> 8, facts.c_tag & 0xFF
+    buffer[at + 2], buffer[at + 3] = facts.vlan >> 8, facts.vlan & 0xFF
+    return VLAN_OCTETS
+
+
+@compiled
+def take_vlan_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
+    """Take the outermost tag off if it is the device's VLAN's; return how many octets the frame begins later.
+
+    Its priority does not matter.
+    """
+    facts = tagging.facts
+    if facts.vlan == NO_VLAN or octets < HEADER_OCTETS + VLAN_OCTETS:
+        return 0
+    if two_octets(buffer, start + TYPE_AT) != facts.c_tag:
+        return 0
+    if (two_octets(buffer, start + HEADER_OCTETS) ^ facts.vlan) & _IDENTIFIER_BITS != 0:
+        return 0
+    remove_octets(buffer, start, TYPE_AT, VLAN_OCTETS)
+    return VLAN_OCTETS
+
+
+@compiled
+def take_tags_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
+    """Take all of the mechanism's tags out of a frame; return how many octets it begins later."""
+    length, removed = tagging.layout.octets, 0
+    if length == 0:
+        return 0
+    found = tag_offsets(buffer, start, octets, tagging.roles, tagging.layout)
+    while found.old_tags > 0:
+        remove_octets(buffer, start + removed, found.old_at, length)
+        removed += length
+        found = tag_offsets(buffer, start + removed, octets - removed, tagging.roles, tagging.layout)
+    return removed
+
+
+@compiled
+def put_tag_on(
+    tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int, tag: int, mark: int
+) -> int:
+    """Put a tag into a frame in the place of those that it has; return how many octets longer it got.
+
+    It begins so much earlier, or later.  NO_PLACE, and nothing changed, where its header was cut off.
+    """
+    layout, facts, row = tagging.layout, tagging.facts, tagging.row
+    length = layout.octets
+    found = tag_offsets(buffer, start, octets, tagging.roles, layout)
+    if found.tag_at == NOWHERE:
+        return NO_PLACE
+    removed = 0
+    if found.old_tags > 0:
+        removed = take_tags_off(tagging, buffer, start, octets)
+        found = tag_offsets(buffer, start + removed, octets - removed, tagging.roles, layout)
+    if tag != facts.tag or mark != facts.mark:
+        write_number(row, 0, layout.tag_bit, layout.tag_bits, tag)
+        write_number(row, 0, layout.mark_bit, layout.mark_bits, mark)
+        facts.tag, facts.mark = tag, mark
+    insert_octets(buffer, start + removed, found.tag_at, length)
+    at = start + removed - length + found.tag_at
+    for octet in range(length):
+        buffer[at + octet] = row[octet]
+    return length - removed
 
 
 def with_vlan(batch: Batch, control: int, ethertypes: EtherTypes) -> Batch:
     """Return ``batch`` with a C-TAG of ``control`` (priority and identifier) in frames without a VLAN tag."""
     types = _two_octets_at(batch, TYPE_AT, HEADER_OCTETS)
-    tagged = np.isin(types, (ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag, _NOWHERE))
+    tagged = np.isin(types, (ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag, NOWHERE))
     tag = ethertypes.c_tag.to_bytes(2) + control.to_bytes(2)
     rows = np.tile(np.frombuffer(tag, np.uint8), (len(batch), 1))
-    return spliced_batch(batch, Splice(at=np.where(tagged, _NOWHERE, TYPE_AT), inserted=rows))
+    return spliced_batch(batch, Splice(at=np.where(tagged, NOWHERE, TYPE_AT), inserted=rows))
 
 
 def without_vlan(batch: Batch, control: int, ethertypes: EtherTypes) -> Batch:
     """Return ``batch`` without the outermost C-TAG of the same identifier, whatever its priority."""
     types = _two_octets_at(batch, TYPE_AT, HEADER_OCTETS)
-    controls = _two_octets_at(batch, HEADER_OCTETS, HEADER_OCTETS + _TAG_OCTETS)
+    controls = _two_octets_at(batch, HEADER_OCTETS, HEADER_OCTETS + VLAN_OCTETS)
     ours = (types == ethertypes.c_tag) & (controls & _IDENTIFIER_BITS == control & _IDENTIFIER_BITS)
-    ours &= controls != _NOWHERE
-    return removed(batch, ours, TYPE_AT, _TAG_OCTETS)
+    ours &= controls != NOWHERE
+    return removed(batch, ours, TYPE_AT, VLAN_OCTETS)
 
 
 def removed(batch: Batch, chosen: NDArray[np.bool_], at: int, octets: int) -> Batch:
@@ -51,17 +193,17 @@ def removed(batch: Batch, chosen: NDArray[np.bool_], at: int, octets: int) -> Ba
     return spliced_batch(
         batch,
         Splice(
-            at=np.full(len(batch), _NOWHERE),
+            at=np.full(len(batch), NOWHERE),
             inserted=np.zeros((len(batch), 0), np.uint8),
             removed=np.where(chosen, octets, 0),
-            removed_at=np.where(chosen, at, _NOWHERE),
+            removed_at=np.where(chosen, at, NOWHERE),
         ),
     )
 
 
 def _two_octets_at(batch: Batch, at: int, whole: int) -> NDArray[np.int64]:
     """Return the number at ``at`` in each frame; −1 in those of fewer than ``whole`` octets."""
-    found = np.full(len(batch), _NOWHERE, np.int64)
+    found = np.full(len(batch), NOWHERE, np.int64)
     long = batch.captured >= whole
     start = batch.offset[long] + at
     found[long] = batch.buffer[start].astype(np.int64) << _OCTET_BITS | batch.buffer[start + 1]
@@ -80,56 +222,10 @@ def without_tags(
     return tags.without_tags(batch, machine.tag, only=chosen, ethertypes=ethertypes)
 
 
-_TYPE_OCTETS = 2
-_STACK_TAG_OCTETS = 4
-_KEPT = 4096
-
-
-class Tagger:
-    """Puts the tags of ``machine`` into frames."""
-
-    def __init__(self, machine: Machine, ethertypes: EtherTypes) -> None:
-        self._machine = machine
-        self._ethertypes = ethertypes
-        stack = (ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag)
-        self._stack = frozenset(number.to_bytes(_TYPE_OCTETS) for number in stack)
-        self._tags = frozenset(
-            number.to_bytes(_TYPE_OCTETS) for number in tag_ethertypes(ethertypes) - set(stack)
-        )
-        self._built: dict[tuple[int, int], bytes] = {}
-
-    def tagged(self, octets: bytes, tag: int, mark: int) -> bytes | None:
-        """Return a frame with a tag behind its VLAN stack; None if it has other tags there, or no header."""
-        at = TYPE_AT
-        while (type := octets[at : at + _TYPE_OCTETS]) in self._stack:
-            at += _STACK_TAG_OCTETS
-        if type in self._tags or at + _TYPE_OCTETS > len(octets) or len(octets) < HEADER_OCTETS:
-            return None
-        return octets[:at] + self._tag(tag, mark) + octets[at:]
-
-    def _tag(self, tag: int, mark: int) -> bytes:
-        """Return a tag with the EtherType that announces it, but not the EtherType after it."""
-        found = self._built.get((tag, mark))
-        if found is None:
-            if len(self._built) >= _KEPT:
-                self._built.clear()
-            found = self._built[tag, mark] = self._build(tag, mark)
-        return found
-
-    def _build(self, tag: int, mark: int) -> bytes:
-        kind = self._machine.tag
-        assert kind is not None
-        announced = kind.announcing(self._ethertypes)
-        return announced.to_bytes(_TYPE_OCTETS) + kind.layer(tag, mark).build()[:-_TYPE_OCTETS]
-
-
-def precompile_tagging(machine: Machine, ethertypes: EtherTypes) -> bytes:
-    """Compile the code that edits tags; return an example frame with a tag of ``machine``, if it has such."""
-    tagged = Tagger(machine, ethertypes).tagged(EXAMPLE_FRAME, 1, 0) if machine.tag is not None else None
-    octets = EXAMPLE_FRAME if tagged is None else tagged
-    batch = Batch.from_frames([octets])
+def precompile_tagging(machine: Machine, ethertypes: EtherTypes) -> None:
+    """Compile the code that edits tags of whole batches."""
+    batch = Batch.from_frames([EXAMPLE_FRAME])
     without_tags(batch, machine, ethertypes)
     without_vlan(with_vlan(batch, _EXAMPLE_CONTROL, ethertypes), _EXAMPLE_CONTROL, ethertypes)
     own = int.from_bytes(EXAMPLE_FRAME[HEADER_OCTETS : HEADER_OCTETS + 2])
     without_vlan(batch, own, ethertypes)
-    return octets

@@ -8,16 +8,20 @@ import select
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.linux.wires import Sockets
 from ecmproto.codec import CNM, decode
-from ecmproto.engine.config import PortConfig
+from ecmproto.engine.config import LoopConfig, PortConfig
+from ecmproto.live.device import CompiledDevice
 from ecmproto.live.edge import HOST, NET, Edge
 from ecmproto.live.port import SwitchPort
+from ecmproto.live.reaction_point import HOST as SENDER
+from ecmproto.live.reaction_point import NET as NETWORK
+from ecmproto.live.reaction_point import ReactionPoint
 from ecmproto.mechanisms.limiter import NEVER_NS
 from tests.live.virtual import CP_MAC, Clock, frame, machine_for
 from tests.namespaces import PATIENCE_S
@@ -177,10 +181,10 @@ def test_its_time_or_the_bell_end_it(bench: Bench) -> None:
     assert bench.sockets.wires.state.error == 0
 
 
-class EdgeBench:
-    """An edge between sockets."""
+class WireBench:
+    """A device in the wire between sockets."""
 
-    def __init__(self, mechanism: str, **options: Any) -> None:
+    def __init__(self, device: CompiledDevice, clock: Clock) -> None:
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(3)]
         self.ends, self._own = [end for end, _ in pairs], [own for _, own in pairs]
         for each in (*self.ends, *self._own):
@@ -188,17 +192,20 @@ class EdgeBench:
         self._sockets = Sockets(2, frame_octets=2048)
         numbers = [own.fileno() for own in self._own]
         self._sockets.attach(numbers[:2], numbers[:2], numbers[2])
-        self.clock = Clock()
-        self.edge = edge_of(mechanism, self.clock, time.monotonic_ns(), **options)
+        self.clock, self.device = clock, device
 
     def pushes(self, interface: int, frames: Sequence[bytes]) -> None:
-        """Let frames come in together, and the edge do what it has to."""
+        """Let frames come in together, and the device do what it has to."""
         for octets in frames:
             self.ends[interface].send(octets)
         deadline = time.monotonic() + PATIENCE_S
         while select.select(self._own, [], [], 0)[0]:
             assert time.monotonic() < deadline
-            self.edge.serve(self._sockets, time.monotonic_ns() + MS, 0)
+            self.serve(1)
+
+    def serve(self, milliseconds: int) -> None:
+        """Let the device run for a while."""
+        self.device.serve(self._sockets, time.monotonic_ns() + milliseconds * MS, 0)
 
     def left_by(self, interface: int) -> list[bytes]:
         """Return what has left by an interface: what was sent, then what was left to Python to send."""
@@ -212,6 +219,11 @@ class EdgeBench:
     def close(self) -> None:
         for each in (*self.ends, *self._own):
             each.close()
+
+
+def edge_bench(mechanism: str, **options: Any) -> WireBench:
+    clock = Clock()
+    return WireBench(edge_of(mechanism, clock, time.monotonic_ns(), **options), clock)
 
 
 def edge_of(mechanism: str, clock: Clock, start_ns: int, **options: Any) -> Edge:
@@ -234,7 +246,7 @@ def test_an_edge_sends_on_what_its_loop_in_python_does(mechanism: str, options: 
         [plain, tagged], [tagged[:12] + tag + tagged[12:], plain], [behind_vlan], [lldp, plain], [message],
         [short, cut], [tagged] * 20,
     ]  # fmt: skip
-    bench = EdgeBench(mechanism, **options)
+    bench = edge_bench(mechanism, **options)
     clock = Clock()
     other = edge_of(mechanism, clock, time.monotonic_ns(), **options)
     try:
@@ -245,14 +257,14 @@ def test_an_edge_sends_on_what_its_loop_in_python_does(mechanism: str, options: 
                 other.take(Batch.from_frames(frames), interface, time.monotonic_ns())
                 bench.pushes(interface, frames)
                 assert bench.left_by(1 - interface) == clock.out_of(1 - interface)
-        counters = [each.snapshot(time.monotonic_ns()).counters for each in (bench.edge, other)]
+        counters = [each.snapshot(time.monotonic_ns()).counters for each in (bench.device, other)]
         assert counters[0] == counters[1]
     finally:
         bench.close()
 
 
 def test_what_an_edge_finds_no_room_for_is_left_to_who_sends_the_rest() -> None:
-    bench = EdgeBench("none")
+    bench = edge_bench("none")
     sent = [frame(1, RECEIVER, 500, number=number) for number in range(600)]
     try:
         for first in range(0, len(sent), 9):
@@ -264,8 +276,8 @@ def test_what_an_edge_finds_no_room_for_is_left_to_who_sends_the_rest() -> None:
 
 
 def test_an_interface_that_always_has_frames_for_python_keeps_no_other_waiting() -> None:
-    bench = EdgeBench("fecn")
-    edge, left = bench.edge, list[int]()
+    bench = edge_bench("fecn")
+    edge, left = bench.device, list[int]()
     take = edge.take
 
     def busy(batch: Batch, interface: int, now_ns: int) -> None:
@@ -281,3 +293,96 @@ def test_an_interface_that_always_has_frames_for_python_keeps_no_other_waiting()
     finally:
         bench.close()
     assert left[:2] == [0, 1]
+
+
+def point_of(mechanism: str, clock: Clock, start_ns: int, **options: Any) -> ReactionPoint:
+    chosen: dict[str, Any] = {"longest_octets": 1600, "seed": 1} | options
+    config = LoopConfig(link_rate_bps=chosen.pop("link_rate_bps", 10**12))
+    return ReactionPoint(
+        machine_for(mechanism, []), config, start_ns=start_ns, send=clock.send,
+        **chosen,
+    )  # fmt: skip
+
+
+def point_bench(mechanism: str, **options: Any) -> WireBench:
+    clock = Clock()
+    return WireBench(point_of(mechanism, clock, time.monotonic_ns(), **options), clock)
+
+
+def to_the_network(mechanism: str) -> list[list[bytes]]:
+    """Return batches of frames that get tags, have tags, get none, or are for bridges alone."""
+    own, vlan = TAGS.get(mechanism, TAGS["ecm"]), "8100 0007"
+    plain = [frame(1, RECEIVER, octets, number=octets) for octets in (60, 300, 1500, 1598)]
+    tagged = [frame(1, RECEIVER, 200, head=head) for head in (own, f"{own} {own}", f"{vlan} {own}", vlan)]
+    pause = bytes.fromhex("0180c2000001 020000000001 8808 0001 0000").ljust(60, b"\0")
+    groups = [frame(1, b"\xff" * 6), frame(2, b"\x03" + bytes(5)), frame(3, RECEIVER)]
+    return [plain, tagged, [pause, plain[0], b"\2" * 9, tagged[0][:15]], groups, plain * 5]
+
+
+@pytest.mark.parametrize("mechanism", ["none", "qcn", "ecm", "bcn", "e2cm", "fecn", "dbp"])
+@pytest.mark.parametrize("options", [{}, {"vlan": 5, "longest_octets": 1400}])
+def test_a_reaction_point_sends_on_what_its_loop_in_python_does(
+    mechanism: str, options: dict[str, Any]
+) -> None:
+    bench, clock = point_bench(mechanism, **options), Clock()
+    other = point_of(mechanism, clock, time.monotonic_ns(), **options)
+    back = [
+        [frame(RECEIVER, 1, 100), frame(RECEIVER, 1, 100, head="8100 2005")],
+        [bytes.fromhex("0200000000770200000000cc22e7").ljust(90, b"\1"), frame(RECEIVER, 1, 77)],
+    ]
+    lists = [(SENDER, each) for each in to_the_network(mechanism)] + [(NETWORK, each) for each in back]
+    try:
+        for interface, frames in lists:
+            clock.left.clear()
+            for octets in frames:  # one by one: it is the time that tells marks apart
+                bench.pushes(interface, [octets])
+                other.take(Batch.from_frames([octets]), interface, time.monotonic_ns())
+                let_all_leave(bench, other)
+            left, expected = bench.left_by(1 - interface), clock.out_of(1 - interface)
+            assert [without_mark(each, mechanism) for each in left] == [
+                without_mark(each, mechanism) for each in expected
+            ]
+            assert interface == NETWORK or len(left) == len(frames)
+        counters = [dict(each.snapshot(time.monotonic_ns()).counters) for each in (bench.device, other)]
+        for each in counters:
+            del each["missed_ns"], each["limited_frames"]
+        assert counters[0] == counters[1]
+    finally:
+        bench.close()
+
+
+def let_all_leave(bench: WireBench, other: ReactionPoint) -> None:
+    """Let time pass until no frame waits in either device."""
+    deadline = time.monotonic() + PATIENCE_S
+    while cast(ReactionPoint, bench.device).held or other.held:
+        assert time.monotonic() < deadline
+        bench.serve(1)
+        other.advance(time.monotonic_ns())
+
+
+def without_mark(octets: bytes, mechanism: str) -> bytes:
+    """Return a frame without the time that its tag may have, which differs from run to run."""
+    return octets[:12] + octets[28:] if mechanism in ("ecm", "e2cm") else octets
+
+
+def test_frames_that_wait_leave_in_order_once_the_pause_is_over() -> None:
+    bench = point_bench("qcn", link_rate_bps=10**7)
+    pause = bytes.fromhex("0180c2000001 0200000000cc 8808 0001 ffff").ljust(60, b"\0")
+    sent = [frame(1, RECEIVER, 60 + number, number=number) for number in range(90)]
+    try:
+        bench.pushes(SENDER, [frame(1, RECEIVER)])
+        bench.pushes(NETWORK, [pause])
+        for first in range(0, len(sent), 9):
+            bench.pushes(SENDER, sent[first : first + 9])
+        point = cast(ReactionPoint, bench.device)
+        assert (point.held, len(bench.left_by(NETWORK))) == (len(sent), 1)
+        bench.pushes(NETWORK, [pause[:16] + bytes(2) + pause[18:]])
+        left, deadline = bench.left_by(NETWORK), time.monotonic() + PATIENCE_S
+        while point.held and time.monotonic() < deadline:
+            bench.serve(1)
+            left += bench.left_by(NETWORK)
+        assert [octets[:12] + octets[16:] for octets in left] == sent
+        assert point.counts.consumed_frames == 2
+        assert point.counts.left_frames == 1 + len(sent)
+    finally:
+        bench.close()

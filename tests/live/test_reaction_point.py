@@ -160,7 +160,7 @@ def test_a_queue_that_is_full_drops_and_counts() -> None:
     assert counts.held_out_frames > 100
     assert counts.left_frames + counts.held_out_frames == len(frames)
     assert point.snapshot(0).gauges["waiting_frames"] == 0
-    assert not point._held
+    assert point.held == 0
 
 
 def test_a_tag_that_would_not_fit_is_left_out() -> None:

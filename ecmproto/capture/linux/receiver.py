@@ -43,6 +43,8 @@ SOCKET_OCTETS = 8 << 20
 _ALIGNED = 64
 MORE_OCTETS = 64
 """Room for tags beyond the MTU, and for the tag that is put back in front."""
+HEADROOM_OCTETS = 64
+"""Free octets in front of each frame: for the tag that is put back, and for those that forwarders put in."""
 CONTROL_OCTETS = 128
 """Room for the control messages of a frame: a time (32 octets) and struct tpacket_auxdata (40)."""
 
@@ -150,17 +152,17 @@ class ReceiveBuffer:
 
     def __init__(self, frame_octets: int, *, room: int = FRAMES) -> None:
         self.room = room
-        width = -(-(frame_octets + TAG_OCTETS) // _ALIGNED) * _ALIGNED
+        width = -(-(frame_octets + HEADROOM_OCTETS) // _ALIGNED) * _ALIGNED
+        self.frame_octets = width - HEADROOM_OCTETS
         self.slots = np.zeros(room * width, dtype=np.uint8)
         self._shown: NDArray[np.uint8] = self.slots.view()
         self._shown.flags.writeable = False
         self.controls = np.zeros(room * CONTROL_OCTETS // 4, dtype=np.uint32)
         self._messages, self._parts = message_array(room)
         steps = np.arange(room, dtype=np.int64)
-        # what stands in front of a frame is where its tag goes
-        self.starts = steps * width + TAG_OCTETS
+        self.starts = steps * width + HEADROOM_OCTETS
         self._parts["base"] = self.slots.ctypes.data + self.starts
-        self._parts["octets"] = width - TAG_OCTETS
+        self._parts["octets"] = self.frame_octets
         self._messages["header"]["control"] = self.controls.ctypes.data + steps * CONTROL_OCTETS
         self._messages["header"]["control_octets"] = CONTROL_OCTETS
         self.address = self._messages.ctypes.data
@@ -231,7 +233,7 @@ def unpack(
 ) -> None:
     """Fill the arrays for ``count`` received frames from their control messages, and put their tags back.
 
-    ``starts`` is where each frame was put in ``slots``, behind four free octets; ``words`` are the messages,
+    ``starts`` is where each frame was put in ``slots``, behind free octets; ``words`` are the messages,
     which are prepared for the next call.
     """
     stride = CONTROL_OCTETS // 4

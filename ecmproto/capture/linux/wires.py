@@ -123,6 +123,23 @@ class Sockets:
         descriptors = np.array([*receiving, bell], np.int32)
         self._polls[:, _FD:_EVENTS] = descriptors.view(np.int16).reshape(-1, 2)
 
+    @property
+    def room(self) -> int:
+        """Return how many frames there is room for."""
+        return self._buffer.room
+
+    def fill(self, batch: Batch, interface: int, first: int) -> None:
+        """Have the frames of ``batch`` from position ``first`` on, as many as there is room for, received."""
+        buffer, state = self._buffer, self.wires.state
+        last = min(len(batch), first + buffer.room)
+        state.interface, state.frames, state.position, state.error = interface, last - first, 0, 0
+        for place, position in enumerate(range(first, last)):
+            octets = batch.frame(position)[: buffer.frame_octets]
+            start = int(buffer.starts[place])
+            buffer.slots[start : start + len(octets)] = np.frombuffer(octets, np.uint8)
+            buffer.offset[place], buffer.captured[place] = start, len(octets)
+            buffer.original[place] = batch.original[position]
+
     def received(self) -> Batch:
         """Return the frames that were received last, which the next ones overwrite."""
         count = int(self.wires.state.frames)
