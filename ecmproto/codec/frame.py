@@ -252,6 +252,9 @@ def _decode(
     starts = [0]
     error: DecodeError | None = None
     pos, stop = 0, last
+    # what the first layer of a packet has said of those behind it, and how far the last of them may reach
+    awaited: tuple[type[Layer], ...] = ()
+    whole = stop, reach
     while cls is not None and (pos < stop or cls is not Data):
         if cls.otherwise is not None and cls.cannot_be(data, pos, stop, reach):
             cls = cls.otherwise
@@ -270,6 +273,23 @@ def _decode(
         if missing or wrong is not None:
             pos = _rest(data, end, last, layers, starts)
             break
+        if cls.closed_by is not None:
+            awaited, whole = (*value.sequence_behind(), Data, cls.closed_by), (stop, reach)
+            reach -= cls.closed_by.fixed_octets
+            if reach < end:
+                error = error or _short(cls.closed_by.prefix, end, cls.closed_by.fixed_octets, stop - end)
+                pos = _rest(data, end, last, layers, starts)
+                break
+            stop = min(stop, reach)
+        if awaited:
+            pos = end
+            cls, *others = awaited[1:] if awaited[0] is Data and pos >= stop else awaited
+            awaited = tuple(others)
+            if not awaited:
+                stop, reach = whole
+                if stop == pos < reach:
+                    break  # the snap length has cut off all of it
+            continue
         cls, bound = value.following(formats, data, end, stop)
         if bound != stop:
             if bound > reach:
@@ -341,6 +361,21 @@ def fixed(frame: Frame, given: Sequence[Collection[str]] = ()) -> Frame:
         layers.insert(0, value)
         rest = value.build() + rest
         following = value
+    if any(value.covers for value in layers):
+        _cover(layers, given)
+        rest = b"".join([value.build() for value in layers])
     short = max(0, MIN_OCTETS - len(rest) - len(frame.trailer))
     padding = frame.padding if len(frame.padding) >= short else bytes(short)
     return dataclasses.replace(frame, layers=tuple(layers), padding=padding, error=None)
+
+
+def _cover(layers: list[Layer], given: Sequence[Collection[str]]) -> None:
+    """Compute the values that cover the octets in front of their layers."""
+    octets, starts = b"", [0]
+    for index, value in enumerate(layers):
+        if value.covers:
+            compute = value.covering(layers[:index], starts)
+            if compute is not None and not (index < len(given) and value.covers in given[index]):
+                layers[index] = value = value.replace(**{value.covers: compute(octets)})
+        octets += value.build()
+        starts.append(len(octets))

@@ -51,6 +51,8 @@ def length_of(field: Field) -> str:
         return f"{field.bits} bits"
     if not count.key:
         words = "every octet that is left"
+    elif not count.scale:
+        words = f"{-count.minus} octets"
     else:
         words = count.key if count.scale == 1 else f"{count.key}·{count.scale}"
         words += f" {'−' if count.minus > 0 else '+'} {abs(count.minus)} octets" if count.minus else " octets"

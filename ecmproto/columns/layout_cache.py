@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.headers import signed, two_octets
 from ecmproto.columns.octets import eight_octets
-from ecmproto.columns.parse_tables import DECISIVE, NO_DOUBT, NUMBER_OF, ParseTables
+from ecmproto.columns.parse_tables import (
+    CHOSEN,
+    DATA_NUMBER,
+    DECISIVE,
+    NO_DOUBT,
+    NUMBER_OF,
+    PORT,
+    ROUTED,
+    ParseTables,
+)
 from ecmproto.formats.ethernet import Ethernet
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
 from ecmproto.formats.registry import MOST_FORMATS
@@ -38,13 +47,14 @@ NO_LENGTH, NOWHERE = -1, -2
 _LONGER = -1
 (
     CAPTURED, ORIGINAL, LINK, FIRST_WORD, WORDS, LENGTH_AT, LENGTH_LACKS, ZEROS, FIRST_LAYER, LAYERS, TAIL,
-    FCS_AT, LAST, NODE, FRAMES,
-) = range(15)  # fmt: skip
+    FCS_AT, LAST, NODE, FRAMES, PORT_AT, PORT_IS,
+) = range(17)  # fmt: skip
 """The numbers that say what a layout is.  A frame has it that has these lengths and comes from such a link,
 whose words are these, and of which ZEROS octets behind the layers are zero; where they are not it has the
 next layout.  With _LONGER for the original length, it was not cut and may be longer than CAPTURED; the length
 at LENGTH_AT, unless that is NO_LENGTH, lacks LENGTH_LACKS of what was captured.  Then: the layers, where they
-end and where the FCS starts, the last one's number, their node among the paths, how many frames have it."""
+end and where the FCS starts, the last one's number, their node among the paths, how many frames have it.  The
+UDP port at PORT_AT, unless that is NO_LENGTH, announces PORT_IS."""
 
 FROM_END = 1 << 30
 """A place or a number of octets that depends on the length of the frame is negative: this and what was
@@ -54,7 +64,9 @@ _SLOTS, _PROBES = 1 << 13, 8
 _MOST_LAYERS = 32
 _WORD = 8
 _IPV4, _IPV4_PROTOCOL_AT = 0x0800, 23
-_ETHERNET = NUMBER_OF[Ethernet]
+_ETHERNET, _DATA = NUMBER_OF[Ethernet], DATA_NUMBER
+_MOST_NONZERO = 4
+"""Octets that may tell that a packet is none of the formats that its UDP port announces."""
 _LEAST_OCTETS = 24
 
 
@@ -78,7 +90,7 @@ def new_cache() -> LayoutCache:
     return LayoutCache(
         used=np.zeros(3, np.int64),
         slot=np.full(_SLOTS, NO_LAYOUT, np.int32),
-        layout=np.empty((1024, FRAMES + 1), np.int64),
+        layout=np.empty((1024, PORT_IS + 1), np.int64),
         word=np.empty((4096, 3), np.uint64),
         layer=np.empty((8192, 3), np.int64),
     )
@@ -128,7 +140,14 @@ def hashed_with_lengths(place: int, captured: int, original: int) -> int:
 
 @inlined
 def find_layout(
-    cache: LayoutCache, place: int, buffer: Octets, start: int, captured: int, original: int, link: int
+    cache: LayoutCache,
+    place: int,
+    ports: NDArray[np.int8],
+    buffer: Octets,
+    start: int,
+    captured: int,
+    original: int,
+    link: int,
 ) -> int:
     """Return the layout of a frame; NO_LAYOUT where it is not known."""
     slot, layout, word = cache.slot, cache.layout, cache.word
@@ -145,7 +164,11 @@ def find_layout(
             ):
                 at += np.uint64(1)
             if at == stop:
-                return number
+                port_at = layout[row, PORT_AT]
+                if port_at == NO_LENGTH:
+                    return number
+                if signed(ports[two_octets(buffer, start + port_at)]) == layout[row, PORT_IS]:
+                    return number
     return NO_LAYOUT
 
 
@@ -219,6 +242,8 @@ class WalkResult(NamedTuple):
     """Whether frames that are longer may have other layers."""
     length_at: int
     """Where a length stands that says where the frame ends; NO_LENGTH without one."""
+    port_at: int
+    """Where a UDP destination port stands; NO_LENGTH without one."""
 
 
 @inlined
@@ -265,6 +290,10 @@ def learn(
         layout[row, LENGTH_LACKS] = 0
         if length_at != NO_LENGTH:
             layout[row, LENGTH_LACKS] = captured - two_octets(buffer, start + length_at)
+        layout[row, PORT_AT] = found.port_at
+        layout[row, PORT_IS] = 0
+        if found.port_at != NO_LENGTH:
+            layout[row, PORT_IS] = signed(tables.ports[two_octets(buffer, start + found.port_at)])
         layout[row, LAST] = found.last
         layout[row, NODE] = found.node
         layout[row, FRAMES] = 0
@@ -323,10 +352,16 @@ def _decide(
     word = cache.word
     first = cache.used[1]
     words, last = 0, -_WORD
+    chosen = False
     for index in range(cache.used[2], cache.used[2] + layers):
         layer, at, octets = cache.layer[index, 0], cache.layer[index, 1], cache.layer[index, 2]
         if layer >= MOST_FORMATS:
             continue  # a field
+        if chosen and layer == _DATA:
+            # that these are none of the formats behind the port
+            for place in range(at, at + min(_MOST_NONZERO, octets - octets % 2), 2):
+                words, last = _mask(word, first, words, last, place, 0xFFFF, captured)
+        chosen = _is_chosen(buffer, start + at, layer, tables)
         for row in range(layer * DECISIVE, (layer + 1) * DECISIVE):
             if decisive[row, 1] == 0:
                 break
@@ -342,6 +377,17 @@ def _decide(
         word[row, 2] = eight_octets(buffer, start + int(np.int64(word[row, 0]))) & word[row, 1]
     cache.used[1] = first + words
     return words
+
+
+@inlined
+def _is_chosen(buffer: Octets, at: int, layer: int, tables: ParseTables) -> bool:
+    """Whether the octets behind the layer at ``at`` decide which format they are."""
+    if tables.follows[layer] == ROUTED:
+        return True
+    if tables.follows[layer] != PORT:
+        return False
+    number = signed(tables.ports[two_octets(buffer, at + tables.next_at[layer])])
+    return bool(number <= CHOSEN or tables.doubts[number, 5] != 0)
 
 
 @inlined

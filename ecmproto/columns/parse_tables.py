@@ -20,6 +20,7 @@ from ecmproto.formats.base import Follows, Layer
 from ecmproto.formats.ethernet import SNAP, Data
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.experimental import MOST_OCTETS, Proposed, Sampling, Word, selector
+from ecmproto.formats.infiniband import GRH, IBA_TRANSPORT, ROCE_PORT
 from ecmproto.formats.ip import (
     ARP,
     ARP_ETHERTYPE,
@@ -45,16 +46,16 @@ from ecmproto.formats.schema import Field
 
 Int64 = NDArray[np.int64]
 
-NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, SNAPPED, PORT, UNKNOWN = (
-    range(13)
-)
+(
+    NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, SNAPPED, PORT, ROUTED,
+    SEQUENCE, UNKNOWN,
+) = range(15)  # fmt: skip
 """How the next format is found; IPV4 also stands for the check of its total length."""
 
 _FOLLOWS: Mapping[Follows, int] = {
     "": NOTHING, "ethertype": ANNOUNCED, "data": DATA, "cooked": COOKED, "ipv4": IPV4, "ipv6": IPV6,
     "extension": EXTENSION, "fragment": FRAGMENT, "tlv": TLVS, "cn tlv": CN_TLV, "snap": SNAPPED,
-    # where no format is behind a port, frames to different ones are walked alike
-    "port": PORT if BEHIND_PORTS else DATA, "own": UNKNOWN,
+    "port": PORT, "grh": ROUTED, "sequence": SEQUENCE, "own": UNKNOWN,
 }  # fmt: skip
 
 
@@ -65,9 +66,15 @@ def followed_by(cls: type[Layer]) -> int:
     own_check = cls.check not in (Layer.check, cls.within)
     if own_check and cls.follows != "ipv4" and not issubclass(cls, Sampling):
         return UNKNOWN
-    if cls.otherwise is not None and not issubclass(cls, Proposed | VariableARP):
+    doubted_alike = issubclass(cls, Proposed | VariableARP) or _is_generic(cls)
+    if cls.otherwise is not None and not doubted_alike:
         return UNKNOWN
     return _FOLLOWS[cls.follows]
+
+
+def _is_generic(cls: type[Layer]) -> bool:
+    """Return whether octets are told to be none of a format by its declaration alone."""
+    return vars(cls).get("cannot_be") is None and cls.least_octets > 0 and cls.nonzero_octets in (0, 2, 4)
 
 
 def _is_open(field: Field) -> bool:
@@ -89,6 +96,10 @@ DATA_NUMBER, SNAP_NUMBER = NUMBER_OF[Data], NUMBER_OF[SNAP]
 NO_TAIL, REST_TAIL, COUNTED_TAIL, MOVING_TAIL = range(4)
 ARP_TYPES, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
 """Where an EtherType announces several formats: how one is chosen; STRANGE is not known here."""
+CHOSEN = -1
+"""Where a UDP port announces several formats, the number is this or less: by how much is which of them."""
+NO_CHAIN = 0
+"""The chain without formats; see `ParseTables.chain`."""
 
 NO_DOUBT = -1
 
@@ -134,7 +145,8 @@ class ParseTables(NamedTuple):
     doubts: Int64
     """How octets announced as a format are told to be none of it: the format that they are then, or NO_DOUBT;
     whether there is a CPID; the most octets of those types that show no frame, 0 for any number; whether its
-    CPID, or what would be one, decides."""
+    CPID, or what would be one, decides; the least octets on the wire; how many octets of two cannot all be
+    zero where it starts."""
     follows: Int64
     """How the next format is found, see NOTHING."""
     next_at: Int64
@@ -146,7 +158,20 @@ class ParseTables(NamedTuple):
     snapped: NDArray[np.bool_]
     """Whether an EtherType announces a format in SNAP headers too."""
     ports: NDArray[np.int8]
-    """For each UDP destination port the format's number."""
+    """For each UDP destination port the format's number, or CHOSEN."""
+    routed: Int64
+    """Where the length and the next header of a GRH stand, the next header that goes before what is behind
+    RoCE's port, and that port."""
+    chosen: NDArray[np.int8]
+    """The format by its first two octets, a row for each group of formats that share a UDP port; then, in the
+    same order, the one where those are not there."""
+    sequenced: Int64
+    """For each format the octet that says what follows it, and the row of its chains; the format that closes
+    the packet, or −1."""
+    chains: Int64
+    """The place in ``chain`` by that octet, a row a format with sequences."""
+    chain: Int64
+    """The formats of all sequences, each of them ended by −1."""
     tags: NDArray[np.bool_]
     """Whether an EtherType announces two octets and another EtherType."""
     words: NDArray[np.int8]
@@ -187,7 +212,12 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
         run=fixed(np.array([cls.prefix == "lldp" for cls in FORMATS])),
         announced=fixed(_announced(formats)),
         snapped=fixed(np.isin(np.arange(1 << 16), list(formats.behind_snap))),
-        ports=fixed(np.array([NUMBER_OF[formats.behind_port(port)] for port in range(1 << 16)], np.int8)),
+        ports=fixed(_ports()),
+        routed=_numbers([*_routed_places(), IBA_TRANSPORT, ROCE_PORT]),
+        chosen=fixed(_chosen()),
+        sequenced=_numbers([_sequenced(cls) for cls in FORMATS]),
+        chains=_numbers(_CHAINS.rows),
+        chain=_numbers(_CHAINS.chain),
         tags=fixed(_tags(formats)),
         words=fixed(words),
         short=fixed(short),
@@ -254,11 +284,79 @@ def _conditions(cls: type[Layer]) -> list[tuple[int, ...]]:
     return rows + [(0,) * 6] * (CONDITIONS - len(rows))
 
 
-def _doubts(cls: type[Layer]) -> tuple[int, int, int, int]:
+def _doubts(cls: type[Layer]) -> tuple[int, int, int, int, int, int]:
+    if cls.otherwise is not None and _is_generic(cls):
+        return NUMBER_OF[cls.otherwise], 0, 0, 0, cls.least_octets, cls.nonzero_octets // 2
     if not issubclass(cls, Proposed) or cls.otherwise is None:
-        return NO_DOUBT, 0, 0, int(issubclass(cls, Word))
+        return NO_DOUBT, 0, 0, int(issubclass(cls, Word)), 0, 0
     has_cpid = int(cls.has_cpid)
-    return NUMBER_OF[cls.otherwise], has_cpid, MOST_OCTETS if cls.padded else 0, has_cpid
+    return NUMBER_OF[cls.otherwise], has_cpid, MOST_OCTETS if cls.padded else 0, has_cpid, 0, 0
+
+
+_SHARED_PORTS = sorted(
+    {tuple(cls for cls in FORMATS if port in cls.udp_ports) for port in BEHIND_PORTS}, key=str
+)
+"""The groups of formats that share a UDP port, or have one alone."""
+
+
+def _ports() -> NDArray[np.int8]:
+    table = np.full(1 << 16, DATA_NUMBER, np.int8)
+    for port in BEHIND_PORTS:
+        members = tuple(cls for cls in FORMATS if port in cls.udp_ports)
+        table[port] = CHOSEN - _SHARED_PORTS.index(members) if len(members) > 1 else NUMBER_OF[members[0]]
+    return table
+
+
+def _chosen() -> NDArray[np.int8]:
+    """Return the formats behind shared ports by their first two octets."""
+    table = np.full((len(_SHARED_PORTS), (1 << 16) + 1), DATA_NUMBER, np.int8)
+    for row, members in enumerate(_SHARED_PORTS):
+        choose = BEHIND_PORTS[members[0].udp_ports[0]]
+        # what the chooser says of octets that no format is selected by
+        other = next(each for each in range(1 << 16) if all(each not in cls.selected_by for cls in members))
+        table[row, :-1] = NUMBER_OF[choose(other.to_bytes(2, "big"), 0, 2)]
+        for cls in members:
+            table[row, list(cls.selected_by)] = NUMBER_OF[cls]
+        table[row, -1] = NUMBER_OF[choose(b"", 0, 0)]
+    return table
+
+
+class _Chains:
+    """The sequences of all formats."""
+
+    def __init__(self) -> None:
+        self.chain: list[int] = [-1]
+        self.row: dict[type[Layer], int] = {}
+        self.rows: list[list[int]] = []
+        for cls in FORMATS:
+            if followed_by(cls) != SEQUENCE:
+                continue
+            self.row[cls] = len(self.rows)
+            self.rows.append([NO_CHAIN] * (1 << 8))
+            for value, behind in cls.sequences.items():
+                if behind:
+                    self.rows[-1][value] = len(self.chain)
+                    self.chain += [*(NUMBER_OF[each] for each in behind), -1]
+
+
+_CHAINS = _Chains()
+
+
+def _sequenced(cls: type[Layer]) -> tuple[int, int, int]:
+    if cls not in _CHAINS.row:
+        return 0, 0, -1
+    place = bit_field(field_of(cls, cls.sequence_key))
+    assert (place.octets, place.shift, place.mask) == (1, 0, 0xFF), (
+        f"{cls.prefix}: no octet says what follows"
+    )
+    assert cls.closed_by is not None, f"{cls.prefix}: nothing closes what follows"
+    return place.at, _CHAINS.row[cls], NUMBER_OF[cls.closed_by]
+
+
+def _routed_places() -> list[int]:
+    length, following = bit_field(field_of(GRH, "paylen")), bit_field(field_of(GRH, "nxthdr"))
+    assert (length.octets, following.octets) == (2, 1)
+    return [length.at, following.at]
 
 
 _SELECTORS: dict[str | int, tuple[tuple[int, int], ...]] = {
@@ -278,8 +376,15 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
     places = [bit_field(field_of(cls, each.key)) for each in cls.limits]
     places += [BitField(*row[at : at + 4]) for row in [_tail(cls)] for at in (1, 7)]
     places += _ip_places()[:4] if followed == IPV4 else _ip_places()[4:6] if followed == IPV6 else []
-    if followed in (ANNOUNCED, COOKED, PORT):
-        places.append(bit_field(field_of(cls, cls.next_key or "dstport")))
+    if followed in (ANNOUNCED, COOKED):
+        places.append(bit_field(field_of(cls, cls.next_key)))
+    if followed == ROUTED:
+        places += [bit_field(field_of(cls, key)) for key in ("paylen", "nxthdr")]
+    if followed == SEQUENCE:
+        places.append(bit_field(field_of(cls, cls.sequence_key)))
+    # of a UDP port, no more than the format behind it decides, and where formats share one, their octets
+    selecting = max(2 if cls.udp_ports and cls.selected_by else 0, cls.nonzero_octets)
+    places += [BitField(at, 2, 0, 0xFFFF) for at in range(0, selecting, 2)]
     if followed in (EXTENSION, FRAGMENT):
         places += [bit_field(field_of(cls, key)) for key in ("nxt", "offset")[: 1 + (followed == FRAGMENT)]]
     places += [BitField(at, 2, 0, mask) for at, mask in _SELECTORS.get(cls.announced_by, ())]

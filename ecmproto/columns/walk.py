@@ -46,6 +46,7 @@ from ecmproto.columns.layout_cache import (
 from ecmproto.columns.parse_tables import (
     ANNOUNCED,
     ARP_TYPES,
+    CHOSEN,
     CN_TLV,
     CONDITIONS,
     COOKED,
@@ -60,6 +61,7 @@ from ecmproto.columns.parse_tables import (
     MOST_MOVING,
     MOVING_FIELDS,
     MOVING_TAIL,
+    NO_CHAIN,
     NO_DOUBT,
     NO_TAIL,
     NOTHING,
@@ -67,6 +69,7 @@ from ecmproto.columns.parse_tables import (
     OPCODE,
     PORT,
     REST_TAIL,
+    ROUTED,
     SNAP_NUMBER,
     SNAPPED,
     STRANGE,
@@ -269,14 +272,15 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
     if kind == NOTHING:
         return _Next(NO_LAYER, stop, True, NO_LENGTH)
     if kind == PORT:
-        port = two_octets(buffer, start + tables.next_at[layer])
-        return _Next(signed(tables.ports[port]), stop, True, NO_LENGTH)
+        return _behind_port(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
     if kind == DATA:
         return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
     if kind == IPV4:
         return _after_ipv4(buffer, start, end, stop, tables)
     if kind == IPV6:
         return _after_ipv6(buffer, start, end, stop, tables)
+    if kind == ROUTED:
+        return _after_grh(buffer, start, end, stop, tables)
     if kind in (EXTENSION, FRAGMENT):
         if kind == FRAGMENT and _number(buffer, start, tables.ip, 6, 0) != 0:
             return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
@@ -322,6 +326,31 @@ def _after_ipv6(buffer: Octets, start: int, end: int, stop: int, tables: ParseTa
     return _Next(signed(tables.transport[1, following]), bound, True, at)
 
 
+@inlined
+def _after_grh(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
+    routed = tables.routed
+    length = two_octets(buffer, start + routed[0])
+    bound, at = stop, NO_LENGTH
+    if length != 0:
+        bound, at = end + length, start + routed[0]
+    if signed(buffer[start + routed[1]]) != routed[2]:
+        return _Next(DATA_NUMBER, bound, True, at)
+    behind = _behind_port(buffer, routed[3], end, min(stop, bound), tables)
+    return _Next(behind.layer, bound, behind.settled, at)
+
+
+@inlined
+def _behind_port(buffer: Octets, port: int, pos: int, stop: int, tables: ParseTables) -> _Next:
+    """Return the format at ``pos`` that a UDP destination port announces."""
+    layer = signed(tables.ports[port])
+    if layer > CHOSEN:
+        return _Next(layer, stop, True, NO_LENGTH)
+    row = CHOSEN - layer
+    if stop - pos < 2:
+        return _Next(signed(tables.chosen[row, 1 << 16]), stop, False, NO_LENGTH)
+    return _Next(signed(tables.chosen[row, two_octets(buffer, pos)]), stop, True, NO_LENGTH)
+
+
 class _Wrong(NamedTuple):
     what: int
     first: int
@@ -330,7 +359,15 @@ class _Wrong(NamedTuple):
 
 @inlined
 def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: ParseTables) -> bool:
-    """Whether octets announced as a format are none of it; see `ecmproto.formats.experimental.Proposed`."""
+    """Whether octets announced as a format are none of it.
+
+    See `ecmproto.formats.base.Layer.cannot_be` and `ecmproto.formats.experimental.Proposed`.
+    """
+    least = tables.doubts[layer, 4]
+    if least != 0:
+        if stop - start < tables.fixed[layer] or reach - start < least:
+            return True
+        return tables.doubts[layer, 5] != 0 and all_zero(buffer, start, 2 * tables.doubts[layer, 5])
     behind = start + CPID_AT + CPID_OCTETS
     if tables.doubts[layer, 1] != 0 and stop >= behind:
         if signed(buffer[start + CPID_AT]) & 1 != 0:
@@ -431,6 +468,10 @@ def walk(
     open_ended, bounded, length_at = False, False, NO_LENGTH
     # whether frames that are longer may be something else
     exact = False
+    # what is left of the sequence of formats that a layer has named; how far the one may reach that closes it
+    chain, closing = NO_CHAIN, NO_LAYER
+    whole_stop, whole_reach = stop, reach
+    port_at = NO_LENGTH
     told = errors.used[0]
     while layer >= 0 and (pos < stop or layer != DATA_NUMBER):
         if tables.follows[layer] == UNKNOWN:
@@ -438,6 +479,7 @@ def walk(
             break
         if tables.doubts[layer, 0] != NO_DOUBT:
             if _doubted(buffer, layer, pos, stop, reach, tables):
+                exact = exact or (tables.doubts[layer, 4] != 0 and reach - pos < tables.doubts[layer, 4])
                 layer = tables.doubts[layer, 0]
             elif tables.doubts[layer, 2] != 0 and not _shows(buffer, layer, pos, stop, tables):
                 exact = True
@@ -491,6 +533,39 @@ def walk(
                 last = DATA_NUMBER
             pos = end
             break
+        if tables.sequenced[layer, 2] != NO_LAYER:
+            closing = tables.sequenced[layer, 2]
+            value = signed(buffer[pos + tables.sequenced[layer, 0]])
+            chain = tables.chains[tables.sequenced[layer, 1], value]
+            whole_stop, whole_reach = stop, reach
+            fixed = tables.fixed[closing]
+            reach -= fixed
+            if reach < after:
+                _tell(errors, row, closing, after - begin, SHORT, fixed, stop - after)
+                settled = False
+                if after < end:
+                    trace(cache, layers, DATA_NUMBER, after - begin, end - after)
+                    layers += 1
+                    node = step(paths, node, DATA_NUMBER)
+                    last = DATA_NUMBER
+                pos = end
+                break
+            stop = min(stop, reach)
+        if closing != NO_LAYER:
+            pos = after
+            layer = tables.chain[chain]
+            if layer != NO_LAYER:
+                chain += 1
+            elif pos < stop:
+                layer = DATA_NUMBER
+            if layer == NO_LAYER:
+                layer, closing = closing, NO_LAYER
+                stop, reach = whole_stop, whole_reach
+                if stop == pos and pos < reach:
+                    layer = NO_LAYER
+            continue
+        if tables.follows[layer] == PORT:
+            port_at = pos + tables.next_at[layer] - begin
         following = _following(buffer, layer, pos, after, stop, tables)
         if following.length_at != NO_LENGTH:
             if (
@@ -517,7 +592,7 @@ def walk(
     if bounded:
         length_at = NO_LENGTH
     return WalkResult(
-        layers, last, node, pos - begin, end - begin, least, settled, open_ended, exact, length_at
+        layers, last, node, pos - begin, end - begin, least, settled, open_ended, exact, length_at, port_at
     )
 
 
@@ -543,10 +618,10 @@ def assign(
         place = hashed(tables, buffer, start, captured, link, first)
         number = NO_LAYOUT
         if place != NO_LAYOUT:
-            number = find_layout(cache, place, buffer, start, captured, original, link)
+            number = find_layout(cache, place, tables.ports, buffer, start, captured, original, link)
             if number == NO_LAYOUT:
                 again = hashed_with_lengths(place, captured, original)
-                number = find_layout(cache, again, buffer, start, captured, original, link)
+                number = find_layout(cache, again, tables.ports, buffer, start, captured, original, link)
         if number == NO_LAYOUT:
             told = errors.used[0]
             found = walk(frames, row, tables, errors, paths, cache)

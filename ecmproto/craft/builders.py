@@ -37,6 +37,7 @@ from ecmproto.formats.ip import (
 )
 from ecmproto.formats.lldp import END, TLV, CongestionNotificationTLV
 from ecmproto.formats.mac_control import PFC
+from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.text import cpid
 
 
@@ -133,6 +134,7 @@ def complete(stack: Stack) -> list[Values]:
     """
     if stack.is_lldp:
         _complete_lldp(stack)
+    _complete_sequence(stack)
     _complete_ip(stack)
     if not stack.parts or stack.parts[0].cls is not Ethernet:
         stack.parts.insert(0, Part(Ethernet))
@@ -143,14 +145,52 @@ def complete(stack: Stack) -> list[Values]:
     return [_values_of(part, stack, addresses) for part in stack.parts]
 
 
+def _complete_sequence(stack: Stack) -> None:
+    """Add what a part says that follows it, as far as it is left out, and what such a part follows."""
+    index = next((i for i, part in enumerate(stack.parts) if part.cls.closed_by is not None), None)
+    if index is None:
+        index = next((i for i, part in enumerate(stack.parts) if part.cls in _LEADERS), None)
+        if index is None:
+            return
+        leader, key, number = _LEADERS[stack.parts[index].cls]
+        stack.parts.insert(index, Part(leader, {key: number}))
+    part = stack.parts[index]
+    value = part.values.get(part.cls.sequence_key)
+    named = part.cls() if value is None else part.cls().replace(**{part.cls.sequence_key: value})
+    for place, cls in enumerate(named.sequence_behind(), index + 1):
+        if place == len(stack.parts) or stack.parts[place].cls is not cls:
+            stack.parts.insert(place, Part(cls))
+    if part.cls.closed_by is not None and stack.parts[-1].cls is not part.cls.closed_by:
+        stack.parts.append(Part(part.cls.closed_by))
+
+
+def _leaders() -> dict[type[Layer], tuple[type[Layer], str, int]]:
+    """Return for each format of sequences the format, its field and value that it comes behind by default.
+
+    It is the sequence of the fewest formats, and of these the last one.
+    """
+    leaders: dict[type[Layer], tuple[type[Layer], str, int]] = {}
+    for leader in FORMATS:
+        for value in sorted(leader.sequences, key=lambda value: -len(leader.sequences[value])):
+            leaders |= dict.fromkeys(leader.sequences[value], (leader, leader.sequence_key, value))
+    return leaders
+
+
+_LEADERS = _leaders()
+
+
 def _complete_ip(stack: Stack) -> None:
     """Add missing headers: UDP under a format that has a port, IP under UDP or TCP, UDP in an empty IP."""
-    _put_under(stack, lambda cls: bool(cls.udp_ports), (UDP,))
+    _put_under(stack, lambda cls: bool(cls.udp_ports), (UDP, *_ROUTERS))
     carried = (IPv4, IPv6, *EXTENSIONS.values())
     _put_under(stack, lambda cls: cls.ip_protocol is not None and cls.role != "header", carried)
     last = stack.parts[-1]
     if (last.cls is IPv4 and "proto" not in last.values) or (last.cls is IPv6 and "nxt" not in last.values):
         stack.parts += [Part(UDP), Part(Data, {"data": _PAYLOAD})]
+
+
+_ROUTERS = tuple(cls for cls in FORMATS if cls.follows == "grh")
+"""What stands in the place of IP and UDP."""
 
 
 def _put_under(stack: Stack, needs: Callable[[type[Layer]], bool], under: tuple[type[Layer], ...]) -> None:
@@ -213,7 +253,10 @@ def _values_of(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Valu
         outermost = next(stack.tags()) is part
         return {"priority": _message_priority(_kind(stack))} if outermost else {}
     fill = _FILL.get(part.cls)
-    return fill(part, stack, addresses) if fill else _declared(part, stack, addresses)
+    values = fill(part, stack, addresses) if fill else _declared(part, stack, addresses)
+    for other in stack.parts:
+        values |= other.cls.crafting.outer.get(part.cls, {})
+    return values
 
 
 def _declared(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:

@@ -206,6 +206,8 @@ _ALL = (1 << PRIORITIES) - 1
 _LONGEST_SETTLING_NS = 86_400 * 10**9
 _DATA_OCTETS = 32
 """Enough that a frame does not need padding when it loses its tags."""
+_DISCARD = 9
+"""A UDP port whose datagrams are nobody's (RFC 863)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +269,7 @@ def _data(
     vlan = "" if priority is None else f"vlan id={check.vlan} priority={priority} "
     tag = f"cntag flow_id={number} " if tagged else ""
     data = number.to_bytes(4, "big").hex().ljust(2 * _DATA_OCTETS, "0")
-    line = f"{check.addresses}{vlan}{tag}ip udp data data={data}"
+    line = f"{check.addresses}{vlan}{tag}ip udp dstport={_DISCARD} data data={data}"
     octets = encode(build(line, ethertypes=check.ethertypes))
     received, becomes = receive(new_record(QCNEdge), rules, octets, ethertypes=check.ethertypes)
     counted = priority or 0

@@ -314,4 +314,5 @@ def _picked(values: AxisValues, digits: Int64, rows: slice) -> NDArray[np.unsign
 
 def _shapes(axis: Axis) -> bool:
     """Return whether a field's value decides what else the frame holds."""
-    return axis.field.bits is None or (axis.part.cls in (E2CM, TLV) and axis.field.key == "type")
+    cls, key = axis.part.cls, axis.field.key
+    return axis.field.bits is None or key == cls.sequence_key or (cls in (E2CM, TLV) and key == "type")

@@ -437,7 +437,7 @@ def _address(octets: bytes) -> str:
     return octets[:_SHOWN_ADDRESS].hex(":") + more if octets else "none"
 
 
-STYLES: Mapping[str, Callable[..., str]] = {
+_STYLES: Mapping[str, Callable[..., str]] = {
     "decimal": str,
     "signed": lambda number: f"{number:+d}",
     "hex": lambda number: f"{number:#06x}",
@@ -457,6 +457,11 @@ STYLES: Mapping[str, Callable[..., str]] = {
     "ethertype": lambda value: "LLC" if value <= MAX_LENGTH else f"{value:#06x}",
     # smaller ones are Linux's own numbers
     "protocol": lambda value: "data" if value <= MAX_LENGTH else f"{value:#06x}",
+}
+STYLES: Mapping[str, Callable[..., str]] = {
+    name: style
+    for styles in (_STYLES, *(cls.summary.styles for cls in FORMATS))
+    for name, style in styles.items()
 }
 """How values are written: a field in the style of its kind where none is named."""
 

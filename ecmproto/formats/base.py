@@ -21,7 +21,7 @@ import dataclasses
 import operator
 import struct
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, dataclass_transform
 
 from ecmproto.errors import DecodeError, EncodeError, ParameterError, SpecError
@@ -59,14 +59,16 @@ Follows: TypeAlias = Literal[
     "extension",
     "fragment",
     "port",
+    "grh",
+    "sequence",
     "data",
     "tlv",
     "cn tlv",
     "own",
 ]
 """How a format names what follows it: not at all, by an EtherType or length (a cooked header: no length;
-SNAP: few EtherTypes), by IP's protocol or next header, by a UDP port; octets and TLVs need no name.  Of the
-others, "own", only the format's method knows."""
+SNAP: few EtherTypes), by IP's protocol or next header, by a UDP port or as if by RoCE's; with one of its
+``sequences``; octets and TLVs need no name.  Of the others, "own", only the format's method knows."""
 
 Following: TypeAlias = "tuple[type[Layer] | None, int]"
 """The format of what follows a layer (None: nothing does) and the octet where that must end."""
@@ -98,8 +100,8 @@ class Formats(Protocol):
     def behind_ip(self, version: int, protocol: int) -> type[Layer]:
         """Return the format that IPv4's protocol or IPv6's next header announces; `Data` for others."""
 
-    def behind_port(self, port: int) -> type[Layer]:
-        """Return the format that a UDP destination port announces; `Data` for others."""
+    def behind_port(self, port: int, data: bytes, pos: int, stop: int) -> type[Layer]:
+        """Return the format that a UDP port announces at ``data[pos:stop]``; `Data` for others."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +133,8 @@ class Crafting:
     """The priority it travels in."""
     values: Mapping[str, int | bytes] = dataclasses.field(default_factory=dict)
     """Fields that have other values than their defaults."""
+    outer: Mapping[type[Layer], Mapping[str, int | bytes]] = dataclasses.field(default_factory=dict)
+    """Fields of the headers in front of it that have other values than theirs, by the format of those."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +182,8 @@ class Layer:
     announced_by: ClassVar[str | int] = ""
     """The role in the `EtherTypes` map, or the EtherType itself, that announces it; "" when neither does."""
     selected_by: ClassVar[tuple[int, ...]] = ()
-    """Where formats share an EtherType: the values of the selector, the first two octets unless the EtherType
-    says otherwise, that mean this one; () for any other."""
+    """Where formats share an EtherType or a UDP port: the values of the selector, the first two octets unless
+    the EtherType says otherwise, that mean this one; () for any other."""
     behind_snap: ClassVar[bool] = False
     """Whether its EtherType announces it in SNAP headers too."""
     ip_protocol: ClassVar[int | None] = None
@@ -198,6 +202,15 @@ class Layer:
     """What it refuses, in the order in which it is looked at."""
     shows: ClassVar[type[Layer] | None] = None
     """The format with which the frame starts that its last field shows; None when it shows none."""
+    sequence_key: ClassVar[str] = ""
+    """The field of 8 bits whose value picks one of ``sequences``."""
+    sequences: ClassVar[Mapping[int, tuple[type[Layer], ...]]] = {}
+    """Where this format alone knows all that follows it: the formats, in order, by the value of that field.
+    None are listed for values with no more than octets behind them."""
+    closed_by: ClassVar[type[Layer] | None] = None
+    """The format of the last octets of the packet that starts with this one and follows its sequence."""
+    covers: ClassVar[str] = ""
+    """The field that is computed of the octets in front of this layer; see `covering`."""
     least_shown: ClassVar[int] = 0
     """The least octets of that frame on the wire, where one is shown."""
 
@@ -223,14 +236,22 @@ class Layer:
 
     otherwise: ClassVar[type[Layer] | None] = None
     """The format of octets that are announced as this one and cannot be it; None where all can."""
+    least_octets: ClassVar[int] = 0
+    """Where there is an ``otherwise``: the least octets on the wire from this layer on."""
+    nonzero_octets: ClassVar[int] = 0
+    """Where there are ``least_octets``: how many octets at its start cannot all be zero."""
 
     @classmethod
     def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
         """Return whether the octets announced as this format are none of it, but of ``otherwise``.
 
-        They are ``data[start:stop]`` and went on to octet ``reach`` on the wire.
+        They are ``data[start:stop]`` and went on to octet ``reach`` on the wire.  Left out: where fewer are
+        there than its fixed part, fewer were on the wire than its least ones, or the first are zero.
         """
-        return False
+        if not cls.least_octets:
+            return False
+        few = stop - start < cls.fixed_octets or reach - start < cls.least_octets
+        return few or not any(data[start : start + cls.nonzero_octets])
 
     @classmethod
     def short(cls, data: bytes, start: int, stop: int, reach: int) -> DecodeError | None:
@@ -269,6 +290,18 @@ class Layer:
             return {self.next_key: len(rest)} if value <= MAX_LENGTH >= len(rest) else {}
         old = ethertype == formats.ethertypes.c_tag and value == formats.ethertypes.old_s_tag
         return {} if old else {self.next_key: ethertype}
+
+    @classmethod
+    def covering(cls, layers: Sequence[Layer], starts: Sequence[int]) -> Callable[[bytes], int] | None:
+        """Return the function that computes the field that ``covers`` the octets in front; None for none.
+
+        ``starts`` says where each of the ``layers`` in front starts in the frame, then where the last ends.
+        """
+        return None
+
+    def sequence_behind(self) -> tuple[type[Layer], ...]:
+        """Return the formats that follow one another behind this layer; see ``sequences``."""
+        return self.sequences.get(getattr(self, self.sequence_key), ())
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Return the format that follows in ``data[end:stop]``, and the octet up to which it may reach.
@@ -380,7 +413,8 @@ def _fill_in(cls: Any) -> None:
 
     fill("role", "header" if not announced else "tag" if cls.next_key else "payload")
     plain = cls.following is Layer.following
-    fill("follows", "own" if not plain else "ethertype" if cls.next_key else "")
+    named: Follows = "ethertype" if cls.next_key else "sequence" if cls.sequence_key else ""
+    fill("follows", named if plain else "own")
     fill("counted_as", "" if cls.role == "header" else cls.title)
     fill("crafting", Crafting())
     shows = cls.shows is not None

@@ -429,7 +429,7 @@ class UDP(Layer):
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """The format of the destination port, where one has it; octets otherwise."""
-        return formats.behind_port(self.dstport), stop
+        return formats.behind_port(self.dstport, data, end, stop), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Return the length, and the port of the next layer; the checksum stays, 0 means none over IPv4."""

@@ -23,6 +23,20 @@ from ecmproto.formats.ethernet import MSDU, SLL, SLL2, SNAP, SNAP_START, VLAN, D
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.formats.experimental import UnknownMessage, UnknownTag, selector
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.formats.infiniband import (
+    AETH,
+    BTH,
+    CNP,
+    DETH,
+    GRH,
+    ICRC,
+    IETH,
+    RDETH,
+    RETH,
+    AtomicAckETH,
+    AtomicETH,
+    ImmDt,
+)
 from ecmproto.formats.ip import (
     AH,
     ARP,
@@ -48,13 +62,13 @@ OWN: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
     UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, EthernetARP,
     IPv4ARP, OtherARP, IPv4, IPv6, HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP,
-    MSDU, SLL, SLL2, Data,
+    BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, MSDU, SLL, SLL2, Data,
 )  # fmt: skip
 
 """The formats that ecmproto itself brings."""
 
 ENTRY_POINT_GROUP = "ecmproto.formats"
-MOST_FORMATS = 60
+MOST_FORMATS = 63
 """How many formats compiled code has room for; it is the same whatever formats there are."""
 
 
@@ -191,15 +205,15 @@ class Dispatch:
         """Return the format that IPv4's protocol or IPv6's next header announces; `Data` for others."""
         return (BEHIND_IPV4 if version == 4 else BEHIND_IPV6).get(protocol, Data)
 
-    def behind_port(self, port: int) -> type[Layer]:
-        """Return the format that a UDP destination port announces; `Data` for others."""
-        return BEHIND_PORTS.get(port, Data)
+    def behind_port(self, port: int, data: bytes, pos: int, stop: int) -> type[Layer]:
+        """Return the format that a UDP port announces at ``data[pos:stop]``; `Data` for others."""
+        choose = BEHIND_PORTS.get(port)
+        return Data if choose is None else choose(data, pos, stop)
 
 
 BEHIND_IPV4 = {cls.ip_protocol: cls for cls in FORMATS if cls.ip_protocol is not None}
 BEHIND_IPV6 = BEHIND_IPV4 | {cls.next_header: cls for cls in FORMATS if cls.next_header is not None}
-BEHIND_PORTS = {port: cls for cls in FORMATS for port in cls.udp_ports}
-"""The formats that IPv4's protocol, IPv6's next header and a UDP destination port announce."""
+"""The formats that IPv4's protocol and IPv6's next header announce."""
 
 
 def dispatch(ethertypes: EtherTypes = DEFAULT) -> Dispatch:
@@ -250,6 +264,17 @@ def _by_selector(
     return choose
 
 
+def _behind_ports() -> dict[int, Chooser]:
+    groups: dict[int, list[type[Layer]]] = {}
+    for cls in FORMATS:
+        for port in cls.udp_ports:
+            groups.setdefault(port, []).append(cls)
+    return {
+        port: _by_selector(members, _first_two, next((cls for cls in members if not cls.selected_by), Data))
+        for port, members in groups.items()
+    }
+
+
 def _discriminator(data: bytes, pos: int) -> int:
     return selector(data[pos] & 7, data[pos + 1] >> 4)
 
@@ -257,6 +282,9 @@ def _discriminator(data: bytes, pos: int) -> int:
 def _first_two(data: bytes, pos: int) -> int:
     return data[pos] << 8 | data[pos + 1]
 
+
+BEHIND_PORTS = _behind_ports()
+"""What chooses the format that a UDP destination port announces."""
 
 _DEFAULT = _dispatch(DEFAULT)
 

@@ -57,7 +57,8 @@ class Meta:
 class Count:
     """The number of octets of a variable field.
 
-    Either ``scale`` times the field ``key`` minus ``minus``; or, with no key, every octet that is left.
+    Either ``scale`` times the field ``key`` minus ``minus``, a fixed number with a scale of 0; or, with no
+    key, every octet that is left.
     ``when`` = (key, values) makes the field empty unless that other field has one of those values.
     """
 

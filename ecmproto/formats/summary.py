@@ -75,6 +75,8 @@ class Summary:
     """The style in which the format's name is shown; "": its role's."""
     clauses: Mapping[str, Clause] = dataclasses.field(default_factory=dict)
     """Those of its own."""
+    styles: Mapping[str, Callable[..., str]] = dataclasses.field(default_factory=dict)
+    """Styles that its templates name and `ecmproto.dissect` does not have."""
 
 
 _SAID_OF_NUMBERS = 6

@@ -91,7 +91,11 @@ def layer_of(cls: type[Layer]) -> type[Packet]:
 
 def fields_of(cls: type[Layer], **names: Mapping[int, str]) -> list[Any]:
     """Return a format's fields as Scapy's, in wire order; ``names`` gives values of some fields names."""
-    lengths = {field.count.key: field for field in cls.layout if field.count is not None and field.count.key}
+    lengths = {
+        field.count.key: field
+        for field in cls.layout
+        if field.count and field.count.key and field.count.scale
+    }
     return [
         _field(cls, field, lengths.get(field.key), names.get(field.key, field.meta.names))
         for field in cls.layout

@@ -79,6 +79,23 @@ TABLES: dict[str, tuple[int, str]] = {
         | checksum 16.0 16 uint
         | urgent_pointer 18.0 16 uint | options 20.0 + octets"""),
     "udp": (8, "srcport 0.0 16 uint | dstport 2.0 16 uint | length 4.0 16 uint | checksum 6.0 16 uint"),
+    "bth": (12, """opcode 0.0 8 uint | se 1.0 1 uint | m 1.1 1 uint | padcnt 1.2 2 uint | tver 1.4 4 uint
+        | p_key 2.0 16 uint | fecn 4.0 1 uint | becn 4.1 1 uint | reserved6 4.2 6 uint | qp 5.0 24 uint
+        | a 8.0 1 uint | reserved7 8.1 7 uint | psn 9.0 24 uint"""),
+    "cnp": (12, """opcode 0.0 8 uint | se 1.0 1 uint | m 1.1 1 uint | padcnt 1.2 2 uint | tver 1.4 4 uint
+        | p_key 2.0 16 uint | fecn 4.0 1 uint | becn 4.1 1 uint | reserved6 4.2 6 uint | qp 5.0 24 uint
+        | a 8.0 1 uint | reserved7 8.1 7 uint | psn 9.0 24 uint | reserved 12.0 + octets"""),
+    "rdeth": (4, "reserved 0.0 8 uint | eecnxt 1.0 24 uint"),
+    "deth": (8, "q_key 0.0 32 uint | reserved 4.0 8 uint | srcqp 5.0 24 uint"),
+    "reth": (16, "va 0.0 64 uint | r_key 8.0 32 uint | dmalen 12.0 32 uint"),
+    "atomiceth": (28, "va 0.0 64 uint | r_key 8.0 32 uint | swapdt 12.0 64 uint | cmpdt 20.0 64 uint"),
+    "aeth": (4, "syndrome 0.0 8 uint | msn 1.0 24 uint"),
+    "atomicacketh": (8, "origremdt 0.0 64 uint"),
+    "immdt": (4, "immdt 0.0 32 uint"),
+    "ieth": (4, "r_key 0.0 32 uint"),
+    "icrc": (4, "crc 0.0 32 uint"),
+    "grh": (40, """ipver 0.0 4 uint | tclass 0.4 8 uint | flowlabel 1.4 20 uint | paylen 4.0 16 uint
+        | nxthdr 6.0 8 uint | hoplmt 7.0 8 uint | sgid 8.0 128 ipv6 | dgid 24.0 128 ipv6"""),
     "msdu": (2, "type 0.0 16 uint"),
     "sll": (16, """pkttype 0.0 16 uint | hatype 2.0 16 uint | halen 4.0 16 uint | src 6.0 48 mac
         | unused 12.0 16 uint | etype 14.0 16 uint"""),

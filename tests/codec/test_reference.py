@@ -41,7 +41,10 @@ def test_names_of_fields_are_unique_but_where_formats_share_a_field() -> None:
     shared = {entry.name: entry.formats for entry in catalogue() if len(entry.formats) > 1}
     arps = ("arp", "arp_mac", "arp_ipv4", "arp_other")
     cooked = ("pkttype", "hatype", "halen", "src.eth", "unused", "etype")
+    bth = ("opcode", "se", "m", "padcnt", "tver", "p_key", "fecn", "becn", "reserved6", "destqp", "a")
     assert shared == {
+        **{f"infiniband.bth.{key}": ("bth", "cnp") for key in (*bth, "reserved7", "psn")},
+        **{f"infiniband.reth.{key}": ("reth", "atomiceth") for key in ("va", "r_key")},
         "macc.opcode": ("pause", "pfc", "macc"),
         "lldp.tlv.type": ("lldp", "lldpcn"),
         "lldp.tlv.len": ("lldp", "lldpcn"),

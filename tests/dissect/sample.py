@@ -63,7 +63,7 @@ _REPLY = Ethernet(dst=SOURCE, src=SINK)
 _VLAN = VLAN(priority=3, id=5)
 _IP = IPv4(src=bytes([10, 0, 0, 1]), dst=bytes([10, 0, 0, 2]))
 _IP6 = IPv6(src=bytes.fromhex("20010db8" + 23 * "0" + "1"), dst=bytes.fromhex("20010db8" + 23 * "0" + "2"))
-_UDP = UDP(srcport=49152, dstport=4791)
+_UDP = UDP(srcport=49152, dstport=4711)
 
 DATA = octets(_FORTH, _VLAN, CNTag(flow_id=7), _IP, _UDP, Data(data=b"payload!" * 12))
 _MSDU, _SAMPLE = DATA[20:84], DATA[:48]

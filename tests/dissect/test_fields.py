@@ -14,6 +14,7 @@ from ecmproto.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop
 from ecmproto.formats.registry import catalogue
 from tests.dissect.sample import FRAMES
 from tests.dissect.test_forms import record
+from tests.formats import roce
 
 
 def value(name: str, frame: str) -> str:
@@ -47,7 +48,7 @@ def value(name: str, frame: str) -> str:
         ("lldp.tlv.value", "lldp", "73771b5b33316d31"),
         ("eth.src", "ecm", "02:00:00:00:00:99"),
         ("encapsulated.eth.src", "ecm", "02:00:00:00:00:01"),
-        ("encapsulated.udp.dstport", "cnm", "4791"),
+        ("encapsulated.udp.dstport", "cnm", "4711"),
         ("encapsulated.udp.dstport", "data", ""),
         ("rdtag.rate", "rd tag", "4294967295"),
     ],
@@ -61,7 +62,7 @@ def test_every_name_of_the_catalogue_can_be_asked_for() -> None:
     names = [entry.name for entry in catalogue() if not entry.name.startswith("sll")]
     headers = (SNAP(), IPv6(), HopByHop(), Routing(), DestinationOptions(), AH(icv=b"icv."), FragmentHeader())
     extended = encode(Frame(layers=(Ethernet(), *headers)), fix=True)
-    rows = [FieldReader(names).row(record(octets)) for octets in [*FRAMES.values(), extended]]
+    rows = [FieldReader(names).row(record(octets)) for octets in [*FRAMES.values(), *roce.frames(), extended]]
     filled = {name for row in rows for name, text in zip(names, row, strict=True) if text}
     # what no frame of the sample has
     assert {name for name in names if name not in filled} == {

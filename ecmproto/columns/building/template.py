@@ -10,8 +10,8 @@ that has 0, none), and all of them over many frames (RFC 1071).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class FrameTemplate:
 
     octets: Octets
     places: tuple[BitRange, ...] = ()
-    checksums: tuple[Checksum, ...] = ()
+    checksums: tuple[Checksum | Covering, ...] = ()
 
     def fill(self, out: Octets, rows: Any, sources: Sequence[Source]) -> None:
         """Make ``out`` (n × length) frames: a copy a row, with the values that the sources have for ``rows``.
@@ -76,11 +76,11 @@ def frame_template(
     """
     places = tuple(places)
     written = [place.octets for place in places]
-    covering: list[Checksum] = []
+    covering: list[Checksum | Covering] = []
     for checksum in checksums_of(frame, given, transport=transport) if checksums else ():
         if checksum.covers(written):
             covering.append(checksum)
-            written.append(range(checksum.at, checksum.at + 2))
+            written.append(range(checksum.at, checksum.at + checksum.octets))
     octets = np.frombuffer(encode(frame), np.uint8)
     return FrameTemplate(octets=octets, places=places, checksums=tuple(covering))
 
@@ -122,8 +122,8 @@ def summed(frame: Frame, given: Sequence[Collection[str]], *, transport: bool) -
     layers = list(frame.layers)
     for checksum in checksums:
         checksum.write(octets)
-        number = int.from_bytes(octets[0, checksum.at : checksum.at + 2].tobytes(), "big")
-        layers[checksum.layer] = layers[checksum.layer].replace(checksum=number)
+        number = int.from_bytes(octets[0, checksum.at : checksum.at + checksum.octets].tobytes(), "big")
+        layers[checksum.layer] = layers[checksum.layer].replace(**{checksum.key: number})
     return dataclasses.replace(frame, layers=tuple(layers))
 
 
@@ -223,6 +223,8 @@ class Checksum:
     constant: int = 0
     never_zero: bool = False
     """UDP writes a sum of 0 as 0xFFFF, since 0 says that there is none (RFC 768)."""
+    key: ClassVar[str] = "checksum"
+    octets: ClassVar[int] = 2
 
     def covers(self, written: Iterable[range]) -> bool:
         """Return whether any of the octets ``written`` goes into it."""
@@ -246,25 +248,57 @@ class Checksum:
         frames[:, self.at + 1] = result & np.uint64(0xFF)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Covering:
+    """A field that its format computes of the octets in front of it (`Layer.covering`)."""
+
+    layer: int
+    at: int
+    key: str
+    octets: int
+    compute: Callable[[bytes], int]
+
+    def covers(self, written: Iterable[range]) -> bool:
+        """Return whether any of the octets ``written`` may go into it."""
+        return any(part.start < self.at for part in written)
+
+    def write(self, frames: Octets) -> None:
+        """Compute it for each row of ``frames`` (n × length) and write it there."""
+        for row in frames:
+            value = self.compute(row.tobytes())
+            row[self.at : self.at + self.octets] = np.frombuffer(value.to_bytes(self.octets, "big"), np.uint8)
+
+
 def checksums_of(
     frame: Frame, given: Sequence[Collection[str]], *, transport: bool = True
-) -> tuple[Checksum, ...]:
+) -> tuple[Checksum | Covering, ...]:
     """Return the checksums to compute, innermost first: those whose field was not given.
 
-    Without ``transport`` only those of IPv4 headers, which are what the encoder computes.
+    Without ``transport`` neither TCP's nor UDP's, but what the encoder computes.
     """
     starts = frame.boundaries()
-    found = []
+    found: list[Checksum | Covering] = []
     for index, value in enumerate(frame.layers):
-        if "checksum" in given[index]:
+        if (value.covers or Checksum.key) in given[index]:
             continue
         start, stop = starts[index], starts[index + 1]
+        if value.covers:
+            found += _covering(frame, starts, index)
         if isinstance(value, IPv4):
             found.append(Checksum(layer=index, at=start + 10, ranges=((start, stop),)))
         elif transport and isinstance(value, TCP | UDP) and index:
             outer = _transport(frame, starts, index)
             found += [outer] if outer else []
     return tuple(reversed(found))
+
+
+def _covering(frame: Frame, starts: tuple[int, ...], index: int) -> Iterator[Covering]:
+    value = frame.layers[index]
+    compute = value.covering(frame.layers[:index], starts[: index + 1])
+    field = next(field for field in value.layout if field.key == value.covers)
+    if compute is not None:
+        at, octets = starts[index] + field.bit_offset // 8, (field.bits or 0) // 8
+        yield Covering(layer=index, at=at, key=field.key, octets=octets, compute=compute)
 
 
 def _transport(frame: Frame, starts: tuple[int, ...], index: int) -> Checksum | None:

@@ -185,12 +185,14 @@ def _plan(cls: type[Layer]) -> _Plan:
     plain = {field.key: values_of(field) for field in cls.layout if field.count is None}
     counted = [field for field in cls.layout if field.count is not None]
     tail = counted[0] if len(counted) == 1 else None
+    count = tail.count if tail else None
     return _Plan(
         counted_by_selection=tuple(counted) if tail is None else (),
         selection=selection(cls),
         fields=plain | INSISTED.get(cls, {}),
         tail=tail,
-        counted=_counted_octets(cls, tail.count) if tail and tail.count and tail.count.key else None,
+        # of a fixed number of octets, the field that they are declared by says nothing
+        counted=_counted_octets(cls, count) if count and count.key and count.scale else None,
     )
 
 

@@ -271,7 +271,7 @@ def test_many_lengths_keep_their_order() -> None:
     lengths = np.arange(300) * 7 % 97
     buffer = np.arange(1000, dtype=np.uint8)
     stretches = Stretches(buffer=buffer, start=np.arange(300), octets=lengths)
-    made = octets(build("udp data"), 300, {"data.data": stretches, "udp.srcport": np.arange(300)})
+    made = octets(build("udp dstport=9 data"), 300, {"data.data": stretches, "udp.srcport": np.arange(300)})
     for row, each in enumerate(made):
         frame = decode(each)
         assert frame[UDP].srcport == row

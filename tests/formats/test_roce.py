@@ -1,0 +1,133 @@
+"""RoCE: known octets, every opcode, what is none of it, cut packets, invariant CRCs."""
+
+import dataclasses
+import zlib
+
+import pytest
+
+from ecmproto.codec import UDP, Data, IPv4, decode, decode_lax, encode
+from ecmproto.craft import build
+from ecmproto.dissect.lines import describe
+from ecmproto.formats.infiniband import (
+    AETH,
+    BTH,
+    CNP,
+    CNP_OPCODE,
+    GRH,
+    ICRC,
+    OPCODES,
+    coverage,
+    syndrome_text,
+)
+from tests.formats.roce import CNP_OCTETS, NETWORKS, frame_lines
+
+BEHIND = {  # IBTA table 38, by operation: reliable connections'
+    0x03: "immdt", 0x05: "immdt", 0x06: "reth", 0x09: "immdt", 0x0A: "reth", 0x0B: "reth immdt",
+    0x0C: "reth", 0x0D: "aeth", 0x0F: "aeth", 0x10: "aeth", 0x11: "aeth", 0x12: "aeth atomicacketh",
+    0x13: "atomiceth", 0x14: "atomiceth", 0x16: "ieth", 0x17: "ieth",
+}  # fmt: skip
+CNP_HEADERS = 54
+
+
+def test_a_cnp_of_a_network_card_is_read_and_written_to_the_octet() -> None:
+    frame = decode(CNP_OCTETS)
+    cnp = frame[CNP]
+    assert cnp == CNP(qp=0x118)
+    assert (cnp.opcode, cnp.becn, cnp.fecn, cnp.p_key, cnp.psn, cnp.reserved) == (
+        0x81, 1, 0, 0xFFFF, 0, bytes(16)
+    )  # fmt: skip
+    assert (frame[IPv4].dsfield, frame[UDP].dstport, frame[ICRC].crc) == (0xC2, 4791, 0x82FD002A)
+    assert [layer.prefix for layer in frame.layers] == ["eth", "ip", "udp", "cnp", "icrc"]
+    assert encode(frame) == CNP_OCTETS
+    assert encode(dataclasses.replace(frame, layers=(*frame.layers[:-1], ICRC())), fix=True) == CNP_OCTETS
+    assert describe(frame) == ("CNP", "→ QP 0x118")
+
+
+def masked_crc(octets: bytes, ones: str) -> bytes:
+    """Return the CRC of a packet with bits set, written out: ``ones`` is hex, as long as the packet."""
+    mask = bytes.fromhex(ones)
+    octets = bytes(one | other for one, other in zip(octets, mask, strict=True))
+    return zlib.crc32(b"\xff" * 8 + octets).to_bytes(4, "little")
+
+
+def test_what_switches_change_is_not_in_an_invariant_crc() -> None:
+    ip4 = "00ff0000000000 00ff00ffff".replace(" ", "") + 8 * "00" + 6 * "00" + "ffff"
+    ip6 = "0fffffff000000ff" + 32 * "00" + 6 * "00" + "ffff"
+    grh = "0fffffff000000ff" + 32 * "00"
+    for line, ones in (("", ip4), ("ipv6 ", ip6), ("grh ", grh)):
+        octets = encode(build(f"{line}cnp qp=5 fecn=1 psn=77"))
+        packet = octets[14:-4]
+        assert octets[-4:] == masked_crc(packet, ones + "00000000ff" + 23 * "00"), line
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_every_opcode_has_its_headers_its_payload_and_its_crc(network: str) -> None:
+    for opcode in OPCODES:
+        if opcode == CNP_OPCODE:
+            continue
+        transport, operation = opcode & 0xE0, opcode & 0x1F
+        headers = BEHIND.get(operation, "").split()
+        if transport == 0x40:
+            headers = ["rdeth", *([] if 0x0D <= operation <= 0x12 else ["deth"]), *headers]
+        elif transport == 0x60:
+            headers = ["deth", *headers]
+        for data in ("", " data data=01020304"):
+            octets = encode(build(f"{network} bth opcode={opcode} qp=9{data}".strip()))
+            frame = decode(octets)
+            found = [layer.prefix for layer in frame.layers]
+            payload = ["data"] if data else []
+            assert found[found.index("bth") :] == ["bth", *headers, *payload, "icrc"], f"{opcode:#x}"
+            assert encode(frame) == octets
+            covered = coverage(frame.layers[:-1], frame.starts[:-1])
+            assert covered is not None
+            assert covered.crc(octets) == frame[ICRC].crc
+    assert decode(encode(build("bth opcode=0xff data data=01020304")))[Data].data == bytes((1, 2, 3, 4))
+
+
+def test_octets_behind_roces_port_that_are_no_packet_are_data() -> None:
+    for payload, last in (
+        ("00" * 64, Data),
+        ("01" * 15, Data),
+        ("01" * 16, ICRC),
+        ("00000001" + "00" * 12, ICRC),
+    ):
+        frame = decode(encode(build(f"udp dstport=4791 data data={payload}")))
+        assert type(frame.layers[-1]) is last, payload
+    assert type(decode(encode(build("udp dstport=4790 data data=" + "01" * 16))).layers[-1]) is Data
+
+
+def test_a_packet_that_was_cut_off_is_told_as_far_as_it_goes() -> None:
+    for octets in range(CNP_HEADERS, len(CNP_OCTETS)):
+        frame = decode(CNP_OCTETS[:octets], original_octets=len(CNP_OCTETS))
+        assert frame[CNP].qp == 0x118
+        assert ICRC not in frame
+        assert encode(frame) == CNP_OCTETS[:octets]
+    error = decode_lax(CNP_OCTETS[:16] + (60 - 3).to_bytes(2, "big") + CNP_OCTETS[18:]).error
+    assert error is not None
+    assert (error.layer, error.offset, error.needed) == ("icrc", 70, "4 octets")
+
+
+def test_every_crafted_frame_gives_its_octets_back() -> None:
+    for line in frame_lines():
+        frame = build(line)
+        assert decode(encode(frame)) == frame, line
+
+
+def test_headers_of_a_sequence_are_crafted_behind_the_header_that_names_them() -> None:
+    assert build("aeth")[BTH].opcode == 0x11
+    assert build("reth va=0x1000")[BTH].opcode == 0x0C
+    assert [layer.prefix for layer in build("grh cnp").layers] == ["eth", "grh", "cnp", "icrc"]
+    assert build("grh cnp")[GRH].paylen == 32
+    given = build("cnp icrc crc=1")
+    assert given[ICRC].crc == 1
+
+
+def test_acknowledgments_are_told() -> None:
+    told = {0x1F: "ACK", 0x2E: "receiver not ready, timer 14", 0x60: "NAK PSN sequence error"}
+    told |= {0x64: "NAK invalid RD request", 0x7F: "NAK code 31", 0x40: "syndrome 0x40"}
+    for syndrome, text in told.items():
+        assert syndrome_text(syndrome) == text
+        frame = build(f"aeth syndrome={syndrome} msn=3")
+        assert describe(frame) == ("RoCE", f"RC acknowledge → QP 0x0 PSN 0 {text} MSN 3")
+    assert frame[AETH].msn == 3
+    assert describe(build("ip dsfield=3 bth qp=0x118 psn=7"))[1] == "RC SEND only → QP 0x118 PSN 7 CE"
