@@ -1,16 +1,27 @@
-"""Networks in virtual time: frames of sources a second, beside plain Python and a bare event loop."""
+"""Networks in virtual time: frames of sources a second, beside plain Python and other simulators.
+
+All of them run one incast: four sources of 2.5 Gb/s at equal distances, each behind an edge switch, to one
+host behind two switches in a row, frames of 1500 octets on links of 10 Gb/s, no control; the slow ones for
+less time.  SimPy (dependency group ``bench``) and ns-3's Python package (``pip install ns3``, C++ beneath)
+take part where they are installed.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import heapq
+import importlib
+import importlib.util
+import io
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from bench.contest import rates, show
-from ecmproto.lab.setup.scenario import load_scenario
+from ecmproto.lab.setup.scenario import load_scenario, read_scenario
 from ecmproto.lab.simulation.simulate import simulate
 
 MS = 1_000_000
@@ -21,6 +32,22 @@ SCENARIOS = (
 """And how many ms of each."""
 PLAIN_MS = 2
 FRAME_NS, LINK_NS = 1_200, 500
+SOURCES, FRAME_OCTETS = 4, 1500
+INCAST_MS, SLOW_MS = 400, 20
+INCAST = f"""
+[scenario]
+name = "incast"
+title = "Four sources into one"
+duration = "{INCAST_MS}ms"
+topology = "dumbbell sources={SOURCES}"
+
+[[flow]]
+name = "r"
+from = "s*"
+to = "d1"
+pattern = "cbr"
+rate = "2.5G"
+"""
 
 
 def run() -> None:
@@ -28,11 +55,16 @@ def run() -> None:
     print("\nnetworks in virtual time, compiled, one core, building of the network included")
     for name, duration_ms in SCENARIOS:
         print(f"  {name:18} {_best(name, duration_ms):>12,.0f} frames of sources a second of processor time")
-    contenders = {
-        "ecmproto, bcn-parking-lot": lambda: _frames("bcn-parking-lot", 100),
-        "a bare event loop in Python, three hops": lambda: _bare_loop(20),
+    contenders: dict[str, Callable[[], int]] = {
+        "ecmproto": _incast,
+        "a bare event loop in Python": lambda: _bare_loop(SLOW_MS),
     }
-    show("frames of sources", rates(contenders, rounds=3), "frames/s")
+    for module, name, work in (("simpy", "SimPy", _simpy), ("ns", "ns-3", _ns3)):
+        if importlib.util.find_spec(module) is None:
+            print(f"\n  {name} is not installed: LEFT OUT below")
+        else:
+            contenders[name] = work
+    show("frames of sources, the same incast", rates(contenders, rounds=3), "frames/s")
     own = f"from bench.lab import print_plain; print_plain({PLAIN_MS})"
     shown = subprocess.run(
         [sys.executable, "-c", own], env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
@@ -88,3 +120,78 @@ def _bare_loop(duration_ms: int) -> int:
             number += 1
             heapq.heappush(events, (done_ns + LINK_NS, number, source, hop + 1))
     return sent
+
+
+def _incast() -> int:
+    experiment = read_scenario(io.BytesIO(INCAST.encode())).experiment()
+    return simulate(experiment, seed=1).conservation.sent_frames
+
+
+def _simpy() -> int:
+    """Send the frames through SimPy: a store and a process for each output queue."""
+    simpy: Any = importlib.import_module("simpy")
+    environment = simpy.Environment()
+    sent = 0
+
+    def serve(queue: Any, following: Any) -> Any:
+        while True:
+            frame = yield queue.get()
+            yield environment.timeout(FRAME_NS)
+            if following is not None:
+                environment.process(carry(frame, following))
+
+    def carry(frame: Any, queue: Any) -> Any:
+        yield environment.timeout(LINK_NS)
+        yield queue.put(frame)
+
+    def offer(queue: Any) -> Any:
+        nonlocal sent
+        while True:
+            sent += 1
+            yield queue.put(sent)
+            yield environment.timeout(SOURCES * FRAME_NS)
+
+    left, right = simpy.Store(environment), simpy.Store(environment)
+    environment.process(serve(left, right))
+    environment.process(serve(right, None))
+    for _ in range(SOURCES):
+        edge = simpy.Store(environment)
+        environment.process(serve(edge, left))
+        environment.process(offer(edge))
+    environment.run(until=SLOW_MS * MS)
+    return sent
+
+
+def _ns3() -> int:
+    """Send the frames through ns-3: UDP over IPv4 on point-to-point links."""
+    ns: Any = importlib.import_module("ns").ns
+    # UDP, IPv4 and point-to-point headers
+    payload = FRAME_OCTETS - 8 - 20 - 2
+    nodes = ns.NodeContainer()
+    nodes.Create(2 * SOURCES + 3)
+    left, right, last = (nodes.Get(2 * SOURCES + number) for number in range(3))
+    ns.InternetStackHelper().Install(nodes)
+    links = ns.PointToPointHelper()
+    links.SetDeviceAttribute("DataRate", ns.StringValue("10Gbps"))
+    links.SetChannelAttribute("Delay", ns.StringValue(f"{LINK_NS}ns"))
+    pairs = [(nodes.Get(number), nodes.Get(SOURCES + number)) for number in range(SOURCES)]
+    pairs += [(nodes.Get(SOURCES + number), left) for number in range(SOURCES)]
+    pairs += [(left, right), (right, last)]
+    addresses = ns.Ipv4AddressHelper()
+    for number, pair in enumerate(pairs):
+        addresses.SetBase(ns.Ipv4Address(f"10.1.{number}.0"), ns.Ipv4Mask("255.255.255.0"))
+        ends = addresses.Assign(links.Install(*pair))
+    ns.Ipv4GlobalRoutingHelper.PopulateRoutingTables()
+    to = ns.InetSocketAddress(ends.GetAddress(1), 9)
+    ns.UdpServerHelper(9).Install(ns.NodeContainer(last))
+    client = ns.UdpClientHelper(to.ConvertTo())
+    frames = SLOW_MS * MS // (SOURCES * FRAME_NS)
+    client.SetAttribute("MaxPackets", ns.UintegerValue(frames))
+    client.SetAttribute("Interval", ns.TimeValue(ns.NanoSeconds(SOURCES * FRAME_NS)))
+    client.SetAttribute("PacketSize", ns.UintegerValue(payload))
+    for number in range(SOURCES):
+        client.Install(ns.NodeContainer(nodes.Get(number))).Start(ns.Seconds(0))
+    ns.Simulator.Stop(ns.NanoSeconds(SLOW_MS * MS))
+    ns.Simulator.Run()
+    ns.Simulator.Destroy()
+    return SOURCES * frames

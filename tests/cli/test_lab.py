@@ -115,6 +115,9 @@ def test_figures_can_be_asked_for_and_name_other_runs(scenario: str, capsys: Cap
     assert run(["lab", "run", scenario, "--show", figure, "--show", "queue.p50@slow"]) == 0
     out = capsys.readouterr().out
     assert any(line.split() == [*figure.split(), "1"] for line in out.splitlines())
+    # A parameter that is set is of the scenario's mechanism; the other run has none such.
+    assert run(["lab", "run", scenario, "--show", figure, "--set", "rp.ai_rate=10Mb/s"]) == 0
+    capsys.readouterr()
 
 
 def test_json_has_everything_and_no_progress(scenario: str, capsys: Captured) -> None:

@@ -98,7 +98,10 @@ class Setup:
         """Return the run that a figure names by ``@name``: a variant of the scenario, or a mechanism."""
         if name in scenario.variants:
             return replace(self, variant=name).applied(scenario)
-        return replace(self, mechanism=name).applied(scenario)
+        if name == scenario.document.control.get("mechanism"):
+            return replace(self, mechanism=name).applied(scenario)
+        # What was set of the scenario's own mechanism is not about another one.
+        return self.applied(scenario).with_mechanism(name)
 
 
 def seed_options(function: F) -> F:
