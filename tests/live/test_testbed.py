@@ -14,6 +14,7 @@ import pytest
 from tests.live.testbeds import (
     BUFFER_OCTETS,
     COMMAND,
+    FEW_DROPS,
     JAIN,
     Laboratory,
     Miss,
@@ -39,6 +40,23 @@ def namespaces_of(number: int) -> list[Path]:
 @pytest.mark.parametrize("mechanism", sorted(JAIN))
 def test_each_mechanism_closes_the_loop(mechanism: str, laboratory: Laboratory) -> None:
     laboratory.judged(mechanism, lambda outcome: misses(outcome, jain=JAIN[mechanism]))
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("mechanism", ["pause", "pfc"])
+def test_pauses_alone_lose_nothing_and_keep_shares(mechanism: str, laboratory: Laboratory) -> None:
+    def judge(outcome: Outcome) -> dict[str, Miss]:
+        # XOFF is sent at two thirds of the buffer, XON at one.
+        full, drops = outcome["queue_mean_octets"] / BUFFER_OCTETS, outcome["dropped_frames"]
+        fairness = outcome["fairness"]
+        return {
+            "drops": missed(narrow=drops == 0, wide=drops < FEW_DROPS),
+            "queue": missed(narrow=0.25 <= full <= 0.75, wide=0 < full <= 0.9),
+            "fairness": missed(narrow=fairness >= 0.95, wide=fairness >= 0.8),
+            "messages": missed(narrow=True, any=outcome["messages"] > 0),
+        }
+
+    laboratory.judged(mechanism, judge)
 
 
 @pytest.mark.alone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from ecmproto.errors import ParameterError, SpecError
+from ecmproto.live.testbed.capacity import TrafficCost, carried_bps, check_rate
 from ecmproto.live.testbed.run import RunReport, outcome_of
 from ecmproto.live.testbed.topology import Sender, Topology, dumbbell, read_topology
 from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
@@ -142,6 +144,39 @@ def test_a_testbed_says_first_that_its_devices_were_starved() -> None:
         "Kept from the processor (fecn for 3.9 of 20 s): these figures are this machine's and not the "
         "mechanisms'. Run it on a machine with less to do."
     )
+
+
+class TestCapacity:
+    COST = TrafficCost(
+        elapsed_ns=10**9, processor_ns=800_000_000, busiest_ns=400_000_000, frames=80 * 10**6 // (8 * 1442)
+    )
+    """80 Mb/s came, and took two fifths of two processors, and of the one that is busiest."""
+
+    @pytest.mark.parametrize(
+        ("differently", "most_bps"),
+        [
+            ({}, 100e6),
+            ({"processor_ns": 1_600_000_000, "busiest_ns": 500_000_000}, 50e6),
+            ({"busiest_ns": 800_000_000}, 50e6),
+        ],
+    )
+    def test_the_rate_that_is_carried_leaves_a_fifth(
+        self, differently: dict[str, int], most_bps: float
+    ) -> None:
+        cost = dataclasses.replace(self.COST, **differently)
+        topology = dumbbell(senders=2, rate_bps=50_000_000, load=1.6)
+        assert carried_bps(topology, cost, processors=2) == pytest.approx(most_bps, rel=1e-3)
+
+    def test_a_rate_above_it_is_refused_with_the_one_that_is_carried(self) -> None:
+        # Hosts that offer 160 Mb/s got rid of half of it: the machine was the limit.
+        topology = dumbbell(senders=2, rate_bps=100_000_000, load=1.6)
+        full = dataclasses.replace(self.COST, processor_ns=2 * 10**9)
+        with pytest.raises(ParameterError, match="100 Mb/s") as caught:
+            check_rate(topology, full, processors=2)
+        assert caught.value.needed.startswith("at most 39 Mb/s on this machine (a frame takes 288")
+        assert caught.value.needed.endswith("of its 2 processors), or --any-rate")
+        check_rate(topology, full, processors=8)
+        check_rate(topology, dataclasses.replace(full, frames=0), processors=2)
 
 
 def test_tcp_senders_say_what_they_sent_again() -> None:

@@ -25,7 +25,7 @@ EXTRA_RUNS = 2
 """Of each mechanism: what one was starved of leaves the others theirs, and a miss its second look."""
 BUFFER_OCTETS = 1000 * 1442
 """What a port's 1000 frames of 1400 octets and their headers take."""
-_FEW_DROPS, _MANY_DROPS = 400, 10_000
+FEW_DROPS, _MANY_DROPS = 400, 10_000
 """Of some 43 thousand frames that leave the port while it counts; without control 34 thousand are dropped."""
 _GROSS = 10
 """A device that waited for the processor for a tenth of a run was starved grossly."""
@@ -66,7 +66,7 @@ def misses(outcome: Outcome, *, jain: float) -> dict[str, Miss]:
     victim = outcome["victim_bps"] / VICTIM_BPS
     is_bounded = outcome["queue_mean_octets"] < BUFFER_OCTETS / 2
     return {
-        "drops": missed(narrow=drops == 0, wide=drops < _FEW_DROPS, any=drops < _MANY_DROPS),
+        "drops": missed(narrow=drops == 0, wide=drops < FEW_DROPS, any=drops < _MANY_DROPS),
         "queue": missed(narrow=0.5 <= queue <= 2, wide=0.25 <= queue <= 4, any=is_bounded),
         "fairness": missed(narrow=fairness >= jain, wide=fairness >= 0.8),
         "victim": missed(narrow=victim >= 0.9, wide=victim >= 0.5),
@@ -118,7 +118,10 @@ def requires_testbeds() -> None:
 def run(*words: str, seconds: int, folder: Path) -> Outcome:
     """Run a testbed of one mechanism that keeps its files in ``folder``; return its outcome."""
     shown = subprocess.run(
-        [*COMMAND, "--time", f"{seconds}s", "--seed", "1", "-T", "json", "--keep", str(folder), *words],
+        [
+            *COMMAND, "--any-rate", "--time", f"{seconds}s", "--seed", "1", "-T", "json",
+            "--keep", str(folder), *words,
+        ],
         stdout=subprocess.PIPE, check=True, timeout=600,
     )  # fmt: skip
     (outcome,) = json.loads(shown.stdout)["runs"]

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     "--processes", type=click.Choice(["auto", "one", "each"]), default="auto", show_default=True,
     help="Have the devices be threads of one process, or each one of its own.",
 )  # fmt: skip
+@click.option("--any-rate", is_flag=True, help="Go on if this machine's processors cannot carry the rate.")
 @click.option("--keep", "folder", metavar="FOLDER", help="Keep reports and captures there.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]")
 @force_option
@@ -68,6 +69,7 @@ def command(
     assignments: tuple[str, ...],
     flow_control: str | None,
     processes: str,
+    any_rate: bool,
     folder: str | None,
     seed: int | None,
     force: bool,
@@ -106,6 +108,7 @@ def command(
             duration_s=parse_time(duration) / NS_PER_S,
             flow_control=flow_control,
             processes=processes,
+            any_rate=any_rate,
             folder=folder,
             force=force,
             seed=secrets.randbelow(2**31) if seed is None else seed,
@@ -124,6 +127,7 @@ class TestbedRequest:
     duration_s: float
     flow_control: str | None
     processes: str
+    any_rate: bool
     folder: str | None
     force: bool
     seed: int
@@ -148,7 +152,16 @@ def run_all(request: TestbedRequest) -> None:
             _precompile(request, name, chosen[name])
             ending.check()
             click.echo(f"ecmproto: {name} for {request.duration_s:g} s", err=True)
-            outcomes.append(_run(request, name, chosen[name], folder / name, ending))
+            try:
+                outcomes.append(_run(request, name, chosen[name], folder / name, ending))
+            except ParameterError:  # a rate that the machine cannot carry
+                if outcomes:
+                    _show(request, outcomes)
+                raise
+    _show(request, outcomes)
+
+
+def _show(request: TestbedRequest, outcomes: list[RunOutcome]) -> None:
     if request.form == "json":
         click.echo(json.dumps(_document(request, outcomes), indent=2))
     else:
@@ -249,6 +262,7 @@ def _run(
         folder=folder,
         seed=request.seed,
         flow_control=request.flow_control,
+        any_rate=request.any_rate,
         together=None if request.processes == "auto" else request.processes == "one",
         check=ending.check,
     )

@@ -20,6 +20,7 @@ import numpy as np
 from ecmproto.engine.statistics import jain_index
 from ecmproto.errors import MissingDependencyError, OutputError
 from ecmproto.live.device import is_starved
+from ecmproto.live.testbed.capacity import TrafficCost, check_rate
 from ecmproto.live.testbed.namespaces import Namespaces, turn_off
 from ecmproto.live.testbed.topology import Topology
 from ecmproto.units import NS_PER_S
@@ -44,6 +45,8 @@ _FIRST_PORT = 5201
 _CONGESTION = "cubic"
 """Of TCP, whatever else this machine uses."""
 _SHOWN_OCTETS = 128
+_LISTEN_S, _SETTLE_S, _WARM_UP_S = 0.3, 0.4, 1.0
+"""For receivers to listen, for traffic to begin, and for a look at what its frames take."""
 _TOGETHER = "net.ndjson"
 _HOST_PROCESSORS = 2
 _COALESCED = {"cp": "500us", "edge": "1ms", "rp": "3ms"}
@@ -64,6 +67,8 @@ class RunSettings:
     folder: Path
     seed: int
     flow_control: str | None = None
+    any_rate: bool = False
+    """Whether to go on if the machine cannot carry the rate."""
     together: bool | None = None
     """Whether the devices are threads of one process, or a process each; None: what suits the machine."""
     check: Callable[[], None] = lambda: None
@@ -94,7 +99,10 @@ def check_programs() -> None:
 
 
 def run(topology: Topology, given: RunSettings) -> RunReport:
-    """Build the network, run the traffic, tear it down; InterfaceError without the right to."""
+    """Build the network, run the traffic, tear it down.
+
+    InterfaceError without the right to, ParameterError for a rate that this machine cannot carry.
+    """
     check_programs()
     given.folder.mkdir(parents=True, exist_ok=True)
     names = [_DEVICES, *(name for name, _ in _hosts(topology))]
@@ -296,11 +304,16 @@ def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> None
     """Send for as long as asked, ping beside it."""
     flows = _flows(topology)
     _meet(spaces, [(_PINGER, _ip(250)), *((flow.sender, flow.ip) for flow in flows)], given)
-    clients = _start(spaces, flows, given)
+    _start_receivers(spaces, flows, given)
+    time.sleep(_LISTEN_S)
+    clients = _start_senders(spaces, flows, given)
     count = str(int(given.duration_s / _PING_INTERVAL_S))
     with open(given.folder / "ping.txt", "wb") as output:
         words = ["ping", "-n", "-i", str(_PING_INTERVAL_S), "-c", count, _ip(250)]
-        _wait(spaces.start(_PINGER, words, output=output, realtime=True), given.duration_s + _GRACE_S, given)
+        ping = spaces.start(_PINGER, words, output=output, realtime=True)
+    if not given.any_rate:
+        _check_rate(spaces, topology)
+    _wait(ping, given.duration_s + _GRACE_S, given)
     deadline = time.monotonic() + _LAST_WORDS_S
     for client in clients:
         _wait(client, deadline - time.monotonic(), given)
@@ -315,15 +328,43 @@ def _meet(spaces: Namespaces, pairs: Sequence[tuple[str, str]], given: RunSettin
         _wait(ping, 2 * _MEET_S, given)
 
 
-def _start(spaces: Namespaces, flows: Sequence[_Flow], given: RunSettings) -> list[subprocess.Popen[bytes]]:
-    """Start the receivers, then the senders; return the senders."""
+def _check_rate(spaces: Namespaces, topology: Topology) -> None:
+    """Raise ParameterError if the machine cannot carry the rate, by what the first frames take of it."""
+    names = _sender_names(topology)
+
+    def sent() -> int:
+        return spaces.inside(_DEVICES, lambda: _received_frames(names))
+
+    time.sleep(_SETTLE_S)
+    start_ns, before_ns, before = time.monotonic_ns(), spaces.processor_ns(), sent()
+    time.sleep(_WARM_UP_S)
+    took_ns = [now - then for now, then in zip(spaces.processor_ns(), before_ns, strict=False)]
+    cost = TrafficCost(
+        elapsed_ns=time.monotonic_ns() - start_ns, processor_ns=sum(took_ns), busiest_ns=max(took_ns),
+        frames=sent() - before,
+    )  # fmt: skip
+    check_rate(topology, cost, processors=len(os.sched_getaffinity(0)))
+
+
+def _received_frames(interfaces: Sequence[str]) -> int:
+    """Return how many frames came to interfaces of this thread's namespace."""
+    lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()
+    found = (line.split(":") for line in lines if ":" in line)
+    return sum(int(counts.split()[1]) for name, counts in found if name.strip() in interfaces)
+
+
+def _start_receivers(spaces: Namespaces, flows: Sequence[_Flow], given: RunSettings) -> None:
     quiet = subprocess.DEVNULL
     for number, flow in enumerate(flows):
         words = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]
         with open(given.folder / _came(number), "wb") as output:
             spaces.start(flow.receiver, words, output=output, errors=quiet, realtime=True)
-    time.sleep(0.3)
-    clients = []
+
+
+def _start_senders(
+    spaces: Namespaces, flows: Sequence[_Flow], given: RunSettings
+) -> list[subprocess.Popen[bytes]]:
+    quiet, clients = subprocess.DEVNULL, []
     for number, flow in enumerate(flows):
         words = ["iperf3", "-c", flow.ip, "-p", str(_FIRST_PORT + number), "-J"]
         words += ["-t", f"{given.duration_s:.0f}"]
