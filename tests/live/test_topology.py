@@ -170,7 +170,7 @@ class TestCapacity:
     def test_a_rate_above_it_is_refused_with_the_one_that_is_carried(self) -> None:
         # Hosts that offer 160 Mb/s got rid of half of it: the machine was the limit.
         topology = dumbbell(senders=2, rate_bps=100_000_000, load=1.6)
-        full = dataclasses.replace(self.COST, processor_ns=2 * 10**9)
+        full = dataclasses.replace(self.COST, processor_ns=2 * 10**9, busiest_ns=300_000_000)
         with pytest.raises(ParameterError, match="100 Mb/s") as caught:
             check_rate(topology, full, processors=2)
         assert caught.value.needed.startswith("at most 39 Mb/s on this machine (a frame takes 288")
