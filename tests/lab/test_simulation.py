@@ -24,6 +24,7 @@ from ecmproto.lab.model import (
 )
 from ecmproto.lab.setup.scenario import load_scenario, scenario_names
 from ecmproto.lab.setup.topology import parse_topology
+from ecmproto.lab.simulation import windows
 from ecmproto.lab.simulation.series import RunResult
 from ecmproto.lab.simulation.simulate import simulate
 
@@ -328,3 +329,22 @@ def test_a_network_of_too_many_ports_is_told() -> None:
     network = parse_topology("star hosts=8193").network()
     with pytest.raises(SpecError, match=r"network: needed at most 8,192 output ports of switches, got 8,193"):
         simulate(dataclasses.replace(experiment, network=network), seed=1)
+
+
+def test_folded_windows_have_what_was_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = load_scenario("bcn-symmetric").experiment()
+    measure = dataclasses.replace(experiment.measure, from_ns=0, until_ns=None, window_ns=100_000)
+    experiment = dataclasses.replace(experiment, duration_ns=2_950_000, measure=measure)
+    fine = simulate(experiment, seed=1)
+    monkeypatch.setattr(windows, "MOST_WINDOWS", 8)
+    coarse = simulate(experiment, seed=1)
+    assert (fine.windows, coarse.windows, coarse.window_ns) == (30, 4, 800_000)
+    starts = np.arange(0, 30, 8)
+    for one, other in zip(fine.ports, coarse.ports, strict=True):
+        assert (np.add.reduceat(one.sent_octets, starts) == other.sent_octets).all()
+        assert np.allclose(np.add.reduceat(one.octet_ns, starts), other.octet_ns)
+        assert (np.maximum.reduceat(one.peak_octets, starts) == other.peak_octets).all()
+    for flow, folded in zip(fine.flows, coarse.flows, strict=True):
+        assert (np.add.reduceat(flow.delivered_octets, starts) == folded.delivered_octets).all()
+    for message, few in zip(fine.messages, coarse.messages, strict=True):
+        assert (np.add.reduceat(message.frames, starts) == few.frames).all()

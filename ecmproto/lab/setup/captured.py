@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ecmproto.engine.config import parse_buffer, parse_port_rate
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.lab.model import Flow, Pattern
-from ecmproto.lab.setup.keys import Document
+from ecmproto.lab.setup.keys import LONGEST_NS, Document
 from ecmproto.units import exact_rate, exact_time
 
 if TYPE_CHECKING:
@@ -154,7 +154,8 @@ def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB") -> 
 
     Each source address is a host, whose frames come to the port when they were captured, unless its reaction
     point holds them back; messages take 10 µs.  ``rate`` may have changes, as ``10G,1G@10ms``.  SpecError for
-    a capture without frames, or of too many sources.
+    a capture without frames, or of too many sources.  Frames of more than eleven days after the first are
+    beyond its end.
     """
     served = _checked("rate", rate, parse_port_rate)
     _checked("buffer", buffer, parse_buffer)
@@ -165,7 +166,7 @@ def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB") -> 
     if len(sources) > MOST_SOURCES:
         needed = f"at most {MOST_SOURCES:,} source addresses"
         raise SpecError(where=path, needed=needed, got=f"{len(sources):,}")
-    duration_ns = max(1_000, int(columns.time_ns[-1]) + 1)
+    duration_ns = min(max(1_000, int(columns.time_ns[-1]) + 1), LONGEST_NS)
     sink = f"h{len(sources) + 1}"
     link_rate = exact_rate(served.rate_bps).replace(" ", "")
     room = buffer.replace(" ", "")

@@ -48,7 +48,7 @@ Table = dict[str, Any]
 """A table as it was written, flat: ``{"name": "bulk", "tcp.window": 44}``."""
 
 MOST_TABLES = 10_000
-_LONGEST_NS = 10**15
+LONGEST_NS = 10**15
 """Eleven days."""
 
 
@@ -80,7 +80,7 @@ def _default(of: type, attribute: str) -> Any:
     return next(each.default for each in dataclasses.fields(of) if each.name == attribute)
 
 
-TIMES_NS = (0, _LONGEST_NS)
+TIMES_NS = (0, LONGEST_NS)
 _PORT_OCTETS = (1, 10**9)
 RATES_BPS = (1_000, 10**13)
 _FRAME = (60, 9_216)
@@ -89,7 +89,7 @@ SCENARIO: Mapping[str, Key] = {
     "name": Key(kind=WORD, doc="what it is called", required=True),
     "title": Key(kind=TEXT, doc="what it shows, in a line", required=True),
     "source": Key(kind=TEXT, doc="the document that it is from", default=""),
-    "duration": Key(kind=TIME, doc="how long it runs", required=True, within=(1_000, _LONGEST_NS)),
+    "duration": Key(kind=TIME, doc="how long it runs", required=True, within=(1_000, LONGEST_NS)),
     "seed": Key(kind=COUNT, doc="of all that is random", default=1, within=(0, 2**63 - 1)),
     "topology": Key(kind=TEXT, doc="the network in one line, as fat-tree k=4", default=""),
     "overhead": Key(
@@ -186,7 +186,7 @@ FLOW: Mapping[str, Key] = {
     "random_start": Key(
         kind=FLAG, doc="whether the first frame comes at a random moment of its period", default=False
     ),
-    "on": Key(kind=TIME, doc="mean time on", within=(1, _LONGEST_NS)),
+    "on": Key(kind=TIME, doc="mean time on", within=(1, LONGEST_NS)),
     "off": Key(kind=TIME, doc="mean time off", within=TIMES_NS),
     "times": Key(
         kind=choice("constant", "exponential", "pareto"),
@@ -283,7 +283,7 @@ MEASURE: Mapping[str, Key] = {
     "window": Key(
         kind=TIME,
         doc="what series over time are cut into",
-        within=(1_000, _LONGEST_NS),
+        within=(1_000, LONGEST_NS),
         default=_default(Measure, "window_ns"),
     ),
     "port": Key(kind=TEXT, doc="that queue figures are about; without, the fullest on average", default=""),

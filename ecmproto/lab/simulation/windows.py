@@ -99,8 +99,6 @@ class Windows:
         messages: NDArray[np.int64],
     ) -> None:
         """End a window at ``now_ns`` with the counters as they stand."""
-        if self.count >= self._most:
-            self._fold()
         window = self.count
         self.count += 1
         for room, values in (("port", ports), ("host", hosts)):
@@ -114,6 +112,9 @@ class Windows:
         self._put("port", "rate_ns", window, served)
         self._messages.append(messages.copy())
         self._end_ns.append(now_ns)
+        if self.count >= self._most:
+            # At once: this window's end is one of twice the length too.
+            self._fold()
 
     def _put(self, room: str, name: str, window: int, values: NDArray[Any]) -> None:
         table = self._tables.get((room, name))
