@@ -2,7 +2,8 @@
 
 What comes from the network goes to the host without the mechanism's tags, probes and tags are answered, and
 what the mechanism's domain asks of its edge is done (`ecmproto.mechanisms.api.machine.DomainEdge`).  Frames
-that need no more than their tag taken out go from interface to interface in compiled code (`pass_on`).
+go from interface to interface in compiled code (`step`); Python makes answers, and looks at frames that are
+no data where the mechanism or its domain may want them.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.classes import FrameClasses, class_of, classify
-from ecmproto.batch.flows import FlowTable
-from ecmproto.batch.headers import roles_of
-from ecmproto.batch.tags import TagLayout, tag_layout, tag_offsets
+from ecmproto.batch.classes import class_of
+from ecmproto.batch.flows import FlowTable, FullFlowTable, Numbers, number_frames
+from ecmproto.batch.headers import signed
+from ecmproto.batch.tags import own_tag
 from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux.receiver import FRAMES
 from ecmproto.capture.linux.wires import (
     FAILED,
     FRAMES_CAME,
+    MESSAGES_POSTED,
     NOT_SENT,
     TIME_CAME,
     WOKEN,
@@ -34,15 +37,22 @@ from ecmproto.capture.linux.wires import (
     sleep,
 )
 from ecmproto.codec import EtherTypes
-from ecmproto.engine.arrivals import Arrivals, Intake, Taken
 from ecmproto.engine.config import check_seed
 from ecmproto.engine.frames import octets_of
+from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.engine.statistics import kind_name
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.kernel import compiled, inlined
 from ecmproto.live.device import EXAMPLE_FRAME, Send, Snapshot, discard, exercise
-from ecmproto.live.tagging import precompile_tagging, with_vlan, without_tags, without_vlan
-from ecmproto.mechanisms.api.machine import DomainEdge, Machine, PortContext, SampledFrame
+from ecmproto.live.tagging import (
+    Tagging,
+    new_tagging,
+    put_vlan_on,
+    set_priority,
+    take_tags_off,
+    take_vlan_off,
+)
+from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
     NO_CAUSE,
     PROBE_KIND,
@@ -57,115 +67,280 @@ from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from ecmproto.structs import Struct, as_interface
 
-_ROOM = 16
 NET, HOST = 0, 1
 """The interfaces: towards the network, and towards the receiver."""
 LARGEST_STATIONS = 256
 LARGEST_FLOWS = 16
 """Senders, and flows of each, that are told apart and answered."""
+LARGEST_OCTETS = 2048
+"""Of a frame, unless the maker of an edge says otherwise."""
+SERVE, TAKE, GO_ON = range(3)
+"""What `step` is to do: serve real interfaces, take the frames that are in hand, or carry on with these."""
+_ROOM = 16
 _MESSAGES_AT_ONCE = 4096
 _SHOWN_OCTETS = 256
+_GROUP_BIT = 1
+_NOWHERE = -1
 
 
 class EdgeCounts:
-    """Counters of frames at an edge."""
+    """Counters of frames at an edge; a record (``ecmproto.record``)."""
 
-    def __init__(self) -> None:
-        self.net_frames = self.host_frames = 0
-        self.stripped_frames = 0
-        self.probes = 0
-        """Answered, not handed on."""
-        self.consumed_frames = 0
-        """LLDP frames, and CNMs for the backbone's edge."""
-        self.unanswered = 0
-        """Answers to flows of which no frame was kept."""
-
-
-class PathFacts:
-    """What becomes of frames that need nothing but their tags taken out; a record (``ecmproto.record``)."""
-
-    own: int
-    """The edge's address, as a number."""
-    net_is_looked_at: int
-    host_is_looked_at: int
-    """1 where all frames from there are for `Edge.take`."""
-    is_domain: int
-    """1 where frames that are no data are, too."""
     net_frames: int
     host_frames: int
     stripped_frames: int
-    """Counters of what went through without it."""
+    probes: int
+    """Answered, not handed on."""
+    consumed_frames: int
+    """LLDP frames, and CNMs for the backbone's edge."""
+    unanswered: int
+    """Answers to flows of which no frame was kept."""
+    refused_frames: int
+    """Longer than the device takes."""
 
 
-class Path(Struct):
-    """The way of frames that need no Python."""
+class EdgeFacts:
+    """The constants of an edge, and its time; a record."""
 
-    facts: PathFacts
-    roles: NDArray[np.uint8]
-    layout: TagLayout
+    own: int
+    """Its address, as a number."""
+    start_ns: int
+    now_ns: int
+    """When the frames in hand were received, since then."""
+    delivers: int
+    """1 where there are receivers that frames are delivered to."""
+    asks_net: int
+    asks_host: int
+    """1 where frames from there that are no data are for the caller first."""
+    strips: int
+    """1 where the mechanism's tags end."""
+
+
+class EdgeProgress:
+    """How far the frames that were received last are done with; a record."""
+
+    passed: int
+    """Those before that one are sent on, whatever they are."""
+    probe: int
+    """The one that is a sender's probe, −1 for none, and its mark."""
+    mark: int
+    unsent: int
+    """Up to before which one they are to be sent next."""
+
+
+class EdgeState(Struct):
+    """The state of an edge.  Tables are by priority."""
+
+    facts: EdgeFacts
+    counts: EdgeCounts
+    progress: EdgeProgress
+    flows: FullFlowTable
+    tagging: Tagging
+    outbox: Outbox
+    strips: NDArray[np.bool_]
+    received: NDArray[np.int64]
+    """The priority that a frame from the host gets."""
+    entered: NDArray[np.int64]
+    """Frames from the host since the domain was told of them."""
+    priority: NDArray[np.uint8]
+    is_data: NDArray[np.bool_]
+    """Of each frame in hand that is from the network …"""
+    numbered: NDArray[np.bool_]
+    station: NDArray[np.int32]
+    flow: NDArray[np.int32]
+    examples: NDArray[np.uint8]
+    example_octets: NDArray[np.int64]
+    """The head of the first frame of each flow: answers are made like it."""
 
 
 @compiled
-def pass_on(path: Path, wires: Wires, until_ns: int, coalesce_ns: int) -> int:
-    """Send on what comes until ``until_ns``, or until the caller is needed; return why.
+def step(
+    edge: EdgeState, receivers: Receivers, wires: Wires, task: int, until_ns: int, coalesce_ns: int
+) -> int:
+    """Do ``task``, or serve until ``until_ns``, as long as the caller is not needed.
 
-    That is as in `ecmproto.capture.linux.wires`: ``wires.state`` has the frames that are for the caller, or,
-    from ``position`` on, those that found no room on their way to the other interface.
+    Return why (`ecmproto.capture.linux.wires`), TIME_CAME for what is done.  The caller has to send the
+    frames from ``wires.state.position`` to ``progress.unsent`` (NOT_SENT), to send the messages in the
+    outbox, or to look at the frame at that position (FRAMES_CAME), and calls again.
     """
-    state = wires.state
+    state, facts = wires.state, edge.facts
+    if task == TAKE:
+        facts.now_ns = until_ns - facts.start_ns
+        _begin(edge, wires)
     while True:
+        why = _carry_on(edge, receivers, wires)
+        if why != TIME_CAME or task != SERVE:
+            return why
         now_ns = monotonic_ns(wires)
         if now_ns >= until_ns:
             return TIME_CAME
-        if is_served(wires) and sleep(wires, until_ns - now_ns, coalesce_ns):
-            return WOKEN
+        if is_served(wires):
+            report_ns = receivers.next_report_ns()
+            due_ns = NEVER_NS if report_ns >= NEVER_NS else facts.start_ns + report_ns
+            if due_ns <= now_ns:
+                _report(receivers, now_ns - facts.start_ns, edge.outbox)
+                return MESSAGES_POSTED
+            if sleep(wires, min(due_ns, until_ns) - now_ns, coalesce_ns):
+                return WOKEN
+            now_ns = monotonic_ns(wires)
         for interface in range(state.interfaces):
-            if not has_frames(wires, interface):
-                continue
-            if not receive(wires, interface):
-                return FAILED
-            if state.frames == 0:
-                continue
-            if not _ready(path, wires):
-                return FRAMES_CAME
-            state.position = send(
-                wires, HOST - interface, state.slots_at, wires.offset, wires.captured, state.frames
+            if has_frames(wires, interface):
+                if not receive(wires, interface):
+                    return FAILED
+                facts.now_ns = now_ns - facts.start_ns
+                _begin(edge, wires)
+                break
+
+
+@compiled
+def _report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
+    """Post the receivers' reports that are due by ``now_ns``, as far as there is room."""
+    while receivers.next_report_ns() <= now_ns and has_room(outbox, _ROOM):
+        receivers.post_reports(max(receivers.next_report_ns(), 0), outbox)
+
+
+@compiled
+def _begin(edge: EdgeState, wires: Wires) -> None:
+    """Begin with the frames that were received last."""
+    state, slots, roles = wires.state, wires.slots, edge.tagging.roles
+    edge.progress.passed = state.position = 0
+    edge.progress.probe = _NOWHERE
+    count = state.frames
+    if state.interface == HOST:
+        edge.counts.host_frames += count
+        return
+    edge.counts.net_frames += count
+    for frame in range(count):
+        start, octets = wires.offset[frame], wires.captured[frame]
+        found = class_of(slots, start, start + octets, roles, edge.facts.own)
+        edge.priority[frame], edge.is_data[frame] = found.priority, found.sampled
+        # As in `ecmproto.engine.arrivals`: groups have no one destination that could answer.
+        edge.numbered[frame] = found.sampled and octets > 0 and signed(slots[start]) & _GROUP_BIT == 0
+        edge.station[frame] = edge.flow[frame] = _NOWHERE
+    if edge.facts.delivers != 0:
+        numbers = Numbers(edge.station[:count], edge.flow[:count])
+        number_frames(
+            edge.flows,
+            slots,
+            wires.offset[:count],
+            wires.captured[:count],
+            edge.numbered[:count],
+            roles,
+            numbers,
+        )
+
+
+@compiled
+def _carry_on(edge: EdgeState, receivers: Receivers, wires: Wires) -> int:
+    """Send on the frames that are left of those in hand; return as `step` does."""
+    state, progress = wires.state, edge.progress
+    offset, captured, original = wires.offset, wires.captured, wires.original
+    from_net = state.interface == NET
+    while state.position < state.frames:
+        first = frame = state.position
+        while frame < state.frames and original[frame] <= captured[frame]:
+            if from_net:
+                if not _pass_to_host(edge, receivers, wires, frame):
+                    break
+            elif not _pass_to_net(edge, wires, frame):
+                break
+            frame += 1
+        if frame > first:
+            sent = send(
+                wires, 1 - state.interface, state.slots_at, offset[first:], captured[first:], frame - first
             )
-            if state.position < state.frames:
+            state.position = first + sent
+            if state.position < frame:
+                progress.unsent = frame
                 return NOT_SENT
+        if frame == state.frames:
+            break
+        if original[frame] > captured[frame]:
+            edge.counts.refused_frames += 1
+            state.position += 1
+        elif not has_room(edge.outbox, _ROOM):
+            return MESSAGES_POSTED
+        elif frame == progress.probe:
+            _deliver(edge, receivers, wires, frame, True)
+            edge.counts.probes += 1
+            state.position += 1
+        else:
+            return FRAMES_CAME
+    outbox = edge.outbox
+    for number in range(outbox.posted.count):
+        if outbox.messages[number].sent != 0:
+            return MESSAGES_POSTED
+    outbox.posted.count = 0
+    return TIME_CAME
 
 
 @inlined
-def _ready(path: Path, wires: Wires) -> bool:
-    """Make the frames that have come ready for the other interface; False if they need the caller."""
-    facts, layout, state = path.facts, path.layout, wires.state
-    offset, captured = wires.offset, wires.captured
-    from_net = state.interface == NET
-    if (facts.net_is_looked_at if from_net else facts.host_is_looked_at) != 0:
+def _pass_to_host(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int) -> bool:
+    """Deliver a network's frame and make it ready for the host; return False if it is to be looked at."""
+    facts, progress, tagging = edge.facts, edge.progress, edge.tagging
+    if facts.asks_net != 0 and not edge.is_data[frame] and frame >= progress.passed:
         return False
-    for frame in range(state.frames):
-        start, octets = offset[frame], captured[frame]
-        if facts.is_domain != 0:
-            found = class_of(wires.slots, start, start + octets, path.roles, facts.own)
-            if not (found.sampled if from_net else found.occupies):
-                return False
-        if from_net and tag_offsets(wires.slots, start, octets, path.roles, layout).old_tags > 1:
+    if facts.delivers != 0:
+        if not has_room(edge.outbox, _ROOM):
             return False
-    if not from_net:
-        facts.host_frames += state.frames
-        return True
-    facts.net_frames += state.frames
-    for frame in range(state.frames):
-        start = offset[frame]
-        at = tag_offsets(wires.slots, start, captured[frame], path.roles, layout).old_at
-        if at >= 0:
-            # What is in front of the tag moves over it.
-            for octet in range(start + at - 1, start - 1, -1):
-                wires.slots[octet + layout.octets] = wires.slots[octet]
-            offset[frame] += layout.octets
-            captured[frame] -= layout.octets
-            facts.stripped_frames += 1
+        _deliver(edge, receivers, wires, frame, False)
+    start, octets = wires.offset[frame], wires.captured[frame]
+    shorter = 0
+    if facts.strips != 0 and edge.strips[edge.priority[frame]]:
+        shorter = take_tags_off(tagging, wires.slots, start, octets)
+        edge.counts.stripped_frames += int(shorter > 0)
+    shorter += take_vlan_off(tagging, wires.slots, start + shorter, octets - shorter)
+    wires.offset[frame], wires.captured[frame] = start + shorter, octets - shorter
     return True
+
+
+@inlined
+def _pass_to_net(edge: EdgeState, wires: Wires, frame: int) -> bool:
+    """Make a frame of the host's ready for the network; return False if it is to be looked at."""
+    slots, tagging = wires.slots, edge.tagging
+    start, octets = wires.offset[frame], wires.captured[frame]
+    if (
+        edge.facts.asks_host != 0
+        and frame >= edge.progress.passed
+        and not class_of(slots, start, start + octets, tagging.roles, edge.facts.own).occupies
+    ):
+        return False
+    longer = put_vlan_on(tagging, slots, start, octets)
+    start, octets = start - longer, octets + longer
+    wires.offset[frame], wires.captured[frame] = start, octets
+    if edge.facts.asks_host != 0:
+        priority = class_of(slots, start, start + octets, tagging.roles, edge.facts.own).priority
+        edge.entered[priority] += 1
+        if edge.received[priority] != priority:
+            set_priority(tagging, slots, start, octets, edge.received[priority])
+    return True
+
+
+@compiled
+def _deliver(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int, is_probe: bool) -> None:
+    """Deliver a frame to the receivers; those without station or flow are nobody's."""
+    station, flow = edge.station[frame], edge.flow[frame]
+    if station < 0 or flow < 0:
+        return
+    slots, start, octets = wires.slots, wires.offset[frame], wires.captured[frame]
+    number = station * LARGEST_FLOWS + flow
+    if edge.example_octets[number] == 0 and not is_probe:
+        count = min(octets, _SHOWN_OCTETS)
+        edge.example_octets[number] = count
+        for octet in range(count):
+            edge.examples[number * _SHOWN_OCTETS + octet] = slots[start + octet]
+    tag = own_tag(slots, start, octets, edge.tagging.roles, edge.tagging.layout)
+    mark = edge.progress.mark if is_probe else tag.mark
+    outbox = edge.outbox
+    outbox.posted.cause = frame
+    receivers.on_delivery(
+        Delivery(
+            edge.facts.now_ns, int(station), int(flow), int(edge.priority[frame]), octets, is_probe,
+            tag.tagged, tag.tag, mark,
+        ),
+        outbox,
+    )  # fmt: skip
+    outbox.posted.cause = NO_CAUSE
 
 
 class Edge:
@@ -174,7 +349,7 @@ class Edge:
     ``mac`` is the edge's own address: LLDP says it, and CNMs to it are converted (a backbone's edge).
     ``vlan`` is the control information of a C-TAG for frames from the host that have none, taken off frames
     to it.  With QCN and ``edge.cnpv`` set, defence modes decide about tags and priorities; else all tags end
-    here.
+    here.  Frames of more than ``largest_octets`` are refused.
     """
 
     def __init__(
@@ -189,10 +364,10 @@ class Edge:
         port: str = "host",
         vlan: int | None = None,
         ethertypes: EtherTypes = DEFAULT,
+        largest_octets: int = LARGEST_OCTETS,
     ) -> None:
         check_seed(seed)
         self.machine = machine
-        self.counts = EdgeCounts()
         self.messages: dict[str, int] = {}
         self.context = PortContext(
             rate_bps=link_rate_bps,
@@ -209,55 +384,72 @@ class Edge:
             max_flows=LARGEST_FLOWS,
             ethertypes=ethertypes,
         )
-        self._intake = Intake(
-            machine, cp_mac=mac, ethertypes=ethertypes, interfaces=(), flows=self.flows, first_time_ns=0
-        )
-        self._probe_reader = ProbeReader(machine, self.context)
         self._start_ns = start_ns
         self._send = send
-        self._vlan = vlan
         self.receivers = machine.receivers(self.context, np.random.default_rng(seed))
         self._interface = as_interface(self.receivers, Receivers)
-        self._outbox = new_outbox(_MESSAGES_AT_ONCE)
-        self._examples: dict[int, bytes] = {}
         self.domain = machine.domain_edge(self.context, port)
-        self._path = self._new_path()
+        self._has_probes = PROBE_KIND in machine.kinds
+        self._refusals: Any = new_record(machine.probe_refusal_record)
+        self._edge = self._new_state(new_tagging(machine, vlan, ethertypes))
+        self._update_rules()
+        self._sockets = Sockets(2, frame_octets=largest_octets)
 
-    def _new_path(self) -> Path:
-        ethertypes, domain = self.context.ethertypes, self.domain
-        facts = new_record(PathFacts)
-        facts.own = int.from_bytes(self.context.cp_mac)
-        rewrites = self._vlan is not None or (domain is not None and domain.strips is not None)
-        facts.host_is_looked_at = int(rewrites)
-        facts.net_is_looked_at = int(rewrites or type(self.receivers) is not NullReceivers)
-        facts.is_domain = int(domain is not None)
-        layout = tag_layout(self.machine.tag if self.machine.strips_tags else None, ethertypes)
-        return Path(facts, roles_of(ethertypes), layout)
+    def _new_state(self, tagging: Tagging) -> EdgeState:
+        facts, progress, flows = (
+            new_record(EdgeFacts),
+            new_record(EdgeProgress),
+            LARGEST_STATIONS * LARGEST_FLOWS,
+        )
+        facts.own, facts.start_ns = int.from_bytes(self.context.cp_mac), self._start_ns
+        facts.delivers = int(type(self.receivers) is not NullReceivers)
+        facts.asks_net = int(self._has_probes or self.domain is not None)
+        facts.asks_host = int(self.domain is not None)
+        facts.strips = int(self.machine.strips_tags)
+        progress.probe = _NOWHERE
+
+        def column(kind: Any, count: int = FRAMES) -> NDArray[Any]:
+            return np.zeros(count, kind)
+
+        return EdgeState(
+            facts=facts, counts=new_record(EdgeCounts), progress=progress, flows=self.flows.with_all_room(),
+            tagging=tagging, outbox=new_outbox(_MESSAGES_AT_ONCE), strips=np.ones(PRIORITIES, np.bool_),
+            received=np.arange(PRIORITIES), entered=column(np.int64, PRIORITIES), priority=column(np.uint8),
+            is_data=column(np.bool_), numbered=column(np.bool_), station=column(np.int32),
+            flow=column(np.int32), examples=column(np.uint8, flows * _SHOWN_OCTETS),
+            example_octets=column(np.int64, flows),
+        )  # fmt: skip
+
+    @property
+    def counts(self) -> Any:
+        """Return the counters of frames, a record of `EdgeCounts`."""
+        return self._edge.counts
 
     @property
     def due_ns(self) -> int:
         """Return when `advance` is next needed."""
-        due_ns = self.receivers.next_report_ns()
-        if self.domain is not None:
-            due_ns = min(due_ns, self.domain.due_ns)
+        due_ns = min(int(self.receivers.next_report_ns()), self._domain_ns())
         return NEVER_NS if due_ns >= NEVER_NS else self._start_ns + due_ns
+
+    def _domain_ns(self) -> int:
+        return NEVER_NS if self.domain is None else self.domain.due_ns
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
         """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
-        time_ns = now_ns - self._start_ns
-        if interface == NET:
-            self._from_net(batch, time_ns)
-        else:
-            self._from_host(batch, time_ns)
+        for first in range(0, len(batch), self._sockets.room):
+            self._sockets.fill(batch, interface, first)
+            self._follow(self._step(self._sockets, TAKE, now_ns), self._sockets)
 
     def advance(self, now_ns: int) -> None:
         """Do everything that is due by ``now_ns``."""
         time_ns = now_ns - self._start_ns
         while self.receivers.next_report_ns() <= time_ns:
-            report(self._interface, time_ns, self._outbox)
+            _report(self._interface, time_ns, self._edge.outbox)
             self._answer()
         if self.domain is not None and self.domain.due_ns <= time_ns:
+            self._count_entered()
             said = self.domain.on_timer(time_ns)
+            self._update_rules()
             if said is not None:
                 self._send_one(HOST, said)
                 self._send_one(NET, said)
@@ -267,108 +459,99 @@ class Edge:
 
         It returns before that when ``sockets.wires.state.error`` says that receiving failed.
         """
-        wires, state = sockets.wires, sockets.wires.state
-        state.error = 0
+        sockets.wires.state.error = 0
         while True:
-            why = pass_on(self._path, wires, min(until_ns, self.due_ns), coalesce_ns)
+            domain_ns = self._domain_ns()
+            due_ns = NEVER_NS if domain_ns == NEVER_NS else self._start_ns + domain_ns
+            why = self._step(sockets, SERVE, min(until_ns, due_ns), coalesce_ns)
             if why in (WOKEN, FAILED):
                 return
-            now_ns = time.monotonic_ns()
             if why == TIME_CAME:
+                now_ns = time.monotonic_ns()
                 if now_ns >= until_ns:
                     return
                 self.advance(now_ns)
-                continue
-            batch, interface = sockets.received(), int(state.interface)
-            if why == FRAMES_CAME:
-                self.take(batch, interface, now_ns)
-            else:
-                left = slice(int(state.position), None)
-                self._send(HOST - interface, batch.buffer, batch.offset[left], batch.captured[left])
-            if self.due_ns <= now_ns:
-                self.advance(now_ns)
+            self._follow(why, sockets)
 
-    def _from_net(self, batch: Batch, time_ns: int) -> None:
-        self.counts.net_frames += len(batch)
-        kept = np.ones(len(batch), np.bool_)
-        if type(self.receivers) is not NullReceivers:
-            kept = ~self._delivered(batch, time_ns)
-        chosen = None
+    def _step(self, sockets: Sockets, task: int, until_ns: int, coalesce_ns: int = 0) -> int:
+        return int(step(self._edge, self._interface, sockets.wires, task, until_ns, coalesce_ns))
+
+    def _follow(self, why: int, sockets: Sockets) -> None:
+        """Do what compiled code needs Python for, until all is done."""
+        state, progress = sockets.wires.state, self._edge.progress
+        while why != TIME_CAME:
+            if why == NOT_SENT:
+                rest = slice(int(state.position), int(progress.unsent))
+                wires = sockets.wires
+                self._send(1 - int(state.interface), wires.slots, wires.offset[rest], wires.captured[rest])
+                state.position = progress.unsent
+            elif why == MESSAGES_POSTED:
+                self._answer()
+            elif why == FRAMES_CAME:
+                self._look(sockets)
+            why = self._step(sockets, GO_ON, 0)
+
+    def _look(self, sockets: Sockets) -> None:
+        """Look at a frame that is no data: it may be for the edge itself, or a probe; if not, it passes."""
+        state, progress, domain = sockets.wires.state, self._edge.progress, self.domain
+        position = int(state.position)
+        octets, is_own = sockets.received().frame(position), False
+        if state.interface == NET:
+            if self._has_probes and self._is_probe(octets, position):
+                return
+            if domain is not None:
+                is_own, for_host = domain.take_from_net(octets)
+                if for_host is not None:
+                    self._send_one(HOST, for_host)
+        elif domain is not None:
+            self._count_entered()
+            is_own = domain.take_from_host(octets, int(self._edge.facts.now_ns))
+            self._update_rules()
+        progress.passed = position + 1
+        if is_own:
+            self._edge.counts.consumed_frames += 1
+            state.position += 1
+
+    def _is_probe(self, octets: bytes, position: int) -> bool:
+        """Return whether a frame is a sender's probe, which is delivered next then.
+
+        One of a flow of which nothing came before is nobody's.
+        """
+        parsed = self.machine.parse_probe(octets, self.context, self._refusals)
+        if parsed is None:
+            return False
+        self._edge.progress.probe, self._edge.progress.mark = position, parsed.mark
+        if parsed.about is not None:
+            self._edge.station[position], self._edge.flow[position] = self.flows.find(
+                parsed.source,
+                destination=parsed.about.destination,
+                vlan=parsed.about.vlan,
+                priority=parsed.about.priority,
+            )
+        return True
+
+    def _update_rules(self) -> None:
+        """Take over what the domain says of priorities now."""
         if self.domain is not None:
-            where = batch.buffer, batch.offset, batch.captured
-            classes = classify(*where, ethertypes=self.context.ethertypes)
-            if not classes.sampled.all():
-                kept &= ~self._own(batch, classes, self.domain)
-            if self.domain.strips is not None:
-                chosen = np.array(self.domain.strips)[classes.priority][kept]
-        rest = batch if kept.all() else batch.select(kept)
-        if self.machine.strips_tags:
-            rest, count = without_tags(rest, self.machine, self.context.ethertypes, chosen=chosen)
-            self.counts.stripped_frames += count
-        if self._vlan is not None:
-            rest = without_vlan(rest, self._vlan, self.context.ethertypes)
-        self._send_all(HOST, rest)
+            self._edge.received[:] = self.domain.received
+            self._edge.strips[:] = True if self.domain.strips is None else self.domain.strips
 
-    def _delivered(self, batch: Batch, time_ns: int) -> NDArray[np.bool_]:
-        """Deliver the frames to the receivers and send their answers; return which frames are probes."""
-        taken = self._intake.take(batch, time_ns=np.full(len(batch), time_ns))
-        self._remember(taken)
-        arrivals, probe = self._probe_reader.found(taken, self.flows)
-        position = 0
-        while position < len(batch):
-            position = deliver(self._interface, arrivals, probe, self._outbox, position)
-            self._answer()
-        self.counts.probes += int(probe.sum())
-        return probe
-
-    def _from_host(self, batch: Batch, time_ns: int) -> None:
-        self.counts.host_frames += len(batch)
-        if self._vlan is not None:
-            batch = with_vlan(batch, self._vlan, self.context.ethertypes)
-        if self.domain is not None:
-            batch = self._defended(batch, self.domain, time_ns)
-        self._send_all(NET, batch)
-
-    def _defended(self, batch: Batch, domain: DomainEdge, time_ns: int) -> Batch:
-        """Return the host's frames as the domain has them, without those that are for the edge itself."""
-        classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=self.context.ethertypes)
-        kept = np.ones(len(batch), np.bool_)
-        for position in np.flatnonzero(~classes.occupies).tolist():
-            kept[position] = not domain.take_from_host(batch.frame(position), time_ns)
-        self.counts.consumed_frames += int((~kept).sum())
-        ruled = np.array(domain.received)[classes.priority] != classes.priority
-        if not (ruled & kept).any():
-            return batch.select(kept) if not kept.all() else batch
-        return Batch.from_frames([domain.entering(batch.frame(i)) for i in np.flatnonzero(kept).tolist()])
-
-    def _own(self, batch: Batch, classes: FrameClasses, domain: DomainEdge) -> NDArray[np.bool_]:
-        """Take the network's frames that are for the edge itself; return which those are."""
-        own = np.zeros(len(batch), np.bool_)
-        for position in np.flatnonzero(~classes.sampled).tolist():
-            own[position], for_host = domain.take_from_net(batch.frame(position))
-            if for_host is not None:
-                self._send_one(HOST, for_host)
-        self.counts.consumed_frames += int(own.sum())
-        return own
-
-    def _remember(self, taken: Taken) -> None:
-        """Keep the head of the first frame of each flow: answers are made like it."""
-        number = self.flows.numbers(taken.arrivals.station, taken.arrivals.flow)
-        for position, flow in enumerate(number.tolist()):
-            if flow >= 0 and flow not in self._examples:
-                self._examples[flow] = taken.batch.frame(position)[:_SHOWN_OCTETS]
+    def _count_entered(self) -> None:
+        """Tell the domain of the frames from the host that have come since the last time."""
+        entered = self._edge.entered
+        for priority, frames in enumerate(entered.tolist()):
+            if frames and self.domain is not None:
+                self.domain.count_entering(priority, frames)
+        entered[:] = 0
 
     def _answer(self) -> None:
         """Send the messages that destinations have posted."""
-        outbox = self._outbox
-        if not outbox.posted.count:
-            return
+        outbox = self._edge.outbox
         for message in outbox.messages[: outbox.posted.count]:
             if not message.sent:
                 continue
-            number = self.flows.numbers(np.array([message.station]), np.array([message.flow]))
-            octets = self._examples.get(int(number[0]))
-            if octets is None:
+            octets = self._example(int(message.station), int(message.flow))
+            if not octets:
                 self.counts.unanswered += 1
                 continue
             about = SampledFrame(octets, len(octets), 0)
@@ -377,97 +560,31 @@ class Edge:
             self.messages[kind] = self.messages.get(kind, 0) + 1
         outbox.posted.count = 0
 
+    def _example(self, station: int, flow: int) -> bytes:
+        """Return the head of the first frame of a flow; nothing if there was none."""
+        if station < 0 or flow < 0:
+            return b""
+        number = station * LARGEST_FLOWS + flow
+        start = number * _SHOWN_OCTETS
+        return bytes(self._edge.examples[start : start + int(self._edge.example_octets[number])])
+
     def _send_one(self, interface: int, octets: bytes) -> None:
         frame = np.frombuffer(octets, np.uint8)
         self._send(interface, frame, np.zeros(1, np.int64), np.array([len(frame)]))
 
-    def _send_all(self, interface: int, batch: Batch) -> None:
-        if len(batch):
-            self._send(interface, batch.buffer, batch.offset, batch.captured)
-
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return counters and warnings at ``now_ns``."""
-        counters = {name: int(value) for name, value in vars(self.counts).items()}
-        for name in ("net_frames", "host_frames", "stripped_frames"):
-            counters[name] += int(getattr(self._path.facts, name))
+        counters = {name: int(getattr(self.counts, name)) for name in self.counts.dtype.names}
         mechanism = self.machine.counters(self.receivers)
         warnings: tuple[str, ...] = ()
         if self.domain is not None:
+            self._count_entered()
             counters |= self.domain.counters()
             mechanism |= self.domain.mechanism_counters()
             warnings = self.domain.warnings
         return Snapshot(
             counters=counters, messages=dict(self.messages), mechanism=mechanism, warnings=warnings
         )
-
-
-@compiled
-def deliver(
-    receivers: Receivers, arrivals: Arrivals, probe: NDArray[np.bool_], outbox: Outbox, first: int
-) -> int:
-    """Deliver ``arrivals`` from position ``first`` on; frames without station or flow are nobody's.
-
-    The position of the frame that caused an answer is in the message's ``cause``.  Returns the position of
-    the first that was not delivered: it stops early when ``outbox`` has no more room.
-    """
-    times_ns, octets, priorities = arrivals.time_ns, arrivals.octets, arrivals.priority
-    tagged, tags, marks = arrivals.tagged, arrivals.tag, arrivals.mark
-    stations, flows = arrivals.station, arrivals.flow
-    for position in range(first, len(times_ns)):
-        if not has_room(outbox, _ROOM):
-            return position
-        if stations[position] < 0 or flows[position] < 0:
-            continue
-        outbox.posted.cause = position
-        delivery = Delivery(
-            times_ns[position], int(stations[position]), int(flows[position]), int(priorities[position]),
-            octets[position], probe[position], tagged[position], tags[position], marks[position],
-        )  # fmt: skip
-        receivers.on_delivery(delivery, outbox)
-        outbox.posted.cause = NO_CAUSE
-    return len(times_ns)
-
-
-@compiled
-def report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
-    """Send the receivers' reports that are due by ``now_ns``, as far as there is room."""
-    while receivers.next_report_ns() <= now_ns and has_room(outbox, _ROOM):
-        receivers.post_reports(max(receivers.next_report_ns(), 0), outbox)
-
-
-class ProbeReader:
-    """Finds the probes of a mechanism that has some; ``counters`` count those that were refused."""
-
-    def __init__(self, machine: Machine, context: PortContext) -> None:
-        self.counters: Any = new_record(machine.probe_refusal_record)
-        self._machine = machine
-        self._context = context
-        self._looks = PROBE_KIND in machine.kinds
-
-    def found(self, taken: Taken, flows: FlowTable) -> tuple[Arrivals, NDArray[np.bool_]]:
-        """Return the arrivals of ``taken``, probes with the flow that they measure, and which are probes.
-
-        One of a flow of which nothing came before is nobody's.
-        """
-        probe = np.zeros(len(taken.batch), np.bool_)
-        if not self._looks:
-            return taken.arrivals, probe
-        arrivals = taken.arrivals
-        station, flow, mark = arrivals.station.copy(), arrivals.flow.copy(), arrivals.mark.copy()
-        for position in np.flatnonzero(arrivals.occupies & ~arrivals.sampled).tolist():
-            octets = taken.batch.frame(position)
-            parsed = self._machine.parse_probe(octets, self._context, self.counters)
-            if parsed is None:
-                continue
-            probe[position], mark[position] = True, parsed.mark
-            if parsed.about is not None:
-                station[position], flow[position] = flows.find(
-                    parsed.source,
-                    destination=parsed.about.destination,
-                    vlan=parsed.about.vlan,
-                    priority=parsed.about.priority,
-                )
-        return arrivals._replace(station=station, flow=flow, mark=mark), probe
 
 
 def precompile_edge(machine: Machine, ethertypes: EtherTypes) -> None:
@@ -477,6 +594,4 @@ def precompile_edge(machine: Machine, ethertypes: EtherTypes) -> None:
         ethertypes=ethertypes,
     )  # fmt: skip
     exercise(edge)
-    edge.serve(Sockets(2, frame_octets=len(EXAMPLE_FRAME)), 0, 0)
     edge.flows.find(EXAMPLE_FRAME[6:12], destination=EXAMPLE_FRAME[:6], priority=0)  # as messages do
-    precompile_tagging(machine, ethertypes)

@@ -206,6 +206,7 @@ def edge(
             send=send,
             port=host,
             vlan=vlan,
+            largest_octets=max(link.frame_octets for link in links),
             ethertypes=ethertypes,
         )
 

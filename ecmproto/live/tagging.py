@@ -11,21 +11,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch import tags
-from ecmproto.batch.headers import HEADER_OCTETS, NO_VLAN, TYPE_AT, roles_of, two_octets
+from ecmproto.batch.headers import (
+    HEADER_OCTETS,
+    NO_VLAN,
+    TYPE_AT,
+    VLAN_TAG,
+    role_at,
+    roles_of,
+    signed,
+    tag_octets,
+    two_octets,
+)
 from ecmproto.batch.tags import (
     NOWHERE,
-    Splice,
     TagLayout,
-    spliced_batch,
     tag_layout,
     tag_offsets,
     write_number,
 )
-from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
 from ecmproto.kernel import compiled, inlined
-from ecmproto.live.device import EXAMPLE_FRAME
 from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.record import new_record
 from ecmproto.structs import Struct
@@ -35,8 +40,6 @@ NO_PLACE = -(1 << 16)
 """Instead of how much longer a frame got: its header was cut off where the tag goes."""
 _TYPE_OCTETS = 2
 _IDENTIFIER_BITS = 0xFFF
-_EXAMPLE_CONTROL = 5
-_OCTET_BITS = 8
 
 
 class TaggingFacts:
@@ -168,64 +171,18 @@ def put_tag_on(
     return length - removed
 
 
-def with_vlan(batch: Batch, control: int, ethertypes: EtherTypes) -> Batch:
-    """Return ``batch`` with a C-TAG of ``control`` (priority and identifier) in frames without a VLAN tag."""
-    types = _two_octets_at(batch, TYPE_AT, HEADER_OCTETS)
-    tagged = np.isin(types, (ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag, NOWHERE))
-    tag = ethertypes.c_tag.to_bytes(2) + control.to_bytes(2)
-    rows = np.tile(np.frombuffer(tag, np.uint8), (len(batch), 1))
-    return spliced_batch(batch, Splice(at=np.where(tagged, NOWHERE, TYPE_AT), inserted=rows))
-
-
-def without_vlan(batch: Batch, control: int, ethertypes: EtherTypes) -> Batch:
-    """Return ``batch`` without the outermost C-TAG of the same identifier, whatever its priority."""
-    types = _two_octets_at(batch, TYPE_AT, HEADER_OCTETS)
-    controls = _two_octets_at(batch, HEADER_OCTETS, HEADER_OCTETS + VLAN_OCTETS)
-    ours = (types == ethertypes.c_tag) & (controls & _IDENTIFIER_BITS == control & _IDENTIFIER_BITS)
-    ours &= controls != NOWHERE
-    return removed(batch, ours, TYPE_AT, VLAN_OCTETS)
-
-
-def removed(batch: Batch, chosen: NDArray[np.bool_], at: int, octets: int) -> Batch:
-    """Return ``batch`` with ``octets`` octets from ``at`` on taken out of the frames that are ``chosen``."""
-    if not chosen.any():
-        return batch
-    return spliced_batch(
-        batch,
-        Splice(
-            at=np.full(len(batch), NOWHERE),
-            inserted=np.zeros((len(batch), 0), np.uint8),
-            removed=np.where(chosen, octets, 0),
-            removed_at=np.where(chosen, at, NOWHERE),
-        ),
-    )
-
-
-def _two_octets_at(batch: Batch, at: int, whole: int) -> NDArray[np.int64]:
-    """Return the number at ``at`` in each frame; −1 in those of fewer than ``whole`` octets."""
-    found = np.full(len(batch), NOWHERE, np.int64)
-    long = batch.captured >= whole
-    start = batch.offset[long] + at
-    found[long] = batch.buffer[start].astype(np.int64) << _OCTET_BITS | batch.buffer[start + 1]
-    return found
-
-
-def without_tags(
-    batch: Batch, machine: Machine, ethertypes: EtherTypes, *, chosen: NDArray[np.bool_] | None = None
-) -> tuple[Batch, int]:
-    """Return ``batch`` without the tags of ``machine``, and in how many frames there were some.
-
-    Without ``chosen`` all frames lose theirs.  What has no tag, or not such a one, stays as it is.
-    """
-    if machine.tag is None or not len(batch):
-        return batch, 0
-    return tags.without_tags(batch, machine.tag, only=chosen, ethertypes=ethertypes)
-
-
-def precompile_tagging(machine: Machine, ethertypes: EtherTypes) -> None:
-    """Compile the code that edits tags of whole batches."""
-    batch = Batch.from_frames([EXAMPLE_FRAME])
-    without_tags(batch, machine, ethertypes)
-    without_vlan(with_vlan(batch, _EXAMPLE_CONTROL, ethertypes), _EXAMPLE_CONTROL, ethertypes)
-    own = int.from_bytes(EXAMPLE_FRAME[HEADER_OCTETS : HEADER_OCTETS + 2])
-    without_vlan(batch, own, ethertypes)
+@compiled
+def set_priority(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int, priority: int) -> None:
+    """Put ``priority`` into the outermost VLAN tag of a frame; one without such a tag stays as it is."""
+    at, end, roles = start + TYPE_AT, start + octets, tagging.roles
+    while at + VLAN_OCTETS <= end:
+        role = role_at(buffer, at, roles)
+        if role == VLAN_TAG:
+            buffer[at + 2] = (priority << 5) | (signed(buffer[at + 2]) & 0x1F)
+            return
+        length = 0
+        if role > VLAN_TAG:
+            length = tag_octets(buffer, at, end, role, two_octets(buffer, at + 2), roles)
+        if length == 0:
+            return
+        at += length

@@ -276,19 +276,19 @@ def test_what_an_edge_finds_no_room_for_is_left_to_who_sends_the_rest() -> None:
 
 
 def test_an_interface_that_always_has_frames_for_python_keeps_no_other_waiting() -> None:
-    bench = edge_bench("fecn")
-    edge, left = bench.device, list[int]()
-    take = edge.take
+    bench = edge_bench("qcn")
+    edge, left = cast(Edge, bench.device), list[int]()
+    look, message = edge._look, bytes.fromhex("0200000000010200000000cc22e7").ljust(90, b"\1")
 
-    def busy(batch: Batch, interface: int, now_ns: int) -> None:
-        take(batch, interface, now_ns)
+    def busy(sockets: Sockets) -> None:
+        look(sockets)
         left.append(len(bench.left_by(NET)))
         if len(left) < 20:
-            bench.ends[NET].send(frame(1, RECEIVER))
+            bench.ends[NET].send(message)
 
-    edge.take = busy  # type: ignore[method-assign]
+    edge._look = busy  # type: ignore[method-assign]
     try:
-        bench.ends[NET].send(frame(1, RECEIVER))
+        bench.ends[NET].send(message)
         bench.pushes(HOST, [frame(RECEIVER, 1)])
     finally:
         bench.close()

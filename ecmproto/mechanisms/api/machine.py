@@ -168,8 +168,8 @@ class DomainEdge(Protocol):
     def take_from_host(self, octets: bytes, now_ns: int) -> bool:
         """Return whether a frame that is for bridges alone was for the edge itself."""
 
-    def entering(self, octets: bytes) -> bytes:
-        """Return a frame from the host as it enters the domain."""
+    def count_entering(self, priority: int, frames: int) -> None:
+        """Count frames from the host, which have the priority that `received` says in their VLAN tags now."""
 
     def counters(self) -> dict[str, int]:
         """Return the counters of frames and changes."""

@@ -200,11 +200,16 @@ def receive(
     """
     priority = received_priority(octets, ethertypes=ethertypes)
     ruled = rules.received[priority]
-    edge.remapped_frames += rules.modes[priority] is DefenceMode.EDGE
-    edge.kept_out_frames += rules.kept_out[priority]
+    count_received(edge, rules, priority, 1)
     if ruled != priority:
         octets = with_priority(octets, ruled, ethertypes=ethertypes)
     return octets, ruled
+
+
+def count_received(edge: QCNEdge, rules: DefenceRules, priority: int, frames: int) -> None:
+    """Count frames that the port received in ``priority`` and that have the priority as ruled now."""
+    edge.remapped_frames += frames * (rules.modes[priority] is DefenceMode.EDGE)
+    edge.kept_out_frames += frames * rules.kept_out[priority]
 
 
 def transmit(
@@ -420,11 +425,10 @@ class QCNDomainEdge:
         self.defence.on_lldp(octets, now_ns)
         return True
 
-    def entering(self, octets: bytes) -> bytes:
-        """Return a frame from the host with the priority that its port's defence mode gives it."""
-        if self.defence is None:
-            return octets
-        return receive(self.record, self.defence.rules, octets, ethertypes=self._ethertypes)[0]
+    def count_entering(self, priority: int, frames: int) -> None:
+        """Count frames from the host, given the priority that the port's defence mode gives them."""
+        if self.defence is not None:
+            count_received(self.record, self.defence.rules, priority, frames)
 
     def counters(self) -> dict[str, int]:
         """Return the counters of LLDP frames and of changes."""
