@@ -317,7 +317,8 @@ def storm_from(
     ethertypes: EtherTypes,
 ) -> Storm:
     """Return the storm of LAYER FIELD=VALUE ... on a link; SpecError and ParameterError as `storm_of`."""
-    from ecmproto.craft.sequences import DEFAULT_SHARE, share_of, storm_of
+    from ecmproto.craft.sequences import storm_of
+    from ecmproto.lossless import DEFAULT_SHARE, share_of
 
     share = DEFAULT_SHARE if options.renew is None else share_of(options.renew)
     rate_bps = parse_rate(speed) if isinstance(speed, str) else speed

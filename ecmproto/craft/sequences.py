@@ -18,7 +18,6 @@ is written as the frames that hold, and one with times of 0 that releases.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Words
 from fractions import Fraction
@@ -37,6 +36,7 @@ from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.lldp import CongestionNotificationTLV
 from ecmproto.formats.mac_control import PFC, Pause
 from ecmproto.formats.text import text_of
+from ecmproto.lossless import DEFAULT_SHARE, Renewal
 from ecmproto.mechanisms.qcn.edge import DefenceRules, QCNEdge, defence_modes, port_rules, receive, transmit
 from ecmproto.mechanisms.qcn.parameters import (
     AUTOMATIC,
@@ -49,12 +49,7 @@ from ecmproto.record import new_record
 from ecmproto.units import (
     NO_UNIT,
     NS_PER_S,
-    QUANTUM_BITS,
-    WIRE_OVERHEAD_OCTETS,
-    format_rate,
     parse_time,
-    quanta_to_ns,
-    serialisation_ns,
 )
 
 SCHEMA = "ecmproto/expectation/1"
@@ -350,78 +345,6 @@ CND_BOUNDARY = Sequence(
 )
 
 
-DEFAULT_SHARE = Fraction(1, 2)
-"""A frame every half pause: one may be lost, or late by half a pause, and the queue stays held."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Renewal:
-    """The renewal of a pause of ``quanta`` on a link of ``rate_bps``, after ``share`` of its duration.
-
-    ``octets`` is the length of a frame without FCS.  ParameterError for what cannot be: no quanta, a link
-    without speed, a share outside 0 to 1, or more frames than the link has room for.
-    """
-
-    quanta: int
-    rate_bps: int
-    octets: int
-    share: Fraction = DEFAULT_SHARE
-
-    def __post_init__(self) -> None:
-        """Check all of it; raises ParameterError."""
-        if self.rate_bps < 1:
-            raise ParameterError(
-                name="storm", needed="a link of more than 0 bit/s", got=format_rate(self.rate_bps)
-            )
-        if self.quanta < 1:
-            raise ParameterError(name="storm", needed="a pause of at least 1 quantum", got=str(self.quanta))
-        if not 0 < self.share < 1:
-            needed = "a share of the pause between 0 and 1"
-            raise ParameterError(name="renew", needed=needed, got=f"{float(self.share):g}")
-        taken_ns = serialisation_ns(self.octets + WIRE_OVERHEAD_OCTETS, self.rate_bps)
-        least = math.ceil(taken_ns * self.rate_bps / (QUANTUM_BITS * NS_PER_S * self.share))
-        if self.quanta < least:
-            raise ParameterError(
-                name="storm",
-                needed=f"at least {least:,} quanta: a frame takes {taken_ns} ns of the link",
-                got=f"{self.quanta:,}, renewed every {float(self.share * NS_PER_S / self.needed_fps):g} ns",
-            )
-
-    @property
-    def _wire_bits(self) -> int:
-        return 8 * (self.octets + WIRE_OVERHEAD_OCTETS)
-
-    @property
-    def pause_ns(self) -> int:
-        """How long one frame pauses, rounded up."""
-        return quanta_to_ns(self.quanta, self.rate_bps)
-
-    @property
-    def needed_fps(self) -> Fraction:
-        """Fewest frames a second that hold: one at the end of every pause."""
-        return Fraction(self.rate_bps, QUANTUM_BITS * self.quanta)
-
-    @property
-    def interval_ns(self) -> int:
-        """The time between two frames: ``share`` of the pause, in whole ns."""
-        return int(self.share * NS_PER_S / self.needed_fps)
-
-    @property
-    def frames_per_s(self) -> Fraction:
-        """Frames a second of the storm."""
-        return Fraction(NS_PER_S, self.interval_ns)
-
-    @property
-    def octets_per_s(self) -> Fraction:
-        """Octets a second on the wire, with FCS, preamble and gap."""
-        return self.frames_per_s * self._wire_bits / 8
-
-    @property
-    def link_share(self) -> Fraction:
-        """The part of the link that the storm takes itself."""
-        return self.frames_per_s * self._wire_bits / self.rate_bps
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Storm:
     """A pause storm: the frame that stops, the one that releases, and the interval of the first.
@@ -493,18 +416,6 @@ def storm_of(
         release=_line(stack, pause.replace(**dict.fromkeys(held, 0))),
         priorities=tuple(held.values()) if isinstance(pause, PFC) else None,
         raw=raw,
-    )
-
-
-def share_of(text: str) -> Fraction:
-    """Parse a share such as ``0.5`` or ``50%``; ParameterError when it is not between 0 and 1."""
-    number = text.strip().removesuffix("%")
-    if len(number) <= 20 and number.isascii() and number.replace(".", "", 1).isdigit():
-        share = Fraction(number) / (100 if number != text.strip() else 1)
-        if 0 < share < 1:
-            return share
-    raise ParameterError(
-        name="renew", needed="a share of the pause between 0 and 1, such as 0.5 or 50%", got=shown(text)
     )
 
 

@@ -1,0 +1,361 @@
+"""``ecmproto units``: pauses, headroom, products of rate and delay, and feedback, worked out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import click
+
+from ecmproto.errors import ParameterError, shown
+from ecmproto.units import (
+    NS_PER_S,
+    QUANTUM_BITS,
+    QUEUE_UNIT_OCTETS,
+    WIRE_OVERHEAD_OCTETS,
+    format_octets,
+    format_rate,
+    format_time,
+    parse_octets,
+    parse_rate,
+    parse_time,
+)
+from ecmproto_cli.options import RATE, SIZE, TIME, F, color_option
+from ecmproto_cli.output import columns_of, pairs
+
+SCHEMA = "ecmproto/units/1"
+_SHORTEST_OCTETS = 60
+_LARGEST_OCTETS = 65_531
+_MOST_FEEDBACK = 63
+
+
+@click.group()
+def command() -> None:
+    """Work out what quanta, rates, cables and feedback mean.
+
+    \b
+    ecmproto units pause 65535 --rate 400G
+    ecmproto units headroom --rate 100G --cable 40m --largest 9216B
+    ecmproto units bdp --rate 25G --delay 12us
+    ecmproto units frame 60B --rate 10G
+    ecmproto units feedback 40 --rate 10G
+    """
+
+
+def _options(function: F) -> F:
+    """``-T`` and ``--color``."""
+    form = click.option(
+        "-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it."
+    )
+    return form(color_option(function))
+
+
+_rate = click.option("--rate", type=RATE, required=True, help="The link's rate, such as 400G.")
+
+
+def _say(form: str, kind: str, rows: list[tuple[str, str]], document: Mapping[str, Any]) -> None:
+    if form == "json":
+        click.echo(json.dumps({"schema": SCHEMA, "calculation": kind, **document}, indent=2))
+    else:
+        click.echo(pairs(rows))
+
+
+def _link(rate: str) -> int:
+    from ecmproto.lossless import check_rate
+
+    return check_rate(parse_rate(rate))
+
+
+def _whole_ns(ns: Fraction, name: str) -> int:
+    from ecmproto.lossless import check_time
+
+    return math.ceil(check_time(ns, name))
+
+
+@command.command()
+@click.argument("amount")
+@_rate
+@click.option(
+    "--renew", metavar="SHARE", default="0.5", show_default=True,
+    help="Share of the pause after which the next frame comes.",
+)  # fmt: skip
+@click.option("--cable", metavar="LENGTH", default="100m", show_default=True, help="For the headroom.")
+@_options
+def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
+    """Work out a pause of AMOUNT: quanta (65535), a time (83us) or octets on the wire (4MB).
+
+    How long it lasts, how many frames a second hold a queue, what a link carries in that time, and the
+    headroom that the sender of the pause needs.
+    """
+    from ecmproto.lossless import (
+        MOST_QUANTA,
+        PAUSE_OCTETS,
+        QUANTUM_OCTETS,
+        RESPONSE_QUANTA,
+        Renewal,
+        headroom,
+        parse_length,
+        parse_quanta,
+        share_of,
+    )
+
+    rate_bps, share, metres = _link(rate), share_of(renew), parse_length(cable)
+    exact = parse_quanta(amount, rate_bps)
+    quanta = math.ceil(exact)
+    lasts = Fraction(quanta * QUANTUM_BITS * NS_PER_S, rate_bps)
+    lasts_ns = _whole_ns(lasts, "amount")
+    told = f"{quanta:,} quanta of {QUANTUM_BITS} bit times at {format_rate(rate_bps)}"
+    if exact != quanta:
+        told += f", the fewest that last {amount.strip()}"
+    rows = [("pause", told)]
+    document: dict[str, Any] = {"rate_bps": rate_bps, "quanta": quanta, "pause_ns": lasts_ns}
+    octets = quanta * QUANTUM_OCTETS
+    if quanta > MOST_QUANTA:
+        frames = -(-quanta // MOST_QUANTA)
+        rows.append(("frames", f"{frames:,}: one asks for {MOST_QUANTA:,} quanta at most"))
+        document["frames"] = frames
+    rows.append(("lasts", "0 ns: it ends a pause" if not quanta else format_time(float(lasts))))
+    if 0 < quanta <= MOST_QUANTA:
+        needed_fps = Fraction(rate_bps, QUANTUM_BITS * quanta)
+        rows.append(("to hold", f"{float(needed_fps):,.6g} frames/s at least, one at the end of each pause"))
+        document["needed_fps"] = float(needed_fps)
+        try:
+            renewal = Renewal(quanta=quanta, rate_bps=rate_bps, octets=PAUSE_OCTETS, share=share)
+        except ParameterError as error:
+            rows.append(("renewed", f"no: needed {error.needed}"))
+        else:
+            rows.append(
+                (
+                    "renewed",
+                    f"every {format_time(renewal.interval_ns)}, {float(share):.4g} of the pause: "
+                    f"{float(renewal.frames_per_s):,.6g} frames/s, "
+                    f"{format_octets(float(renewal.octets_per_s))}/s, "
+                    f"{float(100 * renewal.link_share):.4g} % of the link",
+                )
+            )
+            document |= {
+                "interval_ns": renewal.interval_ns,
+                "renewed_fps": float(renewal.frames_per_s),
+                "wire_octets_per_s": float(renewal.octets_per_s),
+                "link_share": float(renewal.link_share),
+            }
+    rows.append(("in flight", f"{format_octets(octets)} would leave the link in that time"))
+    document["octets"] = octets
+    if rate_bps in RESPONSE_QUANTA:
+        room = headroom(rate_bps, metres)
+        length = f"for {float(metres):g} m of cable (units headroom has its terms)"
+        rows.append(("headroom", f"{format_octets(room.octets)} {length}"))
+        document |= {"headroom_octets": room.octets, "cable_m": float(metres)}
+    _say(form, "pause", rows, document)
+
+
+@command.command()
+@_rate
+@click.option("--cable", metavar="LENGTH", default="100m", show_default=True, help="5 ns/m, each way.")
+@click.option(
+    "--largest", type=SIZE, default="9216B", show_default=True,
+    help="Longest frame of any priority, with its FCS.",
+)  # fmt: skip
+@click.option(
+    "--largest-lossless", type=SIZE,
+    help="Longest frame of the paused priority.  [default: as --largest]",
+)  # fmt: skip
+@click.option(
+    "--response", metavar="AMOUNT",
+    help="The other end's response, connector to connector: quanta, a time or octets.  [default: 802.3's]",
+)  # fmt: skip
+@click.option(
+    "--interface", metavar="AMOUNT",
+    help="Delay of this end's own interface, out and in.  [default: as the other end's]",
+)  # fmt: skip
+@_options
+def headroom(
+    rate: str,
+    cable: str,
+    largest: str,
+    largest_lossless: str | None,
+    response: str | None,
+    interface: str | None,
+    form: str,
+) -> None:
+    """Work out the PFC headroom of a priority, term by term: all that arrives after the decision to pause."""
+    from ecmproto import lossless
+
+    rate_bps = _link(rate)
+    given = [
+        lossless.parse_quanta(text, rate_bps, name=name) if text is not None else None
+        for name, text in (("response", response), ("interface", interface))
+    ]
+    room = lossless.headroom(
+        rate_bps,
+        lossless.parse_length(cable),
+        largest_octets=parse_octets(largest),
+        largest_lossless_octets=parse_octets(largest_lossless) if largest_lossless is not None else None,
+        response_quanta=given[0],
+        interface_quanta=given[1],
+    )
+    lasts = Fraction(NS_PER_S, rate_bps)
+    if form == "json":
+        document = {
+            "schema": SCHEMA,
+            "calculation": "headroom",
+            "rate_bps": rate_bps,
+            "terms": [
+                {
+                    "name": term.name,
+                    "bit_times": _number(term.bits),
+                    "octets": _number(term.octets),
+                    "doc": term.doc,
+                    "source": term.source,
+                }
+                for term in room.terms
+            ],
+            "bit_times": _number(room.bits),
+            "octets": room.octets,
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    told = [(term.name, term.bits) for term in room.terms] + [("headroom", room.bits)]
+    rows = [
+        (name, [f"{math.ceil(bits):,}", format_time(float(bits * lasts)), format_octets(float(bits / 8))])
+        for name, bits in told
+    ]
+    rows.insert(0, ("", ["bit times", "time", "octets"]))
+    width = max(len(term.name) for term in room.terms)
+    click.echo(columns_of(rows))
+    click.echo()
+    for term in room.terms:
+        click.echo(f"  {term.name.ljust(width)}  {term.doc}; {term.source}")
+
+
+@command.command()
+@_rate
+@click.option("--delay", type=TIME, required=True, help="Round trip, such as 12us.")
+@click.option(
+    "--frame",
+    type=SIZE,
+    default="1514B",
+    show_default=True,
+    help="A frame without its FCS, as captures have it.",
+)
+@_options
+def bdp(rate: str, delay: str, frame: str, form: str) -> None:
+    """Work out the product of rate and delay: what is in flight in a round trip."""
+    rate_bps, delay_ns, length = _link(rate), parse_time(delay), _frame_octets(frame)
+    _whole_ns(Fraction(delay_ns), "delay")
+    bits = Fraction(rate_bps * delay_ns, NS_PER_S)
+    wire_bits, units = 8 * (length + WIRE_OVERHEAD_OCTETS), bits / (8 * QUEUE_UNIT_OCTETS)
+    document = {
+        "rate_bps": rate_bps,
+        "delay_ns": delay_ns,
+        "octets": _number(bits / 8),
+        "frame_octets": length,
+        "frames": _number(bits / wire_bits),
+        "queue_units": _number(units),
+        "quanta": _number(bits / QUANTUM_BITS),
+    }
+    rows = [
+        (
+            "in flight",
+            f"{format_octets(float(bits / 8))} at {format_rate(rate_bps)} in {format_time(delay_ns)}",
+        ),
+        ("frames", f"{float(bits / wire_bits):,.4g} of {length:,} octets, back to back on the wire"),
+        ("units", f"{float(units):,.6g} of {QUEUE_UNIT_OCTETS} octets, as CNMs count queues"),
+        ("quanta", f"{float(bits / QUANTUM_BITS):,.6g} of {QUANTUM_BITS} bit times"),
+    ]  # fmt: skip
+    _say(form, "bdp", rows, document)
+
+
+@command.command()
+@click.argument("octets", type=SIZE)
+@_rate
+@_options
+def frame(octets: str, rate: str, form: str) -> None:
+    """Work out a frame of OCTETS without FCS, as captures have it: its time on the wire, frames a second."""
+    rate_bps, length = _link(rate), _frame_octets(octets)
+    wire = length + WIRE_OVERHEAD_OCTETS
+    time_ns = Fraction(8 * wire * NS_PER_S, rate_bps)
+    most = NS_PER_S / time_ns
+    document = {
+        "rate_bps": rate_bps,
+        "frame_octets": length,
+        "wire_octets": wire,
+        "time_ns": _whole_ns(time_ns, "octets"),
+        "frames_per_s": float(most),
+        "quanta": _number(Fraction(8 * wire, QUANTUM_BITS)),
+    }
+    rows = [
+        ("on the wire", f"{wire:,} octets: with FCS 4, preamble 8 and gap 12"),
+        (
+            "takes",
+            f"{format_time(float(time_ns))} at {format_rate(rate_bps)}, {8 * wire / QUANTUM_BITS:.4g} quanta",
+        ),
+        ("at most", f"{float(most):,.8g} frames/s, {format_rate(float(most * 8 * length))} of frames"),
+    ]  # fmt: skip
+    _say(form, "frame", rows, document)
+
+
+@command.command()
+@click.argument("qntz_fb", metavar="QNTZ_FB", type=click.IntRange(0, _MOST_FEEDBACK))
+@click.option("--rate", type=RATE, help="Rate of the limiter that hears it.")
+@click.option("--gd", metavar="GAIN", default="1/128", show_default=True, help="The reaction point's Gd.")
+@click.option("--qeq", type=SIZE, default="26kB", show_default=True, help="The congestion point's set point.")
+@click.option("--w", "weight", metavar="W", default="2", show_default=True, help="Its weight of Qdelta.")
+@_options
+def feedback(qntz_fb: int, rate: str | None, gd: str, qeq: str, weight: str, form: str) -> None:
+    """Work out the Quantized Feedback of a CNM, 0 to 63: the queue behind it, and the rate that it leaves."""
+    gain, w, qeq_octets = _ratio(gd, "gd", 1), _ratio(weight, "w", 1024), parse_octets(qeq)
+    full = qeq_octets * (2 * w + 1)
+    least = math.ceil(full * qntz_fb / _MOST_FEEDBACK)
+    # what a station does is bounded: half of its rate at most (802.1Q, ieee8021CnRpgMinDecFac)
+    decrease = min(gain * qntz_fb, Fraction(1, 2))
+    rows = [
+        ("feedback", f"{qntz_fb} of {_MOST_FEEDBACK}"),
+        (
+            "queue",
+            f"Qoff + {float(w):g}·Qdelta at least {format_octets(least)}, "
+            f"of {format_octets(float(full))} full scale",
+        ),
+        ("decrease", f"{float(100 * decrease):.4g} % of the rate, by Gd {gd.strip()}"),
+    ]  # fmt: skip
+    document: dict[str, Any] = {
+        "qntz_fb": qntz_fb,
+        "least_octets": least,
+        "full_scale_octets": _number(full),
+        "decrease": float(decrease),
+    }
+    if rate is not None:
+        rate_bps = _link(rate)
+        left = rate_bps * (1 - decrease)
+        rows.append(("rate", f"{format_rate(rate_bps)} before, {format_rate(float(left))} behind it"))
+        document |= {"rate_bps": rate_bps, "rate_after_bps": _number(left)}
+    _say(form, "feedback", rows, document)
+
+
+def _frame_octets(text: str) -> int:
+    octets = parse_octets(text)
+    if not _SHORTEST_OCTETS <= octets <= _LARGEST_OCTETS:
+        needed = f"a frame of {_SHORTEST_OCTETS} to {_LARGEST_OCTETS:,} octets without its FCS"
+        raise ParameterError(name="frame", needed=needed, got=text)
+    return octets
+
+
+def _ratio(text: str, name: str, most: int) -> Fraction:
+    """Return a number such as 0.5 or 1/128, more than 0 and at most ``most``."""
+    number, slash, below = text.strip().partition("/")
+    parts = [number, below] if slash else [number]
+    if all(len(part) <= 12 and part.isascii() and part.replace(".", "", 1).isdigit() for part in parts):
+        divisor = Fraction(below) if slash else Fraction(1)
+        value = Fraction(number) / divisor if divisor else Fraction(0)
+        if 0 < value <= most:
+            return value
+    raise ParameterError(
+        name=name, needed=f"a number above 0 and up to {most}, such as 0.5 or 1/128", got=shown(text)
+    )
+
+
+def _number(value: Fraction) -> int | float:
+    return int(value) if value.denominator == 1 else float(value)
