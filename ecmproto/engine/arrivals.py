@@ -16,8 +16,10 @@ from ecmproto.batch.classes import FrameClasses, class_of
 from ecmproto.batch.flows import FlowTable
 from ecmproto.batch.headers import fixed, roles_of, signed
 from ecmproto.batch.tags import TagLayout, own_tag, tag_layout
-from ecmproto.capture.batch import Batch, Interface
+from ecmproto.capture.batch import ETHERNET, Batch, Interface
+from ecmproto.capture.reader import CaptureReader
 from ecmproto.codec import EtherTypes
+from ecmproto.errors import CaptureError
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.record import new_record
@@ -286,3 +288,17 @@ def _frames(batch: Batch, time_ns: NDArray[np.int64] | None) -> Frames:
         timed=fixed(np.zeros(0, np.bool_) if batch.timed is None else batch.timed),
         interface=fixed(batch.interface),
     )
+
+
+def check_ethernet(batch: Batch, reader: CaptureReader) -> None:
+    """Raise CaptureError for a batch that ``reader`` has of another link type than Ethernet."""
+    for interface in np.unique(batch.interface).tolist():
+        described = reader.interfaces[interface]
+        if described.linktype != ETHERNET:
+            raise CaptureError(
+                path=reader.path,
+                offset=int(batch.record_offset[0]),
+                frame=batch.first,
+                needed="Ethernet frames for a replay",
+                got=f"link type {described.linktype_name} on interface {interface}",
+            )

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from ecmproto.capture import Batch, Block, CaptureCopier, CaptureReader
-from ecmproto.capture.batch import ETHERNET
 from ecmproto.codec.frame import frame_check_sequence
+from ecmproto.engine.arrivals import check_ethernet
 from ecmproto.engine.frames import GeneratedFrame
-from ecmproto.errors import CaptureError
 from ecmproto.filter import Filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.replay.open_loop import ReplayedBatch, merged
@@ -72,7 +69,7 @@ def batches_of(
     for item in reader if output is None else reader.items():
         if isinstance(item, Batch):
             batch = item if filter is None else _selected(item, reader, filter, ethertypes)
-            _check_ethernet(batch, reader)
+            check_ethernet(batch, reader)
             yield batch
         elif output is not None:
             output.write_block(item)
@@ -82,16 +79,3 @@ def _selected(batch: Batch, reader: CaptureReader, filter: Filter, ethertypes: E
     from ecmproto.columns.selection import selected
 
     return batch.select(selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes))
-
-
-def _check_ethernet(batch: Batch, reader: CaptureReader) -> None:
-    for interface in np.unique(batch.interface).tolist():
-        described = reader.interfaces[interface]
-        if described.linktype != ETHERNET:
-            raise CaptureError(
-                path=reader.path,
-                offset=int(batch.record_offset[0]),
-                frame=batch.first,
-                needed="Ethernet frames for a replay",
-                got=f"link type {described.linktype_name} on interface {interface}",
-            )

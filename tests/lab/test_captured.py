@@ -166,6 +166,16 @@ def test_what_is_no_capture_or_has_no_frames_is_told(path: Path, tmp_path: Path)
         load_scenario(str(hollow))
     with pytest.raises(CaptureError):
         load_scenario(str(tmp_path / "none.pcap"))
+    with pytest.raises(SpecError, match="read more than once"):
+        capture_scenario("-")
+    foreign = bytearray(path.read_bytes())
+    foreign[20] = 9  # PPP
+    (tmp_path / "ppp.pcap").write_bytes(foreign)
+    with pytest.raises(CaptureError, match="needed Ethernet frames"):
+        load_scenario(str(tmp_path / "ppp.pcap"))
+    (tmp_path / "cut.pcap").write_bytes(path.read_bytes()[:-10])
+    cut = load_scenario(str(tmp_path / "cut.pcap")).experiment()
+    assert "2,700 of them, behind which it breaks off" in cut.title
     with pytest.raises(SpecError, match="rate: needed"):
         capture_scenario(str(path), rate="fast")
     with pytest.raises(SpecError, match="buffer: needed"):

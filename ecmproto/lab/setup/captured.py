@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ecmproto.batch.flows import FlowTable
     from ecmproto.engine.arrivals import Taken
+    from ecmproto.errors import CaptureError
     from ecmproto.mechanisms.api.machine import Machine
 
 MOST_SOURCES = 1024
@@ -75,7 +76,7 @@ def captured_frames(flows: Sequence[Flow], machine: Machine | None = None) -> di
             continue
         source = int.from_bytes(mac_of(flow.capture_source)) if flow.capture_source else None
         if flow.capture not in read:
-            read[flow.capture] = _columns(flow.capture, _machine(machine))
+            read[flow.capture] = _columns(flow.capture, _machine(machine), [])
         found[place] = _frames_of(read[flow.capture], source)
     return found
 
@@ -90,11 +91,11 @@ def _machine(machine: Machine | None) -> Machine:
     return machine_of(none, none.parse([]))
 
 
-def _taken(path: str, machine: Machine) -> Iterator[tuple[Taken, FlowTable]]:
-    """Yield the batches of a capture as the engine takes them."""
+def _taken(path: str, machine: Machine, problems: list[CaptureError]) -> Iterator[tuple[Taken, FlowTable]]:
+    """Yield the batches of a capture as the engine takes them; where it breaks off goes to ``problems``."""
     from ecmproto.batch.flows import FlowTable
     from ecmproto.capture import open_capture
-    from ecmproto.engine.arrivals import Intake
+    from ecmproto.engine.arrivals import Intake, check_ethernet
     from ecmproto.formats.ethertypes import DEFAULT
 
     table = FlowTable(
@@ -105,14 +106,17 @@ def _taken(path: str, machine: Machine) -> Iterator[tuple[Taken, FlowTable]]:
             machine, cp_mac=_CP_MAC, ethertypes=DEFAULT, interfaces=reader.interfaces, flows=table
         )
         for batch in reader:
+            check_ethernet(batch, reader)
             yield intake.take(batch), table
+        if reader.problem is not None:
+            problems.append(reader.problem)
 
 
-def _columns(path: str, machine: Machine) -> _Columns:
+def _columns(path: str, machine: Machine, problems: list[CaptureError]) -> _Columns:
     import numpy as np
 
     parts: list[_Columns] = []
-    for taken, table in _taken(path, machine):
+    for taken, table in _taken(path, machine, problems):
         arrivals, batch = taken.arrivals, taken.batch
         # The others are cut off before the end of their addresses, or take no room in any queue.
         chosen = np.flatnonzero(arrivals.occupies & (batch.captured >= 12))
@@ -159,9 +163,15 @@ def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB") -> 
     """
     served = _checked("rate", rate, parse_port_rate)
     _checked("buffer", buffer, parse_buffer)
-    columns = _columns(path, _machine(None))
+    if path == "-":
+        raise SpecError(where="capture", needed="a file, which is read more than once", got="stdin")
+    problems: list[CaptureError] = []
+    columns = _columns(path, _machine(None), problems)
     if not len(columns.source):
         raise SpecError(where=path, needed="frames that a queue holds", got="none")
+    title = f"One port, to which the frames of {PurePath(path).name} come"
+    if problems:
+        title += f", {problems[0].frame:,} of them, behind which it breaks off"
     sources = list(dict.fromkeys(columns.source.tolist()))
     if len(sources) > MOST_SOURCES:
         needed = f"at most {MOST_SOURCES:,} source addresses"
@@ -173,7 +183,7 @@ def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB") -> 
     document = Document(
         scenario={
             "name": _name(path),
-            "title": f"One port, to which the frames of {PurePath(path).name} come",
+            "title": title,
             "duration": exact_time(duration_ns),
             "overhead": "24B",
             "topology": f"star hosts={len(sources) + 1} rate={link_rate} propagation=0ns buffer={room}",
