@@ -16,6 +16,8 @@ from ecmproto.capture import PcapngWriter, PcapWriter, open_capture
 from ecmproto.engine.config import LoopConfig, PortConfig, RateChange
 from ecmproto.engine.gauge import TOTAL
 from ecmproto.errors import CaptureError, SpecError
+from ecmproto.lab.results.measurements import RunFigures
+from ecmproto.lab.results.outcome import Outcome
 from ecmproto.lab.setup.scenario import Scenario, capture_scenario, load_scenario, read_scenario
 from ecmproto.lab.simulation.simulate import Simulation, simulate
 from ecmproto.mechanisms.api.machine import machine_of
@@ -203,3 +205,10 @@ def test_captures_on_the_command_line(path: Path, capfd: pytest.CaptureFixture[s
     assert run(["lab", "run", "bcn-symmetric", "--rate", "1G"]) == 2
     assert "--set topology.rate=1G" in capfd.readouterr().err
     assert run(["lab", "run", "bcn-symmetric", "--capture", str(path)]) == 2
+
+
+def test_frames_that_a_nic_had_no_room_for_are_told(path: Path) -> None:
+    scenario = scenario_of(path, "qcn", "topology.queue=5kB")
+    outcome = Outcome(scenario.experiment(), [RunFigures(simulate(scenario.experiment(), seed=SEED))])
+    (line,) = (line for line in outcome.as_dict()["explanations"] if line.startswith("no frame was dropped"))
+    assert line.endswith("frames found full queues in NICs")
