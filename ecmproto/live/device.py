@@ -15,11 +15,13 @@ import signal
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -295,15 +297,23 @@ class LiveInterface:
             self._receiver = self._sender = None
 
 
+_Result = TypeVar("_Result")
+_RINGS = 4096
 ReportAt = Callable[[int], None]
 """Told, at its time, the time."""
 
 
 class Stop:
-    """SIGINT and SIGTERM as a request to end the loop: ``number`` is the one that came, 0 for none."""
+    """SIGINT and SIGTERM as a request to end the loop: ``number`` is the one that came, 0 for none.
+
+    Other threads may ask the loop to end, or to call a function between two wakes.
+    """
 
     def __init__(self) -> None:
         self.number = 0
+        self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._running = False
+        self._change = threading.Lock()
         self.waker, self._bell = socket.socketpair()
         self._bell.setblocking(False)
         self.waker.setblocking(False)
@@ -314,8 +324,46 @@ class Stop:
     def ask(self, number: int) -> None:
         """Ask the loop of another thread to end, as if this signal had come."""
         self.number = number
-        with suppress(BlockingIOError):
+        self._ring()
+
+    def _ring(self) -> None:
+        with suppress(BlockingIOError):  # it is full of rings already
             self._bell.send(b"\0")
+
+    def call(self, function: Callable[[], _Result]) -> _Result:
+        """Have the loop call ``function`` between two wakes, and return its result.
+
+        Without a loop it is called here.
+        """
+        with self._change:
+            if not self._running:
+                return function()
+            result: Future[_Result] = Future()
+            self._calls.append((function, result))
+        self._ring()
+        return result.result()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Be the loop's for as long as it runs."""
+        self._running = True
+        try:
+            yield
+        finally:
+            with self._change:
+                self._running = False
+            self.answer()
+
+    def answer(self) -> None:
+        """Call what other threads have asked for; the loop does between two wakes."""
+        with suppress(BlockingIOError):
+            self.waker.recv(_RINGS)
+        while self._calls:
+            function, result = self._calls.popleft()
+            try:
+                result.set_result(function())
+            except Exception as error:
+                result.set_exception(error)
 
     @property
     def asked(self) -> bool:
@@ -361,26 +409,28 @@ def run(
     """
     report_ns = time.monotonic_ns() + report_every_ns if report is not None else NEVER_NS
     compiled = _CompiledLoop(device, links, stop) if hasattr(device, "serve") else None
-    while not stop.asked:
-        now_ns = time.monotonic_ns()
-        if now_ns >= until_ns:
-            break
-        if report is not None and now_ns >= report_ns:
-            report(now_ns)
-            report_ns = max(report_ns + report_every_ns, now_ns)
-        wake_ns = min(report_ns, until_ns, now_ns + _LONGEST_SLEEP_NS)
-        if compiled is not None and all(link.is_open and not link.is_down for link in links):
-            compiled.serve(wake_ns, coalesce_ns)
-            continue
-        wake_ns = min(device.due_ns, wake_ns)
-        ready = _wait_ready(links, stop, wake_ns - now_ns)
-        if coalesce_ns and not stop.asked:
-            time.sleep(coalesce_ns / NS_PER_S)
-            ready |= _wait_ready(links, stop, 0)
-        _serve(device, links, ready)
-        for link in links:
-            if not link.is_open:
-                link.revive(time.monotonic_ns())
+    with stop.running():
+        while not stop.asked:
+            stop.answer()
+            now_ns = time.monotonic_ns()
+            if now_ns >= until_ns:
+                break
+            if report is not None and now_ns >= report_ns:
+                report(now_ns)
+                report_ns = max(report_ns + report_every_ns, now_ns)
+            wake_ns = min(report_ns, until_ns, now_ns + _LONGEST_SLEEP_NS)
+            if compiled is not None and all(link.is_open and not link.is_down for link in links):
+                compiled.serve(wake_ns, coalesce_ns)
+                continue
+            wake_ns = min(device.due_ns, wake_ns)
+            ready = _wait_ready(links, stop, wake_ns - now_ns)
+            if coalesce_ns and not stop.asked:
+                time.sleep(coalesce_ns / NS_PER_S)
+                ready |= _wait_ready(links, stop, 0)
+            _serve(device, links, ready)
+            for link in links:
+                if not link.is_open:
+                    link.revive(time.monotonic_ns())
 
 
 class _CompiledLoop:

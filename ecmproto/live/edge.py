@@ -42,7 +42,7 @@ from ecmproto.engine.frames import octets_of
 from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.engine.statistics import kind_name
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernel import compiled, inlined, released
 from ecmproto.live.device import EXAMPLE_FRAME, Send, Snapshot, discard, exercise
 from ecmproto.live.tagging import (
     Tagging,
@@ -153,7 +153,7 @@ class EdgeState(Struct):
     """The head of the first frame of each flow: answers are made like it."""
 
 
-@compiled
+@released
 def step(
     edge: EdgeState, receivers: Receivers, wires: Wires, task: int, until_ns: int, coalesce_ns: int
 ) -> int:

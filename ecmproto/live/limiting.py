@@ -48,7 +48,7 @@ from ecmproto.engine.loop import run
 from ecmproto.engine.network import NetworkState, Passage
 from ecmproto.engine.port import HELD_OUT, PASSED_BY
 from ecmproto.engine.traffic import Sources
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernel import compiled, inlined, released
 from ecmproto.live.tagging import NO_PLACE, VLAN_OCTETS, Tagging, put_tag_on, put_vlan_on, take_vlan_off
 from ecmproto.mechanisms.api.protocol import PROBE_KIND, Message, Receivers, Senders
 from ecmproto.mechanisms.limiter import NEVER_NS
@@ -206,7 +206,7 @@ class PointState(Struct):
     """The frames that are to be sent next: their addresses and lengths."""
 
 
-@compiled
+@released
 def step(
     point: PointState,
     senders: Senders,

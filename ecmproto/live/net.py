@@ -34,7 +34,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ecmproto.codec import EtherTypes
 from ecmproto.craft.spec import read_document
@@ -538,52 +538,55 @@ _ROLES: Mapping[str, tuple[Callable[..., DeviceSpec], Mapping[str, _Key]]] = {
 }
 
 
-Work = Callable[[Stop], None]
-"""Runs one device until it is asked to stop."""
+class Part(NamedTuple):
+    """A device among several: what runs it until ``stop`` is asked, and the processor that it runs on."""
+
+    run: Callable[[Stop], None]
+    stop: Stop
+    cpu: int | None = None
 
 
 def run_together(
-    works: Mapping[str, tuple[Work, int | None]], stop: Stop, failed: Callable[[str, BaseException], None]
+    parts: Mapping[str, Part], stop: Stop, failed: Callable[[str, BaseException], None]
 ) -> list[str]:
-    """Run each of ``works`` in a thread of its own, until all have ended; ``stop`` stops them all.
+    """Run each of ``parts`` in a thread of its own, until all have ended; ``stop`` stops them all.
 
-    Beside a work stands the processor that its thread runs on; None: any.  One that fails is told of by
-    ``failed`` at once, and the others go on.  Return the names of those that failed.
+    One that fails is told of by ``failed`` at once, and the others go on.  Return the names of those that
+    failed.
     """
-    own = {name: Stop() for name in works}
     done, bell = socket.socketpair()
     raised: dict[str, BaseException] = {}
 
     def run_one(name: str) -> None:
-        work, cpu = works[name]
+        part = parts[name]
         try:
-            if cpu is not None:
-                os.sched_setaffinity(0, {cpu})
-            work(own[name])
+            if part.cpu is not None:
+                os.sched_setaffinity(0, {part.cpu})
+            part.run(part.stop)
         except BaseException as error:
             raised[name] = error
         bell.send(b"\0")
 
-    threads = {name: threading.Thread(target=run_one, args=(name,), name=name) for name in works}
+    threads = [threading.Thread(target=run_one, args=(name,), name=name) for name in parts]
     told: list[str] = []
-    ended = 0
+    ended, asked = 0, False
     with done, bell:
-        for thread in threads.values():
+        for thread in threads:
             thread.start()
-        asked = False
-        while ended < len(works):
+        while ended < len(parts):
             select.select([done] if asked else [done, stop.waker], [], [])
             if stop.asked and not asked:
                 asked = True
-                for each in own.values():
-                    each.ask(stop.number)
+                for part in parts.values():
+                    part.stop.ask(stop.number)
             with suppress(BlockingIOError):
-                ended += len(done.recv(len(works), socket.MSG_DONTWAIT))
+                ended += len(done.recv(len(parts), socket.MSG_DONTWAIT))
             for name, error in list(raised.items()):
                 if name not in told:
                     told.append(name)
                     failed(name, error)
-        for name, thread in threads.items():
+        for thread in threads:
             thread.join()
-            own[name].close()
+    for part in parts.values():
+        part.stop.close()
     return told

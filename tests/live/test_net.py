@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 from ecmproto.errors import SpecError
 from ecmproto.live.device import Stop
-from ecmproto.live.net import EXAMPLE, NetDevice, read_net, run_together
+from ecmproto.live.net import EXAMPLE, NetDevice, Part, read_net, run_together
 from ecmproto_cli.main import run
 from tests.live.virtual import frame
 from tests.live.wires import Wires, comes_through, until, wires
@@ -121,9 +122,9 @@ class TestThreads:
             told.append((name, str(error), went_on.is_set()))
             stop.ask(signal.SIGTERM)
 
-        works = {"good": (go_on, None), "bad": (fail, None)}
+        parts = {"good": Part(go_on, Stop()), "bad": Part(fail, Stop())}
         try:
-            assert run_together(works, stop, tell) == ["bad"]
+            assert run_together(parts, stop, tell) == ["bad"]
         finally:
             stop.close()
         assert told == [("bad", "no more room", False)]
@@ -135,13 +136,42 @@ class TestThreads:
         stop = Stop()
         try:
             assert (
-                run_together({"one": (lambda _: seen.append(os.sched_getaffinity(0)), cpu)}, stop, print)
+                run_together(
+                    {"one": Part(lambda _: seen.append(os.sched_getaffinity(0)), Stop(), cpu)}, stop, print
+                )
                 == []
             )
         finally:
             stop.close()
         assert seen == [{cpu}]
         assert cpu in os.sched_getaffinity(0)
+
+
+class TestCalls:
+    """What other threads ask of a loop happens in its own."""
+
+    def test_a_loop_calls_between_two_wakes(self) -> None:
+        stop, ended = Stop(), []
+
+        def loop() -> None:
+            with stop.running():
+                while not stop.asked:
+                    select.select([stop.waker], [], [], PATIENCE_S)
+                    stop.answer()
+            ended.append(threading.get_ident())
+
+        thread = threading.Thread(target=loop)
+        thread.start()
+        try:
+            until(lambda: stop.call(threading.get_ident) == thread.ident)
+            with pytest.raises(ZeroDivisionError):
+                stop.call(lambda: 1 // 0)
+        finally:
+            stop.ask(signal.SIGTERM)
+            thread.join()
+        assert ended == [thread.ident]
+        assert stop.call(threading.get_ident) == threading.get_ident()
+        stop.close()
 
 
 def test_the_command_says_what_it_needs_and_writes_an_example(capsys: pytest.CaptureFixture[str]) -> None:

@@ -189,7 +189,7 @@ def live(spec: DeviceSpec, running: Running, seed: int) -> int:
         reporter = Reporter(role, device, links, running, start_ns, waiting)
         if running.realtime:
             run_in_realtime()
-        told = [Scraped(role.name, reporter.scrape)]
+        told = [Scraped(role.name, lambda: stop.call(reporter.scrape))]
         endpoint = served(running.prometheus, told) if running.prometheus else nullcontext(0)
         sleep_precisely()
         with endpoint as port:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -30,9 +31,11 @@ from ecmproto_cli.errors import INTERRUPTED, warn
 
 if TYPE_CHECKING:
     from ecmproto.live.device import LiveInterface, Stop
-    from ecmproto.live.net import NetDevice, Work
+    from ecmproto.live.net import NetDevice, Part
+    from ecmproto.live.prometheus import Look
 
 _FAILED = 1
+_SWITCH_S = 0.0005
 
 
 @click.command()
@@ -89,9 +92,7 @@ class _Net:
             precompiled(device.spec for device in self._devices)
         with Stop().held() as stop, self._opened() as links:
             start_ns = time.monotonic_ns()
-            works = {
-                each.name: (self._work(each, links[each.name], start_ns), each.cpu) for each in self._devices
-            }
+            parts = {each.name: self._part(each, links[each.name], start_ns) for each in self._devices}
             if how.realtime:
                 run_in_realtime()
             told = [
@@ -105,10 +106,12 @@ class _Net:
                         reporter.rehearse()
                     drop_privileges(how.user)
                 gc.freeze()
+                # A thread that is back from compiled code does not wait long for one that runs Python.
+                sys.setswitchinterval(_SWITCH_S)
                 if port:
                     click.echo(f"ecmproto: metrics on port {port}", err=True)
-                click.echo(f"ecmproto: live net ready: {', '.join(works)}", err=True)
-                failed = run_together(works, stop, self._tell_failure)
+                click.echo(f"ecmproto: live net ready: {', '.join(parts)}", err=True)
+                failed = run_together(parts, stop, self._tell_failure)
                 self._tell_summary()
             if stop.number == signal.SIGINT:
                 return INTERRUPTED
@@ -133,9 +136,14 @@ class _Net:
                     ) from error
             yield links
 
-    def _work(self, named: NetDevice, links: list[LiveInterface], start_ns: int) -> Work:
-        """Return what the thread of a device does."""
-        from ecmproto.live.device import ProcessorWait, run, sleep_precisely
+    def _scrape(self, name: str, stop: Stop) -> Look:
+        """Return what looks at a device for metrics, in its own thread."""
+        return lambda: stop.call(self._reporters[name].scrape)
+
+    def _part(self, named: NetDevice, links: list[LiveInterface], start_ns: int) -> Part:
+        """Return the device as a thread runs it."""
+        from ecmproto.live.device import ProcessorWait, Stop, run, sleep_precisely
+        from ecmproto.live.net import Part
         from ecmproto.mechanisms.limiter import NEVER_NS
 
         how, spec = self._running, named.spec
@@ -158,7 +166,7 @@ class _Net:
                 )  # fmt: skip
                 self._closings[named.name] = reporter.closing()
 
-        return work
+        return Part(work, Stop(), named.cpu)
 
     def _tell_failure(self, name: str, error: BaseException) -> None:
         """Name a device that failed; the others go on."""

@@ -1,9 +1,11 @@
 """Interfaces as compiled code drives them: waited for, received from and sent to without Python in between.
 
 `Wires` are the sockets of several interfaces; `sleep` waits at all of them, `receive` takes the frames that
-are there at one, `send` gives frames to one.  The system calls are made by name, with the interpreter's lock
-held but while `sleep` sleeps: whatever else looks at a device's state finds it between two wakes.  Errors are
-for the caller, who knows what to do with an interface that is down or gone.
+are there at one, `send` gives frames to one.  The system calls are made by name.  The loops that make them
+run without the interpreter's lock (`ecmproto.kernel.released`), so that devices which are threads of one
+process run at the same time; who else looks at a device's state has its thread do that between two wakes
+(`ecmproto.live.device.Stop.call`).  Errors are for the caller, who knows what to do with an interface that is
+down or gone.
 
 With ``NUMBA_DISABLE_JIT=1`` the same text makes the same calls by ctypes.
 """
@@ -168,15 +170,10 @@ _recvmmsg = _external(
 )
 _sendmmsg = _external("sendmmsg", types.int32, types.int32, types.int64, types.uint32, types.int32)
 _errno: Any
-_let_go: Any
-_hold: Any
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-    # ctypes lets go of the lock by itself
-    _errno, _let_go, _hold = (lambda: (ctypes.get_errno(),)), (lambda: 0), (lambda thread: None)
+    _errno = lambda: (ctypes.get_errno(),)  # noqa: E731
 else:
     _errno = types.ExternalFunction("__errno_location", types.CPointer(types.int32)())  # type: ignore[no-untyped-call]
-    _let_go = types.ExternalFunction("PyEval_SaveThread", types.int64())
-    _hold = types.ExternalFunction("PyEval_RestoreThread", types.void(types.int64))
 
 
 @inlined
@@ -194,12 +191,10 @@ def sleep(wires: Wires, sleep_ns: int, coalesce_ns: int) -> bool:
     `has_frames`.
     """
     state, polls = wires.state, wires.polls
-    thread = _let_go()
     _poll(wires, max(sleep_ns, 0), state.interfaces + 1)
     if coalesce_ns > 0 and polls[_POLL_PARTS * state.interfaces + _REVENTS] == 0:
         _poll(wires, coalesce_ns, 0)
         _poll(wires, 0, state.interfaces + 1)
-    _hold(thread)
     return bool(polls[_POLL_PARTS * state.interfaces + _REVENTS] != 0)
 
 

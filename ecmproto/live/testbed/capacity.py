@@ -17,8 +17,8 @@ FRAME_OCTETS = 1442
 class TrafficCost:
     """The processor time that all programs of a testbed took while its hosts sent so many frames.
 
-    They run before ordinary programs: what those take does not count.  ``busiest_ns`` is that of the one that
-    took most, which has one processor at most: threads of one process share the interpreter's lock.
+    They run before ordinary programs: what those take does not count.  ``busiest_ns`` is that of the thread
+    that took most, which has one processor at most.
     """
 
     elapsed_ns: int

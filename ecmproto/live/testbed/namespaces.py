@@ -118,14 +118,13 @@ class Namespaces:
             raise raised[0]
         return result[0]
 
-    def processor_ns(self) -> list[int]:
-        """Return the processor time of each program, with all its threads that still run."""
-        times = []
+    def processor_ns(self) -> dict[str, int]:
+        """Return the processor time of each thread of the programs, by its number."""
+        times = {}
         for program in self._programs:
-            times.append(0)
             for task in Path(f"/proc/{program.pid}/task").glob("*/schedstat"):
                 with suppress(OSError):  # one that has just ended
-                    times[-1] += int(task.read_text(encoding="ascii").split()[0])
+                    times[task.parent.name] = int(task.read_text(encoding="ascii").split()[0])
         return times
 
     def start(

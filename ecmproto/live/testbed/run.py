@@ -338,9 +338,9 @@ def _check_rate(spaces: Namespaces, topology: Topology) -> None:
     time.sleep(_SETTLE_S)
     start_ns, before_ns, before = time.monotonic_ns(), spaces.processor_ns(), sent()
     time.sleep(_WARM_UP_S)
-    took_ns = [now - then for now, then in zip(spaces.processor_ns(), before_ns, strict=False)]
+    took_ns = [now - before_ns.get(thread, 0) for thread, now in spaces.processor_ns().items()]
     cost = TrafficCost(
-        elapsed_ns=time.monotonic_ns() - start_ns, processor_ns=sum(took_ns), busiest_ns=max(took_ns),
+        elapsed_ns=time.monotonic_ns() - start_ns, processor_ns=sum(took_ns), busiest_ns=max(took_ns, default=0),
         frames=sent() - before,
     )  # fmt: skip
     check_rate(topology, cost, processors=len(os.sched_getaffinity(0)))
