@@ -174,8 +174,8 @@ def _net_text(mechanism: str, devices: Mapping[str, _Device]) -> str:
 def _suits_one_process(devices: int) -> bool:
     """Return whether ``devices`` devices had better be threads of one process.
 
-    They take two thirds of the processor time that a process each does, and wait for a processor a tenth as
-    long where they have to share; where each has one of its own, beside the hosts, none waits for another.
+    They take less processor time than a process each does, and wait a fifth as long for a processor where they
+    share some; where each has one of its own, beside the hosts, none waits for another.
     """
     return len(os.sched_getaffinity(0)) <= devices + _HOST_PROCESSORS
 
@@ -340,9 +340,11 @@ def _check_rate(spaces: Namespaces, topology: Topology) -> None:
     time.sleep(_WARM_UP_S)
     took_ns = [now - before_ns.get(thread, 0) for thread, now in spaces.processor_ns().items()]
     cost = TrafficCost(
-        elapsed_ns=time.monotonic_ns() - start_ns, processor_ns=sum(took_ns), busiest_ns=max(took_ns, default=0),
+        elapsed_ns=time.monotonic_ns() - start_ns,
+        processor_ns=sum(took_ns),
+        busiest_ns=max(took_ns, default=0),
         frames=sent() - before,
-    )  # fmt: skip
+    )
     check_rate(topology, cost, processors=len(os.sched_getaffinity(0)))
 
 
