@@ -13,12 +13,18 @@ Compiled code is handed a pointer to the record, which costs nothing; plain Pyth
 from __future__ import annotations
 
 import functools
+import mmap
 import operator
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+
+_MAPPED_OCTETS = 1 << 20
+"""Records of so many octets get pages of their own …"""
+_HUGE_OCTETS = 1 << 22
+"""… and of so many large ones, as numpy's arrays do."""
 
 _Record = TypeVar("_Record")
 _GAP_OCTETS = 8
@@ -114,7 +120,17 @@ def new_record(kind: type[_Record]) -> _Record:
 
 
 def _zeroed(kind: type[_Record], count: int, element: type[np.void]) -> Sequence[_Record]:
-    records: Any = np.zeros(count, np.dtype((element, record_dtype(kind))))  # type: ignore[arg-type]  # a class is hashable
+    dtype: Any = np.dtype((element, record_dtype(kind)))  # type: ignore[arg-type]  # a class is hashable
+    octets = count * dtype.itemsize
+    records: Any
+    if octets < _MAPPED_OCTETS:
+        records = np.zeros(count, dtype)
+    else:
+        # Pages that nothing touches are never there; memory that was freed before would have to be cleared.
+        pages = mmap.mmap(-1, octets)
+        if octets >= _HUGE_OCTETS and hasattr(mmap, "MADV_HUGEPAGE"):
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        records = np.frombuffer(pages, dtype)
     typed: Sequence[_Record] = records
     return typed
 

@@ -51,6 +51,9 @@ from ecmproto.engine.messages import (
 )
 from ecmproto.engine.network import (
     NetworkState,
+    add_frames,
+    lengthen_in_flight,
+    lengthen_tight_ring,
     trace_room,
 )
 from ecmproto.engine.port import PASSED_BY, depart
@@ -96,13 +99,13 @@ def run(
     """
     loop, count = network.loop, arrivals.time_ns.size
     timers, ports = network.timers, len(network.ports)
+    loop.source_ns, loop.report_ns = sources.next_source_ns(), receivers.next_report_ns()
     ticked = False
     while has_space(network):
         port_ns = first_ns(network.port_events)
         message_ns = _message_ns(network)
-        report_ns = receivers.next_report_ns()
         entry_ns = first_ns(network.events)
-        source_ns = sources.next_source_ns()
+        report_ns, source_ns = loop.report_ns, loop.source_ns
         arrival_ns = NEVER_NS
         if position < count:
             arrival_ns = arrivals.time_ns[position]
@@ -133,6 +136,7 @@ def run(
             wake_station(network, senders, now_ns)
         elif source_ns == now_ns:
             sources.on_source_timer(now_ns, network.offers)
+            loop.source_ns = sources.next_source_ns()
             _take_offers(network, senders, now_ns)
         else:
             _arrive(network, senders, arrivals, feedback, position, serial + position, now_ns)
@@ -148,19 +152,40 @@ def run(
 @inlined
 def has_space(network: NetworkState) -> bool:
     """Return whether every store has room for the entries that one event can add."""
-    in_flight = network.loop.sent - network.loop.received
-    # A message to every station is one for each where they come at different times.
-    copies = 0 if network.loop.same_delays == 1 else _ROOM * len(network.links)
     return bool(
         has_room(network.outbox, _ROOM)
         and network.log.passages + _ROOM + MOST_OFFERS <= len(network.passages)
-        and not is_used_up(network.pool, _ROOM + MOST_OFFERS)
-        and in_flight + len(network.outbox.messages) + copies <= len(network.in_flight)
+        and has_frames(network)
+        and has_flight_room(network)
         and network.loop.tight_port == NOWHERE
         and (network.loop.is_logging == 1 or network.stop_count.logged < len(network.stop_events))
         and network.offers.count.completed + _ROOM + MOST_OFFERS <= len(network.offers.completions)
         and (network.loop.is_tracing == 0 or network.log.traced + trace_room(network) <= len(network.traced))
     )
+
+
+@inlined
+def has_frames(network: NetworkState) -> bool:
+    """Return whether the pool has the frames that one event can add."""
+    return not is_used_up(network.pool, _ROOM + MOST_OFFERS)
+
+
+@inlined
+def has_flight_room(network: NetworkState) -> bool:
+    """Return whether the messages that one event can add have room in flight."""
+    in_flight = network.loop.sent - network.loop.received
+    # A message to every station is one for each where they come at different times.
+    copies = 0 if network.loop.same_delays == 1 else _ROOM * len(network.links)
+    return bool(in_flight + len(network.outbox.messages) + copies <= len(network.in_flight))
+
+
+def make_room(network: NetworkState) -> None:
+    """Enlarge the stores that draining does not empty, where they are used up."""
+    lengthen_tight_ring(network)
+    if not has_frames(network):
+        add_frames(network)
+    if not has_flight_room(network):
+        lengthen_in_flight(network)
 
 
 @inlined
@@ -328,6 +353,7 @@ def _tell_sources(network: NetworkState, senders: Senders, sources: Sources, now
         sources.on_frame_sent(note.source, note.number, now_ns, network.offers)
         if network.offers.count.posted > 0:
             _take_offers(network, senders, now_ns)
+    network.loop.source_ns = sources.next_source_ns()
 
 
 @compiled
@@ -427,6 +453,7 @@ def _tell_receivers(network: NetworkState, receivers: Receivers, frame: Frame, n
             frame.tagged == 1, frame.tag, frame.mark,
         )  # fmt: skip
         receivers.on_delivery(delivery, network.outbox)
+        network.loop.report_ns = receivers.next_report_ns()
     network.outbox.posted.cause = NO_CAUSE
 
 
@@ -446,6 +473,7 @@ def _deliver(network: NetworkState, sources: Sources, index: int, now_ns: int) -
         sources.on_frame_delivered(
             frame.source, frame.number, frame.octets, frame.offered_ns, now_ns, network.offers
         )
+        network.loop.source_ns = sources.next_source_ns()
     give_back(network.pool, index)
 
 
@@ -454,6 +482,7 @@ def _report(network: NetworkState, senders: Senders, receivers: Receivers, now_n
     """Send the reports of destinations, which pass the ports' congestion points on their way."""
     posted = network.outbox.posted.count
     receivers.post_reports(now_ns, network.outbox)
+    network.loop.report_ns = receivers.next_report_ns()
     for number in range(posted, network.outbox.posted.count):
         message = network.outbox.messages[number]
         if len(network.routes) == 0:

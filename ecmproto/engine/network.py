@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.engine.config import LoopConfig, PortConfig, RateChange
-from ecmproto.engine.event_heap import EventHeap, new_event_heap
+from ecmproto.engine.event_heap import EventHeap, new_event_heap, set_all_due, with_entries
 from ecmproto.engine.frame_pool import NOWHERE, Pool, Queue, enlarge_pool, new_pool, new_queues
 from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.engine.port import NO_LIMIT, Port, lengthen_ring, new_port
@@ -159,6 +159,10 @@ class Loop:
     serial: int
     """The number of frames that were offered."""
     events: int
+    source_ns: int
+    """When the first source is due …"""
+    report_ns: int
+    """… and when the first report of a destination is."""
 
 
 class Link:
@@ -485,10 +489,7 @@ def schedule_points(network: NetworkState) -> None:
     due_ns = [machine.next_timer_ns() for machine in (*network.points, *network.controls)]
     due_ns += [NEVER_NS] * len(network.ports)
     network.timers = new_event_heap(len(due_ns))
-    order = np.argsort(np.array(due_ns, np.int64), kind="stable")
-    network.timers.due_ns[:] = due_ns
-    network.timers.heap[:] = order
-    network.timers.position[order] = np.arange(len(order))
+    set_all_due(network.timers, due_ns)
 
 
 def set_links(
@@ -582,7 +583,7 @@ def add_stations(
     network.on_link = lengthened(network.on_link, fresh.on_link)
     _compare_delays(network)
     network.gates = lengthened(network.gates, fresh.gates)
-    _add_entries(network.events, len(fresh.queues))
+    network.events = with_entries(network.events, len(fresh.queues))
 
 
 def lengthened(old: _Machines, fresh: _Machines) -> _Machines:
@@ -601,13 +602,6 @@ def lengthened(old: _Machines, fresh: _Machines) -> _Machines:
         return fresh
     # Plain numbers say how things are laid out now; records and generators are what they have become.
     return fresh if isinstance(old, bool | int | float) else old
-
-
-def _add_entries(events: EventHeap, entries: int) -> None:
-    more = np.arange(len(events.due_ns), entries)
-    events.due_ns = np.append(events.due_ns, np.full(len(more), NEVER_NS))
-    events.heap = np.append(events.heap, more)
-    events.position = np.append(events.position, more)
 
 
 def _ring(size: int) -> MutableSequence[Message]:

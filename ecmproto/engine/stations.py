@@ -5,7 +5,7 @@ Rules 1 and 2 of `ecmproto.engine.loop`.
 
 from __future__ import annotations
 
-from ecmproto.engine.event_heap import first, is_next_due, set_due
+from ecmproto.engine.event_heap import entry_due_ns, first, is_next_due, set_due
 from ecmproto.engine.frame_pool import NOWHERE, Frame, append, clear_frame, give_back, take, take_first
 from ecmproto.engine.messages import trace_frame
 from ecmproto.engine.network import (
@@ -131,7 +131,7 @@ def _came_first(network: NetworkState, base: int, parts: int, entry: int, now_ns
     """Return the due queue with the oldest head, of a station whose ``parts`` entries begin at ``base``."""
     serial = network.pool.frames[network.queues[entry].head].serial
     for other in range(base + OWN_QUEUES, base + parts):
-        if network.events.due_ns[other] <= now_ns and network.queues[other].length > 0:
+        if entry_due_ns(network.events, other) <= now_ns and network.queues[other].length > 0:
             came = network.pool.frames[network.queues[other].head].serial
             if came < serial:
                 entry, serial = other, came

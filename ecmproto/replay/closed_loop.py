@@ -30,12 +30,9 @@ from ecmproto.engine.feedback import (
     read_feedback,
 )
 from ecmproto.engine.gauge import PRIORITIES
-from ecmproto.engine.loop import has_space, run
+from ecmproto.engine.loop import has_space, make_room, run
 from ecmproto.engine.network import (
-    add_frames,
     add_stations,
-    lengthen_in_flight,
-    lengthen_tight_ring,
     lengthened,
     new_network,
     next_change_ns,
@@ -243,7 +240,7 @@ class ClosedLoopReplay:
                 yield piece
             if done:
                 return
-            self._make_room()
+            make_room(self._network)
 
     def _change_rate(self) -> None:
         """Set the port's next rate."""
@@ -261,13 +258,6 @@ class ClosedLoopReplay:
         log.passages = outbox.posted.count = 0
         self._count(piece)
         return piece
-
-    def _make_room(self) -> None:
-        """Enlarge the stores that draining does not empty."""
-        lengthen_tight_ring(self._network)
-        if not has_space(self._network):
-            lengthen_in_flight(self._network)
-            add_frames(self._network)
 
     def _count(self, piece: Piece) -> None:
         passages, disposition = piece.passages, piece.passages["disposition"]

@@ -6,7 +6,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.engine.event_heap import EventHeap, first, first_ns, new_event_heap, set_due
+from ecmproto.engine.event_heap import (
+    entry_due_ns,
+    first,
+    first_ns,
+    is_next_due,
+    new_event_heap,
+    set_all_due,
+    set_due,
+    with_entries,
+)
 from ecmproto.mechanisms.limiter import NEVER_NS
 
 MOST = 20
@@ -28,8 +37,10 @@ def test_the_first_entry_is_that_of_a_sorted_list(entries: int, changes: list[tu
         set_due(events, entry, time_ns)
         due_ns[entry] = time_ns
         assert (first_ns(events), first(events)) == by_sorting(due_ns)
-        assert events.due_ns.tolist() == due_ns
-        assert events.heap[events.position].tolist() == list(range(entries))
+        assert [entry_due_ns(events, each) for each in range(entries)] == due_ns
+        bound_ns = sorted(due_ns)[1] if entries > 1 else NEVER_NS
+        assert is_next_due(events, bound_ns)
+        assert not is_next_due(events, min(bound_ns, NEVER_NS) - 1)
 
 
 @given(st.lists(TIMES, min_size=1, max_size=MOST))
@@ -45,9 +56,25 @@ def test_entries_come_off_in_the_order_of_time_and_number(times_ns: list[int]) -
 
 
 def test_all_entries_due_at_once_come_by_number() -> None:
-    events = EventHeap(np.zeros(50, np.int64), np.arange(50), np.arange(50))
+    events = new_event_heap(50)
+    set_all_due(events, np.zeros(50))
     came = []
     for _ in range(50):
         came.append(first(events))
         set_due(events, came[-1], NEVER_NS)
     assert came == list(range(50))
+
+
+@given(st.lists(TIMES, min_size=1, max_size=MOST), st.integers(0, MOST), CHANGES)
+def test_more_entries_and_all_at_once_are_as_one_by_one(
+    times_ns: list[int], more: int, changes: list[tuple[int, int]]
+) -> None:
+    at_once, one_by_one = new_event_heap(len(times_ns)), new_event_heap(len(times_ns) + more)
+    set_all_due(at_once, times_ns)
+    at_once = with_entries(at_once, len(times_ns) + more)
+    for entry, time_ns in enumerate(times_ns):
+        set_due(one_by_one, entry, time_ns)
+    for chosen, time_ns in changes:
+        for events in (at_once, one_by_one):
+            set_due(events, chosen % len(times_ns), time_ns)
+        assert (first_ns(at_once), first(at_once)) == (first_ns(one_by_one), first(one_by_one))

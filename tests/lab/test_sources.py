@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ecmproto.capture import PcapWriter
+from ecmproto.engine.event_heap import entry_due_ns
 from ecmproto.engine.traffic import new_offers
 from ecmproto.errors import CaptureError, ParameterError, SpecError
 from ecmproto.lab.model import Flow, Pattern
@@ -161,7 +162,7 @@ def test_sources_stop_and_start() -> None:
 
 def test_a_random_start_lies_in_the_first_period() -> None:
     given = [flow(Pattern.CBR, rate_bps=10**9, start_ns=MS, random_start=True) for _ in range(200)]
-    starts = np.array([sources_of(*given).events.due_ns]) - MS
+    starts = np.array([entry_due_ns(sources_of(*given).events, each) for each in range(200)]) - MS
     assert 0 <= starts.min() < 200
     assert 11_800 < starts.max() < 12_000
     assert starts.mean() == pytest.approx(6000, rel=0.15)

@@ -28,7 +28,7 @@ from ecmproto.engine.event_heap import new_event_heap
 from ecmproto.engine.feedback import no_feedback
 from ecmproto.engine.frame_pool import NOWHERE, new_queues
 from ecmproto.engine.gauge import TOTAL, settle
-from ecmproto.engine.loop import has_space, run
+from ecmproto.engine.loop import has_space, make_room, run
 from ecmproto.engine.network import (
     LEAST_MESSAGE_OCTETS,
     MESSAGE_KINDS,
@@ -37,10 +37,7 @@ from ecmproto.engine.network import (
     NetworkState,
     Switch,
     Way,
-    add_frames,
     carry_messages,
-    lengthen_in_flight,
-    lengthen_tight_ring,
     new_network,
     schedule_points,
     set_delays,
@@ -568,10 +565,7 @@ class Simulation:
             self._drain()
             if loop.changes or not is_full:
                 break
-            lengthen_tight_ring(network)
-            if not has_space(network):
-                lengthen_in_flight(network)
-                add_frames(network)
+            make_room(network)
         loop.changes = 0
 
     def _drain(self) -> None:

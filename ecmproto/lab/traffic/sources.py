@@ -30,7 +30,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ecmproto.engine.event_heap import EventHeap, first, first_ns, new_event_heap, set_due
+from ecmproto.engine.event_heap import EventHeap, entry_due_ns, first, first_ns, new_event_heap, set_due
 from ecmproto.engine.traffic import Offers, has_offer_room
 from ecmproto.errors import ParameterError
 from ecmproto.kernel import compiled, inlined
@@ -219,7 +219,7 @@ def _tell_connection(sources: TrafficSources, index: int, number: int, now_ns: i
 def _schedule_connection(sources: TrafficSources, index: int, now_ns: int) -> None:
     due_ns = tcp_due_ns(sources.connections.records[sources.records[index].connection], now_ns)
     # Later, as it mostly is, can wait: the timer finds that out when it is due.
-    if due_ns < sources.events.due_ns[index]:
+    if due_ns < entry_due_ns(sources.events, index):
         set_due(sources.events, index, due_ns)
 
 
