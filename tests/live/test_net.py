@@ -135,12 +135,8 @@ class TestThreads:
         seen: list[set[int]] = []
         stop = Stop()
         try:
-            assert (
-                run_together(
-                    {"one": Part(lambda _: seen.append(os.sched_getaffinity(0)), Stop(), cpu)}, stop, print
-                )
-                == []
-            )
+            pinned = Part(lambda _: seen.append(os.sched_getaffinity(0)), Stop(), cpu)
+            assert run_together({"one": pinned}, stop, print) == []
         finally:
             stop.close()
         assert seen == [{cpu}]

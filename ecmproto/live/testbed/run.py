@@ -174,7 +174,7 @@ def _net_text(mechanism: str, devices: Mapping[str, _Device]) -> str:
 def _suits_one_process(devices: int) -> bool:
     """Return whether ``devices`` devices had better be threads of one process.
 
-    They take less processor time than a process each does, and wait a fifth as long for a processor where they
+    They take less processor time than a process each, and wait a fifth as long for a processor where they
     share some; where each has one of its own, beside the hosts, none waits for another.
     """
     return len(os.sched_getaffinity(0)) <= devices + _HOST_PROCESSORS
