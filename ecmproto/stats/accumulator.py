@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
@@ -40,7 +40,15 @@ from ecmproto.stats.counters import (
     ProbeCounts,
     RateCounts,
 )
-from ecmproto.stats.pauses import MOST_SENDERS, PAUSE_FIELDS, PauseCounts
+from ecmproto.stats.pauses import (
+    DETECT_NS,
+    MOST_SENDERS,
+    PAUSE_FIELDS,
+    RESTORE_NS,
+    PauseCounts,
+    storm_rule,
+)
+from ecmproto.stats.pfc_faults import PfcFaultCounts
 from ecmproto.stats.statistics import Intervals, Span, Statistics
 from ecmproto.stats.tally import FARTHEST_NS, CountedBatch, Timeline, counted_batch, usable_times
 from ecmproto.units import format_rate, format_time
@@ -56,8 +64,9 @@ class Accumulator:
 
     What comes out does not depend on how frames are batched, and memory not on how many there are.
     ``interval_ns`` is the width of intervals of time (None: one that suits the capture, from 200 to 1000 of
-    them), ``speed_bps`` the rate of links whose interface does not state it, ``pool`` a thread that shares
-    the work.  ParameterError for an interval or a speed that is none.
+    them), ``speed_bps`` the rate of links whose interface does not state it, ``detect_ns`` and ``restore_ns``
+    the times that storms of pauses are detected with, ``lossless`` the priorities that PFC may pause (None:
+    any), ``pool`` a thread that shares the work.  ParameterError for a value that is none.
     """
 
     def __init__(
@@ -65,11 +74,17 @@ class Accumulator:
         *,
         interval_ns: int | None = None,
         speed_bps: int = DEFAULT_SPEED_BPS,
+        detect_ns: int = DETECT_NS,
+        restore_ns: int = RESTORE_NS,
+        lossless: Collection[int] | None = None,
         ethertypes: EtherTypes = DEFAULT,
         pool: ThreadPoolExecutor | None = None,
     ) -> None:
         _check("interval", interval_ns, "1 ns to 146 years")
         _check("speed", speed_bps, "1 bit/s to 4 Eb/s")
+        _check("detection time of storms", detect_ns, "1 ns to 146 years")
+        _check("restoration time of storms", restore_ns, "1 ns to 146 years")
+        self._options = interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, lossless
         self._interval_ns = interval_ns
         self._ethertypes = ethertypes
         self._pool = pool
@@ -82,7 +97,8 @@ class Accumulator:
         self._feedback = [FeedbackCounts(format, timeline) for format in FEEDBACK_FORMATS]
         self._probes = ProbeCounts(timeline)
         self._rates = [RateCounts(carrier, timeline) for carrier in RATE_CARRIERS]
-        self._pauses = PauseCounts(timeline, speed_bps)
+        self._pauses = PauseCounts(timeline, speed_bps, storm_rule(detect_ns, restore_ns))
+        self._pfc = PfcFaultCounts(lossless, ethertypes)
         self._counters: tuple[_Counter, ...] = (
             self._frames, self._kinds, *self._feedback, self._probes, *self._rates
         )  # fmt: skip
@@ -113,6 +129,38 @@ class Accumulator:
         for counter in self._counters:
             counter.add(taken)
         self._pauses.add(taken, interfaces)
+        self._pfc.add(taken, interfaces)
+
+    def merge(self, later: Accumulator, *, other_interfaces: bool = False) -> None:
+        """Add what ``later`` counted of the frames that follow: as if they had been added here.
+
+        ``later`` stays as it is, and may go on.  Its interfaces are those here, or ``other_interfaces``, as
+        of another capture: then they are numbered behind those here.  It is exact as long as no list of
+        ``later`` was full; see ``left_out``.  ParameterError for one that counts by other options.
+        """
+        if later._options != self._options:
+            raise ParameterError(
+                name="statistics", needed="the same interval, speed, times of storms, lossless "
+                "priorities and EtherTypes", got="others",
+            )  # fmt: skip
+        shift = len(self._interfaces) if other_interfaces else 0
+        if other_interfaces:
+            moved = [dataclasses.replace(each, index=each.index + shift) for each in later._interfaces]
+            self._interfaces = [*self._interfaces, *moved]
+        elif len(later._interfaces) >= len(self._interfaces):
+            self._interfaces = later._interfaces
+        self._clock.join(later._clock)
+        self._read += later._read
+        self._untimed += later._untimed
+        self._frames.join(later._frames, shift)
+        self._kinds.join(later._kinds)
+        for here, there in zip(self._feedback, later._feedback, strict=True):
+            here.join(there)
+        self._probes.join(later._probes)
+        for own, other in zip(self._rates, later._rates, strict=True):
+            own.join(other)
+        self._pauses.join(later._pauses, shift)
+        self._pfc.join(later._pfc)
 
     def result(
         self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
@@ -153,6 +201,7 @@ class Accumulator:
             probes=self._probes.probes,
             rates=tuple(rate for counts in self._rates for rate in counts.rates()),
             pauses=self._pauses.times(span.last_ns or 0),
+            pfc=self._pfc.frames,
             left_out=self._left_out(),
             notes=(),
             problem=problem,
@@ -184,6 +233,9 @@ def _check(name: str, value: int | None, needed: str) -> None:
         raise ParameterError(name=name, needed=needed, got=str(value))
 
 
+_MOST_RISING = 1 << 16
+
+
 class _CaptureTimes:
     """Follows the times of frames, extends the timeline to them, and counts those before an earlier one."""
 
@@ -191,6 +243,8 @@ class _CaptureTimes:
         self._timeline = timeline
         self._first_ns: int | None = None
         self._last_ns: int | None = None
+        self._rising: NDArray[np.int64] = np.empty(0, np.int64)
+        """The first times that are not before an earlier one: some are, of frames behind others."""
         self.backwards = 0
 
     def see(self, time_ns: NDArray[np.int64]) -> None:
@@ -201,10 +255,29 @@ class _CaptureTimes:
         latest = np.maximum.accumulate(time_ns)
         if self._last_ns is not None:
             np.maximum(latest, self._last_ns, out=latest)
-        self.backwards += int((time_ns < latest).sum())
-        self._timeline.cover(int(time_ns[0]), low, high)
-        self._first_ns = low if self._first_ns is None else min(low, self._first_ns)
-        self._last_ns = high if self._last_ns is None else max(high, self._last_ns)
+        behind = time_ns < latest
+        self.backwards += int(behind.sum())
+        self._keep(time_ns[~behind])
+        self._cover(low, high)
+
+    def join(self, later: _CaptureTimes) -> None:
+        """Follow the times of later frames."""
+        if later._first_ns is None or later._last_ns is None:
+            return
+        behind = 0 if self._last_ns is None else int(np.searchsorted(later._rising, self._last_ns))
+        self.backwards += later.backwards + behind
+        self._keep(later._rising[behind:])
+        self._cover(later._first_ns, later._last_ns)
+
+    def _keep(self, rising: NDArray[np.int64]) -> None:
+        room = _MOST_RISING - len(self._rising)
+        if room > 0 and len(rising):
+            self._rising = np.concatenate([self._rising, rising[:room]])
+
+    def _cover(self, low_ns: int, high_ns: int) -> None:
+        self._timeline.cover(low_ns, high_ns)
+        self._first_ns = low_ns if self._first_ns is None else min(low_ns, self._first_ns)
+        self._last_ns = high_ns if self._last_ns is None else max(high_ns, self._last_ns)
 
     @property
     def span(self) -> Span:
@@ -218,6 +291,9 @@ def capture_stats(
     filter: Filter | str | None = None,
     interval_ns: int | None = None,
     speed_bps: int = DEFAULT_SPEED_BPS,
+    detect_ns: int = DETECT_NS,
+    restore_ns: int = RESTORE_NS,
+    lossless: Collection[int] | None = None,
     ethertypes: EtherTypes = DEFAULT,
     limit: int | None = None,
     threads: int = 2,
@@ -231,7 +307,10 @@ def capture_stats(
     wanted = compile_filter(filter) if isinstance(filter, str) else filter
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
-        counts = Accumulator(interval_ns=interval_ns, speed_bps=speed_bps, ethertypes=ethertypes, pool=pool)
+        counts = Accumulator(
+            interval_ns=interval_ns, speed_bps=speed_bps, detect_ns=detect_ns, restore_ns=restore_ns,
+            lossless=lossless, ethertypes=ethertypes, pool=pool,
+        )  # fmt: skip
         reader = source if isinstance(source, CaptureReader) else stack.enter_context(open_capture(source))
         add_all(counts, reader, filter=wanted, limit=limit, ethertypes=ethertypes, pool=pool)
         return counts.result(interfaces=reader.interfaces, problem=reader.problem)

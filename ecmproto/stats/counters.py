@@ -135,6 +135,28 @@ class FrameCounts:
                 self.left_out += count
             self.malformed[what] += count
 
+    def join(self, later: FrameCounts, shift: int) -> None:
+        """Add what was counted of later frames, whose interfaces are numbered from ``shift`` on here."""
+        self.frames += later.frames
+        self.octets += later.octets
+        self.captured_octets += later.captured_octets
+        self.cut_frames += later.cut_frames
+        self.left_out += later.left_out
+        self.add_errors({what: count for what, count in later.malformed.items() if what != OTHER_MALFORMED})
+        if later.left_out:
+            self.malformed[OTHER_MALFORMED] += later.left_out
+        self._sizes += later._sizes
+        self._priorities += later._priorities
+        if later._least is not None and later._greatest is not None:
+            self._least = later._least if self._least is None else min(later._least, self._least)
+            self._greatest = max(later._greatest, self._greatest or 0)
+        have, others = self._by_interface.shape[1], later._by_interface.shape[1]
+        if others:
+            wider = np.zeros((2, max(have, shift + others)), np.int64)
+            wider[:, :have] = self._by_interface
+            wider[:, shift : shift + others] += later._by_interface
+            self._by_interface = wider
+
     @property
     def malformations(self) -> Mapping[str, int]:
         """Malformed frames by kind of error, the most frequent first."""
@@ -230,6 +252,13 @@ class KindCounts:
             fixed(codes), fixed(slots), fixed(octets), fixed(kinds), fixed(bounds), self._frames,
             self._octets, self._frames_in.values, self._octets_in.values,
         )  # fmt: skip
+
+    def join(self, later: KindCounts) -> None:
+        """Add what was counted of later frames."""
+        self._frames += later._frames
+        self._octets += later._octets
+        for here, there in ((self._frames_in, later._frames_in), (self._octets_in, later._octets_in)):
+            here.values += self._timeline.of(later._timeline, there.values)
 
     @property
     def kinds(self) -> tuple[KindCount, ...]:
@@ -372,6 +401,25 @@ class FeedbackCounts:
         np.add.at(total, flows[known], fb[known])
         np.maximum.at(greatest, flows[known], fb[known])
 
+    def join(self, later: FeedbackCounts) -> None:
+        """Add what was counted of later frames."""
+        points = self.points.join(later.points, later._frames)
+        known, count = points[points != NO_NUMBER], self.points.count
+        rows = np.flatnonzero(points != NO_NUMBER)
+        for here, there in (
+            (self._frames, later._frames),
+            (self._fb, later._fb),
+            (self._types, later._types),
+        ):
+            here[known] += there[rows]
+        for name, quantity in self._quantities.items():
+            quantity.join(later._quantities[name], points, count)
+        self._over_time.join(self._timeline.of(later._timeline, later._over_time.values), points)
+        flows = self.flows.join(later.flows, later._of_flows[0])
+        known, rows = flows[flows != NO_NUMBER], np.flatnonzero(flows != NO_NUMBER)
+        self._of_flows[:2, known] += later._of_flows[:2, rows]
+        self._of_flows[2, known] = np.maximum(self._of_flows[2, known], later._of_flows[2, rows])
+
     def congestion_points(self) -> list[CongestionPoint]:
         """Return the congestion points, the one that sent most first."""
         order = np.argsort(-self._frames[: self.points.count], kind="stable").tolist()
@@ -458,6 +506,16 @@ class ProbeCounts:
         slots, first = counted.slots[rows][timed], np.zeros(int(timed.sum()), np.int64)
         count_at(self._over_time.values, first, slots)
         count_at(self._over_time.values, first + 1, slots, latency[timed])
+
+    def join(self, later: ProbeCounts) -> None:
+        """Add what was counted of later frames."""
+        self._forward += later._forward
+        self._replies += later._replies
+        self._latency.join(later._latency, np.zeros(1, np.int64), 1)
+        flows = self.flows.join(later.flows, later._latencies.counts())
+        self._latencies.join(later._latencies, flows, self.flows.count)
+        self._throughputs.join(later._throughputs, flows, self.flows.count)
+        self._over_time.values += self._timeline.of(later._timeline, later._over_time.values)
 
     @property
     def probes(self) -> Probes | None:
@@ -548,6 +606,17 @@ class RateCounts:
         for series, amounts in ((self._limited_in, np.ones_like(rate)), (self._sums_in, rate)):
             series.grow(self.queues.count)
             count_at(series.values, queues[timed], slots[timed], amounts[timed])
+
+    def join(self, later: RateCounts) -> None:
+        """Add what was counted of later frames."""
+        queues = self.queues.join(later.queues, later._frames)
+        known, rows = queues[queues != NO_NUMBER], np.flatnonzero(queues != NO_NUMBER)
+        self._frames[known] += later._frames[rows]
+        self._unlimited[known] += later._unlimited[rows]
+        self._rates.join(later._rates, queues, self.queues.count)
+        for here, there in ((self._limited_in, later._limited_in), (self._sums_in, later._sums_in)):
+            here.grow(self.queues.count)
+            here.join(self._timeline.of(later._timeline, there.values), queues)
 
     def rates(self) -> list[AdvertisedRate]:
         """Return the rates of each queue, that of the most frames first."""

@@ -24,6 +24,8 @@ from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.text import mac_text
 from ecmproto.units import NS_PER_S
 
+NS_PER_US = 1000
+
 Group = Literal["message", "flow control", "tag", "payload"]
 
 
@@ -286,6 +288,14 @@ class ClassPause:
     """Frames that asked for none, which ends a pause."""
     paused_ns: int
     """For how long a pause was in force: the union of all."""
+    transitions: int | None = None
+    """How often it went from not paused to paused; None of several senders together, as the next three."""
+    recent_ns: int | None = None
+    """When the latest pause began."""
+    recent_paused_ns: int | None = None
+    """For how long that was in force, so far."""
+    expired: int | None = None
+    """Pauses that ran out: neither renewed nor ended by a frame in time."""
     paused_ns_over_time: tuple[int, ...] = field(repr=False, default=())
 
 
@@ -315,12 +325,80 @@ class PauseInterface:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PauseStorm:
+    """A class that was stopped for 99 % of a detection time or more; ``priority`` None is the whole link."""
+
+    interface: int
+    source: bytes | None
+    """Who stopped it."""
+    priority: int | None
+    begun_ns: int
+    """When the pause began with which the detection time started."""
+    detected_ns: int
+    restored_ns: int | None
+    """When there had been no pause for a restoration time; None: not before the end."""
+    frames_left: int | None
+    """Frames of the priority that left the stopped port within the detection time while the pause was in
+    force; None where the capture cannot show any."""
+
+    @property
+    def seen(self) -> str:
+        """Which of the two parts of a storm was seen: "pause" alone, or the "stall" of the port as well.
+
+        "traffic": the port went on sending in spite of the pause, so that it is no storm.
+        """
+        if self.frames_left is None:
+            return "pause"
+        return "traffic" if self.frames_left else "pause and stall"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PauseTimes:
     """PAUSE and PFC as time."""
 
     senders: tuple[PauseSender, ...]
     """Those who stopped somebody for longest first."""
     interfaces: tuple[PauseInterface, ...]
+    storms: tuple[PauseStorm, ...] = ()
+    more_storms: int = 0
+    """Storms beyond those in the list."""
+    detect_ns: int = 200_000_000
+    restore_ns: int = 400_000_000
+    """The times that storms were detected with."""
+
+
+PFC_FAULTS = {
+    "destination": "destination is not 01-80-C2-00-00-01",
+    "source": "source is a group's address or none",
+    "vlan_tag": "has a VLAN tag",
+    "not_lossless": "pauses a priority that is not declared lossless",
+    "upper_octet": "upper octet of the class-enable vector is not 0",
+    "timers": "time of a priority that is not enabled is not 0",
+    "padding": "padding is not 0",
+    "length": "is not 64 octets long with its FCS",
+}
+"""What may be wrong with a PFC frame, and how that is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PfcFault:
+    """PFC frames with one of `PFC_FAULTS`."""
+
+    fault: str
+    frames: int
+    source: bytes | None
+    """Who sent the first of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PfcFrames:
+    """PFC frames and what is wrong with some; those that did not come in time are in `ClassPause.expired`."""
+
+    frames: int
+    valid: int
+    lossless: tuple[int, ...] | None
+    """The priorities that may be paused; None: nobody declared them, and any may."""
+    faults: tuple[PfcFault, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,6 +436,7 @@ class Statistics:
     probes: Probes | None
     rates: tuple[AdvertisedRate, ...]
     pauses: PauseTimes | None
+    pfc: PfcFrames | None
     left_out: Mapping[str, int]
     """Frames left out of the lists above because those have as many rows as there may be."""
     notes: tuple[str, ...]
@@ -452,6 +531,7 @@ def as_document(statistics: Statistics, capture: str) -> dict[str, Any]:
         "probes": None if statistics.probes is None else _probes(statistics.probes),
         "rates": [_rate(each) for each in statistics.rates],
         "pauses": None if statistics.pauses is None else _pauses(statistics, statistics.pauses),
+        "pfc": None if statistics.pfc is None else _pfc(statistics.pfc),
         "left_out": dict(statistics.left_out),
         "notes": list(statistics.notes),
     }
@@ -551,6 +631,36 @@ def _means(sums: Iterable[int], counts: Iterable[int]) -> list[float | None]:
     return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
 
 
+def _pfc(pfc: PfcFrames) -> dict[str, Any]:
+    return {
+        "frames": pfc.frames,
+        "valid": pfc.valid,
+        "lossless": None if pfc.lossless is None else list(pfc.lossless),
+        "faults": [
+            {
+                "fault": each.fault,
+                "meaning": PFC_FAULTS[each.fault],
+                "frames": each.frames,
+                "first_source": _address(each.source),
+            }
+            for each in pfc.faults
+        ],
+    }
+
+
+def _history(each: ClassPause) -> dict[str, Any]:
+    """Return the history of a class, by the names that switches' users know."""
+    if each.transitions is None:
+        return {}
+    return {
+        "transitions": each.transitions,
+        "total_pause_time_us": each.paused_ns / NS_PER_US,
+        "recent_pause_timestamp_ns": each.recent_ns,
+        "recent_pause_time_us": each.recent_paused_ns / NS_PER_US if each.recent_paused_ns is not None else 0,
+        "expired": each.expired,
+    }
+
+
 def _pauses(statistics: Statistics, pauses: PauseTimes) -> dict[str, Any]:
     def paused(duration_ns: int) -> Mapping[str, Any]:
         return {"paused_ns": duration_ns, "paused_share": statistics.share(duration_ns)}
@@ -562,6 +672,7 @@ def _pauses(statistics: Statistics, pauses: PauseTimes) -> dict[str, Any]:
                 "pauses": one.pauses,
                 "resumes": one.resumes,
                 **paused(one.paused_ns),
+                **_history(one),
                 "paused_ns_over_time": list(one.paused_ns_over_time),
             }
             for one in each
@@ -588,5 +699,21 @@ def _pauses(statistics: Statistics, pauses: PauseTimes) -> dict[str, Any]:
                 "classes": classes(port.classes),
             }
             for port in pauses.interfaces
+        ],
+        "storm_detect_ns": pauses.detect_ns,
+        "storm_restore_ns": pauses.restore_ns,
+        "more_storms": pauses.more_storms,
+        "storms": [
+            {
+                "interface": storm.interface,
+                "source": _address(storm.source),
+                "priority": storm.priority,
+                "begun_ns": storm.begun_ns,
+                "detected_ns": storm.detected_ns,
+                "restored_ns": storm.restored_ns,
+                "frames_left": storm.frames_left,
+                "seen": storm.seen,
+            }
+            for storm in pauses.storms
         ],
     }

@@ -1,8 +1,9 @@
 """Counting in bounded memory: batches as counters see them, kinds, keys, intervals of time, distributions.
 
-Intervals are of one width, from the first frame on.  When the frames no longer fit into as many as there is
-room for, intervals are joined, two or five at a time, so that widths go 1, 2, 10, 20, 100, …: the result
-depends on the frames alone, not on how they were batched.
+Intervals are of one width and start at multiples of it, counted from 1970.  When the frames no longer fit
+into as many as there is room for, intervals are joined, two or five at a time, so that widths go 1, 2, 10,
+20, 100, …: the result depends on the frames alone, not on how they were batched, and what was counted apart
+can be joined.
 
 Distributions count numbers in buckets: those up to 63 one by one, larger ones in 32 buckets for each
 doubling, and negative ones likewise; percentiles are right to 1 in 32.
@@ -139,6 +140,17 @@ class Numbering:
             self.left_out += int((numbers == NO_NUMBER).sum())
         return numbers
 
+    def join(self, later: Numbering, things: Int64, shift: int = 0) -> Int64:
+        """Return the numbers here of the keys of ``later``, as if they had come now.
+
+        ``things`` says how many there were of each key, ``shift`` is added to the higher halves.
+        """
+        left_out = self.left_out
+        low, high = later._entries[: later.count, 0], later._entries[: later.count, 1] + shift
+        numbers = self.numbers(low, high)
+        self.left_out = left_out + later.left_out + int(things[: later.count][numbers == NO_NUMBER].sum())
+        return numbers
+
     @property
     def low(self) -> NDArray[np.uint64]:
         """The lower halves of the keys, in the order of their numbers."""
@@ -205,11 +217,23 @@ class Series:
 
     def move(self, used: int, first: int, factor: int, new_first: int) -> None:
         """Join each ``factor`` of the ``used`` intervals, the first of which has number ``first``."""
-        places = (np.arange(used) + first) // factor - new_first
+        self.values = _joined(self.values, used, first, factor, new_first)
+
+    def join(self, values: Int64, numbers: Int64) -> None:
+        """Add rows of values over the same intervals; ``numbers`` says to which rows, NO_NUMBER to none."""
+        known = numbers != NO_NUMBER
+        if known.any():
+            self.grow(int(numbers.max()) + 1)
+            self.values[numbers[known]] += values[: len(numbers)][known]
+
+
+def _joined(values: Int64, used: int, first: int, factor: int, new_first: int) -> Int64:
+    places = (np.arange(used) + first) // factor - new_first
+    joined = np.zeros_like(values)
+    if used:
         starts = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
-        moved = np.zeros_like(self.values)
-        moved[:, places[starts]] = np.add.reduceat(self.values[:, :used], starts, axis=1)
-        self.values = moved
+        joined[:, places[starts]] = np.add.reduceat(values[:, :used], starts, axis=1)
+    return joined
 
 
 class Timeline:
@@ -221,9 +245,8 @@ class Timeline:
     def __init__(self, interval_ns: int | None = None) -> None:
         self.width_ns = FIRST_WIDTH_NS if interval_ns is None else interval_ns
         self.most = MOST_INTERVALS if interval_ns is None else MOST_ASKED_INTERVALS
-        self.origin_ns: int | None = None
-        """Where interval 0 starts; None before the first frame."""
         self.first = 0
+        """The number of the first interval: how many widths after 1970 it starts."""
         self._last = -1
         self._factors = itertools.cycle(_JOINED)
         self._series: list[Series] = []
@@ -242,17 +265,14 @@ class Timeline:
     @property
     def start_ns(self) -> int:
         """Where the first interval starts; 0 without any."""
-        return (self.origin_ns or 0) + self.first * self.width_ns
+        return self.first * self.width_ns
 
-    def cover(self, first_ns: int, low_ns: int, high_ns: int) -> None:
-        """Extend the intervals to ``low_ns`` and ``high_ns``; the first one of all starts at ``first_ns``.
+    def cover(self, low_ns: int, high_ns: int) -> None:
+        """Extend the intervals to ``low_ns`` and ``high_ns``.
 
         Times are Python's, so that none is too far away.
         """
-        if self.origin_ns is None:
-            self.origin_ns = first_ns
-        low = (low_ns - self.origin_ns) // self.width_ns
-        high = (high_ns - self.origin_ns) // self.width_ns
+        low, high = low_ns // self.width_ns, high_ns // self.width_ns
         used, old_first, factor = self.used, self.first, 1
         if used:
             low, high = min(low, self.first), max(high, self._last)
@@ -267,7 +287,11 @@ class Timeline:
 
     def slots(self, time_ns: Int64) -> Int64:
         """Return in which interval each time is, of those that the intervals cover."""
-        return (time_ns - (self.origin_ns or 0)) // self.width_ns - self.first
+        return time_ns // self.width_ns - self.first
+
+    def of(self, other: Timeline, values: Int64) -> Int64:
+        """Return values over the intervals of ``other``, which those here cover, over those here."""
+        return _joined(values, other.used, other.first, self.width_ns // other.width_ns, self.first)
 
 
 _BUCKETS_PER_DOUBLING = 32
@@ -308,6 +332,21 @@ class Distributions:
         """Add a value to each row given, NO_NUMBER for none, of the ``count`` rows that there are."""
         self._grow(count)
         _add_values(fixed(rows), fixed(values.astype(np.int64)), self._counts, *self._ends)
+
+    def join(self, later: Distributions, numbers: Int64, count: int) -> None:
+        """Add the rows of ``later``; ``numbers`` says to which rows here, of ``count``, NO_NUMBER to none."""
+        self._grow(count)
+        rows = np.flatnonzero(numbers[: len(later._counts)] != NO_NUMBER)
+        to = numbers[rows]
+        self._counts[to] += later._counts[rows]
+        self._ends[0, to] += later._ends[0, rows]
+        self._ends[1, to] = np.minimum(self._ends[1, to], later._ends[1, rows])
+        self._ends[2, to] = np.maximum(self._ends[2, to], later._ends[2, rows])
+
+    def counts(self) -> Int64:
+        """Return how many values each row has."""
+        counts: Int64 = self._counts.sum(axis=1)
+        return counts
 
     def row(self, row: int) -> Distribution | None:
         """Return the distribution of a row; None where it has no values."""

@@ -31,6 +31,7 @@ from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.stats.accumulator import DEFAULT_SPEED_BPS
 from ecmproto.stats.statistics import (
     KINDS,
+    PFC_FAULTS,
     AdvertisedRate,
     ClassPause,
     CongestionPoint,
@@ -42,6 +43,8 @@ from ecmproto.stats.statistics import (
     PauseInterface,
     PauseSender,
     PauseTimes,
+    PfcFault,
+    PfcFrames,
     ProbedFlow,
     Probes,
     SizeBucket,
@@ -81,16 +84,15 @@ class Slow:
         most = 10_000 if self.asked_ns else 1000
         if not self.times:
             return width, 0, 0
-        origin = self.times[0]
         for factor in cycle((2, 5)):
-            low, high = (min(self.times) - origin) // width, (max(self.times) - origin) // width
+            low, high = min(self.times) // width, max(self.times) // width
             if high - low < most:
                 return width, low, high - low + 1
             width *= factor
         raise AssertionError
 
     def slot(self, time_ns: int) -> int:
-        return (time_ns - self.times[0]) // self.width_ns - self.first
+        return time_ns // self.width_ns - self.first
 
     def over_time(self, chosen: Iterable[Record], amount: Callable[[Record], int]) -> tuple[int, ...]:
         values = [0] * self.used
@@ -122,7 +124,7 @@ class Slow:
             backwards_frames=backwards,
             span=self._span(),
             intervals=Intervals(
-                start_ns=(self.times[0] if self.times else 0) + self.first * self.width_ns,
+                start_ns=self.first * self.width_ns,
                 width_ns=self.width_ns,
                 count=self.used,
                 asked_ns=self.asked_ns,
@@ -151,6 +153,7 @@ class Slow:
             probes=self._probes(),
             rates=tuple(self._rates()),
             pauses=self._pauses(),
+            pfc=self._pfc(),
             left_out={},
             notes=(),
         )
@@ -307,6 +310,41 @@ class Slow:
             rate_sum_bps_over_time=self.over_time(chosen, lambda record: 1000 * limited[id(record)]),
         )
 
+    def _pfc(self) -> PfcFrames | None:
+        """Judge PFC frames octet by octet, no lossless priorities declared."""
+        found: dict[str, list[bytes]] = {name: [] for name in PFC_FAULTS}
+        frames = valid = 0
+        for record in self.records:
+            pfc, ethernet = first(record, PFC), first(record, Ethernet)
+            if pfc is None or ethernet is None:
+                continue
+            frames += 1
+            fcs = self.interfaces[record.interface].fcs_octets
+            told = fcs or 4 * (record.original_octets == 64)
+            behind = record.frame.padding + record.frame.trailer
+            behind = behind[: len(behind) - 4] if told and not fcs else behind
+            wrong = {
+                "destination": ethernet.dst != bytes.fromhex("0180c2000001"),
+                "source": not any(ethernet.src) or ethernet.src[0] & 1,
+                "vlan_tag": any(isinstance(layer, VLAN | STag) for layer in record.frame.layers),
+                "upper_octet": pfc.class_enable_vector > 0xFF,
+                "timers": any(
+                    pfc.times[each] and not pfc.class_enable_vector >> each & 1 for each in range(8)
+                ),
+                "padding": any(behind),
+                "length": record.original_octets - told != 60,
+            }
+            for name, is_so in wrong.items():
+                if is_so:
+                    found[name].append(ethernet.src)
+            valid += not any(wrong.values())
+        faults = tuple(
+            PfcFault(fault=name, frames=len(sources), source=sources[0] if any(sources[0]) else None)
+            for name, sources in found.items()
+            if sources
+        )
+        return PfcFrames(frames=frames, valid=valid, lossless=None, faults=faults) if frames else None
+
     def _pauses(self) -> PauseTimes | None:
         return SlowPauses(self).times()
 
@@ -373,7 +411,9 @@ class SlowPauses:
                     speed_is_stated=stated,
                     paused_ns=union([span for each in spans.values() for span in each]),
                     classes=tuple(
-                        self.class_pause([sender], priority, spans[priority], (sender, priority) in drawn)
+                        self.class_pause(
+                            [sender], priority, spans[priority], (sender, priority) in drawn, history=True
+                        )
                         for priority in classes
                     ),
                 )
@@ -396,7 +436,8 @@ class SlowPauses:
             frames=len(own),
             paused_ns=union([span for each in spans.values() for span in each]),
             classes=tuple(
-                self.class_pause(senders, priority, spans[priority], False) for priority in classes
+                self.class_pause(senders, priority, spans[priority], False, history=False)
+                for priority in classes
             ),
         )
 
@@ -406,6 +447,8 @@ class SlowPauses:
         priority: int | None,
         spans: list[tuple[int, int]],
         drawn: bool,
+        *,
+        history: bool,
     ) -> ClassPause:
         asked = [
             quanta[priority] for sender, _, quanta in self.frames if sender in senders and priority in quanta
@@ -415,12 +458,36 @@ class SlowPauses:
             pauses=sum(quanta > 0 for quanta in asked),
             resumes=sum(quanta == 0 for quanta in asked),
             paused_ns=union(spans),
+            **(self.history(senders[0], priority) if history else {}),
             paused_ns_over_time=self.over_time(spans) if drawn else (),
         )
 
+    def history(self, sender: tuple[int, bytes | None], priority: int | None) -> dict[str, int | None]:
+        """Return transitions, the latest pause, and how many ran out: pause after pause."""
+        speed_bps, _ = self.speed(sender[0])
+        runs: list[list[int]] = []
+        expired, due = 0, None
+        for other, time_ns, quanta in self.frames:
+            if other != sender or priority not in quanta:
+                continue
+            expired += due is not None and due < time_ns
+            due = time_ns - -quanta[priority] * 512 * 10**9 // speed_bps if quanta[priority] else None
+            if runs and time_ns <= runs[-1][1]:
+                runs[-1][1] = due or time_ns
+            elif due is not None:
+                runs.append([time_ns, due])
+        expired += due is not None and due < self.end_ns
+        begun, until = runs[-1] if runs else (None, 0)
+        return {
+            "transitions": len(runs),
+            "recent_ns": begun,
+            "recent_paused_ns": 0 if begun is None else max(0, min(until, self.end_ns) - begun),
+            "expired": expired,
+        }
+
     def over_time(self, spans: list[tuple[int, int]]) -> tuple[int, ...]:
         slow, values = self.slow, []
-        start = slow.times[0] + slow.first * slow.width_ns
+        start = slow.first * slow.width_ns
         for slot in range(slow.used):
             low, high = start + slot * slow.width_ns, start + (slot + 1) * slow.width_ns
             values.append(sum(max(0, min(end, high) - max(begin, low)) for begin, end in spans))

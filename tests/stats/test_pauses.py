@@ -81,6 +81,10 @@ def test_a_pause_is_renewed_before_it_ends() -> None:
         pauses=2,
         resumes=0,
         paused_ns=3000 + 5120,
+        transitions=1,
+        recent_ns=START_NS,
+        recent_paused_ns=3000 + 5120,
+        expired=1,
         paused_ns_over_time=paused(pauses, None).paused_ns_over_time,
     )
 

@@ -43,7 +43,7 @@ def timeline_of(times: list[list[int]], interval_ns: int | None) -> tuple[Timeli
     timeline = Timeline(interval_ns)
     series = timeline.series(1)
     for batch in times:
-        timeline.cover(batch[0], min(batch), max(batch))
+        timeline.cover(min(batch), max(batch))
         np.add.at(series.values[0], timeline.slots(np.array(batch, np.int64)), 1)
     return timeline, series.values[0, : timeline.used].tolist()
 
@@ -78,19 +78,21 @@ def test_a_width_asked_for_stays_as_long_as_it_can() -> None:
     assert timeline_of([[0, 7 * MOST_ASKED_INTERVALS]], 7)[0].width_ns == 14
 
 
-def test_the_first_time_starts_an_interval() -> None:
-    timeline, counts = timeline_of([[10**18 + 37, 10**18 + 36]], None)
-    assert (timeline.start_ns, counts) == (10**18 + 37 - FIRST_WIDTH_NS, [1, 1])
+def test_intervals_start_at_multiples_of_their_width() -> None:
+    timeline, counts = timeline_of([[10**18 + 137, 10**18 + 36]], None)
+    assert (timeline.width_ns, timeline.start_ns, counts) == (FIRST_WIDTH_NS, 10**18, [1, 1])
+    timeline, counts = timeline_of([[-1, 10 * FIRST_WIDTH_NS]], 700)
+    assert (timeline.start_ns, counts) == (-700, [1, 0, 1])
 
 
 def test_rows_can_be_added_later() -> None:
     timeline = Timeline()
     series = timeline.series()
-    timeline.cover(0, 0, 1)
+    timeline.cover(0, 1)
     series.grow(2)
     series.values[1, 0] = 5
     series.grow(3)
-    timeline.cover(0, 0, 10**9)
+    timeline.cover(0, 10**9)
     assert series.values[:3, 0].tolist() == [0, 5, 0]
 
 

@@ -1,0 +1,126 @@
+"""Statistics counted apart and joined are those counted in one go, wherever the cut is."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecmproto.capture import Batch, Interface, open_capture
+from ecmproto.errors import ParameterError
+from ecmproto.stats import Accumulator, Statistics
+from pcaps.manifest import FOLDER
+from tests.stats.test_against_slow import (
+    ANY,
+    INTERFACES,
+    PAUSES,
+    TIMES,
+    assert_same,
+    batch_of,
+    batches_of,
+)
+from tests.stats.test_pauses import EAST, LINKS, START_NS, WEST, other, pfc
+
+Part = Sequence[Batch]
+
+
+def counted(batches: Part, interfaces: Sequence[Interface], **options: int | None) -> Accumulator:
+    counts = Accumulator(**options)  # type: ignore[arg-type]
+    for batch in batches:
+        counts.add(batch, interfaces=interfaces)
+    return counts
+
+
+def assert_joins(parts: Sequence[Part], interfaces: Sequence[Interface], **options: int | None) -> Statistics:
+    """Join the parts from the left and from the right; both are what all of them make together."""
+    whole = counted([batch for part in parts for batch in part], interfaces, **options)
+    wanted = whole.result(interfaces=interfaces)
+    left = [counted(part, interfaces, **options) for part in parts]
+    for later in left[1:]:
+        left[0].merge(later)
+    assert_same(left[0].result(interfaces=interfaces), wanted)
+    right = [counted(part, interfaces, **options) for part in parts]
+    for earlier, later in reversed([*itertools.pairwise(right)]):
+        earlier.merge(later)
+    assert_same(right[0].result(interfaces=interfaces), wanted)
+    # what was joined counts on as if nothing had happened
+    for counts in (whole, left[0], right[0]):
+        counts.add(batch_of([(other(), START_NS + 10**9, 0, 0)]), interfaces=interfaces)
+    assert_same(left[0].result(), whole.result())
+    assert_same(right[0].result(), whole.result())
+    return wanted
+
+
+@given(batches=batches_of(ANY, TIMES))
+def test_any_frames_at_any_times(batches: list[Batch]) -> None:
+    assert_joins([[batch] for batch in batches] or [[]], INTERFACES)
+
+
+@st.composite
+def rising(draw: st.DrawFn) -> list[Batch]:
+    """Return pause frames one after the other: in order, as most captures have them."""
+    batches = []
+    for batch in draw(batches_of(PAUSES, st.integers(0, 400_000))):
+        order = sorted(range(len(batch)), key=lambda row: int(batch.time_ns[row]))
+        batches.append(batch.select(order))
+    start = 0
+    for place, batch in enumerate(batches):
+        batches[place] = dataclasses.replace(batch, time_ns=batch.time_ns + start)
+        start = int(batches[place].time_ns.max(initial=start))
+    return batches
+
+
+@given(batches=rising(), detect_ns=st.sampled_from([100, 1000, 20_000]), kept=st.sampled_from([1 << 16, 200]))
+def test_pauses_and_storms_across_the_cut(batches: list[Batch], detect_ns: int, kept: int) -> None:
+    """Pauses last up to 34 us here, so that only the first of the frames are kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ecmproto.stats.pauses.MOST_KEPT", kept)
+        links = [dataclasses.replace(each, speed_bps=0) for each in INTERFACES]
+        assert_joins(
+            [[batch] for batch in batches] or [[]], links, speed_bps=10**12, detect_ns=detect_ns,
+            restore_ns=2 * detect_ns,
+        )  # fmt: skip
+
+
+def test_a_storm_goes_on_behind_the_cut() -> None:
+    """Refreshed every 3 ms for two seconds; cut twice, each part longer than what is kept of it."""
+    frames = [(pfc(time3=65535), START_NS + 3_000_000 * number, 0, 0) for number in range(667)]
+    frames += [(pfc(time3=0), START_NS + 2_001_000_000, 0, 0), (other(), START_NS + 3 * 10**9, 0, 0)]
+    parts = [[batch_of(frames[low:high])] for low, high in ((0, 250), (250, 500), (500, None))]
+    found = assert_joins(parts, LINKS)
+    assert found.pauses is not None
+    (storm,) = found.pauses.storms
+    assert storm.begun_ns == START_NS
+    assert storm.detected_ns == START_NS + 200_000_000
+    assert storm.restored_ns == START_NS + 2_001_000_000 + 400_000_000
+
+
+@pytest.mark.parametrize("name", ["mixed.pcap", "qcn_cp.pcapng", "pfc.pcap", "e2cm_edge.pcap"])
+def test_bundled_captures(name: str) -> None:
+    path = FOLDER / name
+    with open_capture(path, batch_frames=11) as reader:
+        batches = list(reader)
+        interfaces = reader.interfaces
+    middle = len(batches) // 2
+    assert_joins([batches[:1], batches[1:middle], batches[middle:]], interfaces)
+
+
+def test_another_capture_has_interfaces_of_its_own() -> None:
+    east = counted([batch_of([(pfc(EAST, time3=100), START_NS, 0, 0)])], LINKS[:1])
+    frames = [(pfc(WEST, time4=100), START_NS + 9, 0, 0), (other(), START_NS + 10**6, 0, 0)]
+    west = counted([batch_of(frames)], LINKS[1:2])
+    east.merge(west, other_interfaces=True)
+    found = east.result()
+    assert [each.speed_bps for each in found.interfaces] == [10 * 10**9, 100 * 10**9]
+    assert [each.frames for each in found.interfaces] == [1, 2]
+    assert found.pauses is not None
+    assert {(each.interface, each.paused_ns) for each in found.pauses.senders} == {(0, 5120), (1, 512)}
+
+
+def test_options_must_be_the_same() -> None:
+    with pytest.raises(ParameterError):
+        Accumulator().merge(Accumulator(interval_ns=5))
