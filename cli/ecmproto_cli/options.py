@@ -130,6 +130,35 @@ def ethertype_option(function: F) -> F:
     )(function)
 
 
+def storm_options(function: F) -> F:
+    """``--lossless``, ``--storm-detect`` and ``--storm-restore``; the first gives a tuple, or None."""
+    for option in (
+        click.option(
+            "--storm-restore", type=TIME, default="400ms", show_default=True,
+            help="A storm is over after so much time without pause.",
+        ),
+        click.option(
+            "--storm-detect", type=TIME, default="200ms", show_default=True,
+            help="A priority paused for 99 % of so much time is in a storm.",
+        ),
+        click.option(
+            "--lossless", metavar="PRIORITIES", callback=_priorities,
+            help="Priorities that PFC may pause, as 3,4.  [default: any]",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def _priorities(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[int, ...] | None:
+    if given is None:
+        return None
+    texts = [text.strip() for text in given.split(",")]
+    if not all(text in set("01234567") for text in texts):
+        raise click.BadParameter(f"needed priorities from 0 to 7, as in 3,4, got {given!r}")
+    return tuple(sorted({int(text) for text in texts}))
+
+
 def _ethertypes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> object:
     from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
         KindCount,
         PauseInterface,
         PauseSender,
+        PauseStorm,
         Statistics,
     )
 
 ABSENT = "–"
 OVER_TIME_COLUMNS = 56
 _SENDERS_SHOWN = 8
+_STORMS_SHOWN = 16
 _POINTS_SHOWN = 12
 _FLOWS_SHOWN = 10
 _QUEUES_SHOWN = 12
@@ -52,8 +54,9 @@ def stats_table(statistics: Statistics, path: str) -> str:
     if statistics.intervals.count > 1:
         parts.append(_curves(statistics))
     parts += [
-        *pauses(statistics), *feedback(statistics), *probes(statistics), *rates(statistics),
-        _sizes(statistics), *_priorities(statistics), *_malformed(statistics), *_notes(statistics),
+        *pauses(statistics), *history(statistics), *storms(statistics), *pfc_frames(statistics),
+        *feedback(statistics), *probes(statistics), *rates(statistics), _sizes(statistics),
+        *_priorities(statistics), *_malformed(statistics), *_notes(statistics),
     ]  # fmt: skip
     return "\n\n".join(parts)
 
@@ -258,6 +261,82 @@ def _classes(statistics: Statistics, whole: PauseSender | PauseInterface) -> str
 
 def _paused(statistics: Statistics, paused_ns: int) -> tuple[str, str]:
     return share(statistics.share(paused_ns)), format_time(paused_ns)
+
+
+def history(statistics: Statistics) -> Iterator[str]:
+    """Yield the history of pauses: by who sent them and class, as the other end of the link counts them."""
+    if statistics.pauses is None:
+        return
+    parts = [f"{paint('history of pauses', 'title')}, by who sent them; times of day are UTC"]
+    for sender in statistics.pauses.senders[:_SENDERS_SHOWN]:
+        rows: _Rows = [("", ["transitions", "total µs", "latest at", "for µs", "ran out"])]
+        rows += [(f"  {class_name(each)}", _history(each)) for each in sender.classes]
+        parts += [_sender_title(statistics, sender.interface, sender.source), columns_of(rows)]
+    parts += _more(len(statistics.pauses.senders), _SENDERS_SHOWN, "senders")
+    yield "\n".join(parts)
+
+
+def _history(each: ClassPause) -> list[str]:
+    return [
+        f"{each.transitions:,}",
+        _microseconds(each.paused_ns),
+        ABSENT if each.recent_ns is None else _clock(each.recent_ns),
+        _microseconds(each.recent_paused_ns or 0),
+        f"{each.expired:,}",
+    ]
+
+
+def _microseconds(duration_ns: int) -> str:
+    return f"{duration_ns / 1000:,.3f}"
+
+
+def _clock(time_ns: int) -> str:
+    """Return a time of day to the microsecond."""
+    return _date(time_ns)[11:26]
+
+
+def _sender_title(statistics: Statistics, interface: int, source: bytes | None) -> str:
+    where = f" on {interface_name(statistics, interface)}" if len(statistics.interfaces) > 1 else ""
+    return f"  {address(source)}{where}"
+
+
+def storms(statistics: Statistics) -> Iterator[str]:
+    """Yield the storms: who stopped which class for nearly all of a detection time, and what was seen."""
+    if statistics.pauses is None or not statistics.pauses.storms:
+        return
+    found = statistics.pauses
+    detect, restore = format_time(found.detect_ns), format_time(found.restore_ns)
+    parts = [f"{paint('storms', 'title')}: paused for 99 % of {detect}, restored after {restore} without"]
+    shown = found.storms[:_STORMS_SHOWN]
+    for interface, source in dict.fromkeys((storm.interface, storm.source) for storm in shown):
+        rows: _Rows = [("", ["begun", "detected", "restored", "seen"])]
+        for storm in shown:
+            if (storm.interface, storm.source) == (interface, source):
+                restored = ABSENT if storm.restored_ns is None else _clock(storm.restored_ns)
+                seen = f"{storm.frames_left:,} frames left" if storm.seen == "traffic" else storm.seen
+                times = _clock(storm.begun_ns), _clock(storm.detected_ns), restored
+                rows.append((f"  {class_name(storm)}", [*times, seen]))
+        parts += [_sender_title(statistics, interface, source), columns_of(rows)]
+    parts += _more(len(found.storms) + found.more_storms, len(shown), "storms")
+    yield "\n".join(parts)
+
+
+def pfc_frames(statistics: Statistics) -> Iterator[str]:
+    """Yield the section on PFC frames that are not valid."""
+    from ecmproto.stats.statistics import PFC_FAULTS
+
+    if statistics.pfc is None:
+        return
+    pfc = statistics.pfc
+    title = f"{paint('PFC frames', 'title')}: {pfc.valid:,} of {pfc.frames:,} valid"
+    if pfc.lossless is not None:
+        title += f", lossless {', '.join(map(str, pfc.lossless)) or 'none'}"
+    width = max((len(f"{each.frames:,}") for each in pfc.faults), default=0)
+    lines = [
+        f"  {f'{each.frames:,}'.rjust(width)}  {PFC_FAULTS[each.fault]}; first from {address(each.source)}"
+        for each in pfc.faults
+    ]
+    yield "\n".join([title, *lines])
 
 
 def feedback(statistics: Statistics) -> Iterator[str]:
@@ -472,7 +551,7 @@ def flow_text(kind: str, flow_id: int | None) -> str:
     return f"{flow_id:#06x}" if hashed else str(flow_id)
 
 
-def class_name(each: ClassPause) -> str:
+def class_name(each: ClassPause | PauseStorm) -> str:
     """Return the traffic that pauses of a class stop."""
     return "the whole link" if each.priority is None else f"priority {each.priority}"
 

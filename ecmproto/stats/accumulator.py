@@ -42,6 +42,7 @@ from ecmproto.stats.counters import (
 )
 from ecmproto.stats.pauses import (
     DETECT_NS,
+    MOST_KEPT,
     MOST_SENDERS,
     PAUSE_FIELDS,
     RESTORE_NS,
@@ -206,7 +207,7 @@ class Accumulator:
             notes=(),
             problem=problem,
         )
-        return notes_on(statistics, self._pauses.untimed)
+        return notes_on(statistics, self._pauses.untimed, cut_short=self._pauses.cut_short)
 
     def _left_out(self) -> Mapping[str, int]:
         """Return the frames that lists have no row for, by the list."""
@@ -364,22 +365,25 @@ _LEFT_OUT_OF = {
 }
 
 
-def notes_on(statistics: Statistics, untimed_pauses: int) -> Statistics:
-    """Return ``statistics`` with their notes; ``untimed_pauses`` are pause frames without a time."""
-    return dataclasses.replace(statistics, notes=tuple(_notes(statistics, untimed_pauses)))
+def notes_on(statistics: Statistics, untimed_pauses: int, *, cut_short: bool = False) -> Statistics:
+    """Return ``statistics`` with their notes.
+
+    ``untimed_pauses`` are pause frames without a time, ``cut_short`` as in `PauseCounts`.
+    """
+    return dataclasses.replace(statistics, notes=tuple(_notes(statistics, untimed_pauses, cut_short)))
 
 
-def _notes(statistics: Statistics, untimed_pauses: int) -> Iterator[str]:
+def _notes(statistics: Statistics, untimed_pauses: int, cut_short: bool) -> Iterator[str]:
     if not statistics.frames:
         return
-    yield from _on_pauses(statistics, untimed_pauses)
+    yield from _on_pauses(statistics, untimed_pauses, cut_short)
     yield from _on_frames(statistics)
     yield from _on_times(statistics)
     for name, count in statistics.left_out.items():
         yield f"{counted(count, 'frame')} {_LEFT_OUT_OF[name]} counted, but not listed."
 
 
-def _on_pauses(statistics: Statistics, untimed: int) -> Iterator[str]:
+def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool) -> Iterator[str]:
     if not any(each.frames and each.linktype == ETHERNET for each in statistics.interfaces):
         return
     assumed = {}
@@ -396,6 +400,19 @@ def _on_pauses(statistics: Statistics, untimed: int) -> Iterator[str]:
         yield "No PAUSE or PFC frame proves nothing: network cards normally consume them before a capture."
     else:
         yield "Network cards normally consume PAUSE and PFC frames: there may have been more."
+    if statistics.pfc is not None and statistics.pfc.lossless is None:
+        yield "No lossless priorities are declared: that PFC pauses no others was not looked at."
+    storms = statistics.pauses.storms if statistics.pauses is not None else ()
+    if any(storm.seen == "pause" for storm in storms):
+        yield (
+            "Of storms with pause alone, no frame of the priority to who sent the pause is in the capture "
+            "before: whether the port stood still is not known."
+        )
+    if cut_short:
+        yield (
+            f"Of a part of the frames only the first {MOST_KEPT:,} pause frames were kept: what was in force "
+            "before them may be counted a little short where the parts meet."
+        )
     if untimed:
         yield f"{counted(untimed, 'pause frame')} without a time: what they stopped is not known."
 

@@ -114,7 +114,7 @@ class PauseState(NamedTuple):
 
 
 _SUMS = ("paused", "asked", "ended", "transitions", "expired", "left")
-_LIVE = ("until", "open", "fronts", "candidates")
+_LIVE = ("open", "fronts", "candidates")
 
 
 def new_state(senders: int) -> PauseState:
@@ -618,6 +618,8 @@ class PauseCounts:
             here.expired[own, came & (here.open[own] != 0)] += 1
             began = there.transitions[who] > before.transitions[who]
             here.begun[own, began] = there.begun[who, began]
+            paused = there.until[who] != LONG_AGO
+            here.until[own, paused] = there.until[who, paused]
             for name in _SUMS:
                 getattr(here, name)[own] += getattr(there, name)[who] - getattr(before, name)[who]
             for name in _LIVE:
@@ -641,8 +643,8 @@ class PauseCounts:
         for theirs, ours in ports.items():
             for name in ("port_paused", "port_asked", "port_ended"):
                 getattr(here, name)[ours] += getattr(there, name)[theirs] - getattr(before, name)[theirs]
-            named = there.port_asked[theirs] + there.port_ended[theirs] > 0
-            here.port_until[ours, named] = there.port_until[theirs, named]
+            paused = there.port_until[theirs] != LONG_AGO
+            here.port_until[ours, paused] = there.port_until[theirs, paused]
             here.port_first[ours] = min(int(here.port_first[ours]), int(there.port_first[theirs]))
             here.port_last[ours] = max(int(here.port_last[ours]), int(there.port_last[theirs]))
 

@@ -11,7 +11,6 @@ doubling, and negative ones likewise; percentiles are right to 1 in 32.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -248,7 +247,7 @@ class Timeline:
         self.first = 0
         """The number of the first interval: how many widths after 1970 it starts."""
         self._last = -1
-        self._factors = itertools.cycle(_JOINED)
+        self._joinings = 0
         self._series: list[Series] = []
 
     def series(self, rows: int = 0) -> Series:
@@ -277,7 +276,8 @@ class Timeline:
         if used:
             low, high = min(low, self.first), max(high, self._last)
         while high - low >= self.most:
-            joined = next(self._factors)
+            joined = _JOINED[self._joinings % len(_JOINED)]
+            self._joinings += 1
             low, high, factor = low // joined, high // joined, factor * joined
         self.width_ns *= factor
         if used and (factor > 1 or low < old_first):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import pickle
 from collections.abc import Sequence
 
 import pytest
@@ -39,7 +40,8 @@ def assert_joins(parts: Sequence[Part], interfaces: Sequence[Interface], **optio
     """Join the parts from the left and from the right; both are what all of them make together."""
     whole = counted([batch for part in parts for batch in part], interfaces, **options)
     wanted = whole.result(interfaces=interfaces)
-    left = [counted(part, interfaces, **options) for part in parts]
+    # parts may have been counted by other processes
+    left = [pickle.loads(pickle.dumps(counted(part, interfaces, **options))) for part in parts]
     for later in left[1:]:
         left[0].merge(later)
     assert_same(left[0].result(interfaces=interfaces), wanted)

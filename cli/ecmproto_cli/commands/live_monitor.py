@@ -24,6 +24,7 @@ from ecmproto_cli.options import (
     ethertype_option,
     filter_option,
     force_option,
+    storm_options,
     write_option,
 )
 from ecmproto_cli.output import check_outputs, columns_of, output_form, paint, pairs
@@ -72,8 +73,10 @@ _Rows = list[tuple[str, Sequence[str]]]
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the last N files of -w.")
 @click.option("--snap", type=click.IntRange(min=64), metavar="N", help="Keep N octets of a frame at most.")
 @click.option(
-    "--speed", type=RATE, default="10G", show_default=True, help="Speed of the link where it tells none."
-)
+    "--speed", "--rate", "speed", type=RATE, default="10G", show_default=True,
+    help="Speed of the link where it tells none.",
+)  # fmt: skip
+@storm_options
 @click.option("--no-promiscuous", is_flag=True, help="Leave out what is for other stations.")
 @force_option
 @ethertype_option
@@ -90,6 +93,9 @@ def command(
     keep: int | None,
     snap: int | None,
     speed: str,
+    lossless: tuple[int, ...] | None,
+    storm_detect: str,
+    storm_restore: str,
     no_promiscuous: bool,
     force: bool,
     ethertypes: EtherTypes,
@@ -117,7 +123,13 @@ def command(
     if output == "-":
         raise click.UsageError("-w -: stdout tells what is seen; `ecmproto dissect -i` writes captures there")
     watch = Watch(
-        Accumulator(speed_bps=parse_rate(speed), ethertypes=ethertypes),
+        Accumulator(
+            speed_bps=parse_rate(speed),
+            detect_ns=parse_time(storm_detect),
+            restore_ns=parse_time(storm_restore),
+            lossless=lossless,
+            ethertypes=ethertypes,
+        ),
         form or ("table" if sys.stdout.isatty() else "line"),
         filter=filter,
         ethertypes=ethertypes,

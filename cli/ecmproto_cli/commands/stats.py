@@ -17,6 +17,7 @@ from ecmproto_cli.options import (
     filter_option,
     force_option,
     read_option,
+    storm_options,
 )
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import watched
@@ -48,9 +49,10 @@ if TYPE_CHECKING:
     help="Width of the intervals of rates over time.  [default: fits]",
 )
 @click.option(
-    "--speed", type=RATE, default="10G", show_default=True,
+    "--speed", "--rate", "speed", type=RATE, default="10G", show_default=True,
     help="Speed of links that the capture states none of: what pauses are reckoned by.",
 )  # fmt: skip
+@storm_options
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @force_option
 @ethertype_option
@@ -62,6 +64,9 @@ def command(
     report: tuple[str, ...],
     interval: str | None,
     speed: str,
+    lossless: tuple[int, ...] | None,
+    storm_detect: str,
+    storm_restore: str,
     limit: int | None,
     force: bool,
     ethertypes: EtherTypes,
@@ -71,7 +76,7 @@ def command(
     \b
     ecmproto stats -r in.pcapng
     ecmproto stats -r in.pcapng -Y 'cnm or pfc' --interval 1ms
-    ecmproto stats -r in.pcapng --speed 400G --report out.html
+    ecmproto stats -r in.pcapng --speed 400G --lossless 3,4 --report out.html
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -87,8 +92,10 @@ def command(
         reader = stack.enter_context(open_captures(paths))
         pool = stack.enter_context(ThreadPoolExecutor(1))
         counts = Accumulator(
-            interval_ns=interval_ns, speed_bps=parse_rate(speed), ethertypes=ethertypes, pool=pool
-        )
+            interval_ns=interval_ns, speed_bps=parse_rate(speed), detect_ns=parse_time(storm_detect),
+            restore_ns=parse_time(storm_restore), lossless=lossless, ethertypes=ethertypes,
+            pool=pool,
+        )  # fmt: skip
         interrupted = _count(counts, reader, filter, limit, ethertypes, pool)
         statistics = counts.result(interfaces=reader.interfaces, problem=reader.problem)
         for warning in reader.warnings:
