@@ -22,17 +22,15 @@ from ecmproto.formats.ethernet import VLAN, Ethernet
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.infiniband import (
     BTH,
-    CE,
     CNP,
     CNP_DSCP,
     CNP_OPCODE,
     IBA_TRANSPORT,
     ICRC,
-    NOT_ECT,
     ROCE_ETHERTYPE,
     ROCE_PORT,
 )
-from ecmproto.formats.ip import PROTO_UDP, SOURCE_PORT, UDP, IPv4, IPv6
+from ecmproto.formats.ip import CE, NOT_ECT, PROTO_UDP, SOURCE_PORT, UDP, IPv4, IPv6
 from ecmproto.kernel import compiled, inlined
 
 Octets = NDArray[np.uint8]

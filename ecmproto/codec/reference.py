@@ -6,6 +6,7 @@ Texts begin with the bit diagram as the RFCs draw it: 32 bits a row, two columns
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
@@ -143,10 +144,11 @@ def _field_dict(field: Field) -> dict[str, object]:
 
 def as_text(cls: type[Layer]) -> str:
     """Return a format for a terminal: heading, bit diagram, one line a field."""
-    width = max(len(field.name) for field in cls.layout)
+    fields = list(_fields_and_parts(cls))
+    width = max(len(field.name) for field in fields)
     rows = [
         f"  {_place(field):>7}  {field.name.ljust(width)}  {type_of(field):<7} {_meaning(field)}"
-        for field in cls.layout
+        for field in fields
     ]
     return "\n".join([_heading(cls), "", diagram(cls), "", *rows])
 
@@ -156,7 +158,7 @@ def as_markdown(cls: type[Layer]) -> str:
     lines = [f"## {cls.title}", "", f"`{cls.prefix}` — {_facts(cls)}", ""]
     lines += ["```text", diagram(cls), "```", ""]
     lines += ["| octets | field | type | unit | meaning | source |", "|---|---|---|---|---|---|"]
-    for field in cls.layout:
+    for field in _fields_and_parts(cls):
         cells = (
             _place(field),
             f"`{field.name}`",
@@ -167,6 +169,13 @@ def as_markdown(cls: type[Layer]) -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _fields_and_parts(cls: type[Layer]) -> Iterator[Field]:
+    """Yield each field and those of its bits, more than one, that have a name of their own."""
+    for field in cls.layout:
+        yield field
+        yield from (part for part in field.parts() if part.maximum > 1)
 
 
 def _heading(cls: type[Layer]) -> str:

@@ -106,7 +106,7 @@ def _value_type(field: FilterField, addresses: Addresses) -> Any:
     empty = empty_of(field)
     if empty.ndim == 2:
         return pa.binary(empty.shape[1])
-    bits = any(source.part == "bit" for source in field.sources)
+    bits = any(source.part == "bits" for source in field.sources)
     return pa.uint8() if bits else pa.from_numpy_dtype(empty.dtype)
 
 

@@ -221,12 +221,13 @@ _BEHIND = {"eth.padding": PADDING, "eth.trailer": TRAILER, "eth.fcs": FCS}
 
 
 class _Origin(NamedTuple):
-    """Where values of a field come from: a kind of layers, and of it a field or one bit of one."""
+    """Where values of a field come from: a kind of layers, and of it a field or some bits of one."""
 
     kind: int
     source: FieldSource | None
     """None: the octets of the kind themselves."""
-    bit: int | None
+    part: tuple[int, int] | None
+    """Some bits of it: above how many, and how many."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -241,7 +242,7 @@ def _origin(source: FieldSource) -> _Origin:
     kind = kind_of(source.format, field)
     if field.bits is None:
         return _Origin(kind, None, None)
-    return _Origin(kind, source, source.bit if source.part == "bit" else None)
+    return _Origin(kind, source, (source.low, source.bits) if source.part == "bits" else None)
 
 
 def kinds_of(field: FilterField) -> tuple[int, ...]:
@@ -260,18 +261,18 @@ class ValuesFound:
         )
         """Those that have values, but for EtherTypes and lengths: they may have."""
         self._origins: dict[str, list[_Origin]] = {}
-        self._reads: dict[int, dict[tuple[str, int | None], int]] = {}
+        self._reads: dict[int, dict[tuple[str, tuple[int, int] | None], int]] = {}
         wants: dict[int, Want] = {}
         for field in self.fields:
             origins = [origin for origin in _origins(field) if count[origin.kind]]
             self._origins[field.name] = origins
-            for kind, source, bit in origins:
+            for kind, source, part in origins:
                 want = wants.setdefault(kind, Want(fields=[]))
                 want.places |= source is None or len(origins) > 1
                 reads = self._reads.setdefault(kind, {})
-                if source is not None and (source.key, bit) not in reads:
-                    reads[source.key, bit] = len(reads)
-                    want.fields.append(_how_to_read(source, bit, least_at[kind] >= WORD))
+                if source is not None and (source.key, part) not in reads:
+                    reads[source.key, part] = len(reads)
+                    want.fields.append(_how_to_read(source, part, least_at[kind] >= WORD))
         self._collected = found.collect(wants)
 
     def of(self, field: FilterField) -> RowValues:
@@ -287,8 +288,8 @@ class ValuesFound:
         if source is None:
             octets = Stretches(buffer=self._found.frames.buffer, start=kind.start, octets=kind.octets)
             return _KindValues(kind.row, kind.start, octets)
-        read = kind.values[self._reads[origin.kind][source.key, origin.bit]]
-        if origin.bit is not None:
+        read = kind.values[self._reads[origin.kind][source.key, origin.part]]
+        if origin.part is not None:
             return _KindValues(kind.row, kind.start, read)
         field = field_of(source.format, source.key)
         values = typed(field, read) if field.is_number else read.reshape(len(kind.row), -1)
@@ -300,8 +301,8 @@ class ValuesFound:
 
 
 @functools.lru_cache(maxsize=1024)
-def _how_to_read(source: FieldSource, bit: int | None, preceded: bool) -> tuple[int, ...]:
-    return how_to_read(source.format, field_of(source.format, source.key), bit, preceded=preceded)
+def _how_to_read(source: FieldSource, part: tuple[int, int] | None, preceded: bool) -> tuple[int, ...]:
+    return how_to_read(source.format, field_of(source.format, source.key), part, preceded=preceded)
 
 
 class _KindValues(NamedTuple):

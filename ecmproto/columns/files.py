@@ -188,7 +188,7 @@ def _evidence(fields: Iterable[FilterField]) -> dict[str, str]:
 
 def _is_whole(field: FilterField) -> bool:
     """Whether every layer of its formats has the field."""
-    whole = all(source.part in ("whole", "bit") for source in field.sources)
+    whole = all(source.part in ("whole", "bits") for source in field.sources)
     # octets that are empty are no value
     return field.origin == "layers" and whole and not field.inner and field.kind != "octets"
 

@@ -69,9 +69,12 @@ def empty_values(field: Field, count: int) -> NDArray[Any]:
     return np.empty(count, dtype_of(field))
 
 
-def how_to_read(cls: type[Layer], field: Field, bit: int | None, *, preceded: bool) -> tuple[int, ...]:
-    """Return how a field of a format is read, but for where to; of bit ``bit`` alone unless it is None.
+def how_to_read(
+    cls: type[Layer], field: Field, part: tuple[int, int] | None, *, preceded: bool
+) -> tuple[int, ...]:
+    """Return how a field of a format is read, but for where to.
 
+    ``part`` says of which bits, no more than 8: above how many of its own, and how many; None: of all.
     ``preceded`` says that there are WORD octets at least in front of each of the layers.
     """
     place = bit_field(field)
@@ -80,9 +83,10 @@ def how_to_read(cls: type[Layer], field: Field, bit: int | None, *, preceded: bo
         at = 0 if field in cls.moving else place.at
         return how, at, place.octets, 0, 0, 1
     assert place.octets <= WORD, f"{field.name}: a number in more than eight octets"
-    if bit is not None:
-        place = place._replace(shift=place.shift + bit, mask=1)
-    width = 1 if bit is not None else dtype_of(field).itemsize
+    if part is not None:
+        low, bits = part
+        place = place._replace(shift=place.shift + low, mask=(1 << bits) - 1)
+    width = 1 if part is not None else dtype_of(field).itemsize
     how, at, shift = _window(cls, place, width, preceded)
     return how, at, place.octets, shift, int(np.uint64(place.mask).astype(np.int64)), width
 

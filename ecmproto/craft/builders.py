@@ -78,8 +78,8 @@ def finish(
     whole = Stack()
     whole.parts = list(stack.parts)
     defaults = [{} for _ in whole.parts] if raw else complete(whole)
-    layers = [part.cls(**filled | part.values) for part, filled in zip(whole.parts, defaults, strict=True)]
-    given = tuple(frozenset(part.values) for part in whole.parts)
+    layers = [part.made(filled) for part, filled in zip(whole.parts, defaults, strict=True)]
+    given = tuple(part.given for part in whole.parts)
     frame = Frame(layers=tuple(layers), padding=padding, trailer=trailer, fcs=fcs, ethertypes=ethertypes)
     if raw:
         encode(frame)

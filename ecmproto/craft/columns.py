@@ -335,13 +335,7 @@ def _large_csv(path: str) -> Iterator[tuple[int, Rows]]:
 
 TIME = "frame.time_epoch"
 _NUMBERED = re.compile(r"(.+)\[(0|[1-9][0-9]{0,3})\]")
-_FLAGS = frozenset(
-    field.meta.flags.format(bit)
-    for cls in FORMATS
-    for field in cls.layout
-    if field.meta.flags
-    for bit in range(8)
-)
+_FLAGS = frozenset(part.name for cls in FORMATS for field in cls.layout for part in field.meta.parts)
 _BEHIND = tuple(f"eth.{key}" for key in TAILS)
 
 

@@ -14,13 +14,13 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from ecmproto.codec.document import format_named, nearest
-from ecmproto.errors import SpecError
+from ecmproto.errors import EncodeError, SpecError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import CNM, CNTag
 from ecmproto.formats.ethernet import VLAN, Ethernet, ITag, STag
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 from ecmproto.formats.registry import BY_PREFIX
-from ecmproto.formats.schema import Field
+from ecmproto.formats.schema import BitPart, Field
 from ecmproto.formats.text import value_of
 
 VLAN_TAGS = (VLAN, STag)
@@ -45,6 +45,24 @@ class Part:
 
     cls: type[Layer]
     values: dict[str, int | bytes] = dataclasses.field(default_factory=dict)
+    bits: dict[str, dict[BitPart, int]] = dataclasses.field(default_factory=dict)
+    """Of fields that are given in part, those bits."""
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The keys of the fields that were given, if only in part."""
+        return frozenset(self.values) | frozenset(self.bits)
+
+    def made(self, filled: Mapping[str, int | bytes]) -> Layer:
+        """Return the layer, with ``filled`` where nothing was given."""
+        values = {**filled, **self.values}
+        for key, bits in self.bits.items():
+            number = values.get(key, _field(self.cls, key).meta.default)
+            for part, value in bits.items():
+                assert isinstance(number, int)
+                number = number & ~part.mask | value << part.low
+            values[key] = number
+        return self.cls(**values)
 
     @property
     def is_tlv(self) -> bool:
@@ -53,11 +71,23 @@ class Part:
 
     def give(self, field: Field, value: int | bytes) -> None:
         """Take a field's value; SpecError when it has one already."""
-        if field.key in self.values:
+        bits = self.bits.get(field.key, {})
+        if field.key in self.values or field.part in bits or (bits and field.part is None):
             raise SpecError(
                 where=f"{self.cls.prefix}.{field.key}", needed="each field once", got="the same field twice"
             )
-        self.values[field.key] = value
+        self.set(field, value)
+
+    def set(self, field: Field, value: int | bytes) -> None:
+        """Take a field's value in place of the one it has; EncodeError for bits that cannot hold it."""
+        if field.part is None:
+            self.values[field.key] = value
+            return
+        assert isinstance(value, int)
+        if not 0 <= value <= field.maximum:
+            needed = f"an integer in 0..{field.maximum}"
+            raise EncodeError(layer=self.cls.prefix, field=field.name, needed=needed, got=str(value))
+        self.bits.setdefault(field.key, {})[field.part] = value
 
     def own(self, name: str) -> Field | None:
         """Return the field of this layer that goes by ``name``, with or without its prefix."""
@@ -66,6 +96,12 @@ class Part:
         for field in self.cls.layout:
             if key in (field.key, field.name, field.meta.length_name, f"{prefix}.{field.key}"):
                 return field
+        for field in self.cls.layout:
+            for part in field.parts():
+                # single bits go by their whole names alone
+                short = part.name.rpartition(".")[2] if part.maximum > 1 else part.name
+                if name in (part.name, short, f"{prefix}.{short}"):
+                    return part
         return None
 
 

@@ -151,7 +151,9 @@ def _as_number(value: int | bytes) -> int:
 
 def _check(part: Part, field: Field, value: int | bytes) -> None:
     """Raise EncodeError for a value that the field cannot hold."""
-    part.cls(**{field.key: value}).build()
+    alone = Part(part.cls)
+    alone.set(field, value)
+    alone.made({}).build()
 
 
 Octets = NDArray[np.uint8]
@@ -230,7 +232,7 @@ class Sweep:
         self._values = [AxisValues(axis) for axis in self._setting]
         self._templates: dict[tuple[int, ...], FrameTemplate] = {}
         for axis in plan.axes:
-            axis.part.values[axis.field.key] = axis.at(0)
+            axis.part.set(axis.field, axis.at(0))
         plan.finished()
 
     def chunks(self, count: int) -> Iterator[Octets | list[bytes]]:
@@ -294,7 +296,7 @@ class Sweep:
 
     def _make(self, shape: tuple[int, ...]) -> FrameTemplate:
         for axis, number in zip(self._shaping, shape, strict=True):
-            axis.part.values[axis.field.key] = axis.at(number)
+            axis.part.set(axis.field, axis.at(number))
         finished = self.plan.finished()
         starts = finished.frame.boundaries()
         places = []

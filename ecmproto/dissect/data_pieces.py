@@ -265,8 +265,9 @@ def _cell_value(frame: Path, layer: int, part: Part) -> _CellValue:
     if field.kind == "cpid":
         return _CellValue([Hex(frame.stretch(layer, field.key))])
     number = frame.number(layer, field.key)
-    if part.bit is not None:
-        return _CellValue([Decimal(frame.number(layer, field.key, drop=number.bits - 1 - part.bit, bits=1))])
+    if part.bits is not None:
+        drop = number.bits - part.bits.bits - part.bits.low
+        return _CellValue([Decimal(frame.number(layer, field.key, drop=drop, bits=part.bits.bits))])
     if part.named and part.named == field.meta.length_name:
         return _CellValue([Decimal(number)], number, 0, MAX_LENGTH)
     text: list[Piece] = [Decimal(number)]

@@ -20,7 +20,7 @@ from ecmproto.errors import SpecError
 from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS, catalogue
-from ecmproto.formats.schema import Field
+from ecmproto.formats.schema import BitPart, Field
 from ecmproto.formats.text import text_of
 
 if TYPE_CHECKING:
@@ -45,19 +45,19 @@ _INNER = "encapsulated."
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """The part of a format that a name selects: a field, one bit, or only the values that have the name."""
+    """The part of a format that a name selects: a field, some bits, or only the values that have the name."""
 
     format: type[Layer]
     field: Field
-    bit: int | None = None
+    bits: BitPart | None = None
     named: str = ""
     """The name that values must go by: an EtherType, or an 802.3 length."""
 
     def read(self, value: Layer) -> str | None:
         """Return the text of a layer's value; None where it goes by another name, or is empty."""
         got = getattr(value, self.field.key)
-        if self.bit is not None:
-            return str(got >> self.bit & 1)
+        if self.bits is not None:
+            return str(self.bits.of(got))
         if self.named:
             return text_of(self.field, got) if self.field.name_for(got) == self.named else None
         if self.field.is_number:
@@ -157,10 +157,8 @@ def _parts(name: str) -> Iterator[Part]:
                 yield Part(cls, field)
             elif name in (field.name, meta.length_name):
                 yield Part(cls, field, named=name)
-            elif meta.flags:
-                for bit in range(8):
-                    if name == meta.flags.format(bit):
-                        yield Part(cls, field, bit=bit)
+            else:
+                yield from (Part(cls, field, bits=part) for part in meta.parts if part.name == name)
 
 
 class _Rows(Listing):

@@ -68,6 +68,7 @@ from ecmproto.dissect.tree import (
     bit_pattern,
     ethertype_text,
     of_message,
+    part_meaning,
     pause_text,
     special_meaning,
     word_of,
@@ -78,7 +79,7 @@ from ecmproto.formats.ethernet import Data, Ethernet
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.formats.lldp import TLV
 from ecmproto.formats.mac_control import PFC
-from ecmproto.formats.schema import Field
+from ecmproto.formats.schema import BitPart, Field
 from ecmproto.formats.text import meaning_of
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, RATE_UNITS, TIME_UNITS
 
@@ -512,12 +513,14 @@ class _TreeLayers:
             pattern = (path.number(layer, field.key), field.bits, field.bit_offset - first, width)
         meaning, certain = self._meaning(path, layer, field) if field.is_number else ([], True)
         yield _TreeRow(field.name, pattern, value, widths, meaning, certain=certain)
-        if field.meta.flags:
-            width = field.bits or 0
-            for bit in range(8):
-                number = path.number(layer, field.key, drop=width - 1 - bit, bits=1)
-                place = (number, 1, width - 1 - bit, width)
-                yield _TreeRow(field.meta.flags.format(bit), place, [Decimal(number)], (1, 1))
+        width = field.bits or 0
+        for part in field.meta.parts:
+            first = width - part.bits - part.low
+            number = path.number(layer, field.key, drop=first, bits=part.bits)
+            told: Pieces = [Word(_named_part(part), (number,))] if part.names else []
+            digits = len(str((1 << part.bits) - 1))
+            place = (number, part.bits, first, width)
+            yield _TreeRow(part.name, place, [Decimal(number)], (1, digits), told, certain=not told)
 
     def _meaning(self, path: Path, layer: int, field: Field) -> tuple[Pieces, bool]:
         """Return the pieces of a number's `ecmproto.dissect.tree.meaning`, and whether it is never empty."""
@@ -593,6 +596,11 @@ def _bit_pattern_pieces(row: _TreeRow, width: int) -> Iterator[Piece]:
 @functools.cache
 def _ethertype(ethertypes: EtherTypes) -> Callable[[int], str]:
     return functools.partial(ethertype_text, ethertypes)
+
+
+@functools.cache
+def _named_part(part: BitPart) -> Callable[[int], str]:
+    return functools.partial(part_meaning, part)
 
 
 @functools.cache

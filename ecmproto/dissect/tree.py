@@ -38,7 +38,7 @@ from ecmproto.formats.ip import (
 from ecmproto.formats.lldp import TLV
 from ecmproto.formats.mac_control import PFC
 from ecmproto.formats.registry import FORMATS, announcement
-from ecmproto.formats.schema import Field
+from ecmproto.formats.schema import BitPart, Field
 from ecmproto.formats.text import meaning_of, text_of
 from ecmproto.units import QUEUE_UNIT_OCTETS, format_rate, format_time, quanta_to_ns
 
@@ -289,11 +289,17 @@ def _rows(
         pattern = bit_pattern(got, field.bit_offset - first, field.bits, width)
     text = _octets_text(got) if field.kind == "octets" and isinstance(got, bytes) else text_of(field, got)
     yield _Row(name, pattern, text, meaning(value, field, got, ethertypes))
-    if field.meta.flags and isinstance(got, int):
+    if field.meta.parts and isinstance(got, int):
         width = field.bits or 0
-        for bit in range(8):
-            pattern = bit_pattern(got >> bit & 1, width - 1 - bit, 1, width)
-            yield _Row(field.meta.flags.format(bit), pattern, str(got >> bit & 1), "")
+        for part in field.meta.parts:
+            number = part.of(got)
+            pattern = bit_pattern(number, width - part.bits - part.low, part.bits, width)
+            yield _Row(part.name, pattern, str(number), part_meaning(part, number))
+
+
+def part_meaning(part: BitPart, number: int) -> str:
+    """Return the name of a value of some bits, "" for one without a name."""
+    return part.names.get(number, "")
 
 
 def word_of(layout: tuple[Field, ...], field: Field) -> tuple[int, int] | None:

@@ -222,10 +222,10 @@ def _of_layers(field: FilterField) -> FrameReader:
 
 def part_of(source: FieldSource) -> Callable[[Layer], Sequence[Value]]:
     """Return the reader of the values, one or none, of a field from a layer of its source."""
-    get, bit = attrgetter(source.key), source.bit
+    get, low, mask = attrgetter(source.key), source.low, (1 << source.bits) - 1
     match source.part:
-        case "bit":
-            return lambda value: (get(value) >> bit & 1,)
+        case "bits":
+            return lambda value: (get(value) >> low & mask,)
         case "length":
             return lambda value: (get(value),) if get(value) <= MAX_LENGTH else ()
         case "type":

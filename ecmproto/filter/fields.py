@@ -22,7 +22,7 @@ Kind = Literal["number", "mac", "ipv4", "ipv6", "cpid", "octets", "text", "time"
 """Kinds of values: int, but bytes for MAC and IP addresses and octets, and str for text; a time is in ns."""
 
 Origin = Literal["record", "frame", "layers"]
-Part = Literal["whole", "type", "length", "bit"]
+Part = Literal["whole", "type", "length", "bits"]
 
 INNER = "encapsulated"
 
@@ -32,13 +32,14 @@ class FieldSource:
     """Where a layer has a field: its attribute ``key``, whole or in part.
 
     A field that is an EtherType or an 802.3 length goes by two names: ``part`` is "type" or "length" then,
-    and it is there under one of them at a time.  "bit" is bit ``bit``, 0 the least significant.
+    and it is there under one of them at a time.  "bits" are ``bits`` of them, the lowest the field's ``low``.
     """
 
     format: type[Layer]
     key: str
     part: Part = "whole"
-    bit: int = 0
+    low: int = 0
+    bits: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +155,9 @@ def _of_layer(cls: type[Layer], field: WireField) -> Iterator[FilterField]:
     if meta.length_name:
         length = dataclasses.replace(whole, part="length")
         yield FilterField(name=meta.length_name, kind=kind, sources=(length,), bits=bits)
-    for bit in range(8 if meta.flags else 0):
-        single = FieldSource(format=cls, key=field.key, part="bit", bit=bit)
-        yield FilterField(name=meta.flags.format(bit), kind="number", sources=(single,), bits=1)
+    for part in meta.parts:
+        some = dataclasses.replace(whole, part="bits", low=part.low, bits=part.bits)
+        yield FilterField(name=part.name, kind="number", sources=(some,), bits=part.bits, names=part.names)
 
 
 Value: TypeAlias = int | bytes | str

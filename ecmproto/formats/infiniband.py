@@ -15,8 +15,19 @@ from typing import NamedTuple
 
 from ecmproto.formats.base import Crafting, Following, Formats, Layer, Limit, layer
 from ecmproto.formats.ethernet import Data
-from ecmproto.formats.ip import DESTINATION_IP, DESTINATION_IP6, SOURCE_IP, SOURCE_IP6, UDP, IPv4, IPv6
-from ecmproto.formats.schema import Address, Count, address, octets, uint
+from ecmproto.formats.ip import (
+    CE,
+    DESTINATION_IP,
+    DESTINATION_IP6,
+    ECT0,
+    NOT_ECT,
+    SOURCE_IP,
+    SOURCE_IP6,
+    UDP,
+    IPv4,
+    IPv6,
+)
+from ecmproto.formats.schema import Address, BitPart, Count, address, octets, uint
 from ecmproto.formats.summary import Case, Clause, First, Summary
 
 ROCE_PORT = 4791
@@ -31,8 +42,6 @@ CNP_DSCP = 48
 """The differentiated services code point of CNPs, by vendors' default."""
 ROCE_DSCP = 26
 """That of the frames they are about."""
-NOT_ECT, ECT1, ECT0, CE = range(4)
-"""The values of IP's ECN field (RFC 3168)."""
 DEFAULT_P_KEY = 0xFFFF
 ACKNOWLEDGE_OPCODE = 0x11
 
@@ -232,6 +241,12 @@ class AETH(_Extended):
         8, default=0x1F, base="hex",
         doc="0 and credits: acknowledged; 1 and a timer: receiver not ready; 3 and a code: refused",
         source="IBTA vol. 1, 9.7.5.2", name="infiniband.aeth.syndrome",
+        parts=(
+            BitPart(
+                name="infiniband.aeth.syndrome.opcode", low=5, bits=2, doc="which kind of acknowledgment",
+                names={_ACK: "acknowledged", _RNR: "receiver not ready", _NAK: "refused"},
+            ),
+        ),
     )  # fmt: skip
     msn: int = uint(
         24, default=0, doc="message sequence number", source="IBTA vol. 1, 9.3.5", name="infiniband.aeth.msn"
@@ -307,9 +322,12 @@ def _sequences() -> dict[int, tuple[type[Layer], ...]]:
 
 _STYLES = {"opcode": opcode_text, "qp": hex, "syndrome": syndrome_text}
 _CLAUSES: Mapping[str, Clause] = {
+    "ends": First(("{ip.src} → {ip.dst} ", "{ipv6.src} → {ipv6.dst} ", "{grh.sgid} → {grh.dgid} ", "")),
+    "between": First(
+        (" | {ip.src} → {ip.dst}", " | {ipv6.src} → {ipv6.dst}", " | {grh.sgid} → {grh.dgid}", "")
+    ),
     "said": First((" {aeth.syndrome:syndrome} MSN {aeth.msn}", "")),
-    "marked": First(("{:marked4}", "{:marked6}", "")),
-    "marked4": Case("ip.dsfield[6:8]", CE, CE, " CE"),
+    "marked": Case("ip.dsfield[6:8]", CE, CE, " CE", "{:marked6}"),
     "marked6": Case("ipv6.tclass[6:8]", CE, CE, " CE"),
 }
 
@@ -364,7 +382,7 @@ class BTH(Layer):
     role = "payload"
     counted_as = "RoCE"
     summary = Summary(
-        label="RoCE", detail="{opcode:opcode} → QP {qp:qp} PSN {psn}{:said}{:marked}",
+        label="RoCE", detail="{:ends}{opcode:opcode} QP {qp:qp} PSN {psn}{:said}{:marked}",
         clauses=_CLAUSES, styles=_STYLES,
     )  # fmt: skip
     udp_ports = (ROCE_PORT,)
@@ -394,7 +412,13 @@ class CNP(BTH):
     )  # fmt: skip
     role = "message"  # type: ignore[assignment]  # other than what it is built on
     counted_as = "CNP"
-    summary = Summary(label="CNP", detail_first=True, detail="→ QP {qp:qp}", styles=_STYLES)
+    summary = Summary(
+        label="CNP",
+        detail_first=True,
+        detail="→ QP {qp:qp}{:between}",
+        clauses=_CLAUSES,
+        styles=_STYLES,
+    )
     constants = ("opcode",)
     selected_by = tuple(CNP_OPCODE << 8 | second for second in range(1 << 8))
     sequences = {}

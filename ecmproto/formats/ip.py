@@ -10,7 +10,7 @@ from typing import ClassVar
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Crafting, Following, Follows, Formats, Layer, Limit, layer
 from ecmproto.formats.ethernet import Data
-from ecmproto.formats.schema import Address, Count, address, mac, octets, uint
+from ecmproto.formats.schema import Address, BitPart, Count, address, mac, octets, uint
 from ecmproto.formats.summary import Case, Summary
 
 PROTO_TCP, PROTO_UDP, PROTO_AH = 6, 17, 51
@@ -206,13 +206,40 @@ def arp_at(data: bytes, pos: int, stop: int) -> type[Layer]:
     return arp_format(types >> 16, types & 0xFFFF, data[pos + 4], data[pos + 5])
 
 
+NOT_ECT, ECT1, ECT0, CE = range(4)
+"""The values of the ECN field (RFC 3168)."""
+ECN_NAMES = {NOT_ECT: "Not-ECT", ECT1: "ECT(1)", ECT0: "ECT(0)", CE: "CE"}
+DSCP_NAMES = {
+    **{8 * number: f"CS{number}" for number in range(8)},
+    **{8 * high + 2 * low: f"AF{high}{low}" for high in range(1, 5) for low in range(1, 4)},
+    44: "VA", 46: "EF",
+}  # fmt: skip
+"""The code points that have a name (RFC 2474, 2597, 3246, 5865)."""
+
+
+def _traffic(name: str) -> tuple[BitPart, BitPart]:
+    """Return the parts of a traffic class (RFC 2474, RFC 3168)."""
+    dscp = BitPart(
+        name=f"{name}.dscp", low=2, bits=6, doc="differentiated services code point", names=DSCP_NAMES
+    )
+    doc = "explicit congestion notification: 0 not capable, 1 and 2 capable, 3 congestion experienced"
+    return dscp, BitPart(name=f"{name}.ecn", low=0, bits=2, doc=doc, names=ECN_NAMES)
+
+
 @layer("ip", title="IPv4", source="RFC 791")
 class IPv4(Layer):
     """An IPv4 header."""
 
     version: int = uint(4, default=4, doc="4", source="RFC 791 3.1")
     ihl: int = uint(4, default=5, unit="32-bit words", doc="header length", source="RFC 791 3.1")
-    dsfield: int = uint(8, default=0, base="hex", doc="DSCP and ECN", source="RFC 2474; RFC 3168")
+    dsfield: int = uint(
+        8,
+        default=0,
+        base="hex",
+        doc="DSCP and ECN",
+        source="RFC 2474; RFC 3168",
+        parts=_traffic("ip.dsfield"),
+    )
     len: int = uint(16, default=0, unit="octets", doc="total length", source="RFC 791 3.1")
     id: int = uint(16, default=0, base="hex", doc="identification", source="RFC 791 3.1")
     flags: int = uint(
@@ -264,7 +291,9 @@ class IPv6(Layer):
     """An IPv6 header."""
 
     version: int = uint(4, default=6, doc="6", source="RFC 8200 3")
-    tclass: int = uint(8, default=0, base="hex", doc="traffic class", source="RFC 8200 3")
+    tclass: int = uint(
+        8, default=0, base="hex", doc="traffic class", source="RFC 8200 3", parts=_traffic("ipv6.tclass")
+    )
     flow: int = uint(20, default=0, base="hex", doc="flow label", source="RFC 8200 3")
     plen: int = uint(16, default=0, unit="octets", doc="payload length", source="RFC 8200 3")
     nxt: int = uint(8, default=NO_NEXT_HEADER, doc="next header", source="RFC 8200 3")

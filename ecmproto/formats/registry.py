@@ -352,10 +352,15 @@ def _entries(field: Field, prefix: str) -> list[Entry]:
         entries.append(
             dataclasses.replace(base, name=meta.length_name, unit="octets", doc=doc, source="802.3 3.2.6")
         )
-    bits = range(8 if meta.flags else 0)
     return entries + [
-        dataclasses.replace(base, name=meta.flags.format(bit), type="bit", doc=f"{meta.doc}: bit {bit}")
-        for bit in bits
+        dataclasses.replace(
+            base,
+            name=part.name,
+            type="bit" if part.bits == 1 else f"uint{part.bits}",
+            unit="",
+            doc=part.doc,
+        )
+        for part in meta.parts
     ]
 
 

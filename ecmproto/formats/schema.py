@@ -33,12 +33,32 @@ Kind = Literal["uint", "sint", "mac", "cpid", "ipv4", "ipv6", "octets"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BitPart:
+    """Some bits of a number, at most 8, that go by a name of their own; ``low`` bits are below them."""
+
+    name: str
+    low: int
+    bits: int
+    doc: str
+    names: Mapping[int, str] = dataclasses.field(default_factory=dict, compare=False)
+
+    @property
+    def mask(self) -> int:
+        """The bits of it in the number."""
+        return (1 << self.bits) - 1 << self.low
+
+    def of(self, number: int) -> int:
+        """Return its value in a number."""
+        return number >> self.low & (1 << self.bits) - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
     """The meaning of a field: kind, default, unit, names; attached to the field's construct in the schema.
 
     ``name`` is the field's whole name where it is not ``prefix.key`` (Wireshark's own name then),
-    ``length_name`` the name it goes by when its value is an 802.3 length (≤ 1500), ``flags`` a template
-    such as ``macc.cbfc.enbv.c{}`` that names its bits one by one, bit 0 the least significant.
+    ``length_name`` the name it goes by when its value is an 802.3 length (≤ 1500), ``parts`` are those of its
+    bits that have names of their own.
     """
 
     kind: Kind
@@ -50,7 +70,7 @@ class Meta:
     names: Mapping[int, str] = dataclasses.field(default_factory=dict)
     name: str = ""
     length_name: str = ""
-    flags: str = ""
+    parts: tuple[BitPart, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +176,17 @@ def uint(
     name: str = "",
     length_name: str = "",
     flags: str = "",
+    parts: tuple[BitPart, ...] = (),
 ) -> Any:
-    """Declare an unsigned big-endian field of ``bits`` bits."""
+    """Declare an unsigned big-endian field of ``bits`` bits.
+
+    ``flags`` is a template such as ``macc.cbfc.enbv.c{}`` that names its lower 8 bits one by one, bit 0 the
+    least significant.
+    """
+    if flags:
+        parts += tuple(
+            BitPart(name=flags.format(bit), low=bit, bits=1, doc=f"{doc}: bit {bit}") for bit in range(8)
+        )
     meta = Meta(
         kind=kind,
         default=default,
@@ -168,7 +197,7 @@ def uint(
         names=names or {},
         name=name,
         length_name=length_name,
-        flags=flags,
+        parts=parts,
     )
     return declared(bits, meta)
 
@@ -262,6 +291,24 @@ class Field:
     meta: Meta
     count: Count | None = None
     behind: tuple[str, ...] = ()
+    part: BitPart | None = None
+    """Which bits of the field ``key`` these are; None: it is that field."""
+
+    def parts(self) -> Iterator[Field]:
+        """Yield those of its bits that have names of their own, as fields."""
+        for part in self.meta.parts:
+            meta = Meta(
+                kind="uint",
+                default=0,
+                doc=part.doc,
+                source=self.meta.source,
+                names=part.names,
+                name=part.name,
+            )
+            place = self.bit_offset + self._width - part.bits - part.low
+            yield dataclasses.replace(
+                self, name=part.name, bit_offset=place, bits=part.bits, meta=meta, part=part
+            )
 
     @property
     def kind(self) -> Kind:

@@ -3,11 +3,16 @@
 import dataclasses
 import zlib
 
+import numpy as np
 import pytest
 
-from ecmproto.codec import UDP, Data, IPv4, decode, decode_lax, encode
+from ecmproto.capture import Batch
+from ecmproto.codec import UDP, Data, IPv4, IPv6, decode, decode_lax, encode
+from ecmproto.columns import extract
 from ecmproto.craft import build
 from ecmproto.dissect.lines import describe
+from ecmproto.errors import EncodeError, SpecError
+from ecmproto.filter import compile_filter
 from ecmproto.formats.infiniband import (
     AETH,
     BTH,
@@ -19,6 +24,7 @@ from ecmproto.formats.infiniband import (
     coverage,
     syndrome_text,
 )
+from tests.dissect.test_forms import record
 from tests.formats.roce import CNP_OCTETS, NETWORKS, frame_lines
 
 BEHIND = {  # IBTA table 38, by operation: reliable connections'
@@ -40,7 +46,7 @@ def test_a_cnp_of_a_network_card_is_read_and_written_to_the_octet() -> None:
     assert [layer.prefix for layer in frame.layers] == ["eth", "ip", "udp", "cnp", "icrc"]
     assert encode(frame) == CNP_OCTETS
     assert encode(dataclasses.replace(frame, layers=(*frame.layers[:-1], ICRC())), fix=True) == CNP_OCTETS
-    assert describe(frame) == ("CNP", "→ QP 0x118")
+    assert describe(frame) == ("CNP", "→ QP 0x118 | 10.0.17.1 → 10.0.18.1")
 
 
 def masked_crc(octets: bytes, ones: str) -> bytes:
@@ -128,6 +134,29 @@ def test_acknowledgments_are_told() -> None:
     for syndrome, text in told.items():
         assert syndrome_text(syndrome) == text
         frame = build(f"aeth syndrome={syndrome} msn=3")
-        assert describe(frame) == ("RoCE", f"RC acknowledge → QP 0x0 PSN 0 {text} MSN 3")
+        assert describe(frame) == ("RoCE", f"192.0.2.1 → 192.0.2.2 RC acknowledge QP 0x0 PSN 0 {text} MSN 3")
     assert frame[AETH].msn == 3
-    assert describe(build("ip dsfield=3 bth qp=0x118 psn=7"))[1] == "RC SEND only → QP 0x118 PSN 7 CE"
+    marked = describe(build("ipv6 ecn=3 bth qp=0x118 psn=7"))[1]
+    assert marked == "2001:db8::1 → 2001:db8::2 RC SEND only QP 0x118 PSN 7 CE"
+
+
+def test_traffic_classes_are_shown_and_given_in_parts() -> None:
+    frame = build("ip dscp=46 ecn=3 bth")
+    assert frame[IPv4].dsfield == 46 << 2 | 3
+    assert build("ip ecn=1 cnp")[IPv4].dsfield == 48 << 2 | 1, "the DSCP of CNPs stays"
+    assert build("ipv6 ipv6.tclass.dscp=8 cnp")[IPv6].tclass == 8 << 2
+    with pytest.raises(EncodeError, match=r"ecn.*needed an integer in 0\.\.3, got 4"):
+        build("ip ecn=4 udp")
+    with pytest.raises(SpecError, match="the same field twice"):
+        build("ip dsfield=3 ecn=1 udp")
+    columns = extract(
+        Batch.from_frames([encode(build(f"ip ecn={ecn} bth qp={ecn}")) for ecn in range(4)]),
+        ["ip.dsfield.ecn", "ip.dsfield.dscp", "infiniband.bth.destqp"],
+    )
+    values = [np.asarray(columns[name].values).tolist() for name in columns]
+    assert values == [[0, 1, 2, 3], [26] * 4, [0, 1, 2, 3]]
+    test = compile_filter("ip.dsfield.ecn == CE and infiniband.bth.destqp == 0x118 and not cnp")
+    kept = [
+        encode(build(line)) for line in ("ip ecn=3 bth qp=0x118", "ip ecn=3 cnp qp=0x118", "ip bth qp=0x118")
+    ]
+    assert [test.matches(record(each)) for each in kept] == [True, False, False]

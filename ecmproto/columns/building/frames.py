@@ -81,7 +81,7 @@ def frames_from(
     targets = targets_of(frame, columns)
     filled: list[TargetValues] = []
     for target, given in zip(targets, columns.values(), strict=True):
-        if is_single(given) and not target.inner and target.flag is None:
+        if is_single(given) and not target.inner and target.part is None:
             frame = _with(frame, target, single(target, given))
         else:
             filled.append((target, values_for(frame, target, given, count)))

@@ -19,7 +19,7 @@ from ecmproto.codec.document import nearest
 from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.errors import ColumnError, SpecError, shown
 from ecmproto.formats.base import Layer
-from ecmproto.formats.schema import REST, Field, Meta
+from ecmproto.formats.schema import REST, BitPart, Field, Meta
 from ecmproto.formats.text import value_of
 
 INNER = "encapsulated."
@@ -41,38 +41,38 @@ _NUMBERED = re.compile(r"(.+)\[(0|[1-9][0-9]{0,3})\]")
 class Target:
     """The field that a column sets.
 
-    ``name`` is the column's, ``layer`` the layer's index, None for what stands behind the layers; ``flag``
-    is the one bit of the field that is meant, None for all.  ``inner`` says that it is in the frame shown.
+    ``name`` is the column's, ``layer`` the layer's index, None for what stands behind the layers; ``part``
+    are the bits of the field that are meant, None for all.  ``inner`` says that it is in the frame shown.
     """
 
     name: str
     layer: int | None
     field: Field
-    flag: int | None = None
+    part: BitPart | None = None
     inner: bool = False
 
     @property
     def bits(self) -> int | None:
         """How many bits it has; None for octets of any number."""
-        return self.field.bits if self.flag is None else 1
+        return self.field.bits if self.part is None else self.part.bits
 
     @property
     def bit(self) -> int:
         """Where it starts, counted from the layer's first bit."""
-        if self.flag is None:
+        if self.part is None:
             return self.field.bit_offset
         assert self.field.bits is not None
-        return self.field.bit_offset + self.field.bits - 1 - self.flag
+        return self.field.bit_offset + self.field.bits - self.part.bits - self.part.low
 
     @property
     def minimum(self) -> int:
         """The least number."""
-        return self.field.minimum if self.flag is None else 0
+        return self.field.minimum if self.part is None else 0
 
     @property
     def maximum(self) -> int:
         """The largest number."""
-        return self.field.maximum if self.flag is None else 1
+        return self.field.maximum if self.part is None else (1 << self.part.bits) - 1
 
     def error(self, needed: str, got: str, row: int | None = None) -> ColumnError:
         """Return the error for the column."""
@@ -105,13 +105,12 @@ def targets_of(frame: Frame, names: Iterable[str]) -> list[Target]:
     return targets
 
 
-def names_in(layer: Layer) -> Iterator[tuple[str, Field, int | None]]:
-    """Yield every name that a column may have for a field of a layer; a flag of it has its bit."""
+def names_in(layer: Layer) -> Iterator[tuple[str, Field, BitPart | None]]:
+    """Yield every name that a column may have for a field of a layer, or for some of its bits."""
     for field in layer.layout:
         names = (field.name, f"{layer.prefix}.{field.key}", field.meta.length_name)
         yield from ((name, field, None) for name in dict.fromkeys(names) if name)
-        for bit in range(8 if field.meta.flags else 0):
-            yield field.meta.flags.format(bit), field, bit
+        yield from ((part.name, field, part) for part in field.meta.parts)
 
 
 def _target(frame: Frame, name: str) -> Target:
@@ -135,9 +134,9 @@ def _find(frame: Frame, name: str, column: str) -> Target:
     if plain in _TAIL_FIELDS and not numbered and plain == column:
         return tail_target(plain)
     found = [
-        Target(name=column, layer=index, field=field, flag=bit)
+        Target(name=column, layer=index, field=field, part=part)
         for index, layer in enumerate(frame.layers)
-        for known, field, bit in names_in(layer)
+        for known, field, part in names_in(layer)
         if known == plain
     ]
     if number < len(found):
@@ -163,19 +162,22 @@ def _kind(frame: Frame) -> str:
 def check_once(frame: Frame, targets: Iterable[Target]) -> None:
     """Refuse targets of which one is another, or holds it."""
     targets = list(targets)
-    seen: dict[tuple[bool, int | None, str, int | None], str] = {}
+    seen: dict[tuple[bool, int | None, str], dict[str, int]] = {}
     for target in targets:
-        place = (target.inner, target.layer, target.field.key)
-        flags = (None, target.flag) if target.flag is not None else (None, *range(8))
-        other = next((seen[*place, flag] for flag in flags if (*place, flag) in seen), None)
+        of_field = seen.setdefault((target.inner, target.layer, target.field.key), {})
+        bits = _ALL_BITS if target.part is None else target.part.mask
+        other = next((name for name, mask in of_field.items() if mask & bits), None)
         if other is not None:
             raise _twice(target.name, other)
-        seen[*place, target.flag] = target.name
+        of_field[target.name] = bits
     shown_at = len(frame.layers) - 1
     for target in targets:
-        whole = (False, shown_at, frame.layers[shown_at].layout[-1].key, None) if frame.layers else None
+        whole = (False, shown_at, frame.layers[shown_at].layout[-1].key) if frame.layers else None
         if target.inner and whole in seen:
-            raise _twice(target.name, seen[whole])
+            raise _twice(target.name, next(iter(seen[whole])))
+
+
+_ALL_BITS = -1
 
 
 def _twice(name: str, other: str) -> SpecError:
@@ -295,7 +297,7 @@ def _value(target: Target, given: Any, row: int | None) -> int | bytes:
     try:
         return value_of(target.field, given)
     except SpecError as error:
-        needed = error.needed if target.flag is None else _needed(target)
+        needed = error.needed if target.part is None else _needed(target)
         raise target.error(needed, error.got, row) from None
 
 

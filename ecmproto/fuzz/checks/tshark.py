@@ -65,10 +65,11 @@ def ours(sample: Sample) -> Fields:
     fields: Fields = {name: [] for name in FIELDS}
     for placed in frame.fields():
         name = placed.field.name_for(placed.value)
-        if placed.field.meta.flags.startswith("lldp"):
+        parts = [part for part in placed.field.meta.parts if part.name.startswith("lldp")]
+        if parts:
             assert isinstance(placed.value, int)
-            for bit in range(8):
-                fields[placed.field.meta.flags.format(bit)].append(str(placed.value >> bit & 1))
+            for part in parts:
+                fields[part.name].append(str(part.of(placed.value)))
         elif name in fields:
             shown = placed.value.hex(":") if isinstance(placed.value, bytes) else str(placed.value)
             fields[name].append(shown)
