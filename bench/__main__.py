@@ -1,7 +1,7 @@
 """Run the benchmarks named on the command line, or all but the slow one and those that need root.
 
 ``python -m bench [startup] [single_frames] [captures] [columns] [dissect] [filters] [stats] [sweeps] [replay]
-[lab] [fuzzing] [memory] [interfaces] [forwarding]``
+[lab] [fuzzing] [memory] [interfaces] [forwarding]``, or ``python -m bench endurance --help``
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ ON_INTERFACES = ("interfaces", "forwarding")
 
 def main() -> None:
     """Run them in order."""
+    if sys.argv[1:2] == ["endurance"]:
+        importlib.import_module("bench.endurance").run(sys.argv[2:])
+        return
     names = sys.argv[1:] or NAMES
     for name in names:
         if name not in (*NAMES, *SLOW, *ON_INTERFACES):

@@ -134,6 +134,8 @@ class LiveInterface:
         self._frame_octets = frame_octets
         self._before = (0, 0, 0, 0, 0)
         self._unsent = self._lost = 0
+        self.opened = 0
+        """How often it was opened: anew after it had vanished."""
         self._again_ns = 0
         self._receiver: FrameReceiver | None = None
         self._sender: FrameSender | None = None
@@ -150,6 +152,7 @@ class LiveInterface:
             receiver.close()
             raise
         self._receiver = receiver
+        self.opened += 1
         self.facts: InterfaceFacts = receiver.facts
 
     @property
@@ -440,7 +443,7 @@ class _CompiledLoop:
         self._device: CompiledDevice = device
         self._links = links
         self._bell = stop.waker.fileno()
-        self._attached: list[tuple[int, int]] = []
+        self._attached: list[tuple[int, tuple[int, int]]] = []
         self._sockets: Sockets
 
     def serve(self, until_ns: int, coalesce_ns: int) -> None:
@@ -453,15 +456,17 @@ class _CompiledLoop:
 
     def _attach(self) -> None:
         """Use the sockets of the interfaces: one that came back has others, and perhaps another MTU."""
-        descriptors = [link.descriptors for link in self._links]
-        if descriptors != self._attached:
+        # An interface that came back may have the descriptors that it had before, and is another yet.
+        attached = [(link.opened, link.descriptors) for link in self._links]
+        if attached != self._attached:
+            descriptors = [each for _, each in attached]
             frame_octets = max(link.frame_octets for link in self._links)
             self._sockets = Sockets(len(self._links), frame_octets=frame_octets)
             receiving, sending = zip(*descriptors, strict=True)
             self._sockets.attach(receiving, sending, self._bell)
             for number, link in enumerate(self._links):
                 link.count_with(self._sockets.wires, number)
-            self._attached = descriptors
+            self._attached = attached
 
 
 def _wait_ready(links: Sequence[LiveInterface], stop: Stop, sleep_ns: int) -> set[int]:
