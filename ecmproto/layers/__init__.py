@@ -6,8 +6,9 @@
 >>> Ether(dst="02:00:00:00:00:01") / Dot1Q(prio=6) / CNTag(flow_id=7) / CNM(qntz_fb=40)
 
 Importing this binds nothing.  Scapy's own Dot1Q, Dot1AD (S-TAG) and Dot1AH (I-TAG) serve for VLAN and PBB
-tags.  So that importing stays quick, Scapy does not read the host's routes; whoever wants to send IP
-packets by route calls ``conf.route.resync()``, or imports ``scapy.all`` first.
+tags; for RoCE BTH, GRH, AETH and CNPPadding of its `scapy.contrib.roce`, which `bind` loads.  So that
+importing stays quick, Scapy does not read the host's routes; whoever wants to send IP packets by route calls
+``conf.route.resync()``, or imports ``scapy.all`` first.
 """
 
 import sys
@@ -30,6 +31,7 @@ from ecmproto.layers.bindings import (
     unbind,
 )
 from ecmproto.layers.cn import CNM, CNTag
+from ecmproto.layers.infiniband import DETH, IETH, RDETH, RETH, AtomicETH, ImmDt
 from ecmproto.layers.lldp import LLDPTLV, LLDPCongestionNotification
 from ecmproto.layers.mac_control import PFC, MACControl, Pause
 from ecmproto.layers.parts import CPIDField, EtypeField, Tag
@@ -47,8 +49,9 @@ from ecmproto.layers.proposals import (
 )
 
 __all__ = [
-    "BCN", "CNM", "E2CM", "ECM", "LLDPTLV", "PFC", "Branch", "CMTag", "CNTag", "CPIDField", "DBPRateReport",
-    "EtypeField", "FECNReturn", "LLDPCongestionNotification", "MACControl", "Pause", "RDTag", "RRTTag", "Tag",
-    "UnknownMessage", "UnknownTag", "bind", "bound", "bound_ethertypes", "from_scapy", "payload_text",
-    "payload_tree", "to_scapy", "unbind",
+    "BCN", "CNM", "DETH", "E2CM", "ECM", "IETH", "LLDPTLV", "PFC", "RDETH", "RETH", "AtomicETH", "Branch",
+    "CMTag", "CNTag", "CPIDField", "DBPRateReport", "EtypeField", "FECNReturn", "ImmDt",
+    "LLDPCongestionNotification", "MACControl", "Pause", "RDTag", "RRTTag", "Tag", "UnknownMessage",
+    "UnknownTag", "bind", "bound", "bound_ethertypes", "from_scapy", "payload_text", "payload_tree",
+    "to_scapy", "unbind",
 ]  # fmt: skip

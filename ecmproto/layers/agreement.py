@@ -10,10 +10,12 @@ from scapy.packet import Packet, Padding, Raw
 from scapy.utils import mac2str
 
 from ecmproto import codec
+from ecmproto.formats import infiniband
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.fuzz.checks.base import Difference, frames_of
 from ecmproto.layers.bindings import LAYERS, to_scapy
 from ecmproto.layers.derived import RENAMED
+from ecmproto.layers.infiniband import EXTENDED, SCAPY_NAMES, contrib
 
 _SCAPYS_OWN: dict[type[codec.Layer], tuple[type[Packet], dict[str, str]]] = {
     codec.VLAN: (Dot1Q, {"priority": "prio", "id": "vlan", "etype": "type"}),
@@ -47,7 +49,8 @@ class ScapyCheck:
                 yield Difference(what="octets do not come back", detail=detail, row=row)
             if frame.error is not None:
                 continue
-            for what, detail in packet_differences(frame, packet):
+            told = *packet_differences(frame, packet), *roce_differences(frame, packet)
+            for what, detail in told:
                 yield Difference(what=what, detail=f"{detail} in {octets.hex()}", row=row)
 
 
@@ -70,6 +73,39 @@ def packet_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str
             packet = packet.payload
     if packet.layers() not in ([], [Padding]):
         yield "layers behind the last", str(packet.layers())
+
+
+def roce_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, str]]:
+    """Yield where a RoCE packet and Scapy's differ: the header's fields, the extended headers and the CRC.
+
+    Scapy goes by the length of UDP, not by that of IP, and reads a BTH wherever the port is.
+    """
+    index = next((at for at, value in enumerate(frame.layers) if isinstance(value, infiniband.BTH)), None)
+    if index is None or not isinstance(frame.layers[-1], infiniband.ICRC):
+        return
+    octets = frame.starts[-1] - frame.starts[index]
+    under = frame.layers[index - 1]
+    exact = under.length == 8 + octets if isinstance(under, codec.UDP) else under.paylen == octets  # type: ignore[attr-defined]
+    roce = contrib()
+    header = packet.getlayer(roce.BTH)
+    if not exact or frame.trailer or frame.padding or header is None:
+        return
+    value = frame.layers[index]
+    wanted = {
+        SCAPY_NAMES.get(field.key, field.key): getattr(value, field.key) for field in infiniband.BTH.layout
+    }
+    yield from _different(header, wanted | {"icrc": frame.layers[-1].crc}, "BTH")
+    packet = header.payload
+    for value in frame.layers[index + 1 : -1]:
+        cls = EXTENDED.get(type(value), roce.AETH if isinstance(value, infiniband.AETH) else None)
+        if cls is None:
+            return
+        if type(packet) is not cls:
+            yield f"the layer of {type(value).__name__}", f"{type(packet).__name__}, not {cls.__name__}"
+            return
+        fields = {field.key: getattr(value, field.key) for field in value.layout}
+        yield from _different(packet, fields, type(value).__name__)
+        packet = packet.payload
 
 
 def _as_scapy(value: codec.Layer) -> tuple[dict[str, Any], type[Packet]]:

@@ -26,6 +26,7 @@ from ecmproto.codec import Frame, decode, encode
 from ecmproto.formats.ethernet import Ethernet
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import FORMATS, OWN, announcement, dispatch
+from ecmproto.layers import infiniband
 from ecmproto.layers.cn import CNM, CNTag
 from ecmproto.layers.derived import layer_of, lower_of
 from ecmproto.layers.lldp import LLDPTLV, LLDPCongestionNotification
@@ -213,11 +214,11 @@ def _bind_dissection(bound: _Bound) -> None:
         guesses: list[_Guess] = [({"type": value}, cls) for value, cls in doors + new]
         lower.payload_guess = [*guesses, *lower.payload_guess]
         bound.guesses += [(lower, guess) for guess in guesses]
-    for cls in FORMATS[len(OWN) :]:
-        for lower, values in lower_of(cls):
-            guess = (values, LAYERS[cls])
-            lower.payload_guess = [guess, *lower.payload_guess]
-            bound.guesses.append((lower, guess))
+    behind = [(lower, values, LAYERS[cls]) for cls in FORMATS[len(OWN) :] for lower, values in lower_of(cls)]
+    for lower, values, layer in (*behind, *infiniband.dissected()):
+        guess = (values, layer)
+        lower.payload_guess = [guess, *lower.payload_guess]
+        bound.guesses.append((lower, guess))
 
 
 def _dissected_as(lower: type[Packet], ethertype: int) -> type[Packet] | None:
