@@ -1,7 +1,9 @@
 """Run the benchmarks named on the command line, or all but the slow one and those that need root.
 
 ``python -m bench [startup] [single_frames] [captures] [columns] [dissect] [filters] [stats] [sweeps] [replay]
-[lab] [fuzzing] [memory] [interfaces] [forwarding]``, or ``python -m bench endurance --help``
+[lab] [fuzzing] [memory] [interfaces] [forwarding]``
+
+With options of their own, and alone: ``endurance`` and ``limits`` (``python -m bench limits --help``).
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ NAMES = (
 )  # fmt: skip
 SLOW = ("memory",)
 ON_INTERFACES = ("interfaces", "forwarding")
+LONG = ("endurance", "limits")
 
 
 def main() -> None:
     """Run them in order."""
-    if sys.argv[1:2] == ["endurance"]:
-        importlib.import_module("bench.endurance").run(sys.argv[2:])
+    if sys.argv[1:] and sys.argv[1] in LONG:
+        importlib.import_module(f"bench.{sys.argv[1]}").run(sys.argv[2:])
         return
     names = sys.argv[1:] or NAMES
     for name in names:
