@@ -8,14 +8,19 @@ numbers however they are batched, and memory is bounded: what comes when all num
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.batch.conversations import (
+    Conversations,
+    ConversationTable,
+    NoConversations,
+    conversation_label,
+)
 from ecmproto.batch.headers import (
     ADDRESS_OCTETS,
     NO_VLAN,
@@ -26,12 +31,13 @@ from ecmproto.batch.headers import (
     is_group,
     roles_of,
 )
+from ecmproto.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
 from ecmproto.capture.batch import Batch
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.text import mac_text
 from ecmproto.kernel import compiled, inlined
-from ecmproto.mechanisms.api.machine import FlowHash, FlowKey
+from ecmproto.mechanisms.api.machine import Conversation, FlowHash, FlowKey, QueuePair
 from ecmproto.record import new_record
 from ecmproto.structs import Struct
 
@@ -40,6 +46,9 @@ NOT_HASHED = FlowHash()
 
 _FIRST_SLOTS = 256
 _VLAN_SHIFT = 48
+_PACKETS_AT_ONCE = 4096
+_CONVERSATION = 1 << 62
+"""Tells a conversation's number from destinations, which have VLAN identifiers in front of them."""
 _ADDRESS_BITS = (1 << 48) - 1
 _MOST_NUMBERS = (1 << 31) - 1
 _CRC_BITS, _CRC_POLYNOMIAL = 0xFFFF_FFFF, 0xEDB8_8320
@@ -62,10 +71,14 @@ class Flow:
     """Flow ID of its CN-TAGs, where they tell flows apart."""
     hash: int | None = None
     """The hash of its key, where flows are told apart by that."""
+    conversation: Conversation | None = None
+    """Of its IP packets, where that tells flows apart."""
 
     @property
     def label(self) -> str:
         """Its name for people; priority 0 is not said."""
+        if self.conversation is not None:
+            return conversation_label(self.conversation)
         parts = [mac_text(self.source)]
         if self.destination is not None:
             parts[0] += f" → {mac_text(self.destination)}"
@@ -140,6 +153,7 @@ class FlowTable:
         self._flows = new_keys(_FIRST_SLOTS)
         self._entries = _Entries(*(np.zeros(_FIRST_SLOTS // 2, np.int64) for _ in _Entries._fields))
         self._former = self._entries.flows[:0]
+        self._conversations = ConversationTable(self._roles) if self.key.conversation else None
 
     @property
     def stations(self) -> int:
@@ -168,12 +182,15 @@ class FlowTable:
         if chosen is not None and len(wanted) != len(offset):
             raise ParameterError(name="chosen", needed=f"{len(offset)} values", got=f"{len(wanted)}")
         frames = fixed(buffer), fixed(offset), fixed(captured), wanted
+        conversation = fixed(np.zeros(0, np.int64))
+        if self._conversations is not None:
+            conversation = fixed(self._conversations.number(*frames))
         self._former = self._entries.flows[: self.stations].copy()
         position = 0
         while position < len(offset):
             position = _number_flows(
-                *frames, self._roles, self.key, self.hashed, self._limits, self._stations, self._flows,
-                self._entries, self.counts, numbers, position,
+                *frames, conversation, self._roles, self.key, self.hashed, self._limits, self._stations,
+                self._flows, self._entries, self.counts, numbers, position,
             )  # fmt: skip
             self._make_room()
         return numbers
@@ -225,6 +242,42 @@ class FlowTable:
         low = _key_low(octets, 0, headers, self.key, self.hashed)
         return low, _key_high(station, headers, self.key, self.hashed)
 
+    def learn(self, batch: Batch) -> None:
+        """Learn what a batch tells of queue pairs, without numbering what it is from."""
+        if self._conversations is not None and len(batch):
+            nothing = fixed(np.zeros(0, np.bool_))
+            self._conversations.number(
+                fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), nothing
+            )
+
+    def queue_pair(self, station: int, flow: int) -> int:
+        """Return the queue pair of its sender that a flow is known by, 0 unless an acknowledge has told."""
+        if self._conversations is None or not 0 <= station < self.stations:
+            return 0
+        own = (self._entries.high[: self.count] >> 4 == station) & (self._entries.flow[: self.count] == flow)
+        for entry in np.flatnonzero(own).tolist():
+            low = int(self._entries.low[entry])
+            if low & _CONVERSATION:
+                return self._conversations.peer(low & ~_CONVERSATION)
+        return 0
+
+    def find_queue_pair(self, source: bytes, named: QueuePair) -> tuple[int, int]:
+        """Return the numbers of a station and of its flow that a queue pair names; NO_NUMBER for none.
+
+        The flow is one of those with its addresses: the one that an acknowledge has tied to the queue pair,
+        or the only one.  Several without such a tie stay any of them: none is found.
+        """
+        station = self._number_of(self._stations, int.from_bytes(source), 0)
+        if station == NO_NUMBER or self._conversations is None:
+            return station, NO_NUMBER
+        flows = {}
+        for conversation in self._conversations.between(named.source, named.destination):
+            flow = self._number_of(self._flows, conversation | _CONVERSATION, station << 4)
+            if flow != NO_NUMBER:
+                flows[conversation] = flow
+        number = self._conversations.named(flows, named.number)
+        return station, NO_NUMBER if number is None else flows[number]
+
     def _number_of(self, keys: Keys, low: int, high: int) -> int:
         return int(keys.number[slot_of(*keys, low, high)])
 
@@ -268,6 +321,11 @@ class FlowTable:
     def _flow(self, entry: int) -> Flow:
         low, high = int(self._entries.low[entry]), int(self._entries.high[entry])
         by_cn_tag, priority, station = high & 1, high >> 1 & 7, high >> 4
+        if self._conversations is not None and low & _CONVERSATION:
+            number, source = int(self._entries.flow[entry]), self.source(station)
+            none = {"destination": None, "vlan": None, "priority": None, "cn_flow": None}
+            conversation = self._conversations.conversation(low & ~_CONVERSATION)
+            return Flow(station=station, flow=number, source=source, conversation=conversation, **none)
         if self.hashed.bits and not by_cn_tag:
             number, source = int(self._entries.flow[entry]), self.source(station)
             none = {"destination": None, "vlan": None, "priority": None, "cn_flow": None}
@@ -294,9 +352,15 @@ class FlowTable:
         self._entries = _Entries(
             *(np.zeros(rooms[each > 1], np.int64) for each in range(len(_Entries._fields)))
         )
+        conversations: Any = NoConversations()
+        if self._conversations is not None:
+            most = self._limits[0] * self._limits[1]
+            self._conversations = ConversationTable(self._roles, most)
+            conversations = self._conversations.with_all_room()
         return FullFlowTable(
-            self.counts, *self.key, *self.hashed, *self._limits, *self._stations, *self._flows, *self._entries
-        )
+            self.counts, *self.key, *self.hashed, *self._limits, *self._stations, *self._flows,
+            *self._entries, conversations, np.zeros(_PACKETS_AT_ONCE, np.int64),
+        )  # fmt: skip
 
     def _make_room(self) -> None:
         source, flows, low, high, flow = self._entries
@@ -317,6 +381,7 @@ class FullFlowTable(Struct):
     by_destination: bool
     by_priority: bool
     by_cn_tag: bool
+    by_conversation: bool
     hash_bits: int
     hashes_source: bool
     max_stations: int
@@ -334,6 +399,23 @@ class FullFlowTable(Struct):
     low_of: NDArray[np.int64]
     high_of: NDArray[np.int64]
     flow_of: NDArray[np.int64]
+    conversations: Conversations
+    conversation: NDArray[np.int64]
+    """Of the frames that are numbered now."""
+
+
+@compiled
+def learn_frames(
+    table: FullFlowTable,
+    buffer: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    chosen: NDArray[np.bool_],
+    roles: NDArray[np.uint8],
+) -> None:
+    """Learn what frames tell of queue pairs; none is ``chosen``, so that none is numbered."""
+    if table.by_conversation:
+        table.conversations.number_packets(buffer, offset, captured, chosen, roles, table.conversation)
 
 
 @compiled
@@ -346,10 +428,18 @@ def number_frames(
     roles: NDArray[np.uint8],
     numbers: Numbers,
 ) -> None:
-    """Number the ``chosen`` frames as `FlowTable.number` does."""
+    """Number the ``chosen`` frames as `FlowTable.number` does, no more than 4096."""
+    conversation = table.conversation[:0]
+    if table.by_conversation:
+        conversation = table.conversation[: len(offset)]
+        for i in range(len(offset)):
+            conversation[i] = NO_NUMBER
+        table.conversations.number_packets(buffer, offset, captured, chosen, roles, conversation)
     _number_flows(
-        buffer, offset, captured, chosen, roles,
-        FlowKey(table.by_vlan, table.by_destination, table.by_priority, table.by_cn_tag),
+        buffer, offset, captured, chosen, conversation, roles,
+        FlowKey(
+            table.by_vlan, table.by_destination, table.by_priority, table.by_cn_tag, table.by_conversation
+        ),
         FlowHash(table.hash_bits, table.hashes_source),
         (table.max_stations, table.max_flows),
         Keys(table.station_low, table.station_high, table.station_number, table.station_mix),
@@ -422,6 +512,7 @@ def _number_flows(
     offset: NDArray[np.int64],
     captured: NDArray[np.int64],
     chosen: NDArray[np.bool_],
+    conversation: NDArray[np.int64],
     roles: NDArray[np.uint8],
     key: FlowKey,
     hashed: FlowHash,
@@ -464,6 +555,8 @@ def _number_flows(
         headers = headers_of(buffer, start, start + octets, roles)
         low = _key_low(buffer, start, headers, key, hashed)
         high = _key_high(station, headers, key, hashed)
+        if len(conversation) > 0 and conversation[i] >= 0:
+            low, high = conversation[i] | _CONVERSATION, int(station) << 4
         slot = slot_of(flow_low, flow_high, flow_number, flow_mix, low, high)
         flow = flow_number[slot]
         station_of_frame[i] = station
@@ -585,78 +678,3 @@ def _number_destinations(
             counts.destinations += 1
         numbers[i] = number[slot]
     return len(offset)
-
-
-EMPTY = -1
-_COEFFICIENTS = 6
-_COEFFICIENT_BITS = 29
-_LOW_BITS = 0xFFFFFFFF
-
-
-class Keys(NamedTuple):
-    """The slots of a table, a power of two; loops take the arrays apart before they begin."""
-
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-    number: NDArray[np.int64]
-    """Of the key in the slot; EMPTY without one."""
-    coefficients: NDArray[np.int64]
-
-
-def new_keys(slots: int) -> Keys:
-    """Return an empty table of ``slots``, a power of two."""
-    coefficients = [secrets.randbits(_COEFFICIENT_BITS) | 1 for _ in range(_COEFFICIENTS)]
-    return Keys(
-        np.zeros(slots, np.int64),
-        np.zeros(slots, np.int64),
-        np.full(slots, EMPTY, np.int64),
-        np.array(coefficients, np.int64),
-    )
-
-
-def larger_keys(keys: Keys) -> Keys:
-    """Return a table of twice the slots with the keys and numbers of ``keys``."""
-    larger = new_keys(2 * len(keys.number))
-    _move(keys, larger)
-    return larger
-
-
-@inlined
-def has_room(number: NDArray[np.int64], used: int) -> bool:
-    """Whether a table of these slots takes a key more than ``used``: half of them stay empty."""
-    return 2 * used < len(number)
-
-
-@inlined
-def slot_of(
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
-    number: NDArray[np.int64],
-    coefficients: NDArray[np.int64],
-    key_low: int,
-    key_high: int,
-) -> int:
-    """Return the slot of a key, or the empty one where it goes."""
-    mask = len(number) - 1
-    # Halves times coefficients: no step needs more than 63 bits, so plain Python gets the same.
-    mixed = (
-        (key_low & _LOW_BITS) * coefficients[0]
-        + ((key_low >> 32) & _LOW_BITS) * coefficients[1]
-        + (key_high & _LOW_BITS) * coefficients[2]
-        + ((key_high >> 32) & _LOW_BITS) * coefficients[3]
-    )
-    mixed = (mixed & _LOW_BITS) * coefficients[4] + (mixed >> 32) * coefficients[5]
-    slot = (mixed ^ (mixed >> 30)) & mask
-    while number[slot] != EMPTY and (low[slot] != key_low or high[slot] != key_high):
-        slot = (slot + 1) & mask
-    return int(slot)
-
-
-@compiled
-def _move(keys: Keys, larger: Keys) -> None:
-    low, high, number, _ = keys
-    to_low, to_high, to_number, coefficients = larger
-    for i in range(len(number)):
-        if number[i] != EMPTY:
-            slot = slot_of(to_low, to_high, to_number, coefficients, low[i], high[i])
-            to_low[slot], to_high[slot], to_number[slot] = low[i], high[i], number[i]

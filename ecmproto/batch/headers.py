@@ -22,7 +22,7 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
 from ecmproto.formats.registry import FORMATS
-from ecmproto.kernel import inlined
+from ecmproto.kernel import compiled, inlined
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -30,6 +30,8 @@ ADDRESS_OCTETS = 6
 TYPE_AT = 12
 HEADER_OCTETS = 14
 NO_VLAN = -1
+_CHECKSUM_AT = 10
+_ECN_BITS = 3
 
 OTHER, CNM, MESSAGE, MAC_CONTROL, VLAN_TAG, CN_TAG, TAG = range(7)
 """Roles of EtherTypes in the walk, tags last.  A role above TAG is that of another format's tag: it is TAG
@@ -118,6 +120,30 @@ def address(buffer: NDArray[np.uint8], start: int) -> int:
 def is_group(number: int) -> bool:
     """Whether a MAC address is a group's."""
     return (number >> 40) & 1 != 0
+
+
+@inlined
+def ecn_at(buffer: NDArray[np.uint8], ip: int) -> int:
+    """Return the ECN field of the IP header at ``ip``."""
+    octet = signed(buffer[ip + 1])
+    return octet & _ECN_BITS if signed(buffer[ip]) >> 4 == 4 else octet >> 4 & _ECN_BITS
+
+
+@compiled
+def write_ecn(buffer: NDArray[np.uint8], ip: int, codepoint: int) -> None:
+    """Write the ECN field of the IP header at ``ip``, and update IPv4's header checksum (RFC 1624)."""
+    before = two_octets(buffer, ip)
+    if before >> 12 != 4:
+        buffer[ip + 1] = signed(buffer[ip + 1]) & ~(_ECN_BITS << 4) | codepoint << 4
+        return
+    buffer[ip + 1] = signed(buffer[ip + 1]) & ~_ECN_BITS | codepoint
+    # Equation 3: HC' = ~(~HC + ~m + m').
+    checksum = two_octets(buffer, ip + _CHECKSUM_AT)
+    total = (~checksum & 0xFFFF) + (~before & 0xFFFF) + two_octets(buffer, ip)
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    buffer[ip + _CHECKSUM_AT] = ~total >> 8 & 0xFF
+    buffer[ip + _CHECKSUM_AT + 1] = ~total & 0xFF
 
 
 @inlined

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.headers import fixed, headers_of, roles_of, signed, two_octets
+from ecmproto.batch.headers import ecn_at, fixed, headers_of, roles_of, signed, two_octets, write_ecn
 from ecmproto.capture.batch import Batch
 from ecmproto.codec.frame import Frame
 from ecmproto.codec.frame import fixed as put_right
@@ -129,11 +129,7 @@ def _transport_at(buffer: Octets, at: int, end: int, stop: int) -> int:
 @inlined
 def ecn_of(buffer: Octets, packet: Packet) -> int:
     """Return the ECN field of the network header, 0 without one."""
-    if packet.kind == NO_NETWORK:
-        return NOT_ECT
-    if packet.kind == IP4:
-        return signed(buffer[packet.network + 1]) & 3
-    return signed(buffer[packet.network + 1]) >> 4 & 3
+    return NOT_ECT if packet.kind == NO_NETWORK else ecn_at(buffer, packet.network)
 
 
 @inlined
@@ -142,21 +138,9 @@ def mark_ce(buffer: Octets, packet: Packet) -> bool:
 
     IPv4's header checksum is brought up to date (RFC 1624).
     """
-    ecn = ecn_of(buffer, packet)
-    if ecn == NOT_ECT:
+    if ecn_of(buffer, packet) == NOT_ECT:
         return False
-    at = packet.network
-    if packet.kind != IP4:
-        buffer[at + 1] = np.uint8(signed(buffer[at + 1]) | CE << 4)
-        return True
-    before = two_octets(buffer, at)
-    after = before | CE
-    buffer[at + 1] = np.uint8(after & 0xFF)
-    total = (two_octets(buffer, at + 10) ^ 0xFFFF) + (before ^ 0xFFFF) + after
-    total = (total & 0xFFFF) + (total >> 16)
-    checksum = (total & 0xFFFF) + (total >> 16) ^ 0xFFFF
-    buffer[at + 10] = np.uint8(checksum >> 8)
-    buffer[at + 11] = np.uint8(checksum & 0xFF)
+    write_ecn(buffer, packet.network, CE)
     return True
 
 

@@ -24,15 +24,18 @@ from ecmproto.batch.headers import (
     CN_TAG,
     TYPE_AT,
     VLAN_TAG,
+    ecn_at,
     fixed,
+    headers_of,
     role_at,
     roles_of,
     signed,
     tag_octets,
     two_octets,
+    write_ecn,
 )
 from ecmproto.capture.batch import Batch
-from ecmproto.codec.tags import TagFormat
+from ecmproto.codec.tags import NO_IP_HEADER, ECNField, TagFormat
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.kernel import compiled, inlined
@@ -45,6 +48,8 @@ NOWHERE = -1
 _TYPE_OCTETS = 2
 _WORD_BITS = 64
 _MOST_FIELDS = 4
+_IPV4, _IPV6 = 0x0800, 0x86DD
+_IPV4_OCTETS, _IPV6_OCTETS = 20, 40
 
 
 class TagLayout:
@@ -53,6 +58,8 @@ class TagLayout:
     ethertype: int
     is_cn: int
     """1 for CN-TAGs, which go before other tags."""
+    is_ecn: int
+    """1 for the ECN field of IP headers; then nothing else matters."""
     octets: int
     """Of the tag with the EtherType that announces it."""
     mask: int
@@ -66,13 +73,16 @@ class TagLayout:
     the highest ones first, 0 bits for none."""
 
 
-def tag_layout(kind: TagFormat | None, ethertypes: EtherTypes = DEFAULT) -> TagLayout:
+def tag_layout(kind: TagFormat | ECNField | None, ethertypes: EtherTypes = DEFAULT) -> TagLayout:
     """Return a kind of tags as kernels take it.
 
     ParameterError for one that no EtherType announces, or that has more than four fields in tag or mark.
     """
     layout = new_record(TagLayout)
     if kind is None:
+        return layout
+    if isinstance(kind, ECNField):
+        layout.is_ecn = 1
         return layout
     layout.ethertype, layout.octets = kind.announcing(ethertypes), kind.octets
     layout.is_cn = int(layout.ethertype == ethertypes.cn_tag)
@@ -110,7 +120,8 @@ class TagOffsets(NamedTuple):
 class OwnTag(NamedTuple):
     """Whether a frame has such a tag, and its tag and mark (`ecmproto.mechanisms.api.protocol.Arrival`).
 
-    ``at`` is where its EtherType stands, in octets from the frame's first; −1 without one.
+    ``at`` is where its EtherType stands, in octets from the frame's first; −1 without one.  Of an ECN field
+    it is where IP's EtherType stands.
     """
 
     tagged: bool
@@ -246,6 +257,11 @@ def own_tag(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagL
 
     ``roles`` are those of `ecmproto.batch.headers.roles_of`.
     """
+    if layout.is_ecn != 0:
+        at = _ip_at(buffer, start, octets, roles)
+        if at == NOWHERE:
+            return OwnTag(False, 0, NO_IP_HEADER, NOWHERE)
+        return OwnTag(True, ecn_at(buffer, start + at + _TYPE_OCTETS), 0, at)
     if layout.octets == 0:
         return OwnTag(False, 0, 0, NOWHERE)
     newest = _newest(buffer, start, octets, roles, layout)
@@ -294,9 +310,29 @@ def _number_at(buffer: Octets, at: int, bit: Int64, bits: Int64) -> int:
     return number
 
 
+@compiled
+def _ip_at(buffer: Octets, start: int, octets: int, roles: Octets) -> int:
+    """Return where the EtherType of a whole IP header behind the tags stands; NOWHERE without one."""
+    end = start + octets
+    at = headers_of(buffer, start, end, roles).msdu_at
+    ip = at + _TYPE_OCTETS
+    if ip >= end:
+        return NOWHERE
+    ethertype, version = two_octets(buffer, at), signed(buffer[ip]) >> 4
+    if ethertype == _IPV4 and version == 4:
+        header_octets = (signed(buffer[ip]) & 0xF) * 4
+        whole = header_octets >= _IPV4_OCTETS and ip + header_octets <= end
+    else:
+        whole = ethertype == _IPV6 and version == 6 and ip + _IPV6_OCTETS <= end
+    return at - start if whole else NOWHERE
+
+
 @inlined
 def write_tag(buffer: Octets, at: int, layout: TagLayout, tag: int) -> None:
-    """Write ``tag`` into the tag whose EtherType is at ``at``."""
+    """Write ``tag`` into the tag whose EtherType is at ``at``, or the ECN field of what that announces."""
+    if layout.is_ecn != 0:
+        write_ecn(buffer, at + _TYPE_OCTETS, tag)
+        return
     write_number(buffer, at, layout.tag_bit, layout.tag_bits, tag)
 
 
@@ -323,7 +359,7 @@ def with_tag_values(
     batch: Batch,
     position: Int64,
     tag: Int64,
-    kind: TagFormat,
+    kind: TagFormat | ECNField,
     *,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Batch:
@@ -348,9 +384,9 @@ def _write_tags(
     buffer: Octets, offset: Int64, captured: Int64, tag: Int64, roles: Octets, layout: TagLayout
 ) -> None:
     for i in range(len(offset)):
-        newest = _newest(buffer, offset[i], captured[i], roles, layout)
-        if newest != NOWHERE:
-            write_tag(buffer, offset[i] + newest, layout, tag[i])
+        found = own_tag(buffer, offset[i], captured[i], roles, layout)
+        if found.tagged:
+            write_tag(buffer, offset[i] + found.at, layout, tag[i])
 
 
 class Removals(NamedTuple):

@@ -135,6 +135,24 @@ class TagFormat:
         return found
 
 
+NO_IP_HEADER = -1
+"""The mark of a captured frame that has no whole IP header, where machines know an ECN field as tag."""
+
+
+@dataclass(frozen=True, slots=True)
+class ECNField:
+    """The ECN field of a frame's IP header, machines' ``tag``: it is never put in or taken out."""
+
+    @property
+    def octets(self) -> int:
+        """What it adds to a frame: nothing."""
+        return 0
+
+    def values(self, tag: Any, mark: Any) -> dict[str, Any]:
+        """Return the field with the value ``tag``, a number or an array of such."""
+        return {"ecn": tag}
+
+
 def _selected(tag: Layer) -> int:
     return int.from_bytes(tag.build()[:TYPE_OCTETS]) & SELECTOR_MASK
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.classes import FrameClasses, class_of
+from ecmproto.batch.conversations import find_udp_messages
 from ecmproto.batch.flows import FlowTable
 from ecmproto.batch.headers import fixed, roles_of, signed
 from ecmproto.batch.tags import TagLayout, own_tag, tag_layout
@@ -141,7 +142,7 @@ def read(
     priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = found[:7]
     time_ns, octets, tagged, tag, mark, numbered = found[7:]
     all_timed, no_fcs = len(timed) == 0, len(fcs_octets) == 0
-    is_cn, has_tag = layout.is_cn != 0, layout.octets != 0
+    is_cn, has_tag = layout.is_cn != 0, layout.octets != 0 or layout.is_ecn != 0
     clock.untimed = clock.backwards = 0
     for i in range(len(offset)):
         start, count = offset[i], captured[i]
@@ -190,6 +191,8 @@ class Taken:
     batch: Batch
     classes: FrameClasses
     arrivals: Arrivals
+    messages: NDArray[np.bool_] | None = None
+    """Which frames are messages over IP (`Machine.udp_messages`); None where there can be none."""
     untimed: int
     """Frames that have no time."""
     backwards: int
@@ -235,6 +238,9 @@ class Intake:
             _frames(batch, time_ns), self._fcs_octets(), self._roles, self._own, self._layout, self._clock,
             found,
         )  # fmt: skip
+        messages = self._messages(batch, found.msdu_offset)
+        if messages is not None:
+            found.sampled[messages] = found.numbered[messages] = False
         station, flow = self._numbers(batch, found.numbered)
         return Taken(
             batch=batch,
@@ -260,9 +266,21 @@ class Intake:
                 station=station,
                 flow=flow,
             ),
+            messages=messages,
             untimed=int(self._clock.untimed),
             backwards=int(self._clock.backwards),
         )
+
+    def _messages(self, batch: Batch, msdu_offset: NDArray[np.int32]) -> NDArray[np.bool_] | None:
+        """Return which frames are messages over IP; None where there can be none."""
+        if self.machine.udp_messages is None:
+            return None
+        found = np.zeros(len(batch), np.bool_)
+        find_udp_messages(
+            fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), msdu_offset,
+            *self.machine.udp_messages, found,
+        )  # fmt: skip
+        return found
 
     def _fcs_octets(self) -> NDArray[np.int64]:
         octets = [interface.fcs_octets for interface in self._interfaces]

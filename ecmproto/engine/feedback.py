@@ -114,18 +114,23 @@ def no_feedback(frames: int) -> CapturedFeedback:
 
 
 def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
-    """Return the positions of the frames whose payload EtherType is one of feedback's."""
+    """Return the positions of the frames that are feedback by their EtherType, or over IP."""
     batch, classes = taken.batch, taken.classes
     # Data may be sampled, feedback may not.
     suspects = np.flatnonzero(~classes.sampled)
     if len(suspects) == 0:
         return suspects
+    over_ip = np.zeros(0, np.int64)
+    if taken.messages is not None:
+        over_ip = np.flatnonzero(taken.messages)
+        suspects = suspects[~taken.messages[suspects]]
     at = classes.msdu_offset[suspects]
     whole = at + _TYPE_OCTETS <= batch.captured[suspects]
     suspects = suspects[whole]
     at = batch.offset[suspects] + at[whole]
     types = batch.buffer[at].astype(np.uint16) << 8 | batch.buffer[at + 1]
-    return suspects[np.isin(roles_of(ethertypes)[types], (CNM, MESSAGE, MAC_CONTROL))]
+    chosen = suspects[np.isin(roles_of(ethertypes)[types], (CNM, MESSAGE, MAC_CONTROL))]
+    return np.sort(np.concatenate([chosen, over_ip])) if len(over_ip) else chosen
 
 
 class _FeedbackReader:
@@ -171,6 +176,8 @@ class _FeedbackReader:
 
     def _flow(self, mac: bytes, about: AboutFlow, position: int) -> int:
         """Return the number of a flow of the station ``mac``, NO_NUMBER without one."""
+        if about.queue_pair is not None:
+            return self._come(self._flows.find_queue_pair(mac, about.queue_pair), position)[1]
         if about.cn_flow is not None:
             numbers = self._flows.find(mac, priority=about.priority, cn_flow=about.cn_flow)
             _, flow = self._come(numbers, position)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.tags import spliced_batch, tag_splice
+from ecmproto.batch.tags import spliced_batch, tag_splice, with_tag_values
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
-from ecmproto.codec.tags import TagFormat
+from ecmproto.codec.tags import ECNField, TagFormat
 from ecmproto.columns.building.frames import pack
 from ecmproto.engine.arrivals import Taken
 from ecmproto.engine.statistics import kind_name
@@ -99,6 +99,9 @@ def tagged_frames(
     changed = (passages["tagged"] == 1) & ~same
     if not changed.any():
         return batch
+    if isinstance(machine.tag, ECNField):
+        where = np.flatnonzero(changed)
+        return with_tag_values(batch, where, passages["tag"][where], machine.tag, ethertypes=ethertypes)
     rows = tag_rows(machine.tag, passages["tag"], passages["mark"])
     return spliced_batch(batch, tag_splice(batch, rows, machine.tag, only=changed, ethertypes=ethertypes))
 

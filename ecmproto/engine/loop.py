@@ -450,7 +450,7 @@ def _tell_receivers(network: NetworkState, receivers: Receivers, frame: Frame, n
     if frame.station >= 0 and frame.flow >= 0:
         delivery = Delivery(
             now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.probe == 1,
-            frame.tagged == 1, frame.tag, frame.mark,
+            frame.tagged == 1, frame.tag, frame.mark, frame.destination,
         )  # fmt: skip
         receivers.on_delivery(delivery, network.outbox)
         network.loop.report_ns = receivers.next_report_ns()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.classes import class_of
-from ecmproto.batch.flows import FlowTable, FullFlowTable, Numbers, number_frames
+from ecmproto.batch.flows import FlowTable, FullFlowTable, Numbers, learn_frames, number_frames
 from ecmproto.batch.headers import signed
 from ecmproto.batch.tags import own_tag
 from ecmproto.capture.batch import Batch
@@ -94,7 +94,7 @@ class EdgeCounts:
     consumed_frames: int
     """LLDP frames, and CNMs for the backbone's edge."""
     unanswered: int
-    """Answers to flows of which no frame was kept."""
+    """Answers to flows of which no frame was kept, or none that can be answered."""
     refused_frames: int
     """Longer than the device takes."""
 
@@ -208,6 +208,12 @@ def _begin(edge: EdgeState, wires: Wires) -> None:
     count = state.frames
     if state.interface == HOST:
         edge.counts.host_frames += count
+        for frame in range(count):
+            edge.numbered[frame] = False
+        # Acknowledges of the host tell which queue pairs belong together.
+        learn_frames(
+            edge.flows, slots, wires.offset[:count], wires.captured[:count], edge.numbered[:count], roles
+        )
         return
     edge.counts.net_frames += count
     for frame in range(count):
@@ -336,7 +342,7 @@ def _deliver(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int, is
     receivers.on_delivery(
         Delivery(
             edge.facts.now_ns, int(station), int(flow), int(edge.priority[frame]), octets, is_probe,
-            tag.tagged, tag.tag, mark,
+            tag.tagged, tag.tag, mark, 0,
         ),
         outbox,
     )  # fmt: skip
@@ -554,8 +560,14 @@ class Edge:
             if not octets:
                 self.counts.unanswered += 1
                 continue
-            about = SampledFrame(octets, len(octets), 0)
-            self._send_one(NET, octets_of(self.machine, message, about, self.context))
+            queue_pair = self.flows.queue_pair(int(message.station), int(message.flow))
+            about = SampledFrame(octets, len(octets), 0, queue_pair)
+            try:
+                answer = octets_of(self.machine, message, about, self.context)
+            except ValueError:
+                self.counts.unanswered += 1
+                continue
+            self._send_one(NET, answer)
             kind = kind_name(self.machine, int(message.kind))
             self.messages[kind] = self.messages.get(kind, 0) + 1
         outbox.posted.count = 0

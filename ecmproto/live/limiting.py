@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.classes import class_of
-from ecmproto.batch.flows import FlowTable, FullFlowTable, Numbers, number_frames
+from ecmproto.batch.conversations import is_udp_message
+from ecmproto.batch.flows import FlowTable, FullFlowTable, Numbers, learn_frames, number_frames
 from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT, signed, two_octets
 from ecmproto.batch.tags import own_tag
 from ecmproto.capture.linux.receiver import FRAMES, HEADROOM_OCTETS
@@ -98,6 +99,9 @@ class PointFacts:
     """The constants and the time of a reaction point; a record."""
 
     own: int
+    message_port: int
+    message_octet: int
+    """The UDP destination port of messages over IP, 0 for none, and the first octet behind it."""
     longest_octets: int
     """What the network takes, without a C-TAG."""
     largest_octets: int
@@ -298,6 +302,13 @@ def _begin(point: PointState, wires: Wires) -> None:
     if state.interface == NET:
         point.counts.net_frames += state.frames
         progress.passed = state.position = 0
+        count = state.frames
+        for frame in range(count):
+            point.numbered[frame] = False
+        learn_frames(
+            point.flows, wires.slots, wires.offset[:count], wires.captured[:count], point.numbered[:count],
+            point.tagging.roles,
+        )  # fmt: skip
         return
     point.counts.host_frames += state.frames
     rows = _read(point, wires)
@@ -350,15 +361,25 @@ def _read(point: PointState, wires: Wires) -> int:
         offset[rows], captured[rows] = start, octets
         tag = own_tag(slots, start, octets, tagging.roles, tagging.layout)
         point.time_ns[rows], point.octets[rows] = point.facts.now_ns, octets
-        point.priority[rows], point.sampled[rows] = found.priority, found.sampled
+        is_data = found.sampled and not _is_message(point, slots, found.msdu_at, start + octets)
+        point.priority[rows], point.sampled[rows] = found.priority, is_data
         point.answerable[rows] = found.answerable
         point.occupies[rows] = True
         point.tagged[rows], point.tag[rows], point.mark[rows] = tag.tagged, tag.tag, tag.mark
         # As in `ecmproto.engine.arrivals`: groups have no one destination that could answer.
-        point.numbered[rows] = found.sampled and signed(slots[start]) & _GROUP_BIT == 0
+        point.numbered[rows] = is_data and signed(slots[start]) & _GROUP_BIT == 0
         point.left[rows] = False
         rows += 1
     return rows
+
+
+@inlined
+def _is_message(point: PointState, slots: NDArray[np.uint8], msdu_at: int, end: int) -> bool:
+    """Return whether a frame is a message over IP."""
+    facts = point.facts
+    if facts.message_port == 0:
+        return False
+    return is_udp_message(slots, msdu_at, end, facts.message_port, facts.message_octet)
 
 
 @compiled
@@ -549,7 +570,7 @@ def _pass_to_host(point: PointState, wires: Wires) -> int:
                 break
             if frame >= progress.passed:
                 found = class_of(slots, start, start + octets, tagging.roles, point.facts.own)
-                if not found.sampled:
+                if not found.sampled or _is_message(point, slots, found.msdu_at, start + octets):
                     break
             shorter = take_vlan_off(tagging, slots, start, octets)
             offset[frame], captured[frame] = start + shorter, octets - shorter

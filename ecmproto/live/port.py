@@ -258,7 +258,10 @@ class SwitchPort:
             counters=counters,
             messages=dict(self.messages),
             mechanism=self.machine.counters(self.point),
-            warnings=self._downstream.warnings() if self._downstream is not None else (),
+            warnings=(
+                *(self._downstream.warnings() if self._downstream is not None else ()),
+                *self.machine.remarks(self.point),
+            ),
             gauges={
                 "queue_frames": int(self.switch.pool.stock.used),
                 "queue_octets": int(gauge.level_octets[TOTAL]),

@@ -125,6 +125,8 @@ class ReactionPoint:
         self._point = new_point_state(
             self.network, self.flows, new_tagging(machine, vlan, ethertypes), longest_octets, largest_octets
         )
+        if machine.udp_messages is not None:
+            self._point.facts.message_port, self._point.facts.message_octet = machine.udp_messages
         self._point.facts.own, self._point.facts.start_ns = int.from_bytes(port.cp_mac), start_ns
         self._machines = (
             as_interface(self.senders, Senders),

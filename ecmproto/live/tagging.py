@@ -25,11 +25,14 @@ from ecmproto.batch.headers import (
 from ecmproto.batch.tags import (
     NOWHERE,
     TagLayout,
+    own_tag,
     tag_layout,
     tag_offsets,
     write_number,
+    write_tag,
 )
 from ecmproto.codec import EtherTypes
+from ecmproto.codec.tags import TagFormat
 from ecmproto.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.record import new_record
@@ -76,7 +79,7 @@ def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes, *, t
     facts.vlan = NO_VLAN if vlan is None else vlan
     kind = machine.tag if takes else None
     row = b""
-    if kind is not None:
+    if isinstance(kind, TagFormat):
         row = kind.announcing(ethertypes).to_bytes(_TYPE_OCTETS) + kind.layer(0, 0).build()[:-_TYPE_OCTETS]
     octets = np.frombuffer(row, np.uint8).copy()
     return Tagging(facts, roles_of(ethertypes), tag_layout(kind, ethertypes), octets)
@@ -149,10 +152,16 @@ def put_tag_on(
 ) -> int:
     """Put a tag into a frame in the place of those that it has; return how many octets longer it got.
 
-    It begins so much earlier, or later.  NO_PLACE, and nothing changed, where its header was cut off.
+    It begins so much earlier, or later.  An ECN field is written where it is.  NO_PLACE, and nothing changed,
+    where the frame's header was cut off.
     """
     layout, facts, row = tagging.layout, tagging.facts, tagging.row
     length = layout.octets
+    if layout.is_ecn != 0:
+        own = own_tag(buffer, start, octets, tagging.roles, layout)
+        if own.tagged:
+            write_tag(buffer, start + own.at, layout, tag)
+        return 0
     found = tag_offsets(buffer, start, octets, tagging.roles, layout)
     if found.tag_at == NOWHERE:
         return NO_PLACE

@@ -12,6 +12,7 @@ from ecmproto.mechanisms.api.mechanism import Mechanism
 from ecmproto.mechanisms.api.parameters import unknown_name
 from ecmproto.mechanisms.bcn.parameters import BCN
 from ecmproto.mechanisms.dbp.parameters import DBP
+from ecmproto.mechanisms.dcqcn.parameters import DCQCN
 from ecmproto.mechanisms.e2cm.parameters import E2CM
 from ecmproto.mechanisms.ecm.parameters import ECM
 from ecmproto.mechanisms.fecn.parameters import FECN
@@ -28,7 +29,7 @@ NONE = Mechanism(
 """No control."""
 
 
-MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, PAUSE, PFC, NONE)
+MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, PAUSE, PFC, NONE)
 """The mechanisms that ecmproto itself brings."""
 
 ENTRY_POINT_GROUP = "ecmproto.mechanisms"

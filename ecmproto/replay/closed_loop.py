@@ -288,7 +288,8 @@ class ClosedLoopReplay:
         self._rtts += len(known_ns)
 
     def _port_summary(self) -> PortSummary:
-        return port_summary("port", self._network.ports[0].gauge, self._now_ns, self._counts)
+        gauge = self._network.ports[0].gauge
+        return port_summary("port", gauge, self._now_ns, self._counts, self.machine, self._point)
 
     def summary(self, *, drained: bool = False) -> ReplaySummary:
         """Return the summary so far; that of the whole replay, once iterated.

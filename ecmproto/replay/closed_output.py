@@ -138,7 +138,7 @@ class ClosedLoopOutput:
         by_serial = np.argsort(passages["serial"], kind="stable")
         places = np.searchsorted(passages["serial"], chosen["cause"], sorter=by_serial)
         for message, place in zip(chosen, places.tolist(), strict=True):
-            about = self._example(message)
+            about = self._example(message, replay)
             cause = int(message.cause)
             # What a destination answers may have come to the port long before: its flow must do.
             sampled = int(message.kind) not in replay.machine.answers and place < len(by_serial)
@@ -156,16 +156,17 @@ class ClosedLoopOutput:
         chosen: Any = messages[messages["kind"] == PROBE_KIND].view(np.recarray)
         for message in chosen:
             yield GeneratedFrame(
-                octets=octets_of(replay.machine, message, self._example(message), replay.place),
+                octets=octets_of(replay.machine, message, self._example(message, replay), replay.place),
                 time_ns=replay.first_time_ns + int(message.time_ns),
                 interface=0,
                 cause=int(message.cause),
                 comment=comment_of(replay.machine, message, int(message.cause)),
             )
 
-    def _example(self, message: Any) -> SampledFrame:
-        octets = self._examples.get((int(message.station), int(message.flow)), b"")
-        return SampledFrame(octets, len(octets), 0)
+    def _example(self, message: Any, replay: ClosedLoopReplay) -> SampledFrame:
+        of = int(message.station), int(message.flow)
+        octets = self._examples.get(of, b"")
+        return SampledFrame(octets, len(octets), 0, replay.flows.queue_pair(*of))
 
     def _write(self, passages: NDArray[Any], frames: Batch, generated: list[GeneratedFrame]) -> None:
         """Write ``frames`` and what was generated, each of these behind the frames of its time or before."""

@@ -381,7 +381,7 @@ class _RunningPort:
 
     def summary(self, now_ns: int) -> PortSummary:
         """Return the port's summary at ``now_ns``."""
-        return port_summary(self.name, self.state.gauge, now_ns, self.counts)
+        return port_summary(self.name, self.state.gauge, now_ns, self.counts, self._machine, self.point)
 
 
 class OpenLoopReplay:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from ecmproto.engine.gauge import (
 )
 from ecmproto.engine.statistics import FlowRates, PortCounts, second_half_ns
 from ecmproto.formats.text import mac_text
+from ecmproto.mechanisms.api.machine import Machine
+from ecmproto.mechanisms.api.protocol import CongestionPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,10 @@ class PortSummary:
     fb_histogram: tuple[int, ...]
     trace: QueueTrace
     drops: DropTrace
+    counters: dict[str, int] = field(default_factory=dict)
+    """The congestion point's own that say what it did, where it sends nothing that is counted."""
+    remarks: tuple[str, ...] = ()
+    """What is to be known of how it fared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,9 +194,12 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
-def port_summary(name: str, gauge: Gauge, now_ns: int, counts: PortCounts) -> PortSummary:
+def port_summary(
+    name: str, gauge: Gauge, now_ns: int, counts: PortCounts, machine: Machine, point: CongestionPoint
+) -> PortSummary:
     """Return the summary of a port at ``now_ns``."""
     settled(gauge, now_ns)
+    counters = machine.counters(point) if machine.shown_counters else {}
     trace = queue_trace(gauge)
     summary = PortSummary(
         name=name,
@@ -208,6 +217,8 @@ def port_summary(name: str, gauge: Gauge, now_ns: int, counts: PortCounts) -> Po
         fb_histogram=(),
         trace=trace,
         drops=DropTrace(span_ns=1, frames=()),
+        counters={name: counters[name] for name in machine.shown_counters if name in counters},
+        remarks=machine.remarks(point),
     )
     return with_counts(summary, counts)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ecmproto.engine.gauge import QueueStatistics, QueueTrace
 from ecmproto.engine.statistics import FlowRates
@@ -86,6 +86,9 @@ def _counts(port: PortSummary) -> list[tuple[str, str]]:
     if port.samples:
         rows.append(("samples", f"{port.samples:,}"))
     rows += [(f"{name} sent", f"{count:,}") for name, count in port.messages.items()]
+    if counted := _counted(port.counters):
+        rows.append(("counted", counted))
+    rows += [("note", remark) for remark in port.remarks]
     unanswered = "congested samples whose source no message can or may reach"
     return rows + _noted([("unanswered", port.unanswered, unanswered)])
 
@@ -134,10 +137,12 @@ def _stations(stations: StationsSummary) -> list[tuple[str, str]]:
         together = f"{format_time(stations.paused_ns)} in which some station stood still"
         summed = f"{format_time(stations.paused_sum_ns)} summed over stations and priorities"
         rows.append(("paused", f"{together}, {summed}"))
-    counted = ", ".join(
-        f"{name.replace('_', ' ')} {count:,}" for name, count in stations.counters.items() if count
-    )
+    counted = _counted(stations.counters)
     return [*rows, *([("counted", counted)] if counted else [])]
+
+
+def _counted(counters: Mapping[str, int]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counters.items() if count)
 
 
 def _fairness(stations: StationsSummary) -> str:
@@ -201,11 +206,17 @@ def comparison_table(summaries: Sequence[ReplaySummary], path: str, *, paint: Pa
     title = f"{escaped(path)} through {', '.join(names)}, {first.loop} loop"
     port = f"{first.rate}, buffer {first.buffer}, seed {first.seed}"
     facts = [("port", port), *([("time", _window(first))] if first.duration_ns else [])]
+    remarks = [
+        f"{name}: {remark}"
+        for name, summary in zip(names, summaries, strict=True)
+        for remark in summary.ports[0].remarks
+    ]
     return "\n\n".join(
         [
             paint(title, "title"),
             pairs(facts, paint=paint),
             columns_of(rows, paint=paint),
+            *(["\n".join(remarks)] if remarks else []),
             paint(f"queues over time, full height {format_octets(top)}", "title") + "\n" + "\n".join(curves),
         ]
     )

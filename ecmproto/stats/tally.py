@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.flows import EMPTY, new_keys, slot_of
 from ecmproto.batch.headers import fixed
+from ecmproto.batch.keys import EMPTY, new_keys, slot_of
 from ecmproto.capture.batch import Batch, Int64
 from ecmproto.columns import Column, Columns
 from ecmproto.kernel import compiled

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.batch.flows import EMPTY, Flow, FlowTable, Keys, has_room, larger_keys, new_keys, slot_of
+from ecmproto.batch.flows import Flow, FlowTable
+from ecmproto.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
 from ecmproto.codec import CNTag, EtherTypes
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.frames import headers, outer_vlan, priority_of, tags

@@ -8,6 +8,7 @@ import pytest
 from ecmproto.batch.tags import spliced_batch, tag_splice
 from ecmproto.capture.batch import Batch
 from ecmproto.codec import EtherTypes
+from ecmproto.codec.tags import TagFormat
 from ecmproto.engine.frames import tag_rows
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.live.tagging import (
@@ -40,7 +41,7 @@ def tagged(name: str, octets: bytes, tag: int, mark: int, ethertypes: EtherTypes
 def in_batch(name: str, octets: bytes, tag: int, mark: int) -> bytes:
     """Return a frame with a tag as batches get it."""
     kind, batch = machine_for(name).tag, Batch.from_frames([octets])
-    assert kind is not None
+    assert isinstance(kind, TagFormat)
     rows = tag_rows(kind, np.array([tag]), np.array([mark]))
     return spliced_batch(batch, tag_splice(batch, rows, kind)).frame(0)
 

@@ -20,9 +20,13 @@ from typing import Any
 import numpy as np
 
 from ecmproto.capture.batch import Batch
+from ecmproto.codec import UDP, VLAN, Ethernet, Frame, IPv4, encode
+from ecmproto.codec.tags import ECNField
 from ecmproto.engine.config import PortConfig
 from ecmproto.engine.frames import octets_of as octets_of_message
 from ecmproto.errors import ParameterError
+from ecmproto.formats.infiniband import BTH, ICRC
+from ecmproto.formats.ip import CE, ECT0
 from ecmproto.formats.text import cpid
 from ecmproto.live.edge import HOST as TO_HOST
 from ecmproto.live.edge import NET, Edge
@@ -46,7 +50,7 @@ from ecmproto.mechanisms.api.protocol import (
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.record import new_records
 from ecmproto.replay.open_loop import replay_open_loop
-from tests.live.virtual import START_NS, Clock, frame
+from tests.live.virtual import HOST, START_NS, Clock, frame
 from tests.mechanisms.qcn.test_edge import BACKBONE_EDGE, backbone_cnm, i_tagged
 from tests.replay.loops import BUSY, CP_MAC, Sent, batches_of, machine, octets_of, run
 from tests.replay.many_kinds import TAGS
@@ -85,6 +89,10 @@ BUSIER = {
         "cp.T=100us", "cp.N0=4", "rp.N0=4", "edge.report_interval=100us", "edge.active=200us", "cp.qeq=5kB",
         "cp.qsc=20kB",
     ],
+    "dcqcn": [
+        "cp.kmin=4kB", "cp.kmax=100kB", "rp.f=1", "rp.timer=3us", "rp.byte_counter=1kB", "rp.min_rate=1M",
+        "edge.interval=1ms",
+    ],
     "fecn": [*BUSY["fecn"], "cp.qeq=5kB", "cp.qsc=20kB"],
 }  # fmt: skip
 """What lets every rule of a mechanism take effect in these runs."""
@@ -95,6 +103,9 @@ WITH: dict[Any, list[str]] = {
     "key_src": ["rp.hash_bits=1"],
     "qst_low": ["cp.qst=60kB"],
     ("bcn", "qmc"): ["cp.sscale=2"],
+    "decrease_interval": ["rp.variant=nic"],
+    "clamp_target": ["rp.variant=nic", "rp.timer=100us"],
+    "rate_on_first_cnp": ["rp.variant=nic"],
     "alternate_priority": ["edge.cnpv=3", "edge.mode=4"],
     "mode": ["edge.cnpv=3"],
 }
@@ -105,7 +116,7 @@ VALUES = {
     "cnpv": ["5", "3,5"],
     "enabled": ["3", "none"],
     "priorities": ["3", "none"],
-    "min_rate": ["4G"],
+    "min_rate": ["4G", "6G"],
     "max_rate": ["1G"],
 }
 """Values that are tried first."""
@@ -114,6 +125,19 @@ QLENS_OCTETS = (
     0, 4_990, 9_990, 12_000, 30_000, 50_000, 80_000, 150_000, 90_000, 45_000, 15_000, 9_000, 7_000, 4_000, 0,
 )  # fmt: skip
 """Below, just below and above every threshold of `BUSIER`, and back."""
+MARKED = [
+    encode(
+        Frame(
+            layers=(
+                Ethernet(dst=HOST + b"\xfa", src=HOST + bytes([source])), VLAN(id=5),
+                IPv4(src=bytes([10, 0, 0, source]), dst=bytes([10, 0, 0, 250]), dsfield=CE),
+                UDP(srcport=50_000), BTH(qp=0x10 + number), ICRC(),
+            )
+        ), fix=True,
+    )
+    for source, number in ((1, 0), (1, 1), (2, 0), (1, 0))
+]  # fmt: skip
+"""Marked frames of three queue pairs."""
 CPIDS = [signed_cpid(cpid(CP_MAC, number)) for number in range(1, 9)]
 """What the congestion points of a port are called, by priority."""
 _PRIORITIES = (3, 5)
@@ -155,15 +179,20 @@ def _port(own: Machine, hops: int) -> Iterator[Any]:
             point.on_timer(now_ns, qlens_octets, outbox)
         for station, priority in enumerate(_PRIORITIES):
             tagged = step % 2 == 1
+            tag = CPIDS[priority]
+            if isinstance(own.tag, ECNField):
+                tag = ECT0
             arrival = Arrival(
                 now_ns=now_ns, station=station, flow=0, priority=priority, octets=6_000, sampled=True,
                 answerable=True, enqueued=step % 5 > 0, tagged=tagged,
-                tag=CPIDS[priority] if tagged else NO_CPID, mark=step, qlen_octets=qlen_octets,
+                tag=tag if tagged else NO_CPID, mark=step, qlen_octets=qlen_octets,
                 port_octets=2 * qlen_octets,
             )  # fmt: skip
             point.on_arrival(arrival, outbox)
             messages = _taken(outbox)
             yield messages
+            if isinstance(own.tag, ECNField):
+                yield point.rewrite_tag(priority, tag)
             if step % 8 == 1:
                 octets = octets_of(Sent(now_ns, station + 1, priority=priority))
                 yield _frames(own, messages, SampledFrame(octets, len(octets), _AT_MSDU))
@@ -191,7 +220,8 @@ def _reactions(own: Machine, hops: int) -> Iterator[Any]:
                 senders.on_station_timer(station, senders.next_station_timer_ns(station))
             for flow, priority in enumerate(_PRIORITIES):
                 limiter = senders.route(station, flow, priority, now_ns)
-                frame = Departure(now_ns, station, limiter, flow, priority, 1_500, False, NO_CPID, 0)
+                is_ip = isinstance(own.tag, ECNField)
+                frame = Departure(now_ns, station, limiter, flow, priority, 1_500, is_ip, NO_CPID, 0)
                 if limiter == NO_LIMITER:
                     yield tuple(senders.on_transmit(frame, outbox)), _taken(outbox)
                 elif (station, limiter) not in waiting:
@@ -291,6 +321,8 @@ def _edge(own: Machine, hops: int) -> Iterator[Any]:
             clock.now_ns,
         )
         edge.take(Batch.from_frames([frame(250, 1, 200, head=head) for head in heads]), TO_HOST, clock.now_ns)
+        if isinstance(own.tag, ECNField):
+            edge.take(Batch.from_frames(MARKED), NET, clock.now_ns)
         clock.pass_until(edge, clock.now_ns + 100_000)
     if own.name == "qcn":
         # A CNM for a customer behind a backbone's edge, which is this one.

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.classes import classify
-from ecmproto.batch.tags import spliced_batch, tag_splice
+from ecmproto.batch.tags import spliced_batch, tag_splice, with_tag_values
 from ecmproto.capture import Batch, Interface, PcapngWriter
 from ecmproto.capture.batch import ETHERNET
+from ecmproto.codec.tags import ECNField
 from ecmproto.columns.building.frames import pack
 from ecmproto.columns.building.template import Checksum
 from ecmproto.engine.frame_pool import NOWHERE
@@ -271,6 +272,9 @@ class Trace:
         )
         if kind is None or not tagged.any():
             return batch
+        if isinstance(kind, ECNField):
+            where = np.flatnonzero(tagged)
+            return with_tag_values(batch, where, rows["tag"][where], kind)
         tags = tag_rows(kind, rows["tag"], rows["mark"])
         return spliced_batch(batch, tag_splice(batch, tags, kind, only=tagged))
 

@@ -14,6 +14,7 @@ from ecmproto.codec import (
     Frame,
     decode,
 )
+from ecmproto.codec.tags import TagFormat
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
@@ -137,7 +138,7 @@ class AIMDMachine(Machine):
         return {}
 
     def _tag_in(self, sampled: Frame) -> Layer | None:
-        assert self.tag is not None
+        assert isinstance(self.tag, TagFormat)
         own = self.tag.constants.items()
         found = (tag for tag in tags(sampled) if type(tag) is self.tag.format)
         return next((tag for tag in found if all(getattr(tag, name) == value for name, value in own)), None)

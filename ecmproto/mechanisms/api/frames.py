@@ -6,7 +6,7 @@ values of the message's fields of the same name, in its head or its payload; the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise, takewhile
@@ -72,11 +72,13 @@ def framed(
     dst: bytes,
     src: bytes,
     priority: int | None,
+    behind: Sequence[Layer] = (),
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes:
     """Return the octets of ``message`` behind the VLAN stack of ``like``, padded to 60, without FCS.
 
-    Of the stack only the outermost tag changes: it gets ``priority`` (None keeps its own) and DEI 0.
+    Of the stack only the outermost tag changes: it gets ``priority`` (None keeps its own) and DEI 0.  Where
+    layers stand ``behind`` the message, lengths and checksums of it and of them are computed.
     """
     stack: list[tuple[int, VLAN | STag]] = []
     for before, layer in pairwise((like.layers[0], *tags(like))):
@@ -92,8 +94,9 @@ def framed(
         Ethernet(dst=dst, src=src, type=types[0]),
         *(tag.replace(etype=etype) for (_, tag), etype in zip(stack, types[1:], strict=True)),
         message,
+        *behind,
     )
-    return encode(Frame(layers=layers, ethertypes=ethertypes)).ljust(MIN_OCTETS, b"\0")
+    return encode(Frame(layers=layers, ethertypes=ethertypes), fix=bool(behind)).ljust(MIN_OCTETS, b"\0")
 
 
 def announced_by(kind: type[Layer], ethertypes: EtherTypes) -> int:

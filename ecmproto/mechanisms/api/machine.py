@@ -7,6 +7,7 @@ driven as `ecmproto.mechanisms.api.protocol` says; frames go through the mechani
 from __future__ import annotations
 
 import importlib
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.codec import Ethernet, EtherTypes, decode_lax
-from ecmproto.codec.tags import TagFormat
+from ecmproto.codec.tags import ECNField, TagFormat
 from ecmproto.errors import ParameterError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT
@@ -73,13 +74,41 @@ class FlowKey(NamedTuple):
     """The header fields that tell the flows of one station apart, besides their source address.
 
     With ``cn_tag`` a frame that has a CN-TAG belongs to the flow of its priority and Flow ID, whatever its
-    addresses.
+    addresses; with ``conversation`` an IP packet to that of its `Conversation`, whatever its tags.
     """
 
     vlan: bool = True
     dst: bool = True
     priority: bool = True
     cn_tag: bool = False
+    conversation: bool = False
+
+
+class Conversation(NamedTuple):
+    """The 5-tuple of IP packets, and the queue pair that RoCEv2's are to."""
+
+    source: bytes
+    destination: bytes
+    protocol: int
+    source_port: int
+    """0 where the protocol has no ports, or a packet does not show them."""
+    destination_port: int
+    queue_pair: int | None
+
+    @property
+    def stand_in(self) -> int:
+        """A number for its sender's queue pair, where it has none: 24 bits that both ends can tell."""
+        ports = self.source_port.to_bytes(2) + self.destination_port.to_bytes(2)
+        return zlib.crc32(self.source + self.destination + bytes([self.protocol]) + ports) >> 8 or 1
+
+
+class QueuePair(NamedTuple):
+    """A queue pair by which a message names a flow, and the IP addresses of the flow's own packets."""
+
+    source: bytes
+    destination: bytes
+    number: int
+    """Its sender's, 0 if that is not known."""
 
 
 class FlowHash(NamedTuple):
@@ -99,6 +128,8 @@ class SampledFrame(NamedTuple):
     length_octets: int
     msdu_offset: int
     """Where its payload EtherType or length stands."""
+    queue_pair: int = 0
+    """The queue pair of its sender that its flow is known by, 0 unless an acknowledge has told."""
 
 
 class AboutFlow(NamedTuple):
@@ -116,6 +147,8 @@ class AboutFlow(NamedTuple):
     its Flow ID."""
     among: range | None = None
     """The numbers that the flow may have within its station, where the message names its queue."""
+    queue_pair: QueuePair | None = None
+    """The queue pair that the message names; then this alone tells the flow."""
 
 
 class ParsedFeedback(NamedTuple):
@@ -206,8 +239,11 @@ class Machine:
     """Whether its congestion point must be told a frame's station."""
     flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
     flow_hash = FlowHash()
-    tag: TagFormat | None = None
-    """The tag that data frames carry, and which of its fields machines know as tag and mark."""
+    tag: TagFormat | ECNField | None = None
+    """The tag that data frames carry, and which of its fields machines know as tag and mark; or the ECN field
+    of their IP headers."""
+    udp_messages: tuple[int, int] | None = None
+    """The UDP destination port of its messages, and the first octet behind it, where they come over IP."""
     messages: Mapping[int, MessageFormat] = MappingProxyType({})
     """Its kinds of messages and their formats, for `frame` and `parse_feedback` to convert by the names of
     their fields; ``kinds``, ``answers`` and ``payloads`` follow from it."""
@@ -219,6 +255,8 @@ class Machine:
     """The records that messages of its kinds say things in, by kind; SILENT ones too, if they do."""
     shown_fields: Mapping[str, str] = MappingProxyType({})
     """Fields of the payload that a comment on a message shows, by what they are called there."""
+    shown_counters: tuple[str, ...] = ()
+    """Counters of its congestion point that a summary shows, where no message tells what it did."""
     histogram_field = ""
     """The field of the payload of samples whose values, 0 to 63, are counted; empty for none."""
     feedback_label = ""
@@ -259,7 +297,9 @@ class Machine:
     @property
     def strips_tags(self) -> bool:
         """Whether an edge takes the tag out: its parameter ``strip``, where there is one, says so."""
-        return bool(getattr(self.parameters.get(Role.EDGE), "strip", True))
+        return not isinstance(self.tag, ECNField) and bool(
+            getattr(self.parameters.get(Role.EDGE), "strip", True)
+        )
 
     def parameters_as_text(self) -> dict[str, dict[str, str]]:
         """Return the values of all parameters by role and name."""
@@ -371,6 +411,10 @@ class Machine:
         about = AboutFlow(sampled[Ethernet].dst, None if vlan is None else vlan.id, priority)
         return ParsedFeedback({**fields, "priority": priority}, about)
 
+    def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
+        """Return what whoever reads the result should know of how ``point`` fared."""
+        return ()
+
     def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
         """Return the probe of a sender in the frame ``octets``; None if it is none.
 
@@ -481,8 +525,9 @@ class StackedMachine(Machine):
         self.name = f"{upper.name} over {lower.name}"
         self.knows_stations = upper.knows_stations or lower.knows_stations
         for name in (
-            "flow_key", "flow_hash", "tag", "messages", "kinds", "payloads",
-            "answers", "shown_fields", "histogram_field", "feedback_label", "set_point_octets",
+            "flow_key", "flow_hash", "tag", "udp_messages", "messages", "kinds", "payloads",
+            "answers", "shown_fields", "shown_counters", "histogram_field", "feedback_label",
+            "set_point_octets",
             "refusal_record", "probe_refusal_record",
         ):  # fmt: skip
             setattr(self, name, getattr(upper, name))
@@ -532,12 +577,18 @@ class StackedMachine(Machine):
         """Return the probe as the upper mechanism parses it."""
         return self._upper.parse_probe(octets, place, refusals)
 
+    def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
+        """Return what is to be known of the upper mechanism's congestion point."""
+        return self._upper.remarks(point.first) if isinstance(point, StackedCongestionPoint) else ()
+
     def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
         """Return what the upper mechanism's domain asks of its edge."""
         return self._upper.domain_edge(place, port)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the upper mechanism's machine."""
+        if isinstance(machine, StackedCongestionPoint):
+            machine = machine.first
         return self._upper.counters(machine)
 
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:

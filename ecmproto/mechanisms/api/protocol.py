@@ -245,6 +245,8 @@ class Delivery(NamedTuple):
     tagged: bool
     tag: int
     mark: int
+    destination: int = 0
+    """Where it came, the number of a station in a network; below 1 where there is but one."""
 
 
 class Sent(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from ecmproto.codec import EtherTypes, decode
-from ecmproto.codec.tags import find_tag, with_tag, without_tags
+from ecmproto.codec.tags import TagFormat, find_tag, with_tag, without_tags
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.aimd.messages import AIMDMachine
 from ecmproto.mechanisms.aimd.parameters import AIMDReactionPointParameters
@@ -21,7 +21,7 @@ class Frames:
     """The frames of one mechanism."""
 
     def __init__(self, machine: type[AIMDMachine]) -> None:
-        assert machine.tag is not None
+        assert isinstance(machine.tag, TagFormat)
         self.machine, self.kind = machine, machine.tag
 
     def answer(

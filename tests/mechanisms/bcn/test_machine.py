@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.codec import RRTTag, decode
+from ecmproto.codec.tags import TagFormat
 from ecmproto.mechanisms.aimd.congestion_point import count, start
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.api.machine import AboutFlow, SampledFrame
@@ -338,14 +339,14 @@ def test_tags_from_numbers_are_those_inserted_octet_by_octet(cpid: int, stack: s
     assert len(packed) == TAG_OCTETS
     assert tag_cpid(frame) == cpid
     found = decode(frame)[RRTTag]
-    assert machine.tag is not None
+    assert isinstance(machine.tag, TagFormat)
     assert machine.tag.format is RRTTag
     assert machine.tag.constants.get("protocol", 0) == found.protocol
 
 
 def test_what_the_machine_says_of_itself() -> None:
     machine = made("bcn", cp={"qeq_octets": 30_000}, rp={"key_vlan": False, "limiters": 5})
-    assert machine.flow_key == (False, True, True, False)
+    assert machine.flow_key == (False, True, True, False, False)
     assert machine.set_point_octets == 30_000
     assert machine.kinds == {BCN_KIND: "BCN", BCN_STOP_KIND: "BCN STOP"}
     assert machine.feedback_label == "e"

@@ -231,7 +231,7 @@ def test_a_report_about_a_group_comes_from_the_ports_address() -> None:
 
 def test_what_the_machine_says_of_itself() -> None:
     machine = made("dbp", cp={"qeq": "30kB"})
-    assert machine.flow_key == (False, True, False, False)
+    assert machine.flow_key == (False, True, False, False, False)
     assert machine.set_point_octets == 30_000
     assert machine.kinds == {REPORT_KIND: "DBP rate report"}
     assert machine.answers == {REPORT_KIND}

@@ -549,9 +549,9 @@ def test_what_the_machine_says_of_itself() -> None:
     made = machine({Role.CONGESTION_POINT: E2CMCongestionPointParameters(qeq_octets=50_000)})
     assert made.set_point_octets == 50_000
     assert made.feedback_label == "Fb"
-    assert made.flow_key == (True, True, True, False)
+    assert made.flow_key == (True, True, True, False, False)
     key = machine({Role.REACTION_POINT: E2CMReactionPointParameters(key_vlan=False)}).flow_key
-    assert key == (False, True, True, False)
+    assert key == (False, True, True, False, False)
     point = made.congestion_point(PLACE, np.random.default_rng(1))
     receivers = made.receivers(PLACE, np.random.default_rng(1))
     assert (point.rewrite_tag(3, 7), point.next_timer_ns(), receivers.next_report_ns()) == (

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.codec import CMTag, decode
+from ecmproto.codec.tags import TagFormat
 from ecmproto.mechanisms.aimd.congestion_point import count, ecm_payload, start
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.api.machine import AboutFlow, SampledFrame
@@ -353,14 +354,14 @@ def test_tags_from_numbers_are_those_inserted_octet_by_octet(
     assert len(packed) == TAG_OCTETS
     assert tag_cpid(frame) == cpid
     found = decode(frame)[CMTag]
-    assert machine.tag is not None
+    assert isinstance(machine.tag, TagFormat)
     assert machine.tag.format is CMTag
     assert machine.tag.constants.get("protocol", 0) == found.protocol
 
 
 def test_what_the_machine_says_of_itself() -> None:
     machine = made("ecm", cp={"qeq_octets": 30_000}, rp={"key_dst": False, "limiters": 5})
-    assert machine.flow_key == (True, False, True, False)
+    assert machine.flow_key == (True, False, True, False, False)
     assert machine.set_point_octets == 30_000
     assert machine.kinds == {ECM_KIND: "ECM", ECM_MAX_KIND: "ECM-Max", ECM_ZERO_KIND: "ECM(0,0)"}
     assert machine.feedback_label == "Fb"

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.codec import RDTag, decode
+from ecmproto.codec.tags import TagFormat
 from ecmproto.mechanisms.api.machine import PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
@@ -307,7 +308,7 @@ def test_numbers_equal_the_frames_on_a_wire(
     found = decode(frame)[RDTag]
     assert found == RDTag(**values, etype=found.etype)
     assert RDTag(**values, etype=found.etype).build() in frame
-    assert machine.tag is not None
+    assert isinstance(machine.tag, TagFormat)
     assert machine.tag.format is RDTag
     assert machine.tag.constants.get("protocol", 3) == found.protocol
     # … through the switch …
@@ -365,7 +366,7 @@ def test_a_frame_to_a_group_is_answered_from_the_ports_address() -> None:
 
 def test_what_the_machine_says_of_itself() -> None:
     machine = made("fecn", cp={"qeq": "30kB"})
-    assert machine.flow_key == (False, True, True, False)
+    assert machine.flow_key == (False, True, True, False, False)
     assert machine.set_point_octets == 30_000
     assert machine.kinds == {RETURN_KIND: "FECN return"}
     assert machine.answers == {RETURN_KIND}

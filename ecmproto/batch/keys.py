@@ -1,0 +1,85 @@
+"""A table of exact keys, pairs of 64-bit numbers, by an open-addressing hash that nobody can foretell."""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.kernel import compiled, inlined
+
+EMPTY = -1
+_COEFFICIENTS = 6
+_COEFFICIENT_BITS = 29
+_LOW_BITS = 0xFFFFFFFF
+
+
+class Keys(NamedTuple):
+    """The slots of a table, a power of two; loops take the arrays apart before they begin."""
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    number: NDArray[np.int64]
+    """Of the key in the slot; EMPTY without one."""
+    coefficients: NDArray[np.int64]
+
+
+def new_keys(slots: int) -> Keys:
+    """Return an empty table of ``slots``, a power of two."""
+    coefficients = [secrets.randbits(_COEFFICIENT_BITS) | 1 for _ in range(_COEFFICIENTS)]
+    return Keys(
+        np.zeros(slots, np.int64),
+        np.zeros(slots, np.int64),
+        np.full(slots, EMPTY, np.int64),
+        np.array(coefficients, np.int64),
+    )
+
+
+def larger_keys(keys: Keys) -> Keys:
+    """Return a table of twice the slots with the keys and numbers of ``keys``."""
+    larger = new_keys(2 * len(keys.number))
+    _move(keys, larger)
+    return larger
+
+
+@inlined
+def has_room(number: NDArray[np.int64], used: int) -> bool:
+    """Whether a table of these slots takes a key more than ``used``: half of them stay empty."""
+    return 2 * used < len(number)
+
+
+@inlined
+def slot_of(
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    number: NDArray[np.int64],
+    coefficients: NDArray[np.int64],
+    key_low: int,
+    key_high: int,
+) -> int:
+    """Return the slot of a key, or the empty one where it goes."""
+    mask = len(number) - 1
+    # Halves times coefficients: no step needs more than 63 bits, so plain Python gets the same.
+    mixed = (
+        (key_low & _LOW_BITS) * coefficients[0]
+        + ((key_low >> 32) & _LOW_BITS) * coefficients[1]
+        + (key_high & _LOW_BITS) * coefficients[2]
+        + ((key_high >> 32) & _LOW_BITS) * coefficients[3]
+    )
+    mixed = (mixed & _LOW_BITS) * coefficients[4] + (mixed >> 32) * coefficients[5]
+    slot = (mixed ^ (mixed >> 30)) & mask
+    while number[slot] != EMPTY and (low[slot] != key_low or high[slot] != key_high):
+        slot = (slot + 1) & mask
+    return int(slot)
+
+
+@compiled
+def _move(keys: Keys, larger: Keys) -> None:
+    low, high, number, _ = keys
+    to_low, to_high, to_number, coefficients = larger
+    for i in range(len(number)):
+        if number[i] != EMPTY:
+            slot = slot_of(to_low, to_high, to_number, coefficients, low[i], high[i])
+            to_low[slot], to_high[slot], to_number[slot] = low[i], high[i], number[i]
