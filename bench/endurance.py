@@ -31,8 +31,10 @@ PAIRS = ("h", "n", "b", "m", "g")
 """Of h-far and b-far frames come, at g-far they end; n and m join devices."""
 GROWTH_KIB = 1024
 READY_S, DRAIN_S, END_S = 300.0, 2.0, 30.0
-_SETTLED_S = 60.0
-"""By then a device has touched all the memory that it has; in short runs, after a third of them."""
+_SETTLED_SHARE, _LEAST_SETTLED_S = 0.3, 60.0
+"""After such a share of a run a device has touched what it has of memory; what lived less is not judged."""
+_QUIET_SHARE, _MOST_QUIET_S = 0.1, 10.0
+"""Nothing happens in the beginning and at the end."""
 DEVICES = {
     "point": ("rp", "--host", "h", "--net", "n", "--link-rate", "100M", "--queue", "200kB"),
     "port": ("cp", "--in", "n-far", "--in", "b", "--out", "m", "--rate", "20M", "--buffer", "200frames"),
@@ -140,6 +142,16 @@ class Device:
     memory: list[tuple[float, int]] = field(default_factory=list)
     reader: threading.Thread | None = None
 
+    def close(self) -> None:
+        """Kill it if it still runs, and read what it has said."""
+        self.program.kill()
+        self.program.wait()
+        if self.reader is not None:
+            self.reader.join()
+        for stream in (self.program.stdout, self.program.stderr):
+            if stream is not None:
+                stream.close()
+
     @property
     def role(self) -> str:
         """Return what it is."""
@@ -169,7 +181,7 @@ class Endurance:
         self.found: list[str] = []
         self.happened: Counter[str] = Counter()
         self.frames: Counter[str] = Counter()
-        self._settled_s = min(_SETTLED_S, seconds / 3)
+        self._settled_s = max(_LEAST_SETTLED_S, seconds * _SETTLED_SHARE)
         self._seconds = seconds
         self._tell = tell
         self._draws = random.Random(seed)
@@ -193,8 +205,7 @@ class Endurance:
             finally:
                 self._stop_traffic()
                 for device in self._devices.values():
-                    device.program.kill()
-                    device.program.wait()
+                    device.close()
 
     def _start(self, name: str) -> None:
         words = [*DEVICES[name], "--mechanism", "qcn", "-T", "ndjson", "--seed", "1"]
@@ -240,7 +251,7 @@ class Endurance:
                     self.found.append(f"{device.name} ended by itself with {device.program.returncode}")
                     self._start(device.name)
             time.sleep(self._draws.uniform(0.2, 2.0))
-            if age_s > self._settled_s / 2 and self._seconds - age_s > self._settled_s / 2:
+            if min(age_s, self._seconds - age_s) > min(_MOST_QUIET_S, self._seconds * _QUIET_SHARE):
                 (chosen,) = self._draws.choices(mishaps, weights)
                 self.happened[chosen.__name__.strip("_")] += 1
                 chosen()
@@ -282,8 +293,7 @@ class Endurance:
         if self._draws.random() < 0.5:
             self._end(name)
         else:
-            self._devices[name].program.kill()
-            self._devices[name].program.wait()
+            self._devices[name].close()
             self._grew(self._devices[name])
         self._start(name)
 
@@ -296,11 +306,8 @@ class Endurance:
             code = device.program.wait(END_S)
         except subprocess.TimeoutExpired:
             self.found.append(f"{name} does not end")
-            device.program.kill()
-            device.program.wait()
-            return
-        assert device.reader is not None
-        device.reader.join()
+            code = -signal.SIGKILL
+        device.close()
         if code or device.document.get("event") != "summary":
             self.found.append(f"{name} ended with {code} and {device.document.get('event')}")
             return

@@ -4,8 +4,8 @@
 the first sends to a victim beside it too.  The bounds: a queue within 1.5 times the set point (with PAUSE and
 PFC, three quarters of the buffer), Jain's index from 0.95 on, the victim's rate but for a tenth (not with
 PAUSE or PFC, which stop it too), no frame dropped at the port.  A rate misses them if two runs of two do.
-Rates are doubled until then, and halved in between three times.  Takes half an hour; needs root, and a machine
-with nothing else to do.
+Rates are doubled until then, and halved in between three times.  Takes half an hour; needs root, and a
+machine with nothing else to do.
 """
 
 from __future__ import annotations
