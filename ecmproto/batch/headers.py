@@ -21,7 +21,7 @@ from ecmproto.codec.tags import is_tag
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
-from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.registry import FORMATS, announcement
 from ecmproto.kernel import compiled, inlined
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -79,6 +79,8 @@ def roles_of(ethertypes: EtherTypes) -> NDArray[np.uint8]:
             has_cpid = _HAS_CPID if getattr(kind, "has_cpid", False) else 0
             for selector in kind.selected_by:
                 roles[_ETHERTYPES + selector] = kind.fixed_octets + has_cpid
+        elif is_tag(kind) and (announced := announcement(kind, ethertypes)) is not None:
+            roles[announced] = TAG + kind.fixed_octets
     roles[[ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag]] = VLAN_TAG
     roles[ethertypes.cn_tag] = CN_TAG
     roles[ethertypes.tag] = TAG

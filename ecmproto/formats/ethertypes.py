@@ -10,6 +10,9 @@ from ecmproto.errors import ParameterError
 MAX_LENGTH = 1500
 """The largest EtherType/length value that is an 802.3 length (802.3 3.2.6)."""
 
+OFF = -2
+"""Instead of an EtherType: that of a format which none is assigned to, and which is not looked for."""
+
 _UNCHANGEABLE = {0x0800: "IPv4", 0x0806: "ARP", 0x86DD: "IPv6"}
 
 
@@ -18,7 +21,7 @@ class EtherTypes:
     """The EtherType map that every entry point which encodes or decodes accepts.
 
     Each value is in 0x0600..0xFFFF, no two roles may share one, and IPv4, IPv6 and ARP keep theirs;
-    ParameterError otherwise.
+    ParameterError otherwise.  A role that is OFF by default has none until it is given one.
     """
 
     c_tag: int = 0x8100
@@ -41,11 +44,15 @@ class EtherTypes:
     """Messages of ECM, BCN, E²CM, FECN and DBP: local experimental 1 (this project's choice)."""
     tag: int = 0x88B6
     """CM-Tag, RRT tag and RD tag: local experimental 2 (this project's choice)."""
+    csig: int = OFF
+    """CSIG's compact tag (draft-ravi-ippm-csig), for which none is assigned; some switches use 0x9900."""
 
     def __post_init__(self) -> None:
         roles = dict(_UNCHANGEABLE)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
+            if value is OFF and field.default is OFF:
+                continue
             if not isinstance(value, int) or not 0x0600 <= value <= 0xFFFF:
                 raise ParameterError(
                     name=f"ethertype {field.name}", needed="0x0600..0xffff", got=_shown(value)

@@ -17,10 +17,11 @@ from ecmproto.errors import ParameterError
 from ecmproto.formats.base import ADDED, Layer
 from ecmproto.formats.bcn import BCN, RRTTag
 from ecmproto.formats.cn import CNM, CNTag
+from ecmproto.formats.csig import CSIG
 from ecmproto.formats.e2cm import E2CM
 from ecmproto.formats.ecm import ECM, CMTag
 from ecmproto.formats.ethernet import MSDU, SLL, SLL2, SNAP, SNAP_START, VLAN, Data, Ethernet, ITag, STag
-from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
+from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, OFF, EtherTypes
 from ecmproto.formats.experimental import UnknownMessage, UnknownTag, selector
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.formats.infiniband import (
@@ -62,7 +63,8 @@ OWN: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
     UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, EthernetARP,
     IPv4ARP, OtherARP, IPv4, IPv6, HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP,
-    BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, MSDU, SLL, SLL2, Data,
+    CSIG, BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, MSDU, SLL, SLL2,
+    Data,
 )  # fmt: skip
 
 """The formats that ecmproto itself brings."""
@@ -143,7 +145,8 @@ def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
     role = cls.announced_by
     if isinstance(role, int):
         return role
-    return getattr(ethertypes, role) if role else None
+    value = getattr(ethertypes, role) if role else OFF
+    return None if value == OFF else value
 
 
 def _told_apart(cls: type[Layer], other: type[Layer]) -> bool:

@@ -20,6 +20,7 @@ if "scapy.route" not in sys.modules:
 
 # the layers load Scapy's, which reads those settings
 from ecmproto.layers.bindings import (
+    CSIG,
     Branch,
     bind,
     bound,
@@ -49,8 +50,8 @@ from ecmproto.layers.proposals import (
 )
 
 __all__ = [
-    "BCN", "CNM", "DETH", "E2CM", "ECM", "IETH", "LLDPTLV", "PFC", "RDETH", "RETH", "AtomicETH", "Branch",
-    "CMTag", "CNTag", "CPIDField", "DBPRateReport", "EtypeField", "FECNReturn", "ImmDt",
+    "BCN", "CNM", "CSIG", "DETH", "E2CM", "ECM", "IETH", "LLDPTLV", "PFC", "RDETH", "RETH", "AtomicETH",
+    "Branch", "CMTag", "CNTag", "CPIDField", "DBPRateReport", "EtypeField", "FECNReturn", "ImmDt",
     "LLDPCongestionNotification", "MACControl", "Pause", "RDTag", "RRTTag", "Tag", "UnknownMessage",
     "UnknownTag", "bind", "bound", "bound_ethertypes", "from_scapy", "payload_text", "payload_tree",
     "to_scapy", "unbind",

@@ -23,8 +23,9 @@ from scapy.packet import NoPayload, Packet, Raw
 
 from ecmproto import codec
 from ecmproto.codec import Frame, decode, encode
+from ecmproto.formats import csig
 from ecmproto.formats.ethernet import Ethernet
-from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.ethertypes import DEFAULT, OFF, EtherTypes
 from ecmproto.formats.registry import FORMATS, OWN, announcement, dispatch
 from ecmproto.layers import infiniband
 from ecmproto.layers.cn import CNM, CNTag
@@ -45,6 +46,8 @@ from ecmproto.layers.proposals import (
     UnknownTag,
 )
 
+CSIG = layer_of(csig.CSIG)
+
 LAYERS: dict[type[codec.Layer], type[Packet]] = {
     codec.CNTag: CNTag,
     codec.CNM: CNM,
@@ -63,6 +66,7 @@ LAYERS: dict[type[codec.Layer], type[Packet]] = {
     codec.MACControl: MACControl,
     codec.TLV: LLDPTLV,
     codec.CongestionNotificationTLV: LLDPCongestionNotification,
+    csig.CSIG: CSIG,
     **{cls: layer_of(cls) for cls in FORMATS[len(OWN) :]},
 }
 """The layer of each format that this package has one for."""
@@ -128,6 +132,7 @@ DOORS: dict[str, type[Packet]] = {
     "tag": ExperimentalTag,
     "mac_control": MACControlFrame,
     "lldp": LLDPDU,
+    "csig": CSIG,
 }
 """By role in the EtherType map, the layer that is asked to dissect."""
 
@@ -206,6 +211,7 @@ def _bind_dissection(bound: _Bound) -> None:
     vlans = [(getattr(bound.ethertypes, role), cls) for role, cls in VLAN_LAYERS.items()]
     vlans.append((bound.ethertypes.old_s_tag, Dot1Q))
     doors = [(getattr(bound.ethertypes, role), cls) for role, cls in DOORS.items()]
+    doors = [(value, cls) for value, cls in doors if value != OFF]
     doors += [
         (cls.announced_by, LAYERS[cls]) for cls in FORMATS[len(OWN) :] if isinstance(cls.announced_by, int)
     ]

@@ -79,6 +79,7 @@ TABLES: dict[str, tuple[int, str]] = {
         | checksum 16.0 16 uint
         | urgent_pointer 18.0 16 uint | options 20.0 + octets"""),
     "udp": (8, "srcport 0.0 16 uint | dstport 2.0 16 uint | length 4.0 16 uint | checksum 6.0 16 uint"),
+    "csig": (4, "t 0.0 3 uint | r 0.3 1 uint | s 0.4 5 uint | lm 1.1 7 uint | etype 2.0 16 uint"),
     "bth": (12, """opcode 0.0 8 uint | se 1.0 1 uint | m 1.1 1 uint | padcnt 1.2 2 uint | tver 1.4 4 uint
         | p_key 2.0 16 uint | fecn 4.0 1 uint | becn 4.1 1 uint | reserved6 4.2 6 uint | qp 5.0 24 uint
         | a 8.0 1 uint | reserved7 8.1 7 uint | psn 9.0 24 uint"""),
