@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         PauseInterface,
         PauseSender,
         PauseStorm,
+        QueuePair,
+        RoceTraffic,
         Statistics,
     )
 
@@ -55,6 +57,7 @@ def stats_table(statistics: Statistics, path: str) -> str:
         parts.append(_curves(statistics))
     parts += [
         *pauses(statistics), *history(statistics), *storms(statistics), *pfc_frames(statistics),
+        *roce(statistics),
         *feedback(statistics), *probes(statistics), *rates(statistics), _sizes(statistics),
         *_priorities(statistics), *_malformed(statistics), *_notes(statistics),
     ]  # fmt: skip
@@ -337,6 +340,74 @@ def pfc_frames(statistics: Statistics) -> Iterator[str]:
         for each in pfc.faults
     ]
     yield "\n".join([title, *lines])
+
+
+def roce(statistics: Statistics) -> Iterator[str]:
+    """Yield the section on RoCE: marks and CNPs over time, and the queue pairs with most trouble."""
+    found = statistics.roce
+    if found is None:
+        return
+    title = f"{paint('RoCE', 'title')}, by queue pair and direction, most trouble first"
+    lines = [title, pairs(list(_roce(statistics, found)), width=_NAMES)]
+    names = ["frames", "rate", "CE", "CNPs", "delay", "missing", "again", "NAKs"]
+    rows: _Rows = [("", names)]
+    rows += [(_flow_name(each), _queue_pair(statistics, each)) for each in found.queue_pairs[:_FLOWS_SHOWN]]
+    lines += [columns_of(rows), *_more(len(found.queue_pairs), _FLOWS_SHOWN, "queue pairs")]
+    if statistics.intervals.count > 1 and found.cnps:
+        both = zip(found.ce_over_time, found.frames_over_time, strict=True)
+        marked = [ce / max(1, frames) for ce, frames in both]
+        width_ns = statistics.intervals.width_ns
+        cnps = [count * NS_PER_S / width_ns for count in found.cnps_over_time]
+        lines.append(over_time("CE share", marked, share(max(marked))))
+        lines.append(over_time("CNPs    ", cnps, per_second(max(cnps))))
+    yield "\n".join(lines)
+
+
+def _roce(statistics: Statistics, found: RoceTraffic) -> Iterator[tuple[str, str]]:
+    ect, ce = (sum(values) for values in (found.ect_over_time, found.ce_over_time))
+    timed = max(1, sum(found.frames_over_time))
+    yield "frames", f"{found.frames:,}, {share(ect / timed)} ECT, {share(ce / timed)} CE"
+    if found.cnps:
+        unsure = sum(each.cnps for each in found.queue_pairs if not each.is_settled)
+        sure = f", of {unsure:,} it is not known for which flow" if unsure else ""
+        yield "CNPs", f"{found.cnps:,}, {_rate(statistics, found.cnps)}{sure}"
+    if found.delay_ns is not None:
+        values = (("p50", found.delay_ns.p50), ("p90", found.delay_ns.p90), ("p99", found.delay_ns.p99))
+        told = ", ".join(f"{name} {format_time(value)}" for name, value in values)
+        most = format_time(found.delay_ns.maximum)
+        yield "delay", f"from the first CE to the CNP: {told}, most {most}"
+    refused: dict[str, int] = {}
+    for each in found.queue_pairs:
+        for code, count in each.naks.items():
+            refused[code] = refused.get(code, 0) + count
+        if each.receiver_not_ready:
+            refused[_NOT_READY] = refused.get(_NOT_READY, 0) + each.receiver_not_ready
+    if refused:
+        yield "NAKs", ", ".join(f"{code} {count:,}" for code, count in refused.items())
+
+
+_NOT_READY = "receiver not ready"
+_ADDRESS = 15
+
+
+def _flow_name(each: QueuePair) -> str:
+    whole = each.source, each.destination
+    ends = (text if len(text) <= _ADDRESS else f"{text[:7]}…{text[-7:]}" for text in whole)
+    return f"{' → '.join(ends)} QP {each.queue_pair:#x}"
+
+
+def _queue_pair(statistics: Statistics, each: QueuePair) -> list[str]:
+    rate = statistics.span.per_second(8 * each.octets)
+    return [
+        f"{each.frames:,}",
+        ABSENT if rate is None else format_rate(rate),
+        share(each.ce_frames / each.frames),
+        f"{each.cnps_against:,}" if each.other_direction else "?",
+        ABSENT if each.delay_ns is None else format_time(each.delay_ns.p50),
+        f"{each.psns_missing:,}",
+        f"{each.psn_repeats:,}",
+        f"{each.refusals_against if each.refusals_against or each.is_settled else each.refusals:,}",
+    ]
 
 
 def feedback(statistics: Statistics) -> Iterator[str]:

@@ -50,14 +50,19 @@ from ecmproto.stats.pauses import (
     storm_rule,
 )
 from ecmproto.stats.pfc_faults import PfcFaultCounts
-from ecmproto.stats.statistics import Intervals, Span, Statistics
+from ecmproto.stats.roce import MOST_QUEUE_PAIRS, ROCE_FIELD, ROCE_FIELDS, RoceCounts
+from ecmproto.stats.statistics import Intervals, RoceTraffic, Span, Statistics
 from ecmproto.stats.tally import FARTHEST_NS, CountedBatch, Timeline, counted_batch, usable_times
 from ecmproto.units import format_rate, format_time
 
 DEFAULT_SPEED_BPS = 10 * 10**9
 """The rate assumed of links whose rate nobody states."""
-FIELDS = tuple(dict.fromkeys((*FRAME_FIELDS, *FEEDBACK_FIELDS, *PROBE_FIELDS, *RATE_FIELDS, *PAUSE_FIELDS)))
+FIELDS = tuple(
+    dict.fromkeys((*FRAME_FIELDS, *FEEDBACK_FIELDS, *PROBE_FIELDS, *RATE_FIELDS, *PAUSE_FIELDS, ROCE_FIELD))
+)
 """The columns that statistics are counted from."""
+FIELDS_WITH_ROCE = tuple(dict.fromkeys((*FIELDS, *ROCE_FIELDS)))
+"""The same where there is RoCE."""
 
 
 class Accumulator:
@@ -100,6 +105,7 @@ class Accumulator:
         self._rates = [RateCounts(carrier, timeline) for carrier in RATE_CARRIERS]
         self._pauses = PauseCounts(timeline, speed_bps, storm_rule(detect_ns, restore_ns))
         self._pfc = PfcFaultCounts(lossless, ethertypes)
+        self._roce = RoceCounts(timeline)
         self._counters: tuple[_Counter, ...] = (
             self._frames, self._kinds, *self._feedback, self._probes, *self._rates
         )  # fmt: skip
@@ -125,8 +131,17 @@ class Accumulator:
             kept, timed = batch.select(selected), timed[selected]
         if not len(kept):
             return
-        columns = extract(kept, FIELDS, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool)
+        # fields of RoCE are asked for once there is any: IP addresses take time, and most frames have them
+        fields = FIELDS_WITH_ROCE if self._roce.any else FIELDS
+        columns = extract(kept, fields, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool)
+        if not self._roce.any and len(columns[ROCE_FIELD]):
+            fields = FIELDS_WITH_ROCE
+            columns = extract(
+                kept, fields, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool
+            )
         taken = counted_batch(kept, columns, self._timeline.slots(kept.time_ns[timed]), timed)
+        if fields is FIELDS_WITH_ROCE:
+            self._roce.add(taken)
         for counter in self._counters:
             counter.add(taken)
         self._pauses.add(taken, interfaces)
@@ -162,6 +177,7 @@ class Accumulator:
             own.join(other)
         self._pauses.join(later._pauses, shift)
         self._pfc.join(later._pfc)
+        self._roce.join(later._roce)
 
     def result(
         self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
@@ -203,6 +219,7 @@ class Accumulator:
             rates=tuple(rate for counts in self._rates for rate in counts.rates()),
             pauses=self._pauses.times(span.last_ns or 0),
             pfc=self._pfc.frames,
+            roce=self._roce.traffic,
             left_out=self._left_out(),
             notes=(),
             problem=problem,
@@ -217,6 +234,7 @@ class Accumulator:
             "probed_flows": [self._probes.flows],
             "rates": [counts.queues for counts in self._rates],
             "pause_senders": [self._pauses.senders],
+            "queue_pairs": [self._roce.queue_pairs],
         }
         counts = {name: sum(each.left_out for each in group) for name, group in numberings.items()}
         counts["malformed"] = self._frames.left_out
@@ -361,6 +379,7 @@ _LEFT_OUT_OF = {
     "probed_flows": f"about probed flows beyond the first {MOST_PROBED_FLOWS}",
     "rates": f"about rate-limited queues beyond the first {MOST_QUEUES}",
     "pause_senders": f"from senders of pauses beyond the first {MOST_SENDERS}",
+    "queue_pairs": f"to RoCE queue pairs beyond the first {MOST_QUEUE_PAIRS}",
     "malformed": f"malformed in ways beyond the first {MOST_MALFORMED}",
 }
 
@@ -377,6 +396,7 @@ def _notes(statistics: Statistics, untimed_pauses: int, cut_short: bool) -> Iter
     if not statistics.frames:
         return
     yield from _on_pauses(statistics, untimed_pauses, cut_short)
+    yield from _on_roce(statistics.roce)
     yield from _on_frames(statistics)
     yield from _on_times(statistics)
     for name, count in statistics.left_out.items():
@@ -415,6 +435,27 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool) -> Iterato
         )
     if untimed:
         yield f"{counted(untimed, 'pause frame')} without a time: what they stopped is not known."
+
+
+def _on_roce(roce: RoceTraffic | None) -> Iterator[str]:
+    if roce is None:
+        return
+    one = roce.address_pairs - roce.pairs_of_both_directions
+    if one == roce.address_pairs:
+        yield (
+            "RoCE is in the capture in one direction only: which CNPs and acknowledges belong to which "
+            "frames, and the delay of CNPs, are not known."
+        )
+    elif one:
+        yield (
+            f"{one} of {roce.address_pairs} pairs of addresses with RoCE are in the capture in one direction "
+            "only: what came back for their frames is not known."
+        )
+    if any(each.cnps and each.about_by == "one of" for each in roce.queue_pairs):
+        yield (
+            "CNPs name the queue pair of a flow's sender: between addresses with several flows, and where no "
+            "acknowledge ties two queue pairs together, theirs is one of several."
+        )
 
 
 def _on_frames(statistics: Statistics) -> Iterator[str]:

@@ -402,6 +402,93 @@ class PfcFrames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePair:
+    """RoCE frames to one queue pair between two addresses: one direction of a connection."""
+
+    source: str
+    destination: str
+    queue_pair: int
+    frames: int
+    octets: int
+    data_frames: int
+    """Neither acknowledges nor CNPs."""
+    ect_frames: int
+    """Of an ECN-capable transport, marked or not."""
+    ce_frames: int
+    """Marked on the way, CNPs aside."""
+    cnps: int
+    """CNPs among the frames: they tell this queue pair to slow down, which sends the other way round."""
+    acknowledges: int
+    receiver_not_ready: int
+    naks: Mapping[str, int]
+    """Negative acknowledgments by their codes."""
+    psn_gaps: int
+    psns_missing: int
+    """PSNs in these gaps."""
+    psn_repeats: int
+    """Frames whose PSN was before the next one."""
+    other_direction: bool
+    """Whether the capture has frames of the other direction between the addresses."""
+    about: tuple[int, ...]
+    """The queue pairs of the flows that CNPs and acknowledges here may be about."""
+    about_by: str
+    """How that is known: "acknowledged", "only one", "one of" several; "" where the flow is not seen."""
+    cnps_against: int
+    """CNPs that came back for these frames, as far as it is known that they are for them."""
+    refusals_against: int
+    """NAKs and receivers not ready that came back for these frames, likewise."""
+    delay_ns: Distribution | None
+    """From the first CE-marked frame since the last such CNP to the next one."""
+
+    @property
+    def trouble(self) -> int:
+        """How much is wrong: marks, CNPs, missing and repeated PSNs, NAKs.
+
+        What came back counts with the flow that it is about, or where it goes if that is not known.
+        """
+        here = (
+            self.ce_frames + self.psns_missing + self.psn_repeats + self.cnps_against + self.refusals_against
+        )
+        return here if self.is_settled else here + self.cnps + self.refusals
+
+    @property
+    def refusals(self) -> int:
+        """NAKs and receivers not ready among the frames."""
+        return self.receiver_not_ready + sum(self.naks.values())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known which flow CNPs and acknowledges here are about."""
+        return self.about_by in ("acknowledged", "only one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoceTraffic:
+    """RoCE frames, by queue pair and direction."""
+
+    frames: int
+    address_pairs: int
+    """Sources and destinations, each direction by itself."""
+    pairs_of_both_directions: int
+    """Those of them whose other direction is in the capture too."""
+    queue_pairs: tuple[QueuePair, ...]
+    """Those with most trouble first."""
+    delay_ns: Distribution | None
+    """Of all flows that CNPs are known to be for."""
+    delay_quarters: tuple[tuple[int, int, int], ...] = field(repr=False)
+    """These by quarters of doublings: least, least of the next, count."""
+    frames_over_time: tuple[int, ...] = field(repr=False)
+    ect_over_time: tuple[int, ...] = field(repr=False)
+    ce_over_time: tuple[int, ...] = field(repr=False)
+    cnps_over_time: tuple[int, ...] = field(repr=False)
+
+    @property
+    def cnps(self) -> int:
+        """All CNPs."""
+        return sum(each.cnps for each in self.queue_pairs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
     """The statistics of a capture, or of the frames that a filter selects."""
 
@@ -437,6 +524,7 @@ class Statistics:
     rates: tuple[AdvertisedRate, ...]
     pauses: PauseTimes | None
     pfc: PfcFrames | None
+    roce: RoceTraffic | None
     left_out: Mapping[str, int]
     """Frames left out of the lists above because those have as many rows as there may be."""
     notes: tuple[str, ...]
@@ -532,6 +620,7 @@ def as_document(statistics: Statistics, capture: str) -> dict[str, Any]:
         "rates": [_rate(each) for each in statistics.rates],
         "pauses": None if statistics.pauses is None else _pauses(statistics, statistics.pauses),
         "pfc": None if statistics.pfc is None else _pfc(statistics.pfc),
+        "roce": None if statistics.roce is None else _roce(statistics, statistics.roce),
         "left_out": dict(statistics.left_out),
         "notes": list(statistics.notes),
     }
@@ -645,6 +734,53 @@ def _pfc(pfc: PfcFrames) -> dict[str, Any]:
             }
             for each in pfc.faults
         ],
+    }
+
+
+def _roce(statistics: Statistics, roce: RoceTraffic) -> dict[str, Any]:
+    return {
+        "frames": roce.frames,
+        "address_pairs": roce.address_pairs,
+        "pairs_of_both_directions": roce.pairs_of_both_directions,
+        "cnp_delay_ns": _distribution(roce.delay_ns),
+        "cnp_delay_histogram": [
+            {"low_ns": low, "high_ns": high, "cnps": count} for low, high, count in roce.delay_quarters
+        ],
+        "frames_over_time": list(roce.frames_over_time),
+        "ect_frames_over_time": list(roce.ect_over_time),
+        "ce_frames_over_time": list(roce.ce_over_time),
+        "cnps_over_time": list(roce.cnps_over_time),
+        "queue_pairs": [_queue_pair(statistics, each) for each in roce.queue_pairs],
+    }
+
+
+def _queue_pair(statistics: Statistics, each: QueuePair) -> dict[str, Any]:
+    return {
+        "source": each.source,
+        "destination": each.destination,
+        "queue_pair": each.queue_pair,
+        "frames": each.frames,
+        "octets": each.octets,
+        **_rates(statistics, each.frames, each.octets),
+        "data_frames": each.data_frames,
+        "ect_share": each.ect_frames / each.frames,
+        "ce_share": each.ce_frames / each.frames,
+        "ect_frames": each.ect_frames,
+        "ce_frames": each.ce_frames,
+        "cnps": each.cnps,
+        "cnps_per_s": statistics.span.per_second(each.cnps),
+        "acknowledges": each.acknowledges,
+        "receiver_not_ready": each.receiver_not_ready,
+        "naks": dict(each.naks),
+        "psn_gaps": each.psn_gaps,
+        "psns_missing": each.psns_missing,
+        "psn_repeats": each.psn_repeats,
+        "other_direction_seen": each.other_direction,
+        "about_queue_pairs": list(each.about),
+        "about_by": each.about_by or None,
+        "cnps_against": each.cnps_against,
+        "refusals_against": each.refusals_against,
+        "cnp_delay_ns": _distribution(each.delay_ns),
     }
 
 

@@ -336,17 +336,33 @@ class Distributions:
     def join(self, later: Distributions, numbers: Int64, count: int) -> None:
         """Add the rows of ``later``; ``numbers`` says to which rows here, of ``count``, NO_NUMBER to none."""
         self._grow(count)
-        rows = np.flatnonzero(numbers[: len(later._counts)] != NO_NUMBER)
+        numbers = numbers[: len(later._counts)]
+        rows = np.flatnonzero(numbers != NO_NUMBER)
         to = numbers[rows]
-        self._counts[to] += later._counts[rows]
-        self._ends[0, to] += later._ends[0, rows]
-        self._ends[1, to] = np.minimum(self._ends[1, to], later._ends[1, rows])
-        self._ends[2, to] = np.maximum(self._ends[2, to], later._ends[2, rows])
+        np.add.at(self._counts, to, later._counts[rows])
+        total, least, greatest = self._ends
+        np.add.at(total, to, later._ends[0, rows])
+        np.minimum.at(least, to, later._ends[1, rows])
+        np.maximum.at(greatest, to, later._ends[2, rows])
 
     def counts(self) -> Int64:
         """Return how many values each row has."""
         counts: Int64 = self._counts.sum(axis=1)
         return counts
+
+    def quarters(self, row: int) -> tuple[tuple[int, int, int], ...]:
+        """Return how many values of a row, none of them negative, lie in each quarter of a doubling.
+
+        They are triples: the least value that falls there, the least one behind it, and the count.
+        """
+        found: dict[tuple[int, int], int] = {}
+        if row < len(self._counts):
+            for place in np.flatnonzero(self._counts[row, _SIDE:]).tolist():
+                low = _lower_end(place)
+                digits = max(0, low.bit_length() - 3)
+                key = low >> digits << digits, ((low >> digits) + 1) << digits
+                found[key] = found.get(key, 0) + int(self._counts[row, _SIDE + place])
+        return tuple((*key, count) for key, count in sorted(found.items()))
 
     def row(self, row: int) -> Distribution | None:
         """Return the distribution of a row; None where it has no values."""

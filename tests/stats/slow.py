@@ -154,6 +154,7 @@ class Slow:
             rates=tuple(self._rates()),
             pauses=self._pauses(),
             pfc=self._pfc(),
+            roce=None,
             left_out={},
             notes=(),
         )
