@@ -167,7 +167,12 @@ def test_refusals() -> None:
     assert found.naks == {
         "PSN sequence error": 1, "remote access error": 2, "invalid RD request": 1, "other": 1
     }  # fmt: skip
-    assert found.trouble == 7
+    assert found.trouble == found.refusals == 7
+    flow = (9, roce(A, B, 0x22, 5))
+    events = [flow, *((10 + at, ack(B, A, 0x11, 5, each)) for at, each in enumerate(syndromes))]
+    flows = traffic(events)
+    assert (row(flows, A, 0x22).refusals_against, row(flows, A, 0x22).trouble) == (7, 7)
+    assert row(flows, B, 0x11).trouble == 0
 
 
 def test_one_direction_and_both() -> None:
@@ -239,7 +244,9 @@ FRAMES = st.one_of(
         st.integers(0, 3),
     ),
     st.builds(lambda ends, qp: cnp(ends[0], ends[1], qp), st.permutations([A, B]), QUEUE_PAIRS),
-    st.builds(lambda ends, qp, psn: ack(ends[0], ends[1], qp, psn), st.permutations([A, B]), QUEUE_PAIRS, PSNS),
+    st.builds(
+        lambda ends, qp, psn: ack(ends[0], ends[1], qp, psn), st.permutations([A, B]), QUEUE_PAIRS, PSNS
+    ),
 )  # fmt: skip
 
 
