@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Int64
 from ecmproto.columns import Columns
-from ecmproto.formats.infiniband import CE, CNP_OPCODE, NAK_CODES, NOT_ECT
+from ecmproto.formats.infiniband import CNP_OPCODE, NAK_CODES
+from ecmproto.formats.ip import CE, NOT_ECT
 from ecmproto.kernel import compiled
 from ecmproto.stats.statistics import QueuePair, RoceTraffic
 from ecmproto.stats.tally import (
