@@ -27,7 +27,9 @@ from ecmproto_cli.output import paint
 
 if TYPE_CHECKING:
     from ecmproto.capture import Sink
+    from ecmproto.craft.expectations import Expectation
     from ecmproto.craft.recipe import Chunk, Recipe
+    from ecmproto.craft.sequences import Sequence as FrameSequence
     from ecmproto.craft.sequences import Step, Storm
     from ecmproto.craft.spec import Reading
     from ecmproto.craft.stack import Stack
@@ -193,7 +195,19 @@ def sequence_steps(words: tuple[str, ...], line: Mapping[str, Any], **read: Any)
 
     SpecError and ParameterError for what is none.
     """
-    from ecmproto.craft.sequences import given_by, sequence_named
+    sequence, given = _sequence(words, line)
+    return sequence.steps(given, **read)
+
+
+def sequence_expectations(words: tuple[str, ...], line: Mapping[str, Any], **read: Any) -> list[Expectation]:
+    """Return what is expected of a sequence as a whole; arguments and errors as `sequence_steps`."""
+    sequence, given = _sequence(words, line)
+    return sequence.expected(given, **read)
+
+
+def _sequence(words: tuple[str, ...], line: Mapping[str, Any]) -> tuple[FrameSequence, dict[str, str]]:
+    from ecmproto.craft.sequences import given_by
+    from ecmproto.craft.switch_tests import sequence_named
 
     sequence = sequence_named(words[0])
     given = given_by(words[1:], sequence.name)
@@ -204,7 +218,7 @@ def sequence_steps(words: tuple[str, ...], line: Mapping[str, Any], **read: Any)
         if option in given:
             raise SpecError(where=sequence.name, needed="each parameter once", got=f"{option!r} twice")
         given[option] = str(value)
-    return sequence.steps(given, **read)
+    return sequence, given
 
 
 def from_steps(steps: Iterable[Step], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
@@ -228,12 +242,16 @@ def line_item(
     return item
 
 
-def write_expectations(steps: Sequence[Step], sink: Sink) -> None:
-    """Write the expectation for each frame, one JSON document a line."""
-    expected = [step.expected for step in steps if step.expected is not None]
-    if not expected:
-        raise click.UsageError("--expect belongs to a sequence of which something is expected: cnd-boundary")
-    sink.write("".join(f"{json.dumps(document)}\n" for document in expected))
+def write_expectations(steps: Sequence[Step], expectations: Sequence[Expectation], sink: Sink) -> None:
+    """Write what is expected, one JSON document a line: of each frame where that is said, else of all."""
+    documents: list[Mapping[str, Any]] = [step.expected for step in steps if step.expected is not None]
+    documents = documents or [each.document() for each in expectations]
+    if not documents:
+        from ecmproto.craft.switch_tests import SEQUENCES
+
+        known = ", ".join(name for name, each in SEQUENCES.items() if each.expects)
+        raise click.UsageError(f"--expect belongs to a sequence of which something is expected: {known}")
+    sink.write("".join(f"{json.dumps(document)}\n" for document in documents))
 
 
 def write_toml(items: Iterable[Mapping[str, Any]], path: str, force: bool) -> None:
@@ -248,7 +266,7 @@ def write_toml(items: Iterable[Mapping[str, Any]], path: str, force: bool) -> No
 
 def sequence_list() -> str:
     """Return the sequences with their parameters, for a person."""
-    from ecmproto.craft.sequences import SEQUENCES
+    from ecmproto.craft.switch_tests import SEQUENCES
 
     blocks = []
     for sequence in SEQUENCES.values():

@@ -26,6 +26,7 @@ from typing import Any
 from ecmproto.codec.document import nearest
 from ecmproto.codec.frame import decode_lax, encode
 from ecmproto.craft.builders import build, finish
+from ecmproto.craft.expectations import SCHEMA, Expectation, of_frames
 from ecmproto.craft.recipe import MAX_TIME_NS, time_text
 from ecmproto.craft.spec import MAX_COUNT
 from ecmproto.craft.stack import Stack
@@ -52,7 +53,6 @@ from ecmproto.units import (
     parse_time,
 )
 
-SCHEMA = "ecmproto/expectation/1"
 MAX_RATE = 10**9
 """More frames a second have no times of their own."""
 
@@ -70,24 +70,44 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """An item of a specification, and what is expected of its frame, as plain data; None of nothing."""
+    """An item of a specification, and what is expected of its frame, as plain data; None of nothing.
+
+    With ``reverse`` it comes from the far side of the device under test, the other way.
+    """
 
     item: Mapping[str, Any]
     expected: Mapping[str, Any] | None = None
+    reverse: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
-    """A named series of frames; ``make`` returns its steps, which have expectations if ``expects`` is set."""
+    """A named series of frames; ``make`` returns its steps, of which something is expected if ``expects``.
+
+    ``expectations`` returns that of the series as a whole; without it each step has its own.
+    """
 
     name: str
     doc: str
     parameters: Mapping[str, Parameter]
     make: Callable[[Values, EtherTypes], Iterable[Step]]
     expects: bool = False
+    expectations: Callable[[Values, EtherTypes], list[Expectation]] | None = None
 
     def steps(self, given: Mapping[str, str], *, ethertypes: EtherTypes = DEFAULT) -> list[Step]:
         """Return the steps for the given parameters; SpecError or ParameterError for invalid ones."""
+        return list(self.make(self._values(given), ethertypes))
+
+    def expected(self, given: Mapping[str, str], *, ethertypes: EtherTypes = DEFAULT) -> list[Expectation]:
+        """Return what is expected for the given parameters; errors as `steps`."""
+        if self.expectations is not None:
+            return self.expectations(self._values(given), ethertypes)
+        if not self.expects:
+            return []
+        steps = self.steps(given, ethertypes=ethertypes)
+        return of_frames(step.expected for step in steps if step.expected is not None)
+
+    def _values(self, given: Mapping[str, str]) -> Values:
         for name in given:
             if name not in self.parameters:
                 raise SpecError(
@@ -95,7 +115,7 @@ class Sequence:
                     hint=nearest(name, self.parameters),
                 )  # fmt: skip
         values = {name: parameter.default for name, parameter in self.parameters.items()}
-        return list(self.make(values | dict(given), ethertypes))
+        return values | dict(given)
 
 
 def given_by(words: Words[str], name: str) -> dict[str, str]:
@@ -437,16 +457,3 @@ def _line(stack: Stack, pause: Layer) -> str:
                 value = getattr(pause, field.key) if is_pause else part.values[field.key]
                 words.append(f"{field.key}={text_of(field, value)}")
     return " ".join(words)
-
-
-SEQUENCES: dict[str, Sequence] = {each.name: each for each in (CNM_FLOOD, CN_TAG_SWEEP, CND_BOUNDARY)}
-
-
-def sequence_named(name: str) -> Sequence:
-    """Return the sequence of this name; SpecError with the nearest otherwise."""
-    if name not in SEQUENCES:
-        raise SpecError(
-            where="frame", needed="the name of a layer or of a sequence", got=repr(name),
-            hint=nearest(name, SEQUENCES),
-        )  # fmt: skip
-    return SEQUENCES[name]

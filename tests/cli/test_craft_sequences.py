@@ -11,7 +11,7 @@ import pytest
 
 from ecmproto.capture import open_capture
 from ecmproto.codec import CNM, PFC, decode
-from ecmproto.craft.sequences import SEQUENCES
+from ecmproto.craft.switch_tests import SEQUENCES
 from ecmproto_cli.main import run
 
 STORM = ["pfc", "prio3=65535", "prio4=65535", "--storm", "10G"]

@@ -13,8 +13,9 @@ import pytest
 
 from ecmproto.codec import CNM, UDP, VLAN, CNTag, CongestionNotificationTLV, Data, EtherTypes, Frame, decode
 from ecmproto.craft.recipe import Chunk, chunks
-from ecmproto.craft.sequences import SEQUENCES, Step, sequence_named
+from ecmproto.craft.sequences import Step
 from ecmproto.craft.spec import Reading, read_items, read_toml, toml_of
+from ecmproto.craft.switch_tests import SEQUENCES, sequence_named
 from ecmproto.errors import EcmprotoError, ParameterError, SpecError
 
 
@@ -32,7 +33,7 @@ def frames(of: list[Step]) -> list[bytes]:
 
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_as_a_specification_it_is_the_same(name: str) -> None:
-    of = steps(name)
+    of = steps(name, **({"rate": "10pps"} if name.startswith("pfc-") else {}))
     text = "".join(toml_of(step.item for step in of))
     again = chunks(read_toml(io.BytesIO(text.encode()), "x.toml", Reading()))
     for one, other in zip(made(of), again, strict=True):

@@ -31,6 +31,7 @@ from ecmproto_cli.recipes import (
     is_sequence,
     line_item,
     line_options,
+    sequence_expectations,
     sequence_list,
     sequence_steps,
     storm_from,
@@ -93,7 +94,7 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 @write_option("Where to write; - is stdout (the default).")
 @click.option(
     "--expect", metavar="FILE",
-    help="With a sequence: what a switch has to do with each of its frames, one JSON document a line.",
+    help="With a sequence: what a switch has to do with its frames, one JSON document a line.",
 )  # fmt: skip
 @force_option
 @click.option("--list", "listing", is_flag=True, help="List the sequences with their parameters.")
@@ -159,7 +160,10 @@ def command(
             recipes: Iterator[Recipe | Chunk]
             steps = _steps(words, line, storm, options, times, ethertypes)
             if expect is not None:
-                write_expectations(steps or (), files.enter_context(open_sink(expect, force=force)))
+                named = is_sequence(words) and storm is None
+                given = line | {"rate": rate}
+                wanted = sequence_expectations(words, given, ethertypes=ethertypes) if named else []
+                write_expectations(steps or (), wanted, files.enter_context(open_sink(expect, force=force)))
             if steps is not None:
                 recipes = from_steps(steps, "storm" if storm else words[0], reading)
             elif columns is not None:
@@ -202,7 +206,8 @@ def _steps(
     for name in ("interval", "time"):
         if times[name] is not None:
             raise click.UsageError(f"a sequence has times of its own: needed no --{name}")
-    return sequence_steps(words, line | {"rate": times["rate"]}, ethertypes=ethertypes)
+    steps = sequence_steps(words, line | {"rate": times["rate"]}, ethertypes=ethertypes)
+    return [step for step in steps if not step.reverse]
 
 
 def _check_options(

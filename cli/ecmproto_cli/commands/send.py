@@ -18,8 +18,8 @@ from ecmproto.errors import EcmprotoError, EncodeError, InterfaceError, Paramete
 from ecmproto.units import format_octets, format_rate, format_time
 from ecmproto_cli.capturing import HeldInterrupt
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED, USAGE, CommandError, warn
-from ecmproto_cli.options import READ_HELP, captures_named, color_option, ethertype_option
-from ecmproto_cli.output import pairs
+from ecmproto_cli.options import READ_HELP, captures_named, color_option, ethertype_option, force_option
+from ecmproto_cli.output import check_outputs, pairs
 from ecmproto_cli.progress import work
 from ecmproto_cli.recipes import (
     check_sources,
@@ -60,7 +60,7 @@ _OWN_SPEED = "the interface's"
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
-@click.option("-i", "--interface", metavar="IF", required=True, help="Interface to send out of.")
+@click.option("-i", "--interface", metavar="IF", help="Interface to send out of.")
 @click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=f"Send what it holds. {READ_HELP}")
 @click.option("--spec", metavar="FILE", help="Send the frames of a .toml or .json specification.")
 @line_options
@@ -93,13 +93,28 @@ _OWN_SPEED = "the interface's"
     is_flag=True,
     help="Run before all ordinary processes, to be late more rarely; needs root.",
 )
+@click.option(
+    "--expect", "far", metavar="IF",
+    help="With a sequence of which something is expected: capture here too, behind the device under test, "
+    "send what returns from here, and say whether it does what is expected.",
+)  # fmt: skip
+@click.option(
+    "--expect-from", "captured", metavar="FILE",
+    help="Send nothing: judge a capture made behind the device under test.",
+)  # fmt: skip
+@click.option(
+    "--expect-near", "near_captured", metavar="FILE",
+    help="With --expect-from: the capture made where the sequence was sent from, both directions.",
+)  # fmt: skip
+@click.option("--junit", metavar="FILE", help="With --expect and --expect-from: write the verdicts as JUnit.")
+@force_option
 @click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to report.")
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
 @ethertype_option
 @color_option
 def command(
     words: tuple[str, ...],
-    interface: str,
+    interface: str | None,
     read: tuple[str, ...],
     spec: str | None,
     rate: str | None,
@@ -110,6 +125,11 @@ def command(
     pacing: str,
     bypass: bool,
     realtime: bool,
+    far: str | None,
+    captured: str | None,
+    near_captured: str | None,
+    junit: str | None,
+    force: bool,
     form: str,
     seed: int | None,
     ethertypes: EtherTypes,
@@ -127,6 +147,8 @@ def command(
     ecmproto send -i eth0 pfc prio3=65535 --dst 01:80:c2:00:00:01 --rate max --count 1000000
     ecmproto send -i eth0 pfc prio3=65535 prio4=65535 --storm --duration 30s
     ecmproto send -i eth0 cnd-boundary cnpv=3
+    ecmproto send -i eth0 pfc-storm prio=3,4 --expect eth1 --junit storm.xml
+    ecmproto send pfc-storm prio=3,4 --expect-from behind.pcapng --expect-near before.pcapng
     """
     from ecmproto.capture.linux.schedule import schedule_of
     from ecmproto.capture.linux.sender import Sendable
@@ -136,6 +158,18 @@ def command(
     others = {"count": count, "rate": rate, "speed": speed, "read": paths or None, "spec": spec}
     others["pacing"] = None if pacing == "rate" else pacing
     check_storm(storm, words, options, others | {"sweep": line["sweeps"]})
+    if far is not None or captured is not None or near_captured is not None:
+        others |= {"loop": loop, "storm": storm, "sweep": line["sweeps"]}
+        _check_expecting(words, others)
+        return _judged(
+            words, line, interface, far, captured, near_captured, junit=junit, force=force, bypass=bypass,
+            realtime=realtime, form=form, ethertypes=ethertypes,
+        )  # fmt: skip
+    for name, given in (("junit", junit is not None), ("force", force)):
+        if given:
+            raise click.UsageError(f"--{name} belongs to --expect and --expect-from")
+    if interface is None:
+        raise click.UsageError("needed -i IF, the interface to send out of")
     if count is not None and loop:
         raise click.UsageError("--count starts over by itself: needed --count or --loop, got both")
     if pacing == "even" and "max" in (rate, speed):
@@ -162,6 +196,71 @@ def command(
     if report.frames or not isinstance(ended_by, Exception):
         _say(report, sendable, form)
     return exit_code_after(report, ended_by)
+
+
+def _check_expecting(words: tuple[str, ...], others: dict[str, Any]) -> None:
+    """Refuse whatever else would say which frames leave when."""
+    if not is_sequence(words):
+        raise click.UsageError("--expect belongs to a sequence, such as pfc-storm (ecmproto craft --list)")
+    given = [name for name, value in others.items() if value not in (None, (), False)]
+    if given:
+        raise click.UsageError(f"a sequence that is judged has times of its own: needed no --{given[0]}")
+
+
+def _judged(
+    words: tuple[str, ...],
+    line: dict[str, Any],
+    near: str | None,
+    far: str | None,
+    captured: str | None,
+    near_captured: str | None,
+    *,
+    junit: str | None,
+    force: bool,
+    bypass: bool,
+    realtime: bool,
+    form: str,
+    ethertypes: EtherTypes,
+) -> int:
+    """Send a sequence, or read what came of one, and say whether that is what is expected."""
+    from ecmproto.capture.linux.schedule import schedule_of
+    from ecmproto_cli.verdicts import (
+        Test,
+        check_sides,
+        judge_captures,
+        judge_interfaces,
+        no_frame_judged,
+        tell,
+    )
+
+    check_sides(near, far, captured, near_captured)
+    check_outputs([junit], force=force)
+    try:
+        test = Test(words, line, ethertypes)
+    except (SpecError, EncodeError, ParameterError) as error:
+        raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "send")) from None
+    sent = None
+    if captured is not None:
+        judge_captures(test, captured, near_captured)
+    elif near is None:
+        raise click.UsageError("needed -i IF, the interface to send out of")
+    else:
+        assert far is not None
+        with opened_sender(near, bypass=bypass, realtime=realtime) as (sender, check):
+
+            def send(batches: Iterable[Batch]) -> tuple[SendReport, BaseException | None]:
+                return _send(sender, check, batches, schedule_of(), "rate")
+
+            report, ended_by = judge_interfaces(test, near, far, send)
+        if ended_by is not None:
+            return exit_code_after(report, ended_by)
+        sent = report_document(report)
+        if form == "table":
+            click.echo(report_table(report))
+    nothing = no_frame_judged(test)
+    if nothing is not None:
+        raise nothing
+    return tell(test, form=form, junit=junit, force=force, sent=sent)
 
 
 def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterable[Batch]]:
@@ -212,7 +311,7 @@ def _told(
     """Return the frames that a sequence, a line of layers or a specification file describes."""
     if is_sequence(words):
         steps = sequence_steps(words, line, ethertypes=reading.ethertypes)
-        return from_steps(steps, words[0], reading)
+        return from_steps((step for step in steps if not step.reverse), words[0], reading)
     return iter([from_line(words, line, reading)]) if words else from_file(str(spec), reading, files)
 
 

@@ -1,0 +1,449 @@
+"""Recipes for tests of switches, and the verdicts over captures made by hand: no interface takes part."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from ecmproto.capture import PcapngWriter
+from ecmproto.codec import PFC, VLAN, decode
+from ecmproto.craft.expectations import Expectation, Judge, Side, number_in
+from ecmproto.craft.recipe import chunks
+from ecmproto.craft.spec import Reading, read_items
+from ecmproto.craft.switch_tests import SEQUENCES, sequence_named
+from ecmproto.errors import EcmprotoError
+from ecmproto_cli.main import run
+
+Timed = tuple[int, bytes]
+MS = 10**6
+BEGAN_NS = 10**18
+WAY_NS = 50_000
+
+
+@functools.cache
+def sent(name: str, **given: str) -> dict[Side, list[Timed]]:
+    """Return the frames of a recipe by the side that they leave from, with their times."""
+    of = sequence_named(name).steps(given)
+    frames: dict[Side, list[Timed]] = {"near": [], "far": []}
+    for side, reverse in (("near", False), ("far", True)):
+        items = (step.item for step in of if step.reverse is reverse)
+        for chunk in chunks(read_items(items, "recipe", Reading())):
+            frames[side] += zip(chunk.times().tolist(), chunk.octets(), strict=True)  # type: ignore[index]
+    return frames
+
+
+def paused(frames: Iterable[Timed]) -> list[tuple[int, int]]:
+    """Return the spans that PFC of priority 3 covers at 10 Gb/s."""
+    spans: list[tuple[int, int]] = []
+    for time_ns, octets in frames:
+        pfc = decode(octets).get(PFC)
+        if pfc is None:
+            continue
+        end = time_ns + pfc.times[3] * 512 // 10
+        if spans and time_ns <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((time_ns, end))
+    return spans
+
+
+def bridge(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
+    """Forward everything but PFC."""
+    return [(t + WAY_NS, o) for t, o in near if PFC not in decode(o)], [(t + WAY_NS, o) for t, o in far]
+
+
+def obeys(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
+    """Forward everything but PFC, and hold priority 3 toward the near side while it is paused."""
+    ahead, back = bridge(near, far)
+    spans = paused(near)
+
+    def leaves(time_ns: int, octets: bytes) -> int:
+        if decode(octets)[VLAN].priority == 3:
+            return next((end for first, end in spans if first <= time_ns < end), time_ns)
+        return time_ns
+
+    return ahead, sorted(((leaves(*each), each[1]) for each in back), key=lambda each: each[0])
+
+
+Device = Callable[[list[Timed], list[Timed]], tuple[list[Timed], list[Timed]]]
+
+
+def captures(folder: Path, frames: dict[Side, list[Timed]], device: Device) -> tuple[str, str]:
+    """Write what a tester captures on both sides of a device; return the far and the near capture."""
+    ahead, back = device(frames["near"], frames["far"])
+    paths = []
+    for name, seen in (("far", frames["far"] + ahead), ("near", frames["near"] + back)):
+        paths.append(str(folder / f"{name}.pcapng"))
+        with PcapngWriter(paths[-1], force=True) as writer:
+            for time_ns, octets in sorted(seen, key=lambda each: each[0]):
+                writer.write_frame(octets, BEGAN_NS + time_ns)
+    return paths[0], paths[1]
+
+
+def judged(
+    words: list[str], folder: Path, device: Device, capsys: pytest.CaptureFixture[str], *more: str
+) -> tuple[int, dict[str, tuple[str, str]]]:
+    """Return the exit code, and the outcome and what was found by the expectation's name."""
+    given = dict(word.split("=", 1) for word in words[1:])
+    far, near = captures(folder, sent(words[0], **given), device)
+    code = run(["send", *words, "--expect-from", far, "--expect-near", near, "-T", "json", *more])
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "ecmproto/verdicts/1"
+    verdicts = {each["name"]: (each["outcome"], each["found"]) for each in document["verdicts"]}
+    assert len(verdicts) == document["passed"] + document["failed"] + document["unknown"]
+    return code, verdicts
+
+
+def failed(verdicts: dict[str, tuple[str, str]]) -> list[str]:
+    return [name for name, (outcome, _) in verdicts.items() if outcome == "failed"]
+
+
+# -- the recipes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prio", "held"), [("3", {3}), ("3,4", {3, 4}), ("0..7", set(range(8))), ("all", set(range(8)))]
+)
+def test_a_storm_holds_the_priorities_that_it_names(prio: str, held: set[int]) -> None:
+    frames = sent("pfc-storm", prio=prio)["near"]
+    pauses = [(time_ns, decode(octets)[PFC]) for time_ns, octets in frames if PFC in decode(octets)]
+    assert {p for _, pfc in pauses for p in range(8) if pfc.enabled(p)} == held
+    times = [time_ns for time_ns, _ in pauses]
+    # 65535 quanta are 3.355392 ms at 10 Gb/s; a frame every half of that, and the last one releases
+    assert {b - a for a, b in pairwise(times[:-1])} == {1_677_696}
+    assert pauses[-1][1].times == (0,) * 8
+    assert (times[0], times[-1]) == (200 * MS, 350 * MS)
+
+
+def test_frames_come_in_the_order_of_their_times_and_are_numbered_once() -> None:
+    frames = sent("pfc-storm")
+    for side in frames.values():
+        assert [t for t, _ in side] == sorted(t for t, _ in side)
+    numbers = [number_in(octets) for side in frames.values() for _, octets in side]
+    marked = [number for number in numbers if number is not None]
+    assert sorted(marked) == list(range(1, len(marked) + 1))
+
+
+def test_a_late_refresh_leaves_a_quarter_of_a_pause_free() -> None:
+    spans = paused(sent("pfc-late")["near"])
+    assert {b[0] - a[1] for a, b in pairwise(spans[:-1])} == {3_355_392 // 4}
+
+
+def test_a_storm_that_returns_comes_back_within_the_restoration_time() -> None:
+    first, second = paused(sent("pfc-storm-return", detect="100ms", restore="200ms")["near"])
+    assert first[1] - first[0] == second[1] - second[0] == 200 * MS
+    assert second[0] - first[1] == 100 * MS
+    spans = {
+        each.name: each.during_ns
+        for each in sequence_named("pfc-storm-return").expected({"detect": "100ms", "restore": "200ms"})
+        if each.during_ns is not None
+    }
+    # the storm begins at 200 ms; margins of 20 ms inside each span
+    assert spans == {
+        "priority 3 is stopped in storm 1": (220 * MS, 280 * MS),
+        "priority 3 is dropped by the watchdog": (320 * MS, 880 * MS),
+        "priority 3 runs again behind the last pause": (920 * MS, None),
+    }
+
+
+def test_prose_is_made_of_the_data() -> None:
+    said = Expectation(
+        name="x", side="far", filter="pfc", frames=(3, 3), during_ns=(MS, 2 * MS), rate_fps=(10, None),
+        in_order=True, latency_ns=MS,
+    )  # fmt: skip
+    assert (
+        said.sentence() == "x: 3 frames, from 1 ms to 2 ms, at least 10 frames/s, in order, at most 1 ms late"
+    )
+    assert said.document()["during_ns"] == (MS, 2 * MS)
+    assert dataclasses.replace(said, frames=(0, 0)).sentence().startswith("x: no frame, from")
+
+
+def test_an_ecn_sweep_has_every_octet_of_the_field() -> None:
+    frames = sent("ecn-sweep")["near"]
+    assert sorted(octets[15] for _, octets in frames) == list(range(256))
+
+
+# -- verdicts ---------------------------------------------------------------------------------------------
+
+
+def test_a_switch_that_obeys_passes_and_a_bridge_does_not_stop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    junit = tmp_path / "out.xml"
+    code, verdicts = judged(["pfc-storm"], tmp_path, obeys, capsys, "--junit", str(junit))
+    assert (code, failed(verdicts)) == (0, [])
+    assert {outcome for outcome, _ in verdicts.values()} == {"passed"}
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert suite.attrib["failures"] == "0"
+    assert len(suite) == len(verdicts)
+
+    code, verdicts = judged(["pfc-storm"], tmp_path, bridge, capsys, "--junit", str(junit), "--force")
+    assert (code, failed(verdicts)) == (1, ["priority 3 is stopped"])
+    # every 20 ms from 220 to 330 ms: 220, 240, 260, 280, 300, 320
+    assert verdicts["priority 3 is stopped"][1] == "got 6 frames, the first at 220.1 ms; expected no frame"
+    failure = ElementTree.parse(junit).getroot().find(".//failure")
+    assert failure is not None
+    assert "expected no frame" in failure.attrib["message"]
+
+
+def test_a_switch_that_pauses_a_lossy_priority_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["pfc-lossy", "prio=3", "latency=20ms", "rate=20pps"]
+    assert judged(words, tmp_path, bridge, capsys)[0] == 0
+    code, verdicts = judged(words, tmp_path, obeys, capsys)
+    assert code == 1
+    assert failed(verdicts) == ["priority 3 is not stopped, though paused, as it is lossy"]
+    assert "frames later than 20 ms" in verdicts[failed(verdicts)[0]][1]
+
+
+def test_a_late_refresh_lets_frames_go_once_a_pause(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["pfc-late", "latency=1ms", "rate=20pps"]
+    assert judged(words, tmp_path, obeys, capsys)[0] == 0
+
+    def holds(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
+        ahead, back = bridge(near, far)
+        held = [(350 * MS if 200 * MS < t < 350 * MS else t, o) for t, o in back]
+        return ahead, sorted(held, key=lambda each: each[0])
+
+    code, verdicts = judged(words, tmp_path, holds, capsys)
+    assert code == 1
+    assert "priority 3 starts again whenever a refresh is late" in failed(verdicts)
+
+
+@pytest.mark.parametrize(("watchdog", "wrong"), [("none", "forward"), ("drop", "none"), ("forward", "drop")])
+def test_a_watchdog_does_what_it_is_said_to_do(
+    watchdog: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["pfc-storm-return", "detect=100ms", "restore=200ms", "rate=40pps"]
+
+    def guarded(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
+        ahead, back = obeys(near, far)
+        first = 300 * MS  # 100 ms into the storm that begins at 200 ms; it is over 200 ms behind the last
+        fresh = [(t, o) for t, o in bridge(near, far)[1] if decode(o)[VLAN].priority == 3]
+        others = [(t, o) for t, o in back if decode(o)[VLAN].priority != 3]
+        three = [(t, o) for t, o in fresh if t < 200 * MS or t > 900 * MS]
+        if watchdog == "forward":
+            three += [(max(t, first), o) for t, o in fresh if 200 * MS <= t <= 900 * MS]
+        return ahead, sorted(others + three, key=lambda each: each[0])
+
+    device = obeys if watchdog == "none" else guarded
+    for said in (watchdog, wrong):
+        code, verdicts = judged([*words, f"watchdog={said}"], tmp_path, device, capsys)
+        assert (code == 0) is (said == watchdog), (said, failed(verdicts))
+
+
+def test_drops_duplicates_order_and_changes_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def spoils(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
+        ahead, back = bridge(near, far)
+        spoilt: list[Timed] = []
+        for t, octets in ahead:
+            priority = decode(octets)[VLAN].priority
+            if priority == 0 and t > 300 * MS:
+                continue
+            if priority == 1:
+                spoilt.append((t + MS, octets))
+            if priority == 2 and 100 * MS < t < 110 * MS:
+                t += 60 * MS
+            if priority == 4:
+                octets = octets[:14] + bytes([5 << 5]) + octets[15:]
+            spoilt.append((t, octets))
+        return sorted(spoilt, key=lambda each: each[0]), back
+
+    _, verdicts = judged(["pfc-lossy", "prio=7"], tmp_path, spoils, capsys)
+    found = {name[9]: text for name, (_, text) in verdicts.items() if "comes through" in name}
+    assert set(failed(verdicts)) == {f"priority {p} comes through from the side that pauses" for p in "0124"}
+    assert found["0"].endswith("expected 33 frames")
+    assert found["1"].endswith("expected 33 frames; 33 frames twice")
+    assert "1 frame out of order" in found["2"]
+    assert "33 frames changed on the way, such as UDP" in found["4"]
+    assert "vlan 1 prio 5" in found["4"]
+
+
+def test_cnps_marked_on_their_way_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["cnp-flood", "count=100", "qps=5..8", "rate=1000pps"]
+    assert judged(words, tmp_path, bridge, capsys)[0] == 0
+
+    def marks(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
+        return [(t, o[:15] + bytes([o[15] | 3]) + o[16:]) for t, o in near], far
+
+    code, verdicts = judged(words, tmp_path, marks, capsys)
+    assert code == 1
+    assert "100 frames changed on the way, such as CNP" in verdicts[failed(verdicts)[0]][1]
+
+    def slow(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
+        return [(2 * t, o) for t, o in near], far
+
+    code, verdicts = judged(words, tmp_path, slow, capsys)
+    assert "500 frames/s; expected at least 800 frames/s" in verdicts[failed(verdicts)[0]][1]
+
+
+def test_ecn_that_changes_without_congestion_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert judged(["ecn-sweep"], tmp_path, bridge, capsys)[0] == 0
+
+    def marks(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
+        return [(t, o[:15] + bytes([o[15] | 3 if o[15] & 3 == 2 else o[15]]) + o[16:]) for t, o in near], far
+
+    code, verdicts = judged(["ecn-sweep"], tmp_path, marks, capsys)
+    assert (code, failed(verdicts)) == (1, ["ECT(0) of every DSCP comes through with both unchanged"])
+
+
+def test_the_boundary_of_a_domain_is_judged_frame_by_frame(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = [step.expected for step in sequence_named("cnd-boundary").steps({})]
+    becomes = {
+        each["frame"]: bytes.fromhex(each["received"]["octets"])
+        for each in expected
+        if each and "received" in each
+    }
+
+    def switch(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
+        return [(t, becomes[n]) for n, (t, _) in enumerate(near, 1) if n in becomes], far
+
+    code, verdicts = judged(["cnd-boundary"], tmp_path, switch, capsys)
+    assert (code, failed(verdicts)) == (0, [])
+    assert len(verdicts) == 6 * 18 + 1
+
+    # a plain bridge leaves what an edge remaps: priority 3 in three of six modes, with CN-TAG and without
+    code, verdicts = judged(["cnd-boundary"], tmp_path, bridge, capsys)
+    assert code == 1
+    missing = [name for name in failed(verdicts) if name.startswith("frame")]
+    assert len(missing) == 6
+    assert all("priority 3" in name and "becomes priority 2" in name for name in missing)
+    assert "this came instead: UDP vlan 1 prio 3" in verdicts[missing[0]][1]
+    assert "LLDP is not forwarded" in failed(verdicts)
+
+
+def test_one_capture_says_what_it_can(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    far, _ = captures(tmp_path, sent("pfc-storm"), obeys)
+    assert run(["send", "pfc-storm", "--expect-from", far, "--color", "never"]) == 0
+    text = capsys.readouterr().out
+    assert (
+        "unknown  priority 3 is stopped: no frame, from 220 ms to 330 ms\n           the near side was not"
+        in text
+    )
+    assert text.splitlines()[-1] == "9 passed, 0 failed, 10 unknown"
+
+
+def test_nothing_to_stop_is_no_proof_that_it_was_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, verdicts = judged(["pfc-storm"], tmp_path, lambda near, far: (bridge(near, far)[0], []), capsys)
+    assert verdicts["priority 3 is stopped"][0] == "unknown"
+    assert verdicts["priority 3 loses nothing"][0] == "failed"
+
+
+# -- mistakes, and hostile input --------------------------------------------------------------------------
+
+
+IMPOSSIBLE: list[dict[str, str]] = [
+    {"rate": "0"}, {"rate": "many"}, {"vlan": "5000"}, {"nonsense": "1"}, {"prio": "9"}, {"prio": "4..2"},
+    {"speed": "0b/s"}, {"quanta": "70000"}, {"quanta": "1"}, {"duration": "0s"}, {"duration": "100h"},
+    {"speed": "400G", "quanta": "4", "duration": "1h"}, {"watchdog": "x"}, {"detect": "2h"}, {"margin": "5"},
+    {"latency": "-1s"}, {"count": "0"}, {"count": "10000000"}, {"ecn": "4"}, {"ecn": "1,1"}, {"qps": "x"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        (name, given)
+        for name in ("pfc-storm", "pfc-storm-return", "pfc-late", "cnp-flood", "ecn-sweep")
+        for given in IMPOSSIBLE
+        if set(given) <= {*SEQUENCES[name].parameters, "nonsense"}
+        and (name != "cnp-flood" or "prio" not in given)
+    ],
+)
+def test_what_cannot_be_is_told(name: str, given: dict[str, str]) -> None:
+    with pytest.raises(EcmprotoError):
+        sent(name, **given)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("pfc prio3=5 --expect-from x.pcap", "--expect belongs to a sequence, such as pfc-storm"),
+        ("cnm-flood --expect-from x.pcap", "cnm-flood says nothing of what is to be expected"),
+        ("pfc-storm --expect-from x.pcap -i lo", "--expect-from sends nothing: needed no -i"),
+        ("pfc-storm --expect-from x.pcap --expect lo", "needed --expect, which captures, or --expect-from"),
+        ("pfc-storm --expect-near x.pcap", "--expect-near belongs to --expect-from"),
+        ("pfc-storm --expect lo", "needed -i IF, the interface to send out of"),
+        ("pfc-storm", "needed -i IF, the interface to send out of"),
+        ("pfc-storm -i lo --junit x.xml", "--junit belongs to --expect and --expect-from"),
+        ("pfc-storm --expect-from x.pcap --count 3", "has times of its own: needed no --count"),
+        ("pfc-storm --expect-from x.pcap --rate max", "has times of its own: needed no --rate"),
+        ("pfc-storm --expect-from x.pcap --loop", "has times of its own: needed no --loop"),
+        ("pfc-storm --expect-from - --expect-near -", "stdin can be read once"),
+        ("pfc-strom --expect-from x.pcap", "(did you mean 'pfc-storm'?)"),
+        ("pfc-storm prio=8 --expect-from x.pcap", "prio: needed an integer in 0..7, got '8'"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_told(
+    words: str,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["send", *words.split()]) == 2
+    told = capsys.readouterr()
+    assert sentence in told.err
+    assert told.out == ""
+    assert len(told.err.splitlines()) == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_captures_that_are_none_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.pcap").write_bytes(b"no capture at all, but some octets")
+    for path, code in (("x.pcap", 3), ("missing.pcap", 3)):
+        assert run(["send", "pfc-storm", "--expect-from", str(tmp_path / path)]) == code
+    with PcapngWriter(tmp_path / "empty.pcapng"):
+        pass
+    capsys.readouterr()
+    assert run(["send", "pfc-storm", "--expect-from", str(tmp_path / "empty.pcapng")]) == 1
+    assert "needed frames to judge, got none on 1 side" in capsys.readouterr().err
+
+
+def test_frames_of_any_octets_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with PcapngWriter(tmp_path / "odd.pcapng") as writer:
+        for octets in (
+            b"",
+            b"\x00",
+            b"ecmp",
+            bytes(14) + b"ecmp\x00",
+            bytes(14) + b"ecmp\xff\xff\xff\xff",
+            bytes(60),
+        ):
+            writer.write_frame(octets, 0)
+    assert run(["send", "pfc-storm", "--expect-from", str(tmp_path / "odd.pcapng")]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_spans_too_short_to_say_anything_are_refused() -> None:
+    with pytest.raises(
+        EcmprotoError, match="rate: needed two data frames of each priority within 110 ms, got one"
+    ):
+        sequence_named("pfc-storm").expected({"rate": "10pps"})
+    with pytest.raises(EcmprotoError, match="within 0 ns, got one in 20 ms"):
+        sequence_named("pfc-storm").expected({"duration": "30ms"})
+
+
+def test_more_frames_than_are_remembered_are_refused() -> None:
+    frames: list[Timed] = [(0, b"")] * 1_000_001
+    with pytest.raises(EcmprotoError, match="needed a recipe of at most 1,000,000 frames"):
+        Judge([], {"near": frames})
