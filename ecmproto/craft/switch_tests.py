@@ -335,7 +335,7 @@ _WATCHDOG = {
 
 PFC_STORM = _pause_recipe(
     "pfc-storm",
-    "PFC of some priorities so often that they never run, then their release, amid data of all priorities",
+    "PFC so often that its priorities never run, then their release, amid data of all priorities",
     {
         "prio": Parameter(default="3", doc="priorities that it pauses: 3, or 3,4, or 0..7, or all"),
         "duration": Parameter(default="150ms", doc="how long it holds"),
