@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.linux.interface import InterfaceFacts, interface_facts
-from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.capture.linux.receiver import FrameReceiver, Ring
 from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.capture.linux.wires import Sockets, Wires
 from ecmproto.errors import InterfaceError
@@ -145,7 +145,7 @@ class LiveInterface:
         self._open()
 
     def _open(self) -> None:
-        receiver = FrameReceiver(self.name, frame_octets=self._frame_octets)
+        receiver = FrameReceiver(self.name, frame_octets=self._frame_octets, in_ring=True)
         try:
             self._sender = FrameSender(self.name)
         except InterfaceError:
@@ -213,6 +213,12 @@ class LiveInterface:
         assert self._receiver is not None
         assert self._sender is not None
         return self._receiver.fileno(), self._sender.fileno()
+
+    @property
+    def ring(self) -> Ring:
+        """Return the memory that frames are received in."""
+        assert self._receiver is not None
+        return self._receiver.ring
 
     @property
     def frame_octets(self) -> int:
@@ -463,7 +469,7 @@ class _CompiledLoop:
             frame_octets = max(link.frame_octets for link in self._links)
             self._sockets = Sockets(len(self._links), frame_octets=frame_octets)
             receiving, sending = zip(*descriptors, strict=True)
-            self._sockets.attach(receiving, sending, self._bell)
+            self._sockets.attach(receiving, sending, self._bell, [link.ring for link in self._links])
             for number, link in enumerate(self._links):
                 link.count_with(self._sockets.wires, number)
             self._attached = attached

@@ -202,7 +202,8 @@ def _report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
 @compiled
 def _begin(edge: EdgeState, wires: Wires) -> None:
     """Begin with the frames that were received last."""
-    state, slots, roles = wires.state, wires.slots, edge.tagging.roles
+    state, roles = wires.state, edge.tagging.roles
+    slots = wires.rings[state.interface].octets
     edge.progress.passed = state.position = 0
     edge.progress.probe = _NOWHERE
     count = state.frames
@@ -290,12 +291,12 @@ def _pass_to_host(edge: EdgeState, receivers: Receivers, wires: Wires, frame: in
         if not has_room(edge.outbox, _ROOM):
             return False
         _deliver(edge, receivers, wires, frame, False)
-    start, octets = wires.offset[frame], wires.captured[frame]
+    slots, start, octets = wires.rings[NET].octets, wires.offset[frame], wires.captured[frame]
     shorter = 0
     if facts.strips != 0 and edge.strips[edge.priority[frame]]:
-        shorter = take_tags_off(tagging, wires.slots, start, octets)
+        shorter = take_tags_off(tagging, slots, start, octets)
         edge.counts.stripped_frames += int(shorter > 0)
-    shorter += take_vlan_off(tagging, wires.slots, start + shorter, octets - shorter)
+    shorter += take_vlan_off(tagging, slots, start + shorter, octets - shorter)
     wires.offset[frame], wires.captured[frame] = start + shorter, octets - shorter
     return True
 
@@ -303,7 +304,7 @@ def _pass_to_host(edge: EdgeState, receivers: Receivers, wires: Wires, frame: in
 @inlined
 def _pass_to_net(edge: EdgeState, wires: Wires, frame: int) -> bool:
     """Make a frame of the host's ready for the network; return False if it is to be looked at."""
-    slots, tagging = wires.slots, edge.tagging
+    slots, tagging = wires.rings[HOST].octets, edge.tagging
     start, octets = wires.offset[frame], wires.captured[frame]
     if (
         edge.facts.asks_host != 0
@@ -328,7 +329,7 @@ def _deliver(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int, is
     station, flow = edge.station[frame], edge.flow[frame]
     if station < 0 or flow < 0:
         return
-    slots, start, octets = wires.slots, wires.offset[frame], wires.captured[frame]
+    slots, start, octets = wires.rings[NET].octets, wires.offset[frame], wires.captured[frame]
     number = station * LARGEST_FLOWS + flow
     if edge.example_octets[number] == 0 and not is_probe:
         count = min(octets, _SHOWN_OCTETS)
@@ -488,8 +489,8 @@ class Edge:
         while why != TIME_CAME:
             if why == NOT_SENT:
                 rest = slice(int(state.position), int(progress.unsent))
-                wires = sockets.wires
-                self._send(1 - int(state.interface), wires.slots, wires.offset[rest], wires.captured[rest])
+                batch = sockets.received()
+                self._send(1 - int(state.interface), batch.buffer, batch.offset[rest], batch.captured[rest])
                 state.position = progress.unsent
             elif why == MESSAGES_POSTED:
                 self._answer()

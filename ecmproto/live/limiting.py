@@ -320,8 +320,8 @@ def _begin(point: PointState, wires: Wires) -> None:
     for row in range(rows):
         point.station[row] = point.flow[row] = _NOWHERE
     number_frames(
-        point.flows, wires.slots, wires.offset[:rows], wires.captured[:rows], point.numbered[:rows],
-        point.tagging.roles, numbers,
+        point.flows, wires.rings[HOST].octets, wires.offset[:rows], wires.captured[:rows],
+        point.numbered[:rows], point.tagging.roles, numbers,
     )  # fmt: skip
     pool = point.network.pool
     room = max(0, len(pool.frames) - pool.stock.used - _SPARE_FRAMES)
@@ -344,7 +344,8 @@ def _read(point: PointState, wires: Wires) -> int:
     Those frames are the first ones of ``wires`` then; they have the device's VLAN tag.  What is for bridges
     alone leaves at once.
     """
-    slots, offset, captured, counts = wires.slots, wires.offset, wires.captured, point.counts
+    slots, offset, captured = wires.rings[HOST].octets, wires.offset, wires.captured
+    counts = point.counts
     tagging, rows = point.tagging, 0
     for frame in range(wires.state.frames):
         start, octets = offset[frame], captured[frame]
@@ -453,7 +454,7 @@ def _let_leave(point: PointState, wires: Wires, passage: Passage, row: int, is_n
         frame = LeavingFrame(
             wires.offset[row], wires.captured[row], point.tagged[row], point.tag[row], point.mark[row]
         )
-        start, octets = _tagged(point, wires.slots, passage, frame)
+        start, octets = _tagged(point, wires.rings[HOST].octets, passage, frame)
         at = wires.state.slots_at + start
     else:
         place = _taken_out(point, passage.serial)
@@ -520,6 +521,7 @@ def _flush(point: PointState, wires: Wires) -> bool:
 def _hold(point: PointState, wires: Wires) -> None:
     """Keep the frames that came and did not leave."""
     progress, facts, held = point.progress, point.facts, point.held
+    slots = wires.rings[HOST].octets
     for row in range(progress.rows):
         if point.left[row]:
             continue
@@ -534,7 +536,7 @@ def _hold(point: PointState, wires: Wires) -> None:
         frame.tag, frame.mark = point.tag[row], point.mark[row]
         start, at = wires.offset[row], place * facts.slot_octets + HEADROOM_OCTETS
         for octet in range(frame.octets):
-            point.store[at + octet] = wires.slots[start + octet]
+            point.store[at + octet] = slots[start + octet]
 
 
 @inlined
@@ -558,7 +560,7 @@ def _taken_out(point: PointState, serial: int) -> int:
 @compiled
 def _pass_to_host(point: PointState, wires: Wires) -> int:
     """Send the network's frames on to the host; return as `step` does, at the first that is no data."""
-    state, progress, slots = wires.state, point.progress, wires.slots
+    state, progress, slots = wires.state, point.progress, wires.rings[NET].octets
     if state.interface != NET:
         return TIME_CAME
     offset, captured, tagging = wires.offset, wires.captured, point.tagging

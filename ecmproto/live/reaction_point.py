@@ -186,14 +186,14 @@ class ReactionPoint:
                 why = self._step(sockets.wires, ADVANCE, time_ns)
                 continue
             if why == NOT_SENT:
-                self._send_rest(sockets.wires)
+                self._send_rest(sockets)
             elif why == MESSAGES_POSTED:
                 self._send_probe()
             why = self._step(sockets.wires, GO_ON, 0)
 
-    def _send_rest(self, wires: Wires) -> None:
+    def _send_rest(self, sockets: Sockets) -> None:
         """Send the frames that compiled code could not."""
-        progress, state = self._point.progress, wires.state
+        progress, state = self._point.progress, sockets.wires.state
         count = int(progress.leaving)
         if count:
             at, length = self._point.leaving_at[:count], self._point.leaving_octets[:count].copy()
@@ -202,7 +202,8 @@ class ReactionPoint:
             progress.leaving = 0
             return
         rest = slice(int(state.position), int(progress.unsent))
-        self._send(HOST, wires.slots, wires.offset[rest], wires.captured[rest])
+        batch = sockets.received()
+        self._send(HOST, batch.buffer, batch.offset[rest], batch.captured[rest])
         state.position = progress.unsent
 
     def _send_probe(self) -> None:

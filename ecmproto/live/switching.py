@@ -391,7 +391,7 @@ def drive(
 def _forward_received(switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int) -> int:
     """Forward the frames that were received last; return as `drive` does, TIME_CAME if all is done."""
     state, clock = wires.state, switch.clock
-    frames = Incoming(wires.slots, wires.offset, wires.captured, wires.original)
+    frames = Incoming(wires.rings[state.interface].octets, wires.offset, wires.captured, wires.original)
     time_ns = own_time(clock, now_ns)
     until_ns = time_ns + clock.lead_ns
     while state.position < state.frames:

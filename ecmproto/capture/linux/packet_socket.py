@@ -40,7 +40,7 @@ PACKET_TIMESTAMP = 17
 PACKET_QDISC_BYPASS = 20
 PACKET_IGNORE_OUTGOING = 23
 PACKET_MR_PROMISC = 1
-TPACKET_V3 = 2
+TPACKET_V2, TPACKET_V3 = 1, 2
 
 SO_ATTACH_FILTER = 26
 SO_RCVBUFFORCE = 33
@@ -61,6 +61,22 @@ FRAME_TCI, FRAME_TPID = 8, 9
 
 AUXDATA_STATUS, AUXDATA_ORIGINAL, AUXDATA_TAG = 0, 1, 4
 """Words of struct tpacket_auxdata; the last holds tp_vlan_tci and tp_vlan_tpid."""
+
+SLOT_HEADER = np.dtype(
+    [
+        ("status", np.uint32),
+        ("original", np.uint32),
+        ("captured", np.uint32),
+        ("mac", np.uint16),
+        ("net", np.uint16),
+        ("seconds", np.uint32),
+        ("ns", np.uint32),
+        ("tci", np.uint16),
+        ("tpid", np.uint16),
+        ("padding", np.uint32),
+    ]
+)
+"""struct tpacket2_hdr, at the beginning of each slot of a ring of version 2."""
 
 _POINTER = np.dtype(np.uintp)
 

@@ -7,11 +7,17 @@ takes less time a frame and delays each by up to tens of milliseconds.
 from __future__ import annotations
 
 import errno
+import mmap
 import socket
+import struct
 import sys
 from collections.abc import Sequence
+from typing import Any
 
+import numba
 import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch, Int64, Octets
@@ -25,10 +31,17 @@ from ecmproto.capture.linux.packet_socket import (
     DOWN_ERRORS,
     MESSAGE,
     PACKET_AUXDATA,
+    PACKET_RESERVE,
+    PACKET_RX_RING,
+    PACKET_VERSION,
+    SLOT_HEADER,
     SO_TIMESTAMPNS,
     SOL_PACKET,
+    TP_STATUS_KERNEL,
+    TP_STATUS_USER,
     TP_STATUS_VLAN_TPID_VALID,
     TP_STATUS_VLAN_VALID,
+    TPACKET_V2,
     KernelCounts,
     PacketSocket,
     message_array,
@@ -36,6 +49,8 @@ from ecmproto.capture.linux.packet_socket import (
     receive_messages,
 )
 from ecmproto.kernel import compiled, inlined
+from ecmproto.record import new_record
+from ecmproto.structs import Struct
 from ecmproto.units import NS_PER_S
 
 FRAMES = 256
@@ -53,8 +68,10 @@ class FrameReceiver:
     """Frames from an interface, up to ``frames`` at a time; they wait in the kernel in ``socket_octets``.
 
     ``program`` lets the kernel drop frames (`ecmproto.capture.linux.bpf`).  Frames that this machine sends
-    out of the interface are left out unless ``outgoing``.  A frame longer than ``frame_octets`` (default:
-    the MTU and some) is cut, to be seen at ``original``.  Raises InterfaceError.
+    out of the interface are left out unless ``outgoing``.  With ``in_ring`` they are read from memory that is
+    shared with the kernel, which takes less time, and have no times; the ring has about ``socket_octets``.
+    A frame longer than ``frame_octets`` (default: the MTU and some) is cut, to be seen at ``original``.
+    Raises InterfaceError.
     """
 
     def __init__(
@@ -67,7 +84,9 @@ class FrameReceiver:
         promiscuous: bool = True,
         outgoing: bool = False,
         program: Sequence[Instruction] = (),
+        in_ring: bool = False,
     ) -> None:
+        self._in_ring = in_ring
         self._socket: PacketSocket = open_receiving(
             interface, promiscuous=promiscuous, outgoing=outgoing, program=program, prepare=self._prepare
         )
@@ -79,9 +98,14 @@ class FrameReceiver:
         self.frame_octets = frame_octets or self.facts.longest_octets + MORE_OCTETS
         """The longest frame that is not cut."""
         self._buffer = ReceiveBuffer(self.frame_octets, room=frames)
+        self.ring = no_ring(self._buffer)
+        """Where frames stand that are in no messages of the kernel's."""
+        if in_ring:
+            self.ring = _new_ring(self._socket, self.frame_octets, socket_octets)
 
-    @staticmethod
-    def _prepare(opened: PacketSocket) -> None:
+    def _prepare(self, opened: PacketSocket) -> None:
+        if self._in_ring:
+            return
         opened.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         opened.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
@@ -97,19 +121,31 @@ class FrameReceiver:
         interface was removed; while it is down there are no frames, and a call now and then finds out more
         (`down`).
         """
-        buffer = self._buffer
+        buffer, ring = self._buffer, self.ring
+        give_back_slots(ring)
+        count = take_slots(
+            ring, buffer.room, buffer.offset, buffer.captured, buffer.original, buffer.time_ns
+        )  # fmt: skip
+        if count:
+            self.down = False
+            return buffer.batch(count, ring)
         try:
             count = receive_messages(self.fileno(), buffer.address, buffer.room, socket.MSG_DONTWAIT)
         except OSError as error:
             self.missed(error)
             return None
         self.down = False
+        if ring.facts.slots:
+            return None
         buffer.unpack(count)
-        return buffer.batch(count)
+        return buffer.batch(count, ring)
 
     def warm_up(self) -> None:
         """Compile the loops that `receive` runs."""
-        self._buffer.unpack(0)
+        buffer = self._buffer
+        buffer.unpack(0)
+        give_back_slots(self.ring)
+        take_slots(self.ring, 0, buffer.offset, buffer.captured, buffer.original, buffer.time_ns)
 
     def missed(self, error: OSError) -> None:
         """Note the error with which receiving failed; InterfaceError when the interface was removed."""
@@ -155,8 +191,6 @@ class ReceiveBuffer:
         width = -(-(frame_octets + HEADROOM_OCTETS) // _ALIGNED) * _ALIGNED
         self.frame_octets = width - HEADROOM_OCTETS
         self.slots = np.zeros(room * width, dtype=np.uint8)
-        self._shown: NDArray[np.uint8] = self.slots.view()
-        self._shown.flags.writeable = False
         self.controls = np.zeros(room * CONTROL_OCTETS // 4, dtype=np.uint32)
         self._messages, self._parts = message_array(room)
         steps = np.arange(room, dtype=np.int64)
@@ -178,15 +212,70 @@ class ReceiveBuffer:
             self.offset, self.captured, self.original, self.time_ns,
         )  # fmt: skip
 
-    def batch(self, count: int) -> Batch:
-        """Return the first ``count`` frames, which the next ones overwrite."""
+    def batch(self, count: int, ring: Ring) -> Batch:
+        """Return the first ``count`` frames, which are in ``ring`` and which the next ones overwrite."""
+        shown: NDArray[np.uint8] = ring.octets.view()
+        shown.flags.writeable = False
         first, self._frames = self._frames, self._frames + count
         offset, captured = self.offset[:count], self.captured[:count]
         return Batch(
-            buffer=self._shown, offset=offset, captured=captured, original=self.original[:count],
+            buffer=shown, offset=offset, captured=captured, original=self.original[:count],
             time_ns=self.time_ns[:count], interface=self._interface[:count],
             record_offset=offset, record_length=captured, first=first,
         )  # fmt: skip
+
+
+class RingFacts:
+    """The size of a ring, and which of its slots is the next one; a record (``ecmproto.record``)."""
+
+    at: int
+    """The address of the octets."""
+    slots: int
+    """0 for none: frames come in messages then."""
+    slot_octets: int
+    first: int
+    """The slot that the kernel fills next, or has filled first …"""
+    taken: int
+    """… and how many before that one are still in use."""
+
+
+class Ring(Struct):
+    """Memory shared with the kernel, which puts each frame into a slot behind a header (PACKET_RX_RING).
+
+    Without slots, ``octets`` are where frames of messages are received.
+    """
+
+    facts: RingFacts
+    octets: NDArray[np.uint8]
+    words: NDArray[np.uint32]
+
+
+def no_ring(buffer: ReceiveBuffer) -> Ring:
+    """Return a ring without slots, for frames that are received into ``buffer``."""
+    facts = new_record(RingFacts)
+    facts.at = buffer.slots.ctypes.data
+    return Ring(facts, buffer.slots, buffer.slots.view(np.uint32))
+
+
+def _new_ring(opened: PacketSocket, frame_octets: int, octets: int) -> Ring:
+    """Return a ring of about ``octets`` octets for the frames that come to a socket from now on."""
+    facts = new_record(RingFacts)
+    needed = _SLOT_HEAD_OCTETS + HEADROOM_OCTETS + frame_octets
+    facts.slot_octets = slot = 1 << (needed - 1).bit_length()
+    facts.slots = min(max(octets // slot, _LEAST_SLOTS), _MOST_SLOTS)
+    block, size = max(slot, _BLOCK_OCTETS), slot * int(facts.slots)
+    option = opened.socket.setsockopt
+    try:
+        option(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
+        option(SOL_PACKET, PACKET_RESERVE, HEADROOM_OCTETS)
+        option(SOL_PACKET, PACKET_RX_RING, struct.pack("=IIII", block, size // block, slot, int(facts.slots)))
+        memory = mmap.mmap(opened.socket.fileno(), size)
+    except OSError as error:
+        opened.close()
+        raise opened.unexpected(error, f"a ring of {size} octets for received frames") from error
+    shared: NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
+    facts.at = shared.ctypes.data
+    return Ring(facts, shared, shared.view(np.uint32))
 
 
 def _field_at(kind: np.dtype[np.void], name: str) -> int:
@@ -206,6 +295,12 @@ _MESSAGE_WORDS = MESSAGE.itemsize // 4
 _OCTETS_AT = _field_at(MESSAGE, "octets") // 4
 _CONTROL_OCTETS_AT = _field_at(MESSAGE["header"], "control_octets") // 4 + _LOW
 _SOL_SOCKET = 1
+# struct tpacket2_hdr, and a struct sockaddr_ll behind it; then the kernel aligns.
+_SLOT_HEAD_OCTETS = SLOT_HEADER.itemsize + 20 + 32
+_LEAST_SLOTS, _MOST_SLOTS, _BLOCK_OCTETS = 256, 4096, 1 << 16
+_SLOT_STATUS, _SLOT_ORIGINAL, _SLOT_CAPTURED, _SLOT_MAC, _SLOT_TAG = (
+    _field_at(SLOT_HEADER, name) // 4 for name in ("status", "original", "captured", "mac", "tci")
+)
 
 
 @inlined
@@ -217,6 +312,81 @@ def _insert(slots: Octets, start: int, tpid: np.int64, tci: np.int64) -> None:
     at += ADDRESSES_OCTETS
     slots[at], slots[at + 1] = tpid >> 8, tpid & 0xFF
     slots[at + 2], slots[at + 3] = tci >> 8, tci & 0xFF
+
+
+def _barrier(typing: Any) -> Any:
+    """Return numba's type of `fence`, and the function that makes its code."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
+def _no_fence() -> None:
+    """Do nothing: plain Python does not move what it reads and writes."""
+
+
+fence: Any = _no_fence
+"""Keeps what is read and written before it, in memory shared with the kernel, before what is after it."""
+if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    fence = intrinsic(_barrier)
+
+
+@compiled
+def give_back_slots(ring: Ring) -> None:
+    """Give the slots that were taken back to the kernel; frames in them are overwritten from now on."""
+    facts, words = ring.facts, ring.words
+    if facts.taken == 0:
+        return
+    fence()
+    step = facts.slot_octets // 4
+    for number in range(facts.first - facts.taken, facts.first):
+        words[(number & (facts.slots - 1)) * step + _SLOT_STATUS] = TP_STATUS_KERNEL
+    facts.first &= facts.slots - 1
+    facts.taken = 0
+
+
+@compiled
+def take_slots(ring: Ring, room: int, offset: Int64, captured: Int64, original: Int64, time_ns: Int64) -> int:
+    """Take the slots that the kernel has filled, ``room`` at most; return how many, and fill the arrays.
+
+    Tags are put back.
+    """
+    facts, words, octets = ring.facts, ring.words, ring.octets
+    count, step = 0, facts.slot_octets // 4
+    if facts.slots == 0:
+        return 0
+    while count < room:
+        slot = (facts.first + count) & (facts.slots - 1)
+        if words[slot * step + _SLOT_STATUS] & TP_STATUS_USER == 0:
+            break
+        count += 1
+    if count == 0:
+        return 0
+    # What a slot holds is looked at after its status.
+    fence()
+    for i in range(count):
+        slot = (facts.first + i) & (facts.slots - 1)
+        at = slot * step
+        places, status = np.int64(words[at + _SLOT_MAC]), words[at + _SLOT_STATUS]
+        start = int(slot * facts.slot_octets + (places & 0xFFFF if _LITTLE else places >> 16))
+        offset[i], time_ns[i] = start, 0
+        captured[i], original[i] = words[at + _SLOT_CAPTURED], words[at + _SLOT_ORIGINAL]
+        if status & TP_STATUS_VLAN_VALID and captured[i] >= ADDRESSES_OCTETS:
+            word = np.int64(words[at + _SLOT_TAG])
+            tci = word & 0xFFFF if _LITTLE else word >> 16
+            tpid = word >> 16 if _LITTLE else word & 0xFFFF
+            if not status & TP_STATUS_VLAN_TPID_VALID:
+                tpid = np.int64(C_TAG)
+            _insert(octets, start, tpid, tci)
+            offset[i] -= TAG_OCTETS
+            captured[i] += TAG_OCTETS
+            original[i] += TAG_OCTETS
+    facts.first += count
+    facts.taken = count
+    return count
 
 
 @compiled

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.linux.packet_socket import MESSAGE, message_array
-from ecmproto.capture.linux.receiver import ReceiveBuffer, unpack
+from ecmproto.capture.linux.receiver import ReceiveBuffer, Ring, give_back_slots, no_ring, take_slots, unpack
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record
 from ecmproto.structs import Struct
@@ -39,6 +39,7 @@ SENT_AT_ONCE = 1024
 """Most frames that one call sends; the kernel takes no more (UIO_MAXIOV)."""
 _FD, _EVENTS, _REVENTS, _POLL_PARTS = 0, 2, 3, 4
 """struct pollfd as 16-bit numbers: the descriptor takes two."""
+_POLLIN = select.POLLIN
 _CLOSED = -1
 _CLOCK_MONOTONIC = 1
 _DONTWAIT = 0x40
@@ -61,8 +62,8 @@ class WireState:
     outgoing_at: int
     slots_at: int
     moment_at: int
-    """Addresses: of the descriptors to wait at, the messages that are received and sent, ``slots``, and
-    ``moment``."""
+    """Addresses: of the descriptors to wait at, the messages that are received and sent, the octets that the
+    frames received last are in, and ``moment``."""
     interface: int
     """Where the frames that were received last came in, or where something went wrong."""
     frames: int
@@ -76,8 +77,8 @@ class WireState:
 class Wires(Struct):
     """The sockets of interfaces, numbered as given, and a descriptor more that wakes who sleeps.
 
-    Frames that were received are in ``slots``, their columns as in `ecmproto.capture.batch.Batch`, until the
-    next are.  ``sent`` and ``sent_octets`` count by interface.
+    Frames that were received are in the octets of their interface's ring, their columns as in
+    `ecmproto.capture.batch.Batch`, until the next are.  ``sent`` and ``sent_octets`` count by interface.
     """
 
     state: WireState
@@ -86,7 +87,9 @@ class Wires(Struct):
     sending: NDArray[np.int32]
     sent: NDArray[np.int64]
     sent_octets: NDArray[np.int64]
+    rings: Sequence[Ring]
     slots: NDArray[np.uint8]
+    """Of frames that come in messages."""
     starts: NDArray[np.int64]
     controls: NDArray[np.uint32]
     words: NDArray[np.uint32]
@@ -107,9 +110,11 @@ class Sockets:
         self._polls = np.zeros((interfaces + 1, _POLL_PARTS), np.int16)
         self._polls[:, _EVENTS] = select.POLLIN
         buffer, state = self._buffer, new_record(WireState)
+        self._no_ring = no_ring(buffer)
         self.wires = Wires(
             state, self._polls.reshape(-1), np.zeros(interfaces, np.int32), np.zeros(interfaces, np.int32),
-            np.zeros(interfaces, np.int64), np.zeros(interfaces, np.int64), buffer.slots, buffer.starts,
+            np.zeros(interfaces, np.int64), np.zeros(interfaces, np.int64),
+            [self._no_ring] * interfaces, buffer.slots, buffer.starts,
             buffer.controls, buffer.words, buffer.offset, buffer.captured, buffer.original, buffer.time_ns,
             parts.view(np.int64), np.zeros(_PARTS, np.int64),
         )  # fmt: skip
@@ -119,8 +124,11 @@ class Sockets:
         state.outgoing_at, state.moment_at = self._outgoing.ctypes.data, self.wires.moment.ctypes.data
         self.attach([_CLOSED] * interfaces, [_CLOSED] * interfaces, _CLOSED)
 
-    def attach(self, receiving: Sequence[int], sending: Sequence[int], bell: int) -> None:
-        """Use these descriptors from now on; none is below 0."""
+    def attach(
+        self, receiving: Sequence[int], sending: Sequence[int], bell: int, rings: Sequence[Ring] | None = None
+    ) -> None:
+        """Use these descriptors from now on, none of which is below 0, and the rings of the first."""
+        self.wires.rings = list(rings) if rings is not None else [self._no_ring] * len(receiving)
         self.wires.receiving[:], self.wires.sending[:] = receiving, sending
         descriptors = np.array([*receiving, bell], np.int32)
         self._polls[:, _FD:_EVENTS] = descriptors.view(np.int16).reshape(-1, 2)
@@ -135,6 +143,7 @@ class Sockets:
         buffer, state = self._buffer, self.wires.state
         last = min(len(batch), first + buffer.room)
         state.interface, state.frames, state.position, state.error = interface, last - first, 0, 0
+        state.slots_at = buffer.slots.ctypes.data
         for place, position in enumerate(range(first, last)):
             octets = batch.frame(position)[: buffer.frame_octets]
             start = int(buffer.starts[place])
@@ -144,8 +153,8 @@ class Sockets:
 
     def received(self) -> Batch:
         """Return the frames that were received last, which the next ones overwrite."""
-        count = int(self.wires.state.frames)
-        return self._buffer.batch(count)
+        state = self.wires.state
+        return self._buffer.batch(int(state.frames), self.wires.rings[int(state.interface)])
 
 
 def _external(name: str, returns: Any, *arguments: Any) -> Any:
@@ -191,6 +200,7 @@ def sleep(wires: Wires, sleep_ns: int, coalesce_ns: int) -> bool:
     `has_frames`.
     """
     state, polls = wires.state, wires.polls
+    _give_back(wires)
     _poll(wires, max(sleep_ns, 0), state.interfaces + 1)
     if coalesce_ns > 0 and polls[_POLL_PARTS * state.interfaces + _REVENTS] == 0:
         _poll(wires, coalesce_ns, 0)
@@ -227,21 +237,39 @@ def is_served(wires: Wires) -> bool:
     return served
 
 
+@inlined
+def _give_back(wires: Wires) -> None:
+    """Give back what the frames that were received last stand in."""
+    for interface in range(wires.state.interfaces):
+        give_back_slots(wires.rings[interface])
+
+
 @compiled
 def receive(wires: Wires, interface: int) -> bool:
     """Receive the frames that are at ``interface`` now, as many as there is room for.
 
     Return False where that failed: ``state.error`` says why.
     """
-    state = wires.state
+    state, ring = wires.state, wires.rings[interface]
+    happened = wires.polls[_POLL_PARTS * interface + _REVENTS]
     wires.polls[_POLL_PARTS * interface + _REVENTS] = 0
     state.interface, state.frames, state.error = interface, 0, 0
+    state.slots_at = ring.facts.at
+    _give_back(wires)
+    if ring.facts.slots != 0 and happened == _POLLIN:
+        state.frames = take_slots(
+            ring, state.room, wires.offset, wires.captured, wires.original, wires.time_ns
+        )  # fmt: skip
+        return True
+    # Frames in messages; of a ring, the error that waits in front of them.
     count = _recvmmsg(wires.receiving[interface], state.messages_at, state.room, _DONTWAIT, 0)
     if count < 0:
         error = int(_errno()[0])
         if error != _EAGAIN and error != _EINTR and error != _ENOBUFS:
             state.error = error
         return state.error == 0
+    if ring.facts.slots != 0:
+        return True
     unpack(
         wires.slots, wires.starts, wires.controls, wires.words, count,
         wires.offset, wires.captured, wires.original, wires.time_ns,

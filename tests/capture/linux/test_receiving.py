@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import time
@@ -9,9 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from ecmproto.capture import Block, CaptureCopier, open_capture
+from ecmproto.capture import Batch, Block, CaptureCopier, open_capture
 from ecmproto.capture.linux.bpf import LOAD_HALF, RETURN, Instruction
-from ecmproto.capture.linux.packet_socket import PacketSocket
+from ecmproto.capture.linux.packet_socket import SLOT_HEADER, SOL_PACKET, TPACKET_V2, PacketSocket
 from ecmproto.capture.linux.reader import open_interface
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.errors import InterfaceError
@@ -28,11 +29,16 @@ from tests.capture.linux.traffic import (
 )
 from tests.namespaces import FAR, NEAR, Network
 
+PACKET_HDRLEN = 11
 FRAMES = [frame(head) for head in TAGGED.values()]
 
 
-def test_batched_calls_give_what_was_sent(veth: Network) -> None:
-    with FrameReceiver(FAR) as receiver:
+IN_RING = pytest.mark.parametrize("in_ring", [False, True])
+
+
+@IN_RING
+def test_batched_calls_give_what_was_sent(veth: Network, in_ring: bool) -> None:
+    with FrameReceiver(FAR, in_ring=in_ring) as receiver:
         send(FRAMES, NEAR)
         assert dict(zip(TAGGED, received(receiver, len(FRAMES)), strict=True)) == dict(
             zip(TAGGED, FRAMES, strict=True)
@@ -47,10 +53,10 @@ def test_the_ring_gives_what_was_sent(veth: Network) -> None:
         )
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_thousands_of_any_length_arrive_in_order(veth: Network, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "in_ring"), [(0, False), (1, False), (2, True)])
+def test_thousands_of_any_length_arrive_in_order(veth: Network, seed: int, in_ring: bool) -> None:
     frames = random_frames(3000, seed)
-    with FrameReceiver(FAR) as receiver, open_interface(FAR) as reader, ended_after(reader):
+    with FrameReceiver(FAR, in_ring=in_ring) as receiver, open_interface(FAR) as reader, ended_after(reader):
         send(frames, NEAR)
         assert received(receiver, len(frames)) == frames
         assert frames_of(captured(reader, len(frames))) == frames
@@ -102,17 +108,41 @@ def test_frames_are_cut_at_the_snap_length(veth: Network, snap_octets: int) -> N
     assert batch.original.tolist() == [len(each) for each in FRAMES]
 
 
-def test_a_frame_that_does_not_fit_is_cut_and_says_so(veth: Network) -> None:
-    with FrameReceiver(FAR, frame_octets=100) as receiver:
-        send([frame("8100600a0800", 400)], NEAR)
-        assert eventually(
-            lambda: (batch := receiver.receive()) is not None and check(batch.original.tolist())
-        )
+@IN_RING
+def test_a_frame_that_does_not_fit_is_cut_and_says_so(veth: Network, in_ring: bool) -> None:
+    with FrameReceiver(FAR, frame_octets=100, in_ring=in_ring) as receiver:
+        send([frame("8100600a0800", 800)], NEAR)
+        assert eventually(lambda: (batch := receiver.receive()) is not None and check(batch))
 
 
-def check(original: list[int]) -> bool:
-    assert original == [400]
+def check(batch: Batch) -> bool:
+    assert batch.original.tolist() == [800]
+    assert 100 <= int(batch.captured[0]) < 500
+    assert batch.frame(0) == frame("8100600a0800", 800)[: int(batch.captured[0])]
     return True
+
+
+def test_a_ring_goes_round_and_loses_what_finds_no_slot(veth: Network) -> None:
+    frames = random_frames(100, 5)
+    with FrameReceiver(FAR, in_ring=True, socket_octets=1) as receiver:
+        facts = receiver.ring.facts
+        for _ in range(2 * int(facts.slots) // len(frames) + 1):
+            send(frames, NEAR)
+            assert received(receiver, len(frames)) == frames
+        counted, free = receiver.counts().received, int(facts.slots - facts.taken)
+        send(frames * 3, NEAR)
+        assert received(receiver, free) == (frames * 3)[:free]
+        counts = receiver.counts()
+        assert (counts.received, counts.dropped) == (counted + free, 3 * len(frames) - free)
+
+
+def test_slots_begin_with_what_the_kernel_says(veth: Network) -> None:
+    opened = PacketSocket(FAR)
+    value, length = ctypes.c_int(TPACKET_V2), ctypes.c_int(4)
+    descriptor, where = opened.socket.fileno(), (ctypes.byref(value), ctypes.byref(length))
+    assert ctypes.CDLL(None).getsockopt(descriptor, SOL_PACKET, PACKET_HDRLEN, *where) == 0
+    opened.close()
+    assert value.value == SLOT_HEADER.itemsize
 
 
 def test_what_this_machine_sends_is_left_out_or_taken_in(veth: Network) -> None:
@@ -232,16 +262,18 @@ def test_an_interface_that_goes_down_is_waited_for(veth: Network) -> None:
     assert frames[:2] == FRAMES[:2]
 
 
-def test_an_interface_that_is_down_at_first_is_waited_for(veth: Network) -> None:
+@IN_RING
+def test_an_interface_that_is_down_at_first_is_waited_for(veth: Network, in_ring: bool) -> None:
     veth.ip(f"link set {FAR} down")
-    with FrameReceiver(FAR) as receiver:
+    with FrameReceiver(FAR, in_ring=in_ring) as receiver:
         assert receiver.receive() is None
         veth.ip(f"link set {FAR} up")
         assert sent_through(FRAMES[0], receiver)
 
 
-def test_an_interface_that_is_removed_long_after_it_went_down_is_missed(veth: Network) -> None:
-    with FrameReceiver(FAR) as receiver:
+@IN_RING
+def test_an_interface_that_is_removed_long_after_it_went_down_is_missed(veth: Network, in_ring: bool) -> None:
+    with FrameReceiver(FAR, in_ring=in_ring) as receiver:
         veth.ip(f"link set {FAR} down")
         assert eventually(lambda: receiver.receive() is None and receiver.down)
         for _ in range(3):
