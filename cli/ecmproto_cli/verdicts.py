@@ -130,11 +130,12 @@ def judge_interfaces(
         captured["near"] = _Capturing(near)
         time.sleep(0.1)  # the kernel stamps frames as they come a moment after it was asked to
         returning = _Returning(far, test.batches["far"])
+        ended_by: BaseException | None = KeyboardInterrupt()
         try:
             began_ns = time.monotonic_ns()
             report, ended_by = send(test.batches["near"])
         finally:
-            returning.end(wait=True)
+            returning.end(wait=ended_by is None)
         if ended_by is None:
             left_ns = began_ns + test.end_ns + _SETTLE_NS - time.monotonic_ns()
             time.sleep(max(left_ns, _SETTLE_NS) / 10**9)

@@ -22,6 +22,7 @@ from ecmproto.dissect.lines import describe
 from ecmproto.errors import ParameterError, counted
 from ecmproto.filter import Filter, compile_filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.mac_control import PFC
 from ecmproto.units import NS_PER_S, format_time
 
 Side: TypeAlias = Literal["near", "far"]
@@ -33,6 +34,8 @@ MARK = b"ecmp"
 MOST_FRAMES = 1_000_000
 """More frames are not judged: each is remembered."""
 _TAIL_OCTETS = 32
+_EXCUSED_NS = 5_000_000
+"""How long frames that a lapse let go may still be on their way."""
 _UNEXPECTED = 10_000
 """How many frames that nobody expects are kept, to be shown beside one that did not come."""
 
@@ -57,7 +60,8 @@ class Expectation:
     ``frames`` and ``rate_fps`` are the least and the most, None for no bound; ``during_ns`` is a span from
     the first frame on, with None for no end.  ``latency_ns`` is the longest that a marked frame may take
     from one side to the other, ``in_order`` says that their numbers rise, ``unchanged`` that they are octet
-    for octet what was sent.  With ``after_others`` nothing is known unless such a frame came before.
+    for octet what was sent.  With ``after_others`` nothing is known unless such a frame came before, with
+    ``pause_ns`` nothing where the tester's own pauses, which last so long, were not refreshed in time.
     """
 
     name: str
@@ -71,6 +75,7 @@ class Expectation:
     in_order: bool = False
     unchanged: bool = False
     after_others: bool = False
+    pause_ns: int | None = None
 
     def document(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -79,7 +84,7 @@ class Expectation:
             for field in dataclasses.fields(self)
             if getattr(self, field.name) != field.default
         }
-        return {"schema": SCHEMA, "kind": "frames", **said}
+        return {"schema": SCHEMA, "kind": "frames", "expected": self.sentence(), **said}
 
     def sentence(self) -> str:
         """Return it in words."""
@@ -189,6 +194,7 @@ class Judge:
                 self._exact.setdefault((each.side, bytes.fromhex(each.octets)), []).append(place)
         self._found = [_Found() for _ in expectations]
         self._left_ns: dict[int, int] = {}
+        self._pauses: list[tuple[int, bool]] = []
         self._unexpected: dict[bytes, bytes] = {}
         self._began_ns: int | None = None
         self._came_ns: int | None = None
@@ -215,6 +221,8 @@ class Judge:
             self._began_ns = time_ns - due_ns
         if number is not None:
             self._left_ns.setdefault(number, time_ns)
+        elif PFC in record.frame:
+            self._pauses.append((time_ns, any(record.frame[PFC].times)))
 
     def _comes(self, side: Side, record: Record, time_ns: int) -> None:
         self.frames[side] += 1
@@ -276,9 +284,24 @@ class Judge:
                 return verdict("unknown", "no such frame came before, so that nothing was there to stop")
         problems = self._problems(expectation, found, times, rows)
         told = self._told(expectation, found, times, rows)
+        if problems and expectation.pause_ns is not None:
+            lapses = self._lapses(expectation.pause_ns, began_ns)
+            # what comes outside of them came although it was paused
+            excused = [row for row in rows if any(a <= times[row] <= b + _EXCUSED_NS for a, b in lapses)]
+            if lapses and (expectation.frames != (0, 0) or len(excused) == len(rows)):
+                late = f"{len(lapses):,} refresh{'es' if len(lapses) > 1 else ''}"
+                return verdict("unknown", f"{told}, but {late} of the tester's own left too late to hold")
         if problems:
             return verdict("failed", "; ".join([told, *problems]))
         return verdict("passed", told)
+
+    def _lapses(self, pause_ns: int, began_ns: int) -> list[tuple[int, int]]:
+        """Return when pauses of the tester's were over before the next one left."""
+        return [
+            (before_ns + pause_ns - began_ns, next_ns - began_ns)
+            for (before_ns, holds), (next_ns, _) in pairwise(self._pauses)
+            if holds and next_ns - before_ns > pause_ns
+        ]
 
     def _latencies(self, found: _Found, rows: Sequence[int]) -> list[int]:
         """Return how long marked frames took since they left, or were due where that was not captured."""

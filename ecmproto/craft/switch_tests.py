@@ -184,7 +184,7 @@ def _paused(test: _PauseTest, priority: int, filter: str) -> Iterator[Expectatio
             raise ParameterError(name="rate", needed=needed, got=got)
         return Expectation(
             name=f"priority {priority} {name}", side="near", filter=filter, during_ns=(first, last),
-            frames=(0, 0) if stopped else (1, None), after_others=stopped,
+            frames=(0, 0) if stopped else (1, None), after_others=stopped, pause_ns=test.pause_ns,
         )  # fmt: skip
 
     if not test.held:

@@ -242,6 +242,22 @@ def test_a_watchdog_does_what_it_is_said_to_do(
         assert (code == 0) is (said == watchdog), (said, failed(verdicts))
 
 
+def test_a_tester_that_refreshes_too_late_blames_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frames = sent("pfc-storm")
+    # at 250 ms the tester sleeps for 40 ms
+    late = [(290 * MS if 250 * MS < t < 290 * MS and PFC in decode(o) else t, o) for t, o in frames["near"]]
+    slept: dict[Side, list[Timed]] = {"near": sorted(late, key=lambda each: each[0]), "far": frames["far"]}
+    for device, outcome in ((obeys, "unknown"), (bridge, "failed")):
+        far, near = captures(tmp_path, slept, device)
+        run(["send", "pfc-storm", "--expect-from", far, "--expect-near", near, "-T", "json"])
+        verdicts = json.loads(capsys.readouterr().out)["verdicts"]
+        (stopped,) = [each for each in verdicts if each["name"] == "priority 3 is stopped"]
+        assert stopped["outcome"] == outcome
+    assert stopped["found"].startswith("got 6 frames")
+
+
 def test_drops_duplicates_order_and_changes_are_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
