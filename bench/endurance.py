@@ -10,6 +10,7 @@ dropped for a reason that is counted.  No device's memory may have grown.  Needs
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -31,12 +32,15 @@ PAIRS = ("h", "n", "b", "m", "g")
 """Of h-far and b-far frames come, at g-far they end; n and m join devices."""
 GROWTH_KIB = 1024
 READY_S, DRAIN_S, END_S = 300.0, 2.0, 30.0
-_SETTLED_SHARE, _LEAST_SETTLED_S = 0.3, 60.0
-"""After such a share of a run a device has touched what it has of memory; what lived less is not judged."""
+_SETTLED_S = 60.0
+"""Of a device's life; one that lived for less is not judged by its memory."""
+_SAID_LINES = 40
+_LONG_S, _BACKLOG_S = 120.0, 2.0
+"""Runs of so long are about memory too; a device that is stopped for a while finds its buffers full."""
 _QUIET_SHARE, _MOST_QUIET_S = 0.1, 10.0
 """Nothing happens in the beginning and at the end."""
 DEVICES = {
-    "point": ("rp", "--host", "h", "--net", "n", "--link-rate", "100M", "--queue", "200kB"),
+    "point": ("rp", "--host", "h", "--net", "n", "--link-rate", "100M", "--queue", "20kB"),
     "port": ("cp", "--in", "n-far", "--in", "b", "--out", "m", "--rate", "20M", "--buffer", "200frames"),
     "edge": ("edge", "--net", "m-far", "--host", "g"),
 }
@@ -140,14 +144,21 @@ class Device:
     started_s: float = field(default_factory=time.monotonic)
     document: dict[str, Any] = field(default_factory=dict)
     memory: list[tuple[float, int]] = field(default_factory=list)
-    reader: threading.Thread | None = None
+    said: list[str] = field(default_factory=list)
+    readers: list[threading.Thread] = field(default_factory=list)
+
+    def read(self) -> None:
+        """Read what it says from now on."""
+        self.readers = [threading.Thread(target=each, args=(self,)) for each in (_read, _read_errors)]
+        for reader in self.readers:
+            reader.start()
 
     def close(self) -> None:
         """Kill it if it still runs, and read what it has said."""
         self.program.kill()
         self.program.wait()
-        if self.reader is not None:
-            self.reader.join()
+        for reader in self.readers:
+            reader.join()
         for stream in (self.program.stdout, self.program.stderr):
             if stream is not None:
                 stream.close()
@@ -167,10 +178,10 @@ class Device:
             if line.startswith("RssAnon:"):
                 self.memory.append((time.monotonic() - self.started_s, int(line.split()[1])))
 
-    def growth_kib(self, settled_s: float) -> int:
+    def growth_kib(self) -> int:
         """Return by how much its memory grew since it had settled; 0 if it did not live long enough."""
-        before = [kib for age_s, kib in self.memory if age_s <= settled_s]
-        after = [kib for age_s, kib in self.memory if age_s > settled_s]
+        before = [kib for age_s, kib in self.memory if age_s <= _SETTLED_S]
+        after = [kib for age_s, kib in self.memory if age_s > _SETTLED_S]
         return after[-1] - max(before) if before and after else 0
 
 
@@ -181,7 +192,6 @@ class Endurance:
         self.found: list[str] = []
         self.happened: Counter[str] = Counter()
         self.frames: Counter[str] = Counter()
-        self._settled_s = max(_LEAST_SETTLED_S, seconds * _SETTLED_SHARE)
         self._seconds = seconds
         self._tell = tell
         self._draws = random.Random(seed)
@@ -197,6 +207,9 @@ class Endurance:
                 for name in DEVICES:
                     self._start(name)
                 self._start_traffic()
+                if self._seconds > _LONG_S:
+                    for name in DEVICES:
+                        self._fill(name)
                 self._mishaps()
                 self._stop_traffic()
                 time.sleep(DRAIN_S)
@@ -219,9 +232,23 @@ class Endurance:
             if not line or time.monotonic() > deadline:
                 raise RuntimeError(f"{name} does not become ready")
         device = Device(name, program)
-        device.reader = threading.Thread(target=_read, args=(device,), daemon=True)
-        device.reader.start()
+        device.read()
         self._devices[name] = device
+        if self._traffic and self._seconds > _LONG_S:
+            self._fill(name)
+
+    def _fill(self, name: str) -> None:
+        """Have a device use all its buffers: memory that nothing has stood in yet takes no room."""
+        device = self._devices[name]
+        for interface in ("", *_interfaces(name)):
+            if interface:
+                _ip("link", "set", "dev", interface, "down")
+            device.program.send_signal(signal.SIGSTOP)
+            time.sleep(_BACKLOG_S)
+            device.program.send_signal(signal.SIGCONT)
+            time.sleep(_BACKLOG_S / 2)
+            if interface:
+                _ip("link", "set", "dev", interface, "up")
 
     def _start_traffic(self) -> None:
         for words in (
@@ -242,13 +269,15 @@ class Endurance:
         """Have things happen until the time is over."""
         start_s = time.monotonic()
         mishaps = (self._flap, self._delete, self._rename, self._suspend, self._kill)
-        weights = (4, 3, 3, 4, 1)
+        weights = (12, 9, 9, 12, 1 if self._seconds > _LONG_S else 4)
         while (age_s := time.monotonic() - start_s) < self._seconds:
             for device in self._devices.values():
                 device.look()
                 if device.program.poll() is not None:
                     self.happened["end"] += 1
-                    self.found.append(f"{device.name} ended by itself with {device.program.returncode}")
+                    device.close()
+                    said = "".join(device.said[-_SAID_LINES:])
+                    self.found.append(f"{device.name} ended with {device.program.returncode}: {said}")
                     self._start(device.name)
             time.sleep(self._draws.uniform(0.2, 2.0))
             if min(age_s, self._seconds - age_s) > min(_MOST_QUIET_S, self._seconds * _QUIET_SHARE):
@@ -318,7 +347,7 @@ class Endurance:
                 self.found.append(f"{name}: {what}: {one} and {other}: {json.dumps(device.document)}")
 
     def _grew(self, device: Device) -> None:
-        growth_kib = device.growth_kib(self._settled_s)
+        growth_kib = device.growth_kib()
         self._tell(f"{device.name}: {device.memory[-1][1] if device.memory else 0} KiB, grew by {growth_kib}")
         if growth_kib > GROWTH_KIB:
             self.found.append(f"{device.name} grew by {growth_kib} KiB: {device.memory}")
@@ -328,6 +357,18 @@ def _read(device: Device) -> None:
     assert device.program.stdout is not None
     for line in device.program.stdout:
         device.document = json.loads(line)
+
+
+def _read_errors(device: Device) -> None:
+    assert device.program.stderr is not None
+    for line in device.program.stderr:
+        device.said.append(line)
+
+
+def _interfaces(name: str) -> list[str]:
+    words = DEVICES[name]
+    flags = ("--host", "--net", "--in", "--out")
+    return [after for before, after in itertools.pairwise(words) if before in flags]
 
 
 def _inside() -> list[str]:

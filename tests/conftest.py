@@ -47,6 +47,7 @@ THOROUGH = (
     "fuzz/test_target.py",
     "live/test_closed_loop.py",
     "live/test_expectations.py",
+    "live/test_endurance.py",
     "live/test_interfaces.py",
     "live/test_lldpd.py",
     "live/test_mishaps.py",
