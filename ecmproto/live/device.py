@@ -30,7 +30,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.capture.linux.interface import InterfaceFacts, interface_facts
 from ecmproto.capture.linux.receiver import FrameReceiver, Ring
 from ecmproto.capture.linux.sender import FrameSender
-from ecmproto.capture.linux.wires import Sockets, Wires
+from ecmproto.capture.linux.wires import Sockets, Wires, detach
 from ecmproto.errors import InterfaceError
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.units import NS_PER_S
@@ -242,7 +242,8 @@ class LiveInterface:
 
     def fail(self, number: int) -> None:
         """Take note that receiving from this interface's descriptor failed, with this error."""
-        assert self._receiver is not None
+        if self._receiver is None:  # sending has found out before that it vanished
+            return
         try:
             self._receiver.missed(OSError(number, os.strerror(number)))
         except InterfaceError:
@@ -293,6 +294,8 @@ class LiveInterface:
         """Close the sockets of an interface that has vanished, and keep its counters."""
         with self._closing:
             self._before = self._totals()
+            if self._wires is not None:
+                detach(*self._wires)
             self._wires = None
             self._lost += 1
             self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import signal
@@ -13,12 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ecmproto.capture.linux.wires import Sockets
+from ecmproto.live.device import LiveInterface
 from ecmproto.mechanisms.pause.congestion_point import Signal
 from ecmproto.mechanisms.pause.messages import pause_frame
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame
 from tests.live.wires import Wires, comes_through, received, until, wires
-from tests.namespaces import PATIENCE_S, guarded
+from tests.namespaces import NEAR, PATIENCE_S, Network, guarded
 
 RECEIVER = 250
 CP = ("cp", "--in", "a", "--in", "b", "--out", "c", "-T", "ndjson", "--seed", "1")
@@ -35,6 +38,25 @@ def switched(wired: Wires) -> Wires:
     for name in ("a", "b", "c"):
         wired.pair(name)
     return wired
+
+
+def test_an_interface_that_vanishes_under_a_sender_is_not_used_any_more(veth: Network) -> None:
+    link = LiveInterface(NEAR)
+    sockets = Sockets(1, frame_octets=link.frame_octets)
+    receiving, sending = link.descriptors
+    sockets.attach([receiving], [sending], -1)
+    link.count_with(sockets.wires, 0)
+    veth.ip(f"link del {NEAR}")
+    octets = np.frombuffer(frame(1, RECEIVER), np.uint8)
+    link.send(octets, np.zeros(1, np.int64), np.array([len(octets)]))
+    assert not link.is_open
+    # Whoever opens something now gets these numbers; the compiled loop is not to read there.
+    used = sockets.wires
+    assert used.receiving[0] == used.sending[0] == -1
+    assert used.polls[:2].view(np.int32)[0] == -1
+    link.fail(errno.EBADF)
+    assert link.counts().lost == 1
+    assert link.counts().unsent_frames == 1
 
 
 def test_frames_that_the_other_end_refuses_do_not_stop_those_behind_them(switched: Wires) -> None:

@@ -157,6 +157,14 @@ class Sockets:
         return self._buffer.batch(int(state.frames), self.wires.rings[int(state.interface)])
 
 
+def detach(wires: Wires, interface: int) -> None:
+    """Forget the descriptors of an interface that are closed: others may get their numbers."""
+    wires.receiving[interface] = wires.sending[interface] = _CLOSED
+    start = _POLL_PARTS * interface
+    wires.polls[start + _FD : start + _EVENTS] = _CLOSED
+    wires.polls[start + _REVENTS] = 0
+
+
 def _external(name: str, returns: Any, *arguments: Any) -> Any:
     """Return a C function, called by its name in compiled code, which is cached so, and by ctypes else."""
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
