@@ -24,6 +24,7 @@ from ecmproto.columns.layout_cache import FCS, PADDING, TRAILER
 from ecmproto.columns.parse_tables import field_of
 from ecmproto.filter.fields import FieldSource, FilterField
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
+from ecmproto.formats.infiniband import CRC_STATUS
 
 SHARED_FRAMES = 8192
 """From how many frames on two threads share the work."""
@@ -132,6 +133,8 @@ def _columns(sought: _OfFrames, found: LayersFound) -> Iterator[Column]:
         rows, texts = (
             (every, found.protocols)
             if field.name.endswith("frame.protocols")
+            else found.crc_states
+            if field.name.endswith(CRC_STATUS)
             else (found.error_rows, found.errors)
         )
         yield Column(name=field.name, kind=field.kind, frames=len(every), rows=rows, values=texts)

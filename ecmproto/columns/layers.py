@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 import itertools
@@ -29,6 +30,7 @@ from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import UNBOUNDED, Layer
 from ecmproto.formats.ethernet import Data
 from ecmproto.formats.ethertypes import EtherTypes
+from ecmproto.formats.infiniband import BTH, crc_status
 from ecmproto.formats.registry import FORMATS
 
 Int64 = NDArray[np.int64]
@@ -111,6 +113,18 @@ class LayersFound:
             code_of = np.array([codes.setdefault(word, len(codes)) for word in words])
             tables.append(code_of[part.layouts[:, NODE]])
         return Texts(codes=self._each(tables), words=tuple(codes))
+
+    @functools.cached_property
+    def crc_states(self) -> tuple[NDArray[np.int32], Texts]:
+        """The frames with RoCE packets, and whether their invariant CRCs hold, as the decoder says."""
+        roce = np.array([any(issubclass(cls, BTH) for cls in path) for path in self.paths], np.bool_)
+        rows = np.flatnonzero(roce[self.path])
+        first = [part.begin for part in self.parts]
+        words = []
+        for row in rows.tolist():
+            frame = self.parts[bisect.bisect(first, row) - 1].decode(row)
+            words.append(crc_status(frame.layers, frame.boundaries()) or "")
+        return rows.astype(np.int32), coded(np.arange(len(rows)), words)
 
     @functools.cached_property
     def ends(self) -> Ends:

@@ -43,6 +43,7 @@ from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.infiniband import BTH, CRC_STATUS
 from ecmproto.formats.schema import Field
 
 MOST = (1 << 62) - 1
@@ -222,8 +223,11 @@ class _CellValue:
         return pieces if self.number is None else [When(self.number, self.low, self.high, pieces)]
 
 
-def row_pieces(path: Path, asked: Sequence[Asked], between: str, *, quoted: bool) -> list[Piece]:
-    """Return the pieces of a row; ``quoted`` as in CSV."""
+def row_pieces(path: Path, asked: Sequence[Asked], between: str, *, quoted: bool) -> list[Piece] | None:
+    """Return the pieces of a row, ``quoted`` as in CSV; None where no program can tell what is asked."""
+    told = [path.sampled if each.inner else path for each in asked if each.name == CRC_STATUS]
+    if any(frame is not None and _has_packet(frame.layers) for frame in told):
+        return None
     pieces: list[Piece] = []
     lone = quoted and len(asked) == 1
     for column, each in enumerate(asked):
@@ -236,6 +240,10 @@ def row_pieces(path: Path, asked: Sequence[Asked], between: str, *, quoted: bool
         else:
             pieces += [piece for value in values for piece in value.behind()]
     return [*pieces, "\n"]
+
+
+def _has_packet(formats: Sequence[type[Layer]]) -> bool:
+    return any(issubclass(cls, BTH) for cls in formats)
 
 
 def _cell_values(path: Path, asked: Asked) -> Iterator[_CellValue]:

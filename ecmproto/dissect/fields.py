@@ -19,6 +19,7 @@ from ecmproto.dissect.form import Listing, Record, seconds_text
 from ecmproto.errors import SpecError
 from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import Layer
+from ecmproto.formats.infiniband import CRC_STATUS, crc_status
 from ecmproto.formats.registry import FORMATS, catalogue
 from ecmproto.formats.schema import BitPart, Field
 from ecmproto.formats.text import text_of
@@ -39,6 +40,7 @@ _OF_FRAME: dict[str, Callable[[Frame], str]] = {
     "eth.padding": lambda frame: frame.padding.hex(),
     "eth.trailer": lambda frame: frame.trailer.hex(),
     "eth.fcs": lambda frame: frame.fcs.hex(),
+    CRC_STATUS: lambda frame: crc_status(frame.layers, frame.boundaries()) or "",
 }
 _INNER = "encapsulated."
 

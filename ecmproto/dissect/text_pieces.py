@@ -77,6 +77,7 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.ecm import ECM, CMTag, timestamp_ns
 from ecmproto.formats.ethernet import Data, Ethernet
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
+from ecmproto.formats.infiniband import ICRC
 from ecmproto.formats.lldp import TLV
 from ecmproto.formats.mac_control import PFC
 from ecmproto.formats.schema import BitPart, Field
@@ -302,10 +303,13 @@ Format: TypeAlias = type[Layer]
 def tree_pieces(path: Path, paint: Paint, ethertypes: EtherTypes) -> list[Piece] | None:
     """Return the pieces of the trees of frames with a path; None if no program can write them.
 
-    A TLV's text is of any length, and what a message shows may be a message itself.
+    A TLV's text is of any length, what a message shows may be a message itself, and a CRC is to be computed.
     """
     inner = path.sampled
-    if TLV in path.layers or (inner is not None and (inner.layers[-1] in SHOWN_AS or TLV in inner.layers)):
+    unsaid = {TLV, ICRC}
+    if not unsaid.isdisjoint(path.layers):
+        return None
+    if inner is not None and (inner.layers[-1] in SHOWN_AS or not unsaid.isdisjoint(inner.layers)):
         return None
     teller = _TreeLayers(paint, ethertypes)
     return [

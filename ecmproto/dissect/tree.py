@@ -24,6 +24,7 @@ from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.formats.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.formats.ethernet import MSDU
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
+from ecmproto.formats.infiniband import BAD, UNVERIFIED, crc_status
 from ecmproto.formats.ip import (
     EXTENSIONS,
     PROTO_AH,
@@ -162,7 +163,8 @@ def _layers(frame: Frame, paint: Paint, *, base: int) -> Iterator[str]:
     boundaries = frame.boundaries()
     for index, value in enumerate(frame.layers):
         start, stop = boundaries[index], boundaries[index + 1]
-        yield from layer_lines(value, start + base, stop + base, paint, frame)
+        lines = layer_lines(value, start + base, stop + base, paint, frame)
+        yield from lines if not value.covers else _with_status(lines, frame, paint)
     inner = encapsulated(frame)
     if inner is not None:
         message = frame.layers[-1]
@@ -181,6 +183,14 @@ def _layers(frame: Frame, paint: Paint, *, base: int) -> Iterator[str]:
             yield 2 * INDENT + f"rest  {_octets_text(inner.padding + inner.trailer)}"
         if inner.error is not None:
             yield 2 * INDENT + paint(f"[malformed: {inner.error}, counted in the sampled frame]", "error")
+
+
+def _with_status(lines: Iterator[str], frame: Frame, paint: Paint) -> Iterator[str]:
+    """Yield the lines of an invariant CRC, and behind the last whether it holds."""
+    *others, last = lines
+    yield from others
+    status = crc_status(frame.layers, frame.boundaries()) or UNVERIFIED
+    yield f"{last}  {paint(status, 'error') if status == BAD else status}"
 
 
 def of_message(cls: type[Layer]) -> str:

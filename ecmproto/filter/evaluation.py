@@ -41,6 +41,7 @@ from ecmproto.filter.language import checked, parse
 from ecmproto.filter.literals import expression
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.infiniband import CRC_STATUS, crc_status
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +112,7 @@ _OF_RECORD: dict[str, Reader] = {
 _OF_FRAME: dict[str, FrameReader] = {
     "frame.protocols": lambda frame: (protocols(frame),),
     "frame.error": lambda frame: _told(frame.error),
+    CRC_STATUS: lambda frame: tuple(filter(None, (crc_status(frame.layers, frame.boundaries()),))),
     "eth.padding": lambda frame: (frame.padding,) if frame.padding else (),
     "eth.trailer": lambda frame: (frame.trailer,) if frame.trailer else (),
     "eth.fcs": lambda frame: (frame.fcs,) if frame.fcs else (),

@@ -111,6 +111,29 @@ def coverage(layers: Sequence[Layer], starts: Sequence[int]) -> Coverage | None:
     return Coverage(start, starts[len(layers)], (*ones, (at[BTH] + 4, 0xFF)))
 
 
+CRC_STATUS = "infiniband.invariant.crc.status"
+GOOD, BAD, UNVERIFIED = "good", "bad", "unverified"
+
+
+def crc_status(layers: Sequence[Layer], starts: Sequence[int]) -> str | None:
+    """Return whether the invariant CRC of a decoded frame is GOOD or BAD; None for a frame without a BTH.
+
+    UNVERIFIED where octets of the packet are missing, or it is a fragment; ``starts`` as in `coverage`.
+    """
+    if not any(isinstance(value, BTH) for value in layers):
+        return None
+    index = next((index for index, value in enumerate(layers) if isinstance(value, ICRC)), None)
+    if index is None or any(isinstance(value, IPv4) and value.flags & 1 for value in layers):
+        return UNVERIFIED
+    covered = coverage(layers[:index], starts[: index + 1])
+    if covered is None:
+        return UNVERIFIED
+    value = layers[index]
+    assert isinstance(value, ICRC)
+    octets = b"".join([value.build() for value in layers[:index]])
+    return GOOD if covered.crc(octets) == value.crc else BAD
+
+
 @layer("icrc", title="Invariant CRC", source=_ICRC)
 class ICRC(Layer):
     """The last four octets of a packet: a CRC over all that stays the same from end to end."""

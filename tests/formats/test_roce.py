@@ -6,11 +6,14 @@ import zlib
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch
+from ecmproto.capture import Batch, Interface
 from ecmproto.codec import UDP, Data, IPv4, IPv6, decode, decode_lax, encode
 from ecmproto.columns import extract
 from ecmproto.craft import build
+from ecmproto.dissect.fields import FieldReader
+from ecmproto.dissect.form import records
 from ecmproto.dissect.lines import describe
+from ecmproto.dissect.tree import tree_text
 from ecmproto.errors import EncodeError, SpecError
 from ecmproto.filter import compile_filter
 from ecmproto.formats.infiniband import (
@@ -18,6 +21,7 @@ from ecmproto.formats.infiniband import (
     BTH,
     CNP,
     CNP_OPCODE,
+    CRC_STATUS,
     GRH,
     ICRC,
     OPCODES,
@@ -160,3 +164,26 @@ def test_traffic_classes_are_shown_and_given_in_parts() -> None:
         encode(build(line)) for line in ("ip ecn=3 bth qp=0x118", "ip ecn=3 cnp qp=0x118", "ip bth qp=0x118")
     ]
     assert [test.matches(record(each)) for each in kept] == [True, False, False]
+
+
+def test_the_invariant_crc_is_checked() -> None:
+    bad = bytearray(CNP_OCTETS)
+    bad[60] ^= 1  # of the reserved octets
+    changed = bytearray(CNP_OCTETS)
+    changed[15] |= 3  # what a switch may do: CE, with the checksum as it was
+    fragment = encode(build("ip flags=1 cnp"))
+    octets = [CNP_OCTETS, bytes(bad), bytes(changed), fragment, CNP_OCTETS[:64], encode(build("udp"))]
+    lengths = [len(each) for each in octets]
+    lengths[4] = len(CNP_OCTETS)
+    batch = Batch.from_frames(octets, original=lengths)
+    told = ["good", "bad", "good", "unverified", "unverified", ""]
+    column = extract(batch, [CRC_STATUS])[CRC_STATUS]
+    assert dict(zip(column.rows.tolist(), column.values, strict=True)) == dict(enumerate(told[:-1]))
+    rows = [FieldReader([CRC_STATUS]).row(each) for each in records(batch, [Interface(index=0, linktype=1)])]
+    assert rows == [[text] for text in told]
+    wrong = compile_filter(f'{CRC_STATUS} == "bad"')
+    assert [wrong.matches(each) for each in records(batch, [Interface(index=0, linktype=1)])] == [
+        text == "bad" for text in told
+    ]
+    assert tree_text(record(CNP_OCTETS)).endswith("infiniband.invariant.crc  0x82fd002a  good\n")
+    assert tree_text(record(bytes(bad))).endswith("infiniband.invariant.crc  0x82fd002a  bad\n")
