@@ -79,7 +79,7 @@ def tag_layout(kind: TagFormat | ECNField | None, ethertypes: EtherTypes = DEFAU
     ParameterError for one that no EtherType announces, or that has more than four fields in tag or mark.
     """
     layout = new_record(TagLayout)
-    if kind is None:
+    if kind is None or (isinstance(kind, TagFormat) and kind.is_off(ethertypes)):
         return layout
     if isinstance(kind, ECNField):
         layout.is_ecn = 1

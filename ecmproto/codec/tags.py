@@ -66,8 +66,9 @@ class TagFormat:
     """
 
     format: type[Layer]
-    tag: str = ""
-    """The field that machines know as ``tag`` (`ecmproto.mechanisms.api.protocol.Arrival`)."""
+    tag: str | tuple[str, ...] = ""
+    """The field that machines know as ``tag`` (`ecmproto.mechanisms.api.protocol.Arrival`), or several, the
+    one of the highest bits first."""
     mark: tuple[str, ...] = ()
     """The fields that they know as ``mark``, the one of the highest bits first."""
     constants: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -91,6 +92,8 @@ class TagFormat:
     @property
     def tag_fields(self) -> tuple[str, ...]:
         """The fields that are ``tag``."""
+        if isinstance(self.tag, tuple):
+            return self.tag
         return (self.tag,) if self.tag else ()
 
     @property
@@ -124,6 +127,10 @@ class TagFormat:
     def layer(self, tag: int, mark: int) -> Layer:
         """Return a tag with these values, which are as machines have them: signed."""
         return self.format(**self.constants, **self.values(tag % (1 << WORD_BITS), mark % (1 << WORD_BITS)))
+
+    def is_off(self, ethertypes: EtherTypes) -> bool:
+        """Return whether the EtherType that would announce it is not given: then no frame has such a tag."""
+        return isinstance(self.format.announced_by, str) and announcement(self.format, ethertypes) is None
 
     def announcing(self, ethertypes: EtherTypes) -> int:
         """Return the EtherType that announces it; ParameterError without one."""

@@ -79,7 +79,7 @@ def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes, *, t
     facts.vlan = NO_VLAN if vlan is None else vlan
     kind = machine.tag if takes else None
     row = b""
-    if isinstance(kind, TagFormat):
+    if isinstance(kind, TagFormat) and not kind.is_off(ethertypes):
         row = kind.announcing(ethertypes).to_bytes(_TYPE_OCTETS) + kind.layer(0, 0).build()[:-_TYPE_OCTETS]
     octets = np.frombuffer(row, np.uint8).copy()
     return Tagging(facts, roles_of(ethertypes), tag_layout(kind, ethertypes), octets)

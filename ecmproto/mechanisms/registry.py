@@ -11,6 +11,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.mechanism import Mechanism
 from ecmproto.mechanisms.api.parameters import unknown_name
 from ecmproto.mechanisms.bcn.parameters import BCN
+from ecmproto.mechanisms.csig.parameters import CSIG
 from ecmproto.mechanisms.dbp.parameters import DBP
 from ecmproto.mechanisms.dcqcn.parameters import DCQCN
 from ecmproto.mechanisms.e2cm.parameters import E2CM
@@ -29,7 +30,7 @@ NONE = Mechanism(
 """No control."""
 
 
-MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, PAUSE, PFC, NONE)
+MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, CSIG, PAUSE, PFC, NONE)
 """The mechanisms that ecmproto itself brings."""
 
 ENTRY_POINT_GROUP = "ecmproto.mechanisms"

@@ -90,7 +90,7 @@ BUSIER = {
         "cp.qsc=20kB",
     ],
     "dcqcn": [
-        "cp.kmin=4kB", "cp.kmax=100kB", "rp.f=1", "rp.timer=3us", "rp.byte_counter=1kB", "rp.min_rate=1M",
+        "cp.kmin=4kB", "cp.kmax=100kB", "rp.f=1", "rp.timer=15us", "rp.byte_counter=1kB", "rp.min_rate=1M",
         "edge.interval=1ms",
     ],
     "fecn": [*BUSY["fecn"], "cp.qeq=5kB", "cp.qsc=20kB"],
@@ -104,7 +104,7 @@ WITH: dict[Any, list[str]] = {
     "qst_low": ["cp.qst=60kB"],
     ("bcn", "qmc"): ["cp.sscale=2"],
     "decrease_interval": ["rp.variant=nic"],
-    "clamp_target": ["rp.variant=nic", "rp.timer=100us"],
+    "clamp_target": ["rp.variant=nic", "rp.timer=60us"],
     "rate_on_first_cnp": ["rp.variant=nic"],
     "alternate_priority": ["edge.cnpv=3", "edge.mode=4"],
     "mode": ["edge.cnpv=3"],
@@ -118,6 +118,7 @@ VALUES = {
     "priorities": ["3", "none"],
     "min_rate": ["4G", "6G"],
     "max_rate": ["1G"],
+    "alpha_interval": ["10us"],
 }
 """Values that are tried first."""
 
@@ -193,6 +194,9 @@ def _port(own: Machine, hops: int) -> Iterator[Any]:
             yield messages
             if isinstance(own.tag, ECNField):
                 yield point.rewrite_tag(priority, tag)
+            if own.name == "csig":
+                # Each signal, with what says least of the path.
+                yield [point.rewrite_tag(priority, n << 12 | (31 if n < 2 else 0) << 7) for n in range(4)]
             if step % 8 == 1:
                 octets = octets_of(Sent(now_ns, station + 1, priority=priority))
                 yield _frames(own, messages, SampledFrame(octets, len(octets), _AT_MSDU))

@@ -32,6 +32,7 @@ BUSY = {
     "e2cm": ["cp.qeq=10kB", "cp.sf=10kB", "cp.sr=3kB"],
     "fecn": ["cp.T=100us", "rp.tau=100us", "rp.N0=4", "cp.N0=4"],
     "dbp": [],
+    "csig": [],
     "dcqcn": ["cp.kmin=5kB", "cp.kmax=20kB", "cp.pmax=0.5", "rp.ect=yes"],
     "pause": ["cp.pause_on=output", "cp.high=60kB", "cp.low=30kB"],
     "pfc": ["cp.pause_on=input", "cp.high=3kB", "cp.low=1kB"],
