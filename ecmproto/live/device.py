@@ -413,14 +413,16 @@ def run(
     report: ReportAt | None = None,
     report_every_ns: int = NS_PER_S,
     coalesce_ns: int = 0,
+    spin_ns: int = 0,
 ) -> None:
     """Drive ``device``, whose interface i is ``links[i]``, until ``stop`` is asked or ``until_ns`` has come.
 
     Times are those of the monotonic clock.  ``report`` is called every ``report_every_ns``.  With
-    ``coalesce_ns`` whatever wakes the loop waits so long for more, which takes less of the processor.
+    ``coalesce_ns`` whatever wakes the loop waits so long for more, which takes less of the processor; without
+    it the compiled loop ends its sleep ``spin_ns`` early and looks at the clock from then on.
     """
     report_ns = time.monotonic_ns() + report_every_ns if report is not None else NEVER_NS
-    compiled = _CompiledLoop(device, links, stop) if hasattr(device, "serve") else None
+    compiled = _CompiledLoop(device, links, stop, spin_ns) if hasattr(device, "serve") else None
     with stop.running():
         while not stop.asked:
             stop.answer()
@@ -448,8 +450,9 @@ def run(
 class _CompiledLoop:
     """The loop of a device in compiled code, and the interfaces that it was given."""
 
-    def __init__(self, device: Any, links: Sequence[LiveInterface], stop: Stop) -> None:
+    def __init__(self, device: Any, links: Sequence[LiveInterface], stop: Stop, spin_ns: int) -> None:
         self._device: CompiledDevice = device
+        self._spin_ns = spin_ns
         self._links = links
         self._bell = stop.waker.fileno()
         self._attached: list[tuple[int, tuple[int, int]]] = []
@@ -471,6 +474,7 @@ class _CompiledLoop:
             descriptors = [each for _, each in attached]
             frame_octets = max(link.frame_octets for link in self._links)
             self._sockets = Sockets(len(self._links), frame_octets=frame_octets)
+            self._sockets.wires.state.spin_ns = self._spin_ns
             receiving, sending = zip(*descriptors, strict=True)
             self._sockets.attach(receiving, sending, self._bell, [link.ring for link in self._links])
             for number, link in enumerate(self._links):

@@ -35,9 +35,11 @@ from ecmproto.capture.linux.wires import (
     TIME_CAME,
     WOKEN,
     Wires,
+    count_late,
     has_frames,
     is_served,
     monotonic_ns,
+    new_lateness,
     receive,
     send,
     sleep,
@@ -208,6 +210,10 @@ class PointState(Struct):
     leaving_at: NDArray[np.int64]
     leaving_octets: NDArray[np.int64]
     """The frames that are to be sent next: their addresses and lengths."""
+    leaving_ns: NDArray[np.int64]
+    """When those that waited were to leave; below 0 for the others …"""
+    lateness: NDArray[np.int64]
+    """… and how late they left, as `ecmproto.capture.linux.wires.new_lateness` has it."""
 
 
 @released
@@ -357,7 +363,7 @@ def _read(point: PointState, wires: Wires) -> int:
         found = class_of(slots, start, start + octets, tagging.roles, point.facts.own)
         if not found.occupies or octets == 0:
             counts.past_frames += 1
-            _leave(point, wires.state.slots_at + start, octets)
+            _leave(point, wires.state.slots_at + start, octets, _NOWHERE)
             continue
         offset[rows], captured[rows] = start, octets
         tag = own_tag(slots, start, octets, tagging.roles, tagging.layout)
@@ -470,14 +476,15 @@ def _let_leave(point: PointState, wires: Wires, passage: Passage, row: int, is_n
         at = point.facts.store_at + start
     point.counts.left_frames += 1
     point.counts.left_octets += octets
-    _leave(point, at, octets)
+    _leave(point, at, octets, _NOWHERE if is_new else passage.time_ns)
 
 
 @inlined
-def _leave(point: PointState, at: int, octets: int) -> None:
-    """Send the frame at the address ``at`` next."""
+def _leave(point: PointState, at: int, octets: int, when_ns: int) -> None:
+    """Send the frame at the address ``at`` next; it was to leave at ``when_ns`` if that is not below 0."""
     progress = point.progress
     point.leaving_at[progress.leaving], point.leaving_octets[progress.leaving] = at, octets
+    point.leaving_ns[progress.leaving] = when_ns
     progress.leaving += 1
     progress.last_at, progress.last_octets = at, octets
 
@@ -511,6 +518,10 @@ def _flush(point: PointState, wires: Wires) -> bool:
     if count == 0:
         return True
     sent = send(wires, NET, 0, at, octets, count)
+    left_ns = monotonic_ns(wires) - point.facts.start_ns
+    for frame in range(sent):
+        if point.leaving_ns[frame] >= 0:
+            count_late(point.lateness, left_ns - point.leaving_ns[frame])
     for frame in range(count - sent):
         at[frame], octets[frame] = at[frame + sent], octets[frame + sent]
     progress.leaving = count - sent
@@ -620,5 +631,6 @@ def new_point_state(
         message=np.full(rows, _NOWHERE, np.int32), until=np.full(rows, _NOWHERE, np.int32),
         messages=new_records(Message, 1), held=held, firsts=np.full(MOST_FRAMES, _NOWHERE, np.int64),
         store=store, leaving_at=np.zeros(SENT_AT_ONCE, np.int64),
-        leaving_octets=np.zeros(SENT_AT_ONCE, np.int64),
+        leaving_octets=np.zeros(SENT_AT_ONCE, np.int64), leaving_ns=np.zeros(SENT_AT_ONCE, np.int64),
+        lateness=new_lateness(),
     )  # fmt: skip

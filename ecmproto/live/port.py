@@ -23,7 +23,7 @@ from ecmproto.batch.classes import FrameClasses, classify
 from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT, roles_of
 from ecmproto.batch.tags import tag_layout
 from ecmproto.capture.batch import Batch
-from ecmproto.capture.linux.wires import FAILED, FRAMES_CAME, TIME_CAME, WOKEN, Sockets
+from ecmproto.capture.linux.wires import FAILED, FRAMES_CAME, TIME_CAME, WOKEN, Sockets, lateness_gauges
 from ecmproto.codec import EtherTypes, Layer, decode_lax
 from ecmproto.codec.tags import SELECTOR_MASK
 from ecmproto.engine.config import PortConfig, check_seed, parse_buffer
@@ -270,6 +270,7 @@ class SwitchPort:
                 "queue_p99_octets": queue.p99_octets,
                 "queue_peak_octets": queue.peak_octets,
                 "utilisation": utilisation(gauge),
+                **lateness_gauges(self.switch.outgoing.lateness),
             },
         )
 

@@ -25,6 +25,7 @@ from ecmproto.capture.linux.wires import (
     WOKEN,
     Sockets,
     Wires,
+    lateness_gauges,
 )
 from ecmproto.codec import EtherTypes
 from ecmproto.engine.arrivals import Intake
@@ -251,6 +252,7 @@ class ReactionPoint:
                 "waiting_octets": int(queues["octets"].sum()),
                 "longest_wait_octets": int(self.network.log.longest_wait_octets),
                 **self.machine.gauges(self.senders),
+                **lateness_gauges(self._point.lateness),
             },
         )
 

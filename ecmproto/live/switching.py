@@ -35,9 +35,11 @@ from ecmproto.capture.linux.wires import (
     TIME_CAME,
     WOKEN,
     Wires,
+    count_late,
     has_frames,
     is_served,
     monotonic_ns,
+    new_lateness,
     receive,
     send,
     sleep,
@@ -143,7 +145,7 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
             frame = switch.pool.frames[index]
             port_octets = gauge.level_octets[TOTAL]
             point.on_dequeue(when_ns, frame.station, frame.priority, frame.octets, port_octets, switch.outbox)
-            _depart(switch, index)
+            _depart(switch, index, when_ns)
         elif resumes_ns <= min(now_ns, tick_ns):
             _review(switch, resumes_ns)
         elif tick_ns <= now_ns:
@@ -157,8 +159,9 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
 
 
 @inlined
-def _depart(switch: Switch, index: int) -> None:
-    """Send the frame in slot ``index`` by the output."""
+def _depart(switch: Switch, index: int, when_ns: int) -> None:
+    """Send the frame in slot ``index`` by the output, which it leaves at ``when_ns``."""
+    switch.outgoing.due_ns[switch.outgoing.frames[switch.facts.inputs]] = when_ns
     octets = switch.pool.frames[index].octets
     at = append_octets(switch.outgoing, switch.store.octets, index * switch.store.slot_octets, octets)
     send_by(switch.outgoing, switch.facts.inputs, at, octets)
@@ -415,6 +418,10 @@ def _flush(switch: Switch, wires: Wires) -> int:
                 continue
             offset, length = outgoing.offset[interface], outgoing.length[interface]
             sent = send(wires, interface, outgoing.octets_at[0], offset, length, count)
+            if interface == switch.facts.inputs:
+                left_ns = monotonic_ns(wires) - switch.clock.start_ns
+                for frame in range(sent):
+                    count_late(outgoing.lateness, left_ns - outgoing.due_ns[frame])
             if sent < count:
                 # What is left moves to the front, and is all that is left.
                 for frame in range(count - sent):
@@ -458,6 +465,10 @@ class Outgoing(NamedTuple):
     octets: NDArray[np.uint8]
     offset: NDArray[np.int64]
     length: NDArray[np.int64]
+    due_ns: NDArray[np.int64]
+    """When each of those by the output was to leave …"""
+    lateness: NDArray[np.int64]
+    """… and how late they left, as `ecmproto.capture.linux.wires.new_lateness` has it."""
 
 
 def new_outgoing(interfaces: int, *, frames: int, largest_octets: int) -> Outgoing:
@@ -470,6 +481,8 @@ def new_outgoing(interfaces: int, *, frames: int, largest_octets: int) -> Outgoi
         octets,
         np.zeros((interfaces, frames), np.int64),
         np.zeros((interfaces, frames), np.int64),
+        np.zeros(frames, np.int64),
+        new_lateness(),
     )
 
 

@@ -10,12 +10,15 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
-from ecmproto.capture.linux.wires import Sockets
+from ecmproto.capture.linux.wires import Sockets, count_late, lateness_gauges, new_lateness, sleep
 from ecmproto.codec import CNM, decode
 from ecmproto.engine.config import LoopConfig, PortConfig
+from ecmproto.kernel import compiled
 from ecmproto.live.device import CompiledDevice
 from ecmproto.live.edge import HOST, NET, Edge
 from ecmproto.live.port import SwitchPort
@@ -386,3 +389,39 @@ def test_frames_that_wait_leave_in_order_once_the_pause_is_over() -> None:
         assert point.counts.left_frames == 1 + len(sent)
     finally:
         bench.close()
+
+
+def test_lateness_is_told_in_percentiles() -> None:
+    lateness = new_lateness()
+    assert lateness_gauges(lateness) == {}
+    values = [-5, 0, 3, 15, 16, 17, 250, *range(1000, 100_000, 101), 7 * 10**9]
+    for value in values:
+        count_all_late(lateness, value)
+    gauges = lateness_gauges(lateness)
+    ordered = sorted(max(0, value) for value in values)
+    for name, percent in (("late_p50_ns", 50), ("late_p99_ns", 99)):
+        exact = ordered[-(-len(ordered) * percent // 100) - 1]
+        assert exact <= gauges[name] <= exact * 1.125 + 1
+    assert gauges["late_max_ns"] == 7 * 10**9
+
+
+@compiled
+def count_all_late(lateness: NDArray[np.int64], value: int) -> None:
+    count_late(lateness, value)
+
+
+@pytest.mark.parametrize("bench", [("none", 10**8)], indirect=True)
+def test_each_departure_counts_once(bench: Bench) -> None:
+    assert "late_max_ns" not in bench.port.snapshot(time.monotonic_ns()).gauges
+    sends_in_batches(bench, [frame(1, RECEIVER, 500, number=number) for number in range(30)])
+    assert bench.port.switch.outgoing.lateness[1:].sum() == len(bench.received(INPUTS)) == 30
+    assert bench.port.snapshot(time.monotonic_ns()).gauges["late_max_ns"] >= 0
+
+
+@pytest.mark.parametrize("spin_ns", [0, MS, 60_000 * MS])
+def test_a_sleep_ends_when_it_is_time_and_not_before(spin_ns: int) -> None:
+    sockets = Sockets(1, frame_octets=100)
+    sockets.wires.state.spin_ns = spin_ns
+    start_ns = time.monotonic_ns()
+    sleep(sockets.wires, 5 * MS, 0)
+    assert time.monotonic_ns() - start_ns >= 5 * MS

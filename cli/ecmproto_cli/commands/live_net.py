@@ -163,6 +163,7 @@ class _Net:
                     report=reporter.report if reporter.every_ns else reporter.warn,
                     report_every_ns=reporter.every_ns or NS_PER_S,
                     coalesce_ns=coalesce_ns,
+                    spin_ns=parse_time(how.spin),
                 )  # fmt: skip
                 self._closings[named.name] = reporter.closing()
 

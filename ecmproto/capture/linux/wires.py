@@ -72,6 +72,8 @@ class WireState:
     """How many of them are done with."""
     error: int
     """What went wrong there; 0 for nothing."""
+    spin_ns: int
+    """How long before its time `sleep` ends sleeping and looks at the clock instead."""
 
 
 class Wires(Struct):
@@ -209,7 +211,15 @@ def sleep(wires: Wires, sleep_ns: int, coalesce_ns: int) -> bool:
     """
     state, polls = wires.state, wires.polls
     _give_back(wires)
-    _poll(wires, max(sleep_ns, 0), state.interfaces + 1)
+    spin_ns = 0
+    if coalesce_ns == 0:
+        spin_ns = max(0, min(state.spin_ns, sleep_ns))
+    until_ns = monotonic_ns(wires) + sleep_ns if spin_ns > 0 else 0
+    ready = _poll(wires, max(sleep_ns - spin_ns, 0), state.interfaces + 1)
+    if spin_ns > 0 and ready == 0:
+        # The kernel wakes who sleeps some µs late.
+        while monotonic_ns(wires) < until_ns:
+            pass
     if coalesce_ns > 0 and polls[_POLL_PARTS * state.interfaces + _REVENTS] == 0:
         _poll(wires, coalesce_ns, 0)
         _poll(wires, 0, state.interfaces + 1)
@@ -217,14 +227,17 @@ def sleep(wires: Wires, sleep_ns: int, coalesce_ns: int) -> bool:
 
 
 @inlined
-def _poll(wires: Wires, sleep_ns: int, descriptors: int) -> None:
+def _poll(wires: Wires, sleep_ns: int, descriptors: int) -> int:
+    """Sleep until there is something at a descriptor; return at how many there is."""
     wires.moment[0] = sleep_ns // NS_PER_S
     wires.moment[1] = sleep_ns % NS_PER_S
     state = wires.state
-    if _ppoll(state.polls_at, descriptors, state.moment_at, 0) < 0:
+    ready = int(_ppoll(state.polls_at, descriptors, state.moment_at, 0))
+    if ready < 0:
         # interrupted: nothing was looked at
         for each in range(state.interfaces + 1):
             wires.polls[_POLL_PARTS * each + _REVENTS] = 0
+    return ready
 
 
 @inlined
@@ -315,3 +328,44 @@ def send(
     wires.sent[interface] += done
     wires.sent_octets[interface] += total
     return done
+
+
+_STEPS_BITS = 3
+_BUCKETS = 64 << _STEPS_BITS
+
+
+def new_lateness() -> NDArray[np.int64]:
+    """Return counts of departures by how late they were: the most of all, then the counts of buckets.
+
+    Buckets are 1 ns wide up to 16 ns, and an eighth of the power of two below their times beyond.
+    """
+    return np.zeros(1 + _BUCKETS, np.int64)
+
+
+@inlined
+def count_late(lateness: NDArray[np.int64], late_ns: int) -> None:
+    """Count a departure that was ``late_ns`` late, or early."""
+    rest, shift = max(late_ns, 0), 0
+    lateness[0] = max(lateness[0], rest)
+    while rest >= 2 << _STEPS_BITS:
+        rest >>= 1
+        shift += 1
+    lateness[1 + (shift << _STEPS_BITS) + rest] += 1
+
+
+def lateness_gauges(lateness: NDArray[np.int64]) -> dict[str, float]:
+    """Return the median, the 99th percentile and the most of departures' lateness; nothing without any.
+
+    Percentiles are nearest-rank, at most an eighth too large.
+    """
+    counts = lateness[1:]
+    total = int(counts.sum())
+    if not total:
+        return {}
+    gauges = {}
+    for percent in (50, 99):
+        bucket = int(np.searchsorted(np.cumsum(counts), -(-total * percent // 100)))
+        shift = max(0, (bucket >> _STEPS_BITS) - 1)
+        upper_ns = ((bucket - (shift << _STEPS_BITS) + 1) << shift) - 1
+        gauges[f"late_p{percent}_ns"] = float(min(upper_ns, int(lateness[0])))
+    return gauges | {"late_max_ns": float(lateness[0])}
