@@ -249,6 +249,10 @@ class Endurance:
             time.sleep(_BACKLOG_S / 2)
             if interface:
                 _ip("link", "set", "dev", interface, "up")
+        for pair in {interface.removesuffix("-far") for interface in _interfaces(name)}:
+            _ip("link", "del", "dev", pair)
+            _pair(pair)
+            time.sleep(_BACKLOG_S)
 
     def _start_traffic(self) -> None:
         for words in (
