@@ -27,7 +27,7 @@ from ecmproto_cli.output import paint
 
 if TYPE_CHECKING:
     from ecmproto.capture import Sink
-    from ecmproto.craft.expectations import Expectation
+    from ecmproto.craft.expectations import Expectation, Side
     from ecmproto.craft.recipe import Chunk, Recipe
     from ecmproto.craft.sequences import Sequence as FrameSequence
     from ecmproto.craft.sequences import Step, Storm
@@ -121,6 +121,22 @@ def from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe 
             # few and small: a mistake in the last one is found before the first is written
             return iter(list(read_toml(stream, path, reading)))
     return read_json(files.enter_context(open(path, encoding="utf-8")), path, reading)
+
+
+def spec_frames(path: str, reading: Reading, side: Side) -> Iterator[Recipe | Chunk]:
+    """Return the frames of a .toml specification that leave by a side."""
+    from ecmproto.craft.spec import read_toml
+
+    with open(path, "rb") as stream:
+        return iter(list(read_toml(stream, path, reading, side=side)))
+
+
+def spec_expectations(path: str) -> list[Expectation]:
+    """Return what a .toml specification expects."""
+    from ecmproto.craft.spec import read_expectations
+
+    with open(path, "rb") as stream:
+        return read_expectations(stream, path)
 
 
 def from_columns(
@@ -254,13 +270,15 @@ def write_expectations(steps: Sequence[Step], expectations: Sequence[Expectation
     sink.write("".join(f"{json.dumps(document)}\n" for document in documents))
 
 
-def write_toml(items: Iterable[Mapping[str, Any]], path: str, force: bool) -> None:
+def write_toml(
+    items: Iterable[Mapping[str, Any]], expectations: Iterable[Expectation], path: str, force: bool
+) -> None:
     """Write a specification."""
     from ecmproto.capture import open_sink
     from ecmproto.craft.spec import toml_of
 
     with open_sink(path, force=force) as sink:
-        for piece in toml_of(items):
+        for piece in toml_of(items, expectations):
             sink.write(piece)
 
 

@@ -14,13 +14,19 @@ import click
 from ecmproto.errors import EcmprotoError, InterfaceError, counted
 from ecmproto_cli.errors import FINDINGS, CommandError, warn
 from ecmproto_cli.output import paint
-from ecmproto_cli.recipes import from_steps, sequence_expectations, sequence_steps
+from ecmproto_cli.recipes import (
+    from_steps,
+    sequence_expectations,
+    sequence_steps,
+    spec_expectations,
+    spec_frames,
+)
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch
     from ecmproto.capture.linux.reader import InterfaceReader
     from ecmproto.capture.linux.sender import SendReport
-    from ecmproto.craft.expectations import Expectation, Judge, Side, Verdict
+    from ecmproto.craft.expectations import Judge, Side, Verdict
     from ecmproto.formats.ethertypes import EtherTypes
 
 Sent: TypeAlias = "tuple[SendReport, BaseException | None]"
@@ -34,22 +40,32 @@ _SETTLE_NS = 300_000_000
 class Test:
     """A recipe with its expectations: the frames of both sides in the order of their times."""
 
-    def __init__(self, words: tuple[str, ...], line: Mapping[str, Any], ethertypes: EtherTypes) -> None:
+    def __init__(
+        self, words: tuple[str, ...], line: Mapping[str, Any], spec: str | None, ethertypes: EtherTypes
+    ) -> None:
         from ecmproto.craft.expectations import Judge
         from ecmproto.craft.recipe import chunks
         from ecmproto.craft.spec import Reading
 
-        self.name = words[0]
+        self.name = words[0] if spec is None else spec
         self.ethertypes = ethertypes
-        self.expectations: list[Expectation] = sequence_expectations(words, line, ethertypes=ethertypes)
+        self.expectations = (
+            sequence_expectations(words, line, ethertypes=ethertypes)
+            if spec is None
+            else spec_expectations(spec)
+        )
         if not self.expectations:
             raise click.UsageError(f"--expect: {self.name} says nothing of what is to be expected")
-        steps = sequence_steps(words, line, ethertypes=ethertypes)
+        steps = sequence_steps(words, line, ethertypes=ethertypes) if spec is None else []
         self.batches: dict[Side, list[Batch]] = {}
         sent: dict[Side, list[tuple[int, bytes]]] = {}
         reading = Reading(ethertypes=ethertypes)
         for side, reverse in _SIDES:
-            told = from_steps([step for step in steps if step.reverse is reverse], self.name, reading)
+            told = (
+                from_steps([step for step in steps if step.reverse is reverse], self.name, reading)
+                if spec is None
+                else spec_frames(spec, reading, side)
+            )
             self.batches[side] = [chunk.batch() for chunk in chunks(told)]
             sent[side] = [
                 (due_ns, octets)

@@ -11,19 +11,22 @@ Frames that a recipe wants to find again carry `MARK` and a number in their payl
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from ecmproto.capture.batch import Batch, Interface
+from ecmproto.codec.document import nearest
 from ecmproto.codec.frame import decode_lax
 from ecmproto.dissect.form import Record, records
 from ecmproto.dissect.lines import describe
-from ecmproto.errors import ParameterError, counted
-from ecmproto.filter import Filter, compile_filter
+from ecmproto.errors import ParameterError, SpecError, counted, shown
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.mac_control import PFC
-from ecmproto.units import NS_PER_S, format_time
+from ecmproto.units import NS_PER_S, exact_time, format_time, parse_time
+
+if TYPE_CHECKING:
+    from ecmproto.filter import Filter
 
 Side: TypeAlias = Literal["near", "far"]
 Outcome: TypeAlias = Literal["passed", "failed", "unknown"]
@@ -97,6 +100,131 @@ class Expectation:
         if self.latency_ns is not None:
             parts.append(f"at most {format_time(self.latency_ns)} late")
         return f"{self.name}: {', '.join(parts)}"
+
+    def item(self) -> dict[str, Any]:
+        """Return it as an ``[[expect]]`` of a specification, which `expectations_from` reads."""
+        found: dict[str, Any] = {"name": self.name, "side": self.side}
+        found |= {key: getattr(self, key) for key in ("filter", "octets") if getattr(self, key)}
+        found["frames"] = _written(self.frames, str)
+        if self.rate_fps is not None:
+            found["rate"] = _written(self.rate_fps, lambda fps: f"{fps:g}pps")
+        if self.during_ns is not None:
+            found["during"] = _written(self.during_ns, _time_text)
+        for key, ns in (("latency", self.latency_ns), ("pause", self.pause_ns)):
+            if ns is not None:
+                found[key] = _time_text(ns)
+        return found | {key: True for key in _FLAGS if getattr(self, key)}
+
+
+_FLAGS = ("in_order", "unchanged", "after_others")
+_ITEM_KEYS = ("name", "side", "filter", "octets", "frames", "rate", "during", "latency", "pause", *_FLAGS)
+_MOST_EXPECTATIONS = 10_000
+_MOST_COUNT = 1 << 53
+_T = TypeVar("_T", int, float)
+
+
+def _time_text(ns: int) -> str:
+    return exact_time(ns).replace(" ", "")
+
+
+def _written(bounds: tuple[_T, _T | None], text: Callable[[_T], str]) -> str:
+    least, most = bounds
+    return text(least) if least == most else f"{text(least)}..{'' if most is None else text(most)}"
+
+
+def _bounds(given: str, read: Callable[[str], _T]) -> tuple[_T, _T | None]:
+    """Return what ``a``, ``a..`` or ``a..b`` names; ValueError and ParameterError where it names nothing."""
+    first, dots, last = given.partition("..")
+    least = read(first.strip())
+    most = (read(last.strip()) if last.strip() else None) if dots else least
+    if most is not None and most < least:
+        raise ValueError
+    return least, most
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and int(text) <= _MOST_COUNT):
+        raise ValueError
+    return int(text)
+
+
+def _fps(text: str) -> float:
+    number = text.removesuffix("pps")
+    if number == text or len(number) > 16 or not number.replace(".", "", 1).isdigit() or not number.isascii():
+        raise ValueError
+    return float(number)
+
+
+def expectations_from(items: object, name: str) -> list[Expectation]:
+    """Return the expectations of a specification's ``[[expect]]``; SpecError or FilterError for others."""
+    if not isinstance(items, list) or len(items) > _MOST_EXPECTATIONS:
+        needed = f"[[expect]], one for each, at most {_MOST_EXPECTATIONS:,}"
+        raise SpecError(where=name, needed=needed, got=shown(items))
+    return [_expectation(item, f"{name}: expect[{place}]") for place, item in enumerate(items)]
+
+
+def _expectation(item: object, where: str) -> Expectation:
+    if not isinstance(item, Mapping):
+        raise SpecError(where=where, needed="a table that says what is expected", got=shown(item))
+    for key in item:
+        if key not in _ITEM_KEYS:
+            hint = nearest(str(key), _ITEM_KEYS)
+            raise SpecError(where=where, needed="a key of an expectation", got=repr(key), hint=hint)
+    given: dict[str, Any] = {}
+    for key, field, needed, read in _READ:
+        if key in item:
+            try:
+                given[field] = read(item[key])
+            except (ValueError, TypeError, AttributeError, ParameterError):
+                raise SpecError(where=f"{where}.{key}", needed=needed, got=shown(item[key])) from None
+    if not given.get("name"):
+        raise SpecError(where=where, needed="a name", got="none")
+    if bool(given.get("filter")) == bool(given.get("octets")):
+        got = "both" if given.get("filter") else "none"
+        raise SpecError(where=where, needed="a filter, or octets of a frame", got=got)
+    if "filter" in given:
+        from ecmproto.filter import compile_filter  # takes a grammar with it
+
+        compile_filter(given["filter"])
+    return Expectation(**{"side": "far"} | given)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > 1000:
+        raise ValueError
+    return value
+
+
+def _side(value: object) -> str:
+    if value not in ("near", "far"):
+        raise ValueError
+    return str(value)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+_READ: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
+    ("name", "name", "text of at most 1,000 characters", _text),
+    ("side", "side", "near or far", _side),
+    ("filter", "filter", "a display filter", _text),
+    ("octets", "octets", "octets in hex", lambda value: bytes.fromhex(_text_of_octets(value)).hex()),
+    ("frames", "frames", "how many: 3, 1.. or 0..5", lambda value: _bounds(_text(value), _count)),
+    ("rate", "rate_fps", "a rate such as 100pps, 100pps.. or 0pps..5pps", lambda value: _bounds(value, _fps)),
+    ("during", "during_ns", "a span such as 1ms..5ms or 1ms..", lambda value: _bounds(value, parse_time)),
+    ("latency", "latency_ns", "a time such as 1ms", parse_time),
+    ("pause", "pause_ns", "a time such as 1ms", parse_time),
+    *((key, key, "true or false", _flag) for key in _FLAGS),
+)
+
+
+def _text_of_octets(value: object) -> str:
+    if not isinstance(value, str) or len(value) > 1 << 17:
+        raise ValueError
+    return value
 
 
 def _range_text(bounds: tuple[float, float | None]) -> str:
@@ -173,6 +301,8 @@ class Judge:
         if sum(map(len, sent.values())) > MOST_FRAMES:
             got = f"{sum(map(len, sent.values())):,}"
             raise ParameterError(name="expect", needed=f"a recipe of at most {MOST_FRAMES:,} frames", got=got)
+        from ecmproto.filter import compile_filter
+
         self._expectations = tuple(expectations)
         self._filters: list[Filter | None] = [
             compile_filter(each.filter) if each.filter else None for each in expectations
@@ -231,10 +361,10 @@ class Judge:
             raise ParameterError(name="expect", needed=needed, got="more")
         number = number_in(record.octets)
         sent = self._octets.get(number) if number is not None else None
-        if self._came_ns is None and sent is not None:
+        if self._came_ns is None:
             # at the latest: without the capture of the side that it left by
-            other = self._own["far" if side == "near" else "near"]
-            self._came_ns = time_ns - other.get(sent, 0)
+            due_ns = self._sent_octets(side).get(record.octets if sent is None else sent)
+            self._came_ns = None if due_ns is None else time_ns - due_ns
         exact = self._exact.get((side, record.octets), ())
         if not exact and len(self._unexpected) < _UNEXPECTED:
             self._unexpected.setdefault(record.octets[-_TAIL_OCTETS:], record.octets)
@@ -271,10 +401,9 @@ class Judge:
 
         if expectation.side not in self.seen:
             return verdict("unknown", f"the {expectation.side} side was not captured")
-        if not self.anchored:
+        if not self.anchored and (expectation.during_ns is not None or expectation.frames[1] == 0):
             return verdict("unknown", "no frame of the recipe was seen on either side")
-        began_ns = self._began_ns if self._began_ns is not None else self._came_ns
-        assert began_ns is not None
+        began_ns = (self._began_ns if self._began_ns is not None else self._came_ns) or 0
         times = [time - began_ns for time in found.times]
         rows = list(range(len(times)))
         if expectation.during_ns is not None:

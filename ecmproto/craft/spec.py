@@ -37,6 +37,7 @@ import numpy as np
 from ecmproto.codec.document import frame_keys, from_document, layer_from, nearest
 from ecmproto.codec.frame import encode
 from ecmproto.craft.builders import complete, put_right
+from ecmproto.craft.expectations import Expectation, Side, expectations_from
 from ecmproto.craft.recipe import (
     MAX_INTERFACES,
     MAX_TIME_NS,
@@ -151,19 +152,41 @@ class Reading:
     """What the document says of its capture, once its frames are being read."""
 
 
-def read_toml(stream: IO[bytes], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
-    """Yield the frames of a TOML specification; SpecError with the place of what is wrong."""
+def read_toml(
+    stream: IO[bytes], name: str, reading: Reading, *, side: Side = "near"
+) -> Iterator[Recipe | Chunk]:
+    """Yield the frames of a TOML specification that leave by ``side``; SpecError where something is wrong."""
     document = read_document(stream, name)
+    known = ("schema", "frames", "expect")
     for key in document:
-        if key not in ("schema", "frames"):
+        if key not in known:
             raise SpecError(
-                where=name, needed="schema and frames", got=repr(key), hint=nearest(key, ("schema", "frames"))
+                where=name, needed="schema, frames and expect", got=repr(key), hint=nearest(key, known)
             )
+    expectations_from(document.get("expect", []), name)
     _check_schema(document.get("schema", FRAMES_SCHEMA), name)
     frames = document.get("frames", [])
     if not isinstance(frames, list):
         raise SpecError(where=name, needed="[[frames]], one for each", got=shown(frames))
-    return read_items(frames, name, reading)
+    named = ((f"{name}: frames[{place}]", item) for place, item in enumerate(frames))
+    return _items(_of_side(named, side), reading)
+
+
+def _of_side(items: Iterable[tuple[str, Any]], side: Side) -> Iterator[tuple[str, Any]]:
+    """Yield the items that leave by ``side``, without its name; near is what is not said otherwise."""
+    for where, item in items:
+        if isinstance(item, Mapping) and "side" in item:
+            if item["side"] not in ("near", "far"):
+                raise SpecError(where=f"{where}.side", needed="near or far", got=shown(item["side"]))
+            if item["side"] == side:
+                yield where, {key: value for key, value in item.items() if key != "side"}
+        elif side == "near":
+            yield where, item
+
+
+def read_expectations(stream: IO[bytes], name: str) -> list[Expectation]:
+    """Return the expectations of a TOML specification; errors as `read_toml` and `expectations_from`."""
+    return expectations_from(read_document(stream, name).get("expect", []), name)
 
 
 def read_items(items: Iterable[Any], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
@@ -559,14 +582,16 @@ def _check_keys(text: str, name: str) -> None:
             raise SpecError(where=f"{name}: line {line}", needed=needed, got=counted(parts, "part"))
 
 
-def toml_of(items: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the text of a specification with these items, piece by piece.
+def toml_of(items: Iterable[Mapping[str, Any]], expectations: Iterable[Expectation] = ()) -> Iterator[str]:
+    """Yield the text of a specification with these items and expectations, piece by piece.
 
     Values are text, integers, booleans and mappings of these.
     """
     yield f"schema = {_value(FRAMES_SCHEMA)}\n"
     for item in items:
         yield "\n[[frames]]\n" + "".join(f"{key} = {_value(value)}\n" for key, value in item.items())
+    for each in expectations:
+        yield "\n[[expect]]\n" + "".join(f"{key} = {_value(value)}\n" for key, value in each.item().items())
 
 
 def _value(value: Any) -> str:

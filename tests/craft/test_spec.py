@@ -130,7 +130,7 @@ def test_dissected_frames_in_a_specification_are_taken_as_they_stand() -> None:
         ("#" * (16 << 20) + "#", "x.toml: needed a TOML document of at most 16 MiB, or JSON, which is read frame by frame, got a larger one"),
         ("x = " + "1" * 5000, "x.toml: needed numbers of at most 4,300 digits, got a longer one"),
         ("frames = {" + "a=" + "[" * 200 + "]" * 200 + "}", "x.toml: needed [[frames]], one for each, got {'a': [[[[[[...]]]]]]}"),
-        ("frame = 1", "x.toml: needed schema and frames, got 'frame' (did you mean 'frames'?)"),
+        ("frame = 1", "x.toml: needed schema, frames and expect, got 'frame' (did you mean 'frames'?)"),
         ("frames = 1", "x.toml: needed [[frames]], one for each, got 1"),
         ("frames = [1]", "x.toml: frames[0]: needed an object that describes a frame, got 1"),
         ('schema = "ecmproto/trace/1"', "x.toml: schema: needed 'ecmproto/frames/1', got 'ecmproto/trace/1'"),

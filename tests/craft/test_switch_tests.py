@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import io
 import json
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -16,7 +17,7 @@ from ecmproto.capture import PcapngWriter
 from ecmproto.codec import PFC, VLAN, decode
 from ecmproto.craft.expectations import Expectation, Judge, Side, number_in
 from ecmproto.craft.recipe import chunks
-from ecmproto.craft.spec import Reading, read_items
+from ecmproto.craft.spec import Reading, read_expectations, read_items, toml_of
 from ecmproto.craft.switch_tests import SEQUENCES, sequence_named
 from ecmproto.errors import EcmprotoError
 from ecmproto_cli.main import run
@@ -355,6 +356,25 @@ def test_one_capture_says_what_it_can(tmp_path: Path, capsys: pytest.CaptureFixt
     assert text.splitlines()[-1] == "9 passed, 0 failed, 10 unknown"
 
 
+def test_a_capture_of_something_else_proves_no_stop_but_shows_that_nothing_came(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with PcapngWriter(tmp_path / "else.pcapng") as writer:
+        writer.write_frame(bytes(60), BEGAN_NS)
+    assert run(["send", "pfc-storm", "--expect-from", str(tmp_path / "else.pcapng"), "-T", "json"]) == 1
+    verdicts = json.loads(capsys.readouterr().out)["verdicts"]
+    outcomes = {each["name"]: each["outcome"] for each in verdicts}
+    assert outcomes["pause frames are not forwarded"] == "unknown"
+    assert outcomes["priority 1 comes through from the side that pauses"] == "failed"
+
+
+def test_cnps_alone_tell_when_they_began(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = {"count": "20", "qps": "1..4"}
+    far, _ = captures(tmp_path, sent("cnp-flood", **given), bridge)
+    assert run(["send", "cnp-flood", "count=20", "qps=1..4", "--expect-from", far]) == 0
+    assert "1 passed, 0 failed, 1 unknown" in capsys.readouterr().out
+
+
 def test_nothing_to_stop_is_no_proof_that_it_was_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -457,6 +477,90 @@ def test_spans_too_short_to_say_anything_are_refused() -> None:
         sequence_named("pfc-storm").expected({"rate": "10pps"})
     with pytest.raises(EcmprotoError, match="within 0 ns, got one in 20 ms"):
         sequence_named("pfc-storm").expected({"duration": "30ms"})
+
+
+@pytest.mark.parametrize("name", [name for name, each in SEQUENCES.items() if each.expects])
+def test_a_specification_keeps_what_is_expected(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = sequence_named(name).expected({})
+    text = "".join(toml_of([], wanted))
+    assert read_expectations(io.BytesIO(text.encode()), "x.toml") == wanted
+
+
+def test_a_recipe_written_down_is_judged_as_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "storm.toml")
+    assert run(["craft", "pfc-storm", "-T", "toml", "-w", path]) == 0
+    far, near = captures(tmp_path, sent("pfc-storm"), bridge)
+    given = ["--expect-from", far, "--expect-near", near, "--color", "never"]
+    assert run(["send", "pfc-storm", *given]) == 1
+    told = capsys.readouterr().out
+    assert run(["send", "--spec", path, *given]) == 1
+    assert capsys.readouterr().out == told
+    # changed by hand: a switch that obeys no PFC
+    changed = Path(path).read_text(encoding="utf-8").replace('frames = "0"\nduring', 'frames = "1.."\nduring')
+    Path(path).write_text(changed, encoding="utf-8")
+    assert run(["send", "--spec", path, *given]) == 0
+    assert run(["craft", "--spec", path, "-w", str(tmp_path / "out.pcap")]) == 0
+    assert run(["craft", "pfc-storm", "-w", str(tmp_path / "again.pcap")]) == 0
+    assert (tmp_path / "out.pcap").read_bytes() == (tmp_path / "again.pcap").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("expect = 3", "needed [[expect]], one for each"),
+        ("expect = [3]", "expect[0]: needed a table that says what is expected"),
+        ('[[expect]]\nfilter = "cnm"', "expect[0]: needed a name, got none"),
+        ('[[expect]]\nname = "x"', "expect[0]: needed a filter, or octets of a frame, got none"),
+        (
+            '[[expect]]\nname = "x"\nfilter = "cnm"\noctets = "00"',
+            "needed a filter, or octets of a frame, got both",
+        ),
+        ('[[expect]]\nname = "x"\nfilter = "cnn"', "filter at character 1: needed"),
+        ('[[expect]]\nname = "x"\noctets = "0"', "expect[0].octets: needed octets in hex"),
+        (
+            '[[expect]]\nname = "x"\nfilter = "cnm"\nframes = 3',
+            "expect[0].frames: needed how many: 3, 1.. or",
+        ),
+        ('[[expect]]\nname = "x"\nfilter = "cnm"\nframes = "5..2"', "expect[0].frames: needed how many"),
+        ('[[expect]]\nname = "x"\nfilter = "cnm"\nframes = "-1"', "expect[0].frames: needed how many"),
+        (
+            '[[expect]]\nname = "x"\nfilter = "cnm"\nrate = "5"',
+            "expect[0].rate: needed a rate such as 100pps",
+        ),
+        (
+            '[[expect]]\nname = "x"\nfilter = "cnm"\nduring = "5..7"',
+            "expect[0].during: needed a span such as",
+        ),
+        (
+            '[[expect]]\nname = "x"\nfilter = "cnm"\nlatency = 5',
+            "expect[0].latency: needed a time such as 1ms",
+        ),
+        ('[[expect]]\nname = "x"\nfilter = "cnm"\nside = "top"', "expect[0].side: needed near or far"),
+        (
+            '[[expect]]\nname = "x"\nfilter = "cnm"\nunchanged = 1',
+            "expect[0].unchanged: needed true or false",
+        ),
+        ('[[expect]]\nname = "x"\nfiltre = "cnm"', "(did you mean 'filter'?)"),
+        (
+            '[[frames]]\nframe = "cnm"\nside = "top"\n[[expect]]\nname = "x"\nfilter = "cnm"',
+            "frames[0].side: needed near or far",
+        ),
+    ],
+)
+def test_mistakes_in_a_specification_are_told(
+    text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(text, encoding="utf-8")
+    for words in (["craft", "--spec", str(path)], ["send", "--spec", str(path), "--expect-from", "x.pcap"]):
+        assert run(words) == 2
+        told = capsys.readouterr()
+        assert sentence in told.err
+        assert "Traceback" not in told.err
 
 
 def test_more_frames_than_are_remembered_are_refused() -> None:

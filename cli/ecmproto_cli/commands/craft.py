@@ -44,6 +44,7 @@ from ecmproto_cli.recipes import (
 )
 
 if TYPE_CHECKING:
+    from ecmproto.craft.expectations import Expectation
     from ecmproto.craft.recipe import Chunk, Recipe
     from ecmproto.craft.sequences import Step
     from ecmproto.craft.spec import Reading
@@ -159,13 +160,14 @@ def command(
         with ExitStack() as files:
             recipes: Iterator[Recipe | Chunk]
             steps = _steps(words, line, storm, options, times, ethertypes)
+            wanted: list[Expectation] = []
+            if is_sequence(words) and storm is None and (expect is not None or form == "toml"):
+                wanted = sequence_expectations(words, line | {"rate": rate}, ethertypes=ethertypes)
             if expect is not None:
-                named = is_sequence(words) and storm is None
-                given = line | {"rate": rate}
-                wanted = sequence_expectations(words, given, ethertypes=ethertypes) if named else []
                 write_expectations(steps or (), wanted, files.enter_context(open_sink(expect, force=force)))
             if steps is not None:
-                recipes = from_steps(steps, "storm" if storm else words[0], reading)
+                sent = [step for step in steps if not step.reverse]
+                recipes = from_steps(sent, "storm" if storm else words[0], reading)
             elif columns is not None:
                 timed = any(value is not None for value in times.values())
                 files.enter_context(bounded_memory(columns, parse_octets(memory)))
@@ -175,9 +177,11 @@ def command(
             else:
                 recipes = from_file(spec if spec is not None else str(from_json), reading, files)
             if form == "toml":
-                items = [step.item for step in steps] if steps else [line_item(words, line, times)]
+                items = [line_item(words, line, times)]
+                if steps:
+                    items = [{**step.item, **({"side": "far"} if step.reverse else {})} for step in steps]
                 list(recipes)  # finds what is wrong with them
-                write_toml(items, output or "-", force)
+                write_toml(items, wanted, output or "-", force)
             else:
                 _write(_timed(recipes, interval, rate, time), reading, form, output or "-", force)
     except (SpecError, EncodeError, ParameterError) as error:
@@ -206,8 +210,7 @@ def _steps(
     for name in ("interval", "time"):
         if times[name] is not None:
             raise click.UsageError(f"a sequence has times of its own: needed no --{name}")
-    steps = sequence_steps(words, line | {"rate": times["rate"]}, ethertypes=ethertypes)
-    return [step for step in steps if not step.reverse]
+    return sequence_steps(words, line | {"rate": times["rate"]}, ethertypes=ethertypes)
 
 
 def _check_options(

@@ -159,11 +159,12 @@ def command(
     others["pacing"] = None if pacing == "rate" else pacing
     check_storm(storm, words, options, others | {"sweep": line["sweeps"]})
     if far is not None or captured is not None or near_captured is not None:
-        others |= {"loop": loop, "storm": storm, "sweep": line["sweeps"]}
-        _check_expecting(words, others)
+        check_sources({"-r": paths or None, "--spec": spec}, words, line)
+        others |= {"loop": loop, "storm": storm, "sweep": line["sweeps"], "spec": None}
+        _check_expecting(words, spec, others)
         return _judged(
-            words, line, interface, far, captured, near_captured, junit=junit, force=force, bypass=bypass,
-            realtime=realtime, form=form, ethertypes=ethertypes,
+            words, line, spec, interface, far, captured, near_captured, junit=junit, force=force,
+            bypass=bypass, realtime=realtime, form=form, ethertypes=ethertypes,
         )  # fmt: skip
     for name, given in (("junit", junit is not None), ("force", force)):
         if given:
@@ -198,10 +199,11 @@ def command(
     return exit_code_after(report, ended_by)
 
 
-def _check_expecting(words: tuple[str, ...], others: dict[str, Any]) -> None:
-    """Refuse whatever else would say which frames leave when."""
-    if not is_sequence(words):
-        raise click.UsageError("--expect belongs to a sequence, such as pfc-storm (ecmproto craft --list)")
+def _check_expecting(words: tuple[str, ...], spec: str | None, others: dict[str, Any]) -> None:
+    """Refuse whatever says nothing of expectations, or anything else of which frames leave when."""
+    if not is_sequence(words) and not (spec is not None and spec.endswith(".toml")):
+        known = "a sequence, such as pfc-storm (ecmproto craft --list), or a .toml with [[expect]]"
+        raise click.UsageError(f"--expect belongs to {known}")
     given = [name for name, value in others.items() if value not in (None, (), False)]
     if given:
         raise click.UsageError(f"a sequence that is judged has times of its own: needed no --{given[0]}")
@@ -210,6 +212,7 @@ def _check_expecting(words: tuple[str, ...], others: dict[str, Any]) -> None:
 def _judged(
     words: tuple[str, ...],
     line: dict[str, Any],
+    spec: str | None,
     near: str | None,
     far: str | None,
     captured: str | None,
@@ -236,7 +239,7 @@ def _judged(
     check_sides(near, far, captured, near_captured)
     check_outputs([junit], force=force)
     try:
-        test = Test(words, line, ethertypes)
+        test = Test(words, line, spec, ethertypes)
     except (SpecError, EncodeError, ParameterError) as error:
         raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "send")) from None
     sent = None
