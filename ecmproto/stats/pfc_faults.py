@@ -20,8 +20,9 @@ from ecmproto.stats.tally import CountedBatch, address_octets
 _DESTINATION = 0x0180C2000001
 _PRIORITIES = 8
 _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(_PRIORITIES))
-_BEHIND = ("eth.padding", "eth.trailer")
-_FIELDS = ("eth.dst", "eth.src", "frame.protocols", "macc.cbfc.enbv", *_TIMES, *_BEHIND)
+_BEHIND = "eth.trailer"
+"""Where padding goes that is not all zeros."""
+_FIELDS = ("eth.dst", "eth.src", "frame.protocols", "macc.cbfc.enbv", *_TIMES, _BEHIND)
 _OCTETS, _FCS_OCTETS = 60, 4
 _TAGS = frozenset({"vlan", "ieee8021ad"})
 _GROUP_BIT = 1 << 40
@@ -112,8 +113,8 @@ class PfcFaultCounts:
 def _dirty(frames: CountedBatch, untold: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return the frames with something in their padding; an FCS that is ``untold`` is none of it."""
     dirty = np.zeros(len(frames.batch), np.bool_)
-    for name in _BEHIND:
-        column = frames.columns[name]
+    column = frames.columns[_BEHIND]
+    if len(column):
         stretches = column.values
         assert isinstance(stretches, Stretches)
         octets = np.maximum(stretches.octets - np.where(untold[column.rows], _FCS_OCTETS, 0), 0)

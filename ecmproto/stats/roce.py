@@ -579,22 +579,27 @@ def _network(
     ecn = np.zeros(len(rows), np.int64)
     for source, destination, service in (_V4, _V6, _GLOBAL):
         column = counted.columns[service].outermost()
+        if np.array_equal(column.rows, rows):
+            marks = np.asarray(column.values).astype(np.int64) & 3
+            return _halves(counted.columns, source, rows), _halves(counted.columns, destination, rows), marks
         there = np.isin(rows, column.rows)
         if not there.any():
             continue
         chosen = rows[there]
         ecn[there] = counted.values(service, chosen) & 3
         for end, name in enumerate((source, destination)):
-            halves[end, :, there] = _halves(counted.columns, name, chosen)
+            halves[end, 0, there], halves[end, 1, there] = _halves(counted.columns, name, chosen)
     return (halves[0, 0], halves[0, 1]), (halves[1, 0], halves[1, 1]), ecn
 
 
-def _halves(columns: Columns, name: str, rows: NDArray[np.int32]) -> Int64:
+def _halves(columns: Columns, name: str, rows: NDArray[np.int32]) -> tuple[Int64, Int64]:
     """Return addresses as numbers, lower half and upper; IPv4's as IPv6 writes them."""
     column = columns[name].outermost()
-    octets = np.asarray(column.values)[np.searchsorted(column.rows, rows)]
-    whole = np.zeros((len(rows), 16), np.uint8)
-    whole[:, 16 - octets.shape[1] :] = octets
+    octets = np.asarray(column.values)
+    if not np.array_equal(column.rows, rows):
+        octets = octets[np.searchsorted(column.rows, rows)]
     if octets.shape[1] == 4:
-        whole[:, 10:12] = 0xFF
-    return whole.view(">i8")[:, ::-1].astype(np.int64)
+        low = np.ascontiguousarray(octets).view(">u4").reshape(-1).astype(np.int64)
+        return low | _MAPPED << 32, np.zeros(len(rows), np.int64)
+    halves = np.ascontiguousarray(octets).view(">i8").astype(np.int64)
+    return halves[:, 1], halves[:, 0]
