@@ -10,23 +10,29 @@ import errno
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from io import BytesIO, StringIO
 from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
+from ecmproto.formats.text import mac_text
 from ecmproto.live.device import InterfaceCounts, Snapshot
+from ecmproto.units import NS_PER_S
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+
+    from ecmproto.stats.statistics import Distribution, PauseTimes, RoceTraffic, Statistics
 
 Look = Callable[[], tuple[Snapshot, Mapping[str, InterfaceCounts]]]
 """Returns what there is to tell: the device's state, and its interfaces' by name."""
 
 _PREFIX = "ecmproto"
+NS_PER_US = 1000
 _LOOPBACK = "127.0.0.1"
 _LARGEST_PORT = 65_535
 _CONNECTIONS = 4
@@ -44,12 +50,27 @@ class Scraped(NamedTuple):
     device: str = ""
 
 
+def served(address: str, devices: Sequence[Scraped]) -> AbstractContextManager[int]:
+    """Serve what looks at ``devices`` return at ``address``, as `_served` does.
+
+    Names are ``ecmproto_ROLE_…``, those of devices with a name have a label ``device``.
+    """
+    return _served(address, _Collector(devices))
+
+
+def served_statistics(address: str, look: Callable[[], Statistics | None]) -> AbstractContextManager[int]:
+    """Serve the statistics that ``look`` returns at ``address``, as `_served` does; threads of it ask.
+
+    Names are ``ecmproto_monitor_…``.
+    """
+    return _served(address, _StatisticsCollector(look))
+
+
 @contextmanager
-def served(address: str, devices: Sequence[Scraped]) -> Iterator[int]:
-    """Serve what looks at ``devices`` return at ``address``; gives the port, which the system chooses for 0.
+def _served(address: str, collector: _Collector | _StatisticsCollector) -> Iterator[int]:
+    """Serve what ``collector`` yields at ``address``; gives the port, which the system chooses for 0.
 
     The address is HOST:PORT, or a port of this machine's own, which no other can reach.
-    Names are ``ecmproto_ROLE_…``, those of devices with a name have a label ``device``.
     MissingDependencyError without prometheus_client, ParameterError for what is no address, OutputError for
     one that cannot be served at.
     """
@@ -61,7 +82,7 @@ def served(address: str, devices: Sequence[Scraped]) -> Iterator[int]:
         ) from None
     host, port = _address(address)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(devices))
+    registry.register(collector)
     application = make_wsgi_app(registry)
     _rehearse(application)
     try:
@@ -188,6 +209,106 @@ class _Collector:
                     labels = {**own, "interface": interface}
                     _add(families, f"{_PREFIX}_link_{field}", field, labels, amount, gauge=True)
         yield from families.values()
+
+
+_MOST_QUEUE_PAIRS = 64
+"""Queue pairs with series of their own: those with most trouble."""
+_DELAY_BITS = range(10, 33)
+"""The ends of the delays' buckets: 1.024 µs, doubled up to 4.3 s."""
+
+
+class _StatisticsCollector:
+    """The statistics of an interface; asked by the registry at each scrape, in a thread of the server's."""
+
+    def __init__(self, look: Callable[[], Statistics | None]) -> None:
+        self._look = look
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        statistics = self._look()
+        if statistics is None:
+            return
+        families: dict[str, Any] = {}
+        for name, labels, value, gauge in _samples(statistics):
+            _add(families, f"{_PREFIX}_monitor_{name}", name, labels, value, gauge=gauge)
+        yield from families.values()
+        if statistics.roce is not None and statistics.roce.delay_ns is not None:
+            yield _delays(statistics.roce, statistics.roce.delay_ns)
+
+
+_Sample = tuple[str, dict[str, str], float, bool]
+"""Name, labels, value, and whether it is a gauge."""
+
+
+def _samples(statistics: Statistics) -> Iterator[_Sample]:
+    yield "frames", {}, statistics.frames, False
+    yield "octets", {}, statistics.octets, False
+    for kind in statistics.kinds:
+        yield "kind_frames", {"kind": kind.kind.name}, kind.frames, False
+    if statistics.pauses is not None:
+        yield from _pause_samples(statistics, statistics.pauses)
+    if statistics.pfc is not None:
+        yield "pfc_frames", {"valid": "yes"}, statistics.pfc.valid, False
+        yield "pfc_frames", {"valid": "no"}, statistics.pfc.frames - statistics.pfc.valid, False
+        for fault in statistics.pfc.faults:
+            yield "pfc_fault_frames", {"fault": fault.fault}, fault.frames, False
+    if statistics.roce is not None:
+        yield from _roce_samples(statistics.roce)
+
+
+def _pause_samples(statistics: Statistics, pauses: PauseTimes) -> Iterator[_Sample]:
+    storms = Counter((storm.interface, storm.source, storm.priority) for storm in pauses.storms)
+    lasting = {
+        (storm.interface, storm.source, storm.priority)
+        for storm in pauses.storms
+        if storm.restored_ns is None
+    }
+    for sender in pauses.senders:
+        for each in sender.classes:
+            key = sender.interface, sender.source, each.priority
+            labels = {
+                "interface": statistics.interface_name(sender.interface),
+                "source": "" if sender.source is None else mac_text(sender.source),
+                "priority": "link" if each.priority is None else str(each.priority),
+            }
+            yield "pause_transitions", labels, each.transitions or 0, False
+            yield "pause_time_us", labels, each.paused_ns / NS_PER_US, False
+            yield "pause_expired", labels, each.expired or 0, False
+            yield "pause_recent_time_us", labels, (each.recent_paused_ns or 0) / NS_PER_US, True
+            yield "pause_recent_timestamp_seconds", labels, (each.recent_ns or 0) / NS_PER_S, True
+            yield "pause_storms", labels, storms[key], False
+            yield "pause_in_storm", labels, key in lasting, True
+
+
+def _roce_samples(roce: RoceTraffic) -> Iterator[_Sample]:
+    yield "roce_frames", {}, roce.frames, False
+    for each in roce.queue_pairs[:_MOST_QUEUE_PAIRS]:
+        ends = {"source": each.source, "destination": each.destination}
+        labels = {**ends, "queue_pair": f"{each.queue_pair:#x}"}
+        for name, count in (
+            ("frames", each.frames), ("octets", each.octets), ("ect_frames", each.ect_frames),
+            ("ce_frames", each.ce_frames), ("cnps", each.cnps), ("cnps_against", each.cnps_against),
+            ("psns_missing", each.psns_missing), ("psn_repeats", each.psn_repeats),
+            ("refusals_against", each.refusals_against), ("receiver_not_ready", each.receiver_not_ready),
+        ):  # fmt: skip
+            yield f"queue_pair_{name}", labels, count, False
+        for code, count in each.naks.items():
+            yield "queue_pair_naks", {**labels, "code": code}, count, False
+
+
+def _delays(roce: RoceTraffic, delay_ns: Distribution) -> Metric:
+    """Return the delay from the first CE-marked frame to the CNP as a histogram."""
+    from prometheus_client.core import HistogramMetricFamily
+
+    ends = [1 << bits for bits in _DELAY_BITS]
+    upto = [sum(count for _, high, count in roce.delay_quarters if high <= end) for end in ends]
+    buckets = [(repr(end / NS_PER_S), float(count)) for end, count in zip(ends, upto, strict=True)]
+    family = HistogramMetricFamily(
+        f"{_PREFIX}_monitor_cnp_delay_seconds", "from the first CE-marked frame of a flow to the CNP for it"
+    )
+    whole_s = delay_ns.mean * delay_ns.count / NS_PER_S
+    family.add_metric([], [*buckets, ("+Inf", float(delay_ns.count))], sum_value=whole_s)
+    return family
 
 
 def _add(

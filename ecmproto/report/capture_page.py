@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Literal
 from ecmproto.formats.text import mac_text
 from ecmproto.report.capture_panels import (
     AdvertisedPanel,
+    CnpPanel,
+    DelayPanel,
     HistogramPanel,
     KindPanel,
     LatencyPanel,
+    MarkPanel,
     PanelKind,
     PausePanel,
     PointPanel,
@@ -38,16 +41,22 @@ from ecmproto.report.sheet import (
     standalone_svg,
 )
 from ecmproto.stats import ClassPause, Statistics, document_text
-from ecmproto.units import format_octets, format_rate, format_time
+from ecmproto.stats.statistics import PFC_FAULTS
+from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Name = Literal["rate", "pauses", "kinds", "points", "feedback", "advertised", "latency"]
+Name = Literal[
+    "rate", "pauses", "marks", "cnps", "delay", "kinds", "points", "feedback", "advertised", "latency"
+]
 
 PANELS: Mapping[Name, PanelKind] = {
     "rate": RatePanel,
     "pauses": PausePanel,
+    "marks": MarkPanel,
+    "cnps": CnpPanel,
+    "delay": DelayPanel,
     "kinds": KindPanel,
     "points": PointPanel,
     "feedback": HistogramPanel,
@@ -59,6 +68,9 @@ PANELS: Mapping[Name, PanelKind] = {
 HEADINGS: Mapping[Name, str] = {
     "rate": "Rate of all frames",
     "pauses": "Time stopped by PAUSE and PFC",
+    "marks": "RoCE frames marked CE",
+    "cnps": "CNPs",
+    "delay": "Delay of CNPs",
     "kinds": "Messages and flow control",
     "points": "CNMs by congestion point",
     "feedback": "CNMs by quantized feedback",
@@ -66,6 +78,7 @@ HEADINGS: Mapping[Name, str] = {
     "latency": "Latency measured by E²CM probes",
 }
 
+NS_PER_MS = NS_PER_S // 1000
 _PAD_PX = 6.0
 _MARGIN_PX = 24.0
 _TITLE_PX = 62.0
@@ -129,7 +142,7 @@ def _put(sheet: Sheet, panel: Panels[Statistics], top_px: float, *, left_px: flo
         time_numbers(sheet, axes, panel.time, place, height_px)
     else:
         base_px, small_px = top_px + height_px + TIME_PX - 7, form.text_px - 1
-        label = "quantized feedback"
+        label = getattr(panel, "axis_label", "")
         sheet.text(place.right_px, base_px, label, align="right", colour=MUTED, size_px=small_px)
 
 
@@ -142,6 +155,12 @@ READING: Mapping[Name, str] = {
         "For how much of each short span of time a pause was in force; the figure at the right is the part "
         "of the whole capture. Whoever is named sent the pause frames: who stood still is the other end of "
         "the link. No drop counter shows this time."
+    ),
+    "marks": "The part of all RoCE frames whose ECN field says that a queue on the way was too long.",
+    "cnps": "Congestion notification packets a second: each asks a queue pair's sender to slow down.",
+    "delay": (
+        "How long it took from the first marked frame of a flow, since the last CNP for it, to the next CNP. "
+        "CNPs that are not known to be for one flow are not here."
     ),
     "kinds": "Congestion messages and pause frames a second, kind by kind.",
     "points": "Congestion notification messages a second of the congestion points that sent most.",
@@ -202,6 +221,9 @@ def statistics_page(statistics: Statistics, capture: str) -> str:
         ("numbers", "In numbers", element("dl", *pairs(list(_facts(statistics))))),
         *((name, HEADINGS[name], _figure(name, statistics)) for name in PANELS),
         ("stopped", "Who stopped whom", _stopped(statistics)),
+        ("storms", "Storms", _storms(statistics)),
+        ("faults", "PFC frames that are not valid", _faults(statistics)),
+        ("roce", "RoCE by queue pair", _queue_pairs(statistics)),
         ("what", "Kinds of frames", _kinds(statistics)),
         ("malformed", "Malformed", _malformed(statistics)),
         ("notes", "Notes", element("ul", *(element("li", note) for note in statistics.notes))),
@@ -281,12 +303,82 @@ def _stopped(statistics: Statistics) -> Markup:
             format_time(each.paused_ns),
             value_text(each.pauses, "count"),
             value_text(each.resumes, "count"),
+            value_text(each.transitions or 0, "count"),
+            ABSENT if each.recent_ns is None else _when(statistics, each.recent_ns),
+            format_time(each.recent_paused_ns or 0),
+            value_text(each.expired or 0, "count"),
         ]
         for sender in statistics.pauses.senders
         for each in sender.classes
     ]
-    heads = ("Sender", "Interface", "Stopped", "Part of the time", "Time", "Pauses", "Resumes")
+    heads = (
+        "Sender", "Interface", "Stopped", "Part of the time", "Time", "Pauses", "Resumes", "Transitions",
+        "Latest pause at", "For", "Ran out",
+    )  # fmt: skip
     return _table("Who stopped whom", heads, rows)
+
+
+def _when(statistics: Statistics, time_ns: int) -> str:
+    """Return a time from the start of the picture on."""
+    return f"{(time_ns - statistics.intervals.start_ns) / NS_PER_MS:,.3f} ms"
+
+
+def _storms(statistics: Statistics) -> Markup:
+    storms = statistics.pauses.storms if statistics.pauses is not None else ()
+    rows = [
+        [
+            "?" if storm.source is None else mac_text(storm.source),
+            shortened(statistics.interface_name(storm.interface), _MOST_CHARACTERS),
+            "the whole link" if storm.priority is None else f"priority {storm.priority}",
+            _when(statistics, storm.begun_ns),
+            _when(statistics, storm.detected_ns),
+            ABSENT if storm.restored_ns is None else _when(statistics, storm.restored_ns),
+            f"{storm.frames_left} frames left" if storm.seen == "traffic" else storm.seen,
+        ]
+        for storm in storms
+    ]
+    heads = ("Sender", "Interface", "Stopped", "Begun", "Detected", "Restored", "Seen")
+    return _table("Storms", heads, rows)
+
+
+def _faults(statistics: Statistics) -> Markup:
+    faults = statistics.pfc.faults if statistics.pfc is not None else ()
+    rows = [
+        [PFC_FAULTS[each.fault], value_text(each.frames, "frames"),
+         "?" if each.source is None else mac_text(each.source)]
+        for each in faults
+    ]  # fmt: skip
+    return _table("PFC frames that are not valid", ("What is wrong", "Frames", "First from"), rows)
+
+
+def _queue_pairs(statistics: Statistics) -> Markup:
+    rows = []
+    for each in statistics.roce.queue_pairs if statistics.roce is not None else ():
+        rate = statistics.span.per_second(8 * each.octets)
+        refusals = each.refusals_against if each.is_settled else each.refusals_against + each.refusals
+        rows.append(
+            [
+                f"{each.source} → {each.destination} QP {each.queue_pair:#x}",
+                value_text(each.frames, "frames"),
+                ABSENT if rate is None else format_rate(rate),
+                value_text(each.ect_frames / each.frames, "share"),
+                value_text(each.ce_frames / each.frames, "share"),
+                value_text(each.cnps_against, "count") if each.other_direction else "?",
+                ABSENT if each.delay_ns is None else format_time(each.delay_ns.p50),
+                ABSENT if each.delay_ns is None else format_time(each.delay_ns.p99),
+                value_text(each.psns_missing, "count"),
+                value_text(each.psn_repeats, "count"),
+                value_text(refusals, "count"),
+                value_text(each.cnps, "count"),
+                ", ".join(f"{qp:#x}" for qp in each.about) or ABSENT,
+                each.about_by or ABSENT,
+            ]
+        )
+    heads = (
+        "Flow", "Frames", "Rate", "ECT", "CE", "CNPs for it", "Delay p50", "p99", "PSNs missing", "Repeats",
+        "NAKs", "CNPs in it", "About QP", "Known by",
+    )  # fmt: skip
+    return _table("RoCE by queue pair", heads, rows)
 
 
 def _kinds(statistics: Statistics) -> Markup:

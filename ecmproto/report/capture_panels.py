@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -148,6 +149,7 @@ class HistogramPanel(Panel):
     """CNMs by their 6-bit quantized feedback."""
 
     timed = False
+    axis_label = "quantized feedback"
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         super().__init__(statistics, time, form)
@@ -175,6 +177,58 @@ class HistogramPanel(Panel):
         axes.set_xticks([0, 8, 16, 24, 32, 40, 48, 56, 63])
         axes.tick_params(axis="x", length=3, width=0.8, labelsize=self.form.text_px - 1, pad=4)
         axes.xaxis.set_major_formatter(number_text)
+
+
+class DelayPanel(Panel):
+    """CNPs by the time since the first CE-marked frame that they are for, on a scale of doublings."""
+
+    timed = False
+    axis_label = "from the first CE-marked frame to the CNP"
+
+    def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
+        super().__init__(statistics, time, form)
+        found = statistics.roce
+        self._bars = found.delay_quarters if found is not None else ()
+
+    @property
+    def shown(self) -> bool:
+        """Whether there are CNPs with a delay."""
+        return bool(self._bars)
+
+    def unit(self, run: Statistics) -> str:
+        """CNPs, which the panel counts."""
+        return "CNPs"
+
+    def readout(self, run: Statistics) -> str:
+        """The percentiles."""
+        delay = run.roce.delay_ns if run.roce is not None else None
+        if delay is None:
+            return ""
+        values = [("p50", delay.p50), ("p90", delay.p90), ("p99", delay.p99), ("most", delay.maximum)]
+        shown = values if self._is_wide else values[0::2]
+        return ", ".join(f"{name} {format_time(value)}" for name, value in shown)
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.form.width_px > _NARROW_PX
+
+    def draw(self, axes: Axes, run: Statistics) -> None:
+        """Draw the panel."""
+        value_axis(axes, 0, 1.06 * max(count for _, _, count in self._bars), self.form, whole=True)
+        lows = np.log2([max(0.5, low) for low, _, _ in self._bars])
+        widths = np.log2([float(high) for _, high, _ in self._bars]) - lows
+        counts = [count for _, _, count in self._bars]
+        axes.bar(lows, counts, width=0.92 * widths, align="edge", color=QUEUE.light, linewidth=0)
+        first, last = float(lows[0]) - 0.2, float(lows[-1] + widths[-1]) + 0.2
+        axes.set_xlim(first, last)
+        step = max(1, round((last - first) / (_TIMES_WIDE if self._is_wide else _TIMES_NARROW)))
+        ticks = [*range(math.ceil(first), math.floor(last) + 1, step)]
+        axes.set_xticks(ticks, [format_time(2**tick) if tick >= 0 else "0" for tick in ticks])
+        axes.tick_params(axis="x", length=3, width=0.8, labelsize=self.form.text_px - 1, pad=4)
+
+
+_TIMES_WIDE, _TIMES_NARROW, _NARROW_PX = 7, 3, 600
+"""How many times stand below a histogram of delays, and the width from which on it has room for more."""
 
 
 def address_text(octets: bytes | None) -> str:
@@ -281,6 +335,45 @@ class KindPanel(LinePanel):
             for each in self.statistics.kinds
             if each.kind.group in ("message", "flow control") and "." not in each.kind.name
         ]
+
+    def scale(self, top: float) -> Scale:
+        """Return the scale of the vertical axis."""
+        return _frame_scale(top)
+
+
+class MarkPanel(LinePanel):
+    """The part of RoCE frames that were marked on the way."""
+
+    def lines(self) -> list[PanelLine]:
+        """Return the one line."""
+        found = self.statistics.roce
+        if found is None or not any(found.ce_over_time):
+            return []
+        marked = _means(found.ce_over_time, found.frames_over_time)
+        return [PanelLine(label="CE", values=marked, weight=1)]
+
+    def entries(self) -> list[LegendEntry]:
+        """Return no legend for the one line."""
+        return []
+
+    def scale(self, top: float) -> Scale:
+        """Return the scale of the vertical axis."""
+        return Scale(factor=0.01, unit="%")
+
+
+class CnpPanel(LinePanel):
+    """CNPs a second."""
+
+    def lines(self) -> list[PanelLine]:
+        """Return the one line."""
+        found = self.statistics.roce
+        if found is None or not any(found.cnps_over_time):
+            return []
+        return [PanelLine(label="CNP", values=self._per_second(found.cnps_over_time), weight=1)]
+
+    def entries(self) -> list[LegendEntry]:
+        """Return no legend for the one line."""
+        return []
 
     def scale(self, top: float) -> Scale:
         """Return the scale of the vertical axis."""

@@ -6,7 +6,7 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -14,11 +14,16 @@ from urllib.request import urlopen
 
 import pytest
 
+from ecmproto.capture import Batch
+from ecmproto.formats.ip import CE
 from ecmproto.live.device import Snapshot
-from ecmproto.live.prometheus import Scraped, served
+from ecmproto.live.prometheus import Scraped, served, served_statistics
+from ecmproto.stats import Accumulator, Statistics
 from tests.live.virtual import frame
 from tests.live.wires import Wires, received, wires
 from tests.namespaces import PATIENCE_S
+from tests.stats import test_roce as roce
+from tests.stats.test_pauses import START_NS, pfc
 
 pytest.importorskip("prometheus_client")
 RECEIVER = 250
@@ -47,6 +52,40 @@ def connected(port: int, said: bytes = b"") -> socket.socket:
 def test_a_scrape_tells_the_counters() -> None:
     with endpoint() as port, urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
         assert "ecmproto_cp_queued_frames_total 7.0" in answer.read().decode()
+
+
+def scraped(look: Callable[[], Statistics | None]) -> bytes:
+    """Return what is served of statistics."""
+    with served_statistics("0", look) as port, urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        told: bytes = answer.read()
+    return told
+
+
+def test_a_scrape_tells_pauses_and_roce() -> None:
+    """Paused for 100 µs, a storm by short times; a CNP 8 µs after the mark that it is for."""
+    counts = Accumulator(detect_ns=50_000, restore_ns=400_000)
+    frames = [
+        (0, pfc(time3=1954)), (10, roce.roce(roce.A, roce.B, 0x22, ecn=CE)),
+        (18, roce.cnp(roce.B, roce.A, 0x11)), (200, pfc(time2=0)[:16] + b"\1" + pfc(time2=0)[17:]),
+    ]  # fmt: skip
+    times = [START_NS + 1000 * at for at, _ in frames]
+    counts.add(Batch.from_frames([octets for _, octets in frames], time_ns=times))
+    told = scraped(counts.result).decode().splitlines()
+    paused = '{interface="interface 0",priority="3",source="02:00:00:00:00:0e"}'
+    flow = '{destination="10.0.0.2",queue_pair="0x22",source="10.0.0.1"}'
+    for line in (
+        "frames_total 4.0", 'kind_frames_total{kind="cnp"} 1.0', f"pause_transitions_total{paused} 1.0",
+        f"pause_time_us_total{paused} 100.045", f"pause_recent_time_us{paused} 100.045",
+        f"pause_storms_total{paused} 1.0", f"pause_in_storm{paused} 1.0", 'pfc_frames_total{valid="no"} 1.0',
+        'pfc_fault_frames_total{fault="upper_octet"} 1.0', f"queue_pair_ce_frames_total{flow} 1.0",
+        f"queue_pair_cnps_against_total{flow} 1.0", 'cnp_delay_seconds_bucket{le="4.096e-06"} 0.0',
+        'cnp_delay_seconds_bucket{le="8.192e-06"} 1.0', 'cnp_delay_seconds_bucket{le="+Inf"} 1.0',
+    ):  # fmt: skip
+        assert f"ecmproto_monitor_{line}" in told
+
+
+def test_nothing_is_told_before_there_is_anything() -> None:
+    assert scraped(lambda: None) == b""
 
 
 @pytest.mark.parametrize("said", [b"", b"GET /metrics HTTP/1.1\r\nHost: me\r\n", b"GET", b"\0" * 70_000])

@@ -13,6 +13,7 @@ import pytest
 from ecmproto.capture import Batch, Interface
 from ecmproto.codec import CNM, E2CM, Ethernet, Frame, RDTag, encode
 from ecmproto.errors import OutputError
+from ecmproto.formats.ip import CE
 from ecmproto.report.capture_page import (
     HEADINGS,
     PANELS,
@@ -32,6 +33,7 @@ from ecmproto.stats import Accumulator, Statistics, capture_stats
 from pcaps.manifest import FOLDER
 from tests.report.test_html import HOSTILE
 from tests.report.wellformed import check_page
+from tests.stats import test_roce as roce
 from tests.stats.test_pauses import EAST, WEST, other, pause, pfc
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -58,8 +60,11 @@ def everything() -> Statistics:
             message(RDTag(rlq_id=1, rate=1000 * step)),
             pfc(EAST, time3=50, time4=5),
             pause(10, WEST),
+            roce.roce(roce.A, roce.B, 0x22, step, ecn=CE),
+            roce.cnp(roce.B, roce.A, 0x11),
         ]
-        times += [10**18 + 10_000 * step + 10 * place for place in range(5)]
+        times += [10**18 + 10_000 * step + 10 * place for place in range(6)]
+        times.append(10**18 + 10_000 * step + 60 + 40 * step)
     return of_frames(frames, times)
 
 
@@ -91,11 +96,33 @@ def test_the_page_is_well_formed_and_shows_every_panel_twice() -> None:
     page = check_page(text)
     headings = [data for tag, data in page.texts if tag == "h2"]
     assert headings == [
-        "In numbers", *HEADINGS.values(), "Who stopped whom", "Kinds of frames", "Notes"
+        "In numbers", *HEADINGS.values(), "Who stopped whom", "RoCE by queue pair", "Kinds of frames",
+        "Notes",
     ]  # fmt: skip
     assert text.count("<svg") == 2 * len(PANELS)
     leads = [data for tag, data in page.texts if tag == "p"]
     assert leads[1:3] == [lost_to_pause(statistics), extent(statistics)]
+
+
+def test_storms_faults_and_flows_stand_in_tables() -> None:
+    counts = Accumulator(detect_ns=50_000, lossless=(4,))
+    frames = [
+        pfc(EAST, time3=1954),
+        roce.roce(roce.A, roce.B, 0x22, ecn=CE),
+        roce.cnp(roce.B, roce.A, 0x11),
+        other(),
+    ]
+    counts.add(Batch.from_frames(frames, time_ns=[10**18 + at for at in (0, 10_000, 18_000, 10**9)]))
+    page = check_page(statistics_html(counts.result(), "in.pcapng").decode())
+    cells = [data for tag, data in page.texts if tag in ("th", "td")]
+    place = cells.index("Seen")
+    assert cells[place + 1 : place + 8] == [
+        "02:00:00:00:00:0e", "interface 0", "priority 3", "0.000 ms", "0.050 ms", "400.100 ms", "pause"
+    ]  # fmt: skip
+    assert "pauses a priority that is not declared lossless" in cells
+    place = cells.index("10.0.0.1 → 10.0.0.2 QP 0x22")
+    assert [cells[place + 4], cells[place + 5], cells[place + 6]] == ["100 %", "1", "8 µs"]
+    assert cells[place + 12 : place + 14] == ["–", "–"]
 
 
 def test_what_was_lost_to_pauses_is_said_in_a_sentence() -> None:

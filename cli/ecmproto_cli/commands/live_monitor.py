@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -77,6 +77,10 @@ _Rows = list[tuple[str, Sequence[str]]]
     help="Speed of the link where it tells none.",
 )  # fmt: skip
 @storm_options
+@click.option(
+    "--prometheus", metavar="[HOST:]PORT",
+    help="Serve the counts of the last look at this port: to this machine alone where no host is given.",
+)  # fmt: skip
 @click.option("--no-promiscuous", is_flag=True, help="Leave out what is for other stations.")
 @force_option
 @ethertype_option
@@ -96,6 +100,7 @@ def command(
     lossless: tuple[int, ...] | None,
     storm_detect: str,
     storm_restore: str,
+    prometheus: str | None,
     no_promiscuous: bool,
     force: bool,
     ethertypes: EtherTypes,
@@ -152,7 +157,10 @@ def command(
             if output is None
             else _rotation(output, reader, rotate_size, rotate_time, keep, force)
         )
-        with writer as rotation:
+        endpoint = nullcontext(0) if prometheus is None else _endpoint(prometheus, watch)
+        with writer as rotation, endpoint as port:
+            if port:
+                click.echo(f"ecmproto: metrics on port {port}", err=True)
             watch.run(reader, rotation)
     for warning in reader.warnings:
         warn(warning)
@@ -162,6 +170,12 @@ def command(
     if reader.problem is not None:
         raise reader.problem
     return INTERRUPTED if watch.interrupted else 0
+
+
+def _endpoint(address: str, watch: Watch) -> AbstractContextManager[int]:
+    from ecmproto.live.prometheus import served_statistics
+
+    return served_statistics(address, watch.last)
 
 
 def _rotation(
@@ -218,6 +232,10 @@ class Watch:
         batch = Batch.from_frames([bytes(64)] * 2, time_ns=[1, 2])
         interfaces = [Interface(index=0, linktype=1)]
         Accumulator().add(batch, interfaces=interfaces, selected=self._selected(batch, interfaces))
+
+    def last(self) -> Statistics | None:
+        """Return the statistics that were told last."""
+        return self._before
 
     def run(self, reader: InterfaceReader, rotation: Rotation | None) -> None:
         """Watch until the time is over, the interface is gone or an interrupt; then print the summary."""
