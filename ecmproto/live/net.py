@@ -253,6 +253,7 @@ rate = "50M"
 # overhead = 24              # octets that a frame takes on the line besides its own
 # cpu = 0                    # the processor that it runs on, and no other
 # coalesce = "500us"         # wait so long for more whenever something is due
+# spin = "20us"              # look at the clock for so long before something is due
 # seed = 1
 
 [rp.left]                    # a reaction point beside a sender
@@ -263,7 +264,7 @@ link_rate = "1G"
 # hops = 1
 # vlan = 5                   # a tag for the host's frames that have none
 # prio = 3                   # in that tag
-# mechanism, param, cpu, coalesce, seed: as above
+# mechanism, param, cpu, coalesce, spin, seed: as above
 
 [rp.right]
 host = "veth2"
@@ -275,7 +276,7 @@ net = "eth3"
 host = "veth3"
 # link_rate = "10G"
 # mac = "02:00:00:00:ee:01"  # without it, that of net
-# vlan, prio, mechanism, param, cpu, coalesce, seed: as above
+# vlan, prio, mechanism, param, cpu, coalesce, spin, seed: as above
 """
 
 
@@ -288,6 +289,7 @@ class NetDevice:
     spec: DeviceSpec
     cpu: int | None = None
     coalesce_ns: int | None = None
+    spin_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,9 +383,8 @@ class _DeviceReader:
         except SpecError as error:  # an address
             key = "mac" if "mac" in self.table else "cp_mac"
             raise SpecError(where=f"{self.where}.{key}", needed=error.needed, got=error.got) from None
-        return NetDevice(
-            name=name, where=self.where, spec=spec, cpu=self._cpu(), coalesce_ns=values.get("coalesce")
-        )
+        times = {f"{key}_ns": values.get(key) for key in ("coalesce", "spin")}
+        return NetDevice(name=name, where=self.where, spec=spec, cpu=self._cpu(), **times)
 
     def parameters(self) -> list[str]:
         """Return the device's own parameters, as assignments."""
@@ -486,6 +487,7 @@ _SHARED: Mapping[str, _Key] = {
     "param": _Key("a table of parameters", lambda value: value, "assignments"),
     "cpu": _Key("the number of a processor", _count(1 << 16), ""),
     "coalesce": _Key(_TIME, _quantity(parse_time), ""),
+    "spin": _Key(_TIME, _quantity(parse_time), ""),
     "seed": _Key("a whole number from 0 on", _count((1 << 63) - 1), "seed"),
 }
 _TAG: Mapping[str, _Key] = {

@@ -37,7 +37,10 @@ def read(text: str, folder: Path, *assignments: str) -> list[NetDevice]:
 class TestFile:
     def test_devices_have_what_the_file_says_and_share_what_is_above_them(self, tmp_path: Path) -> None:
         common = 'mechanism = "ecm"\nparam.cp.qeq = "33kB"\n'
-        own = POINT + 'mechanism = "qcn"\nparam = { gd = 0.01 }\nvlan = 5\nprio = 3\ncoalesce = "2ms"\n'
+        own = (
+            POINT
+            + 'mechanism = "qcn"\nparam = { gd = 0.01 }\nvlan = 5\nprio = 3\ncoalesce = "2ms"\nspin = "5us"\n'
+        )
         port, point, edge = read(
             common + PORT + f"cpu = {min(os.sched_getaffinity(0))}\n" + own + EDGE, tmp_path
         )
@@ -47,7 +50,7 @@ class TestFile:
         assert port.cpu == min(os.sched_getaffinity(0))
         assert port.coalesce_ns is None
         assert point.spec.title == "h to n, reaction point of qcn"
-        assert point.coalesce_ns == 2_000_000
+        assert (point.coalesce_ns, point.spin_ns) == (2_000_000, 5000)
         assert edge.spec.interfaces == ("m", "g")
         assert edge.spec.title.endswith("edge of ecm")
 

@@ -152,6 +152,7 @@ class _Net:
         reporter = Reporter(role, device, links, how, start_ns, ProcessorWait(), name=named.name)
         self._reporters[named.name] = reporter
         coalesce_ns = parse_time(how.coalesce) if named.coalesce_ns is None else named.coalesce_ns
+        spin_ns = parse_time(how.spin) if named.spin_ns is None else named.spin_ns
 
         def work(stop: Stop) -> None:
             sleep_precisely()
@@ -163,7 +164,7 @@ class _Net:
                     report=reporter.report if reporter.every_ns else reporter.warn,
                     report_every_ns=reporter.every_ns or NS_PER_S,
                     coalesce_ns=coalesce_ns,
-                    spin_ns=parse_time(how.spin),
+                    spin_ns=spin_ns,
                 )  # fmt: skip
                 self._closings[named.name] = reporter.closing()
 
