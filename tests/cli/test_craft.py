@@ -129,7 +129,7 @@ def test_no_frame_is_no_success(arguments: list[str], tmp_path: Path) -> None:
         ("--spec x.toml --vlan 5", "--vlan belongs to a frame given as LAYER FIELD=VALUE ..., not to a file\nhelp: ecmproto craft --help"),
         ("cnm --fix", "--fix belongs to --from-json: other frames are always put right, but for --raw\nhelp: ecmproto craft --help"),
         ("cnm qntz_fb=64", "cnm.qntz_fb: needed an integer in 0..63, got 64\nhelp: ecmproto schema cnm"),
-        ("cnn", "frame: needed the name of a format, got 'cnn' (did you mean 'cnm'?)\nhelp: ecmproto craft --help"),
+        ("cnmm", "frame: needed the name of a format, got 'cnmm' (did you mean 'cnm'?)\nhelp: ecmproto craft --help"),
         ("cnm --sweep qntz_fb", "--sweep: needed FIELD=VALUES, each field once, got 'qntz_fb'\nhelp: ecmproto craft --help"),
         ("cnm --sweep qntz_fb=1 --sweep qntz_fb=2", "--sweep: needed FIELD=VALUES, each field once, got 'qntz_fb' twice\nhelp: ecmproto craft --help"),
         ("cnm --rate 1 --interval 1", "needed --interval or --rate, got both\nhelp: ecmproto craft --help"),

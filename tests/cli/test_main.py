@@ -66,9 +66,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
             "ecmproto: there is no command 'disect' (did you mean 'dissect'?)\nhelp: ecmproto --help\n",
         ),
         (
-            ["schema", "cnn"],
+            ["schema", "cnmm"],
             2,
-            "ecmproto: schema: needed the name of a format, got 'cnn' (did you mean 'cnm'?)\n"
+            "ecmproto: schema: needed the name of a format, got 'cnmm' (did you mean 'cnm'?)\n"
             "help: ecmproto schema --help\n",
         ),
         (
