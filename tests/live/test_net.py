@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -235,9 +234,8 @@ def test_devices_of_one_process_forward_report_and_end_together(wired: Wires, tm
         with wired.socket("g-far") as again:
             comes_through(sender, again, frame(1, 250, 200, number=5))
     program.send_signal(signal.SIGTERM)
-    output, _ = program.communicate(timeout=PATIENCE_S)
-    documents = [json.loads(line) for line in output.splitlines()]
-    assert program.returncode == 0
+    documents = list(reports)
+    assert program.wait(PATIENCE_S) == 0
     last = {document["device"]: document for document in documents if document["event"] == "summary"}
     assert {name: document["role"] for name, document in last.items()} == {
         "left": "rp", "port": "cp", "right": "edge",
