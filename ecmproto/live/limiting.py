@@ -312,7 +312,8 @@ def _begin(point: PointState, wires: Wires) -> None:
         for frame in range(count):
             point.numbered[frame] = False
         learn_frames(
-            point.flows, wires.slots, wires.offset[:count], wires.captured[:count], point.numbered[:count],
+            point.flows, wires.rings[NET].octets, wires.offset[:count], wires.captured[:count],
+            point.numbered[:count],
             point.tagging.roles,
         )  # fmt: skip
         return
