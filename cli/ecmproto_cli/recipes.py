@@ -43,6 +43,7 @@ _LINE_OPTIONS = (
     ),
     click.option("--prio", metavar="P", help="Priority of the outermost VLAN tag."),
     click.option("--flow", metavar="ID", help="Flow id of a CN-TAG."),
+    click.option("--ip", metavar="SRC,DST", help="IP addresses, of IPv4 or IPv6."),
     click.option(
         "--sweep", "sweeps", metavar="FIELD=VALUES", multiple=True,
         help="Sweep a field: a..b, a..b:step, a,b,c or random:N; the last sweep given runs fastest.",
@@ -82,7 +83,7 @@ def stack_from(words: tuple[str, ...], line: dict[str, Any]) -> Stack:
     from ecmproto.craft.stack import stack_from_words
 
     stack = stack_from_words(words)
-    for name in ("dst", "src", "vlan", "prio", "flow"):
+    for name in ("dst", "src", "vlan", "prio", "flow", "ip"):
         if line[name] is not None:
             stack.give(name, line[name], None)
     stack.settle()
@@ -198,7 +199,7 @@ def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> st
     return f"ecmproto schema {known[-1]}" if known else f"ecmproto {command} --help"
 
 
-_SHORTHANDS = ("dst", "src", "vlan", "prio", "flow")
+_SHORTHANDS = ("dst", "src", "vlan", "prio", "flow", "ip")
 
 
 def is_sequence(words: tuple[str, ...]) -> bool:

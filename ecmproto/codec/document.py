@@ -177,8 +177,17 @@ def _fields_by_name(cls: type[Layer]) -> dict[str, Field]:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the hint that names the nearest known name, or all of them when none is near."""
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"one of {', '.join(names)}"
+    close = difflib.get_close_matches(name, names, n=_NEAR)
+    if not close:
+        return f"one of {', '.join(names)}"
+    likeness = [difflib.SequenceMatcher(None, each, name).ratio() for each in close]
+    # of those that are as near, the one listed first
+    alike = [each for each, ratio in zip(close, likeness, strict=True) if ratio == max(likeness)]
+    return f"did you mean {min(alike, key=names.index)!r}?"
+
+
+_NEAR = 5
+"""Names that may be equally near."""
 
 
 def scaled_key(cls: type[Layer], field: Field) -> str:

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 
 from ecmproto.codec.frame import Frame, encode, fixed
-from ecmproto.craft.stack import VLAN_TAGS, Part, Stack, give_fields, stack_from_line
+from ecmproto.craft.stack import LEADERS, VLAN_TAGS, Part, Stack, give_fields, stack_from_line
 from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import CNM, MAX_MSDU, CNTag
 from ecmproto.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV, flow_id
@@ -149,10 +149,10 @@ def _complete_sequence(stack: Stack) -> None:
     """Add what a part says that follows it, as far as it is left out, and what such a part follows."""
     index = next((i for i, part in enumerate(stack.parts) if part.cls.closed_by is not None), None)
     if index is None:
-        index = next((i for i, part in enumerate(stack.parts) if part.cls in _LEADERS), None)
+        index = next((i for i, part in enumerate(stack.parts) if part.cls in LEADERS), None)
         if index is None:
             return
-        leader, key, number = _LEADERS[stack.parts[index].cls]
+        leader, key, number = LEADERS[stack.parts[index].cls]
         stack.parts.insert(index, Part(leader, {key: number}))
     part = stack.parts[index]
     value = part.values.get(part.cls.sequence_key)
@@ -162,21 +162,6 @@ def _complete_sequence(stack: Stack) -> None:
             stack.parts.insert(place, Part(cls))
     if part.cls.closed_by is not None and stack.parts[-1].cls is not part.cls.closed_by:
         stack.parts.append(Part(part.cls.closed_by))
-
-
-def _leaders() -> dict[type[Layer], tuple[type[Layer], str, int]]:
-    """Return for each format of sequences the format, its field and value that it comes behind by default.
-
-    It is the sequence of the fewest formats, and of these the last one.
-    """
-    leaders: dict[type[Layer], tuple[type[Layer], str, int]] = {}
-    for leader in FORMATS:
-        for value in sorted(leader.sequences, key=lambda value: -len(leader.sequences[value])):
-            leaders |= dict.fromkeys(leader.sequences[value], (leader, leader.sequence_key, value))
-    return leaders
-
-
-_LEADERS = _leaders()
 
 
 def _complete_ip(stack: Stack) -> None:

@@ -128,7 +128,7 @@ def exact(
     )
 
 
-_SHORTHANDS = ("vlan", "prio", "dst", "src", "flow")
+_SHORTHANDS = ("vlan", "prio", "dst", "src", "flow", "ip")
 _RECIPE_KEYS = (
     "frame", "layers", *_SHORTHANDS, "padding", "trailer", "fcs", "count", "interval", "rate", "time",
     "time_ns", "sweep", "raw", "comment",

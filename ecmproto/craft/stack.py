@@ -9,17 +9,19 @@ here too.
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from ecmproto.codec.document import format_named, nearest
-from ecmproto.errors import EncodeError, SpecError
+from ecmproto.errors import EncodeError, SpecError, shown
 from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import CNM, CNTag
 from ecmproto.formats.ethernet import VLAN, Ethernet, ITag, STag
+from ecmproto.formats.ip import IPv4, IPv6
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
-from ecmproto.formats.registry import BY_PREFIX
+from ecmproto.formats.registry import BY_PREFIX, FORMATS
 from ecmproto.formats.schema import BitPart, Field
 from ecmproto.formats.text import value_of
 
@@ -111,6 +113,7 @@ class Stack:
     def __init__(self) -> None:
         self.parts: list[Part] = []
         self.vlan_ids: list[int] | None = None
+        self.ip_ends: tuple[bytes, bytes] | None = None
         self.priority: int | None = None
 
     def add(self, name: str, *, where: str) -> Part:
@@ -144,6 +147,8 @@ class Stack:
             self.give_vlans(given)
         elif own is None and name == "prio":
             self.give_priority(given)
+        elif own is None and name == "ip":
+            self.give_ip(given)
         else:
             owner, field = self.locate(name, part)
             owner.give(field, value_of(field, given))
@@ -162,11 +167,26 @@ class Stack:
             raise SpecError(where="prio", needed="the priority once", got="it twice")
         self.priority = _number(_field(VLAN, "priority"), given)
 
+    def give_ip(self, given: object) -> None:
+        """Take the IP addresses of source and destination: ``"10.0.0.1,10.0.0.2"``, or two of IPv6."""
+        if self.ip_ends is not None:
+            raise SpecError(where="ip", needed="IP addresses once", got="them twice")
+        items = given.split(",") if isinstance(given, str) else given
+        try:
+            source, destination = (ipaddress.ip_address(str(item).strip()) for item in items)  # type: ignore[attr-defined]
+        except (ValueError, TypeError):
+            needed = "two addresses such as 192.0.2.1,192.0.2.2"
+            raise SpecError(where="ip", needed=needed, got=shown(given)) from None
+        if source.version != destination.version:
+            raise SpecError(where="ip", needed="two addresses of one version", got=shown(given))
+        self.ip_ends = source.packed, destination.packed
+
     def settle(self) -> None:
-        """Put in the tags that ``vlan`` and ``prio`` ask for.
+        """Put in the tags that ``vlan`` and ``prio`` ask for, and the addresses and header that ``ip`` does.
 
         Of several VLAN ids all but the last are S-TAGs'; a priority without a tag makes a priority tag.
         """
+        self._settle_ip()
         ids, priority = self.vlan_ids, self.priority
         self.vlan_ids = self.priority = None
         if ids is None and priority is None:
@@ -178,6 +198,22 @@ class Stack:
         if priority is not None:
             tag = self._outermost_tag()
             tag.give(_field(tag.cls, "priority"), priority)
+
+    def _settle_ip(self) -> None:
+        ends, self.ip_ends = self.ip_ends, None
+        if ends is None:
+            return
+        version = IPv4 if len(ends[0]) == 4 else IPv6
+        part = self.get(version)
+        if part is None:
+            at = next((at for at, part in enumerate(self.parts) if _is_carried(part.cls)), None)
+            if at is None or self.get(IPv4) or self.get(IPv6):
+                got = " ".join(part.cls.prefix for part in self.parts)
+                raise SpecError(where="ip", needed=f"a frame with {version.title}", got=got)
+            part = Part(version)
+            self.parts.insert(at, part)
+        for key, octets in zip(("src", "dst"), ends, strict=True):
+            part.give(_field(version, key), octets)
 
     def locate(self, name: str, part: Part | None) -> tuple[Part, Field]:
         """Return the layer and field that ``name`` means after ``part``; add the layer if it is implied.
@@ -270,6 +306,26 @@ class Stack:
             got=repr(name),
             hint=nearest(short, dict.fromkeys(known)),
         )
+
+
+def _is_carried(cls: type[Layer]) -> bool:
+    """Return whether a format comes behind an IP header."""
+    return bool(cls.udp_ports or cls in LEADERS) or (cls.ip_protocol is not None and cls.role != "header")
+
+
+def _leaders() -> dict[type[Layer], tuple[type[Layer], str, int]]:
+    """Return for each format of sequences the format, its field and value that it comes behind by default.
+
+    It is the sequence of the fewest formats, and of these the last one.
+    """
+    leaders: dict[type[Layer], tuple[type[Layer], str, int]] = {}
+    for leader in FORMATS:
+        for value in sorted(leader.sequences, key=lambda value: -len(leader.sequences[value])):
+            leaders |= dict.fromkeys(leader.sequences[value], (leader, leader.sequence_key, value))
+    return leaders
+
+
+LEADERS = _leaders()
 
 
 def _field(cls: type[Layer], key: str) -> Field:

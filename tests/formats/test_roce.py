@@ -187,3 +187,18 @@ def test_the_invariant_crc_is_checked() -> None:
     ]
     assert tree_text(record(CNP_OCTETS)).endswith("infiniband.invariant.crc  0x82fd002a  good\n")
     assert tree_text(record(bytes(bad))).endswith("infiniband.invariant.crc  0x82fd002a  bad\n")
+
+
+def test_ip_addresses_are_given_in_one_word() -> None:
+    frame = build("cnp", qp=0x118, ip="10.0.17.1,10.0.18.1")
+    assert (frame[IPv4].src, frame[IPv4].dst) == (bytes((10, 0, 17, 1)), bytes((10, 0, 18, 1)))
+    assert frame[IPv4].dsfield >> 2 == 48
+    assert build("aeth", ip="2001:db8::5,2001:db8::6")[IPv6].dst[-1] == 6
+    assert build("vlan id=5 ip ecn=1 udp", ip="10.0.0.1,10.0.0.2")[IPv4].dst[-1] == 2
+    for line, given, needed in (
+        ("cnm", "10.0.0.1,10.0.0.2", "needed a frame with IPv4"),
+        ("cnp", "10.0.0.1,2001:db8::1", "two addresses of one version"),
+        ("cnp", "10.0.0.1", "two addresses such as"),
+    ):
+        with pytest.raises(SpecError, match=needed):
+            build(line, ip=given)

@@ -328,7 +328,7 @@ DELIBERATE = (
         applies=_carried,
     ),
     Reason(
-        why="tshark stops at CN-TAGs and experimental tags (wire-formats 10); we read what is behind them",
+        why="tshark stops at CN-TAGs and experimental tags (wire-formats 11); we read what is behind them",
         applies=_behind_a_congestion_tag,
     ),
     Reason(
