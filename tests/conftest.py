@@ -38,6 +38,7 @@ THOROUGH = (
     "cli/test_fuzz_send.py",
     "cli/test_send_storm.py",
     "codec/test_tshark_oracle.py",
+    "craft/test_switch_tests.py",
     "docs/test_commands.py",
     "filter/test_tshark_oracle.py",
     "fuzz/guided/test_campaign.py",
