@@ -260,7 +260,9 @@ def test_frames_of_every_scenario_are_conserved(name: str) -> None:
     result = simulate(short, seed=5)
     assert result.conservation.sent_frames > 100
     assert result.conservation.missing_frames == 0
+    lengths_ns = np.diff([*range(0, result.duration_ns, result.window_ns), result.duration_ns])
     for each in result.ports:
+        assert (8e9 * each.line_octets <= each.service_bps * lengths_ns + 1e-3).all(), each.name
         assert (each.level_octets >= 0).all(), each.name
         assert (each.octet_ns >= 0).all(), each.name
         assert (each.peak_octets >= each.level_octets).all() or each.kind == "host"

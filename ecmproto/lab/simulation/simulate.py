@@ -529,7 +529,6 @@ class Simulation:
             began = time.perf_counter()
             self._advance(now_ns)
             elapsed_s += time.perf_counter() - began
-            self._change_rates(now_ns)
             if now_ns == from_ns:
                 self._begin_levels(now_ns)
             if now_ns == until_ns:
@@ -538,6 +537,8 @@ class Simulation:
                 self._end_window(now_ns)
                 if watch is not None and not watch(self._progress(now_ns, elapsed_s)):
                     break
+            # After the window's end: of the frame on a line, what is through went at the old rate.
+            self._change_rates(now_ns)
         if not self._levels:
             self._end_levels(now_ns)
         if self._trace is not None:
