@@ -99,7 +99,7 @@ def _forwarders() -> dict[str, list[str]]:
         for words, mechanisms in (
             (port, ("none", "qcn", "ecm", "bcn", "e2cm", "fecn", "dbp")),
             (point, ("qcn", "ecm")),
-            (edge, ("qcn", "ecm")),
+            (edge, ("qcn", "ecm", "e2cm", "fecn")),
         )
         for mechanism in mechanisms
     }
