@@ -14,7 +14,7 @@ import numpy as np
 
 from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter, format_of
 from ecmproto.errors import OutputError
-from ecmproto.stats import Statistics
+from ecmproto.stats import ClassPause, RoceTraffic, Statistics
 from ecmproto.stats.statistics import Kind
 from ecmproto.units import NS_PER_S
 
@@ -52,6 +52,24 @@ class PauseChange:
     frames: int
     paused_ns: int
     share: float
+    transitions: int
+    """How often it went from not paused to paused; this and the next three are of all time so far."""
+    recent_ns: int | None
+    """When the latest pause began."""
+    recent_paused_ns: int
+    expired: int
+    """Pauses that ran out, neither renewed nor ended in time."""
+    in_storm: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoceChange:
+    """RoCE frames: all so far, and marks and CNPs since the look before."""
+
+    frames: int
+    frames_per_s: float
+    ce_share: float
+    cnps_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +84,7 @@ class Change:
     kinds: tuple[KindChange, ...]
     points: tuple[PointChange, ...]
     pauses: tuple[PauseChange, ...]
+    roce: RoceChange | None = None
 
 
 def change_between(before: Statistics | None, after: Statistics, span_ns: int) -> Change:
@@ -73,7 +92,13 @@ def change_between(before: Statistics | None, after: Statistics, span_ns: int) -
     per_second = NS_PER_S / max(1, span_ns)
     kinds = {each.kind.name: (each.frames, each.octets) for each in before.kinds} if before else {}
     points = {(each.kind, each.cpid): each.frames for each in before.congestion_points} if before else {}
-    paused = {key: paused_ns for key, _, paused_ns in _paused(before)} if before else {}
+    paused = {key: each.paused_ns for key, each in _paused(before)} if before else {}
+    storms = after.pauses.storms if after.pauses is not None else ()
+    lasting = {
+        (storm.source, storm.priority)
+        for storm in storms
+        if storm.restored_ns is None and storm.seen != "traffic"
+    }
     frames, octets = (before.frames, before.octets) if before else (0, 0)
     return Change(
         span_ns=span_ns,
@@ -103,23 +128,44 @@ def change_between(before: Statistics | None, after: Statistics, span_ns: int) -
             PauseChange(
                 source=source,
                 priority=priority,
-                frames=count,
-                paused_ns=paused_ns,
-                share=(paused_ns - paused.get((source, priority), 0)) / max(1, span_ns),
+                frames=each.pauses + each.resumes,
+                paused_ns=each.paused_ns,
+                share=(each.paused_ns - paused.get((source, priority), 0)) / max(1, span_ns),
+                transitions=each.transitions or 0,
+                recent_ns=each.recent_ns,
+                recent_paused_ns=each.recent_paused_ns or 0,
+                expired=each.expired or 0,
+                in_storm=(source, priority) in lasting,
             )
-            for (source, priority), count, paused_ns in _paused(after)
+            for (source, priority), each in _paused(after)
         ),
+        roce=_roce(before.roce if before is not None else None, after.roce, per_second),
     )
 
 
-def _paused(statistics: Statistics) -> list[tuple[tuple[bytes | None, int | None], int, int]]:
-    """Return senders and classes, their frames, and for how long each was stopped."""
+def _roce(before: RoceTraffic | None, after: RoceTraffic | None, per_second: float) -> RoceChange | None:
+    if after is None:
+        return None
+    frames = after.frames - (before.frames if before is not None else 0)
+    ce, cnps = (
+        sum(after_values) - sum(before_values)
+        for after_values, before_values in (
+            (after.ce_over_time, before.ce_over_time if before is not None else ()),
+            (after.cnps_over_time, before.cnps_over_time if before is not None else ()),
+        )
+    )
+    return RoceChange(
+        frames=after.frames,
+        frames_per_s=frames * per_second,
+        ce_share=ce / max(1, frames),
+        cnps_per_s=cnps * per_second,
+    )
+
+
+def _paused(statistics: Statistics) -> list[tuple[tuple[bytes | None, int | None], ClassPause]]:
+    """Return senders and classes, and the pauses of each."""
     senders = statistics.pauses.senders if statistics.pauses else ()
-    return [
-        ((sender.source, each.priority), each.pauses + each.resumes, each.paused_ns)
-        for sender in senders
-        for each in sender.classes
-    ]
+    return [((sender.source, each.priority), each) for sender in senders for each in sender.classes]
 
 
 class Rotation:

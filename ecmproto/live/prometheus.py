@@ -257,11 +257,10 @@ def _samples(statistics: Statistics) -> Iterator[_Sample]:
 
 
 def _pause_samples(statistics: Statistics, pauses: PauseTimes) -> Iterator[_Sample]:
-    storms = Counter((storm.interface, storm.source, storm.priority) for storm in pauses.storms)
+    found = [storm for storm in pauses.storms if storm.seen != "traffic"]
+    storms = Counter((storm.interface, storm.source, storm.priority) for storm in found)
     lasting = {
-        (storm.interface, storm.source, storm.priority)
-        for storm in pauses.storms
-        if storm.restored_ns is None
+        (storm.interface, storm.source, storm.priority) for storm in found if storm.restored_ns is None
     }
     for sender in pauses.senders:
         for each in sender.classes:

@@ -323,6 +323,9 @@ def monitor_table(change: Change, name: str, elapsed_ns: int, dropped: int) -> s
         rows.append(("dropped", f"{dropped:,} by the kernel: not counted below"))
     title = f"{paint(name, 'title')}, {format_time(elapsed_ns)}"
     # what is cut off where a terminal has few lines comes last
+    if change.roce is not None:
+        marks = f"{share(change.roce.ce_share)} CE, {per_second(change.roce.cnps_per_s)} CNPs"
+        rows.append(("RoCE", f"{per_second(change.roce.frames_per_s)}, {marks}"))
     parts = [f"{title}\n{pairs(rows, width=_NAMES)}", *_pauses(change), *_points(change), *_kinds(change)]
     return "\n\n".join(parts)
 
@@ -356,9 +359,10 @@ def _points(change: Change) -> Iterator[str]:
 def _pauses(change: Change) -> Iterator[str]:
     if not change.pauses:
         return
-    rows: _Rows = [("", ["frames", "stopped", "now"])]
+    rows: _Rows = [("", ["frames", "stopped", "now", "transitions", "ran out", ""])]
     for each in change.pauses[:_PAUSES_SHOWN]:
         cells = [f"{each.frames:,}", format_time(each.paused_ns), share(min(1.0, each.share))]
+        cells += [f"{each.transitions:,}", f"{each.expired:,}", "storm" if each.in_storm else ""]
         rows.append((f"{address(each.source)} {_class(each)}", cells))
     more = len(change.pauses) - _PAUSES_SHOWN
     tail = f"\n  and {more} more" if more > 0 else ""
@@ -384,6 +388,10 @@ def monitor_line(change: Change, elapsed_ns: int, dropped: int) -> str:
     stopped = max((each.share for each in change.pauses), default=0.0)
     if stopped > 0:
         parts.append(f"stopped {share(min(1.0, stopped))}")
+    if any(each.in_storm for each in change.pauses):
+        parts.append("storm")
+    if change.roce is not None and change.roce.ce_share > 0:
+        parts.append(f"CE {share(change.roce.ce_share)}")
     if dropped:
         parts.append(f"dropped {dropped:,}")
     return "  ".join(parts)
@@ -420,6 +428,7 @@ def document_line(change: Change, name: str, elapsed_ns: int, dropped: int) -> s
             {**dataclasses.asdict(each), "source": None if each.source is None else mac_text(each.source)}
             for each in change.pauses
         ],
+        "roce": None if change.roce is None else dataclasses.asdict(change.roce),
     }
     return json.dumps(document)
 

@@ -7,8 +7,10 @@ import pytest
 from ecmproto.capture import Batch, Interface
 from ecmproto.codec import encode
 from ecmproto.craft import build
+from ecmproto.formats.ip import CE
 from ecmproto.live.monitor import change_between
 from ecmproto.stats import Accumulator
+from tests.stats import test_roce as roce
 
 INTERFACES = [Interface(index=0, linktype=1, speed_bps=10**10)]
 CNM = encode(build("cnm", cpid=1, vlan=5))
@@ -57,6 +59,31 @@ def test_pauses_are_shares_of_the_time_between() -> None:
     # 65535 quanta of 512 bits at 10 Gb/s
     assert pause.share == pytest.approx(65535 * 512 / 10**10, rel=1e-3)
     assert pause.frames == 2
+
+
+def test_histories_and_storms_of_all_time() -> None:
+    counts = Accumulator(detect_ns=10**6)
+    counts.add(batch([PAUSE, DATA], 0), interfaces=INTERFACES)
+    counts.add(batch([PAUSE, DATA], 5 * 10**6), interfaces=INTERFACES)
+    counts.add(batch([DATA], 6 * 10**6 + 10**5), interfaces=INTERFACES)
+    (pause,) = change_between(None, counts.result(), 10**9).pauses
+    assert (pause.transitions, pause.expired, pause.in_storm) == (2, 1, True)
+    assert (pause.recent_ns, pause.recent_paused_ns) == (10**18 + 5 * 10**6, 11 * 10**5)
+    counts.add(batch([DATA], 10**9), interfaces=INTERFACES)
+    (pause,) = change_between(None, counts.result(), 10**9).pauses
+    assert (pause.expired, pause.in_storm) == (2, False)
+
+
+def test_marks_and_cnps_since_the_look_before() -> None:
+    marked, told = roce.roce(roce.A, roce.B, 5, ecn=CE), roce.cnp(roce.B, roce.A, 6)
+    counts = Accumulator()
+    counts.add(batch([marked, marked, told], 0), interfaces=INTERFACES)
+    first = counts.result()
+    counts.add(batch([told, marked, roce.roce(roce.A, roce.B, 5), told], 10**6), interfaces=INTERFACES)
+    found = change_between(first, counts.result(), 10**9 // 2).roce
+    assert found is not None
+    assert (found.frames, found.frames_per_s, found.ce_share, found.cnps_per_s) == (7, 8, 1 / 4, 4)
+    assert change_between(None, Accumulator().result(), 1).roce is None
 
 
 def test_nothing_is_no_rate() -> None:
