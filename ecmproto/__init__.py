@@ -24,13 +24,20 @@ if TYPE_CHECKING:
     from ecmproto.batch.flows import FlowTable
     from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
     from ecmproto.codec import (
+        AETH,
         ARP,
         BCN,
+        BTH,
         CNM,
+        CNP,
+        CSIG,
         E2CM,
         ECM,
+        GRH,
+        ICRC,
         MSDU,
         PFC,
+        RETH,
         TCP,
         TLV,
         UDP,
@@ -93,13 +100,20 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "AETH",
     "ARP",
     "BCN",
+    "BTH",
     "CNM",
+    "CNP",
+    "CSIG",
     "E2CM",
     "ECM",
+    "GRH",
+    "ICRC",
     "MSDU",
     "PFC",
+    "RETH",
     "TCP",
     "TLV",
     "UDP",

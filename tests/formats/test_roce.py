@@ -1,13 +1,16 @@
 """RoCE: known octets, every opcode, what is none of it, cut packets, invariant CRCs."""
 
 import dataclasses
+import json
 import zlib
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 from ecmproto.capture import Batch, Interface
-from ecmproto.codec import UDP, Data, IPv4, IPv6, decode, decode_lax, encode
+from ecmproto.codec import UDP, Data, Frame, IPv4, IPv6, decode, decode_lax, encode
+from ecmproto.codec.document import from_document, to_document
 from ecmproto.columns import extract
 from ecmproto.craft import build
 from ecmproto.dissect.fields import FieldReader
@@ -26,10 +29,15 @@ from ecmproto.formats.infiniband import (
     ICRC,
     OPCODES,
     coverage,
+    crc_status,
     syndrome_text,
 )
+from ecmproto.fuzz.cases import Cases
+from ecmproto.fuzz.checks.frames import ColumnCheck, DocumentCheck, SchemaCheck, TextCheck
+from ecmproto.fuzz.strategies import roce_frames
+from ecmproto.layers.agreement import ScapyCheck
 from tests.dissect.test_forms import record
-from tests.formats.roce import CNP_OCTETS, NETWORKS, frame_lines
+from tests.formats.roce import CNP_OCTETS, NETWORKS, frame_lines, frames
 
 BEHIND = {  # IBTA table 38, by operation: reliable connections'
     0x03: "immdt", 0x05: "immdt", 0x06: "reth", 0x09: "immdt", 0x0A: "reth", 0x0B: "reth immdt",
@@ -195,10 +203,28 @@ def test_ip_addresses_are_given_in_one_word() -> None:
     assert frame[IPv4].dsfield >> 2 == 48
     assert build("aeth", ip="2001:db8::5,2001:db8::6")[IPv6].dst[-1] == 6
     assert build("vlan id=5 ip ecn=1 udp", ip="10.0.0.1,10.0.0.2")[IPv4].dst[-1] == 2
-    for line, given, needed in (
+    for line, ends, needed in (
         ("cnm", "10.0.0.1,10.0.0.2", "needed a frame with IPv4"),
         ("cnp", "10.0.0.1,2001:db8::1", "two addresses of one version"),
         ("cnp", "10.0.0.1", "two addresses such as"),
     ):
         with pytest.raises(SpecError, match=needed):
-            build(line, ip=given)
+            build(line, ip=ends)
+
+
+@given(roce_frames(fcs_octets=0))
+def test_any_packet_comes_back(frame: Frame) -> None:
+    octets = encode(frame)
+    assert decode(octets) == frame
+    assert crc_status(frame.layers, frame.boundaries()) == "good"
+    document = json.loads(json.dumps(to_document(frame)))
+    assert encode(from_document(document)[0]) == octets
+
+
+def test_spoilt_packets_are_the_same_to_all_decoders() -> None:
+    cases = Cases(frames(), seed=7)
+    items = [cases[number].octets for number in range(1024)]
+    for check in (SchemaCheck(), ColumnCheck()):
+        assert not list(check.differences(items)), check.name
+    for slow in (DocumentCheck(), TextCheck(), ScapyCheck()):
+        assert not list(slow.differences(items[:128])), slow.name

@@ -7,9 +7,9 @@
 ...     assert forward(encode(frame))
 
 `layers_of` gives typed values of any format that decode as that format; `cnms`, `cm_tags` and their like are
-it by name.  `message_frames`, `tagged_frames`, `pause_frames`, `pfc_frames`, `lldp_frames` and `frames` give
-whole frames, each of which strict decoding reads back as an equal one.  `truncated` and `mutated` spoil them,
-`captures` puts them into files.
+it by name. `message_frames`, `tagged_frames`, `pause_frames`, `pfc_frames`, `roce_frames`, `lldp_frames` and
+`frames` give whole frames, each of which strict decoding reads back as an equal one. `truncated` and
+`mutated` spoil them, `captures` puts them into files.
 
 Boundary values come up often, and everything shrinks toward the defaults of its fields and the fewest layers.
 """
@@ -23,6 +23,7 @@ from ecmproto.fuzz.strategies.frames import (
     message_frames,
     pause_frames,
     pfc_frames,
+    roce_frames,
     tagged_frames,
 )
 from ecmproto.fuzz.strategies.layers import (
@@ -87,6 +88,7 @@ __all__ = [
     "payload_layers",
     "pfc_frames",
     "rd_tags",
+    "roce_frames",
     "rrt_tags",
     "tag_stacks",
     "tagged_frames",

@@ -29,11 +29,13 @@ from ecmproto.formats.ethernet import SNAP, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.formats.experimental import MIN_SAMPLED_OCTETS, UnknownTag
 from ecmproto.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.formats.infiniband import BTH, CNP, CNP_OPCODE, DEFAULT_P_KEY, GRH, ICRC, ROCE_PORT
 from ecmproto.formats.ip import UDP, IPv4, IPv6
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.formats.schema import Field
 from ecmproto.fuzz.strategies.layers import (
+    MAX_DRAWN_OCTETS,
     SELECTING,
     cn_tags,
     is_other_tlv,
@@ -265,6 +267,22 @@ def _message_frames(draw: DrawFn, fcs_octets: int) -> Frame:
     if message.udp_ports:
         under = [draw(layers_of(IPv4, frag_offset=0)), UDP(dstport=draw(st.sampled_from(message.udp_ports)))]
     return frame_of([header, *tags, *under, message], fcs_octets=fcs_octets)
+
+
+@st.composite
+def roce_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
+    """Return RoCE packets of any opcode over IPv4, IPv6 or a GRH, CNPs among them, with the right CRC."""
+    bth: BTH = draw(layers_of(CNP) | layers_of(BTH).filter(lambda each: each.opcode != CNP_OPCODE))
+    if not (bth.opcode or bth.p_key):
+        bth = bth.replace(p_key=DEFAULT_P_KEY)
+    under: list[Layer] = draw(
+        st.sampled_from(([IPv4(flags=2), UDP(dstport=ROCE_PORT)], [IPv6(), UDP(dstport=ROCE_PORT)], [GRH()]))
+    )
+    behind = [draw(layers_of(cls)) for cls in bth.sequence_behind()]
+    payload = draw(st.binary(max_size=MAX_DRAWN_OCTETS)) if not isinstance(bth, CNP) else b""
+    layers = [*under, bth, *behind, *([Data(data=payload)] if payload else []), ICRC()]
+    header = Ethernet(dst=draw(addresses()), src=draw(addresses()))
+    return frame_of([header, *draw(vlan_stacks(max_size=2)), *layers], fcs_octets=fcs_octets)
 
 
 def pause_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
