@@ -293,7 +293,10 @@ class LiveInterface:
     def _lose(self) -> None:
         """Close the sockets of an interface that has vanished, and keep its counters."""
         with self._closing:
-            self._before = self._totals()
+            received, overflow, sent, octets, refused = self._totals()
+            # What nobody has read until now nobody will.
+            unread = self._receiver.unread if self._receiver is not None else 0
+            self._before = (received - unread, overflow + unread, sent, octets, refused)
             if self._wires is not None:
                 detach(*self._wires)
             self._wires = None

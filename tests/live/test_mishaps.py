@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.capture.linux.wires import Sockets
 from ecmproto.live.device import LiveInterface
 from ecmproto.mechanisms.pause.congestion_point import Signal
@@ -21,7 +22,7 @@ from ecmproto.mechanisms.pause.messages import pause_frame
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame
 from tests.live.wires import Wires, comes_through, received, until, wires
-from tests.namespaces import NEAR, PATIENCE_S, Network, guarded
+from tests.namespaces import FAR, NEAR, PATIENCE_S, Network, guarded
 
 RECEIVER = 250
 CP = ("cp", "--in", "a", "--in", "b", "--out", "c", "-T", "ndjson", "--seed", "1")
@@ -46,10 +47,15 @@ def test_an_interface_that_vanishes_under_a_sender_is_not_used_any_more(veth: Ne
     receiving, sending = link.descriptors
     sockets.attach([receiving], [sending], -1)
     link.count_with(sockets.wires, 0)
+    with FrameSender(FAR) as other:
+        few = np.frombuffer(3 * frame(1, RECEIVER, 100), np.uint8)
+        other.send(few, 100 * np.arange(3), np.full(3, 100))
     veth.ip(f"link del {NEAR}")
     octets = np.frombuffer(frame(1, RECEIVER), np.uint8)
     link.send(octets, np.zeros(1, np.int64), np.array([len(octets)]))
     assert not link.is_open
+    # They were received, and nobody has read them.
+    assert (link.counts().received_frames, link.counts().overflow_frames) == (0, 3)
     # Whoever opens something now gets these numbers; the compiled loop is not to read there.
     used = sockets.wires
     assert used.receiving[0] == used.sending[0] == -1

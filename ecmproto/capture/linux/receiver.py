@@ -113,6 +113,15 @@ class FrameReceiver:
         """Return the descriptor to wait at: readable when there are frames, in error when it went down."""
         return self._socket.socket.fileno()
 
+    @property
+    def unread(self) -> int:
+        """Return how many frames are in the ring that were not received yet."""
+        facts, words = self.ring.facts, self.ring.words
+        if not facts.slots:
+            return 0
+        filled = words[_SLOT_STATUS :: facts.slot_octets // 4] & TP_STATUS_USER
+        return int(np.count_nonzero(filled)) - int(facts.taken)
+
     def receive(self) -> Batch | None:
         """Return the frames that are there, tags put back; None without any, at once.
 
