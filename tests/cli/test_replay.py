@@ -158,8 +158,8 @@ def test_frames_of_another_link_type_are_refused_by_name(
     [
         (
             "--cp qcm",
-            "mechanism: needed one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, csig, pause, pfc, none, got 'qcm' "
-            "(did you mean 'qcn'?)",
+            "mechanism: needed one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, csig, pause, pfc, none, "
+            "got 'qcm' (did you mean 'qcn'?)",
         ),
         (
             "--cp ecm --rp qcn",

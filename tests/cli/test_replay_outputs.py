@@ -341,8 +341,8 @@ SAME = "are the same replay: leave one out"
         ("--compare ,", "--compare needs mechanisms, as in qcn,ecm,none"),
         (
             "--compare qcn,fcen",
-            "mechanism: needed one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, csig, pause, pfc, none, got 'fcen' "
-            "(did you mean 'fecn'?)",
+            "mechanism: needed one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, csig, pause, pfc, none, "
+            "got 'fcen' (did you mean 'fecn'?)",
         ),
         ("--compare qcn,none -w x.pcap", ONE_MECHANISM),
         (
