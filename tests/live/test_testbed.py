@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import requires
 from tests.live.testbeds import (
     BUFFER_OCTETS,
     COMMAND,
@@ -57,6 +58,32 @@ def test_pauses_alone_lose_nothing_and_keep_shares(mechanism: str, laboratory: L
         }
 
     laboratory.judged(mechanism, judge)
+
+
+@pytest.mark.alone
+def test_frames_of_the_kernel_are_marked_and_slowed(laboratory: Laboratory) -> None:
+    """DCQCN's port marks what the kernel's own sockets send as ECT, and its edge answers with CNPs."""
+
+    def judge(outcome: Outcome) -> dict[str, Miss]:
+        drops, fairness = outcome["dropped_frames"], outcome["fairness"]
+        return {
+            "drops": missed(narrow=drops == 0, wide=drops < FEW_DROPS),
+            "queue": missed(narrow=0 < outcome["queue_mean_octets"] <= 120_000, wide=True),
+            "fairness": missed(narrow=fairness >= 0.95, wide=fairness >= 0.8),
+            "messages": missed(narrow=True, any=outcome["messages"] > 0),
+        }
+
+    laboratory.judged("dcqcn", judge)
+    came = laboratory.folder / "dcqcn" / "receiver.pcap"
+    assert len(chosen(came, "ip.dsfield.ecn == 3")) > 100
+    assert not chosen(came, 'ip.checksum.status == "Bad"')
+
+
+def chosen(path: Path, condition: str) -> list[str]:
+    """Return the numbers of the frames that tshark chooses, header checksums checked."""
+    words = [requires("tshark"), "-r", str(path), "-o", "ip.check_checksum:TRUE", "-Y", condition]
+    words += ["-T", "fields", "-e", "frame.number"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
 
 
 @pytest.mark.alone

@@ -44,6 +44,8 @@ _MEET_S = 5.0
 _FIRST_PORT = 5201
 _CONGESTION = "cubic"
 """Of TCP, whatever else this machine uses."""
+_ECT0 = "2"
+"""The type of service of flows: a port may mark their frames."""
 _SHOWN_OCTETS = 128
 _LISTEN_S, _SETTLE_S, _WARM_UP_S = 0.3, 0.4, 1.0
 """For receivers to listen, for traffic to begin, and for a look at what its frames take."""
@@ -134,6 +136,7 @@ def _wire(spaces: Namespaces, topology: Topology) -> None:
             name, "eth0", mac=f"02:00:00:00:00:{number:02x}", ip=_ip(number), mtu_octets=HOST_MTU_OCTETS
         )  # fmt: skip
         spaces.inside(name, lambda: turn_off("eth0"))
+        spaces.inside(name, _use_ecn)
     pairs = [(f"net{n + 1}", f"in{n + 1}") for n in range(len(topology.senders))] + [("out", "edge")]
     pairs += [("aside", "edge2")] if topology.victim_bps else []
     for one, other in pairs:
@@ -141,6 +144,11 @@ def _wire(spaces: Namespaces, topology: Topology) -> None:
     ends = [name for name, _ in hosts] + [end for pair in pairs for end in pair]
     for end in ends:
         spaces.inside(_DEVICES, lambda end=end: turn_off(end))  # type: ignore[misc]
+
+
+def _use_ecn() -> None:
+    """Have TCP connections of this namespace send frames that are ECT, which a port may mark."""
+    Path("/proc/sys/net/ipv4/tcp_ecn").write_text("1", encoding="ascii")
 
 
 def _ip(number: int) -> str:
@@ -369,7 +377,7 @@ def _start_senders(
     quiet, clients = subprocess.DEVNULL, []
     for number, flow in enumerate(flows):
         words = ["iperf3", "-c", flow.ip, "-p", str(_FIRST_PORT + number), "-J"]
-        words += ["-t", f"{given.duration_s:.0f}"]
+        words += ["-t", f"{given.duration_s:.0f}", "-S", _ECT0]
         if flow.protocol == "udp":
             words += ["-u", "-b", str(flow.rate_bps), "-l", str(PAYLOAD_OCTETS)]
         else:

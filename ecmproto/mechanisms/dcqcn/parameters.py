@@ -218,7 +218,7 @@ def _low_rate(rate_bps: int) -> list[str]:
         "cp.kmin=15kB", "cp.kmax=60kB", f"edge.interval={50 * slower}us", f"rp.timer={55 * slower}us",
         f"rp.alpha_interval={55 * slower}us", f"rp.byte_counter={10_000_000 // slower}B",
         f"rp.ai_rate={40_000_000 // slower}bps", f"rp.hai_rate={400_000_000 // slower}bps",
-        f"rp.min_rate={10_000_000 // slower}bps", "rp.ect=yes",
+        f"rp.min_rate={10_000_000 // slower}bps",
     ]  # fmt: skip
 
 
