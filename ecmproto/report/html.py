@@ -436,6 +436,14 @@ MECHANISMS: Mapping[str, str] = {
         "Receivers keep sending each of their sources a report, in which every congestion point on "
         "its way lowers the rate to what it has room for; the sources' own frames carry nothing."
     ),
+    "dcqcn": (
+        "The congestion point marks frames that may be marked, the more the longer its queue is; the "
+        "destination answers marks with notifications (CNPs), and each marked queue pair slows down."
+    ),
+    "csig": (
+        "Frames bring a tag in which each congestion point on the way writes how it is loaded, where that "
+        "is worse than what stands there; nobody here reacts to it."
+    ),
     "pfc": (
         "A port whose queue grows too long tells its neighbours to stop sending one priority, until "
         "the queue is shorter again; nobody is told which flow is to blame."

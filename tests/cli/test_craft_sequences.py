@@ -142,7 +142,7 @@ def test_the_list_names_every_sequence_and_parameter(capsys: pytest.CaptureFixtu
     ("words", "sentence"),
     [
         (["pfc", "prio3=0", "--storm", "10G"], "--storm: needed an enabled time of at least 1 quantum, got a frame that pauses nothing"),
-        (["pfc", "prio8=1", "--storm", "10G"], "needed a field of pfc or of a layer it implies, got 'prio8' (did you mean 'prio7'?)"),
+        (["pfc", "prio8=1", "--storm", "10G"], "needed a field of pfc or of a layer it implies, got 'prio8' (did you mean 'prio3'?)"),
         (["pfc", "prio3=65536", "--storm", "10G"], "pfc.time3: needed an integer in 0..65535, got 65536"),
         (["pfc", "prio3=1", "--storm", "10G"], "storm: needed at least 3 quanta: a frame takes 68 ns of the link, got 1, renewed every 25.6 ns"),
         (["pfc", "--storm", "0"], "storm: needed a link of more than 0 bit/s, got 0 b/s"),

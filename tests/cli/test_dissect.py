@@ -114,8 +114,8 @@ def test_another_ethertype(sample: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_deep_adds_what_scapy_sees(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", "-r", str(sample), "-c", "1", "--deep"]) == 0
     shown = capsys.readouterr().out
-    assert "udp.dstport   4791" in shown
-    assert "dport = 4791" in shown
+    assert "udp.dstport   4711" in shown
+    assert "dport = 4711" in shown
 
 
 def test_copy_is_lossless_and_quiet(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -256,7 +256,7 @@ def test_a_campaign_goes_on_and_counts_what_it_knows(tmp_path: Path) -> None:
     index = again.progress.index
     assert index == first.progress.index
     device.sent.clear()
-    assert list(again.run(always, most_cases=3000)) == []
+    assert list(again.run(always, most_cases=600)) == []
     assert device.sent[0][0] == fits().fitted(CASES[fitting_index(index)].octets)
     (found,) = again.findings.values()
     assert found.count == 1 + again.progress.failures - first.progress.failures

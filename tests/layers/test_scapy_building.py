@@ -184,7 +184,7 @@ def test_scapys_tools_work_on_every_layer(packet: Packet, capsys: pytest.Capture
     shown = capsys.readouterr().out
     assert all(shown.count(field.name) >= 3 for field in packet.fields_desc if field.name != "sample")
     assert type(packet).__name__ in packet.summary()
-    assert eval(packet.command()) == packet
+    assert eval(packet.command(), globals() | {type(packet).__name__: type(packet)}) == packet
     for _ in range(20):
         octets = bytes(fuzz(packet.copy()))
         assert len(octets) >= len(bytes(packet))

@@ -7,6 +7,7 @@ point is 02:00:00:00:00:cc with local identifier 1.
 from __future__ import annotations
 
 import dataclasses
+import zlib
 
 from ecmproto.codec import (
     ARP,
@@ -42,6 +43,20 @@ from ecmproto.codec import (
     UnknownTag,
 )
 from ecmproto.formats.ethernet import SNAP
+from ecmproto.formats.infiniband import (
+    AETH,
+    BTH,
+    CNP,
+    DETH,
+    GRH,
+    ICRC,
+    IETH,
+    RDETH,
+    RETH,
+    AtomicAckETH,
+    AtomicETH,
+    ImmDt,
+)
 from ecmproto.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.standards.octets import octets
 
@@ -817,6 +832,109 @@ SNAP_IPV4 = KnownAnswer(
     ),
 )  # fmt: skip
 
-KNOWN_ANSWERS: tuple[KnownAnswer, ...] = tuple(
-    value for value in list(globals().values()) if isinstance(value, KnownAnswer)
+
+def roce(name: str, written: str, *layers: Layer, hidden: int) -> KnownAnswer:
+    """Return a RoCEv1 packet of ``written`` octets behind a GRH; ``hidden`` is BTH octet 4."""
+    packet = octets(written)
+    grh = (
+        octets("60 00 00 00")
+        + (len(packet) + 4).to_bytes(2, "big")
+        + octets("1b 40")
+        + bytes(15)
+        + b"\1"
+        + bytes(15)
+        + b"\2"
+    )
+    seen = bytes.fromhex("6fffffff") + grh[4:7] + b"\xff" + grh[8:] + packet[:4] + b"\xff" + packet[5:]
+    assert packet[4] == hidden
+    crc = zlib.crc32(b"\xff" * 8 + seen)
+    return KnownAnswer(
+        name=name,
+        octets=TWO + ONE + octets("89 15") + grh + packet + crc.to_bytes(4, "little"),
+        layers=(
+            Ethernet(dst=TWO, src=ONE, type=0x8915),
+            GRH(paylen=len(packet) + 4, hoplmt=64, sgid=bytes(15) + b"\1", dgid=bytes(15) + b"\2"),
+            *layers, ICRC(crc=int.from_bytes(crc.to_bytes(4, "little"), "big")),
+        ),
+    )  # fmt: skip
+
+
+CNP_OF_A_CARD = KnownAnswer(
+    name="CNP that a network card sent",
+    octets=octets("""
+        e4 1d 2d ab 2b c2 7c fe 90 64 3b 32 08 00
+        45 c2 00 3c 71 8c 40 00 40 11 91 61   # DSCP 48, ECT(0)
+        0a 00 11 01 0a 00 12 01
+        00 00 12 b7 00 28 00 00               # ports 0, 4791
+        81 00 ff ff                           # opcode CNP, partition key
+        40                                    # BECN
+        00 01 18                              # queue pair 0x118
+        00 00 00 00
+        00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+        82 fd 00 2a                           # ICRC
+    """),
+    layers=(
+        Ethernet(dst=bytes.fromhex("e41d2dab2bc2"), src=bytes.fromhex("7cfe90643b32"), type=0x0800),
+        IPv4(
+            dsfield=0xC2, len=60, id=0x718C, flags=2, proto=17, checksum=0x9161,
+            src=bytes((10, 0, 17, 1)), dst=bytes((10, 0, 18, 1)),
+        ),
+        UDP(srcport=0, dstport=4791, length=40), CNP(qp=0x118), ICRC(crc=0x82FD002A),
+    ),
+)  # fmt: skip
+
+BEHIND_GRH = (
+    roce(
+        "RDMA write",
+        """
+        0a 40 ff ff 80 00 01 18   # RC RDMA WRITE only, migrated, FECN, queue pair 0x118
+        80 00 00 05               # acknowledge request, PSN 5
+        00 00 00 00 00 00 10 00   # address
+        00 00 00 2a 00 00 00 04   # key 42, length 4
+        01 02 03 04
+        """,
+        BTH(opcode=0x0A, m=1, fecn=1, qp=0x118, a=1, psn=5), RETH(va=0x1000, r_key=42, dmalen=4),
+        Data(data=b"\1\2\3\4"), hidden=0x80,
+    ),
+    roce(
+        "atomic acknowledge",
+        """
+        12 00 ff ff 00 00 00 07 00 00 00 06
+        1f 00 00 03               # syndrome: ACK, unlimited credits; MSN 3
+        00 00 00 00 00 00 00 09   # what was there
+        """,
+        BTH(opcode=0x12, qp=7, psn=6), AETH(syndrome=0x1F, msn=3), AtomicAckETH(origremdt=9), hidden=0,
+    ),
+    roce(
+        "compare and swap",
+        """
+        13 00 ff ff 00 00 00 07 00 00 00 06
+        00 00 00 00 00 00 20 00 00 00 00 2b
+        00 00 00 00 00 00 00 01 00 00 00 00 00 00 00 02   # swap, compare
+        """,
+        BTH(opcode=0x13, qp=7, psn=6), AtomicETH(va=0x2000, r_key=43, swapdt=1, cmpdt=2), hidden=0,
+    ),
+    roce(
+        "datagram with immediate data",
+        """
+        65 00 ff ff 00 00 00 01 00 00 00 08   # UD SEND only with immediate, queue pair 1
+        80 01 00 00 00 00 00 11               # queue key, source queue pair 0x11
+        de ad be ef
+        """,
+        BTH(opcode=0x65, qp=1, psn=8), DETH(q_key=0x80010000, srcqp=0x11), ImmDt(immdt=0xDEADBEEF), hidden=0,
+    ),
+    roce(
+        "send with invalidate",
+        "17 00 ff ff 00 00 00 07 00 00 00 09 00 00 00 2c",
+        BTH(opcode=0x17, qp=7, psn=9), IETH(r_key=44), hidden=0,
+    ),
+    roce(
+        "reliable datagram",
+        "44 00 ff ff 00 00 00 07 00 00 00 0a 00 00 00 0c 00 00 00 05 00 00 00 12",
+        BTH(opcode=0x44, qp=7, psn=10), RDETH(eecnxt=12), DETH(q_key=5, srcqp=0x12), hidden=0,
+    ),
+)  # fmt: skip
+
+KNOWN_ANSWERS: tuple[KnownAnswer, ...] = (
+    tuple(value for value in list(globals().values()) if isinstance(value, KnownAnswer)) + BEHIND_GRH
 )
