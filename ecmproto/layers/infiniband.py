@@ -36,6 +36,8 @@ def contrib() -> Any:
 class ExtendedHeader(Packet):
     """A header behind BTH: what follows it is the next one that the opcode names, else octets."""
 
+    dispatch_hook = classmethod(whole_or_raw)
+
     def default_payload_class(self, payload: bytes) -> type[Packet]:
         """Return the layer of the next header of the sequence."""
         opcode = _opcode_under(self)
@@ -65,7 +67,6 @@ class RDETH(ExtendedHeader):
 
     name = formats.RDETH.title
     fields_desc = fields_of(formats.RDETH)
-    dispatch_hook = classmethod(whole_or_raw)
 
 
 class DETH(ExtendedHeader):
@@ -73,7 +74,6 @@ class DETH(ExtendedHeader):
 
     name = formats.DETH.title
     fields_desc = fields_of(formats.DETH)
-    dispatch_hook = classmethod(whole_or_raw)
 
 
 class RETH(ExtendedHeader):
@@ -81,7 +81,6 @@ class RETH(ExtendedHeader):
 
     name = formats.RETH.title
     fields_desc = fields_of(formats.RETH)
-    dispatch_hook = classmethod(whole_or_raw)
 
 
 class AtomicETH(ExtendedHeader):
@@ -89,7 +88,6 @@ class AtomicETH(ExtendedHeader):
 
     name = formats.AtomicETH.title
     fields_desc = fields_of(formats.AtomicETH)
-    dispatch_hook = classmethod(whole_or_raw)
 
 
 class ImmDt(ExtendedHeader):
@@ -97,7 +95,6 @@ class ImmDt(ExtendedHeader):
 
     name = formats.ImmDt.title
     fields_desc = fields_of(formats.ImmDt)
-    dispatch_hook = classmethod(whole_or_raw)
 
 
 class IETH(ExtendedHeader):
@@ -105,7 +102,6 @@ class IETH(ExtendedHeader):
 
     name = formats.IETH.title
     fields_desc = fields_of(formats.IETH)
-    dispatch_hook = classmethod(whole_or_raw)
 
 
 EXTENDED: dict[type[Layer], type[Packet]] = {

@@ -12,6 +12,7 @@ PSNs of requests go up by one; a READ request takes as many as its responses, wh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
@@ -377,19 +378,14 @@ class RoceCounts:
             self._add_row(own, there.live[theirs], before.live[theirs])
             self._add_first_cnp(own, theirs, later, before, numbers)
             here.counts[own] += there.counts[theirs] - before.counts[theirs]
-            back = int(there.reverse[there.live[theirs, _PAIR]])
-            for place in range(min(int(there.pair_count[back]), MOST_IN_PAIR) if back >= 0 else 0):
-                flow = int(numbers[there.pair_rows[back, place]])
-                slot = int(here.live[flow, _SLOT]) if flow != NO_NUMBER else NO_NUMBER
-                if slot == NO_NUMBER:
-                    continue
+            for place, row, slot in self._slots(theirs, later, numbers):
                 here.tied[own, slot] |= there.tied[theirs, place]
                 if there.counts[theirs, _CNPS] > before.counts[theirs, _CNPS]:
                     here.pending[own, slot] = there.pending[theirs, place]
                 elif here.pending[own, slot] == _NO_TIME:
                     since = there.pending[theirs, place]
                     if since == _NO_TIME and not there.counts[theirs, _CNPS]:
-                        since = there.live[there.pair_rows[back, place], _FIRST_CE]
+                        since = there.live[row, _FIRST_CE]
                     here.pending[own, slot] = since
                 number = int(there.delay_row[theirs, place])
                 if number == NO_NUMBER:
@@ -400,6 +396,17 @@ class RoceCounts:
                 delays[number] = here.delay_row[own, slot]
         here.live[:, _ALL_PENDING] = 0
         self._later_delays.join(later._later_delays, delays, int(here.delay_rows[0]))
+
+    def _slots(self, theirs: int, later: RoceCounts, numbers: Int64) -> Iterator[tuple[int, int, int]]:
+        """Yield for each flow that CNPs of ``theirs`` may be about its place and row there, its slot here."""
+        there = later._state
+        back = int(there.reverse[there.live[theirs, _PAIR]])
+        for place in range(min(int(there.pair_count[back]), MOST_IN_PAIR) if back >= 0 else 0):
+            row = int(there.pair_rows[back, place])
+            flow = int(numbers[row])
+            slot = int(self._state.live[flow, _SLOT]) if flow != NO_NUMBER else NO_NUMBER
+            if slot != NO_NUMBER:
+                yield place, row, slot
 
     def _add_first_cnp(
         self, own: int, theirs: int, later: RoceCounts, before: RoceState, numbers: Int64
@@ -412,13 +419,8 @@ class RoceCounts:
         is_first = not here.counts[own, _CNPS]
         if is_first:
             here.first_cnp[own] = time_ns
-        back = int(there.reverse[there.live[theirs, _PAIR]])
-        for place in range(min(int(there.pair_count[back]), MOST_IN_PAIR) if back >= 0 else 0):
-            flow = int(numbers[there.pair_rows[back, place]])
-            slot = int(here.live[flow, _SLOT]) if flow != NO_NUMBER else NO_NUMBER
-            if slot == NO_NUMBER:
-                continue
-            since_ns = int(here.live[flow, _FIRST_CE] if is_first else here.pending[own, slot])
+        for place, row, slot in self._slots(theirs, later, numbers):
+            since_ns = int(here.live[numbers[row], _FIRST_CE] if is_first else here.pending[own, slot])
             if since_ns == _NO_TIME:
                 since_ns = int(there.first_since[theirs, place])
             if is_first:
