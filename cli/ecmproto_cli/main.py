@@ -34,6 +34,7 @@ COMMANDS = {
     "units": "Work out quanta, pauses, headroom, frames a second and feedback.",
     "schema": "Draw the bit layout of a frame format.",
     "fields": "List the fields that can be asked for by name.",
+    "wireshark": "Print or install the dissector for Wireshark and tshark.",
     "completion": "Print the shell completion script for bash, zsh or fish.",
 }
 

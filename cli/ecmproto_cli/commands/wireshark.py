@@ -1,0 +1,95 @@
+"""``ecmproto wireshark``: the dissector for Wireshark, printed, installed and removed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto_cli.errors import FINDINGS, CommandError
+
+if TYPE_CHECKING:
+    from ecmproto.interop.wireshark import InstalledFile
+
+
+def install_files() -> list[InstalledFile]:
+    """Return the files that ``install`` writes and ``uninstall`` removes."""
+    from ecmproto.interop.lua import FILE_NAME, dissector
+    from ecmproto.interop.wireshark import InstalledFile
+
+    return [InstalledFile(kind="plugin", name=FILE_NAME, text=dissector())]
+
+
+@click.group()
+def command() -> None:
+    """Make Wireshark and tshark know CN-TAG, CNM, ECM, BCN, E²CM, FECN and CSIG."""
+
+
+@command.command(name="print")
+def print_command() -> None:
+    """Print the dissector: one Lua file, for Wireshark 4.0 and later."""
+    from ecmproto.interop.lua import dissector
+
+    click.echo(dissector(), nl=False)
+
+
+_dir_option = click.option(
+    "--dir", "folder", type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for all files, instead of those where Wireshark looks.",
+)  # fmt: skip
+
+
+@command.command()
+@_dir_option
+@click.option("--force", is_flag=True, help="Replace files of others, too.")
+def install(folder: Path | None, force: bool) -> None:
+    """Write the files where Wireshark looks for the user's own, and say where that was."""
+    from ecmproto.errors import OutputExistsError
+
+    places = _places(folder)
+    for path, _ in places:
+        if path.exists() and not force and not _is_ours(path):
+            raise OutputExistsError(path=str(path), needed="a name that is free", got="a file of others")
+    for path, file in places:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            beside.write_text(file.text, encoding="utf-8")
+            beside.chmod(0o755 if file.executable else 0o644)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+        click.echo(f"wrote {path}")
+
+
+@command.command()
+@_dir_option
+def uninstall(folder: Path | None) -> None:
+    """Remove the files that install has written, and nothing else."""
+    removed = 0
+    for path, _ in _places(folder):
+        if not path.is_file() or not _is_ours(path):
+            continue
+        path.unlink()
+        removed += 1
+        click.echo(f"removed {path}")
+    if not removed:
+        where = ", ".join(sorted({str(path.parent) for path, _ in _places(folder)}))
+        raise CommandError(
+            f"{where}: needed an installed file, got none",
+            exit_code=FINDINGS, help="ecmproto wireshark install writes it",
+        )  # fmt: skip
+
+
+def _places(folder: Path | None) -> list[tuple[Path, InstalledFile]]:
+    from ecmproto.interop.wireshark import folders
+
+    files = install_files()
+    where = {file.kind: folder for file in files} if folder is not None else dict(folders())
+    return [(Path(str(where[file.kind])) / file.name, file) for file in files]
+
+
+def _is_ours(path: Path) -> bool:
+    return "ecmproto" in path.read_text("utf-8", errors="replace")[:400]

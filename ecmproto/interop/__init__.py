@@ -1,0 +1,1 @@
+"""At home in other programs: Wireshark's dissector, and where its files go."""

@@ -1,0 +1,70 @@
+"""Where Wireshark looks for a user's own files, as ``tshark -G folders`` says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["plugin", "extcap"]
+"""What Wireshark takes a file for: a Lua plugin, which it reads when it starts, or a source of captures."""
+
+_NAMED: Mapping[Kind, tuple[str, ...]] = {
+    "plugin": ("Personal Lua Plugins", "Personal Plugins"),
+    "extcap": ("Personal Extcap path", "Personal configuration"),
+}
+"""How ``tshark -G folders`` calls the folders, the name of newer versions first."""
+
+_WAIT_S = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledFile:
+    """A file of ours that Wireshark finds by where it is."""
+
+    kind: Kind
+    name: str
+    text: str
+
+    @property
+    def executable(self) -> bool:
+        """Whether Wireshark runs it as a program."""
+        return self.kind == "extcap"
+
+
+def folders(tshark: str | None = None) -> dict[Kind, Path]:
+    """Return the user's folder for each kind of file: as tshark names it, else Wireshark's default."""
+    named = _named_by(tshark or shutil.which("tshark") or "")
+    found = _defaults()
+    for kind, names in _NAMED.items():
+        name = next((name for name in names if name in named), None)
+        if name is not None:
+            found[kind] = named[name] / "extcap" if name == "Personal configuration" else named[name]
+    return found
+
+
+def _named_by(tshark: str) -> dict[str, Path]:
+    if not tshark:
+        return {}
+    try:
+        # what a newer tshark writes to stderr about root is no output of ours
+        said = subprocess.run(
+            [tshark, "-G", "folders"], capture_output=True, text=True, timeout=_WAIT_S, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    pairs = (line.partition(":") for line in said.splitlines())
+    return {name.strip(): Path(path.strip()) for name, _, path in pairs if path.strip()}
+
+
+def _defaults() -> dict[Kind, Path]:
+    home = Path.home()
+    if os.name == "nt":
+        personal = Path(os.environ.get("APPDATA", home)) / "Wireshark"
+        return {"plugin": personal / "plugins", "extcap": personal / "extcap"}
+    config = Path(os.environ.get("XDG_CONFIG_HOME", home / ".config")) / "wireshark"
+    return {"plugin": home / ".local" / "lib" / "wireshark" / "plugins", "extcap": config / "extcap"}
