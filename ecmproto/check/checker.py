@@ -1,0 +1,293 @@
+"""Checking frames that come batch by batch: each batch becomes columns once, and every rule looks at those.
+
+Frames are sorted by what rules are on, so that a rule about CNMs costs nothing where there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO
+
+import numpy as np
+
+from ecmproto.capture import Batch, CaptureReader, open_capture
+from ecmproto.capture.batch import Interface
+from ecmproto.check.registry import FAMILIES, families_of, settings_of
+from ecmproto.check.report import MOST_LISTED, Case, Finding, Report
+from ecmproto.check.rule import Family, Mask, Memory, Rows, Rule, Shift
+from ecmproto.columns import Texts, extract
+from ecmproto.errors import CaptureError, ParameterError
+from ecmproto.filter import Filter
+from ecmproto.filter.fields import find
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.stats.tally import usable_times
+
+_PROTOCOLS = "frame.protocols"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RuleResult:
+    """What came of a rule: a case for each subject, and the findings that are listed."""
+
+    rule: Rule
+    cases: tuple[Case, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def judged(self) -> int:
+        """How many frames, or whatever the rule counts, were looked at."""
+        return sum(case.judged for case in self.cases)
+
+    @property
+    def wrong(self) -> int:
+        """How many of these are findings, listed or not."""
+        return sum(case.wrong for case in self.cases)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What came of a capture."""
+
+    frames: int
+    results: tuple[RuleResult, ...]
+    """A result for each rule that was looked at, in the order of the rules."""
+    interfaces: tuple[Interface, ...]
+    notes: tuple[str, ...]
+    """What was assumed, estimated or left out."""
+    problem: CaptureError | None
+    """What kept the capture from being read to its end."""
+
+    @property
+    def wrong(self) -> int:
+        """The number of findings, listed or not."""
+        return sum(result.wrong for result in self.results)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings that are listed, in the order of frames."""
+        every = [finding for result in self.results for finding in result.findings]
+        return tuple(sorted(every, key=lambda each: each.frame or 1 << 62))
+
+
+class _Group:
+    """The rules that are on the same fields: they see the same rows."""
+
+    def __init__(self, on: tuple[str, ...]) -> None:
+        self.on = on
+        self.layers = frozenset(layer for name in on for layer in _layers_of(name))
+        self.expressions: list[tuple[Rule, object]] = []
+        self.memories: list[Memory] = []
+        self.fields: tuple[str, ...] = ()
+
+
+class Checker:
+    """Checks batches as they come; `result` may be asked for at any time, and again later.
+
+    What comes out does not depend on how frames are batched, and memory not on how many there are.
+    ``rules`` are those of ``families`` that are looked at (None: all), ``parameters`` texts by whole names,
+    as ``{"qcn.w": "2"}``, ``most`` is how many findings of a rule are kept, ``pool`` a thread that shares the
+    work.  ParameterError for a value that is none.
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[Rule] | None = None,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        families: Sequence[Family] = FAMILIES,
+        most: int = MOST_LISTED,
+        ethertypes: EtherTypes = DEFAULT,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:
+        self.rules = (
+            tuple(rule for family in families for rule in family.rules) if rules is None else tuple(rules)
+        )
+        self._settings = settings_of(parameters or {}, self.rules, families)
+        self._most = most
+        self._ethertypes = ethertypes
+        self._pool = pool
+        self._report = Report(self.rules, most)
+        self._interfaces: Sequence[Interface] = ()
+        self._frames = 0
+        self._memories: list[Memory] = []
+        self._groups = self._grouped(families_of(families))
+
+    def _grouped(self, family_of: Mapping[str, Family]) -> list[_Group]:
+        groups: dict[tuple[str, ...], _Group] = {}
+        made: dict[type[Memory], Memory] = {}
+        fields: dict[tuple[str, ...], list[str]] = {}
+        for rule in self.rules:
+            group = groups.setdefault(rule.on, _Group(rule.on))
+            fields.setdefault(rule.on, []).extend(rule.columns)
+            if rule.expression is not None:
+                family = family_of.get(rule.id)
+                group.expressions.append(
+                    (rule, None if family is None else self._settings.of(family.parameters))
+                )
+            elif rule.memory is not None and rule.memory not in made:
+                made[rule.memory] = rule.memory(self._settings, self._report)
+                group.memories.append(made[rule.memory])
+        self._memories = list(made.values())
+        for on, group in groups.items():
+            group.fields = tuple(dict.fromkeys(fields[on]))
+        return list(groups.values())
+
+    def add(
+        self,
+        batch: Batch,
+        *,
+        interfaces: Sequence[Interface] = (),
+        selected: Mask | None = None,
+    ) -> None:
+        """Check a batch of ``interfaces`` (none: Ethernet), and only the frames ``selected`` (None: all)."""
+        self._interfaces = interfaces
+        self._frames += len(batch)
+        if selected is not None:
+            batch = batch.select(selected)
+        if not len(batch):
+            return
+        protocols = extract(
+            batch, (_PROTOCOLS,), interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool
+        )[_PROTOCOLS].values
+        assert isinstance(protocols, Texts)
+        layers = [frozenset(word.split(":")) for word in protocols.words]
+        for group in self._groups:
+            if not group.on:
+                self._look(group, batch, interfaces)
+                continue
+            there = np.array([not group.layers.isdisjoint(each) for each in layers], np.bool_)
+            if there.all():
+                self._look(group, batch, interfaces)
+            elif there.any():
+                rows = there[protocols.codes]
+                if rows.any():
+                    self._look(group, batch.select(rows), interfaces)
+
+    def _look(self, group: _Group, batch: Batch, interfaces: Sequence[Interface]) -> None:
+        """Let the rules of a group look at the frames of a batch that have what they are on."""
+        names = group.fields or ("frame.len",)
+        columns = extract(batch, names, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool)
+        if group.on:
+            there = np.zeros(len(batch), np.bool_)
+            for name in group.on:
+                there |= columns[name].present
+            if not there.all():
+                if there.any():
+                    self._look(group, batch.select(there), interfaces)
+                return
+        rows = Rows(batch, columns, interfaces=interfaces, usable=usable_times(batch))
+        for rule, parameters in group.expressions:
+            assert rule.expression is not None
+            self._report.judge(rule.id, rows, rule.expression(rows, parameters))
+        for memory in group.memories:
+            memory.add(rows)
+
+    def merge(self, later: Checker, *, other_interfaces: bool = False) -> None:
+        """Add what ``later`` found in the frames that follow: as if they had been added here.
+
+        ``later`` counts frames from 1, stays as it is, and may go on.  Its interfaces are those here, or
+        ``other_interfaces``, as of another capture: then they are numbered behind those here.  ParameterError
+        for one with other rules or parameters.
+        """
+        same = [rule.id for rule in later.rules] == [rule.id for rule in self.rules]
+        if not same or later._settings != self._settings or later._ethertypes != self._ethertypes:
+            raise ParameterError(
+                name="checks", needed="the same rules, parameters and EtherTypes", got="others"
+            )
+        shift = Shift(self._frames, len(self._interfaces) if other_interfaces else 0)
+        if other_interfaces:
+            moved = [
+                dataclasses.replace(each, index=each.index + shift.interfaces) for each in later._interfaces
+            ]
+            self._interfaces = [*self._interfaces, *moved]
+        elif len(later._interfaces) >= len(self._interfaces):
+            self._interfaces = later._interfaces
+        self._frames += later._frames
+        self._report.join(later._report, shift)
+        for here, there in zip(self._memories, later._memories, strict=True):
+            here.join(there, shift)
+
+    def result(
+        self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
+    ) -> Checked:
+        """Return what came of the batches so far.
+
+        ``interfaces`` are those known by now (None: those of the last batch), ``problem`` is what kept there
+        from being more.
+        """
+        report = self._report.copy()
+        for memory in self._memories:
+            memory.end(report)
+        return Checked(
+            frames=self._frames,
+            results=tuple(
+                RuleResult(rule=rule, cases=report.cases(rule.id), findings=report.findings(rule.id))
+                for rule in self.rules
+            ),
+            interfaces=tuple(self._interfaces if interfaces is None else interfaces),
+            notes=tuple(report.notes.values()),
+            problem=problem,
+        )
+
+
+def _layers_of(name: str) -> frozenset[str]:
+    """Return the layers of which one has a field, as ``frame.protocols`` calls them."""
+    field = find(name)
+    if field is None or not field.sources:
+        raise ParameterError(name="rule", needed="fields of layers to be on", got=name)
+    return frozenset(source.format.prefix for source in field.sources)
+
+
+def check_capture(
+    source: str | os.PathLike[str] | BinaryIO | CaptureReader,
+    rules: Iterable[Rule] | None = None,
+    parameters: Mapping[str, str] | None = None,
+    *,
+    filter: Filter | None = None,
+    most: int = MOST_LISTED,
+    ethertypes: EtherTypes = DEFAULT,
+    limit: int | None = None,
+    threads: int = 2,
+) -> Checked:
+    """Return what rules (None: all) say of a capture: a path, ``-``, a file object, or a reader.
+
+    ``parameters`` are texts by whole names; ``filter`` selects frames, ``limit`` is how many are read,
+    ``threads`` 1 keeps to the calling thread.  What kept the capture from being read to its end is in
+    ``problem``.  Raises CaptureError for what is no capture, ParameterError for arguments.
+    """
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
+        checker = Checker(rules, parameters, most=most, ethertypes=ethertypes, pool=pool)
+        reader = source if isinstance(source, CaptureReader) else stack.enter_context(open_capture(source))
+        check_all(checker, reader, filter=filter, limit=limit, ethertypes=ethertypes, pool=pool)
+        return checker.result(interfaces=reader.interfaces, problem=reader.problem)
+
+
+def check_all(
+    checker: Checker,
+    reader: CaptureReader,
+    *,
+    filter: Filter | None = None,
+    limit: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+    pool: ThreadPoolExecutor | None = None,
+    watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
+) -> None:
+    """Check a reader's frames, up to ``limit``; ``watch`` sees the batches go by, ``pool`` helps."""
+    left = limit
+    for batch in watch(reader):
+        part = batch if left is None or len(batch) <= left else batch.select(range(left))
+        mask = None
+        if filter is not None:
+            from ecmproto.columns.selection import selected
+
+            mask = selected(part, filter, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
+        checker.add(part, interfaces=reader.interfaces, selected=mask)
+        if left is not None:
+            left -= len(part)
+            if left <= 0:
+                return

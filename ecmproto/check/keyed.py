@@ -1,0 +1,98 @@
+"""What rules with a memory keep: for each key the event before, across batches and across parts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ecmproto.check.rule import Int64, Mask, Shift
+from ecmproto.stats.tally import NO_NUMBER, Numbering
+
+NUMBER, TIME, INTERFACE = range(3)
+"""The columns that every event has; those of its rule come behind."""
+
+
+class Pairs(NamedTuple):
+    """Events, each with the one before it of the same key, as rows of columns."""
+
+    low: Int64
+    """The key's halves."""
+    high: Int64
+    before: Int64
+    now: Int64
+
+    def select(self, picks: Any) -> Pairs:
+        """Return those at positions, or where a mask is True."""
+        return Pairs(*(array[picks] for array in self))
+
+
+class Chain:
+    """Follows the events of each of ``most`` keys; an event has ``width`` columns behind the common ones."""
+
+    def __init__(self, most: int, width: int) -> None:
+        self.keys = Numbering(most)
+        self._first: Int64 = np.zeros((most, 3 + width), np.int64)
+        self._last: Int64 = np.zeros((most, 3 + width), np.int64)
+        self._seen: Mask = np.zeros(most, np.bool_)
+
+    def follow(self, low: Int64, high: Int64 | int, events: Int64) -> Pairs:
+        """Take events in their order, and return those that have one before them; keys beyond have none."""
+        if not len(low):
+            return self._none(events.shape[1])
+        upper = np.broadcast_to(np.asarray(high, np.int64), low.shape)
+        numbers = self.keys.numbers(low, upper)
+        order = np.argsort(numbers, kind="stable")
+        order = order[numbers[order] != NO_NUMBER]
+        sorted_numbers, sorted_events = numbers[order], events[order]
+        if not len(order):
+            return self._none(events.shape[1])
+        starts = np.flatnonzero(np.diff(sorted_numbers, prepend=-2))
+        ends = np.append(starts[1:], len(order)) - 1
+        before = np.empty_like(sorted_events)
+        before[1:] = sorted_events[:-1]
+        leading = sorted_numbers[starts]
+        before[starts] = self._last[leading]
+        has_before = np.ones(len(order), np.bool_)
+        has_before[starts] = self._seen[leading]
+        new = leading[~self._seen[leading]]
+        self._first[new] = sorted_events[starts[~self._seen[leading]]]
+        self._seen[new] = True
+        self._last[leading] = sorted_events[ends]
+        back = np.argsort(order[has_before], kind="stable")
+        picks = order[has_before][back]
+        return Pairs(low[picks], upper[picks], before[has_before][back], events[picks])
+
+    def join(self, later: Chain, shift: Shift) -> Pairs:
+        """Add the events of a later part, and return the pairs that lie across the seam."""
+        count = later.keys.count
+        numbers = self.keys.join(later.keys, np.ones(len(later._seen), np.int64))[:count]
+        known = np.flatnonzero(numbers != NO_NUMBER)
+        here = numbers[known]
+        first, last = _moved(later._first[known], shift), _moved(later._last[known], shift)
+        across = self._seen[here]
+        pairs = Pairs(
+            later.keys.low[known][across].astype(np.int64), later.keys.high[known][across].astype(np.int64),
+            self._last[here][across], first[across],
+        )  # fmt: skip
+        self._first[here[~across]] = first[~across]
+        self._last[here] = last
+        self._seen[here] = True
+        return pairs
+
+    @staticmethod
+    def _none(width: int) -> Pairs:
+        none = np.zeros(0, np.int64)
+        return Pairs(none, none, np.zeros((0, width), np.int64), np.zeros((0, width), np.int64))
+
+
+def events(number: Int64, time_ns: Int64, interface: Int64, *values: Int64) -> Int64:
+    """Return events as rows of columns."""
+    return np.stack([number, time_ns, interface, *values], axis=1)
+
+
+def _moved(rows: Int64, shift: Shift) -> Int64:
+    moved = rows.copy()
+    moved[:, NUMBER] += shift.frames
+    moved[:, INTERFACE] += shift.interfaces
+    return moved

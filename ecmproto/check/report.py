@@ -1,0 +1,220 @@
+"""Findings as they come, and how many frames were looked at of each subject: bounded, and joined exactly."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ecmproto.check.rule import NO_TIME, Int64, Judged, Mask, Rows, Rule, Shift, Subject, Told, Value, Where
+
+MOST_LISTED = 1000
+"""Findings of a rule that are kept; those beyond are counted."""
+MOST_CASES = 4096
+"""Subjects of a rule that are told apart."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A frame that breaks a rule; without a number it is about what is missing altogether."""
+
+    rule: str
+    frame: int | None
+    """From 1, as ``frame.number``."""
+    time_ns: int | None
+    interface: int | None
+    """The index of the interface in the capture."""
+    key: int
+    """The subject's, of which this is the text."""
+    subject: str
+    what: str
+    measured: Value = None
+    allowed: Value = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A subject that a rule has looked at; ``interface`` is the first that it was seen on."""
+
+    subject: str
+    interface: int | None
+    judged: int
+    """How many frames, or whatever the rule counts."""
+    wrong: int
+
+
+class _Counts:
+    """The cases of one rule."""
+
+    def __init__(self) -> None:
+        self.cases: dict[int, list[int]] = {}
+        """By key: judged, wrong, interface."""
+        self.others = [0, 0]
+
+    def add(self, keys: Int64, judged: Int64, wrong: Int64, interfaces: Int64) -> None:
+        cases = self.cases
+        for key, all_, bad, interface in zip(
+            keys.tolist(), judged.tolist(), wrong.tolist(), interfaces.tolist(), strict=True
+        ):
+            if not all_ and not bad:
+                continue
+            case = cases.get(key)
+            if case is None:
+                if len(cases) >= MOST_CASES:
+                    self.others[0] += all_
+                    self.others[1] += bad
+                    continue
+                case = cases[key] = [0, 0, interface]
+            case[0] += all_
+            case[1] += bad
+
+    def join(self, later: _Counts, shift: Shift, subject: Subject) -> None:
+        keys = np.array([_moved_key(subject, key, shift) for key in later.cases], np.int64)
+        if len(keys):
+            judged, wrong, interfaces = np.array(list(later.cases.values()), np.int64).T
+            self.add(keys, judged, wrong, interfaces + shift.interfaces)
+        self.others = [here + there for here, there in zip(self.others, later.others, strict=True)]
+
+
+class Report:
+    """Takes what rules judge; ``most`` findings of each rule are kept."""
+
+    def __init__(self, rules: Iterable[Rule], most: int = MOST_LISTED) -> None:
+        self.rules = {rule.id: rule for rule in rules}
+        self.most = most
+        self._findings: dict[str, list[Finding]] = {name: [] for name in self.rules}
+        self._counts: dict[str, _Counts] = {name: _Counts() for name in self.rules}
+        self._notes: dict[str, str] = {}
+
+    def judge(self, rule: str, rows: Rows, judged: Judged) -> None:
+        """Take what a rule says of the rows of a batch."""
+        if rule not in self.rules:
+            return
+        subject = self.rules[rule].subject
+        about = judged.about
+        needed = self.rules[rule].fields
+        if needed:
+            there = rows.have(needed)
+            about = there if about is None else about & there
+        wrong = judged.wrong if about is None else judged.wrong & about
+        keys, which = rows.subjects(subject)
+        judged_of = np.bincount(which if about is None else which[about], minlength=len(keys))
+        wrong_rows = np.flatnonzero(wrong)
+        wrong_of = np.bincount(which[wrong_rows], minlength=len(keys))
+        first = np.zeros(len(keys), np.int64)
+        first[which[::-1]] = rows.interface[::-1]
+        self._counts[rule].add(keys, judged_of, wrong_of, first)
+        room = self.most - len(self._findings[rule])
+        if room > 0 and len(wrong_rows):
+            listed = wrong_rows[:room]
+            at = Where(rows.number[listed], rows.time_ns[listed], rows.interface[listed], keys[which[listed]])
+            self._list(rule, at, listed.tolist(), judged)
+
+    def tell(self, rule: str, where: Where, judged: Judged) -> None:
+        """Take what a rule says of frames of any batch, or of no frame (number 0)."""
+        if rule not in self.rules or not len(where.number):
+            return
+        about = judged.about
+        wrong: Mask = judged.wrong if about is None else judged.wrong & about
+        keys, at, which = np.unique(where.subject, return_index=True, return_inverse=True)
+        which = which.reshape(-1)
+        judged_of = np.bincount(which if about is None else which[about], minlength=len(keys))
+        wrong_rows = np.flatnonzero(wrong)
+        wrong_of = np.bincount(which[wrong_rows], minlength=len(keys))
+        self._counts[rule].add(keys, judged_of, wrong_of, where.interface[at])
+        room = self.most - len(self._findings[rule])
+        listed = wrong_rows[: max(room, 0)]
+        self._list(rule, where.select(listed), listed.tolist(), judged)
+
+    def count(self, rule: str, where: Where) -> None:
+        """Take frames that a rule has looked at and not found wrong."""
+        self.tell(rule, where, Judged(np.zeros(len(where.number), np.bool_), ""))
+
+    def note(self, key: str, text: str) -> None:
+        """Take a sentence on what was assumed or estimated; one with the same key takes its place."""
+        self._notes[key] = text
+
+    def _list(self, rule: str, at: Where, rows: list[int], judged: Judged) -> None:
+        text = self.rules[rule].subject.text
+        for place, row in enumerate(rows):
+            number, time_ns = int(at.number[place]), int(at.time_ns[place])
+            self._findings[rule].append(
+                Finding(
+                    rule=rule,
+                    frame=number or None,
+                    time_ns=None if time_ns == NO_TIME else time_ns,
+                    interface=int(at.interface[place]),
+                    key=int(at.subject[place]),
+                    subject=text(int(at.subject[place])),
+                    what=judged.what if isinstance(judged.what, str) else judged.what(row),
+                    measured=_told(judged.measured, row),
+                    allowed=_told(judged.allowed, row),
+                )
+            )
+
+    def copy(self) -> Report:
+        """Return a report that may be told more without this one knowing."""
+        copied = Report((), self.most)
+        copied.rules = self.rules
+        copied._findings = {name: list(found) for name, found in self._findings.items()}
+        copied._notes = dict(self._notes)
+        for name in self.rules:
+            copied._counts[name] = counts = _Counts()
+            counts.cases = {key: list(case) for key, case in self._counts[name].cases.items()}
+            counts.others = list(self._counts[name].others)
+        return copied
+
+    def join(self, later: Report, shift: Shift) -> None:
+        """Add what was found in a later part."""
+        for name, found in later._findings.items():
+            room = self.most - len(self._findings[name])
+            self._findings[name] += [
+                _moved(each, shift, self.rules[name].subject) for each in found[: max(room, 0)]
+            ]
+            self._counts[name].join(later._counts[name], shift, self.rules[name].subject)
+        self._notes |= later._notes
+
+    def findings(self, rule: str) -> tuple[Finding, ...]:
+        """Return the findings of a rule that are kept, in the order of their frames."""
+        return tuple(sorted(self._findings[rule], key=lambda each: each.frame or 1 << 62))
+
+    def cases(self, rule: str) -> tuple[Case, ...]:
+        """Return the subjects that a rule has looked at; those without room of their own as one."""
+        text, counts = self.rules[rule].subject.text, self._counts[rule]
+        cases = [
+            Case(subject=text(key), interface=interface, judged=max(judged, wrong), wrong=wrong)
+            for key, (judged, wrong, interface) in sorted(counts.cases.items())
+        ]
+        if any(counts.others):
+            judged, wrong = counts.others
+            cases.append(Case(subject="others", interface=None, judged=judged, wrong=wrong))
+        return tuple(cases)
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """What was assumed or estimated, by its key."""
+        return self._notes
+
+
+def _told(told: Told, row: int) -> Value:
+    """Return what is told of one row."""
+    if isinstance(told, np.ndarray):
+        value: Value = told[row].item()
+        return value
+    return told(row) if callable(told) else told
+
+
+def _moved_key(subject: Subject, key: int, shift: Shift) -> int:
+    return key if subject.moved is None else subject.moved(key, shift.interfaces)
+
+
+def _moved(finding: Finding, shift: Shift, subject: Subject) -> Finding:
+    key = _moved_key(subject, finding.key, shift)
+    return dataclasses.replace(
+        finding,
+        frame=None if finding.frame is None else finding.frame + shift.frames,
+        interface=None if finding.interface is None else finding.interface + shift.interfaces,
+        key=key,
+        subject=subject.text(key),
+    )

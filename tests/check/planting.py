@@ -1,0 +1,79 @@
+"""Captures with faults in them: frames as `ecmproto craft` names them, at times, and what rules say."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ecmproto.capture import Batch, Interface
+from ecmproto.check import FAMILIES, Checked, Checker, Family, chosen
+from ecmproto.codec import encode
+from ecmproto.craft import build
+
+START_NS = 1_700_000_000_000_000_000
+US, MS = 10**3, 10**6
+LINKS = (Interface(index=0, linktype=1, name="east"), Interface(index=1, linktype=1, name="west"))
+
+Event = tuple[int, bytes] | tuple[int, bytes, int]
+"""A time after `START_NS`, a frame, and its interface (0 where it is left out)."""
+
+
+def frame(line: str, /, **fields: Any) -> bytes:
+    """Return the octets of a frame, as ``frame("vlan id=5 priority=6 cnm", qntz_fb=40)``."""
+    return encode(build(line, **fields))
+
+
+def batch_of(events: Sequence[Event], first: int = 0) -> Batch:
+    """Return events as a batch."""
+    return Batch.from_frames(
+        [event[1] for event in events],
+        time_ns=[START_NS + event[0] for event in events],
+        interface=[event[2] if len(event) > 2 else 0 for event in events],
+        first=first,
+    )
+
+
+def checker_of(
+    events: Sequence[Event],
+    select: Iterable[str] = (),
+    parameters: Mapping[str, str] | None = None,
+    *,
+    families: Sequence[Family] = FAMILIES,
+    at_once: int = 1000,
+) -> Checker:
+    """Return the checker that was given events, ``at_once`` in a batch."""
+    checker = Checker(chosen(select, (), families), parameters, families=families)
+    for first in range(0, len(events), at_once):
+        checker.add(batch_of(events[first : first + at_once], first), interfaces=LINKS)
+    return checker
+
+
+def checked(
+    events: Sequence[Event],
+    select: Iterable[str] = (),
+    parameters: Mapping[str, str] | None = None,
+    *,
+    families: Sequence[Family] = FAMILIES,
+) -> Checked:
+    """Return what rules say, which depends neither on batches nor on parts that were checked apart."""
+    select = tuple(select)
+    whole = checker_of(events, select, parameters, families=families).result()
+    one_by_one = checker_of(events, select, parameters, families=families, at_once=1).result()
+    assert one_by_one == whole
+    for cut in sorted({1, len(events) // 3, len(events) // 2, len(events) - 1}):
+        if 0 < cut < len(events):
+            parts = [
+                checker_of(part, select, parameters, families=families)
+                for part in (events[:cut], events[cut:])
+            ]
+            here, there = pickle.loads(pickle.dumps(parts))
+            here.merge(there)
+            assert here.result() == whole, f"cut at {cut}"
+            assert here.result() == whole
+    return whole
+
+
+def faults(result: Checked) -> list[tuple[str, int | None]]:
+    """Return the rule and frame of each finding."""
+    return [(finding.rule, finding.frame) for finding in result.findings]
