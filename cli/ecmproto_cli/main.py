@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -20,6 +20,9 @@ from ecmproto._version import __version__
 from ecmproto.errors import CacheWarning
 from ecmproto_cli.errors import CLOSED_PIPE, INTERRUPTED, CommandError, exit_code_of, report, tell_notes, warn
 from ecmproto_cli.progress import work
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "dissect": "Show what is in a capture: lines, trees, hex, JSON, CSV, fields.",
@@ -69,6 +72,17 @@ class LazyGroup(click.Group):
         command.short_help = self._table[cmd_name]
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Return the commands that begin so, from the table, importing none of them, and options."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=help)
+            for name, help in self._table.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, importing none of them."""
         with formatter.section("Commands"):
@@ -111,13 +125,18 @@ def cli() -> None:
 def completion(shell: str) -> None:
     """Print the completion script for SHELL.
 
-    For bash: ecmproto completion bash > ~/.local/share/bash-completion/completions/ecmproto
+    \b
+    ecmproto completion bash > ~/.local/share/bash-completion/completions/ecmproto
+    ecmproto completion zsh > ~/.zfunc/_ecmproto      (with fpath+=~/.zfunc before compinit)
+    ecmproto completion fish > ~/.config/fish/completions/ecmproto.fish
     """
-    from click.shell_completion import get_completion_class
+    from ecmproto_cli.completion import SHELLS
 
-    script_class = get_completion_class(shell)
-    assert script_class is not None, shell
-    click.echo(script_class(cli, {}, "ecmproto", "_ECMPROTO_COMPLETE").source())
+    click.echo(SHELLS[shell](cli, {}, "ecmproto", _COMPLETE).source(), nl=False)
+
+
+_COMPLETE = "_ECMPROTO_COMPLETE"
+"""The variable in which a shell's script asks for candidates."""
 
 
 _OBJECTS = 100_000
@@ -177,6 +196,10 @@ def _show(
 def run(args: list[str]) -> int:
     """Run the command line with ``args`` and return the exit code; errors are one sentence on stderr."""
     command = args[0] if args and args[0] in COMMANDS else ""
+    if _COMPLETE in os.environ:
+        from ecmproto_cli.completion import register
+
+        register()
     try:
         if any("\0" in each for each in args):
             raise click.UsageError("needed arguments without NUL, got one with an embedded null")

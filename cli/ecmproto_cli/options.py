@@ -88,7 +88,7 @@ def filter_option(help: str) -> Callable[[F], F]:
 
 
 def _filter(ctx: click.Context, param: click.Parameter, given: str | None) -> object:
-    if given is None:
+    if given is None or ctx.resilient_parsing:
         return None
     from ecmproto.filter import compile_filter
 

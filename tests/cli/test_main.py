@@ -1,4 +1,4 @@
-"""The command line as a whole: help, version, exit codes, schema, fields, completion."""
+"""The command line as a whole: help, version, exit codes, schema, fields."""
 
 from __future__ import annotations
 
@@ -151,20 +151,6 @@ def test_fields_finds_names_and_meanings(capsys: pytest.CaptureFixture[str]) -> 
     assert run(["fields", "^cntag", "-T", "json"]) == 0
     names = [field["name"] for field in json.loads(capsys.readouterr().out)["fields"]]
     assert names == ["cntag.flow_id", "cntag.etype", "cntag.len"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_a_script_for_the_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["completion", shell]) == 0
-    assert "_ECMPROTO_COMPLETE" in capsys.readouterr().out
-
-
-def test_completion_completes_commands_and_options() -> None:
-    environment = {"_ECMPROTO_COMPLETE": "bash_complete", "COMP_WORDS": "ecmproto sch", "COMP_CWORD": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "ecmproto_cli"], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "plain,schema\n"
 
 
 @pytest.mark.parametrize(

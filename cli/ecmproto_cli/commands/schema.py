@@ -6,12 +6,13 @@ import json
 
 import click
 
+from ecmproto_cli.completion import complete_layer
 from ecmproto_cli.options import color_option
 from ecmproto_cli.output import paint
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_layer)
 @click.option(
     "-T", "form", type=click.Choice(["diagram", "json", "md"]), default="diagram", help="How to print it."
 )

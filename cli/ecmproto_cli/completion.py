@@ -1,0 +1,572 @@
+"""Completion in bash, zsh and fish: the shells' scripts, and the values that options and arguments take.
+
+What an option takes is known by its metavar (``IF``, ``FIELD``, ``FILTER``, ``MECHANISM``, ``FILE`` …), or
+by its name where it has none, so that a command needs to say nothing; one that knows better gives
+``shell_complete=`` as click has it.  Nothing here loads what is slow to load.
+
+The scripts ask ``ecmproto`` itself, and are answered with a line for each candidate: its kind, its value
+and what it is, tabs between them.  ``plain`` values are whole words, behind ``open`` ones goes more, and
+``file`` and ``dir`` are those whose names begin with the value.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import click
+from click.shell_completion import CompletionItem, ShellComplete, add_completion_class
+
+if TYPE_CHECKING:
+    from ecmproto.filter.fields import FilterField
+    from ecmproto.mechanisms.api.mechanism import Mechanism
+    from ecmproto.mechanisms.api.parameters import Parameter
+
+Items = list[CompletionItem[str]]
+Completer = Callable[[click.Context, click.Parameter, str], Items]
+"""What click calls ``shell_complete``: the candidates for a value of which the beginning is typed."""
+
+OPEN = "open"
+"""The kind of a candidate behind which more is to be typed."""
+
+
+def _items(found: Iterable[tuple[str, str]], begun: str, *, head: str = "", kind: str = "plain") -> Items:
+    """Return candidates from values and what they are; ``head`` is typed already, and stays."""
+    return [
+        CompletionItem(f"{head}{value}", type=OPEN if value.endswith(("=", ".", ":")) else kind, help=help)
+        for value, help in found
+        if value.startswith(begun)
+    ]
+
+
+# Fields and filters ---------------------------------------------------------------------------------------
+
+
+def _described() -> Mapping[str, str]:
+    """Return what each field is, by its name."""
+    from ecmproto.formats.registry import catalogue
+
+    return {entry.name: entry.doc for entry in catalogue()}
+
+
+def _known() -> Mapping[str, FilterField]:
+    from ecmproto.filter.fields import known
+
+    return known()
+
+
+_INNER = "encapsulated."
+
+
+def _names(begun: str, names: Iterable[str], described: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the names that begin so, or, where no layer is named yet and several could be, the layers."""
+    prefix = _INNER if begun.startswith(_INNER) else ""
+    found = sorted(f"{prefix}{name}" for name in names if f"{prefix}{name}".startswith(begun))
+    layers = dict.fromkeys(name.removeprefix(prefix).partition(".")[0] for name in found)
+    if "." in begun.removeprefix(prefix) or len(layers) == 1:
+        for name in found:
+            yield name, described.get(name.removeprefix(prefix), "")
+        return
+    for layer in layers:
+        yield f"{prefix}{layer}.", ""
+
+
+def complete_field(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete the name of a field."""
+    described = _described()
+    return _items(_names(begun, described, described), begun)
+
+
+def complete_assigned_field(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete ``FIELD=``."""
+    if "=" in begun:
+        return []
+    found = complete_field(ctx, param, begun)
+    return [
+        item if item.type == OPEN else CompletionItem(f"{item.value}=", type=OPEN, help=item.help)
+        for item in found
+    ]
+
+
+_TOKEN = re.compile(r"[A-Za-z_][\w.]*$")
+_COMPARED = re.compile(r"(?:==|!=|<=|>=|<|>|&|\b(?:eq|ne|lt|le|gt|ge|contains|matches|in))\s*$")
+_OPERATORS = {
+    "==": "is", "!=": "is not", ">": "is greater than", "<": "is less than", ">=": "", "<=": "",
+    "in {": "is one of", "contains": "has these octets or letters in it", "matches": "a regular expression",
+}  # fmt: skip
+_JOINED = {"and": "", "or": ""}
+
+
+def complete_filter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete the last word of a display filter: fields and layers, operators behind them, and, or, not."""
+    match = _TOKEN.search(begun)
+    word = match.group() if match else ""
+    head = begun.removesuffix(word) if word else begun
+    before = head.rstrip()
+    if _COMPARED.search(before) or before.count('"') % 2:
+        return []
+    fields = _known()
+    last = _TOKEN.search(before)
+    if word == "" and last and last.group() in fields and before != head:
+        return _spaced({**_OPERATORS, **_JOINED}, head)
+    if (
+        before
+        and not before.endswith(("(", "!", "&&", "||"))
+        and not re.search(r"\b(and|or|not|xor)$", before)
+    ):
+        return _spaced(_JOINED, head, word)
+    found = list(_names(word, fields, _described()))
+    words = [(name, "a layer") for name in sorted(fields) if "." not in name and name.startswith(word)]
+    items = _items([*words, *found], word, head=head, kind=OPEN)
+    if len(items) == 1 and not items[0].value.endswith("."):
+        # what is whole goes on: with one candidate alone a shell ends the quotes around the filter
+        items += _spaced(_OPERATORS, f"{items[0].value} ")
+    return items
+
+
+def _spaced(words: Mapping[str, str], head: str, begun: str = "") -> Items:
+    found = [(f"{word} ", help or word) for word, help in words.items()]
+    return _items(found, begun, head=head, kind=OPEN)
+
+
+# Mechanisms and their parameters --------------------------------------------------------------------------
+
+
+def _mechanisms() -> list[tuple[str, str]]:
+    from ecmproto.mechanisms.registry import MECHANISMS, mechanism_names
+
+    titles = {mechanism.name: mechanism.title for mechanism in MECHANISMS}
+    return [(name, titles.get(name, "from another package")) for name in mechanism_names()]
+
+
+def complete_mechanism(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete the name of a mechanism."""
+    return _items(_mechanisms(), begun)
+
+
+def complete_mechanisms(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete ``MECHANISM[:NAME=VALUE…],…``: the last mechanism, or a parameter of it."""
+    head, _, last = begun.rpartition(",")
+    head = f"{head}," if "," in begun else ""
+    name, colon, parameter = last.partition(":")
+    if not colon:
+        return _items(_mechanisms(), name, head=head)
+    done, inner, parameter = parameter.rpartition(":")
+    return _parameters([name], parameter, head=f"{head}{name}:{done}{inner}")
+
+
+_MECHANISM_OPTIONS = ("cp", "rp", "mechanism", "mechanisms", "compare")
+
+
+def _chosen_mechanisms(ctx: click.Context) -> list[str]:
+    """Return the mechanisms that the command line names before this."""
+    texts: list[str] = []
+    for name in _MECHANISM_OPTIONS:
+        given = ctx.params.get(name)
+        texts += given.split(",") if isinstance(given, str) else given or ()
+    return list(dict.fromkeys(text.partition(":")[0].strip() for text in texts))
+
+
+def complete_parameter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete ``[ROLE.]NAME=VALUE`` of the mechanisms that the command line names, or of all."""
+    chosen = _chosen_mechanisms(ctx)
+    names = [name for name, _ in _mechanisms()]
+    target, colon, rest = begun.partition(":")
+    if colon and target in names:
+        return _parameters([target], rest, head=f"{target}:")
+    return _parameters([name for name in chosen if name in names] or names, begun)
+
+
+def _parameters(names: Iterable[str], begun: str, *, head: str = "") -> Items:
+    from ecmproto.errors import ParameterError
+    from ecmproto.mechanisms.registry import find_mechanism
+
+    found: dict[str, Parameter] = {}
+    for name in names:
+        try:
+            found = {**dict(_parameters_of(find_mechanism(name))), **found}
+        except ParameterError:  # no such, or one of another package that cannot be imported
+            continue
+    name, equals, value = begun.partition("=")
+    if not equals:
+        dotted = "." in begun
+        keys = [(f"{key}=", each.doc) for key, each in found.items() if ("." in key) == dotted]
+        roles = dict.fromkeys(f"{key.partition('.')[0]}." for key in found if "." in key)
+        return _items([*keys, *((role, "parameters of this role") for role in roles if not dotted)], begun,
+                      head=head)  # fmt: skip
+    parameter = found.get(name)
+    if parameter is None:
+        return []
+    return _items(_values(parameter), value, head=f"{head}{name}=")
+
+
+def _parameters_of(mechanism: Mechanism) -> Iterator[tuple[str, Parameter]]:
+    for role, part in mechanism.roles.items():
+        for parameter in part.describe():
+            yield parameter.name, parameter
+            yield f"{role.value}.{parameter.name}", parameter
+
+
+def _values(parameter: Parameter) -> list[tuple[str, str]]:
+    """Return values that a parameter can have: all of few, or its default."""
+    from ecmproto.mechanisms.api.parameters import UNITS
+
+    default = UNITS[parameter.unit].format(parameter.default).replace(" ", "")
+    choices = parameter.choices or (("yes", "no") if parameter.unit == "flag" else (default,))
+    return [(choice, f"{parameter.range_text}{' (default)' * (choice == default)}") for choice in choices]
+
+
+# Interfaces, formats, scenarios ---------------------------------------------------------------------------
+
+
+def interface_names() -> list[str]:
+    """Return the names of this machine's interfaces; none where the system does not list them."""
+    try:
+        return sorted(os.listdir("/sys/class/net"))
+    except OSError:
+        return []
+
+
+def complete_interface(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete the name of an interface."""
+    return _items(((name, "interface") for name in interface_names()), begun)
+
+
+def complete_layer(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete the name of a frame format."""
+    from ecmproto.formats.registry import FORMATS
+
+    return _items(((cls.prefix, cls.title) for cls in FORMATS), begun)
+
+
+def complete_frame_word(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete a word of ``LAYER FIELD=VALUE …``: a layer, or a field of the layers that are named."""
+    from ecmproto.formats.registry import FORMATS
+
+    if "=" in begun:
+        return []
+    named = {word.lower() for word in ctx.params.get(param.name or "") or () if "=" not in word}
+    if "." in begun:
+        return complete_assigned_field(ctx, param, begun)
+    described = _described()
+    fields: dict[str, str] = {}
+    # a field may be of a layer that the frame implies
+    for cls in sorted(FORMATS, key=lambda cls: cls.prefix not in named) if named else ():
+        for field in cls.layout:
+            short = f"{field.name.removeprefix(f'{cls.prefix}.')}="
+            if cls.prefix in named or begun:
+                fields.setdefault(short, described.get(field.name, ""))
+    layers = [(cls.prefix, cls.title) for cls in FORMATS if cls.prefix not in named]
+    return _items([*fields.items(), *layers], begun)
+
+
+def complete_scenario(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete a scenario of the laboratory: by name, by name and variant, or a file."""
+    from ecmproto.lab.setup.scenario import load_scenario, scenario_names
+
+    name, colon, variant = begun.partition(":")
+    names = scenario_names()
+    if colon and name in names:
+        return _items(load_scenario(name).variants.items(), variant, head=f"{name}:")
+    found = _items(((each, "a scenario that comes along") for each in names), begun)
+    return [*found, CompletionItem(begun, type="file")] if not found or not begun else found
+
+
+def _scenario(ctx: click.Context) -> Any:
+    from ecmproto.lab.setup.scenario import load_scenario
+
+    given = ctx.params.get("scenario")
+    return load_scenario(given) if isinstance(given, str) else None
+
+
+def complete_variant(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete a variant of the scenario that the command line names."""
+    scenario = _scenario(ctx)
+    return [] if scenario is None else _items(scenario.variants.items(), begun)
+
+
+def complete_scenario_key(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete ``KEY=VALUE`` for the scenario that the command line names: what it has, and as it is now."""
+    scenario = _scenario(ctx)
+    if scenario is None:
+        return []
+    if isinstance(ctx.params.get("mechanism"), str):
+        scenario = scenario.with_mechanism(ctx.params["mechanism"])
+    rows = scenario.explain()
+    key, equals, value = begun.partition("=")
+    if equals:
+        now = ((row.value.replace(" ", ""), row.doc) for row in rows if row.path == key)
+        return _items(now, value, head=f"{key}=")
+    return _items(((f"{row.path}=", f"{row.value}; {row.doc}") for row in rows), begun)
+
+
+def complete_ethertype(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete ``ROLE=VALUE``."""
+    import dataclasses
+
+    from ecmproto.formats.ethertypes import EtherTypes
+
+    role, equals, value = begun.partition("=")
+    found = {each.name: f"{each.default:#06x}" for each in dataclasses.fields(EtherTypes)}
+    if equals:
+        return _items([(found[role], "by default")] if role in found else [], value, head=f"{role}=")
+    return _items(((f"{name}=", f"{text} by default") for name, text in found.items()), begun)
+
+
+def complete_file(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Have the shell complete the name of a file."""
+    return [CompletionItem(begun, type="file")]
+
+
+def complete_folder(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Have the shell complete the name of a folder."""
+    return [CompletionItem(begun, type="dir")]
+
+
+_BY_METAVAR: tuple[tuple[str, Completer], ...] = (
+    (r"\[LAYER\b.*|LAYER\b.*=.*", complete_frame_word),
+    (r"LAYER|FORMAT", complete_layer),
+    (r"IF(,.*)?", complete_interface),
+    (r"FILTER", complete_filter),
+    (r"(\[MECHANISM:\])?\[ROLE\.\].*|NAME=VALUE", complete_parameter),
+    (r"MECHANISM", complete_mechanism),
+    (r"\[?MECHANISM\b.+", complete_mechanisms),
+    (r"KEY=.*", complete_scenario_key),
+    (r"ROLE=VALUE", complete_ethertype),
+    (r"FIELD=.*", complete_assigned_field),
+    (r"FIELD|COLUMN|PATTERN", complete_field),
+    (r"\[?SCENARIO\b.*", complete_scenario),
+    (r"FILE|PATHS?|CAPTURES?|[AB]", complete_file),
+    (r"DIR|FOLDER", complete_folder),
+)
+_BY_NAME: Mapping[str, Completer] = {
+    "mechanism": complete_mechanism,
+    "variant": complete_variant,
+    "path": complete_file,
+    "paths": complete_file,
+    "file": complete_file,
+}
+
+
+def completer_of(ctx: click.Context, param: click.Parameter) -> Completer | None:
+    """Return how the values of an option or argument are completed; None where nothing is known of them."""
+    by_name = _BY_NAME.get(param.name or "")
+    if param.metavar is None and by_name is not None:
+        return by_name
+    shown = param.metavar or (param.make_metavar(ctx) if isinstance(param, click.Argument) else "")
+    if param.name == "variant":
+        return by_name
+    for text in (shown, shown.strip("[].…")):
+        for pattern, completer in _BY_METAVAR:
+            if re.fullmatch(pattern, text):
+                return completer
+    return None
+
+
+# Shells ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """The words of a command line before the cursor, without their quoting."""
+
+    words: tuple[str, ...]
+    """All but the last, the command's name among them."""
+    last: str
+    """The one that the cursor is at the end of; empty behind a space."""
+    kept: int = 0
+    """Characters of ``last`` before what bash replaces: its word begins behind a ``=`` or ``:``."""
+    quote: str = ""
+    """The quotation mark that is open."""
+
+
+_WORD_BREAKS = "\"'@><=;|&(:"
+_SPACES = " \t\n"
+
+
+def typed(line: str, breaks: str = _WORD_BREAKS) -> Typed:
+    """Split what is typed of a command line as a shell does; ``breaks`` as bash's COMP_WORDBREAKS."""
+    words: list[str] = []
+    word, begun, quote, kept = "", False, "", 0
+    at = 0
+    while at < len(line):
+        char = line[at]
+        at += 1
+        escapes = char == "\\" and quote != "'"
+        if escapes and at < len(line) and (not quote or line[at] in '"\\$`'):
+            word, begun = word + line[at], True
+            at += 1
+        elif quote:
+            quote, word = ("", word) if char == quote else (quote, word + char)
+        elif char in "'\"":
+            quote, begun, kept = char, True, len(word)
+        elif char in _SPACES:
+            if begun:
+                words.append(word)
+            word, begun, kept = "", False, 0
+        else:
+            word, begun = word + char, True
+            if char in breaks:
+                kept = len(word)
+    return Typed(words=tuple(words), last=word, kept=kept, quote=quote)
+
+
+class _Complete(ShellComplete):
+    """What the three shells share: candidates by what options take, none instead of errors."""
+
+    now: Typed
+    """What is typed, as it was asked for last."""
+
+    def typed(self) -> Typed:
+        """Return what is typed; from COMP_WORDS, a word a line, and COMP_WORD."""
+        words = os.environ.get("COMP_WORDS", "").split("\n")
+        return Typed(words=tuple(words), last=os.environ.get("COMP_WORD", ""))
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words behind the command's name and the one that is being typed."""
+        self.now = self.typed()
+        return list(self.now.words[1:]), self.now.last
+
+    def get_completions(self, args: list[str], incomplete: str) -> Items:
+        """Return the candidates for the whole word, what stands before a value in it included."""
+        from click.shell_completion import _resolve_context, _resolve_incomplete
+
+        try:
+            ctx = _resolve_context(self.cli, self.ctx_args, self.prog_name, [*args])
+            found, begun = _resolve_incomplete(ctx, [*args], incomplete)
+            head = incomplete.removesuffix(begun) if begun != incomplete else ""
+            if isinstance(found, click.Option) and args and not head:
+                # an option without its value ends click's reading before any argument
+                ctx = _resolve_context(self.cli, self.ctx_args, self.prog_name, args[:-1])
+            if isinstance(found, click.Parameter) and getattr(found, "_custom_shell_complete", None) is None:
+                completer = completer_of(ctx, found)
+                if completer is not None:
+                    return _behind(head, completer(ctx, found, begun))
+            return _behind(head, found.shell_complete(ctx, begun))
+        except Exception:  # what is typed may be wrong in any way, and a shell shows no error while one types
+            return []
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        """Return a candidate's line."""
+        help = re.sub(r"\s+", " ", item.help or "").strip()
+        return f"{item.type}\t{item.value}\t{help}"
+
+
+def _behind(head: str, items: Items) -> Items:
+    if not head:
+        return items
+    return [CompletionItem(f"{head}{item.value}", type=item.type, help=item.help) for item in items]
+
+
+_ESCAPED = re.compile(r"([^\w@%+=:,./~-])")
+
+
+class Bash(_Complete):
+    """bash, whose words end at ``=`` and ``:`` too, and are put in as they are."""
+
+    name: ClassVar[str] = "bash"
+    source_template: ClassVar[str] = """\
+# ecmproto in bash: source this, or keep it in ~/.local/share/bash-completion/completions/ecmproto
+%(complete_func)s() {
+    local kind value help only_files=1 file
+    COMPREPLY=()
+    while IFS=$'\\t' read -r kind value help; do
+        case $kind in
+            file) compopt -o filenames
+                  while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -f -- "$value") ;;
+            dir)  compopt -o filenames
+                  while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -d -- "$value") ;;
+            open) compopt -o nospace; COMPREPLY+=("$value") ;;
+            *)    COMPREPLY+=("$value") ;;
+        esac
+    done < <(COMP_LINE="$COMP_LINE" COMP_POINT="$COMP_POINT" COMP_WORDBREAKS="$COMP_WORDBREAKS" \\
+             %(complete_var)s=bash_complete "$1" 2>/dev/null)
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+    def typed(self) -> Typed:
+        """Return what is typed, from the line and the cursor."""
+        line = os.environ.get("COMP_LINE", "")
+        point = int(os.environ.get("COMP_POINT", len(line)))
+        return typed(line[:point], os.environ.get("COMP_WORDBREAKS", _WORD_BREAKS))
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        """Return a candidate's line, with what bash puts in the place of its own word."""
+        value = item.value[self.now.kept :]
+        if item.type in ("plain", OPEN) and not self.now.quote:
+            value = _ESCAPED.sub(r"\\\1", value)
+        return super().format_completion(CompletionItem(value, type=item.type, help=item.help))
+
+
+class Zsh(_Complete):
+    """zsh, which quotes by itself."""
+
+    name: ClassVar[str] = "zsh"
+    source_template: ClassVar[str] = """\
+#compdef %(prog_name)s
+# ecmproto in zsh: keep this as _ecmproto in a folder of $fpath, or source it behind compinit
+%(complete_func)s() {
+    local line kind value help
+    local -a whole open rest
+    while IFS=$'\\t' read -r kind value help; do
+        case $kind in
+            file) _path_files -f ;;
+            dir) _path_files -/ ;;
+            open) open+=("${value//:/\\\\:}:$help") ;;
+            ?*) whole+=("${value//:/\\\\:}:$help") ;;
+        esac
+    done < <(COMP_WORDS="${(F)${(@Q)words[1,CURRENT-1]}}" COMP_WORD="${(Q)IPREFIX}${(Q)PREFIX}" \\
+             %(complete_var)s=zsh_complete ${(Q)words[1]} 2>/dev/null)
+    (( $#whole )) && _describe -V "%(prog_name)s" whole -U
+    (( $#open )) && _describe -V "%(prog_name)s, to go on" open -U -S ''
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    %(complete_func)s "$@"
+else
+    compdef %(complete_func)s %(prog_name)s
+fi
+"""
+
+
+class Fish(_Complete):
+    """fish, which leaves out the space behind ``=``, ``.`` and ``:`` by itself."""
+
+    name: ClassVar[str] = "fish"
+    source_template: ClassVar[str] = """\
+# ecmproto in fish: keep this as ~/.config/fish/completions/ecmproto.fish
+function %(complete_func)s
+    set -lx COMP_WORDS (string join \\n -- (commandline -opc) | string collect)
+    set -lx COMP_WORD (commandline -ct | string collect)
+    set -lx %(complete_var)s fish_complete
+    for line in ($argv[1] 2>/dev/null)
+        set -l parts (string split -m 2 \\t -- $line)
+        switch $parts[1]
+            case file
+                __fish_complete_path $parts[2]
+            case dir
+                __fish_complete_directories $parts[2]
+            case '*'
+                printf '%%s\\t%%s\\n' $parts[2] $parts[3]
+        end
+    end
+end
+complete --command %(prog_name)s --no-files --keep-order --arguments '(%(complete_func)s %(prog_name)s)'
+"""
+
+    def typed(self) -> Typed:
+        """Return what is typed; the last word comes with its quoting."""
+        found = super().typed()
+        return Typed(words=found.words, last=typed(found.last).last)
+
+
+SHELLS: Mapping[str, type[_Complete]] = {shell.name: shell for shell in (Bash, Zsh, Fish)}
+
+
+def register() -> None:
+    """Have click answer the three shells' questions by these."""
+    for shell in SHELLS.values():
+        add_completion_class(shell)

@@ -1,0 +1,265 @@
+"""Completion: candidates by click's protocol for each shell, and in real shells, which are typed to."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from ecmproto_cli.completion import SHELLS, completer_of, interface_names, typed
+from ecmproto_cli.main import COMMANDS, LazyGroup, cli, run
+
+Ask = Callable[[str], list[str]]
+
+
+@pytest.fixture(params=sorted(SHELLS))
+def shell(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def ask(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Ask for the candidates behind a line, as a shell's script does; whole words without their quoting."""
+
+    def asked(line: str) -> list[str]:
+        known = typed(line, "")
+        monkeypatch.setenv("COMP_LINE", line)
+        monkeypatch.setenv("COMP_POINT", str(len(line)))
+        monkeypatch.setenv("COMP_WORDBREAKS", " ")
+        monkeypatch.setenv("COMP_WORDS", "\n".join(known.words))
+        # fish tells the word with its quoting
+        word = re.sub(r"([\s'\"\\])", r"\\\1", known.last) if shell == "fish" else known.last
+        monkeypatch.setenv("COMP_WORD", word)
+        answer = SHELLS[shell](cli, {}, "ecmproto", "_ECMPROTO_COMPLETE").complete()
+        values = [row.split("\t")[1] for row in answer.split("\n") if row]
+        return [re.sub(r"\\(.)", r"\1", value) for value in values]
+
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("ecmproto sch", ["schema"]),
+        ("ecmproto live mon", ["monitor"]),
+        ("ecmproto dissect --col", ["--color"]),
+        ("ecmproto dissect -e cnm.q_", ["cnm.q_delta", "cnm.q_offset"]),
+        ("ecmproto dissect -e cnt", ["cntag.etype", "cntag.flow_id", "cntag.len"]),
+        ("ecmproto dissect -e encapsulated.cnta", ["encapsulated.cntag.etype"]),
+        ("ecmproto dissect -Y cnm.qntz", ["cnm.qntz_fb", "cnm.qntz_fb == "]),
+        ("ecmproto stats -Y 'cnm and ecm.q_d", ["cnm and ecm.q_delta"]),
+        ("ecmproto stats -Y 'cnm.qntz_fb ", ["cnm.qntz_fb == ", "cnm.qntz_fb != "]),
+        ("ecmproto stats -Y 'cnm.qntz_fb > 3 a", ["cnm.qntz_fb > 3 and "]),
+        ("ecmproto replay --cp e2", ["e2cm"]),
+        ("ecmproto replay --cp=e2", ["--cp=e2cm"]),
+        ("ecmproto replay --cp qcn --param qe", ["qeq="]),
+        ("ecmproto replay --cp qcn --param r", ["rp."]),
+        ("ecmproto replay --cp qcn --param rp.g", ["rp.gd="]),
+        ("ecmproto replay --cp qcn --param cp.qeq=", ["cp.qeq=26kB"]),
+        ("ecmproto replay --compare qcn,e2", ["qcn,e2cm"]),
+        ("ecmproto replay --compare qcn:w=4:rp.g", ["qcn:w=4:rp.gd="]),
+        ("ecmproto replay --compare qcn,ecm --param ecm:qe", ["ecm:qeq="]),
+        ("ecmproto live cp --mechanism dc", ["dcqcn"]),
+        ("ecmproto live testbed --mechanism qcn,dc", ["qcn,dcqcn"]),
+        ("ecmproto schema cnt", ["cntag"]),
+        ("ecmproto craft cnt", ["cntag"]),
+        ("ecmproto craft cnm q_", ["q_offset=", "q_delta="]),
+        ("ecmproto craft cnm qntz_fb=40 flow_", ["flow_id="]),
+        ("ecmproto dissect --ethertype mes", ["message="]),
+        ("ecmproto lab run qcn-baseline-1 --var", ["--variant"]),
+        ("ecmproto lab run dcqcn-inc", ["dcqcn-incast"]),
+        ("ecmproto lab run bcn-symmetric:pm", ["bcn-symmetric:pm10", "bcn-symmetric:pm01"]),
+        ("ecmproto lab run bcn-symmetric --variant pm", ["pm10", "pm01"]),
+        ("ecmproto lab run bcn-symmetric --set control.rp.ru", ["control.rp.ru="]),
+        ("ecmproto lab run bcn-symmetric --set control.rp.ru=", ["control.rp.ru=8Mb/s"]),
+        ("ecmproto completion z", ["zsh"]),
+    ],
+)
+def test_the_shell_is_told_the_candidates(ask: Ask, line: str, first: list[str]) -> None:
+    assert ask(line)[: len(first)] == first
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ecmproto lab run nowhere.toml --set x",
+        "ecmproto lab run nowhere --variant ",
+        "ecmproto stats -Y 'cnm.qntz_fb == ",
+        "ecmproto replay --cp nonsense --param x.y=",
+        "ecmproto nonsense -e ",
+        "ecmproto replay --rate ",
+        "ecmproto lab run --set ",
+    ],
+)
+def test_what_cannot_be_completed_has_no_candidates_and_no_error(ask: Ask, line: str) -> None:
+    assert ask(line) == []
+
+
+def test_interfaces_are_completed_wherever_one_is_named(ask: Ask) -> None:
+    there = interface_names()
+    assert "lo" in there
+    for line in ("dissect -i ", "send -i ", "live monitor -i ", "live cp --in ", "live cp --in lo --out ",
+                 "live rp --host ", "live edge --net ", "doctor -i ", "fuzz send -i "):  # fmt: skip
+        assert ask(f"ecmproto {line}") == there, line
+
+
+def _parameters() -> Iterator[tuple[str, click.Context, click.Parameter]]:
+    groups: list[tuple[str, click.Group]] = [("ecmproto", cli)]
+    while groups:
+        path, group = groups.pop()
+        ctx = click.Context(group, info_name=path)
+        for name in group.list_commands(ctx):
+            command = group.get_command(ctx, name)
+            assert command is not None
+            if isinstance(command, click.Group):
+                groups.append((f"{path} {name}", command))
+            for param in command.params:
+                yield f"{path} {name}", click.Context(command), param
+
+
+_METAVARS = ("FILE", "FILTER", "FIELD", "IF", "MECHANISM", "SCENARIO", "DIR", "FOLDER", "LAYER", "KEY=VALUE")
+
+
+def test_every_option_that_takes_such_a_value_is_completed() -> None:
+    seen = set()
+    for path, ctx, param in _parameters():
+        shown = (param.metavar or (param.name or "").upper()).strip("[]….")
+        if shown in _METAVARS:
+            seen.add(shown)
+            assert completer_of(ctx, param) is not None, f"{path} {param.opts}"
+    assert {"FILE", "FILTER", "FIELD", "IF", "MECHANISM", "SCENARIO", "DIR"} <= seen
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ecmproto di", "ecmproto dissect -e cnm.q", "ecmproto replay --cp qcn --param q", "ecmproto send -i "],
+)
+def test_completing_loads_nothing_heavy(line: str) -> None:
+    code = (
+        "import sys, atexit; from ecmproto_cli.main import main\n"
+        "atexit.register(lambda: print(*({'numpy', 'numba', 'scapy', 'pyarrow', 'textual', 'matplotlib'} "
+        "& set(sys.modules)), file=sys.stderr, end=''))\n"
+        "main()"
+    )
+    line = f"ecmproto {line}"
+    environment = {
+        **os.environ, "_ECMPROTO_COMPLETE": "bash_complete", "COMP_LINE": line, "COMP_POINT": str(len(line))
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") >= 1
+
+
+def test_a_group_is_completed_without_its_commands_being_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def imported(self: object, ctx: click.Context, name: str) -> None:
+        raise AssertionError(name)
+
+    monkeypatch.setattr(LazyGroup, "get_command", imported)
+    assert [item.value for item in cli.shell_complete(click.Context(cli), "")][: len(COMMANDS)] == list(
+        COMMANDS
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "last", "kept", "quote"),
+    [
+        ("a b", ("a",), "b", 0, ""),
+        ("a b ", ("a", "b"), "", 0, ""),
+        ("a 'b c", ("a",), "b c", 0, "'"),
+        ('a "b \\" c', ("a",), 'b " c', 0, '"'),
+        ("a b\\ c", ("a",), "b c", 0, ""),
+        ("a --x=y:z", ("a",), "--x=y:z", 6, ""),
+        ("a '' b", ("a", ""), "b", 0, ""),
+        ("a b\\", ("a",), "b\\", 0, ""),
+    ],
+)
+def test_a_line_is_split_as_a_shell_does(
+    line: str, words: tuple[str, ...], last: str, kept: int, quote: str
+) -> None:
+    found = typed(line)
+    assert (found.words, found.last, found.kept, found.quote) == (words, last, kept, quote)
+
+
+# Real shells ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path: Path, shell: str, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A folder with ``ecmproto`` in it, and the script of the shell."""
+    command = tmp_path / "ecmproto"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m ecmproto_cli "$@"\n')
+    command.chmod(0o755)
+    assert run(["completion", shell]) == 0
+    (tmp_path / f"script.{shell}").write_text(capsys.readouterr().out)
+    (tmp_path / "some file.pcap").touch()
+    return tmp_path
+
+
+_SHELLS = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], "bind 'set bell-style none'; PS1=\\$\\ "),
+    "zsh": (["zsh", "-f", "-i"], "PS1='$ '; autoload -U compinit; compinit -u -D"),
+}
+
+
+def test_a_real_shell_completes_what_is_typed(shell: str, home: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed: its completion was not tried")
+    path = f"{home}:{os.environ['PATH']}"
+    if shell == "fish":
+        # asks as a key would, without a terminal
+        script = f'source {home}/script.fish; complete -C "ecmproto dissect -Y \'cnm and ecm.q_d"'
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", script],
+            env={**os.environ, "PATH": path, "HOME": str(home)},
+            capture_output=True, text=True, check=True, cwd=home,
+        )  # fmt: skip
+        assert done.stdout.startswith("cnm and ecm.q_delta\t")
+        return
+    arguments, setup = _SHELLS[shell]
+    with _Terminal(arguments, {"PATH": path, "HOME": str(home), "TERM": "dumb"}, home) as terminal:
+        terminal.type(f"{setup}; source {home}/script.{shell}; echo re''ady\n", until="ready")
+        for typed_text, whole in (
+            ("ecmproto replay --cp=e2\t", "--cp=e2cm "),
+            ("ecmproto replay --cp qcn --param cp.qeq=\t", "cp.qeq=26kB "),
+            ("ecmproto stats -Y 'cnm and ecm.q_d\t", "ecm.q_delta"),
+            ("ecmproto stats -r some\t", "some\\ file.pcap "),
+        ):
+            terminal.type(f"\x15{typed_text}", until=whole)  # control-U: away with what is there
+
+
+class _Terminal:
+    """A program in a terminal of its own, that is typed to."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str], folder: Path) -> None:
+        self._pid, self._fd = pty.fork()
+        if self._pid == 0:
+            os.chdir(folder)
+            os.execvpe(arguments[0], arguments, {**os.environ, **environment})
+
+    def type(self, text: str, *, until: str) -> None:
+        """Type, and wait until the screen has shown that since."""
+        os.write(self._fd, text.encode())
+        shown, end = "", time.monotonic() + 30
+        while until not in shown:
+            assert time.monotonic() < end, f"typed {text!r}, needed {until!r}, got {shown!r}"
+            if select.select([self._fd], [], [], 0.2)[0]:
+                shown += re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]|[\x07\x08]", "", os.read(self._fd, 65536).decode())
+
+    def __enter__(self) -> _Terminal:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._fd)
+        os.waitpid(self._pid, 0)
