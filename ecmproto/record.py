@@ -127,7 +127,7 @@ def _zeroed(kind: type[_Record], count: int, element: type[np.void]) -> Sequence
         records = np.zeros(count, dtype)
     else:
         # Pages that nothing touches are never there; memory that was freed before would have to be cleared.
-        pages = mmap.mmap(-1, octets)
+        pages = mmap.mmap(-1, octets, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if octets >= _HUGE_OCTETS and hasattr(mmap, "MADV_HUGEPAGE"):
             pages.madvise(mmap.MADV_HUGEPAGE)
         records = np.frombuffer(pages, dtype)

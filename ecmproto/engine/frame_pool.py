@@ -57,10 +57,13 @@ class Frame:
 
 
 class Stock:
-    """The number of frames that a pool has in use, and its first free one; a record."""
+    """The number of frames that a pool has in use, and which are free; a record."""
 
     used: int
     free: int
+    """The frame that was given back last, the first of a list; NOWHERE for none."""
+    fresh: int
+    """The first frame that was never in use: those from there on are free, their memory untouched."""
 
 
 class Pool(Struct):
@@ -81,17 +84,18 @@ class Queue:
 
 def new_pool(size: int) -> Pool:
     """Return a pool of ``size`` free frames."""
-    frames = new_records(Frame, size)
-    columns(frames)["following"] = np.append(np.arange(1, size), NOWHERE)
-    return Pool(new_record(Stock), frames)
+    stock = new_record(Stock)
+    stock.free = NOWHERE
+    return Pool(stock, new_records(Frame, size))
 
 
 def enlarge_pool(pool: Pool) -> None:
     """Give ``pool`` room for twice as many frames."""
-    old, grown = len(pool.frames), new_pool(2 * len(pool.frames)).frames
-    columns(grown)[:old] = columns(pool.frames)
-    columns(grown)["following"][-1] = pool.stock.free
-    pool.frames, pool.stock.free = grown, old
+    grown = new_records(Frame, 2 * len(pool.frames))
+    # As octets: numpy copies records field by field.
+    old = columns(pool.frames)[: pool.stock.fresh].view(np.uint8)
+    columns(grown).view(np.uint8)[: len(old)] = old
+    pool.frames = grown
 
 
 def new_queues(count: int) -> Sequence[Queue]:
@@ -110,9 +114,14 @@ def is_used_up(pool: Pool, count: int) -> bool:
 @inlined
 def take(pool: Pool) -> int:
     """Return the index of a free frame, which is in use now; there is one."""
-    index = pool.stock.free
-    pool.stock.free = pool.frames[index].following
-    pool.stock.used += 1
+    stock = pool.stock
+    index = stock.free
+    if index == NOWHERE:
+        index = stock.fresh
+        stock.fresh += 1
+    else:
+        stock.free = pool.frames[index].following
+    stock.used += 1
     pool.frames[index].following = NOWHERE
     return index
 

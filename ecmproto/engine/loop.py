@@ -35,7 +35,6 @@ from ecmproto.engine.frame_pool import (
     append,
     clear_frame,
     give_back,
-    is_used_up,
     take,
     take_first,
 )
@@ -68,7 +67,6 @@ from ecmproto.mechanisms.api.protocol import (
     Delivery,
     Receivers,
     Senders,
-    has_room,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
 
@@ -100,8 +98,13 @@ def run(
     loop, count = network.loop, arrivals.time_ns.size
     timers, ports = network.timers, len(network.ports)
     loop.source_ns, loop.report_ns = sources.next_source_ns(), receivers.next_report_ns()
-    ticked = False
-    while has_space(network):
+    ticked, spare = False, 0
+    while True:
+        if spare == 0 or loop.tight_port != NOWHERE:
+            spare = spare_events(network)
+            if spare == 0:
+                break
+        spare -= 1
         port_ns = first_ns(network.port_events)
         message_ns = _message_ns(network)
         entry_ns = first_ns(network.events)
@@ -112,12 +115,13 @@ def run(
         elif not last or (
             network.pool.stock.used == 0 and loop.sent == loop.received and source_ns == NEVER_NS
         ):
-            return position
+            break
         tick_ns = first_ns(timers)
         other_ns = min(min(port_ns, message_ns), min(report_ns, min(entry_ns, min(source_ns, arrival_ns))))
         if min(tick_ns, other_ns) >= loop.change_ns:
             loop.changes = 1
-            return position
+            _end_all_quietly(network, sources, loop.change_ns - 1)
+            break
         if tick_ns < other_ns and ticked and ports == 1 and network.ports[0].line.in_service_octets == 0:
             # At an idle port nothing changes from tick to tick: one call catches up with all.
             tick_ns = min(other_ns, loop.change_ns - 1)
@@ -128,10 +132,12 @@ def run(
             _on_port(network, senders, receivers, sources, now_ns)
         elif tick_ns <= now_ns:
             _on_timer(network, first(timers), now_ns)
+            spare = 0
         elif message_ns == now_ns:
             _deliver_message(network, senders, now_ns)
         elif report_ns == now_ns:
             _report(network, senders, receivers, now_ns)
+            spare = 0
         elif entry_ns == now_ns:
             wake_station(network, senders, now_ns)
         elif source_ns == now_ns:
@@ -149,42 +155,53 @@ def run(
     return position
 
 
-@inlined
-def has_space(network: NetworkState) -> bool:
-    """Return whether every store has room for the entries that one event can add."""
-    return bool(
-        has_room(network.outbox, _ROOM)
-        and network.log.passages + _ROOM + MOST_OFFERS <= len(network.passages)
-        and has_frames(network)
-        and has_flight_room(network)
-        and network.loop.tight_port == NOWHERE
-        and (network.loop.is_logging == 1 or network.stop_count.logged < len(network.stop_events))
-        and network.offers.count.completed + _ROOM + MOST_OFFERS <= len(network.offers.completions)
-        and (network.loop.is_tracing == 0 or network.log.traced + trace_room(network) <= len(network.traced))
-    )
+@compiled
+def spare_events(network: NetworkState) -> int:
+    """Return how many events every store has room for; 0: `make_room`, or drain what is full.
+
+    A tick or a report may post as many messages as there is room for: ask anew after it.
+    """
+    loop, outbox = network.loop, network.outbox
+    spare = _spare_frames(network)
+    spare = min(spare, _spare_flights(network))
+    completions = len(network.offers.completions) - network.offers.count.completed
+    spare = min(spare, completions // (_ROOM + MOST_OFFERS))
+    messages = len(outbox.messages) - outbox.posted.count
+    if loop.is_logging == 1:
+        spare = min(spare, messages // _ROOM)
+        passages = len(network.passages) - network.log.passages
+        spare = min(spare, passages // (_ROOM + MOST_OFFERS))
+    else:
+        # What an event posted is gone before the next one.
+        spare = spare if messages >= _ROOM else 0
+        spare = min(spare, len(network.stop_events) - network.stop_count.logged)
+    if loop.is_tracing == 1:
+        spare = min(spare, (len(network.traced) - network.log.traced) // trace_room(network))
+    return spare if loop.tight_port == NOWHERE else 0
 
 
 @inlined
-def has_frames(network: NetworkState) -> bool:
-    """Return whether the pool has the frames that one event can add."""
-    return not is_used_up(network.pool, _ROOM + MOST_OFFERS)
+def _spare_frames(network: NetworkState) -> int:
+    """Return for how many events the pool has frames."""
+    return (len(network.pool.frames) - network.pool.stock.used) // (_ROOM + MOST_OFFERS)
 
 
 @inlined
-def has_flight_room(network: NetworkState) -> bool:
-    """Return whether the messages that one event can add have room in flight."""
+def _spare_flights(network: NetworkState) -> int:
+    """Return for how many events the messages have room in flight, a full outbox at the end."""
     in_flight = network.loop.sent - network.loop.received
     # A message to every station is one for each where they come at different times.
     copies = 0 if network.loop.same_delays == 1 else _ROOM * len(network.links)
-    return bool(in_flight + len(network.outbox.messages) + copies <= len(network.in_flight))
+    room = len(network.in_flight) - in_flight - len(network.outbox.messages)
+    return max(0, room // (_ROOM + copies))
 
 
 def make_room(network: NetworkState) -> None:
     """Enlarge the stores that draining does not empty, where they are used up."""
     lengthen_tight_ring(network)
-    if not has_frames(network):
+    if _spare_frames(network) == 0:
         add_frames(network)
-    if not has_flight_room(network):
+    if _spare_flights(network) == 0:
         lengthen_in_flight(network)
 
 
@@ -404,6 +421,10 @@ def _depart(
         send_of_port(network, posted, number, now_ns)
         frame.comes_ns = now_ns + way.delay_ns
         queue = network.lines[number]
+        if way.counts_only == 1:
+            _end_quietly(network, sources, number, now_ns)
+            append(network.pool, queue, index)
+            return
         append(network.pool, queue, index)
         if queue.length == 1:
             set_due(network.port_events, len(network.ports) + number, frame.comes_ns)
@@ -443,6 +464,25 @@ def _end(
         _take_offers(network, senders, now_ns)
 
 
+@compiled
+def _end_quietly(network: NetworkState, sources: Sources, number: int, until_ns: int) -> None:
+    """Count what has come by ``until_ns`` to a station where nobody acts on it (`Way.counts_only`)."""
+    queue, frames = network.lines[number], network.pool.frames
+    while queue.length > 0 and frames[queue.head].comes_ns <= until_ns:
+        index = take_first(network.pool, queue)
+        _count_delivery(network, sources, index, frames[index].comes_ns)
+        give_back(network.pool, index)
+        network.loop.events += 1
+
+
+@compiled
+def _end_all_quietly(network: NetworkState, sources: Sources, until_ns: int) -> None:
+    """Count what has come by ``until_ns`` to all such stations, for whoever looks at the counts."""
+    for number in range(len(network.ports)):
+        if network.ways[number].counts_only == 1:
+            _end_quietly(network, sources, number, until_ns)
+
+
 @inlined
 def _tell_receivers(network: NetworkState, receivers: Receivers, frame: Frame, now_ns: int) -> None:
     """Give a frame to the receivers; what they post has it as its cause."""
@@ -459,7 +499,16 @@ def _tell_receivers(network: NetworkState, receivers: Receivers, frame: Frame, n
 
 @inlined
 def _deliver(network: NetworkState, sources: Sources, index: int, now_ns: int) -> None:
-    """Count a frame that has come to its destination, and give it to its source there."""
+    """Take a frame that has come to its destination."""
+    _count_delivery(network, sources, index, now_ns)
+    if network.pool.frames[index].source != NOWHERE:
+        network.loop.source_ns = sources.next_source_ns()
+    give_back(network.pool, index)
+
+
+@inlined
+def _count_delivery(network: NetworkState, sources: Sources, index: int, now_ns: int) -> None:
+    """Count a frame that has come to its destination at ``now_ns``, and give it to its source there."""
     frame = network.pool.frames[index]
     network.log.delivered_frames += 1
     network.log.delivered_octets += frame.octets
@@ -473,8 +522,6 @@ def _deliver(network: NetworkState, sources: Sources, index: int, now_ns: int) -
         sources.on_frame_delivered(
             frame.source, frame.number, frame.octets, frame.offered_ns, now_ns, network.offers
         )
-        network.loop.source_ns = sources.next_source_ns()
-    give_back(network.pool, index)
 
 
 @compiled

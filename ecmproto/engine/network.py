@@ -213,6 +213,8 @@ class Way:
     """Whether frames count as delivered when they leave it on their way to an adapter."""
     is_adapter: int
     """Whether it is a host's adapter, behind which nobody looks at frames any more."""
+    counts_only: int
+    """1 if what comes to the station at its end is only counted, which can wait until somebody looks."""
 
 
 class Feed:

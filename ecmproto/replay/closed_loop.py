@@ -30,7 +30,7 @@ from ecmproto.engine.feedback import (
     read_feedback,
 )
 from ecmproto.engine.gauge import PRIORITIES
-from ecmproto.engine.loop import has_space, make_room, run
+from ecmproto.engine.loop import make_room, run, spare_events
 from ecmproto.engine.network import (
     add_stations,
     lengthened,
@@ -234,7 +234,7 @@ class ClosedLoopReplay:
             if self._network.loop.changes:
                 self._change_rate()
                 continue
-            done = position == count and has_space(self._network)
+            done = position == count and spare_events(self._network) > 0
             piece = self._drained()
             if len(piece.passages) or len(piece.messages):
                 yield piece

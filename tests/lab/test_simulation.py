@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ecmproto.engine.config import Buffer, RateChange
+from ecmproto.engine.frame_pool import NOWHERE
 from ecmproto.errors import SpecError
 from ecmproto.lab.model import (
     Adapter,
@@ -26,7 +27,7 @@ from ecmproto.lab.setup.scenario import load_scenario, scenario_names
 from ecmproto.lab.setup.topology import parse_topology
 from ecmproto.lab.simulation import windows
 from ecmproto.lab.simulation.series import RunResult
-from ecmproto.lab.simulation.simulate import simulate
+from ecmproto.lab.simulation.simulate import Simulation, simulate
 
 BUFFER = Buffer(500_000, 0)
 MS = 1_000_000
@@ -277,6 +278,27 @@ def test_one_seed_gives_the_same_octets_and_another_does_not() -> None:
     assert first.events == again.events != other.events
 
 
+def test_frames_that_are_only_counted_at_their_end_count_at_the_time_when_they_come() -> None:
+    experiment = dataclasses.replace(load_scenario("bcn-parking-lot").experiment(), duration_ns=3 * MS)
+    lazy, eager = Simulation(experiment, seed=1), Simulation(experiment, seed=1)
+    ends = [way.counts_only for way in eager.network.ways if way.next_switch == NOWHERE]
+    assert ends == [1] * 9
+    for way in eager.network.ways:
+        way.counts_only = 0
+    one, two = lazy.run(), eager.run()
+    assert one.events == two.events
+    for each, other in zip(one.flows, two.flows, strict=True):
+        assert each.delivered_frames.sum() > 0
+        for name in ("delivered_frames", "delivered_octets", "delay_ns", "delay_max_ns"):
+            assert np.array_equal(getattr(each, name), getattr(other, name)), name
+
+
+@pytest.mark.parametrize("name", ["e2cm-hotspot", "bcn-six-source"])
+def test_frames_that_somebody_acts_on_are_events(name: str) -> None:
+    network = Simulation(load_scenario(name).experiment(), seed=1).network
+    assert not any(way.counts_only for way in network.ways)
+
+
 def test_watching_sees_each_window_and_can_end_a_run() -> None:
     seen = []
     experiment = row((10**10, 10**10), (bursts((0, 1_500)),), MS)
@@ -284,8 +306,6 @@ def test_watching_sees_each_window_and_can_end_a_run() -> None:
     def watch(progress):  # type: ignore[no-untyped-def]
         seen.append(progress.now_ns)
         return progress.now_ns < 500_000
-
-    from ecmproto.lab.simulation.simulate import Simulation
 
     result = Simulation(experiment, seed=1).run(watch)
     assert seen == [100_000, 200_000, 300_000, 400_000, 500_000]

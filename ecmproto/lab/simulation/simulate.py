@@ -28,7 +28,7 @@ from ecmproto.engine.event_heap import new_event_heap
 from ecmproto.engine.feedback import no_feedback
 from ecmproto.engine.frame_pool import NOWHERE, new_queues
 from ecmproto.engine.gauge import TOTAL, settle
-from ecmproto.engine.loop import has_space, make_room, run
+from ecmproto.engine.loop import make_room, run, spare_events
 from ecmproto.engine.network import (
     LEAST_MESSAGE_OCTETS,
     MESSAGE_KINDS,
@@ -69,12 +69,19 @@ from ecmproto.lab.simulation.series import (
 from ecmproto.lab.simulation.trace import Trace
 from ecmproto.lab.simulation.windows import Windows
 from ecmproto.lab.simulation.wiring import WiredSwitch, Wiring, host_mac
-from ecmproto.lab.traffic.sources import Endpoints, TrafficSources, new_sources, source_count
+from ecmproto.lab.traffic.sources import (
+    Endpoints,
+    TrafficSources,
+    acts_on_deliveries,
+    new_sources,
+    source_count,
+)
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame, machine_of
 from ecmproto.mechanisms.api.protocol import (
     CongestionPoint,
     Message,
     NullCongestionPoint,
+    NullReceivers,
     Receivers,
     Senders,
 )
@@ -439,10 +446,12 @@ class Simulation:
         """Fill in the records of ways, switches, feeds and hosts' links."""
         wiring = self.wiring
         ways = new_records(Way, len(wiring.ports))
+        acting = self._acting_stations()
         for way, port in zip(ways, wiring.ports, strict=True):
             way.switch, way.next_switch, way.input = port.switch, port.next_switch, port.inlet
             way.station, way.delay_ns, way.control = port.station, port.delay_ns, NOWHERE
             way.ends, way.is_adapter = int(port.ends), int(port.is_adapter)
+            way.counts_only = int(port.next_switch == NOWHERE and port.station not in acting)
         switches = new_records(Switch, len(wiring.switches))
         feeds = new_records(Feed, sum(len(switch.feeds) for switch in wiring.switches))
         first = 0
@@ -464,6 +473,15 @@ class Simulation:
         for station in self._whole:
             network.links[station].whole, network.links[station].shared_ns = 1, 0
         schedule_points(network)
+
+    def _acting_stations(self) -> set[int]:
+        """Return the hosts that act on frames which come to them, but for counting them."""
+        control = self.experiment.control
+        if control.in_band or not isinstance(self._receivers, NullReceivers):
+            return set(range(len(self.wiring.hosts)))
+        ends = zip(self._sources_of, self._endpoints, strict=True)
+        acting = [end for flow, end in ends if acts_on_deliveries(flow)]
+        return {station for end in acting for station in (end.station, end.destination)}
 
     def _flow_controls(self, ways: Sequence[Way]) -> list[CongestionPoint]:
         """Return the flow control machines, and note at each way which of them watches it."""
@@ -562,7 +580,7 @@ class Simulation:
         sources = as_interface(self.sources, Sources)
         while True:
             run(network, senders, receivers, sources, _NO_ARRIVALS, _NO_FEEDBACK, 0, 0, True)
-            is_full = not has_space(network)
+            is_full = spare_events(network) == 0
             self._drain()
             if loop.changes or not is_full:
                 break

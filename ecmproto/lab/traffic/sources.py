@@ -107,6 +107,12 @@ _NO_TABLE = FlowTable(
 )
 
 
+def acts_on_deliveries(flow: Flow) -> bool:
+    """Return whether what comes of a flow's frames makes its ends do something; others only count them."""
+    pattern = _NUMBERS[flow.pattern]
+    return pattern == _TCP or pattern in _IN_FLOWS
+
+
 class FlowInFlight:
     """A flow of given size that has begun; a record."""
 
