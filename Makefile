@@ -68,6 +68,7 @@ docs: $(VENV)/ready-dev  ## the field, parameter and scenario references, from t
 	$(BIN)/python -m docs.reference
 	$(BIN)/python -m docs.parameter_reference
 	$(BIN)/python -m docs.scenario_reference
+	$(BIN)/python -m docs.rule_reference
 
 papers: $(VENV)/ready-dev  ## docs/papers: every published experiment beside ours; goes on where it ended
 	$(RUN) lab papers --out docs/papers --rows .papers.ndjson

@@ -1,4 +1,4 @@
-"""Tables and charts in characters: aligned names and values, columns, bars, curves.
+"""Tables and charts in characters: aligned names and values, columns, bars, curves; text in XML.
 
 ``paint`` colours a piece of text in a named style (``name``, ``title``, ``congestion``); `plain` leaves it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
+from xml.sax.saxutils import quoteattr
 
 Paint: TypeAlias = Callable[[str, str], str]
 
@@ -58,3 +59,8 @@ def columns_of(rows: Sequence[tuple[str, Sequence[str]]], *, paint: Paint = plai
         cells = "  ".join(value.rjust(width) for value, width in zip(values, widths, strict=True))
         lines.append(f"  {paint(name.ljust(name_width), 'name')}  {cells}")
     return "\n".join(lines)
+
+
+def xml_attribute(text: str) -> str:
+    """Return text as an attribute of XML, in quotes; what XML cannot hold is replaced."""
+    return quoteattr("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text))

@@ -31,6 +31,7 @@ COMMANDS = {
     "replay": "Run a capture through a software congestion point.",
     "lab": "Run experiments in networks of hosts and switches, in virtual time.",
     "stats": "Show what is in a capture in numbers: kinds, rates, feedback, pauses as time.",
+    "check": "Hold a capture to rules: QCN, ECM, BCN, E²CM, FECN, PFC, RoCE, your own.",
     "live": "Be a congestion point, reaction point or edge between real interfaces.",
     "fuzz": "Try spoilt frames on these decoders, or on any program.",
     "doctor": "Say what this machine has and lacks for frames on its interfaces.",
@@ -42,7 +43,7 @@ COMMANDS = {
 }
 
 
-_TOLD = ("dissect", "craft", "replay", "lab", "stats", "send")
+_TOLD = ("dissect", "craft", "replay", "lab", "stats", "check", "send")
 """Commands that say what they are at when they take long; others speak all the time, or never take long."""
 
 

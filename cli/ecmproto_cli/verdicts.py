@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
-from xml.sax.saxutils import quoteattr
 
 import click
 
 from ecmproto.errors import EcmprotoError, InterfaceError, counted
+from ecmproto.tables import xml_attribute
 from ecmproto_cli.errors import FINDINGS, CommandError, warn
 from ecmproto_cli.output import paint
 from ecmproto_cli.recipes import (
@@ -246,21 +246,16 @@ def junit_text(recipe: str, verdicts: Sequence[Verdict]) -> str:
     unknown = sum(each.outcome == "unknown" for each in verdicts)
     counts = f'tests="{len(verdicts)}" failures="{failed}" errors="0" skipped="{unknown}"'
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {counts}>"]
-    lines.append(f"  <testsuite name={_attribute(recipe)} {counts}>")
+    lines.append(f"  <testsuite name={xml_attribute(recipe)} {counts}>")
     for each in verdicts:
-        case = f"    <testcase classname={_attribute(recipe)} name={_attribute(each.expectation.name)}"
+        case = f"    <testcase classname={xml_attribute(recipe)} name={xml_attribute(each.expectation.name)}"
         if each.outcome == "passed":
             lines.append(f"{case}/>")
             continue
-        message = _attribute(f"{each.expectation.sentence()}: {each.found}")
+        message = xml_attribute(f"{each.expectation.sentence()}: {each.found}")
         element = "failure" if each.outcome == "failed" else "skipped"
         lines += [f"{case}>", f"      <{element} message={message}/>", "    </testcase>"]
     return "\n".join([*lines, "  </testsuite>", "</testsuites>", ""])
-
-
-def _attribute(text: str) -> str:
-    """Return text as an attribute; what XML cannot hold is replaced."""
-    return quoteattr("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text))
 
 
 def check_sides(near: str | None, far: str | None, captured: str | None, near_captured: str | None) -> None:

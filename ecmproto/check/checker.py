@@ -37,6 +37,9 @@ class RuleResult:
     cases: tuple[Case, ...]
     findings: tuple[Finding, ...]
 
+    known: int = 0
+    """Findings that a baseline knows, which are counted nowhere else."""
+
     @property
     def judged(self) -> int:
         """How many frames, or whatever the rule counts, were looked at."""
@@ -53,6 +56,8 @@ class Checked:
     """What came of a capture."""
 
     frames: int
+    first_ns: int | None
+    """The time of the first frame that has one."""
     results: tuple[RuleResult, ...]
     """A result for each rule that was looked at, in the order of the rules."""
     interfaces: tuple[Interface, ...]
@@ -113,6 +118,7 @@ class Checker:
         self._report = Report(self.rules, most)
         self._interfaces: Sequence[Interface] = ()
         self._frames = 0
+        self._first_ns: int | None = None
         self._memories: list[Memory] = []
         self._groups = self._grouped(families_of(families))
 
@@ -146,6 +152,9 @@ class Checker:
         """Check a batch of ``interfaces`` (none: Ethernet), and only the frames ``selected`` (None: all)."""
         self._interfaces = interfaces
         self._frames += len(batch)
+        if self._first_ns is None:
+            timed = batch.time_ns[usable_times(batch)]
+            self._first_ns = int(timed[0]) if len(timed) else None
         if selected is not None:
             batch = batch.select(selected)
         if not len(batch):
@@ -179,7 +188,9 @@ class Checker:
                 if there.any():
                     self._look(group, batch.select(there), interfaces)
                 return
-        rows = Rows(batch, columns, interfaces=interfaces, usable=usable_times(batch))
+        rows = Rows(
+            batch, columns, interfaces=interfaces, usable=usable_times(batch), ethertypes=self._ethertypes
+        )
         for rule, parameters in group.expressions:
             assert rule.expression is not None
             self._report.judge(rule.id, rows, rule.expression(rows, parameters))
@@ -207,6 +218,7 @@ class Checker:
         elif len(later._interfaces) >= len(self._interfaces):
             self._interfaces = later._interfaces
         self._frames += later._frames
+        self._first_ns = later._first_ns if self._first_ns is None else self._first_ns
         self._report.join(later._report, shift)
         for here, there in zip(self._memories, later._memories, strict=True):
             here.join(there, shift)
@@ -224,6 +236,7 @@ class Checker:
             memory.end(report)
         return Checked(
             frames=self._frames,
+            first_ns=self._first_ns,
             results=tuple(
                 RuleResult(rule=rule, cases=report.cases(rule.id), findings=report.findings(rule.id))
                 for rule in self.rules

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ecmproto.check.rule import Int64, Mask, Shift
-from ecmproto.stats.tally import NO_NUMBER, Numbering
 
+NO_NUMBER = -1
+"""As in `ecmproto.stats.tally`, which is imported when a chain is made, as listing rules needs no loops."""
 NUMBER, TIME, INTERFACE = range(3)
 """The columns that every event has; those of its rule come behind."""
 
@@ -31,6 +32,8 @@ class Chain:
     """Follows the events of each of ``most`` keys; an event has ``width`` columns behind the common ones."""
 
     def __init__(self, most: int, width: int) -> None:
+        from ecmproto.stats.tally import Numbering
+
         self.keys = Numbering(most)
         self._first: Int64 = np.zeros((most, 3 + width), np.int64)
         self._last: Int64 = np.zeros((most, 3 + width), np.int64)

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.text import cpid_text, mac_text
 from ecmproto.mechanisms.api.parameters import Parameters
 
@@ -222,10 +223,12 @@ class Rows:
         *,
         interfaces: Sequence[Interface] = (),
         usable: Mask | None = None,
+        ethertypes: EtherTypes = DEFAULT,
     ) -> None:
         self.batch = batch
         self.columns = columns
         self.interfaces = interfaces
+        self.ethertypes = ethertypes
         self.number: Int64 = batch.numbers + 1
         timed = usable if usable is not None else np.ones(len(batch), np.bool_)
         self.time_ns: Int64 = np.where(timed, batch.time_ns, NO_TIME)

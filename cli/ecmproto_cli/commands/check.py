@@ -1,0 +1,365 @@
+"""``ecmproto check``: a capture held to rules."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto.errors import counted
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.errors import FINDINGS, warn
+from ecmproto_cli.options import color_option, ethertype_option, filter_option, force_option, read_option
+from ecmproto_cli.output import Stdout, check_outputs, paint
+from ecmproto_cli.progress import watched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ecmproto.capture import Batch
+    from ecmproto.check.checker import Checked, Checker, RuleResult
+    from ecmproto.check.report import Finding
+    from ecmproto.check.rule import Family, Rule
+    from ecmproto.codec import EtherTypes
+    from ecmproto.filter import Filter
+
+_LIST = "list"
+_LEVELS = ("error", "warning", "note")
+_STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
+_WIDTH = 80
+
+
+def _words(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what several options, each with commas, name."""
+    return tuple(word.strip() for each in given for word in each.split(",") if word.strip())
+
+
+def _assigned(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    assigned = {}
+    for each in given:
+        name, equals, text = each.partition("=")
+        if not equals:
+            raise click.BadParameter(f"needed NAME=VALUE, such as qcn.w=2, got {each!r}")
+        assigned[name.strip()] = text.strip()
+    return assigned
+
+
+@click.command()
+@read_option(required=False)
+@filter_option("Check only frames that this display filter selects, as if there were no others.")
+@click.option(
+    "--select", metavar="ID,…", multiple=True, callback=_words,
+    help="Only rules whose id begins so, as QCN or QCN003.",
+)  # fmt: skip
+@click.option("--ignore", metavar="ID,…", multiple=True, callback=_words, help="All rules but these.")
+@click.option(
+    "--mechanism", metavar="NAME,…", multiple=True, callback=_words,
+    help="Only rules of these families, as qcn (see --rules list).",
+)  # fmt: skip
+@click.option(
+    "--rules", "rules", metavar="FILE|list", multiple=True,
+    help="Rules of your own too: a .py or .toml file. list: list all rules and leave.",
+)  # fmt: skip
+@click.option("--explain", metavar="ID", help="Say what a rule means, and leave.")
+@click.option(
+    "--param", "parameters", metavar="NAME=VALUE", multiple=True, callback=_assigned,
+    help="A parameter of rules, as qcn.w=2; others are estimated, which is said, or at their defaults.",
+)  # fmt: skip
+@click.option(
+    "-T", "form", type=click.Choice(["text", "ndjson", "junit", "sarif"]), default="text",
+    help="How to report on stdout.",
+)  # fmt: skip
+@click.option("--junit", metavar="FILE", help="Write JUnit's XML too: a case a rule and subject.")
+@click.option("--sarif", metavar="FILE", help="Write a SARIF log too.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(min=0), default=10, show_default=True,
+    help="Findings of each rule that text shows; 0: all that are kept, which are 1000.",
+)  # fmt: skip
+@click.option(
+    "--fail-on", metavar="WHAT,…", multiple=True, callback=_words,
+    help="Exit with 1 on findings of these: note (and worse), warning (and worse), error, never, or ids. "
+    " [default: note]",
+)  # fmt: skip
+@click.option("--baseline", metavar="FILE", help="Leave out what this file says is known.")
+@click.option("--write-baseline", metavar="FILE", help="Write what is found as known; exits with 0.")
+@click.option("-c", "limit_frames", metavar="N", type=click.IntRange(min=1), help="Stop after N frames.")
+@force_option
+@ethertype_option
+@color_option
+def command(
+    paths: tuple[str, ...],
+    filter: Filter | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    mechanism: tuple[str, ...],
+    rules: tuple[str, ...],
+    explain: str | None,
+    parameters: dict[str, str],
+    form: str,
+    junit: str | None,
+    sarif: str | None,
+    limit: int,
+    fail_on: tuple[str, ...],
+    baseline: str | None,
+    write_baseline: str | None,
+    limit_frames: int | None,
+    force: bool,
+    ethertypes: EtherTypes,
+) -> int:
+    """Hold a capture to the rules of congestion management; exit with 1 where it breaks one.
+
+    \b
+    ecmproto check -r in.pcapng
+    ecmproto check -r in.pcapng --mechanism qcn --param qcn.w=2 --junit out.xml
+    ecmproto check -r in.pcapng --select QCN,PFC001 --ignore QCN004 -T sarif
+    ecmproto check --rules list
+    ecmproto check --explain QCN003
+    """
+    from ecmproto.check.own import own_family
+    from ecmproto.check.registry import FAMILIES, chosen, families_of, find_rule
+
+    families = (*FAMILIES, *(own_family(path) for path in rules if path != _LIST))
+    _check_ids(families)
+    if explain is not None:
+        from ecmproto.check.reference import as_text
+
+        rule = find_rule(explain, families)
+        click.echo(as_text(rule, families_of(families)[rule.id], width=_WIDTH))
+        return 0
+    wanted = _of_mechanisms(chosen(select, ignore, families), mechanism, families)
+    if _LIST in rules:
+        click.echo(_listed(wanted, families_of(families)))
+        return 0
+    if not paths:
+        raise click.UsageError("needed a capture to read: -r FILE, or - for stdin")
+    fails = _failing(fail_on, families)
+    check_outputs([name for name in (junit, sarif, write_baseline) if name], force=force)
+    known = _baseline(baseline)
+    checked, interrupted = _check(paths, wanted, parameters, families, filter, limit_frames, ethertypes)
+    path = ", ".join(paths)
+    if write_baseline is not None:
+        from ecmproto.check.documents import baseline_document
+
+        _write(write_baseline, json.dumps(baseline_document(checked), indent=1, ensure_ascii=False), force)
+    if known is not None:
+        from ecmproto.check.documents import without_known
+
+        checked = without_known(checked, known)
+    _tell(checked, path, form, limit)
+    _write_documents(checked, path, junit, sarif, force)
+    if interrupted:
+        raise KeyboardInterrupt
+    if checked.problem is not None:
+        raise checked.problem
+    if write_baseline is not None:
+        return 0
+    return FINDINGS if any(each.wrong and each.rule.id in fails for each in checked.results) else 0
+
+
+def _check_ids(families: Sequence[Family]) -> None:
+    from ecmproto.errors import SpecError
+
+    seen: dict[str, str] = {}
+    for family in families:
+        for rule in family.rules:
+            if rule.id in seen:
+                raise SpecError(
+                    where=f"rules {family.title}",
+                    needed="an id of its own",
+                    got=f"{rule.id}, of {seen[rule.id]}",
+                )
+            seen[rule.id] = family.title
+
+
+def _of_mechanisms(
+    rules: tuple[Rule, ...], mechanisms: tuple[str, ...], families: Sequence[Family]
+) -> tuple[Rule, ...]:
+    """Return the rules of families called so; no name is all."""
+    if not mechanisms:
+        return rules
+    from ecmproto.mechanisms.api.parameters import unknown_name
+
+    named = {family.name: family for family in families}
+    for name in mechanisms:
+        if name not in named:
+            raise unknown_name(name, sorted(named), kind="mechanism")
+    kept = {rule.id for name in mechanisms for rule in named[name].rules}
+    return tuple(rule for rule in rules if rule.id in kept)
+
+
+def _failing(given: tuple[str, ...], families: Sequence[Family]) -> frozenset[str]:
+    """Return the ids of the rules whose findings make the command fail."""
+    from ecmproto.check.registry import chosen
+
+    failing: set[str] = set()
+    for word in given or ("note",):
+        if word.lower() in _LEVELS:
+            worse = _LEVELS[: _LEVELS.index(word.lower()) + 1]
+            failing |= {rule.id for family in families for rule in family.rules if rule.severity in worse}
+        elif word.lower() != "never":
+            failing |= {rule.id for rule in chosen([word], (), families)}
+    return frozenset(failing)
+
+
+def _baseline(path: str | None) -> Mapping[tuple[str, str], int] | None:
+    if path is None:
+        return None
+    from pathlib import Path
+
+    from ecmproto.check.documents import read_baseline
+
+    return read_baseline(Path(path).read_text(encoding="utf-8", errors="replace"), path)
+
+
+def _listed(rules: Sequence[Rule], family_of: Mapping[str, Family]) -> str:
+    """Return a line or two for each rule, under their families."""
+    lines: list[str] = []
+    title = ""
+    for rule in rules:
+        family = family_of[rule.id]
+        if family.title != title:
+            title = family.title
+            lines += (
+                ["", paint(f"{title} ({family.name})", "title")]
+                if lines
+                else [paint(f"{title} ({family.name})", "title")]
+            )
+        first, *more = textwrap.wrap(rule.sentence, _WIDTH - 21)
+        lines.append(f"  {paint(rule.id, 'name')}  {rule.severity:<7}  {first}")
+        lines += [f"{'':19}{line}" for line in more]
+    return "\n".join(lines) or "no rules"
+
+
+def _check(
+    paths: tuple[str, ...],
+    rules: Sequence[Rule],
+    parameters: Mapping[str, str],
+    families: Sequence[Family],
+    filter: Filter | None,
+    limit_frames: int | None,
+    ethertypes: EtherTypes,
+) -> tuple[Checked, bool]:
+    """Return what came of the captures, and whether reading them was interrupted."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from ecmproto.capture import open_captures
+    from ecmproto.check.checker import Checker, check_all
+
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        checker: Checker = Checker(rules, parameters, families=families, ethertypes=ethertypes, pool=pool)
+        reader = stack.enter_context(open_captures(paths))
+        interrupted = False
+        try:
+            with HeldInterrupt() as held:
+
+                def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
+                    for batch in watched(batches, reader, "check"):
+                        yield batch
+                        held.check()
+
+                check_all(
+                    checker, reader, filter=filter, limit=limit_frames, ethertypes=ethertypes, pool=pool,
+                    watch=watch,
+                )  # fmt: skip
+        except KeyboardInterrupt:
+            interrupted = True
+        for warning in reader.warnings:
+            warn(warning)
+        return checker.result(interfaces=reader.interfaces, problem=reader.problem), interrupted
+
+
+def _tell(checked: Checked, path: str, form: str, limit: int) -> None:
+    from ecmproto.check import documents
+
+    if form == "text":
+        click.echo("\n".join(_lines(checked, path, limit)))
+    elif form == "ndjson":
+        output = Stdout()
+        for line in documents.json_lines(checked, path):
+            output.write(f"{line}\n")
+        output.flush()
+    elif form == "junit":
+        click.echo(documents.junit_text(checked, path), nl=False)
+    else:
+        click.echo(json.dumps(documents.sarif_document(checked, path), indent=1, ensure_ascii=False))
+
+
+def _lines(checked: Checked, path: str, limit: int) -> Iterator[str]:
+    """Yield what came of a capture for people."""
+    for result in checked.results:
+        if result.wrong:
+            yield from _of_rule(result, checked, path, limit)
+            yield ""
+    passed = [each for each in checked.results if each.judged and not each.wrong]
+    failed = [each for each in checked.results if each.wrong]
+    silent = len(checked.results) - len(passed) - len(failed)
+    verdicts = [f"{len(passed)} passed"]
+    if failed:
+        verdicts.append(paint(f"{len(failed)} failed", "error"))
+    verdicts.append(f"{silent} had nothing to look at")
+    known = sum(each.known for each in checked.results)
+    told = f", {counted(known, 'known finding')} left out" if known else ""
+    yield f"{path}: {counted(checked.frames, 'frame')}, {counted(checked.wrong, 'finding')}{told}"
+    yield f"{counted(len(checked.results), 'rule')}: {', '.join(verdicts)}"
+    if passed:
+        ids = " ".join(each.rule.id for each in passed)
+        yield from textwrap.wrap(
+            f"passed: {ids}", _WIDTH, initial_indent="  ", subsequent_indent="          "
+        )
+    for note in checked.notes:
+        yield from textwrap.wrap(note, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+
+
+def _of_rule(result: RuleResult, checked: Checked, path: str, limit: int) -> Iterator[str]:
+    rule = result.rule
+    yield from textwrap.wrap(
+        f"{paint(rule.id, 'name')} {paint(rule.severity, _STYLES[rule.severity])}: {rule.sentence}", _WIDTH
+    )
+    shown = result.findings[:limit] if limit else result.findings
+    for finding in shown:
+        yield from _of_finding(finding, checked, path)
+    more = result.wrong - len(shown)
+    if more:
+        told = (
+            "--limit 0 shows those that are kept"
+            if len(result.findings) > len(shown)
+            else "counted, not kept"
+        )
+        yield f"  … {more:,} more ({told})"
+
+
+def _of_finding(finding: Finding, checked: Checked, path: str) -> Iterator[str]:
+    from ecmproto.check.documents import interface_name, sentence_of
+    from ecmproto.check.rule import PORT
+
+    place = path if finding.frame is None else f"{path}:{finding.frame}"
+    if finding.time_ns is not None:
+        place += f"  {(finding.time_ns - (checked.first_ns or 0)) / 10**9:.9f}"
+    subject = finding.subject
+    name = interface_name(checked.interfaces, finding.interface)
+    if subject == PORT.text(finding.interface or 0):
+        subject = f"interface {name}"
+    elif len(checked.interfaces) > 1 and name is not None:
+        subject += f" on {name}"
+    yield f"  {paint(place, 'dim')}  {subject}"
+    yield from textwrap.wrap(sentence_of(finding), _WIDTH, initial_indent="    ", subsequent_indent="    ")
+
+
+def _write_documents(checked: Checked, path: str, junit: str | None, sarif: str | None, force: bool) -> None:
+    from ecmproto.check import documents
+
+    if junit is not None:
+        _write(junit, documents.junit_text(checked, path), force)
+    if sarif is not None:
+        _write(sarif, json.dumps(documents.sarif_document(checked, path), indent=1), force)
+
+
+def _write(name: str, text: str, force: bool) -> None:
+    from ecmproto.capture import open_sink
+
+    with open_sink(name, force=force) as sink:
+        sink.write(text.encode() if text.endswith("\n") else f"{text}\n".encode())

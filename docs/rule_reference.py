@@ -1,0 +1,41 @@
+"""Writes ``docs/rules/``, a page for each rule of `ecmproto check`, from the rules: ``make docs``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ecmproto.check.reference import as_markdown
+from ecmproto.check.registry import FAMILIES
+
+FOLDER = Path(__file__).with_name("rules")
+
+HEADING = """\
+# Rules
+
+What `ecmproto check` holds captures to, from the rules in `ecmproto/check/rules/` by `make docs`; do not edit
+by hand. [check.md](../check.md) says how to use them, and how to write your own.
+"""
+
+
+def pages() -> dict[str, str]:
+    """Return the pages by the names of their files."""
+    lines = [HEADING]
+    made = {}
+    for family in FAMILIES:
+        lines += [f"## {family.title}", "", "| rule | severity | what holds |", "|---|---|---|"]
+        for rule in family.rules:
+            lines.append(f"| [{rule.id}]({rule.id}.md) | {rule.severity} | {rule.sentence} |")
+            made[f"{rule.id}.md"] = as_markdown(rule, family)
+        lines.append("")
+    return {"README.md": "\n".join(lines), **made}
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    made = pages()
+    for path in FOLDER.glob("*.md"):
+        if path.name not in made:
+            path.unlink()
+    for name, text in made.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    print(f"{FOLDER.name}/: {len(made) - 1} rules")

@@ -1,0 +1,50 @@
+"""What every rule has: an id of its own, words, fields that there are, a fault that a test plants, a page."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.rule_reference import FOLDER, pages
+from ecmproto.check import FAMILIES, Checker, Family, Rule, find_rule
+from ecmproto.columns.column import asked
+
+RULES = [(family, rule) for family in FAMILIES for rule in family.rules]
+
+
+def test_ids_are_unique_and_named_after_something() -> None:
+    ids = [rule.id for _, rule in RULES]
+    assert len(ids) == len(set(ids))
+    assert all(re.fullmatch(r"[A-Z][A-Z0-9]*[A-Z][0-9]{3}", each) for each in ids)
+    names = [family.name for family in FAMILIES]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(("family", "rule"), RULES, ids=[rule.id for _, rule in RULES])
+def test_a_rule_is_whole(family: Family, rule: Rule) -> None:
+    assert (rule.expression is None) != (rule.memory is None)
+    assert rule.sentence.endswith(".")
+    assert rule.why.endswith(".")
+    assert rule.clause
+    asked(rule.columns)  # raises on a name that is none
+    assert set(rule.parameters) <= {each.name for each in family.parameters.describe()}
+    assert find_rule(rule.id) == pickle.loads(pickle.dumps(rule))
+
+
+@pytest.mark.parametrize("rule", [rule.id for _, rule in RULES])
+def test_a_test_plants_the_fault(rule: str) -> None:
+    folder = Path(__file__).parent
+    texts = [path.read_text() for path in folder.glob("test_*.py") if path != Path(__file__)]
+    assert any(f'"{rule}"' in text for text in texts)
+
+
+def test_all_rules_are_of_one_checker() -> None:
+    assert [rule.id for rule in Checker().rules] == [rule.id for _, rule in RULES]
+
+
+def test_the_pages_of_rules_are_up_to_date() -> None:
+    made = pages()
+    assert {path.name: path.read_text() for path in FOLDER.glob("*.md")} == made, "make docs"
