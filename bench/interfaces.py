@@ -94,6 +94,21 @@ def seen(_):
 sniff(iface="{_FAR}", store=False, prn=seen)
 """
 )
+_TIMES = f"""
+import json, select, sys
+import numpy as np
+from ecmproto.capture.linux.receiver import FrameReceiver
+frames = int(sys.argv[1])
+with FrameReceiver("{_FAR}", socket_octets=512 << 20) as receiver:
+    times = np.zeros(0, np.int64)
+    while True:
+        select.select([receiver], [], [])
+        while (batch := receiver.receive()) is not None:
+            times = np.append(times, batch.time_ns)
+        if len(times) >= frames:
+            print(json.dumps(np.diff(times[:frames]).tolist()), flush=True)
+            times = times[frames:]
+"""
 _SENDER = f"""
 import numpy as np
 from ecmproto.capture.batch import Batch
@@ -126,6 +141,7 @@ def run() -> None:
         return
     with _network(), tempfile.TemporaryDirectory() as folder:
         _sending(Path(folder))
+        _gaps(Path(folder))
         _receiving(Path(folder))
 
 
@@ -156,6 +172,26 @@ def _sending(folder: Path) -> None:
         measured = Run(frames=_sent() - before, seconds=time.perf_counter() - start, cpu_seconds=cpu)
         short = f"  of {frames:,} sent {measured.frames:,}" if measured.frames != frames else ""
         print(f"  {name:29} {measured}  {_told(done)}{short}", flush=True)
+
+
+def _gaps(folder: Path) -> None:
+    """Print how far from the asked gap those are that the receiver's kernel sees."""
+    path, frames, asked_ns = folder / "even.pcap", 200_000, 10_000
+    write_frames(path, frames, _FRAME[:60])
+    receiver = subprocess.Popen(
+        _within([sys.executable, "-c", _TIMES, str(frames)]), stdout=subprocess.PIPE, text=True
+    )
+    _wait_for_socket()
+    print(f"\n|gap - asked| at 100,000 frames/s, in µs     {'p50':>8} {'p90':>8} {'p99':>8} {'max':>10}")
+    for options in ("", "--realtime", "--pacing even", "--pacing even --realtime"):
+        command = f"{COMMAND} send -i {_NEAR} -r {path} --rate 100kpps {options}"
+        _finished(command.split())
+        assert receiver.stdout is not None
+        off_us = sorted(abs(gap - asked_ns) / 1000 for gap in json.loads(receiver.stdout.readline()))
+        shown = (off_us[len(off_us) * share // 100] for share in (50, 90, 99))
+        print(f"  {options:42} {' '.join(f'{each:>8.3f}' for each in shown)} {off_us[-1]:>10.1f}", flush=True)
+    receiver.kill()
+    receiver.communicate()
 
 
 def _told(output: str) -> str:

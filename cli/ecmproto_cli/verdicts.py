@@ -25,7 +25,7 @@ from ecmproto_cli.recipes import (
 if TYPE_CHECKING:
     from ecmproto.capture import Batch
     from ecmproto.capture.linux.reader import InterfaceReader
-    from ecmproto.capture.linux.sender import SendReport
+    from ecmproto.capture.linux.transmission import SendReport
     from ecmproto.craft.expectations import Judge, Side, Verdict
     from ecmproto.formats.ethertypes import EtherTypes
 
@@ -176,7 +176,8 @@ class _Returning:
 
     def _run(self, interface: str, batches: Sequence[Batch]) -> None:
         from ecmproto.capture.linux.schedule import schedule_of
-        from ecmproto.capture.linux.sender import FrameSender, Transmission
+        from ecmproto.capture.linux.sender import FrameSender
+        from ecmproto.capture.linux.transmission import Transmission
 
         try:
             if batches:

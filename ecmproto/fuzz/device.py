@@ -23,7 +23,7 @@ from ecmproto.capture import Batch
 from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS, Value, all_of, equal, program_of
 from ecmproto.capture.linux.interface import interface_facts
 from ecmproto.capture.linux.packet_socket import PacketSocket, open_receiving
-from ecmproto.capture.linux.sender import Transmission
+from ecmproto.capture.linux.transmission import Transmission
 from ecmproto.codec.frame import MIN_OCTETS
 from ecmproto.errors import InterfaceError, ParameterError
 from ecmproto.units import NS_PER_S, format_time

@@ -25,6 +25,7 @@ from ecmproto.batch.conversations import is_udp_message
 from ecmproto.batch.flows import FlowTable, FullFlowTable, Numbers, learn_frames, number_frames
 from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT, signed, two_octets
 from ecmproto.batch.tags import own_tag
+from ecmproto.capture.linux.departures import new_counts
 from ecmproto.capture.linux.receiver import FRAMES, HEADROOM_OCTETS
 from ecmproto.capture.linux.wires import (
     FAILED,
@@ -39,7 +40,6 @@ from ecmproto.capture.linux.wires import (
     has_frames,
     is_served,
     monotonic_ns,
-    new_lateness,
     receive,
     send,
     sleep,
@@ -213,7 +213,7 @@ class PointState(Struct):
     leaving_ns: NDArray[np.int64]
     """When those that waited were to leave; below 0 for the others …"""
     lateness: NDArray[np.int64]
-    """… and how late they left, as `ecmproto.capture.linux.wires.new_lateness` has it."""
+    """… and how late they left, as `ecmproto.capture.linux.departures.new_counts` has it."""
 
 
 @released
@@ -633,5 +633,5 @@ def new_point_state(
         messages=new_records(Message, 1), held=held, firsts=np.full(MOST_FRAMES, _NOWHERE, np.int64),
         store=store, leaving_at=np.zeros(SENT_AT_ONCE, np.int64),
         leaving_octets=np.zeros(SENT_AT_ONCE, np.int64), leaving_ns=np.zeros(SENT_AT_ONCE, np.int64),
-        lateness=new_lateness(),
+        lateness=new_counts(),
     )  # fmt: skip

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ecmproto.batch.classes import FrameClass, class_of
 from ecmproto.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
 from ecmproto.batch.tags import TagLayout, own_tag, write_tag
+from ecmproto.capture.linux.departures import new_counts
 from ecmproto.capture.linux.wires import (
     FAILED,
     FRAMES_CAME,
@@ -39,7 +40,6 @@ from ecmproto.capture.linux.wires import (
     has_frames,
     is_served,
     monotonic_ns,
-    new_lateness,
     receive,
     send,
     sleep,
@@ -468,7 +468,7 @@ class Outgoing(NamedTuple):
     due_ns: NDArray[np.int64]
     """When each of those by the output was to leave …"""
     lateness: NDArray[np.int64]
-    """… and how late they left, as `ecmproto.capture.linux.wires.new_lateness` has it."""
+    """… and how late they left, as `ecmproto.capture.linux.departures.new_counts` has it."""
 
 
 def new_outgoing(interfaces: int, *, frames: int, largest_octets: int) -> Outgoing:
@@ -482,7 +482,7 @@ def new_outgoing(interfaces: int, *, frames: int, largest_octets: int) -> Outgoi
         np.zeros((interfaces, frames), np.int64),
         np.zeros((interfaces, frames), np.int64),
         np.zeros(frames, np.int64),
-        new_lateness(),
+        new_counts(),
     )
 
 

@@ -156,7 +156,7 @@ def test_realtime_is_before_others_and_not_for_longer(
 ) -> None:
     policies: list[int] = []
     monkeypatch.setattr(
-        "ecmproto.capture.linux.sender.Transmission.end",
+        "ecmproto.capture.linux.transmission.Transmission.end",
         lambda *_, **__: policies.append(os.sched_getscheduler(0)),
     )
     before = os.sched_getscheduler(0)

@@ -33,7 +33,8 @@ from ecmproto_cli.output import pairs
 if TYPE_CHECKING:
     from ecmproto.capture.linux.interface import InterfaceFacts
     from ecmproto.capture.linux.schedule import Schedule
-    from ecmproto.capture.linux.sender import FrameSender, Transmission
+    from ecmproto.capture.linux.sender import FrameSender
+    from ecmproto.capture.linux.transmission import Transmission
     from ecmproto.filter import Filter
     from ecmproto.fuzz.device import Patience, WiredDevice
     from ecmproto.fuzz.device_campaign import DeviceCampaign, FrameFitter, HeartbeatSchedule
@@ -386,7 +387,8 @@ def _cases(count: int) -> str:
 def opened(options: DeviceOptions, schedule: Schedule, held: HeldInterrupt) -> Iterator[OpenDevice]:
     """Open the interface and the heartbeats; InterfaceError if one cannot be opened."""
     from ecmproto.capture.batch import ETHERNET
-    from ecmproto.capture.linux.sender import FrameSender, Transmission
+    from ecmproto.capture.linux.sender import FrameSender
+    from ecmproto.capture.linux.transmission import Transmission
     from ecmproto.fuzz.device import WiredDevice, heartbeat_of
     from ecmproto_cli.commands.send import check_link
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.errors import EcmprotoError, EncodeError, InterfaceError, ParameterError, SpecError, counted
-from ecmproto.units import format_octets, format_rate, format_time
+from ecmproto.units import format_octets, format_rate, format_time, parse_time
 from ecmproto_cli.capturing import HeldInterrupt
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED, USAGE, CommandError, warn
-from ecmproto_cli.options import READ_HELP, captures_named, color_option, ethertype_option, force_option
+from ecmproto_cli.options import READ_HELP, TIME, captures_named, color_option, ethertype_option, force_option
 from ecmproto_cli.output import check_outputs, pairs
 from ecmproto_cli.progress import work
 from ecmproto_cli.recipes import (
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from ecmproto.capture import Batch
     from ecmproto.capture.linux.interface import InterfaceFacts
     from ecmproto.capture.linux.schedule import Schedule
-    from ecmproto.capture.linux.sender import FrameSender, GapCounts, Jitter, Sendable, SendReport, Spacing
+    from ecmproto.capture.linux.sender import FrameSender, Sendable
+    from ecmproto.capture.linux.transmission import GapCounts, Jitter, SendReport, Spacing, Transmission
     from ecmproto.craft.recipe import Chunk, Recipe
     from ecmproto.craft.sequences import Storm
     from ecmproto.craft.spec import Reading
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "ecmproto/send/1"
 _NAMES = 9
+_MANY = 2000
+"""Frames for which the compiled loop is loaded."""
 _SHORT = 0.995
 """A rate that is reached to less than this is said to have been missed."""
 
@@ -86,6 +89,10 @@ _OWN_SPEED = "the interface's"
     "--pacing", type=click.Choice(["rate", "even"]), default="rate", show_default=True,
     help="Keep the rate: what is late leaves together. Or keep frames apart, each by itself, for which a "
     "processor looks at the clock.",
+)  # fmt: skip
+@click.option(
+    "--spin", type=TIME, default="120us", show_default=True,
+    help="End sleeping so long before a frame's time, and look at the clock until then.",
 )  # fmt: skip
 @click.option("--bypass", is_flag=True, help="Go past the interface's queueing discipline.")
 @click.option(
@@ -123,6 +130,7 @@ def command(
     loop: bool,
     storm: str | None,
     pacing: str,
+    spin: str,
     bypass: bool,
     realtime: bool,
     far: str | None,
@@ -154,6 +162,7 @@ def command(
     from ecmproto.capture.linux.sender import Sendable
 
     options = taken_options(line)
+    keeping = Keeping(even=pacing == "even", spin_ns=parse_time(spin), many=loop or (count or 0) >= _MANY)
     paths = captures_named(read, required=False)
     others = {"count": count, "rate": rate, "speed": speed, "read": paths or None, "spec": spec}
     others["pacing"] = None if pacing == "rate" else pacing
@@ -164,7 +173,7 @@ def command(
         _check_expecting(words, spec, others)
         return _judged(
             words, line, spec, interface, far, captured, near_captured, junit=junit, force=force,
-            bypass=bypass, realtime=realtime, form=form, ethertypes=ethertypes,
+            keeping=keeping, bypass=bypass, realtime=realtime, form=form, ethertypes=ethertypes,
         )  # fmt: skip
     for name, given in (("junit", junit is not None), ("force", force)):
         if given:
@@ -185,15 +194,15 @@ def command(
         duration_ns = None if loop else options.duration_ns
         release = not options.no_release
         return send_storm(
-            interface, told, duration_ns=duration_ns, release=release, bypass=bypass, realtime=realtime,
-            form=form, ethertypes=ethertypes,
+            interface, told, keeping, duration_ns=duration_ns, release=release, bypass=bypass,
+            realtime=realtime, form=form, ethertypes=ethertypes,
         )  # fmt: skip
     schedule = schedule_of(rate=rate, speed=speed)
     sendable = Sendable()
     check_sources({"-r": paths or None, "--spec": spec}, words, line)
     source = _crafted(words, spec, line, seed, ethertypes) if not paths else _captured(paths, sendable)
     with opened_sender(interface, bypass=bypass, realtime=realtime) as (sender, check):
-        report, ended_by = _send(sender, check, _frames(source, count, loop), schedule, pacing)
+        report, ended_by = _send(sender, check, _frames(source, count, loop), schedule, keeping)
     if report.frames or not isinstance(ended_by, Exception):
         _say(report, sendable, form)
     return exit_code_after(report, ended_by)
@@ -220,6 +229,7 @@ def _judged(
     *,
     junit: str | None,
     force: bool,
+    keeping: Keeping,
     bypass: bool,
     realtime: bool,
     form: str,
@@ -252,7 +262,7 @@ def _judged(
         with opened_sender(near, bypass=bypass, realtime=realtime) as (sender, check):
 
             def send(batches: Iterable[Batch]) -> tuple[SendReport, BaseException | None]:
-                return _send(sender, check, batches, schedule_of(), "rate")
+                return _send(sender, check, batches, schedule_of(), keeping)
 
             report, ended_by = judge_interfaces(test, near, far, send)
         if ended_by is not None:
@@ -324,18 +334,36 @@ def _frames(source: Callable[[], Iterable[Batch]], count: int | None, loop: bool
     return source() if count is None and not loop else repeated(source, frames=count)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How frames keep to their times, and whether they will be many."""
+
+    even: bool = False
+    spin_ns: int
+    many: bool = False
+
+    def transmission(
+        self, sender: FrameSender, schedule: Schedule, check: Callable[[], None]
+    ) -> Transmission:
+        """Return what sends by a schedule."""
+        from ecmproto.capture.linux.transmission import Transmission
+
+        work.at(lambda: "send")
+        return Transmission(
+            sender, schedule, even=self.even, spin_ns=self.spin_ns, many=self.many, check=check,
+            prepared=work.end,  # a thread that writes would make frames late
+        )  # fmt: skip
+
+
 def _send(
     sender: FrameSender,
     check: Callable[[], None],
     batches: Iterable[Batch],
     schedule: Schedule,
-    pacing: str,
+    keeping: Keeping,
 ) -> tuple[SendReport, BaseException | None]:
     """Send the frames; return the report, and the interrupt or error that ended it early."""
-    from ecmproto.capture.linux.sender import Transmission
-
-    work.end()  # a thread that writes would make frames late
-    transmission = Transmission(sender, schedule, even=pacing == "even", check=check)
+    transmission = keeping.transmission(sender, schedule, check)
     try:
         transmission.run(batches)
     except (KeyboardInterrupt, EcmprotoError, CommandError) as error:
@@ -377,6 +405,7 @@ def _say(report: SendReport, sendable: Sendable, form: str) -> None:
 def send_storm(
     interface: str,
     storm: Storm,
+    keeping: Keeping,
     *,
     duration_ns: int | None,
     release: bool,
@@ -390,7 +419,7 @@ def send_storm(
         storm.check_duration(duration_ns)
     hold, last = (_batch(line, storm, ethertypes) for line in (storm.hold, storm.release))
     with opened_sender(interface, bypass=bypass, realtime=realtime) as (sender, check):
-        held = _StormTransmission(sender, storm, check)
+        held = _StormTransmission(sender, storm, keeping, check)
         report, ended_by = held.run(hold, last if release else None, duration_ns)
     if form == "json":
         document = report_document(report) | {"storm": storm_document(storm), "released": held.released}
@@ -415,14 +444,15 @@ def _batch(line: str, storm: Storm, ethertypes: EtherTypes) -> Batch:
 class _StormTransmission:
     """A storm on its way out of an interface."""
 
-    def __init__(self, sender: FrameSender, storm: Storm, check: Callable[[], None]) -> None:
+    def __init__(
+        self, sender: FrameSender, storm: Storm, keeping: Keeping, check: Callable[[], None]
+    ) -> None:
         from ecmproto.capture.linux.schedule import FrameRate
-        from ecmproto.capture.linux.sender import Transmission
 
         self._sender = sender
         self._storm = storm
         schedule = FrameRate(storm.renewal.frames_per_s)
-        self._transmission = Transmission(sender, schedule, check=check)
+        self._transmission = keeping.transmission(sender, schedule, check)
         self.released = False
 
     def run(

@@ -25,6 +25,7 @@ from numba.core import types
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux.departures import count_ns, percentile_ns
 from ecmproto.capture.linux.packet_socket import MESSAGE, message_array
 from ecmproto.capture.linux.receiver import ReceiveBuffer, Ring, give_back_slots, no_ring, take_slots, unpack
 from ecmproto.kernel import compiled, inlined
@@ -41,9 +42,9 @@ _FD, _EVENTS, _REVENTS, _POLL_PARTS = 0, 2, 3, 4
 """struct pollfd as 16-bit numbers: the descriptor takes two."""
 _POLLIN = select.POLLIN
 _CLOSED = -1
-_CLOCK_MONOTONIC = 1
-_DONTWAIT = 0x40
-"""MSG_DONTWAIT, which not every system's Python knows; these calls are Linux's."""
+CLOCK_MONOTONIC = 1
+DONTWAIT = 0x40
+"""MSGDONTWAIT, which not every system's Python knows; these calls are Linux's."""
 _NOTHING_THERE = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS)
 _EAGAIN, _EINTR, _ENOBUFS = _NOTHING_THERE
 _PARTS = 2
@@ -167,7 +168,7 @@ def detach(wires: Wires, interface: int) -> None:
     wires.polls[start + _REVENTS] = 0
 
 
-def _external(name: str, returns: Any, *arguments: Any) -> Any:
+def external(name: str, returns: Any, *arguments: Any) -> Any:
     """Return a C function, called by its name in compiled code, which is cached so, and by ctypes else."""
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return types.ExternalFunction(name, returns(*arguments))
@@ -182,23 +183,23 @@ def _external(name: str, returns: Any, *arguments: Any) -> Any:
     return lambda *given: found()(*given)
 
 
-_clock_gettime = _external("clock_gettime", types.int32, types.int32, types.int64)
-_ppoll = _external("ppoll", types.int32, types.int64, types.int64, types.int64, types.int64)
-_recvmmsg = _external(
+clock_gettime = external("clock_gettime", types.int32, types.int32, types.int64)
+_ppoll = external("ppoll", types.int32, types.int64, types.int64, types.int64, types.int64)
+_recvmmsg = external(
     "recvmmsg", types.int32, types.int32, types.int64, types.uint32, types.int32, types.int64
 )
-_sendmmsg = _external("sendmmsg", types.int32, types.int32, types.int64, types.uint32, types.int32)
-_errno: Any
+sendmmsg = external("sendmmsg", types.int32, types.int32, types.int64, types.uint32, types.int32)
+last_error: Any
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-    _errno = lambda: (ctypes.get_errno(),)  # noqa: E731
+    last_error = lambda: (ctypes.get_errno(),)  # noqa: E731
 else:
-    _errno = types.ExternalFunction("__errno_location", types.CPointer(types.int32)())  # type: ignore[no-untyped-call]
+    last_error = types.ExternalFunction("__errno_location", types.CPointer(types.int32)())  # type: ignore[no-untyped-call]
 
 
 @inlined
 def monotonic_ns(wires: Wires) -> int:
     """Return the time of the monotonic clock."""
-    _clock_gettime(_CLOCK_MONOTONIC, wires.state.moment_at)
+    clock_gettime(CLOCK_MONOTONIC, wires.state.moment_at)
     return int(wires.moment[0] * NS_PER_S + wires.moment[1])
 
 
@@ -283,9 +284,9 @@ def receive(wires: Wires, interface: int) -> bool:
         )  # fmt: skip
         return True
     # Frames in messages; of a ring, the error that waits in front of them.
-    count = _recvmmsg(wires.receiving[interface], state.messages_at, state.room, _DONTWAIT, 0)
+    count = _recvmmsg(wires.receiving[interface], state.messages_at, state.room, DONTWAIT, 0)
     if count < 0:
-        error = int(_errno()[0])
+        error = int(last_error()[0])
         if error != _EAGAIN and error != _EINTR and error != _ENOBUFS:
             state.error = error
         return state.error == 0
@@ -319,7 +320,7 @@ def send(
     done = 0
     while done < count:
         messages_at = wires.state.outgoing_at + done * _MESSAGE_OCTETS
-        taken = _sendmmsg(wires.sending[interface], messages_at, count - done, _DONTWAIT)
+        taken = sendmmsg(wires.sending[interface], messages_at, count - done, DONTWAIT)
         if taken <= 0:
             break
         done += taken
@@ -330,42 +331,12 @@ def send(
     return done
 
 
-_STEPS_BITS = 3
-_BUCKETS = 64 << _STEPS_BITS
-
-
-def new_lateness() -> NDArray[np.int64]:
-    """Return counts of departures by how late they were: the most of all, then the counts of buckets.
-
-    Buckets are 1 ns wide up to 16 ns, and an eighth of the power of two below their times beyond.
-    """
-    return np.zeros(1 + _BUCKETS, np.int64)
-
-
-@inlined
-def count_late(lateness: NDArray[np.int64], late_ns: int) -> None:
-    """Count a departure that was ``late_ns`` late, or early."""
-    rest, shift = max(late_ns, 0), 0
-    lateness[0] = max(lateness[0], rest)
-    while rest >= 2 << _STEPS_BITS:
-        rest >>= 1
-        shift += 1
-    lateness[1 + (shift << _STEPS_BITS) + rest] += 1
+count_late = inlined(count_ns)
 
 
 def lateness_gauges(lateness: NDArray[np.int64]) -> dict[str, float]:
-    """Return the median, the 99th percentile and the most of departures' lateness; nothing without any.
-
-    Percentiles are nearest-rank, at most an eighth too large.
-    """
-    counts = lateness[1:]
-    total = int(counts.sum())
-    if not total:
+    """Return the median, the 99th percentile and the most of departures' lateness; nothing without any."""
+    if not lateness[1:].any():
         return {}
-    gauges = {}
-    for percent in (50, 99):
-        bucket = int(np.searchsorted(np.cumsum(counts), -(-total * percent // 100)))
-        shift = max(0, (bucket >> _STEPS_BITS) - 1)
-        upper_ns = ((bucket - (shift << _STEPS_BITS) + 1) << shift) - 1
-        gauges[f"late_p{percent}_ns"] = float(min(upper_ns, int(lateness[0])))
+    gauges = {f"late_p{percent}_ns": float(percentile_ns(lateness, percent)) for percent in (50, 99)}
     return gauges | {"late_max_ns": float(lateness[0])}

@@ -1,9 +1,8 @@
-"""Schedules held to fractions; gaps as long as they can have been; lateness held to the sorted list."""
+"""Schedules held to fractions."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -18,7 +17,6 @@ from ecmproto.capture.linux.schedule import (
     Schedule,
     schedule_of,
 )
-from ecmproto.capture.linux.sender import GapCounts, Gaps, Lateness
 from ecmproto.errors import ParameterError
 
 LENGTHS = st.lists(st.integers(0, 9000), max_size=40)
@@ -106,90 +104,3 @@ def test_schedules_say_what_they_are() -> None:
     shown = [str(schedule_of(rate=rate)) for rate in ("1000pps", "1.5Mpps", "10G", "max")]
     assert shown == ["1,000 frames/s", "1.5e+06 frames/s", "10 Gb/s on the wire", "as fast as possible"]
     assert str(schedule_of(speed="2.5x")) == "the capture's times × 2.5"
-
-
-def counted(limit_ns: int, *calls: tuple[int, int]) -> GapCounts:
-    gaps = Gaps(limit_ns)
-    for begun, ended in calls:
-        gaps.add(begun, ended)
-    return gaps.counts()
-
-
-def test_one_frame_has_no_gap() -> None:
-    assert counted(100, (5, 9)) == GapCounts(limit_ns=100, longest_ns=0, longer=0, excess_ns=0, skipped=0)
-
-
-def test_a_gap_is_from_the_earliest_to_the_latest_moment() -> None:
-    found = counted(100, (0, 10), (90, 100), (250, 270))
-    assert (found.longest_ns, found.longer, found.excess_ns) == (180, 1, 80)
-    assert counted(100, (0, 10), (90, 101)).longer == 1, "it may have been just too long"
-    assert counted(100, (0, 10), (90, 100)).longer == 0
-
-
-def test_a_call_that_takes_long_is_not_counted_on_both_sides() -> None:
-    # whenever it left in 1000 ns, what ran free lies between 10 and 1000, and between 1010 and 1100
-    found = counted(10, (0, 5), (20, 1000), (1090, 1100))
-    assert (found.longer, found.longest_ns) == (2, 1080)
-    assert found.excess_ns == (1000 - 10) + (1100 - 1000)
-
-
-@given(
-    st.integers(1, 50),
-    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 60), st.floats(0, 1)), min_size=1),
-)
-def test_bounds_hold_whenever_the_frames_left(limit: int, steps: list[tuple[int, int, float]]) -> None:
-    gaps, now, left = Gaps(limit), 0, []
-    for pause, lasts, when in steps:
-        begun, now = now + pause, now + pause + lasts
-        gaps.add(begun, now)
-        left.append(begun + int(when * lasts))
-    found = gaps.counts()
-    real = [after - before for before, after in pairwise(left)]
-    assert found.longest_ns >= max(real, default=0)
-    assert found.longer >= sum(gap > limit for gap in real)
-    assert found.excess_ns >= sum(max(0, gap - limit) for gap in real)
-    assert found.excess_ns <= now
-
-
-BURSTS = st.lists(
-    st.tuples(
-        st.integers(0, 1 << 50),
-        st.integers(1, 10**6),
-        st.lists(st.integers(0, 1 << 50), min_size=1, max_size=9),
-    ),
-    min_size=1,
-    max_size=20,
-)
-
-
-@given(BURSTS, st.sampled_from([1, 50, 90, 99, 100]))
-def test_percentiles_are_right_to_1_in_128(bursts: list[tuple[int, int, list[int]]], percent: int) -> None:
-    lateness = Lateness()
-    late = []
-    for left, each, due in bursts:
-        lateness.add(left, each, due)
-        late += [max(0, left + i * each - time) for i, time in enumerate(due)]
-    exact = sorted(late)[-(-len(late) * percent // 100) - 1]
-    told = lateness.percentile_ns(percent)
-    assert exact <= told <= exact + exact / 128
-    assert lateness.greatest_ns == max(late)
-    assert lateness.percentile_ns(100) == max(late)
-
-
-def test_small_numbers_are_exact() -> None:
-    lateness = Lateness()
-    lateness.add(0, 1, [0] * 256)
-    assert [lateness.percentile_ns(percent) for percent in (50, 99, 100)] == [127, 253, 255]
-
-
-def test_nothing_was_late_where_nothing_left() -> None:
-    assert Lateness().percentile_ns(99) == 0
-
-
-def test_many_are_counted_as_few_are() -> None:
-    lateness = Lateness()
-    for _ in range(10_000):
-        lateness.add(1000, 1, [0])
-    lateness.add(50_000, 1, [0])
-    assert lateness.percentile_ns(50) == 1003
-    assert lateness.percentile_ns(100) == 50_000

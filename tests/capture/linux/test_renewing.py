@@ -11,7 +11,8 @@ import pytest
 from ecmproto.capture import Batch
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.schedule import FrameRate
-from ecmproto.capture.linux.sender import FrameSender, Refusal, SendReport, Transmission
+from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.capture.linux.transmission import Refusal, SendReport, Transmission
 from tests.capture.linux.traffic import frame
 from tests.namespaces import FAR, NEAR, Network
 
@@ -29,8 +30,19 @@ def seen(receiver: FrameReceiver) -> tuple[list[bytes], np.ndarray]:
     return frames, np.array(times, dtype=np.int64)
 
 
+@pytest.fixture(autouse=True)
+def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have `check` called behind each frame."""
+    monkeypatch.setattr("ecmproto.capture.linux.transmission._LOOK_NS", 0)
+
+
 def report_of(
-    interval_ns: int, limit_ns: int, until_ns: int, *, naps: dict[int, float] | None = None
+    interval_ns: int,
+    limit_ns: int,
+    until_ns: int,
+    *,
+    many: bool = False,
+    naps: dict[int, float] | None = None,
 ) -> tuple[SendReport, list[bytes], np.ndarray]:
     """Renew a frame, asleep for some seconds behind frames of some numbers."""
     with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
@@ -39,7 +51,7 @@ def report_of(
             if naps and sender.sent in naps:
                 time.sleep(naps.pop(sender.sent))
 
-        transmission = Transmission(sender, FrameRate(Fraction(10**9, interval_ns)), check=check)
+        transmission = Transmission(sender, FrameRate(Fraction(10**9, interval_ns)), many=many, check=check)
         batch = Batch.from_frames([HOLD])
         transmission.renew(batch, interval_ns=interval_ns, limit_ns=limit_ns, until_ns=until_ns)
         transmission.end(Batch.from_frames([RELEASE]), due_ns=until_ns)
@@ -48,9 +60,10 @@ def report_of(
     return report, frames, times
 
 
-def test_frames_leave_at_their_interval_and_the_last_ones_at_the_end(veth: Network) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_frames_leave_at_their_interval_and_the_last_ones_at_the_end(veth: Network, many: bool) -> None:
     began = time.time_ns()
-    report, frames, times = report_of(2 * MS, 1000 * MS, 100 * MS)
+    report, frames, times = report_of(2 * MS, 1000 * MS, 100 * MS, many=many)
     assert report.gaps is not None
     assert len(frames) == report.frames == 51 - report.gaps.skipped
     assert frames == [HOLD] * (len(frames) - 1) + [RELEASE]

@@ -17,7 +17,8 @@ from ecmproto.capture import Batch
 from ecmproto.capture.linux.interface import interface_facts
 from ecmproto.capture.linux.receiver import FrameReceiver
 from ecmproto.capture.linux.schedule import schedule_of
-from ecmproto.capture.linux.sender import FrameSender, Refusal, Transmission
+from ecmproto.capture.linux.sender import FrameSender, Messages
+from ecmproto.capture.linux.transmission import Refusal, Transmission
 from ecmproto.errors import InterfaceError
 from tests.capture.linux.traffic import TAGGED, eventually, frame, random_frames, received
 from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
@@ -93,11 +94,12 @@ def test_no_room_is_told_and_the_rest_may_be_tried_again(veth: Network) -> None:
         assert sender.sent == len(frames)
 
 
-def test_a_transmission_waits_for_room(veth: Network) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_a_transmission_waits_for_room(veth: Network, many: bool) -> None:
     narrow(veth)
     frames = [frame("0800", 1000)[:-2] + number.to_bytes(2) for number in range(100)]
     with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="max"))
+        transmission = Transmission(sender, schedule_of(rate="max"), many=many)
         transmission.run([Batch.from_frames(frames)])
         assert received(receiver, len(frames)) == frames
     report = transmission.report()
@@ -117,9 +119,10 @@ def test_bypassing_goes_past_the_queues(veth: Network) -> None:
         assert received(receiver, 50) == frames
 
 
-def test_no_frame_leaves_before_its_time(veth: Network) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_no_frame_leaves_before_its_time(veth: Network, many: bool) -> None:
     with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="500pps"))
+        transmission = Transmission(sender, schedule_of(rate="500pps"), many=many)
         before = time.time_ns()
         transmission.run([Batch.from_frames([frame("0800")] * 50)])
         after = time.time_ns()
@@ -137,9 +140,10 @@ def test_no_frame_leaves_before_its_time(veth: Network) -> None:
     assert 0 <= report.jitter.p50_ns <= report.jitter.p99_ns <= report.jitter.max_ns <= after - before
 
 
-def test_the_report_tells_the_first_frame_that_is_refused(veth: Network) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_the_report_tells_the_first_frame_that_is_refused(veth: Network, many: bool) -> None:
     with FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of())
+        transmission = Transmission(sender, schedule_of(), many=many)
         transmission.run(
             [
                 Batch.from_frames([frame("0800")] * 3),
@@ -162,35 +166,40 @@ def test_nothing_sent_has_no_rate(veth: Network) -> None:
     assert report.reached is None
 
 
-def test_a_link_that_comes_back_is_waited_for(veth: Network) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_a_link_that_comes_back_is_waited_for(veth: Network, many: bool) -> None:
     with FrameSender(NEAR) as sender:
         veth.ip(f"link set {NEAR} down")
         timer = threading.Timer(0.2, veth.ip, [f"link set {NEAR} up"])
         timer.start()
-        transmission = Transmission(sender, schedule_of(rate="max"))
+        transmission = Transmission(sender, schedule_of(rate="max"), many=many)
         transmission.run([Batch.from_frames([frame("0800")] * 3)])
         timer.join()
     assert transmission.report().frames == 3
     assert transmission.report().down > 0
 
 
-def test_a_link_that_stays_down_is_an_error(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ecmproto.capture.linux.sender._PATIENCE_NS", 50_000_000)
+@pytest.mark.parametrize("many", [False, True])
+def test_a_link_that_stays_down_is_an_error(
+    veth: Network, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    monkeypatch.setattr("ecmproto.capture.linux.transmission._PATIENCE_NS", 50_000_000)
     with FrameSender(NEAR) as sender:
         veth.ip(f"link set {NEAR} down")
-        transmission = Transmission(sender, schedule_of(rate="max"))
+        transmission = Transmission(sender, schedule_of(rate="max"), many=many)
         with pytest.raises(InterfaceError, match="a link that stayed down"):
             transmission.run([Batch.from_frames([frame("0800")])])
         assert transmission.report().frames == 0
 
 
+@pytest.mark.parametrize("many", [False, True])
 def test_frames_that_the_other_end_refuses_are_an_error(
-    veth: Network, monkeypatch: pytest.MonkeyPatch
+    veth: Network, monkeypatch: pytest.MonkeyPatch, many: bool
 ) -> None:
-    monkeypatch.setattr("ecmproto.capture.linux.sender._PATIENCE_NS", 50_000_000)
+    monkeypatch.setattr("ecmproto.capture.linux.transmission._PATIENCE_NS", 50_000_000)
     veth.ip(f"link set {NEAR} mtu 1600")
     with FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="max"))
+        transmission = Transmission(sender, schedule_of(rate="max"), many=many)
         with pytest.raises(InterfaceError, match=r"no room for a frame for 5 s .*a smaller MTU"):
             transmission.run([Batch.from_frames([frame("0800"), frame("0800", 1600)])])
         assert transmission.report().frames == 1
@@ -211,13 +220,14 @@ def test_an_interface_that_is_removed_is_an_error(veth: Network) -> None:
         FrameSender(NEAR)
 
 
-def test_what_interrupts_leaves_a_report(veth: Network) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_what_interrupts_leaves_a_report(veth: Network, many: bool) -> None:
     def check() -> None:
         if sender.sent >= 10:
             raise KeyboardInterrupt
 
     with FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="1000pps"), check=check)
+        transmission = Transmission(sender, schedule_of(rate="1000pps"), many=many, check=check)
         with pytest.raises(KeyboardInterrupt):
             transmission.run([Batch.from_frames([frame("0800")] * 1000)])
     assert 10 <= transmission.report().frames < 1000
@@ -273,6 +283,7 @@ class SlowMachine:
         self.calls: list[tuple[int, int]] = []
         self.sent = self.octets = self.full = self.down = 0
         self.facts = interface_facts("lo")
+        self.messages = Messages(1024)
 
     def perf_counter_ns(self) -> int:
         self.now_ns += 100
@@ -284,13 +295,11 @@ class SlowMachine:
     def unsendable(self, buffer: object, offset: object, captured: NDArray[np.int64]) -> NDArray[np.bool_]:
         return np.zeros(len(captured), np.bool_)
 
-    def load(self, buffer: object, offset: object, captured: object) -> None: ...
-
-    def push(self, first: int, count: int) -> int:
+    def take(self, first: int, count: int) -> tuple[int, int]:
         self.calls.append((self.now_ns, count))
         self.now_ns += 2_000 * count + (1_000_000 if len(self.calls) == 50 else 0)
         self.sent += count
-        return count
+        return count, 0
 
 
 @pytest.mark.parametrize("even", [False, True])
@@ -298,7 +307,8 @@ def test_frames_that_are_paced_evenly_never_leave_in_bunches(
     even: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine: Any = SlowMachine()
-    monkeypatch.setattr("ecmproto.capture.linux.sender.time", machine)
+    for module in ("departures", "transmission"):
+        monkeypatch.setattr(f"ecmproto.capture.linux.{module}.time", machine)
     transmission = Transmission(machine, schedule_of(rate="100kpps"), even=even)
     transmission.run([Batch.from_frames([bytes(60)] * 1000)] * 2)
     times = [now_ns for now_ns, _ in machine.calls]

@@ -1,0 +1,271 @@
+"""Departures compiled and interpreted, held to one another and to the rules, with a clock that is made up."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ecmproto.capture import Batch
+from ecmproto.capture.linux import compiled_departures, departures
+from ecmproto.capture.linux.compiled_departures import as_record, compiled_text
+from ecmproto.capture.linux.departures import (
+    ALL_LEFT,
+    BURST,
+    LOOK,
+    NOT_TAKEN,
+    DepartureState,
+    count_gap,
+    count_ns,
+    new_counts,
+    percentile_ns,
+)
+from ecmproto.capture.linux.schedule import FrameRate, schedule_of
+from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.capture.linux.transmission import Transmission
+from ecmproto.kernel import compiled
+from ecmproto.record import new_record
+from ecmproto.structs import Struct
+from tests.capture.linux.traffic import frame
+from tests.namespaces import NEAR, Network
+
+LOOKS_NS = 200_000
+
+
+class MadeUpFacts:
+    now_ns: int
+    naps: int
+    calls: int
+    sent: int
+
+
+class MadeUpLine(Struct):
+    """A clock, and a kernel that is late to wake and takes as many frames as it likes, drawn beforehand."""
+
+    facts: MadeUpFacts
+    late: NDArray[np.int64]
+    takes: NDArray[np.int64]
+    left_ns: NDArray[np.int64]
+
+
+@compiled
+def clock_ns(line: MadeUpLine) -> int:
+    line.facts.now_ns += 30
+    return line.facts.now_ns
+
+
+@compiled
+def nap(line: MadeUpLine, until_ns: int) -> bool:
+    facts = line.facts
+    facts.naps += 1
+    facts.now_ns = max(facts.now_ns, until_ns) + line.late[facts.naps % len(line.late)]
+    return facts.naps % 17 != 0
+
+
+@compiled
+def transmit(line: MadeUpLine, state: DepartureState, count: int) -> int:
+    facts = line.facts
+    facts.calls += 1
+    most = line.takes[facts.calls % len(line.takes)]
+    taken = min(count, int(most))
+    for _ in range(taken):
+        facts.now_ns += 1500
+        line.left_ns[facts.sent % len(line.left_ns)] = facts.now_ns
+        facts.sent += 1
+    state.error = 0 if taken == count else 105
+    return taken
+
+
+PARTS = {
+    "clock_ns": clock_ns, "nap": nap, "transmit": transmit, "count_ns": compiled_departures.count_ns,
+    "count_gap": compiled_departures.count_gap, "renewed_ns": compiled_departures.renewed_ns,
+}  # fmt: skip
+COMPILED = compiled_text(**PARTS)
+PLAIN: Any = FunctionType(
+    departures.depart.__code__,
+    {**vars(departures), **{name: getattr(each, "py_func", each) for name, each in PARTS.items()}},
+)
+
+
+def sent_with(depart: Any, due_ns: list[int], seed: int, **settings: int) -> tuple[Any, ...]:
+    """Return when frames left, and all that is counted of it."""
+    draws = random.Random(seed)
+    facts: Any = new_record(MadeUpFacts)
+    state = as_record(DepartureState())
+    line = MadeUpLine(
+        facts,
+        np.array([draws.choice((0, 5_000, 60_000, 2_000_000)) for _ in range(29)]),
+        np.array([draws.choice((0, 1, 7, 1024, 1024, 1024)) for _ in range(31)]),
+        np.zeros(4096, np.int64),
+    )
+    facts.now_ns = state.start_ns = 10**9
+    state.count = len(due_ns)
+    for name, value in settings.items():
+        setattr(state, name, value)
+    late, apart, why = new_counts(), new_counts(), LOOK
+    times = np.array(due_ns)
+    for _ in range(20_000):
+        state.look_ns = facts.now_ns + LOOKS_NS
+        why = depart(line, state, times, late, apart)
+        if why == ALL_LEFT:
+            break
+        if why == NOT_TAKEN:
+            assert state.error == 105
+            facts.now_ns += 300_000
+    assert why == ALL_LEFT
+    return line.left_ns[: facts.sent].tolist(), state.tolist(), facts.tolist(), late.tolist(), apart.tolist()
+
+
+@pytest.mark.parametrize("even", [0, 1])
+@pytest.mark.parametrize("spin_ns", [0, 120_000])
+def test_both_let_the_same_frames_leave_at_the_same_moments(even: int, spin_ns: int) -> None:
+    for seed in range(6):
+        draws = random.Random(seed)
+        gaps = [draws.choice((0, 0, 2_000, 10_000, 400_000)) for _ in range(300)]
+        due_ns = list(itertools.accumulate(gaps))
+        settings = {"even": even, "spin_ns": spin_ns}
+        found = sent_with(COMPILED, due_ns, seed, **settings)
+        assert found == sent_with(PLAIN, due_ns, seed, **settings)
+        left_ns = found[0]
+        assert len(left_ns) == len(due_ns)
+        # a call takes 1500 ns, during which its frame leaves
+        assert all(left - due >= 10**9 for left, due in zip(left_ns, due_ns, strict=True))
+        assert sum(found[3][1:]) == sum(found[4][1:]) + 1 == len(due_ns)
+        if even:
+            apart = [later - earlier for earlier, later in itertools.pairwise(left_ns)]
+            assert all(found >= asked * 7 // 8 for found, asked in zip(apart, gaps[1:], strict=True))
+
+
+def test_both_send_as_fast_as_it_goes() -> None:
+    found = sent_with(COMPILED, [0] * 3000, 1, paced=0)
+    assert found == sent_with(PLAIN, [0] * 3000, 1, paced=0)
+    assert len(found[0]) == 3000
+    assert not any(found[3])
+
+
+def test_both_renew_a_frame() -> None:
+    for seed in range(6):
+        settings = {"interval_ns": 50_000, "limit_ns": 100_000, "until_ns": 20_000_000, "spin_ns": 1000}
+        found = sent_with(COMPILED, [0], seed, **settings)
+        assert found == sent_with(PLAIN, [0], seed, **settings)
+        state = dict(zip(DepartureState.__dataclass_fields__, found[1], strict=True))
+        assert state["left"] == len(found[0])
+        assert state["left"] + state["skipped"] == 20_000_000 // 50_000
+        apart = np.diff(found[0])
+        assert state["longest_ns"] >= apart.max()
+        assert state["longer"] >= (apart > 100_000).sum() > 0
+
+
+def test_late_frames_leave_together_and_no_more_than_a_burst() -> None:
+    left_ns = sent_with(PLAIN, [0] * 200, 3)[0]
+    apart = np.diff(left_ns)
+    # 30 ns for each of three looks at the clock, or more where the kernel took none
+    bursts = np.split(left_ns, np.flatnonzero(apart > 1500) + 1)
+    assert max(map(len, bursts)) == BURST
+
+
+GAPS = st.tuples(st.integers(0, 60), st.integers(1, 60), st.floats(0, 1))
+
+
+def gaps_of(limit_ns: int, *calls: tuple[int, int]) -> tuple[int, int, int]:
+    """Return the longest gap, how many were longer, and by how much, of calls that lasted from to."""
+    state = DepartureState(limit_ns=limit_ns)
+    for begun, ended in calls:
+        count_gap(state, begun, ended)
+    return state.longest_ns, state.longer, state.excess_ns
+
+
+def test_a_gap_is_from_the_earliest_to_the_latest_moment() -> None:
+    assert gaps_of(100, (5, 9)) == (0, 0, 0), "one frame has none"
+    assert gaps_of(100, (1, 10), (90, 100), (250, 270)) == (180, 1, 80)
+    assert gaps_of(100, (1, 10), (90, 102))[1] == 1, "it may have been just too long"
+    assert gaps_of(100, (1, 10), (90, 101))[1] == 0
+
+
+def test_a_call_that_takes_long_is_not_counted_on_both_sides() -> None:
+    # whenever it left in 1000 ns, what ran free lies between 11 and 1000, and between 1010 and 1100
+    longest_ns, longer, excess_ns = gaps_of(10, (1, 5), (20, 1000), (1090, 1100))
+    assert (longest_ns, longer, excess_ns) == (1080, 2, (1000 - 11) + (1100 - 1000))
+
+
+@given(st.integers(1, 50), st.lists(GAPS, min_size=1))
+def test_bounds_hold_whenever_the_frames_left(limit: int, steps: list[tuple[int, int, float]]) -> None:
+    calls, now, left = [], 1, []
+    for pause, lasts, when in steps:
+        begun, now = now + pause, now + pause + lasts
+        calls.append((begun, now))
+        left.append(begun + int(when * lasts))
+    longest_ns, longer, excess_ns = gaps_of(limit, *calls)
+    real = [after - before for before, after in itertools.pairwise(left)]
+    assert longest_ns >= max(real, default=0)
+    assert longer >= sum(gap > limit for gap in real)
+    assert sum(max(0, gap - limit) for gap in real) <= excess_ns <= now
+
+
+@given(st.lists(st.integers(-5, 1 << 50), min_size=1, max_size=60), st.sampled_from([1, 50, 90, 99, 100]))
+def test_percentiles_are_right_to_1_in_128(times_ns: list[int], percent: int) -> None:
+    counts = new_counts()
+    for each in times_ns:
+        count_ns(counts, each)
+    exact = sorted(max(0, each) for each in times_ns)[-(-len(times_ns) * percent // 100) - 1]
+    told = percentile_ns(counts, percent)
+    assert exact <= told <= exact + exact / 128
+    assert counts[0] == percentile_ns(counts, 100) == max(0, *times_ns)
+
+
+def test_small_times_are_exact_and_none_have_no_percentile() -> None:
+    counts = new_counts()
+    assert percentile_ns(counts, 99) == 0
+    for each in range(256):
+        count_ns(counts, each)
+    assert [percentile_ns(counts, percent) for percent in (50, 99, 100)] == [127, 253, 255]
+
+
+def test_few_frames_do_not_wait_for_the_compiler(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loaded(descriptor: int) -> None:
+        raise AssertionError("it is loaded")
+
+    monkeypatch.setattr(compiled_departures, "new_line", loaded)
+    few, many = (Batch.from_frames([frame("0800")] * count) for count in (1999, 2000))
+    with FrameSender(NEAR) as sender:
+        sending = Transmission(sender, schedule_of(rate="max"))
+        sending.run([few, many])
+        assert sending.report().frames == 3999
+        with pytest.raises(AssertionError, match="it is loaded"):
+            Transmission(sender, schedule_of(rate="max")).run([many])
+
+
+def test_a_source_that_fails_or_hangs_ends_with_what_it_has_given(veth: Network) -> None:
+    batch = Batch.from_frames([frame("0800")] * 3000)
+    ended: list[float] = []
+
+    def failing() -> Any:
+        yield batch
+        raise ValueError("broken")
+
+    def hanging() -> Any:
+        yield batch
+        time.sleep(3)
+
+    def check() -> None:
+        if ended and sender.sent >= 6000:
+            raise KeyboardInterrupt
+
+    with FrameSender(NEAR) as sender:
+        sending = Transmission(sender, FrameRate(schedule_of(rate="1Mpps").frames_per_s), check=check)  # type: ignore[attr-defined]
+        with pytest.raises(ValueError, match="broken"):
+            sending.run(failing())
+        assert sending.report().frames == 3000
+        ended.append(time.monotonic())
+        with pytest.raises(KeyboardInterrupt):
+            sending.run(hanging())
+        assert sending.report().frames == 6000
+        assert time.monotonic() - ended[0] < 2.9
