@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Interface
-from ecmproto.columns import Stretches, Texts, extract
+from ecmproto.capture.batch import Batch, Interface
+from ecmproto.columns import Columns, Stretches, Texts, extract
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.stats.statistics import PFC_FAULTS, PfcFault, PfcFrames
@@ -22,10 +22,49 @@ _PRIORITIES = 8
 _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(_PRIORITIES))
 _BEHIND = "eth.trailer"
 """Where padding goes that is not all zeros."""
-_FIELDS = ("eth.dst", "eth.src", "frame.protocols", "macc.cbfc.enbv", *_TIMES, _BEHIND)
+PFC_FIELDS = ("eth.dst", "eth.src", "frame.protocols", "macc.cbfc.enbv", *_TIMES, _BEHIND)
+"""What `pfc_faults` reads."""
 _OCTETS, _FCS_OCTETS = 60, 4
 _TAGS = frozenset({"vlan", "ieee8021ad"})
 _GROUP_BIT = 1 << 40
+
+
+def pfc_faults(
+    batch: Batch, columns: Columns, interfaces: Sequence[Interface], lossless: Collection[int] | None = None
+) -> NDArray[np.bool_]:
+    """Return for each of `PFC_FAULTS` and each frame whether the frame has it (lossless 3).
+
+    All frames of ``batch`` are PFC with an Ethernet header, ``columns`` are its `PFC_FIELDS`, and
+    ``lossless`` the priorities that may be paused (None: any).
+    """
+    frames = CountedBatch(batch=batch, columns=columns, slots=np.zeros(0, np.int64))
+    every = np.arange(len(batch), dtype=np.int32)
+    source = frames.addresses("eth.src", every)
+    enabled = frames.values("macc.cbfc.enbv", every)
+    allowed = 0xFF if lossless is None else sum(1 << priority for priority in lossless)
+    stray = np.zeros(len(batch), np.bool_)
+    for priority, name in enumerate(_TIMES):
+        stray |= (frames.values(name, every) != 0) & ((enabled >> priority) & 1 == 0)
+    fcs = np.array([each.fcs_octets for each in interfaces] or [0], np.int64)
+    fcs = fcs[np.minimum(batch.interface, len(fcs) - 1)]
+    # some captures have the FCS and do not say so
+    untold = (fcs == 0) & (batch.original == _OCTETS + _FCS_OCTETS)
+    size = batch.original - np.where(untold, _FCS_OCTETS, fcs)
+    texts = columns["frame.protocols"].values
+    assert isinstance(texts, Texts)
+    tagged = np.array([not _TAGS.isdisjoint(word.split(":")) for word in texts.words], np.bool_)
+    return np.array(
+        [
+            frames.addresses("eth.dst", every) != _DESTINATION,
+            (source == 0) | (source & _GROUP_BIT != 0),
+            tagged[texts.codes],
+            enabled & 0xFF & ~allowed != 0,
+            enabled >> _PRIORITIES != 0,
+            stray,
+            _dirty(frames, untold),
+            size != _OCTETS,
+        ]
+    )
 
 
 class PfcFaultCounts:
@@ -50,35 +89,11 @@ class PfcFaultCounts:
         if not len(rows):
             return
         batch = counted.batch.select(np.unique(rows))
-        columns = extract(batch, _FIELDS, interfaces=interfaces, ethertypes=self._ethertypes)
+        columns = extract(batch, PFC_FIELDS, interfaces=interfaces, ethertypes=self._ethertypes)
+        found = pfc_faults(batch, columns, interfaces, self._lossless)
         every = np.arange(len(batch), dtype=np.int32)
-        frames = CountedBatch(batch=batch, columns=columns, slots=np.zeros(len(batch), np.int64))
+        frames = CountedBatch(batch=batch, columns=columns, slots=np.zeros(0, np.int64))
         source = frames.addresses("eth.src", every)
-        enabled = frames.values("macc.cbfc.enbv", every)
-        allowed = 0xFF if self._lossless is None else sum(1 << priority for priority in self._lossless)
-        stray = np.zeros(len(batch), np.bool_)
-        for priority, name in enumerate(_TIMES):
-            stray |= (frames.values(name, every) != 0) & ((enabled >> priority) & 1 == 0)
-        fcs = np.array([each.fcs_octets for each in interfaces] or [0], np.int64)
-        fcs = fcs[np.minimum(batch.interface, len(fcs) - 1)]
-        # some captures have the FCS and do not say so
-        untold = (fcs == 0) & (batch.original == _OCTETS + _FCS_OCTETS)
-        size = batch.original - np.where(untold, _FCS_OCTETS, fcs)
-        texts = columns["frame.protocols"].values
-        assert isinstance(texts, Texts)
-        tagged = np.array([not _TAGS.isdisjoint(word.split(":")) for word in texts.words], np.bool_)
-        found = np.array(
-            [
-                frames.addresses("eth.dst", every) != _DESTINATION,
-                (source == 0) | (source & _GROUP_BIT != 0),
-                tagged[texts.codes],
-                enabled & 0xFF & ~allowed != 0,
-                enabled >> _PRIORITIES != 0,
-                stray,
-                _dirty(frames, untold),
-                size != _OCTETS,
-            ]
-        )
         self._frames += len(batch)
         self._valid += int((~found.any(axis=0)).sum())
         self._faults += found.sum(axis=1)

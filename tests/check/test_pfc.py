@@ -1,0 +1,118 @@
+"""Rules of PAUSE and PFC: each finds the fault that was planted, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from ecmproto.check import Checked
+from tests.check.planting import MS, US, Event, checked, faults, frame
+
+QUANTUM_NS = 51.2
+"""At 10 Gb/s."""
+GOOD = frame("pfc prio3=100")
+
+
+def octets(at: int, new: bytes, of: bytes = GOOD) -> bytes:
+    return of[:at] + new + of[at + len(new) :]
+
+
+def pfc(events: list[Event], **parameters: str) -> Checked:
+    return checked(events, ["PFC"], {f"pfc.{name}": value for name, value in parameters.items()})
+
+
+@pytest.mark.parametrize(
+    ("rule", "bad", "measured"),
+    [
+        ("PFC001", octets(5, b"\x02"), "01:80:c2:00:00:02"),
+        ("PFC002", octets(6, b"\x03"), "03:00:00:00:00:c1"),
+        ("PFC002", octets(6, bytes(6)), "00:00:00:00:00:00"),
+        ("PFC003", frame("vlan id=5 priority=3 pfc prio3=100")[:60], None),
+        ("PFC005", octets(16, b"\x80"), 128),
+        ("PFC006", octets(20, b"\x00\x01"), "priority 1"),
+        ("PFC007", octets(59, b"\x01"), None),
+        ("PFC008", GOOD + bytes(40), 100),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_frame_that_a_receiver_may_refuse_is_found(rule: str, bad: bytes, measured: object) -> None:
+    result = pfc([(0, GOOD), (10 * MS, bad), (20 * MS, GOOD)])
+    assert faults(result) == [(rule, 2)]
+    assert result.findings[0].measured == measured
+    judged = {each.rule.id: each.judged for each in result.results}
+    assert judged["PFC001"] == judged["PFC008"] == 3
+
+
+def test_an_fcs_that_nobody_tells_of_is_no_padding() -> None:
+    assert faults(pfc([(0, GOOD + b"\x12\x34\x56\x78")])) == []
+
+
+def test_a_lossy_priority_is_not_paused_where_it_is_said_which_are() -> None:
+    events: list[Event] = [(0, frame("pfc prio3=100")), (10 * MS, frame("pfc prio3=100 prio5=1"))]
+    assert faults(pfc(events)) == []
+    assert any("PFC004 judged none" in note for note in pfc(events).notes)
+    result = pfc(events, lossless="3,4")
+    assert faults(result) == [("PFC004", 2)]
+    assert (result.findings[0].measured, result.findings[0].allowed) == ("priority 3, 5", "priority 3, 4")
+    assert not any("PFC004" in note for note in result.notes)
+
+
+def test_a_pause_that_ran_out_before_it_was_renewed_is_found() -> None:
+    end_ns = int(1000 * QUANTUM_NS)
+    events: list[Event] = [
+        (0, frame("pfc prio3=1000")),
+        (end_ns, frame("pfc prio3=1000")),  # in the very last moment
+        (2 * end_ns + 2 * US, frame("pfc prio3=1000")),  # late
+        (2 * end_ns + 3 * US, frame("pfc prio3=0")),
+        (2 * end_ns + 4 * US, frame("pfc prio3=1000")),  # after an end: another pause
+        (4 * end_ns + 100 * US, frame("pfc prio3=1000")),  # long after
+    ]
+    result = pfc(events)
+    assert faults(result) == [("PFC009", 3)]
+    assert result.findings[0].measured == "2 µs late"
+    assert result.findings[0].what == "the pause of priority 3 ran out before it was renewed"
+    assert any("10 Gb/s" in note for note in result.notes)
+    assert ("PFC009", 6) in faults(pfc(events, late="10ms"))
+    assert faults(pfc(events, rate="1G")) == []
+
+
+def test_pauses_of_other_classes_senders_and_interfaces_are_told_apart() -> None:
+    first, end_ns = frame("pause quanta=1000"), int(1000 * QUANTUM_NS)
+    others: list[Event] = [
+        (end_ns + US, frame("pfc prio0=1000")),
+        (end_ns + US, octets(11, b"\x77", first)),
+        (end_ns + US, first, 1),
+    ]
+    assert faults(pfc([(0, first), *others])) == []
+    assert faults(pfc([(0, first), (end_ns + US, first)])) == [("PFC009", 2)]
+
+
+def test_a_storm_is_found_and_a_busy_link_is_none() -> None:
+    renewed = int(0xFFFF * QUANTUM_NS) // 2
+    count = 220 * MS // renewed
+    storm: list[Event] = [(turn * renewed, frame("pfc prio3=65535")) for turn in range(count)]
+    result = pfc(storm)
+    assert faults(result) == [("PFC010", None)]
+    assert result.findings[0].what == "a storm of priority 3"
+    assert faults(pfc(storm, detect="10s")) == []
+    half: list[Event] = [
+        (turn * 4 * renewed + later, frame(f"pfc prio3={quanta}"))
+        for turn in range(count // 4)
+        for later, quanta in ((0, 65535), (renewed, 0))
+    ]
+    result = pfc(half)
+    assert faults(result) == []
+    (storms,) = [each for each in result.results if each.rule.id == "PFC010"]
+    assert (storms.judged, storms.wrong) == (1, 0)
+
+
+def test_frames_without_a_time_are_judged_by_themselves_alone() -> None:
+    from ecmproto.check import Checker, chosen
+    from tests.check.planting import batch_of
+
+    batch = batch_of([(0, GOOD), (1, octets(5, b"\x02"))])
+    batch = dataclasses.replace(batch, timed=batch.time_ns < 0)
+    checker = Checker(chosen(["PFC"]))
+    checker.add(batch)
+    assert faults(checker.result()) == [("PFC001", 2)]
