@@ -78,9 +78,13 @@ class _Faults:
     def __init__(self, settings: Settings, report: Report) -> None:
         self._report = report
         self._lossless = settings.of(PFCRules).lossless if settings.is_given("pfc.lossless") else None
+        self._is_untold = False
+        """Whether priorities were paused of which nobody says that they are lossless."""
+        self._asks = settings.is_active("PFC004") and self._lossless is None
 
     def add(self, rows: Rows) -> None:
         """Judge the PFC frames of a batch."""
+        self._is_untold |= self._asks
         found = pfc_faults(rows.batch, rows.columns, rows.interfaces, self._lossless)
         enabled = rows["macc.cbfc.enbv"]
 
@@ -100,11 +104,12 @@ class _Faults:
                 self._report.judge(rule.id, rows, Judged(wrong, what, *told.get(fault, (None, None))))
 
     def join(self, later: _Faults, shift: Shift) -> None:
-        """Do nothing: a frame is judged by itself."""
+        """Add whether there were PFC frames; each is judged by itself."""
+        self._is_untold |= later._is_untold
 
     def end(self, report: Report) -> None:
         """Tell what was not judged, and why."""
-        if self._lossless is None:
+        if self._is_untold:
             report.note(
                 "pfc.lossless",
                 "which priorities are lossless is not said (--param pfc.lossless=3,4): PFC004 judged none",
