@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,16 +67,21 @@ class Chain:
         picks = order[has_before][back]
         return Pairs(low[picks], upper[picks], before[has_before][back], events[picks])
 
-    def join(self, later: Chain, shift: Shift) -> Pairs:
-        """Add the events of a later part, and return the pairs that lie across the seam."""
+    def join(self, later: Chain, shift: Shift, change: Callable[[Int64], Int64] = lambda rows: rows) -> Pairs:
+        """Add the events of a later part, and return the pairs that lie across the seam.
+
+        Keys' higher halves are interfaces or 0; ``change`` is applied to the events of the later part, which
+        are shifted already.
+        """
         count = later.keys.count
-        numbers = self.keys.join(later.keys, np.ones(len(later._seen), np.int64))[:count]
+        numbers = self.keys.join(later.keys, np.ones(len(later._seen), np.int64), shift.interfaces)[:count]
         known = np.flatnonzero(numbers != NO_NUMBER)
         here = numbers[known]
-        first, last = _moved(later._first[known], shift), _moved(later._last[known], shift)
+        first, last = (change(_moved(rows[known], shift)) for rows in (later._first, later._last))
         across = self._seen[here]
         pairs = Pairs(
-            later.keys.low[known][across].astype(np.int64), later.keys.high[known][across].astype(np.int64),
+            later.keys.low[known][across].astype(np.int64),
+            later.keys.high[known][across].astype(np.int64) + shift.interfaces,
             self._last[here][across], first[across],
         )  # fmt: skip
         self._first[here[~across]] = first[~across]
@@ -99,3 +105,82 @@ def _moved(rows: Int64, shift: Shift) -> Int64:
     moved[:, NUMBER] += shift.frames
     moved[:, INTERFACE] += shift.interfaces
     return moved
+
+
+class SeenKeys:
+    """Which keys of 64 bits there were, up to ``most`` of them."""
+
+    def __init__(self, most: int) -> None:
+        from ecmproto.stats.tally import Numbering
+
+        self._keys = Numbering(most)
+        self._most = most
+
+    def add(self, keys: Int64) -> None:
+        """Note keys."""
+        if len(keys):
+            self._keys.numbers(keys, np.zeros_like(keys))
+
+    def join(self, later: SeenKeys) -> None:
+        """Note the keys of a later part."""
+        self._keys.join(later._keys, np.ones(self._most, np.int64))
+
+    def has(self, keys: Int64) -> Mask:
+        """Return which of some keys there were."""
+        return np.isin(keys, self.keys)
+
+    @property
+    def keys(self) -> Int64:
+        """The keys in the order in which they came."""
+        return self._keys.low.astype(np.int64)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there were more than there is room for."""
+        return self._keys.left_out > 0
+
+
+class FirstEvents:
+    """The first event of each key of 64 bits, up to ``most`` of them, and how many events there were."""
+
+    def __init__(self, most: int, width: int) -> None:
+        from ecmproto.stats.tally import Numbering
+
+        self._keys = Numbering(most)
+        self._events: Int64 = np.zeros((most, 3 + width), np.int64)
+        self._counts: Int64 = np.zeros(most, np.int64)
+
+    def __len__(self) -> int:
+        return self._keys.count
+
+    def add(self, keys: Int64, events: Int64, counts: Int64 | None = None) -> None:
+        """Take events, of which each stands for as many as ``counts`` says (None: one)."""
+        if not len(keys):
+            return
+        before = self._keys.count
+        numbers = self._keys.numbers(keys, np.zeros_like(keys))
+        known = numbers != NO_NUMBER
+        # of several values for one place the last one stays: the first event, from behind
+        new = np.flatnonzero(known & (numbers >= before))[::-1]
+        self._events[numbers[new]] = events[new]
+        np.add.at(self._counts, numbers[known], 1 if counts is None else counts[known])
+
+    def join(self, later: FirstEvents, shift: Shift) -> None:
+        """Take the events of a later part."""
+        count = len(later)
+        self.add(later.keys, _moved(later._events[:count], shift), later._counts[:count])
+
+    @property
+    def keys(self) -> Int64:
+        """The keys in the order in which they came."""
+        return self._keys.low.astype(np.int64)
+
+    @property
+    def events(self) -> Int64:
+        """The first event of each key, as rows of columns."""
+        return self._events[: len(self)]
+
+    @property
+    def counts(self) -> Int64:
+        """How many events each key had."""
+        return self._counts[: len(self)]

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tests.check.planting import MS, checked, faults, frame
+import dataclasses
+from random import Random
+from typing import Any
+
+import pytest
+
+from ecmproto.check import Checker, chosen
+from ecmproto.check.rules.qcn import FeedbackAgainstQueue
+from ecmproto.units import exact_octets
+from tests.check.planting import MS, Event, batch_of, checked, checker_of, faults, frame
 
 LINE = "vlan id=5 priority=6 cntag flow_id=7 cnm qntz_fb=12 q_offset=-406 q_delta=0"
 
@@ -24,3 +33,155 @@ def test_cnms_have_their_priority() -> None:
     seen = [(0, frame(LINE)), (MS, frame(other)), (2 * MS, frame("cnm"))]
     assert faults(checked(seen, ["QCN002"])) == [("QCN002", 2)]
     assert faults(checked(seen, ["QCN002"], {"qcn.cnm_priority": "3"})) == [("QCN002", 1)]
+
+
+def cnm(fb: int, offset: int, delta: int, **fields: Any) -> bytes:
+    line = "vlan id=5 priority=6 cntag flow_id=7 cnm"
+    return frame(line, qntz_fb=fb, q_offset=offset, q_delta=delta, **fields)
+
+
+QUEUES = [(-410, 30), (-500, 90), (-300, 200), (-700, -20), (-406, 0), (-250, 77), (-900, 100), (-333, 11)]
+"""Offsets and deltas in 64 octets."""
+
+
+def feedback(offset: int, delta: int, w: float, qeq: int) -> int:
+    return min(63, max(0, int(64 * (w * delta - offset) * 63 // (qeq * (2 * w + 1)))))
+
+
+@pytest.mark.parametrize(("w", "qeq"), [(2, 26_000), (0.5, 33_000), (4, 100_000)])
+def test_feedback_follows_from_the_queue_by_w_and_qeq_that_explain_most(w: float, qeq: int) -> None:
+    seen: list[Event] = []
+    for at, (offset, delta) in enumerate(QUEUES * 3):
+        seen.append((at * MS, cnm(feedback(offset, delta, w, qeq), offset, delta)))
+    right = feedback(*QUEUES[1], w, qeq)
+    seen.append((99 * MS, cnm(right + 3, *QUEUES[1])))
+    seen.append((100 * MS, cnm(right, *QUEUES[1], cpid="02:00:00:00:00:99/1")))
+    result = checked(seen, ["QCN003"])
+    assert faults(result) == [("QCN003", 25)]
+    assert result.findings[0].measured == right + 3
+    assert str(right) in str(result.findings[0].allowed).split(" by ")[0]
+    silent, estimated = sorted(result.notes)
+    assert estimated.startswith(f"qcn.w = {w:g} and qcn.qeq = {exact_octets(qeq)} estimated from 2")
+    assert silent.startswith("Too few CNMs of 02:00:00:00:00:99/1")
+    given = checked(seen, ["QCN003"], {"qcn.w": str(w), "qcn.qeq": f"{qeq}B"})
+    assert (faults(given), given.notes, given.results[0].judged) == ([("QCN003", 25)], (), 26)
+    # with parameters that others use most of them are wrong
+    assert checked(seen, ["QCN003"], {"qcn.w": "2", "qcn.qeq": "9kB"}).wrong > 10
+
+
+def test_cnms_beyond_those_kept_are_judged_by_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FeedbackAgainstQueue, "_KEPT", 10)
+    seen: list[Event] = []
+    for at, (offset, delta) in enumerate(QUEUES * 3):
+        fb = feedback(offset, delta, 2, 26_000) + (10 if at in (3, 20) else 0)
+        seen.append((at * MS, cnm(fb, offset, delta)))
+    for at_once in (1, 7, 100):
+        result = checker_of(seen, ["QCN003"], at_once=at_once).result()
+        assert (faults(result), result.results[0].judged) == ([("QCN003", 4), ("QCN003", 21)], 24)
+
+
+def test_no_parameters_fit_feedback_that_is_drawn() -> None:
+    drawn = Random(1)
+    seen: list[Event] = [
+        (at * MS, cnm(drawn.randrange(1, 63), drawn.randrange(-999, 0), drawn.randrange(99)))
+        for at in range(30)
+    ]
+    result = checked(seen, ["QCN003"])
+    assert (result.wrong, result.results[0].judged) == (0, 0)
+    assert result.notes[0].startswith("No qcn.w and qcn.qeq fit 30 CNMs")
+
+
+def test_a_cnm_says_something() -> None:
+    seen: list[Event] = [(0, cnm(0, 5, 0)), (MS, cnm(1, -40, 0))]
+    assert faults(checked(seen, ["QCN004"])) == [("QCN004", 1)]
+
+
+def test_msdu_lengths_are_true() -> None:
+    whole = frame(LINE, msdu=bytes(40))
+    beyond = frame("vlan id=5 priority=6 cntag flow_id=7 cnm", msdu_length=65, msdu=bytes(65))
+    missing = whole[:-10]
+    result = checked([(0, whole), (MS, beyond), (2 * MS, missing), (3 * MS, frame(LINE))], ["QCN005"])
+    assert [(each.frame, each.measured) for each in result.findings] == [(2, 65), (3, 40)]
+
+
+def test_what_the_capture_cut_off_is_not_missing() -> None:
+    batch = batch_of([(0, frame(LINE, msdu=bytes(40))[:60])])
+    checker = Checker(chosen(["QCN005"]))
+    checker.add(dataclasses.replace(batch, original=batch.captured + 22))
+    assert checker.result().wrong == 0
+
+
+def test_a_cnm_goes_to_a_station() -> None:
+    seen: list[Event] = [(0, frame(LINE)), (MS, frame(LINE, dst="01:00:5e:00:00:01"))]
+    result = checked(seen, ["QCN006"])
+    assert [(each.frame, each.measured) for each in result.findings] == [(2, "01:00:5e:00:00:01")]
+
+
+def test_control_frames_are_not_sampled() -> None:
+    seen: list[Event] = [
+        (0, frame(LINE, msdu=bytes.fromhex("080045000000"))),
+        (MS, frame(LINE, msdu=bytes.fromhex("22e700000000"))),
+        (2 * MS, frame(LINE, msdu=bytes.fromhex("88b500000000"))),
+        (3 * MS, frame(LINE, msdu=bytes.fromhex("0800"), encap_dst="01:80:c2:00:00:0e")),
+        (4 * MS, frame(LINE)),
+    ]
+    result = checked(seen, ["QCN007"])
+    assert [(each.frame, each.measured) for each in result.findings] == [
+        (2, "a CNM"), (3, "a message"), (4, "01:80:c2:00:00:0e"),
+    ]  # fmt: skip
+
+
+def data(station: int, flow: int | None, **fields: Any) -> bytes:
+    tag = "" if flow is None else f"cntag flow_id={flow}"
+    return frame(f"vlan id=5 priority=3 {tag} ip udp data", src=f"02:00:00:00:00:{station:02x}", **fields)
+
+
+def told(station: int, flow: int | None) -> bytes:
+    line = "vlan id=5 priority=6 cnm" if flow is None else f"vlan id=5 priority=6 cntag flow_id={flow} cnm"
+    return frame(line, dst=f"02:00:00:00:00:{station:02x}", src="02:00:00:00:cc:01")
+
+
+def test_cnms_go_to_stations_that_send_and_name_their_flows() -> None:
+    seen: list[Event] = [
+        (0, data(1, 7)), (1, data(2, None)), (2, told(1, 7)), (3, told(2, None)), (4, told(3, 7)),
+        (5, told(1, 8)), (6, told(1, 8)), (7, told(1, 0)), (8, told(4, 5)), (9, data(4, 5)),
+    ]  # fmt: skip
+    result = checked(seen, ["QCN008", "QCN009"])
+    assert [(each.rule, each.frame, each.subject) for each in result.findings] == [
+        ("QCN008", 5, "02:00:00:00:00:03"),
+        ("QCN009", 6, "02:00:00:00:00:01"), ("QCN009", 8, "02:00:00:00:00:01"),
+    ]  # fmt: skip
+    assert "CN-TAG 8" in result.findings[1].what
+    assert "without CN-TAG" in result.findings[2].what
+
+
+def test_a_capture_of_cnms_alone_says_nothing_of_stations() -> None:
+    result = checked([(0, told(1, 7)), (1, told(2, 7))], ["QCN008", "QCN009"])
+    assert [each.judged for each in result.results] == [0, 0]
+
+
+def sampled(*intervals: int) -> list[Event]:
+    """CNMs with so many octets of priority 3 between them, in frames of 8000."""
+    seen: list[Event] = []
+    for octets in intervals:
+        seen += [(len(seen) + each, data(1, 7, data=bytes(7942))) for each in range(octets // 8000)]
+        seen.append((len(seen), cnm(1, -40, 0, encap_prio=3)))
+    return seen
+
+
+def test_intervals_between_cnms_are_those_of_the_table() -> None:
+    seen = sampled(*[160_000] * 6, 40_000, 150_000)
+    short = 6 * 21 + 6
+    result = checked(seen, ["QCN010"])
+    assert faults(result) == [("QCN010", short)]
+    assert result.results[0].judged == 7
+    # stronger feedback asks for fewer octets
+    strong = cnm(63, -2000, 0, encap_prio=3)
+    seen[short - 7] = (seen[short - 7][0], strong)
+    assert faults(checked(seen, ["QCN010"])) == []
+
+
+def test_a_capture_with_too_few_frames_says_nothing_of_intervals() -> None:
+    seen = sampled(*[20_000] * 8)
+    assert checked(seen, ["QCN010"]).results[0].judged == 0
+    assert checked(seen, ["QCN010"], {"qcn.has_all": "yes"}).wrong == 7

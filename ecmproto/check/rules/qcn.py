@@ -6,12 +6,41 @@ Numbers in a CNM are cut to 64 octets, each by itself, so every comparison allow
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from ecmproto.check.rule import PRIORITY_FIELDS, Family, Judged, Rows, Rule, congestion_point
-from ecmproto.mechanisms.api.parameters import Parameters, redeclared
-from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
+import numpy as np
+
+from ecmproto.check.keyed import Chain, FirstEvents, Pairs, SeenKeys, events
+from ecmproto.check.report import Report
+from ecmproto.check.rule import (
+    PRIORITY_FIELDS,
+    STATION,
+    Family,
+    Int64,
+    Judged,
+    Rows,
+    Rule,
+    Settings,
+    Shift,
+    Where,
+    congestion_point,
+    cpid_of_key,
+    mac_of_key,
+)
+from ecmproto.columns.column import Stretches
+from ecmproto.errors import counted
+from ecmproto.mechanisms.api.parameters import Parameters, flag, ratio, redeclared
+from ecmproto.mechanisms.qcn.parameters import (
+    SAMPLE_OCTETS,
+    QCNCongestionPointParameters,
+)
+from ecmproto.units import QUEUE_UNIT_OCTETS, exact_octets
 
 _CNM = ("cnm.cpid",)
+_LEAST_SAMPLE, _LEAST, _MOST = 150_000, -(1 << 15), (1 << 15) - 1
+_MOST_FB, _MOST_MSDU = 63, 64
+_GROUP = 1 << 40
+_LINK_LOCAL = 0x0180C2000000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +50,18 @@ class QCNRules(Parameters):
     qeq_octets: int = redeclared(QCNCongestionPointParameters, "qeq_octets")
     weight: float = redeclared(QCNCongestionPointParameters, "weight")
     cnm_priority: int = redeclared(QCNCongestionPointParameters, "cnm_priority")
+    sample_base_octets: int = redeclared(QCNCongestionPointParameters, "sample_base_octets")
+    jitter: float = redeclared(QCNCongestionPointParameters, "jitter")
+    has_all: bool = flag(
+        "has_all", False, source="choice",
+        doc="whether every frame that comes to the congestion points is in the capture; else it is judged by "
+        "whether there are enough of them",
+    )  # fmt: skip
+    enough: float = ratio(
+        "enough", 0.85, (0, 1), source="choice",
+        doc="how much of what its CNMs ask for the capture must have of a congestion point's octets to judge "
+        "their intervals",
+    )  # fmt: skip
 
 
 _CPID = congestion_point("cnm.cpid")
@@ -33,13 +74,393 @@ def _version(cnms: Rows, parameters: QCNRules) -> Judged:
         return f"Version {version[row]}, ReservedV {reserved[row]}, encapsulated reserved {low[row]}"
 
     wrong = (version != 0) | (reserved != 0) | (low != 0)
-    return Judged(wrong, "Version and reserved bits are not 0", found, "0")
+    return Judged(wrong, "Version and reserved bits are not 0", found, 0)
 
 
 def _priority(cnms: Rows, parameters: QCNRules) -> Judged:
     wrong = cnms.priority != parameters.cnm_priority
     return Judged(wrong, "another priority", cnms.priority, parameters.cnm_priority, about=cnms.is_tagged)
 
+
+def _some_feedback(cnms: Rows, parameters: QCNRules) -> Judged:
+    return Judged(cnms["cnm.qntz_fb"] == 0, "feedback of nothing", 0, "1 to 63")
+
+
+def _msdu_length(cnms: Rows, parameters: QCNRules) -> Judged:
+    length, present = cnms["cnm.msdu_length"], np.zeros(len(cnms), np.int64)
+    column = cnms.columns["cnm.msdu"].outermost()
+    assert isinstance(column.values, Stretches)
+    present[column.rows] = column.values.octets
+    is_long, is_short = length > _MOST_MSDU, (present < length) & ~cnms.is_cut
+
+    def what(row: int) -> str:
+        if is_long[row]:
+            return "an MSDU length beyond 64"
+        return "an MSDU length beyond the octets that are there"
+
+    return Judged(is_long | is_short, what, length, "0 to 64, and as many octets")
+
+
+def _individual(cnms: Rows, parameters: QCNRules) -> Judged:
+    dst = cnms["eth.dst"]
+    return Judged((dst & _GROUP) != 0, "a CNM to a group", lambda row: mac_of_key(int(dst[row])), "a station")
+
+
+def _sampled(cnms: Rows, parameters: QCNRules) -> Judged:
+    column = cnms.columns["cnm.msdu"].outermost()
+    values = column.values
+    assert isinstance(values, Stretches)
+    etype = np.full(len(cnms), -1, np.int64)
+    whole = values.octets >= 2
+    at = values.start[whole]
+    etype[column.rows[whole]] = values.buffer[at].astype(np.int64) << 8 | values.buffer[at + 1]
+    types = cnms.ethertypes
+    never = {types.cnm: "a CNM", types.message: "a message", types.mac_control: "MAC Control"}
+    local = cnms["cnm.encap_dst"] & ~0xF == _LINK_LOCAL
+
+    def found(row: int) -> str:
+        return never.get(int(etype[row])) or mac_of_key(int(cnms["cnm.encap_dst"][row]))
+
+    wrong = np.isin(etype, list(never)) | local
+    return Judged(wrong, "feedback on a frame that is never sampled", found, "a data frame")
+
+
+class FeedbackAgainstQueue:
+    """Holds the quantized feedback of CNMs against their offset and delta: QCN003.
+
+    Where w or Qeq is not given, each congestion point's are estimated, from its CNMs among the first
+    `_KEPT`, which are kept for that.  Parts checked apart are estimated apart where they have more.
+    """
+
+    _KEPT = 1 << 16
+    _ESTIMATED_FROM = 1 << 12
+    _LEAST_CNMS = 8
+    _LEAST_SHARE = 2 / 3
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._parameters = settings.of(QCNRules)
+        self._w = self._parameters.weight if settings.is_given("qcn.w") else None
+        self._qeq = self._parameters.qeq_octets if settings.is_given("qcn.qeq") else None
+        self._report = report
+        self._kept: list[Int64] = []
+        self._kept_rows = 0
+        self._estimates: dict[int, tuple[float, int] | None] = {}
+
+    def add(self, cnms: Rows) -> None:
+        """Keep CNMs, and judge them once there are enough."""
+        seen = events(
+            cnms.number, cnms.time_ns, cnms.interface, cnms["cnm.cpid"], cnms["cnm.qntz_fb"],
+            cnms["cnm.q_offset"], cnms["cnm.q_delta"],
+        )  # fmt: skip
+        self._take(seen[(cnms["cnm.q_offset"] > _LEAST) & cnms.have(("cnm.qntz_fb", "cnm.q_delta"))])
+
+    def _take(self, seen: Int64) -> None:
+        known = np.isin(seen[:, 3], list(self._estimates))
+        self._judge(self._report, seen[known], self._estimates)
+        seen = seen[~known]
+        room = self._KEPT - self._kept_rows
+        self._kept.append(seen[:room])
+        self._kept_rows += len(seen[:room])
+        if self._kept_rows == self._KEPT:
+            kept = np.concatenate(self._kept)
+            self._kept, self._kept_rows = [], 0
+            self._estimates |= self._estimated(kept, self._report)
+            self._judge(self._report, kept, self._estimates)
+            self._take(seen[room:])
+
+    def join(self, later: FeedbackAgainstQueue, shift: Shift) -> None:
+        """Keep what a later part has kept."""
+        for part in later._kept:
+            moved = part.copy()
+            moved[:, 0] += shift.frames
+            moved[:, 2] += shift.interfaces
+            self._take(moved)
+        for cpid, estimate in later._estimates.items():
+            self._estimates.setdefault(cpid, estimate)
+
+    def end(self, report: Report) -> None:
+        """Judge what is kept."""
+        if self._kept:
+            kept = np.concatenate(self._kept)
+            self._judge(report, kept, self._estimates | self._estimated(kept, report))
+
+    def _estimated(self, kept: Int64, report: Report) -> dict[int, tuple[float, int] | None]:
+        """Return w and Qeq of each congestion point, None where none fit."""
+        found: dict[int, tuple[float, int] | None] = {}
+        for cpid in np.unique(kept[:, 3]).tolist():
+            rows = kept[kept[:, 3] == cpid]
+            if self._w is not None and self._qeq is not None:
+                found[cpid] = self._w, self._qeq
+                continue
+            found[cpid], used, share = self._estimate(rows)
+            name, told = cpid_of_key(cpid), counted(used, "CNM")
+            estimate = found[cpid]
+            if estimate is not None:
+                w, qeq = estimate
+                told = f"qcn.w = {w:g} and qcn.qeq = {exact_octets(qeq)} estimated from {told} of {name}."
+            elif used < self._LEAST_CNMS:
+                told = f"Too few CNMs of {name} to estimate qcn.w and qcn.qeq from: {told}. QCN003 is silent."
+            else:
+                told = f"No qcn.w and qcn.qeq fit {told} of {name}: {share:.0%} at best. QCN003 is silent."
+            report.note(f"QCN003 {cpid}", told)
+        return found
+
+    def _estimate(self, rows: Int64) -> tuple[tuple[float, int] | None, int, float]:
+        """Return w and Qeq that explain the most CNMs, how many were looked at, and which share they do."""
+        fb, offset, delta = rows[: self._ESTIMATED_FROM, 4:].T
+        usable = (fb > 0) & (fb < _MOST_FB) & (delta < _MOST) & (delta > _LEAST)
+        fb, offset, delta = fb[usable], offset[usable], delta[usable]
+        if len(fb) < self._LEAST_CNMS:
+            return None, len(fb), 0.0
+        weights = [2.0, *(2.0**power for power in range(-10, 11) if power != 1)]
+        best: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
+        for w in weights if self._w is None else [self._w]:
+            low, high = _pushed(offset, delta, w)
+            # the divisor Qeq·(2w + 1) lies between these
+            least, most = np.maximum(low, 0) * _MOST_FB / (fb + 1), high * _MOST_FB / fb
+            if self._qeq is not None:
+                divisor = self._qeq * (2 * w + 1)
+                count, span = int(((least < divisor) & (divisor <= most)).sum()), (divisor, divisor)
+            else:
+                count, span = _most_covered(least, most)
+            if count > best[0]:
+                best = count, w, *span
+        count, w, low_end, high_end = best
+        share = count / len(fb)
+        if share < self._LEAST_SHARE:
+            return None, len(fb), share
+        factor = 2 * w + 1
+        qeq = self._qeq or _roundest(
+            low_end / factor, high_end / factor, QCNCongestionPointParameters().qeq_octets
+        )
+        return (w, qeq), len(fb), share
+
+    def _judge(self, report: Report, rows: Int64, estimates: dict[int, tuple[float, int] | None]) -> None:
+        for cpid in np.unique(rows[:, 3]).tolist():
+            estimate = estimates.get(cpid)
+            if estimate is not None:
+                self._judge_point(report, rows[rows[:, 3] == cpid], *estimate)
+
+    @staticmethod
+    def _judge_point(report: Report, rows: Int64, w: float, qeq: int) -> None:
+        number, time_ns, interface, cpid, fb, offset, delta = rows.T
+        low, high = _pushed(offset, delta, w)
+        factor = _MOST_FB / (qeq * (2 * w + 1))
+        # a number at the border of one more may be either for how it was divided
+        least = np.clip(np.floor(low * factor - 1e-6), 0, _MOST_FB).astype(np.int64)
+        most = np.clip(np.floor(high * factor + 1e-6), 0, _MOST_FB).astype(np.int64)
+        wrong = (fb < least) | (fb > most)
+
+        def allowed(row: int) -> str:
+            either = f"{least[row]}" if least[row] == most[row] else f"{least[row]} to {most[row]}"
+            return (
+                f"{either} by offset {offset[row]} and delta {delta[row]} with w {w:g} and Qeq "
+                f"{exact_octets(qeq)}"
+            )
+
+        is_whole = (delta < _MOST) & (delta > _LEAST) & (offset < _MOST)
+        report.tell(
+            "QCN003", Where(number, time_ns, interface, cpid),
+            Judged(wrong, "quantized feedback", fb, allowed, about=is_whole),
+        )  # fmt: skip
+
+
+def _pushed(offset: Int64, delta: Int64, w: float) -> tuple[Any, Any]:
+    """Return between which numbers −Fb lies in octets: fields are cut to 64 octets."""
+    middle = QUEUE_UNIT_OCTETS * (w * delta - offset)
+    hidden = (QUEUE_UNIT_OCTETS - 1) * (1 + w)
+    return middle - hidden, middle + hidden
+
+
+def _most_covered(least: Any, most: Any) -> tuple[int, tuple[float, float]]:
+    """Return by how many intervals a point is covered at most, and from where to where that is so."""
+    whole = least < most
+    starts, ends = np.sort(least[whole]), np.sort(most[whole])
+    if not len(starts):
+        return 0, (0.0, 0.0)
+    # behind each start: the intervals that have begun, less those that ended before
+    covered = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, "right")
+    place = int(covered.argmax())
+    start = float(starts[place])
+    return int(covered[place]), (start, float(ends[np.searchsorted(ends, start, "right")]))
+
+
+def _roundest(low: float, high: float, usual: int) -> int:
+    """Return the number between two that has the fewest digits, the usual one if it is there."""
+    if low <= usual <= high:
+        return usual
+    step = 10 ** int(np.log10(max(high, 1)))
+    while step > 1:
+        for part in (step, step // 2):
+            rounded = int(high // part * part)
+            if part and rounded >= max(low, 1):
+                return rounded
+        step //= 10
+    return max(1, int(high))
+
+
+class Flows:
+    """Holds the stations and flows that CNMs go to against those that send: QCN008 and QCN009."""
+
+    _MOST = 1 << 16
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._stations = SeenKeys(self._MOST)
+        self._sent = SeenKeys(self._MOST)
+        self._told = FirstEvents(self._MOST, 2)
+        """CNMs by station and flow, with the station and the CPID."""
+
+    def add(self, rows: Rows) -> None:
+        """Note who sends what, and who is told."""
+        is_cnm = rows.has("cnm.cpid")
+        has_source = rows.has("eth.src")
+        data = np.flatnonzero(has_source & ~is_cnm)
+        source, flow = rows["eth.src"], rows["cntag.flow_id"]
+        self._stations.add(source[data])
+        self._sent.add(source[data] << 16 | flow[data])
+        cnms = np.flatnonzero(has_source & is_cnm)
+        if len(cnms):
+            station = rows["eth.dst"][cnms]
+            seen = events(rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms], station, flow[cnms])
+            self._told.add(station << 16 | flow[cnms], seen)
+
+    def join(self, later: Flows, shift: Shift) -> None:
+        """Note those of a later part."""
+        self._stations.join(later._stations)
+        self._sent.join(later._sent)
+        self._told.join(later._told, shift)
+
+    def end(self, report: Report) -> None:
+        """Tell of stations and flows that send nothing."""
+        if not len(self._told):
+            return
+        number, time_ns, interface, station, flow = self._told.events.T
+        if self._stations.is_full or self._sent.is_full:
+            report.note("QCN008", f"More than {self._MOST:,} flows: QCN008 and QCN009 are silent.")
+            return
+        where = Where(number, time_ns, interface, station)
+        is_source = self._stations.has(station)
+        if is_source.any():
+            report.tell("QCN008", where, Judged(~is_source, "this station sends nothing in the capture"))
+
+        def what(row: int) -> str:
+            sent = (flow[row] and f"a frame with CN-TAG {flow[row]}") or "a frame without CN-TAG"
+            return f"this station sends no such flow: needed {sent}"
+
+        wrong = ~self._sent.has(self._told.keys)
+        report.tell("QCN009", where, Judged(wrong, what, about=is_source))
+
+
+class SamplingIntervals:
+    """Holds the octets between two CNMs of a congestion point against the table: QCN010.
+
+    What stands in the capture are frames that came or frames that left: the queue's own change, which the
+    CNMs tell, is allowed for.
+    """
+
+    _MOST_POINTS = 1024
+    _MOST_SHORT = 1000
+    _FEW = 0.2
+    """Above this share of intervals that are too short it is the capture that has too little."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._parameters = settings.of(QCNRules)
+        self._totals = np.zeros(8, np.int64)
+        self._largest = 0
+        self._chain = Chain(self._MOST_POINTS, 4)
+        self._points: dict[int, list[int]] = {}
+        """For each CPID octets counted and needed, intervals, and those too short."""
+        self._short: list[Int64] = []
+
+    def add(self, rows: Rows) -> None:
+        """Count octets by priority up to each CNM."""
+        is_cnm = rows.has("cnm.cpid")
+        priority, cnms = rows.priority, np.flatnonzero(is_cnm & rows.has("cnm.encap_prio"))
+        octets = np.where(is_cnm, 0, rows.octets)
+        sampled = rows["cnm.encap_prio"][cnms]
+        until = np.zeros(len(cnms), np.int64)
+        for each in np.unique(sampled).tolist():
+            summed = np.cumsum(np.where(priority == each, octets, 0))
+            mine = sampled == each
+            until[mine] = self._totals[each] + summed[cnms[mine]]
+        self._totals += np.bincount(priority, weights=octets, minlength=8).astype(np.int64)
+        self._largest = max(self._largest, int(octets.max(initial=0)))
+        seen = events(
+            rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms], until, sampled,
+            rows["cnm.qntz_fb"][cnms], rows["cnm.q_offset"][cnms],
+        )  # fmt: skip
+        self._take(self._chain.follow(rows["cnm.cpid"][cnms], rows.interface[cnms], seen))
+
+    def _take(self, pairs: Pairs) -> None:
+        if not len(pairs.low):
+            return
+        parameters = self._parameters
+        table = np.array(SAMPLE_OCTETS, np.int64) * parameters.sample_base_octets // _LEAST_SAMPLE
+        needed = (table[pairs.before[:, 5] // 8] * (1 - parameters.jitter)).astype(np.int64)
+        grown = (pairs.before[:, 6] - pairs.now[:, 6]) * QUEUE_UNIT_OCTETS
+        counted_octets = pairs.now[:, 3] - pairs.before[:, 3] + np.maximum(grown, 0)
+        for cpid in np.unique(pairs.low).tolist():
+            mine = pairs.low == cpid
+            sums = self._points.setdefault(cpid, [0, 0, 0, 0])
+            sums[0] += int(counted_octets[mine].sum())
+            sums[1] += int(needed[mine].sum())
+            sums[2] += int(mine.sum())
+        least = counted_octets + 2 * QUEUE_UNIT_OCTETS
+        short = np.flatnonzero(least < needed)
+        room = self._MOST_SHORT - sum(map(len, self._short))
+        if len(short) and room > 0:
+            now = pairs.now[short[:room]]
+            self._short.append(
+                np.column_stack(
+                    [now[:, :3], pairs.low[short[:room]], least[short[:room]], needed[short[:room]]]
+                )
+            )
+
+    def join(self, later: SamplingIntervals, shift: Shift) -> None:
+        """Add those of a later part, whose octets are counted from its beginning."""
+
+        def change(rows: Int64) -> Int64:
+            rows[:, 3] += self._totals[rows[:, 4]]
+            return rows
+
+        across = self._chain.join(later._chain, shift, change)
+        self._take(across)
+        for cpid, sums in later._points.items():
+            here = self._points.setdefault(cpid, [0, 0, 0, 0])
+            here[:] = [one + other for one, other in zip(here, sums, strict=True)]
+        for part in later._short:
+            moved = part.copy()
+            moved[:, 0] += shift.frames
+            moved[:, 2] += shift.interfaces
+            self._short.append(moved)
+        self._totals += later._totals
+        self._largest = max(self._largest, later._largest)
+
+    def end(self, report: Report) -> None:
+        """Tell of intervals that are too short where the capture has enough of a point's frames."""
+        short = np.concatenate([np.zeros((0, 6), np.int64), *self._short])
+        # a frame may stand in the capture before or behind the CNM that it caused
+        short = short[short[:, 4] + 2 * self._largest < short[:, 5]]
+        for cpid, (have, need, intervals, _) in self._points.items():
+            rows = short[short[:, 3] == cpid]
+            enough = have >= self._parameters.enough * need and len(rows) <= self._FEW * intervals
+            if not enough and not self._parameters.has_all:
+                continue
+            number, time_ns, interface, subject, octets, needed = rows.T
+            passed = np.zeros(intervals - len(rows), np.int64)
+            report.count("QCN010", Where(passed, passed, passed, passed + cpid))
+            every = np.ones(len(rows), np.bool_)
+
+            def allowed(row: int, needed: Int64 = needed) -> str:
+                return f"{needed[row]} or more by the feedback of the one before"
+
+            report.tell(
+                "QCN010", Where(number, time_ns, interface, subject),
+                Judged(every, "octets since the CNM before", octets, allowed),
+            )  # fmt: skip
+
+
+_FLOWS = ("eth.src", "cntag.flow_id", "cnm.cpid", "eth.dst")
 
 RULES = (
     Rule(
@@ -66,6 +487,120 @@ RULES = (
         optional=PRIORITY_FIELDS,
         parameters=("cnm_priority",),
         expression=_priority,
+    ),
+    Rule(
+        id="QCN003",
+        name="feedback against queue",
+        sentence="A CNM's quantized feedback follows from its offset and delta.",
+        why="The feedback is −Fb·63 ÷ (Qeq·(2w + 1)), rounded down and at most 63, where −Fb is w·delta − "
+        "offset. Offset and delta are cut to 64 octets, which is allowed for. Where w or Qeq is not "
+        "given, both are estimated for each congestion point as those that explain most of its CNMs, "
+        "which the output says; with fewer than 8 CNMs, or where less than two thirds of them agree, "
+        "the rule is silent. A finding means a congestion point that computes wrongly, or one whose "
+        "parameters changed.",
+        clause="802.1Q 30.2.1, 32.8; S001; algorithms 3",
+        severity="error",
+        subject=_CPID,
+        on=_CNM,
+        fields=("cnm.qntz_fb", "cnm.q_offset", "cnm.q_delta"),
+        parameters=("qeq", "w"),
+        memory=FeedbackAgainstQueue,
+    ),
+    Rule(
+        id="QCN004",
+        name="some feedback",
+        sentence="A CNM's quantized feedback is 1 to 63.",
+        why="A congestion point sends a CNM only for feedback above 0; one with 0 changes nothing at the "
+        "reaction point and costs a frame.",
+        clause="802.1Q 32.8; algorithms 3",
+        severity="warning",
+        subject=_CPID,
+        on=_CNM,
+        fields=("cnm.qntz_fb",),
+        expression=_some_feedback,
+    ),
+    Rule(
+        id="QCN005",
+        name="MSDU length",
+        sentence="A CNM's Encapsulated MSDU length is at most 64, and that many octets follow.",
+        why="A receiver discards any other CNM, so that the reaction point never hears of it.",
+        clause="802.1Q 33.4.10; wire-formats 3",
+        severity="error",
+        subject=_CPID,
+        on=_CNM,
+        fields=("cnm.msdu_length",),
+        optional=("cnm.msdu",),
+        expression=_msdu_length,
+    ),
+    Rule(
+        id="QCN006",
+        name="to one station",
+        sentence="A CNM goes to a single station.",
+        why="It is addressed to the source of the sampled frame, which is never a group.",
+        clause="802.1Q 32.9.4; wire-formats 1.2",
+        severity="error",
+        subject=_CPID,
+        on=_CNM,
+        fields=("eth.dst",),
+        expression=_individual,
+    ),
+    Rule(
+        id="QCN007",
+        name="what is sampled",
+        sentence="A CNM is never caused by a CNM, a message, MAC Control or a link-local frame.",
+        why="Feedback on feedback slows nothing down and adds to the congestion that it reports.",
+        clause="802.1Q 32.8; wire-formats 1.2",
+        severity="error",
+        subject=_CPID,
+        on=_CNM,
+        fields=("cnm.encap_dst",),
+        optional=("cnm.msdu",),
+        expression=_sampled,
+    ),
+    Rule(
+        id="QCN008",
+        name="to a source",
+        sentence="A CNM goes to a station that sends.",
+        why="A CNM to another address slows nobody down. Judged where the capture shows frames of at "
+        "least one of the stations that CNMs go to; a finding for each station and flow, at its first "
+        "CNM.",
+        clause="802.1Q 32.9.4; wire-formats 3",
+        severity="warning",
+        subject=STATION,
+        on=(),
+        optional=_FLOWS,
+        memory=Flows,
+    ),
+    Rule(
+        id="QCN009",
+        name="flow of the CN-TAG",
+        sentence="A CNM's CN-TAG is one that the station it goes to sends; none or 0 stands for frames "
+        "without.",
+        why="The reaction point finds its limiter by this number: with another one the CNM is counted and "
+        "changes nothing. Judged for stations of which the capture has frames.",
+        clause="802.1Q 32.9.4, 33.2; wire-formats 2, 3",
+        severity="error",
+        subject=STATION,
+        on=(),
+        optional=_FLOWS,
+        memory=Flows,
+    ),
+    Rule(
+        id="QCN010",
+        name="sampling interval",
+        sentence="Between two CNMs of a congestion point at least the octets come that its table asks for.",
+        why="The countdown reloads with the base for the feedback, 150 kB without and 18.5 kB for the "
+        "strongest, times 0.85 to 1.15; a congestion point that samples more often slows its sources "
+        "down too far. Counted are the frames of the CNM's encapsulated priority in the capture, of "
+        "any destination. Judged where the capture has enough of them for most intervals, or with "
+        "--param qcn.has_all=yes.",
+        clause="802.1Q 32.8 (Table 32-1); S001; algorithms 3",
+        severity="warning",
+        subject=_CPID,
+        on=(),
+        optional=(*_CNM, "cnm.encap_prio", "cnm.qntz_fb", "cnm.q_offset", *PRIORITY_FIELDS),
+        parameters=("sample_base", "jitter", "has_all", "enough"),
+        memory=SamplingIntervals,
     ),
 )
 
