@@ -74,15 +74,22 @@ _DROPPED = "dropped by the port"
 class ClosedLoopOutput:
     """A writer of a capture of one Ethernet interface, in the format of ``path``'s name, else the reader's.
 
+    ``path`` may be a writer that is open, whose first interface is taken.
+
     A frame stands at the time at which it came to the port, with its station's tags and as the port sent it
     on; dropped ones are there too.  In pcapng comments say what generated frames came from and which frames
     the port dropped.  Frames that never came to the port are not there, nor are FCS.
     """
 
-    def __init__(self, reader: CaptureReader, path: str | os.PathLike[str], *, force: bool) -> None:
-        kind = format_of(path, reader.format)
-        self.commented = kind == "pcapng"
-        self._writer = PcapngWriter(path, force=force) if self.commented else PcapWriter(path, force=force)
+    def __init__(
+        self, reader: CaptureReader, path: str | os.PathLike[str] | PcapngWriter, *, force: bool = False
+    ) -> None:
+        self.commented = isinstance(path, PcapngWriter) or format_of(path, reader.format) == "pcapng"
+        self._writer: PcapngWriter | PcapWriter
+        if isinstance(path, PcapngWriter):
+            self._writer = path
+        else:
+            self._writer = (PcapngWriter if self.commented else PcapWriter)(path, force=force)
         self._under_way = FramesInFlight()
         self._examples: dict[tuple[int, int], bytes] = {}
 

@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 def install_files() -> list[InstalledFile]:
     """Return the files that ``install`` writes and ``uninstall`` removes."""
+    from ecmproto.interop.extcap import SCRIPT_NAME, entry_script
     from ecmproto.interop.lua import FILE_NAME, dissector
     from ecmproto.interop.wireshark import InstalledFile
 
-    return [InstalledFile(kind="plugin", name=FILE_NAME, text=dissector())]
+    return [
+        InstalledFile(kind="plugin", name=FILE_NAME, text=dissector()),
+        InstalledFile(kind="extcap", name=SCRIPT_NAME, text=entry_script()),
+    ]
 
 
 @click.group()
