@@ -4,11 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/ecmproto
+PARALLEL := $(BIN)/pytest -n auto --dist worksteal
 FUZZ_TIME ?= 60s
 KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms lab \
 	cli/test_dissect_large.py cli/test_dissect_columns.py test_kernel.py test_kernel_cache.py)
 
-.PHONY: demo test test-all lint unit thorough coverage boundscheck bench fuzz docs papers pcaps clean
+.PHONY: demo test test-all lint unit thorough every alone coverage boundscheck bench fuzz docs papers pcaps clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -23,22 +24,27 @@ $(VENV)/ready-dev: $(VENV)/ready
 demo: $(VENV)/ready  ## the main job on the bundled captures
 	@BIN=$(BIN) sh docs/demo.sh
 
-test: lint unit  ## what a newcomer runs: some six minutes on two cores
+test: lint unit  ## what a newcomer runs: some five minutes on two cores
 
-test-all: test thorough  ## everything that CI runs
+test-all: lint every alone  ## everything that CI runs
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	$(BIN)/lint-imports
 
 unit: $(VENV)/ready-dev
-	$(BIN)/pytest -n auto --dist worksteal -m 'not alone and not thorough'
+	$(PARALLEL) -m 'not alone and not thorough'
 
 thorough: $(VENV)/ready-dev
-	$(BIN)/pytest -n auto --dist worksteal -m 'thorough and not alone'
-	$(BIN)/pytest -m alone
+	$(PARALLEL) -m 'thorough and not alone'
+
+every: $(VENV)/ready-dev  # unit and thorough in one: each start of pytest imports all files of tests
+	$(PARALLEL) -m 'not alone'
+
+alone: $(VENV)/ready-dev
+	$(BIN)/pytest -m alone tests/live
 
 coverage: $(VENV)/ready-dev  ## with the kernels run as plain Python, so that their lines count too
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest
@@ -46,7 +52,7 @@ coverage: $(VENV)/ready-dev  ## with the kernels run as plain Python, so that th
 	$(BIN)/coverage report
 
 boundscheck: $(VENV)/ready-dev  ## the tests that drive kernels, each access to an array checked
-	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n auto --dist worksteal -m 'not alone' $(KERNEL_TESTS)
+	NUMBA_BOUNDSCHECK=1 $(PARALLEL) -m 'not alone' $(KERNEL_TESTS)
 
 bench: $(VENV)/ready-dev  ## figures beside peers, measured in the same run
 	$(BIN)/python -m bench

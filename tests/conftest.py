@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,6 +20,10 @@ CI = bool(os.environ.get("CI"))
 os.environ["ECMPROTO_PROGRESS"] = "0"
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_CAPTURES = REPOSITORY.parent / "shared" / "captures"
+
+# Until all tests are collected: what that makes stays, and looking at it again and again takes a third of it.
+THRESHOLDS = gc.get_threshold()
+gc.set_threshold(50_000, 20, 20)
 
 # No deadlines: the machines that run this differ.  In CI the same examples every time.
 settings.register_profile(
@@ -64,12 +69,31 @@ THOROUGH = (
 """Files of tests that take long: `make test-all` runs them, `make test` does not."""
 
 
+def is_thorough(path: Path) -> bool:
+    """Whether a file of tests is among those that take long."""
+    return path.relative_to(Path(__file__).parent).as_posix() in THOROUGH
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files of tests of which `make` would leave out every test: importing all takes long."""
+    if collection_path.suffix != ".py":
+        return None
+    left_out = "not thorough" if is_thorough(collection_path) else "thorough"
+    return True if left_out in str(config.option.markexpr).split(" and ") else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of thorough files; each of these has some."""
-    folder = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(folder).as_posix() in THOROUGH:
+        if is_thorough(item.path):
             item.add_marker(pytest.mark.thorough)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected, which stays to the end, out of all later looks for garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
 
 
 def requires(program: str) -> str:

@@ -49,6 +49,13 @@ def test_modules_of_one_layer_were_not_kept_apart() -> None:
     assert {f"ecmproto.{name}" for name in modules} <= listed
 
 
+def test_what_runs_alone_is_where_make_looks_for_it(repository: Path) -> None:
+    folder = repository / "tests"
+    marked = [path for path in folder.rglob("test_*.py") if "pytest.mark.alone" in path.read_text("utf-8")]
+    marked.remove(Path(__file__))
+    assert {path.relative_to(folder).parts[0] for path in marked} == {"live"}
+
+
 def test_bounds_are_checked_where_kernels_changed(tmp_path: Path, repository: Path) -> None:
     roles = (f"GIT_{role}_{what}" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL"))
     environment = {**os.environ, **dict.fromkeys(roles, "nobody"), "GIT_CONFIG_GLOBAL": os.devnull}

@@ -62,7 +62,8 @@ def test_every_name_of_the_catalogue_can_be_asked_for() -> None:
     names = [entry.name for entry in catalogue() if not entry.name.startswith(("sll", "csig"))]
     headers = (SNAP(), IPv6(), HopByHop(), Routing(), DestinationOptions(), AH(icv=b"icv."), FragmentHeader())
     extended = encode(Frame(layers=(Ethernet(), *headers)), fix=True)
-    rows = [FieldReader(names).row(record(octets)) for octets in [*FRAMES.values(), *roce.frames(), extended]]
+    reader = FieldReader(names)
+    rows = [reader.row(record(octets)) for octets in [*FRAMES.values(), *roce.frames(), extended]]
     filled = {name for row in rows for name, text in zip(names, row, strict=True) if text}
     # what no frame of the sample has
     assert {name for name in names if name not in filled} == {

@@ -179,7 +179,7 @@ def scapy() -> None:
 
 
 def strategies() -> None:
-    from hypothesis import find, given, settings
+    from hypothesis import Phase, find, given, settings
 
     from ecmproto.fuzz.strategies import layers_of, message_frames
 
@@ -190,7 +190,8 @@ def strategies() -> None:
 
     decode_as_drawn()
     for cls in (CIM, SIGNAL):
-        find(message_frames(), lambda frame: cls in frame)  # noqa: B023
+        quick = settings(max_examples=2000, database=None, phases=[Phase.generate])
+        find(message_frames(), lambda frame: cls in frame, settings=quick)  # noqa: B023
     value = find(layers_of(CIM), lambda value: value.version > 0)
     assert value.replace(version=1).check(0, 100) is None
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from bench.endurance import DEVICES, Endurance, balance
 from tests.live.wires import requires_namespaces
 
@@ -22,7 +20,6 @@ def test_a_frame_that_is_missing_is_found() -> None:
     assert balance("cp", document)["departed"] == (12, 11)
 
 
-@pytest.mark.alone
 def test_counters_add_up_whatever_happens() -> None:
     requires_namespaces()
     endurance = Endurance(SECONDS, 3, print)

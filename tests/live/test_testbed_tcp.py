@@ -12,7 +12,7 @@ from tests.live.testbeds import EXTRA_RUNS, Miss, Outcome, judged, missed, requi
 RATE_BPS = 50_000_000
 BUFFER_FRAMES = 1000
 FRAME_OCTETS = 1500 + 14
-SECONDS = 8
+SECONDS = 5
 
 
 def judge(outcome: Outcome) -> dict[str, Miss]:
